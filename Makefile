@@ -1,0 +1,61 @@
+# Every target does its own set-up, in .venv. Needed beforehand: Python >= 3.11; a C++ compiler for
+# the native engine (without one the package installs with the reference engine alone).
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+NATIVE := $(wildcard src/wolfmeans/engines/native/*.cpp src/wolfmeans/engines/native/*.hpp)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help venv demo test lint format wheel native clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+venv: $(INSTALLED) ## create .venv with the package (editable) and all that its tests need
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	    echo "wolfmeans needs Python 3.11 or later as $(PYTHON); found: $$($(PYTHON) --version 2>&1)." >&2; \
+	    echo "Choose another one with: make PYTHON=/path/to/python3 ..." >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	    echo "$(PYTHON) could not create a virtual environment; on Debian and Ubuntu: apt install python3-venv" >&2; \
+	    exit 1; }
+
+# New and changed Python files are seen at once; only what is compiled needs installing again.
+$(INSTALLED): pyproject.toml CMakeLists.txt $(NATIVE) | $(BIN)/python
+	$(PIP) install --quiet --editable '.[test]'
+	@touch $@
+
+demo: venv ## cluster the bundled image-segmentation data; certificate, figures and a page
+	$(BIN)/python -m wolfmeans.demo
+
+test: lint ## all checks: ruff, mypy, then pytest with doctests
+	$(BIN)/python -m pytest
+
+lint: venv ## ruff (rules and format) and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: venv ## rewrite the sources in the house format
+	$(BIN)/ruff check --fix --exit-zero --quiet .
+	$(BIN)/ruff format .
+	$(PIP) install --quiet 'clang-format>=18'
+	$(BIN)/clang-format -i $(NATIVE)
+
+wheel: $(BIN)/python ## build a wheel into dist/
+	$(PIP) wheel --quiet --no-deps --wheel-dir dist .
+
+native: $(BIN)/python ## build the native module alone, with CMake, into build/wolfmeans/engines/
+	@command -v cmake >/dev/null || $(PIP) install --quiet cmake
+	$(PIP) install --quiet 'nanobind>=2.5'
+	PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B build -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python"
+	PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build --parallel
+
+clean: ## remove .venv and everything that was built
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find src tests examples benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
