@@ -1,0 +1,40 @@
+// The linear minimization oracle: each point to its nearest center (DESIGN: labels, the exactness
+// contract), and the canonical distance of each point to the center of its label.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace wolfmeans {
+
+// Label each point with the lowest k that minimizes the canonical distance.
+//
+//   X        IN   (n, d) float32 or float64, row-major, finite
+//   centers  IN   (K, d) same dtype, row-major, finite, K >= 1
+//   labels   OUT  (n,) int32
+//   nearest  OUT  (n,) float64: canonical distance to centers[labels[i]]
+//   second   OUT  (n,) float64 or null: smallest canonical distance to any other center, +inf when
+//                 K == 1
+//   n_threads  IN  at most so many threads, >= 1; fewer when the work is small
+//
+// Invariant: what is written for row i depends on row i and the centers alone, so neither the
+// threads nor the blocks below can change a bit.
+// Rounding: coordinates are converted to float64 (exactly); distances are canonical, see scan.hpp.
+template <class Real>
+void assign(const Real* X, std::size_t n, std::size_t d, const Real* centers, std::size_t K,
+            std::int32_t* labels, double* nearest, double* second, int n_threads);
+
+// The canonical distance of each point to the center of its label.
+//
+//   X        IN   (n, d) float32 or float64, row-major, finite
+//   centers  IN   (K, d) same dtype, row-major, finite
+//   labels   IN   (n,) int32, each in 0..K-1 (checked by the caller)
+//   out      OUT  (n,) float64
+//   n_threads  IN  at most so many threads, >= 1; fewer when the work is small
+//
+// Invariant and rounding as above: out == nearest when labels are those of `assign`.
+template <class Real>
+void distances(const Real* X, std::size_t n, std::size_t d, const Real* centers,
+               const std::int32_t* labels, double* out, int n_threads);
+
+} // namespace wolfmeans

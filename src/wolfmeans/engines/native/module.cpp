@@ -1,0 +1,135 @@
+// The Python module wolfmeans.engines._native: shapes and labels are checked here, once; the
+// kernels behind it trust them. Arrays are never converted or copied, the GIL is released.
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <thread>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include "assign.hpp"
+#include "vector_unit.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+template <class Element>
+using Array = nb::ndarray<Element, nb::c_contig, nb::device::cpu>;
+
+struct Sizes {
+    std::size_t n, d, K;
+};
+
+void require(bool condition, const std::string& message) {
+    if (!condition) throw nb::value_error(message.c_str());
+}
+
+template <class Element>
+std::string shape_of(const Array<Element>& array) {
+    std::string text = "(";
+    for (std::size_t axis = 0; axis < array.ndim(); ++axis)
+        text += (axis ? ", " : "") + std::to_string(array.shape(axis));
+    return text + (array.ndim() == 1 ? ",)" : ")");
+}
+
+template <class Real>
+Sizes check_data(const Array<const Real>& X, const Array<const Real>& centers, int n_threads) {
+    require(X.ndim() == 2, "X must have two dimensions, got shape " + shape_of(X));
+    require(centers.ndim() == 2,
+            "centers must have two dimensions, got shape " + shape_of(centers));
+    require(X.shape(1) == centers.shape(1),
+            "X and centers must have the same number of columns, got " + shape_of(X) + " and " +
+                shape_of(centers));
+    require(centers.shape(0) >= 1, "centers must have at least one row");
+    require(centers.shape(0) <= std::size_t(std::numeric_limits<std::int32_t>::max()),
+            "centers has more rows than an int32 label can name");
+    require(n_threads >= 1, "n_threads must be at least 1, got " + std::to_string(n_threads));
+    return {X.shape(0), X.shape(1), centers.shape(0)};
+}
+
+template <class Element>
+void check_per_point(const Array<Element>& array, const char* name, std::size_t n) {
+    require(array.ndim() == 1 && array.shape(0) == n, std::string(name) + " must have shape (" +
+                                                          std::to_string(n) + ",), got " +
+                                                          shape_of(array));
+}
+
+void check_labels(const std::int32_t* labels, const Sizes& sizes) {
+    for (std::size_t i = 0; i < sizes.n; ++i)
+        require(labels[i] >= 0 && static_cast<std::size_t>(labels[i]) < sizes.K,
+                "labels[" + std::to_string(i) + "] is " + std::to_string(labels[i]) +
+                    ", outside 0.." + std::to_string(sizes.K - 1));
+}
+
+template <class Real>
+void assign(Array<const Real> X, Array<const Real> centers, Array<std::int32_t> labels,
+            Array<double> nearest, int n_threads) {
+    const auto [n, d, K] = check_data(X, centers, n_threads);
+    check_per_point(labels, "labels", n);
+    check_per_point(nearest, "nearest", n);
+    wolfmeans::assign(X.data(), n, d, centers.data(), K, labels.data(), nearest.data(),
+                      static_cast<double*>(nullptr), n_threads);
+}
+
+template <class Real>
+void second_nearest(Array<const Real> X, Array<const Real> centers, Array<std::int32_t> labels,
+                    Array<double> nearest, Array<double> second, int n_threads) {
+    const auto [n, d, K] = check_data(X, centers, n_threads);
+    check_per_point(labels, "labels", n);
+    check_per_point(nearest, "nearest", n);
+    check_per_point(second, "second", n);
+    // An array of no points may have no memory either, and null would mean "no second".
+    if (n == 0) return;
+    wolfmeans::assign(X.data(), n, d, centers.data(), K, labels.data(), nearest.data(),
+                      second.data(), n_threads);
+}
+
+template <class Real>
+void distances(Array<const Real> X, Array<const Real> centers, Array<const std::int32_t> labels,
+               Array<double> out, int n_threads) {
+    const Sizes sizes = check_data(X, centers, n_threads);
+    check_per_point(labels, "labels", sizes.n);
+    check_per_point(out, "out", sizes.n);
+    check_labels(labels.data(), sizes);
+    wolfmeans::distances(X.data(), sizes.n, sizes.d, centers.data(), labels.data(), out.data(),
+                         n_threads);
+}
+
+nb::dict hardware() {
+    nb::dict description;
+    description["threads"] = std::thread::hardware_concurrency();
+    description["vector_unit"] = wolfmeans::best_scan().vector_unit;
+    return description;
+}
+
+template <class Real>
+void define_kernels(nb::module_& m) {
+    using Release = nb::call_guard<nb::gil_scoped_release>;
+    m.def("assign", &assign<Real>, "X"_a.noconvert(), "centers"_a.noconvert(),
+          "labels"_a.noconvert(), "nearest"_a.noconvert(), "n_threads"_a, Release(),
+          "Label each row of X with the lowest index of a nearest center.\n\n"
+          "IN: X (n, d), centers (K, d), both float32 or both float64, C-contiguous, finite.\n"
+          "OUT: labels (n,) int32; nearest (n,) float64, the canonical squared distances.");
+    m.def("second_nearest", &second_nearest<Real>, "X"_a.noconvert(), "centers"_a.noconvert(),
+          "labels"_a.noconvert(), "nearest"_a.noconvert(), "second"_a.noconvert(), "n_threads"_a,
+          Release(),
+          "Like assign, with the distance to the nearest of the other centers.\n\n"
+          "OUT as well: second (n,) float64, inf when there is one center only.");
+    m.def("distances", &distances<Real>, "X"_a.noconvert(), "centers"_a.noconvert(),
+          "labels"_a.noconvert(), "out"_a.noconvert(), "n_threads"_a, Release(),
+          "The canonical squared distance of each row of X to centers[labels[i]].\n\n"
+          "IN: X, centers as for assign; labels (n,) int32. OUT: out (n,) float64.");
+}
+
+} // namespace
+
+NB_MODULE(_native, m) {
+    m.doc() = "Native kernels of the CPU engine; all follow the exactness contract bit for bit.";
+    define_kernels<float>(m);
+    define_kernels<double>(m);
+    m.def("hardware", &hardware,
+          "What the kernels run on: the number of hardware threads and the vector unit.");
+}

@@ -1,0 +1,52 @@
+// The scan: one group of points against one block of centers, keeping the nearest and the second
+// nearest. This is the innermost loop of the engine and the only part built once per vector unit.
+//
+// The translation units that define these functions are compiled for instructions the machine may
+// not have. They include this header and scan_kernel.hpp and nothing from the standard library: an
+// inline function of a standard header, compiled there and kept by the linker, would run (and
+// crash) everywhere else.
+#pragma once
+
+namespace wolfmeans {
+
+// Points scanned together: one AVX-512 register of doubles, two of AVX2, four of SSE2 and NEON.
+inline constexpr int group_size = 8;
+
+// Where the scan of a group stands after some of the centers, smallest index first.
+//
+// Invariant, for each lane p, over the centers scanned so far: nearest[p] is the smallest canonical
+// distance, label[p] the lowest index that attains it, second[p] the smallest canonical distance
+// over all indices other than label[p].
+struct alignas(64) GroupState {
+    double nearest[group_size];
+    double second[group_size];
+    long long label[group_size];
+};
+
+// Scan one group against the centers first..last-1 and bring its state up to date.
+//
+//   points   IN   (d, group_size) float64, 64-byte aligned: the group transposed
+//   centers  IN   (K, d) float64, row-major
+//   d        IN   number of coordinates, >= 0
+//   first, last   IN   the centers to scan, 0 <= first <= last <= K
+//   state    IN/OUT   satisfies its invariant for the centers 0..first-1, afterwards for 0..last-1
+//
+// Rounding: the canonical distance itself, not an approximation of it. In each lane
+// acc <- acc + (x_j - c_j) * (x_j - c_j) for j = 0..d-1 in this order; subtraction, product and sum
+// are each rounded once to float64 (round to nearest even), so all versions give the same bits.
+// Inputs are finite; a distance that overflows is +inf and compares as such.
+using Scan = void(const double* points, const double* centers, long long d, long long first,
+                  long long last, GroupState& state);
+
+// `scan_nearest` leaves state.second alone; `scan_two_nearest` maintains it.
+struct ScanVersion {
+    Scan* nearest;
+    Scan* two_nearest;
+    const char* vector_unit;
+};
+
+extern const ScanVersion scan_baseline;
+extern const ScanVersion scan_avx2;
+extern const ScanVersion scan_avx512;
+
+} // namespace wolfmeans
