@@ -1,0 +1,150 @@
+"""When to stop: the four rules, the tolerance scales, and the number of steps each guarantees.
+
+With h_0 = f(x_0) - min f, every step lowers the value by its decrease g_t + m_t >= g_t, and all
+decreases together cannot exceed h_0. A rule that goes on only while some part of the decrease is
+larger than a fixed amount must therefore stop; `guarantee` says after how many steps at the latest.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+
+from wolfmeans.solution import Record, Status
+
+STOPS = ("decrease", "gap", "shift", "stationary")
+TOLERANCE_SCALES = ("initial", "total", "absolute")
+_ROUNDING = Fraction(4, 2**53)
+
+
+@dataclass(frozen=True)
+class StoppingRule(ABC):
+    """A rule that looks at one record at a time."""
+
+    tol: float = 0.0
+    """The absolute tolerance."""
+
+    def met(self, record: Record) -> Status | None:
+        """Return the status with which the run ends at this record, or None to go on."""
+        if record.stationary:
+            return Status.STATIONARY
+        return self._within_tolerance(record)
+
+    @abstractmethod
+    def _within_tolerance(self, record: Record) -> Status | None: ...
+
+    def guarantee(self, value: float, lower_bound: float | None) -> int | None:
+        """Return the largest number of steps a run from f(x_0) = value can take, or None."""
+        if lower_bound is None:
+            return None
+        return steps_until_spent(value, lower_bound, self._cost_of_going_on())
+
+    def _cost_of_going_on(self) -> float:
+        """What every step that does not end the run takes off the value at least."""
+        return self.tol
+
+    @property
+    def name(self) -> str:
+        """The rule's name in every interface."""
+        return type(self).__name__.removesuffix("Rule").lower()
+
+
+class DecreaseRule(StoppingRule):
+    """Stop at x_t when a full step gains g_t + m_t <= tol (the paper's Algorithm 2)."""
+
+    def _within_tolerance(self, record: Record) -> Status | None:
+        return Status.DECREASE if record.decrease <= self.tol else None
+
+
+class GapRule(StoppingRule):
+    """Stop at x_t when g_t <= tol (the paper's Algorithm 1)."""
+
+    def _within_tolerance(self, record: Record) -> Status | None:
+        return Status.GAP if record.gap <= self.tol else None
+
+
+class StationaryRule(StoppingRule):
+    """Stop at a fixed point of the oracle only. There is no guaranteed number of steps."""
+
+    def _within_tolerance(self, record: Record) -> Status | None:
+        return None
+
+    def guarantee(self, value: float, lower_bound: float | None) -> int | None:
+        """Return None: a fixed point is reached, but no useful number of steps is known."""
+        return None
+
+
+@dataclass(frozen=True)
+class ShiftRule(StoppingRule):
+    """Stop on arrival at x_t when the centers moved by sum ||dc_k||^2 <= tol (scikit-learn's rule).
+
+    A shift of S costs a movement of at least w (S - u sqrt(N S)), with w the smallest positive
+    weight, u the spacing of the centers' number format and N the number of coordinates: the new
+    center differs from the mean by at most u / 2 in each coordinate. For S >= tol >= u^2 N this
+    grows with S, which gives the guarantee.
+    """
+
+    smallest_weight: float = 1.0
+    spacing: float = 0.0
+    n_coordinates: int = 1
+
+    def _within_tolerance(self, record: Record) -> Status | None:
+        if math.isnan(record.shift):
+            raise ValueError("stop='shift' needs a problem whose points have centers")
+        return Status.SHIFT if record.shift <= self.tol else None
+
+    def _cost_of_going_on(self) -> float:
+        lost = self.spacing * math.sqrt(self.n_coordinates * self.tol)
+        return self.smallest_weight * (self.tol - lost)
+
+
+def steps_until_spent(value: float, lower_bound: float, cost: float) -> int | None:
+    """Return max(1, ceil((value - lower_bound) / cost)); None when nothing is spent.
+
+    The quotient counts as a whole number when it is one up to the rounding of value and cost, so
+    that a relative tolerance of 1e-6 guarantees a million steps and not one more.
+
+    Examples
+    --------
+    >>> steps_until_spent(10.0, 0.0, 3.0)
+    4
+    >>> steps_until_spent(7.7, 0.0, 1e-6 * 7.7)
+    1000000
+    >>> steps_until_spent(10.0, 0.0, 0.0) is None
+    True
+    """
+    budget = Fraction(value) - Fraction(lower_bound)
+    if budget <= 0:
+        return 1
+    if not cost > 0:
+        return None
+    quotient = budget / Fraction(cost)
+    whole = round(quotient)
+    if abs(quotient - whole) <= _ROUNDING * quotient:
+        return max(1, whole)
+    return max(1, math.ceil(quotient))
+
+
+def make_rule(stop: str | StoppingRule, tol: float = 0.0) -> StoppingRule:
+    """Return the rule named `stop` with the absolute tolerance `tol`.
+
+    Examples
+    --------
+    >>> make_rule("gap", 0.5)
+    GapRule(tol=0.5)
+    """
+    if isinstance(stop, StoppingRule):
+        return stop
+    rules: dict[str, type[StoppingRule]] = {
+        "decrease": DecreaseRule,
+        "gap": GapRule,
+        "shift": ShiftRule,
+        "stationary": StationaryRule,
+    }
+    if stop not in rules:
+        raise ValueError(f"stop must be one of {', '.join(map(repr, rules))}; got {stop!r}")
+    if not tol >= 0 or math.isinf(tol):
+        raise ValueError(f"tol must be a finite number >= 0; got {tol!r}")
+    return rules[stop](tol)
