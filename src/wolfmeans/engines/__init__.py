@@ -1,0 +1,58 @@
+"""Engines: interchangeable, and equal to the last bit.
+
+`reference` is NumPy and the specification; `cpu` uses the native kernels.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+
+from wolfmeans.engines.base import Assignment, Engine, Forced, Workspace
+from wolfmeans.engines.cpu import CpuEngine, native_is_available
+from wolfmeans.engines.reference import ReferenceEngine
+
+ENGINES = ("auto", "reference", "cpu")
+
+__all__ = [
+    "ENGINES",
+    "Assignment",
+    "Engine",
+    "Forced",
+    "Workspace",
+    "effective_threads",
+    "get_engine",
+]
+
+_said = False
+
+
+def get_engine(name: str = "auto") -> Engine:
+    """Return the engine of that name; `auto` is the fastest that can run here."""
+    global _said
+    if name == "reference":
+        return ReferenceEngine()
+    if name == "cpu":
+        return CpuEngine()
+    if name != "auto":
+        raise ValueError(f"engine must be one of {', '.join(map(repr, ENGINES))}; got {name!r}")
+    if native_is_available():
+        return CpuEngine()
+    if not _said:
+        _said = True
+        warnings.warn(
+            "wolfmeans' native module is missing, so the slow reference engine is used; results "
+            "are the same. Install a wheel, or install from source with a C++ compiler present.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return ReferenceEngine()
+
+
+def effective_threads(n_threads: int | None) -> int:
+    """Return the number of threads to use: the caller's, or the cores this process may run on."""
+    if n_threads is not None:
+        return n_threads
+    if hasattr(os, "sched_getaffinity"):
+        return max(1, len(os.sched_getaffinity(0)))
+    return os.cpu_count() or 1

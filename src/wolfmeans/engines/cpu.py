@@ -1,0 +1,74 @@
+"""Driver of the native kernels: canonical distances in C++, on all cores."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from wolfmeans.engines.base import Centers, Distances, Labels
+from wolfmeans.engines.labelled import LabelledPoints
+from wolfmeans.engines.reference import ReferenceKernels
+
+_native: Any
+try:
+    _native = import_module("wolfmeans.engines._native")
+except ImportError:
+    _native = None
+
+
+def native_is_available() -> bool:
+    """Whether the native module was built and can be loaded."""
+    return _native is not None
+
+
+class NativeKernels:
+    """Canonical distances between dense rows and centers (see engines/native)."""
+
+    def __init__(self, X: NDArray[np.floating], n_threads: int) -> None:
+        self._X = X
+        self._n_threads = n_threads
+
+    def nearest(self, centers: Centers) -> tuple[Labels, Distances]:
+        """Return the lowest nearest center of each point and its canonical distance."""
+        labels = np.empty(len(self._X), dtype=np.int32)
+        distances = np.empty(len(self._X))
+        _native.assign(self._X, np.ascontiguousarray(centers), labels, distances, self._n_threads)
+        return labels, distances
+
+    def second_nearest(self, centers: Centers) -> tuple[Distances, Distances]:
+        """Return the smallest and the second smallest canonical distance of each point."""
+        labels = np.empty(len(self._X), dtype=np.int32)
+        nearest, second = np.empty(len(self._X)), np.empty(len(self._X))
+        _native.second_nearest(
+            self._X, np.ascontiguousarray(centers), labels, nearest, second, self._n_threads
+        )
+        return nearest, second
+
+    def distances(self, centers: Centers, labels: Labels) -> Distances:
+        """Return the canonical distance of each point to the center of its label."""
+        distances = np.empty(len(self._X))
+        _native.distances(
+            self._X, np.ascontiguousarray(centers), labels, distances, self._n_threads
+        )
+        return distances
+
+
+class CpuEngine:
+    """Native kernels for dense data; sparse data takes the reference kernels."""
+
+    name = "cpu"
+
+    def open(self, X: Any, weights: NDArray[np.float64] | None, n_threads: int) -> LabelledPoints:
+        """Open dense or CSR data for at most `n_threads` threads."""
+        if not native_is_available():
+            raise ImportError(
+                "engine='cpu' needs wolfmeans' native module, which was not built; "
+                "use engine='reference' or reinstall with a C++ compiler present"
+            )
+        if sparse.issparse(X):
+            return LabelledPoints(X, weights, ReferenceKernels(X))
+        return LabelledPoints(X, weights, NativeKernels(X, n_threads))

@@ -1,0 +1,227 @@
+"""Labelled points over any distance kernels: labels, exact moments, and the gap of each move.
+
+This is the part of an engine that does not depend on how distances are found. Only points that
+change their label touch the sums; sums are exact, so adding and taking away never drifts.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from wolfmeans.engines.base import Assignment, Centers, Distances, Forced, Labels
+from wolfmeans.engines.ordering import lexicographic_order
+from wolfmeans.exact_sums import (
+    MANTISSA_BITS,
+    ExactSums,
+    decompose,
+    exact_products,
+    exact_sum,
+    exponent_range,
+    mean_and_residual,
+)
+
+_ROWS_AT_ONCE = 1 << 16
+
+
+class Kernels(Protocol):
+    """Where canonical distances come from."""
+
+    def nearest(self, centers: Centers) -> tuple[Labels, Distances]:
+        """Return the lowest nearest center of each point and its canonical distance."""
+
+    def second_nearest(self, centers: Centers) -> tuple[Distances, Distances]:
+        """Return the smallest and the second smallest canonical distance of each point."""
+
+    def distances(self, centers: Centers, labels: Labels) -> Distances:
+        """Return the canonical distance of each point to the center of its label."""
+
+
+class LabelledPoints:
+    """A workspace (see `engines.base`) over the given kernels."""
+
+    def __init__(self, X: Any, weights: NDArray[np.float64] | None, kernels: Kernels) -> None:
+        self.n_points, self.n_features = X.shape
+        self.dtype = np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
+        self.weights = weights
+        self._X = X
+        self._kernels = kernels
+        self._labels: Labels | None = None
+        self._moments: Moments | None = None
+        self._order: NDArray[np.int64] | None = None
+
+    def fork(self) -> LabelledPoints:
+        """Return a workspace of the same points, without labels, that shares the data."""
+        twin = LabelledPoints(self._X, self.weights, self._kernels)
+        twin._order = self._order
+        return twin
+
+    def assign(self, centers: Centers, forced: Forced | None = None) -> Assignment:
+        """Give each point the label of its nearest center, ties to the lowest index."""
+        labels, nearest = self._kernels.nearest(centers)
+        if forced is not None:
+            labels[forced.rows] = forced.labels
+            nearest = self._kernels.distances(centers, labels)
+        if self._labels is None or self._moments is None:
+            self._moments = Moments(self._X, self.weights, len(centers))
+            moved = np.arange(self.n_points)
+            gap = 0.0
+            self._moments.move(moved, None, labels)
+        else:
+            moved = np.flatnonzero(labels != self._labels)
+            gap = self._gap(moved, centers, nearest) if len(moved) else 0.0
+            self._moments.move(moved, self._labels[moved], labels[moved])
+        self._labels = labels
+        weights, means, residuals = self._moments.means(centers)
+        return Assignment(len(moved), gap, weights, means, residuals)
+
+    def _gap(self, moved: NDArray[np.int64], centers: Centers, nearest: Distances) -> float:
+        old = self._kernels.distances(centers, self._current())[moved]
+        terms = old - nearest[moved]
+        if self.weights is not None:
+            terms = self.weights[moved] * terms
+        return exact_sum(terms.tolist())
+
+    def _current(self) -> Labels:
+        if self._labels is None:
+            raise RuntimeError("points have no labels before the first assignment")
+        return self._labels
+
+    def labels(self) -> Labels:
+        """Return the current labels (a copy)."""
+        return self._current().copy()
+
+    def distances(self, centers: Centers) -> Distances:
+        """Return each point's canonical distance to the center of its label."""
+        return self._kernels.distances(centers, self._current())
+
+    def distances_to(self, center: Centers) -> Distances:
+        """Return each point's canonical distance to one (d,) center."""
+        centers = np.ascontiguousarray(center, dtype=self.dtype).reshape(1, -1)
+        return self._kernels.distances(centers, np.zeros(self.n_points, dtype=np.int32))
+
+    def nearest(self, centers: Centers) -> tuple[Labels, Distances]:
+        """Return nearest labels and canonical distances without changing the state."""
+        return self._kernels.nearest(centers)
+
+    def second_nearest(self, centers: Centers) -> tuple[Distances, Distances]:
+        """Return canonical distances to the nearest and the second nearest center."""
+        return self._kernels.second_nearest(centers)
+
+    def rows(self, indices: NDArray[np.int64]) -> Centers:
+        """Return data rows, dense, in the centers' dtype."""
+        chosen = self._X[indices]
+        dense = chosen.toarray() if sparse.issparse(chosen) else chosen
+        return np.ascontiguousarray(dense, dtype=self.dtype)
+
+    def cost(self, centers: Centers) -> float:
+        """Return the exact sum of w D over the points at their labels, rounded once."""
+        return weighted_sum(self.weights, self.distances(centers))
+
+    def mean(self, *, weighted: bool) -> Centers:
+        """Return the (d,) mean of all points, rounded as a center."""
+        moments = Moments(self._X, self.weights if weighted else None, 1)
+        moments.move(np.arange(self.n_points), None, np.zeros(self.n_points, dtype=np.int32))
+        mean: Centers = moments.means(np.zeros((1, self.n_features), dtype=self.dtype))[1][0]
+        return mean
+
+    def order(self) -> NDArray[np.int64]:
+        """Return the rows in an order that depends on their values alone."""
+        if self._order is None:
+            self._order = lexicographic_order(self._X)
+        return self._order
+
+    def largest(self) -> float:
+        """Return the largest absolute value in the data."""
+        values = self._X.data if sparse.issparse(self._X) else self._X
+        return float(np.abs(values).max(initial=0.0))
+
+
+def weighted_sum(weights: NDArray[np.float64] | None, values: Distances) -> float:
+    """Return the exact sum of the float64 terms w_i * v_i, rounded once."""
+    terms = values if weights is None else weights * values
+    return exact_sum(terms.tolist())
+
+
+class Moments:
+    """Exact cluster weights W_k and exact sums S_kj = sum of w_i x_ij, kept up to date by moves."""
+
+    def __init__(self, X: Any, weights: NDArray[np.float64] | None, n_clusters: int) -> None:
+        self._X, self._weights = X, weights
+        self._n_clusters, self._d = n_clusters, X.shape[1]
+        x_low, x_high = exponent_range(X.data if sparse.issparse(X) else X) or (0, 0)
+        w_low, w_high = (1, 1) if weights is None else exponent_range(weights) or (0, 0)
+        # A term has 53 bits, a product 106; one more bit because a product may lose a leading one.
+        low = x_low + w_low - 2 * MANTISSA_BITS - 1
+        self._sums = ExactSums(n_clusters * self._d, low, x_high + w_high)
+        self._totals = ExactSums(n_clusters, w_low - MANTISSA_BITS, w_high)
+        self._stale = np.ones(n_clusters, dtype=bool)
+        self._rounded_weights = np.zeros(n_clusters)
+        self._rounded_means = np.zeros((n_clusters, self._d))
+        self._rounded_residuals = np.zeros((n_clusters, self._d))
+
+    def move(self, rows: NDArray[np.int64], old: Labels | None, new: Labels) -> None:
+        """Take rows out of their old clusters (None for the first labels) and add them to new."""
+        for start in range(0, len(rows), _ROWS_AT_ONCE):
+            part = slice(start, start + _ROWS_AT_ONCE)
+            self._deposit(rows[part], new[part], subtract=False)
+            if old is not None:
+                self._deposit(rows[part], old[part], subtract=True)
+
+    def _deposit(self, rows: NDArray[np.int64], labels: Labels, *, subtract: bool) -> None:
+        self._stale[labels] = True
+        weights = np.ones(len(rows)) if self._weights is None else self._weights[rows]
+        slots = labels.astype(np.int64)
+        put = self._totals.subtract if subtract else self._totals.add
+        put(slots, *decompose(weights))
+
+        values, slots, weights = self._entries(rows, slots, weights)
+        put = self._sums.subtract if subtract else self._sums.add
+        if self._weights is None:
+            put(slots, *decompose(values))
+        else:
+            for mantissas, exponents in exact_products(weights, values):
+                put(slots, mantissas, exponents)
+
+    def _entries(
+        self, rows: NDArray[np.int64], labels: NDArray[np.int64], weights: NDArray[np.float64]
+    ) -> tuple[NDArray[np.floating], NDArray[np.int64], NDArray[np.float64]]:
+        """Return the rows' entries, flat: values, slots label * d + column, weights."""
+        chosen = self._X[rows]
+        if sparse.issparse(chosen):
+            lengths = np.diff(chosen.indptr)
+            slots = np.repeat(labels * self._d, lengths) + chosen.indices
+            return chosen.data, slots, np.repeat(weights, lengths)
+        slots = labels[:, None] * self._d + np.arange(self._d)
+        return chosen.ravel(), slots.ravel(), np.repeat(weights, self._d)
+
+    def means(self, fallback: Centers) -> tuple[NDArray[np.float64], Centers, NDArray[np.float64]]:
+        """Return weights (K,), means (K, d) in the fallback's dtype and residuals (K, d).
+
+        Where a cluster has no weight the mean is the fallback's row and the residual 0.
+        """
+        for k in np.flatnonzero(self._stale).tolist():
+            self._refresh(k)
+        self._stale[:] = False
+        # Squeezing the float64 mean into float32 leaves a difference that float64 holds exactly.
+        means = self._rounded_means.astype(fallback.dtype)
+        residuals = self._rounded_means - means.astype(np.float64) + self._rounded_residuals
+        empty = self._rounded_weights == 0
+        means[empty] = fallback[empty]
+        residuals[empty] = 0.0
+        return self._rounded_weights.copy(), means, residuals
+
+    def _refresh(self, k: int) -> None:
+        weight = self._totals.integer(k)
+        self._rounded_weights[k] = self._totals.rounded(k)
+        if weight == 0:
+            return
+        exponent = self._sums.low - self._totals.low
+        for j in range(self._d):
+            total = self._sums.integer(k * self._d + j)
+            mean, residual = mean_and_residual(total, weight, exponent)
+            self._rounded_means[k, j] = mean
+            self._rounded_residuals[k, j] = residual

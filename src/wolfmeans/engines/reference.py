@@ -1,0 +1,138 @@
+"""The canonical distances in NumPy, short and slow: the specification of labels.
+
+Dense data: in float64, acc <- acc + (x_j - c_j) * (x_j - c_j) for j = 0..d-1 in this order, every
+operation rounded by itself. Sparse rows: the same sum over the stored entries, plus the part of
+||c||^2 that no stored entry covers. A row that stores all its entries gives the dense bits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from wolfmeans.engines.base import Centers, Distances, Labels
+from wolfmeans.engines.labelled import LabelledPoints
+
+_BLOCK_ENTRIES = 1 << 20
+
+
+class DenseKernels:
+    """Canonical distances between dense rows and centers."""
+
+    def __init__(self, X: NDArray[np.floating]) -> None:
+        self.X = X
+
+    def to_all(self, rows: slice, centers: Centers) -> NDArray[np.float64]:
+        """Return the (rows, K) canonical distances."""
+        x = self.X[rows].astype(np.float64)
+        c = centers.astype(np.float64)
+        acc = np.zeros((len(x), len(c)))
+        for j in range(x.shape[1]):
+            difference = x[:, j, None] - c[None, :, j]
+            acc += difference * difference
+        return acc
+
+    def to_own(self, rows: slice, centers: Centers, labels: Labels) -> Distances:
+        """Return the (rows,) canonical distances to centers[labels]."""
+        x = self.X[rows]
+        acc = np.zeros(len(x))
+        for j in range(x.shape[1]):
+            difference = x[:, j].astype(np.float64) - centers[labels, j].astype(np.float64)
+            acc += difference * difference
+        return acc
+
+
+class SparseKernels:
+    """Canonical distances between the rows of a CSR matrix and dense centers."""
+
+    def __init__(self, X: sparse.csr_array) -> None:
+        self.X = X
+
+    def to_all(self, rows: slice, centers: Centers) -> NDArray[np.float64]:
+        """Return the (rows, K) canonical distances."""
+        start, stop, _ = rows.indices(self.X.shape[0])
+        columns = [
+            self.to_own(rows, centers, np.full(stop - start, k, dtype=np.int32))
+            for k in range(len(centers))
+        ]
+        return np.stack(columns, axis=1)
+
+    def to_own(self, rows: slice, centers: Centers, labels: Labels) -> Distances:
+        """Return the (rows,) canonical distances to centers[labels]."""
+        start, stop, _ = rows.indices(self.X.shape[0])
+        pointers = self.X.indptr[start : stop + 1].astype(np.int64)
+        lengths = np.diff(pointers)
+        acc = np.zeros(stop - start)
+        covered = np.zeros(stop - start)
+        for position in range(int(lengths.max(initial=0))):
+            some = np.flatnonzero(lengths > position)
+            entry = pointers[some] + position
+            x = self.X.data[entry].astype(np.float64)
+            c = centers[labels[some], self.X.indices[entry]].astype(np.float64)
+            difference = x - c
+            acc[some] += difference * difference
+            covered[some] += c * c
+        norms = squared_norms(centers)[labels]
+        return acc + np.maximum(norms - covered, 0.0)
+
+
+def squared_norms(centers: Centers) -> NDArray[np.float64]:
+    """Return ||c_k||^2, accumulated in the order of the columns like a canonical distance."""
+    acc = np.zeros(len(centers))
+    for j in range(centers.shape[1]):
+        c = centers[:, j].astype(np.float64)
+        acc += c * c
+    return acc
+
+
+class ReferenceKernels:
+    """Nearest centers by looking at every canonical distance, block by block."""
+
+    def __init__(self, X: Any) -> None:
+        self._pairs = SparseKernels(X) if sparse.issparse(X) else DenseKernels(X)
+        self._n, self._d = X.shape
+
+    def _blocks(self, width: int) -> list[slice]:
+        size = max(1, _BLOCK_ENTRIES // max(width, 1))
+        return [slice(i, min(i + size, self._n)) for i in range(0, self._n, size)]
+
+    def nearest(self, centers: Centers) -> tuple[Labels, Distances]:
+        """Return the lowest nearest center of each point and its canonical distance."""
+        labels = np.empty(self._n, dtype=np.int32)
+        distances = np.empty(self._n)
+        for rows in self._blocks(len(centers)):
+            block = self._pairs.to_all(rows, centers)
+            labels[rows] = block.argmin(axis=1)
+            distances[rows] = block.min(axis=1)
+        return labels, distances
+
+    def second_nearest(self, centers: Centers) -> tuple[Distances, Distances]:
+        """Return the smallest and the second smallest canonical distance of each point."""
+        nearest, second = np.empty(self._n), np.full(self._n, np.inf)
+        for rows in self._blocks(len(centers)):
+            block = self._pairs.to_all(rows, centers)
+            if block.shape[1] > 1:
+                block.partition(1, axis=1)
+                second[rows] = block[:, 1]
+            nearest[rows] = block[:, 0]
+        return nearest, second
+
+    def distances(self, centers: Centers, labels: Labels) -> Distances:
+        """Return the canonical distance of each point to the center of its label."""
+        result = np.empty(self._n)
+        for rows in self._blocks(self._d):
+            result[rows] = self._pairs.to_own(rows, centers, labels[rows])
+        return result
+
+
+class ReferenceEngine:
+    """NumPy in float64: the specification that other engines are compared with by `==`."""
+
+    name = "reference"
+
+    def open(self, X: Any, weights: NDArray[np.float64] | None, n_threads: int) -> LabelledPoints:
+        """Open dense or CSR data; `n_threads` is of no use here."""
+        return LabelledPoints(X, weights, ReferenceKernels(X))
