@@ -1,0 +1,28 @@
+"""wolfmeans: K-means that proves its answer.
+
+>>> import numpy as np
+>>> from wolfmeans import KMeans
+>>> X = np.array([[0.0, 0.0], [0.0, 2.0], [9.0, 0.0], [9.0, 2.0]])
+>>> KMeans(n_clusters=2, random_state=0).fit(X).certificate_.status.name
+'STATIONARY'
+"""
+
+from wolfmeans.certificate import Certificate
+from wolfmeans.estimators import KMeans
+from wolfmeans.frank_wolfe import ConcaveProblem, minimize_concave
+from wolfmeans.solution import Record, Solution, Status, Trace
+from wolfmeans.storage import load
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Certificate",
+    "ConcaveProblem",
+    "KMeans",
+    "Record",
+    "Solution",
+    "Status",
+    "Trace",
+    "load",
+    "minimize_concave",
+]

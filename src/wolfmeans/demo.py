@@ -1,0 +1,51 @@
+"""The demonstration: cluster the bundled image-segmentation data and show the certificate.
+
+Run it with ``python -m wolfmeans.demo [DIRECTORY]``.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from wolfmeans.datasets import load_segmentation
+from wolfmeans.estimators import KMeans
+from wolfmeans.plot import map_figure
+from wolfmeans.report import write_page
+
+_CLASSES = 7
+
+
+def main(directory: str = "demo-output") -> None:
+    """Cluster, print the certificate, write figures and a page into `directory`."""
+    folder = Path(directory)
+    folder.mkdir(parents=True, exist_ok=True)
+    segmentation = load_segmentation()
+    X = segmentation.standardized()
+    print(
+        f"Clustering {len(X):,} image regions ({X.shape[1]} standardized features) "
+        f"into {_CLASSES} clusters.\n"
+    )
+    model = KMeans(n_clusters=_CLASSES, random_state=0).fit(X)
+    print(model.certificate_)
+    print(f"\n{model.certificate_.verdict()}")
+
+    trace = model.trace_.plot()
+    clusters = map_figure(X, model.labels_, model.cluster_centers_)
+    written = []
+    for name, figure in (("trace", trace), ("clusters", clusters)):
+        for kind in ("png", "svg"):
+            written.append(folder / f"{name}.{kind}")
+            figure.savefig(written[-1], dpi=150)
+    page = write_page(
+        folder / "page.html",
+        model,
+        title="Image segmentation in seven clusters",
+        figures=[("How the run went", trace), ("The clusters", clusters)],
+    )
+    print("\nWritten: " + ", ".join(str(path) for path in written))
+    print(f"The page: {page} (open it in a browser)")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:2])

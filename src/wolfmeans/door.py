@@ -1,0 +1,193 @@
+"""The door: everything that comes in is looked at here, once, and never changed.
+
+What passes is finite, two-dimensional, float32 or float64, C-contiguous or canonical CSR, and of a
+size whose squares float64 can hold. Whatever does not pass is told why, with its place.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
+
+from wolfmeans.exact_sums import exponent_range
+
+# Squares of differences, their sums over d columns and their weighted sums over n points stay
+# below 2**1000; differences down to 53 bits below a value of 2**-400 keep their squares.
+_TOP = 1000
+_BOTTOM = -400
+_WEIGHT_LIMIT = 300
+
+
+def admit(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """Return X as float32 or float64, dense C-contiguous or canonical CSR; refuse what is not."""
+    if getattr(X, "dtype", None) == np.float16:
+        X = X.astype(np.float32)
+    _refuse_lossy_integers(X)
+    X = validate_data(
+        estimator,
+        X,
+        reset=reset,
+        accept_sparse="csr",
+        dtype=[np.float64, np.float32],
+        order="C",
+        ensure_all_finite=False,
+    )
+    if sparse.issparse(X) and not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    _refuse_non_finite(X, estimator)
+    return X
+
+
+def _refuse_lossy_integers(X: Any) -> None:
+    dtype = getattr(X, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.kind in "iu" and dtype.itemsize == 8:
+        values = X.data if sparse.issparse(X) else np.asarray(X)
+        limit = 2**53
+        if values.size and (int(values.max()) > limit or int(values.min()) < -limit):
+            raise ValueError(
+                "Input X has integers beyond 2**53, which float64 cannot hold exactly; "
+                "subtract an offset or convert X to floats yourself"
+            )
+
+
+def _refuse_non_finite(X: Any, estimator: Any) -> None:
+    values = X.data if sparse.issparse(X) else X
+    # A finite sum proves that all entries are finite, but not the other way round.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if values.size == 0 or np.isfinite(np.sum(values, dtype=np.float64)):
+            return
+    bad = np.flatnonzero(~np.isfinite(values.ravel()))
+    if len(bad) == 0:
+        return
+    first = int(bad[0])
+    if sparse.issparse(X):
+        row = int(np.searchsorted(X.indptr, first, side="right")) - 1
+        column = int(X.indices[first])
+    else:
+        row, column = divmod(first, X.shape[1])
+    kind = "NaN" if np.isnan(values.ravel()[first]) else "infinity"
+    names = getattr(estimator, "feature_names_in_", None)
+    named = "" if names is None else f" ({names[column]!r})"
+    raise ValueError(
+        f"Input X contains {kind}, first at row {row}, column {column}{named}; "
+        f"{type(estimator).__name__} does not accept missing or infinite values: "
+        "drop those rows or impute them first"
+    )
+
+
+def admit_weights(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
+    """Return the weights in float64, or None when all are 1."""
+    if sample_weight is None:
+        return None
+    if not np.isscalar(sample_weight):
+        _refuse_bad_weights(sample_weight)
+    weights: NDArray[np.float64] = _check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+    )
+    if not (weights > 0).any():
+        raise ValueError("sample_weight is zero for every sample; at least one must be positive")
+    low, high = exponent_range(weights) or (0, 0)
+    if low < -_WEIGHT_LIMIT or high > _WEIGHT_LIMIT:
+        raise ValueError(
+            "sample_weight has positive values beyond 2**±300, whose products with squared "
+            "distances float64 cannot hold; multiply all weights by a constant"
+        )
+    return None if (weights == 1.0).all() else weights
+
+
+def _refuse_bad_weights(sample_weight: Any) -> None:
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"sample_weight must be numbers: {error}") from None
+    for word, bad in (
+        ("NaN", np.isnan(weights)),
+        ("infinity", np.isinf(weights)),
+        ("Negative values", weights < 0),
+    ):
+        if bad.any():
+            raise ValueError(
+                f"{word} in sample_weight, first at position {int(np.flatnonzero(bad.ravel())[0])}"
+            )
+
+
+def admit_centers(init: Any, n_clusters: int, X: Any) -> NDArray[np.floating]:
+    """Return initial centers as a (K, d) copy in the centers' dtype."""
+    dtype = np.float32 if X.dtype == np.float32 else np.float64
+    if sparse.issparse(init):
+        init = init.toarray()
+    centers: NDArray[np.floating] = check_array(
+        init, dtype=dtype, copy=True, order="C", input_name="init", ensure_all_finite=False
+    )
+    bad = np.argwhere(~np.isfinite(centers))
+    if len(bad):
+        row, column = bad[0].tolist()
+        raise ValueError(
+            f"Input init contains NaN or infinity, first at row {row}, column {column}"
+        )
+    if centers.shape[0] != n_clusters:
+        raise ValueError(
+            f"The shape of the initial centers {centers.shape} does not match the number of "
+            f"clusters {n_clusters}."
+        )
+    if centers.shape[1] != X.shape[1]:
+        raise ValueError(
+            f"The shape of the initial centers {centers.shape} does not match the number of "
+            f"features of the data {X.shape[1]}."
+        )
+    return centers
+
+
+def scale_exponent(X: Any, weights: NDArray[np.float64] | None) -> int:
+    """Return e such that 2**e X has squares that float64 can hold; almost always 0.
+
+    Float32 data never needs it, since distances are float64.
+    """
+    if X.dtype == np.float32:
+        return 0
+    bounds = exponent_range(X.data if sparse.issparse(X) else X)
+    if bounds is None:
+        return 0
+    low, high = bounds
+    mass = float(X.shape[0] if weights is None else weights.sum())
+    heaviest = 1.0 if weights is None else float(weights.max())
+    spread = 2 + math.frexp(max(mass, heaviest, 1.0) * X.shape[1])[1]
+    highest = (_TOP - spread) // 2
+    if high <= highest and low >= _BOTTOM:
+        return 0
+    exponent = highest - high
+    if high > highest and low + exponent < _BOTTOM:
+        raise ValueError(
+            f"Input X has values from about {_power(low)} to {_power(high)}: their squared "
+            "distances do not fit into float64 together; remove the outliers or rescale columns"
+        )
+    return exponent
+
+
+def _power(exponent: int) -> str:
+    return f"1e{round(exponent * math.log10(2)):+d}"
+
+
+def rescale(X: Any, exponent: int) -> Any:
+    """Return 2**exponent X; the same object when the exponent is 0."""
+    if exponent == 0:
+        return X
+    if sparse.issparse(X):
+        scaled = X.copy()
+        scaled.data = np.ldexp(X.data, exponent)
+        return scaled
+    return np.ldexp(X, exponent)
+
+
+def unscaled(sum_of_squares: float, exponent: int) -> float:
+    """Return a sum of squares of 2**exponent X in units of X; infinite when too large."""
+    try:
+        return math.ldexp(sum_of_squares, -2 * exponent)
+    except OverflowError:
+        return math.inf

@@ -1,0 +1,391 @@
+"""KMeans: scikit-learn's interface over the one loop, thin."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections.abc import Callable
+from numbers import Integral, Real
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+    _fit_context,
+)
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from wolfmeans import door, storage
+from wolfmeans.certificate import Certificate
+from wolfmeans.engines import ENGINES, Workspace, effective_threads, get_engine
+from wolfmeans.engines.labelled import weighted_sum
+from wolfmeans.fitting import Fit, Start, certificate_of, run, scale_notes
+from wolfmeans.frank_wolfe import Callback
+from wolfmeans.lower_bounds import METHODS as BOUNDS
+from wolfmeans.problems.empty import POLICIES
+from wolfmeans.seeding import METHODS as SEEDINGS
+from wolfmeans.seeding import choose_seeds
+from wolfmeans.solution import Record
+from wolfmeans.stopping import STOPS, TOLERANCE_SCALES
+
+_DEFAULT_STARTS = 10
+
+
+class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+    """K-means clustering with a certificate; a drop-in for `sklearn.cluster.KMeans`.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        The number of clusters K.
+    init : {"greedy-k-means++", "k-means++", "k-means||", "random"}, callable or array, \
+            default="greedy-k-means++"
+        Where to start. scikit-learn's "k-means++" is the greedy one. A callable is called with
+        ``(X, n_clusters, random_state)`` and returns an array of shape (n_clusters, n_features).
+    n_init : "auto" or int, default="auto"
+        Number of starts; the result with the lowest inertia is kept. "auto" is 10 for "random" and
+        callables, else 1.
+    max_iter : int or None, default=300
+        Largest number of iterations of one start, counted as scikit-learn does. None stands for
+        the guaranteed maximum.
+    tol : float, default=1e-6
+        The relative tolerance of the stopping rule.
+    verbose : int, default=0
+        Print every iteration.
+    random_state : int, RandomState or None, default=None
+        Seed of all draws.
+    copy_x : bool, default=True
+        Accepted for compatibility; X is never changed.
+    algorithm : {"auto", "lloyd", "elkan"}, default="auto"
+        Accepted for compatibility; every choice gives the same bits.
+    stop : {"decrease", "gap", "shift", "stationary"}, default="decrease"
+        When to stop: a full step gains no more than the tolerance; the Frank-Wolfe gap is within
+        it; the centers shift by no more (scikit-learn's rule); labels no longer change.
+    tol_scale : {"initial", "total", "absolute"}, default="initial"
+        What `tol` multiplies: the SSE of the first partition, the total sum of squares about the
+        mean, or 1. With ``stop="shift"`` it is the mean variance of the columns, or 1.
+    empty : {"farthest", "keep", "resample", "best", "admissible"}, default="farthest"
+        How the center of an empty cluster is chosen.
+    certify : {"auto", "spectral"} or None, default="auto"
+        The lower bound of the certificate; "auto" computes it when that is cheaper than the fit.
+    engine : {"auto", "cpu", "reference"}, default="auto"
+        What computes; all engines give the same bits.
+    n_threads : int or None, default=None
+        Number of threads; None uses all cores this process may use. Does not change the result.
+    time_limit : float or None, default=None
+        Seconds after which no further step and no further start is begun.
+    callback : callable or None, default=None
+        Called with the `Record` of every step; a true return value ends the start.
+
+    Attributes
+    ----------
+    cluster_centers_ : ndarray of shape (n_clusters, n_features)
+        The centers, in the dtype of the data.
+    labels_ : ndarray of shape (n_samples,)
+        Nearest center of each point, ties to the lowest index; equal to ``predict(X)``.
+    inertia_ : float
+        Weighted sum of squared distances to the nearest center; equal to ``-score(X)``.
+    n_iter_ : int
+        Number of iterations, counted as scikit-learn does: Frank-Wolfe steps + 1.
+    certificate_ : Certificate
+        What was verified about the result.
+    trace_ : Trace
+        SSE, gap, movement, moved points and empty clusters of every iteration.
+    engine_ : str
+        The engine that ran.
+    n_features_in_ : int
+        Number of features seen during `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, when X had string names for all of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from wolfmeans import KMeans
+    >>> X = np.array([[1, 2], [1, 4], [1, 0], [10, 2], [10, 4], [10, 0]])
+    >>> km = KMeans(n_clusters=2, random_state=0).fit(X)
+    >>> km.inertia_, km.certificate_.gap
+    (16.0, 0.0)
+    >>> bool((km.predict(X) == km.labels_).all())
+    True
+    """
+
+    _parameter_constraints: dict[str, Any] = {  # noqa: RUF012 - scikit-learn's protocol
+        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        "init": [StrOptions(set(SEEDINGS)), callable, "array-like"],
+        "n_init": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+        "copy_x": ["boolean"],
+        "algorithm": [StrOptions({"auto", "lloyd", "elkan"})],
+        "stop": [StrOptions(set(STOPS))],
+        "tol_scale": [StrOptions(set(TOLERANCE_SCALES))],
+        "empty": [StrOptions(set(POLICIES))],
+        "certify": [StrOptions({"auto", *BOUNDS}), None],
+        "engine": [StrOptions(set(ENGINES))],
+        "n_threads": [Interval(Integral, 1, None, closed="left"), None],
+        "time_limit": [Interval(Real, 0, None, closed="left"), None],
+        "callback": [callable, None],
+    }
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        init: Any = "greedy-k-means++",
+        n_init: int | str = "auto",
+        max_iter: int | None = 300,
+        tol: float = 1e-6,
+        verbose: int = 0,
+        random_state: Any = None,
+        copy_x: bool = True,
+        algorithm: str = "auto",
+        stop: str = "decrease",
+        tol_scale: str = "initial",
+        empty: str = "farthest",
+        certify: str | None = "auto",
+        engine: str = "auto",
+        n_threads: int | None = None,
+        time_limit: float | None = None,
+        callback: Callback | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.verbose = verbose
+        self.random_state = random_state
+        self.copy_x = copy_x
+        self.algorithm = algorithm
+        self.stop = stop
+        self.tol_scale = tol_scale
+        self.empty = empty
+        self.certify = certify
+        self.engine = engine
+        self.n_threads = n_threads
+        self.time_limit = time_limit
+        self.callback = callback
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Cluster X.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The points. Never changed, and not copied when C-contiguous float32 or float64.
+        y : ignored
+            Present by convention.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the points, at least 0.
+
+        Returns
+        -------
+        self : KMeans
+            The fitted estimator.
+        """
+        X = door.admit(self, X, reset=True)
+        weights = door.admit_weights(sample_weight, X)
+        if X.shape[0] < self.n_clusters:
+            raise ValueError(f"n_samples={X.shape[0]} should be >= n_clusters={self.n_clusters}.")
+        if not math.isfinite(self.tol):
+            raise ValueError(f"tol must be a finite number; got {self.tol!r}")
+        exponent = door.scale_exponent(X, weights)
+        scaled = door.rescale(X, exponent)
+        engine = get_engine(self.engine)
+        workspace = engine.open(scaled, weights, effective_threads(self.n_threads))
+
+        best = self._best_of_starts(X, workspace, exponent)
+        certificate = certificate_of(
+            best, scaled, certify=self.certify, engine=engine.name, notes=scale_notes(X)
+        )
+        self._keep(best, certificate, exponent)
+        self._warn(self.certificate_)
+        return self
+
+    def _best_of_starts(self, X: Any, workspace: Workspace, exponent: int) -> Fit:
+        """Run all starts and return the one with the lowest inertia, the first among equals."""
+        generator = check_random_state(self.random_state)
+        seeds_from, n_starts = self._seeding(X, exponent)
+        states = generator.randint(np.iinfo(np.int32).max, size=n_starts)
+        deadline = math.inf if self.time_limit is None else perf_counter() + self.time_limit
+        best: Fit | None = None
+        for number, state in enumerate(states.tolist()):
+            time_left = deadline - perf_counter()
+            if best is not None and time_left <= 0:
+                break
+            rng = np.random.RandomState(state)
+            begun = Start(workspace.fork(), seeds_from(workspace, rng), rng)
+            fit = run(
+                begun,
+                stop=self.stop,
+                tol=self.tol,
+                tol_scale=self.tol_scale,
+                empty=self.empty,
+                max_steps=None if self.max_iter is None else self.max_iter - 1,
+                time_limit=None if self.time_limit is None else max(0.0, time_left),
+                callback=self._watcher(number),
+            )
+            if best is None or fit.inertia < best.inertia:
+                best = fit
+        if best is None:
+            raise RuntimeError("no start was run")
+        return best
+
+    def _seeding(
+        self, X: Any, exponent: int
+    ) -> tuple[Callable[[Workspace, np.random.RandomState], NDArray[np.floating]], int]:
+        """Return how seeds are made, and for how many starts."""
+        auto = self.n_init == "auto"
+        n_starts = 1 if auto else int(self.n_init)
+        if isinstance(self.init, str):
+            method = self.init
+            if auto and method == "random":
+                n_starts = _DEFAULT_STARTS
+            return lambda ws, rng: choose_seeds(ws, self.n_clusters, method, rng), n_starts
+        if callable(self.init):
+            call = self.init
+
+            def called(ws: Workspace, rng: np.random.RandomState) -> NDArray[np.floating]:
+                made = call(X, self.n_clusters, random_state=rng)
+                return self._scaled(door.admit_centers(made, self.n_clusters, X), exponent)
+
+            return called, _DEFAULT_STARTS if auto else n_starts
+        if n_starts > 1:
+            warnings.warn(
+                "Explicit initial center position passed: performing only one init in "
+                f"{type(self).__name__} instead of n_init={self.n_init}.",
+                RuntimeWarning,
+                stacklevel=5,
+            )
+        given = self._scaled(door.admit_centers(self.init, self.n_clusters, X), exponent)
+        return lambda ws, rng: given, 1
+
+    @staticmethod
+    def _scaled(centers: NDArray[np.floating], exponent: int) -> NDArray[np.floating]:
+        return centers if exponent == 0 else np.ldexp(centers, exponent)
+
+    def _watcher(self, start: int) -> Callback | None:
+        if not self.verbose:
+            return self.callback
+        user = self.callback
+
+        def watch(record: Record) -> Any:
+            print(
+                f"start {start}, iteration {record.t + 1}: sse {record.value:.6g}, "
+                f"gap {record.gap:.3g}, decrease {record.decrease:.3g}, moved {record.moved}"
+            )
+            return user(record) if user is not None else None
+
+        return watch
+
+    def _keep(self, fit: Fit, certificate: Certificate, exponent: int) -> None:
+        """Set the fitted attributes, in the units of the caller's data."""
+        self._scale_exponent = exponent
+        self._scaled_centers = fit.centers if exponent else None
+        centers = np.ldexp(fit.centers, -exponent) if exponent else fit.centers.copy()
+        self.cluster_centers_ = centers
+        self._n_features_out = len(centers)
+        self.labels_ = fit.labels
+        self.inertia_ = door.unscaled(fit.inertia, exponent)
+        self.n_iter_ = fit.solution.iterations + 1
+        self.engine_ = certificate.engine
+        self.certificate_ = certificate.in_units(-2 * exponent)
+        self.trace_ = fit.solution.trace.in_units(self.certificate_.unit_exponent, -2 * exponent)
+
+    def _warn(self, certificate: Certificate) -> None:
+        distinct = self.n_clusters - certificate.empty_clusters
+        if certificate.empty_clusters and self.empty != "keep":
+            warnings.warn(
+                f"Number of distinct clusters ({distinct}) found smaller than n_clusters "
+                f"({self.n_clusters}). Possibly due to duplicate points in X.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        elif certificate.empty_clusters:
+            warnings.warn(
+                f"{certificate.empty_clusters} of {self.n_clusters} clusters are empty "
+                "(empty='keep'); another policy would use them.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        if certificate.unit_exponent:
+            warnings.warn(
+                f"The squared distances of X do not fit into float64, so inertia_ is "
+                f"{self.inertia_}; certificate_ has it in units of 2^{certificate.unit_exponent}.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        if not certificate.status.converged:
+            warnings.warn(
+                f"{certificate.status.value} One more step would lower the SSE by "
+                f"{certificate.decrease:.3g}; the tolerance is {certificate.tol:.3g}.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> NDArray[np.int32]:
+        """Cluster X and return the labels."""
+        labels: NDArray[np.int32] = self.fit(X, sample_weight=sample_weight).labels_
+        return labels
+
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Cluster X and return the distances of its points to all centers."""
+        return self.fit(X, sample_weight=sample_weight).transform(X)
+
+    def predict(self, X: Any) -> NDArray[np.int32]:
+        """Return the index of the nearest center of each point, ties to the lowest."""
+        workspace, centers = self._opened(X)
+        return workspace.nearest(centers)[0]
+
+    def transform(self, X: Any) -> NDArray[np.floating]:
+        """Return the (n_samples, n_clusters) Euclidean distances to all centers."""
+        workspace, centers = self._opened(X)
+        distances = np.empty((workspace.n_points, len(centers)), dtype=workspace.dtype)
+        for k, center in enumerate(centers):
+            distances[:, k] = np.ldexp(
+                np.sqrt(workspace.distances_to(center)), -self._scale_exponent
+            )
+        return distances
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return minus the weighted sum of squared distances to the nearest centers."""
+        workspace, centers = self._opened(X)
+        weights = door.admit_weights(sample_weight, X)
+        inertia = weighted_sum(weights, workspace.nearest(centers)[1])
+        return -door.unscaled(inertia, self._scale_exponent)
+
+    def _opened(self, X: Any) -> tuple[Workspace, NDArray[np.floating]]:
+        """Open new data for the fitted centers, in a dtype that holds both."""
+        check_is_fitted(self)
+        X = door.admit(self, X, reset=False)
+        centers = self.cluster_centers_ if self._scaled_centers is None else self._scaled_centers
+        if X.dtype != centers.dtype:
+            X, centers = X.astype(np.float64), centers.astype(np.float64)
+        X = door.rescale(X, self._scale_exponent)
+        workspace = get_engine(self.engine).open(X, None, effective_threads(self.n_threads))
+        return workspace, centers
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted estimator to a file that cannot execute code; see `wolfmeans.load`."""
+        check_is_fitted(self)
+        storage.save(self, Path(path))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

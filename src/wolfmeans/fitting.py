@@ -1,0 +1,189 @@
+"""One fit: a start, the loop, the checks at the returned point, and the certificate from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from wolfmeans.certificate import Certificate, local_optimality
+from wolfmeans.engines.base import Centers, Labels, Workspace
+from wolfmeans.engines.labelled import weighted_sum
+from wolfmeans.frank_wolfe import Callback, minimize_concave
+from wolfmeans.lower_bounds import LowerBound, spectral
+from wolfmeans.problems.kmeans import KMeansProblem, Partition
+from wolfmeans.solution import Solution
+from wolfmeans.stopping import ShiftRule, StoppingRule, make_rule
+
+# A bound that costs less than this many multiplications is not worth a thought.
+_FREE = 10_000_000
+_UNEVEN_VARIANCES = 1e4
+_ROWS_LOOKED_AT = 10_000
+
+
+@dataclass(frozen=True)
+class Start:
+    """Points without labels, seeds for them, and the generator of what is random later."""
+
+    workspace: Workspace
+    seeds: Centers
+    rng: np.random.RandomState
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A finished run and what was recomputed at its end."""
+
+    problem: KMeansProblem
+    rule: StoppingRule
+    solution: Solution[Partition]
+    initial_sse: float
+    labels: Labels
+    inertia: float
+
+    @property
+    def centers(self) -> Centers:
+        """The returned (K, d) centers."""
+        return self.solution.point.centers
+
+
+def run(
+    start: Start,
+    *,
+    stop: str,
+    tol: float,
+    tol_scale: str,
+    empty: str,
+    max_steps: int | None,
+    time_limit: float | None,
+    callback: Callback | None,
+) -> Fit:
+    """Run the loop from the seeds and check the ledger at the returned point."""
+    workspace = start.workspace
+    problem = KMeansProblem(workspace, empty, start.rng)
+    first = problem.partition(start.seeds)
+    rule = _rule(stop, tol, tol_scale, workspace, first)
+    solution = minimize_concave(
+        problem, first, stop=rule, max_iter=max_steps, time_limit=time_limit, callback=callback
+    )
+    inertia = workspace.cost(solution.point.centers)
+    return Fit(
+        problem=problem,
+        rule=rule,
+        solution=problem.audit(solution, inertia),
+        initial_sse=first.sse,
+        labels=workspace.labels(),
+        inertia=inertia,
+    )
+
+
+def _rule(
+    stop: str, tol: float, tol_scale: str, workspace: Workspace, first: Partition
+) -> StoppingRule:
+    """Turn a relative tolerance into a rule with an absolute one."""
+    if stop == "shift":
+        unit = 1.0 if tol_scale == "absolute" else _mean_variance(workspace)
+        weights = workspace.weights
+        return ShiftRule(
+            tol * unit,
+            smallest_weight=1.0 if weights is None else float(weights[weights > 0].min()),
+            spacing=float(np.spacing(workspace.dtype.type(workspace.largest()))),
+            n_coordinates=first.centers.size,
+        )
+    if tol_scale == "initial":
+        return make_rule(stop, tol * first.sse)
+    if tol_scale == "total":
+        return make_rule(stop, tol * _scatter(workspace, workspace.weights))
+    return make_rule(stop, tol)
+
+
+def _mean_variance(workspace: Workspace) -> float:
+    """scikit-learn's unit for `tol`: the unweighted mean of the columns' variances."""
+    return _scatter(workspace, None) / (workspace.n_points * workspace.n_features)
+
+
+def _scatter(workspace: Workspace, weights: NDArray[np.float64] | None) -> float:
+    """The sum of squares about the mean, with or without the points' weights."""
+    mean = workspace.mean(weighted=weights is not None)
+    return weighted_sum(weights, workspace.distances_to(mean))
+
+
+def certificate_of(
+    fit: Fit, X: Any, *, certify: str | None, engine: str, notes: tuple[str, ...]
+) -> Certificate:
+    """Write down what is known at the returned point."""
+    problem, solution = fit.problem, fit.solution
+    bound = _lower_bound(fit, X, certify)
+    useful = bound is not None and bound.value > 0
+    fit.solution.trace.lower_bound = bound.value if bound is not None and useful else 0.0
+    empty = int(solution.vertex.empty.sum())
+    stationary = solution.vertex.moved == 0
+    return Certificate(
+        gap=solution.gap,
+        movement=solution.movement,
+        decrease=solution.decrease,
+        clarke_gap=problem.clarke_gap(solution),
+        candidate_decrease=problem.candidate_decrease(solution),
+        tol=fit.rule.tol,
+        stop=fit.rule.name,
+        status=solution.status,
+        iterations=solution.iterations,
+        extra_iterations=solution.extra_iterations,
+        max_iterations=fit.rule.guarantee(fit.initial_sse, fit.solution.trace.lower_bound),
+        initial_sse=fit.initial_sse,
+        inertia=fit.inertia,
+        n_clusters=len(fit.centers),
+        empty_clusters=empty,
+        local_optimality=local_optimality(
+            solution.status,
+            stationary=stationary,
+            empty=empty > 0,
+            tied=stationary and empty == 0 and problem.tied(solution.point),
+        ),
+        lower_bound=bound.value if bound is not None and useful else None,
+        lower_bound_kind=None if bound is None else bound.kind,
+        lower_bound_confidence=None if bound is None else bound.confidence,
+        engine=engine,
+        notes=notes,
+    )
+
+
+def _lower_bound(fit: Fit, X: Any, certify: str | None) -> LowerBound | None:
+    if certify is None:
+        return None
+    n, d = X.shape
+    n_clusters = len(fit.centers)
+    if d <= n_clusters - 1:
+        return LowerBound(0.0, "spectral", 1.0, 0.0)
+    # Counted in multiplications and not in seconds, so that the certificate is reproducible.
+    cost = n * d * d + 10 * d**3
+    spent = n * d * n_clusters * (len(fit.solution.trace) + 1)
+    if certify == "auto" and cost > max(spent, _FREE):
+        return None
+    bound = spectral(X, n_clusters, fit.problem.workspace.weights)
+    # The recomputed inertia is itself a rounded sum; a bound may not pass it.
+    return replace(bound, value=min(bound.value, fit.inertia))
+
+
+def scale_notes(X: Any) -> tuple[str, ...]:
+    """Tell whoever clusters columns of very different variance, from a sample of the rows."""
+    if sparse.issparse(X) or X.shape[1] < 2:
+        return ()
+    sample = X[:: max(1, X.shape[0] // _ROWS_LOOKED_AT)].astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        variances = sample.var(axis=0)
+    positive = np.flatnonzero(variances > 0)
+    if len(positive) < 2 or not np.isfinite(variances).all():
+        return ()
+    largest = int(positive[np.argmax(variances[positive])])
+    smallest = int(positive[np.argmin(variances[positive])])
+    ratio = float(variances[largest]) / float(variances[smallest])
+    if ratio < _UNEVEN_VARIANCES:
+        return ()
+    return (
+        f"the variance of column {largest} is {ratio:.1e} times that of column {smallest}: "
+        "columns of large variance decide alone; standardize them unless that is meant",
+    )

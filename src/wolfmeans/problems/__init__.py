@@ -1,0 +1,1 @@
+"""Concave problems for the one loop."""

@@ -1,0 +1,145 @@
+"""An empty cluster's center: keep, resample, farthest, best; or no empty cluster: admissible.
+
+At a partition with an empty cluster every center of that cluster gives a supergradient, so any
+choice made *before* the assignment keeps descent, rate and guarantee. `admissible` changes the
+oracle instead: it minimizes over the partitions without an empty cluster.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import min_weight_full_bipartite_matching
+
+from wolfmeans.engines.base import Centers, Distances, Forced, Workspace
+from wolfmeans.exact_sums import exact_sum
+from wolfmeans.seeding import draw_rows
+
+POLICIES = ("keep", "resample", "farthest", "best", "admissible")
+CANDIDATES = 256
+"""How many data points `best` tries as centers when there are more."""
+_DENSE_MATCHING = 1 << 22
+
+
+def refill(
+    policy: str,
+    workspace: Workspace,
+    centers: Centers,
+    empty: NDArray[np.bool_],
+    rng: np.random.RandomState,
+) -> Centers:
+    """Return the centers with those of empty clusters chosen by the policy.
+
+    Every chosen center is a data point of positive weight that lies off all other centers it is
+    labelled with, so the assignment that follows gives the cluster at least that point.
+    """
+    centers = centers.copy()
+    distances = workspace.distances(centers)
+    for k in np.flatnonzero(empty).tolist():
+        row = _choose(policy, workspace, distances, rng)
+        if row is None:
+            break
+        centers[k] = workspace.rows(np.array([row]))[0]
+        distances = np.minimum(distances, workspace.distances_to(centers[k]))
+    return centers
+
+
+def _choose(
+    policy: str, workspace: Workspace, distances: Distances, rng: np.random.RandomState
+) -> int | None:
+    eligible = distances > 0
+    if workspace.weights is not None:
+        eligible &= workspace.weights > 0
+    if not eligible.any():
+        return None
+    if policy == "resample":
+        masses = eligible.astype(np.float64)
+        if workspace.weights is not None:
+            masses *= workspace.weights
+        return int(draw_rows(workspace, masses, rng)[0])
+    if policy == "best":
+        return best_candidate(workspace, distances)[0]
+    return int(np.argmax(np.where(eligible, distances, -1.0)))
+
+
+def best_candidate(workspace: Workspace, distances: Distances) -> tuple[int, float]:
+    """Return the data row that as a new center lowers the SSE most, and by how much at least.
+
+    The guaranteed decrease of a center z is the sum of w (D - ||x - z||^2) over the points that z
+    is nearer to than their present center. Up to `CANDIDATES` points are tried: all of them, or
+    the farthest half and an evenly spaced half.
+    """
+    best_row, best_decrease = -1, 0.0
+    for row in _candidate_rows(workspace, distances).tolist():
+        gains = distances - workspace.distances_to(workspace.rows(np.array([row]))[0])
+        won = gains > 0
+        terms = gains[won] if workspace.weights is None else workspace.weights[won] * gains[won]
+        decrease = exact_sum(terms.tolist())
+        if decrease > best_decrease:
+            best_row, best_decrease = row, decrease
+    return best_row, best_decrease
+
+
+def _candidate_rows(workspace: Workspace, distances: Distances) -> NDArray[np.int64]:
+    eligible = distances > 0
+    if workspace.weights is not None:
+        eligible &= workspace.weights > 0
+    rows = np.flatnonzero(eligible)
+    if len(rows) <= CANDIDATES:
+        return rows
+    farthest = rows[np.argsort(-distances[rows], kind="stable")[: CANDIDATES // 2]]
+    spread = rows[np.linspace(0, len(rows) - 1, CANDIDATES // 2).astype(np.int64)]
+    return np.unique(np.concatenate([farthest, spread]))
+
+
+def admissible_assignment(workspace: Workspace, centers: Centers) -> Forced | None:
+    """Return the rows to force so that the nearest-center assignment becomes admissible.
+
+    None when it already is, or when fewer points than clusters have weight. One representative for
+    each cluster is chosen by a linear assignment with costs w (D_ik - min_k D_ik); only the K
+    cheapest points of a cluster can matter, since the other clusters take at most K - 1 of them.
+    """
+    n_clusters = len(centers)
+    labels, nearest = workspace.nearest(centers)
+    weights = np.ones(workspace.n_points) if workspace.weights is None else workspace.weights
+    heavy = np.flatnonzero(weights > 0)
+    occupied = np.zeros(n_clusters, dtype=bool)
+    occupied[labels[heavy]] = True
+    if occupied.all() or len(heavy) < n_clusters:
+        return None
+    edges_row, edges_cost = [], []
+    for k in range(n_clusters):
+        costs = weights[heavy] * (workspace.distances_to(centers[k])[heavy] - nearest[heavy])
+        cheapest = _cheapest(costs, labels[heavy] == k, n_clusters)
+        edges_row.append(heavy[cheapest])
+        edges_cost.append(costs[cheapest])
+    rows = _match(edges_row, edges_cost)
+    return Forced(rows, np.arange(n_clusters, dtype=np.int32))
+
+
+def _cheapest(costs: Distances, own: NDArray[np.bool_], count: int) -> NDArray[np.int64]:
+    """Return the `count` cheapest points: by cost, then own members first, then the lowest row."""
+    order = np.lexsort((np.arange(len(costs)), ~own, costs))
+    return order[:count]
+
+
+def _match(rows: list[NDArray[np.int64]], costs: list[Distances]) -> NDArray[np.int64]:
+    """Choose one row per cluster, all different, at the least total cost."""
+    points, position = np.unique(np.concatenate(rows), return_inverse=True)
+    n_clusters = len(rows)
+    cluster = np.repeat(np.arange(n_clusters), [len(r) for r in rows])
+    cost = np.concatenate(costs)
+    if n_clusters * len(points) <= _DENSE_MATCHING:
+        dense = np.full((n_clusters, len(points)), np.inf)
+        dense[cluster, position] = cost
+        chosen: NDArray[np.int64] = points[linear_sum_assignment(dense)[1]]
+        return chosen
+    # A stored zero would not count as an edge; every matching has K edges, so adding the smallest
+    # positive cost to all of them changes no comparison beyond the rounding of the costs.
+    positive = cost[cost > 0]
+    offset = float(positive.min()) if len(positive) else 1.0
+    graph = csr_array((cost + offset, (cluster, position)), shape=(n_clusters, len(points)))
+    chosen = points[min_weight_full_bipartite_matching(graph)[1]]
+    return chosen

@@ -1,0 +1,201 @@
+"""The sum of squared errors as a concave problem over an engine.
+
+f(w) = min over centers C of sum_ik w_i w_ik ||x_i - c_k||^2 is a minimum of linear functions of the
+partition w, hence concave. A supergradient at w is a set of centers: the means of its clusters,
+and any point for an empty one. The oracle assigns each point to its nearest center.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfmeans.engines.base import Centers, Workspace
+from wolfmeans.exact_sums import exact_sum
+from wolfmeans.frank_wolfe import ConcaveProblem, State
+from wolfmeans.problems.empty import admissible_assignment, best_candidate, refill
+from wolfmeans.solution import Record, Solution, Status
+
+_UNIT = 2.0**-53
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A vertex of the polytope: its labels live in the workspace, its moments here."""
+
+    centers: Centers
+    """(K, d) the supergradient at this partition: means, and chosen points where it is empty."""
+    residuals: NDArray[np.float64]
+    """(K, d) exact mean minus center; 0 where the cluster is empty."""
+    weights: NDArray[np.float64]
+    """(K,) total weight of each cluster."""
+    shift: float
+    """Sum of squared shifts of the non-empty clusters' centers on arrival here."""
+    movement: float
+    """What moving the centers here gained on arrival."""
+    gap: float
+    """The gap of the partition before, at whose centers this one was found."""
+    moved: int
+    """Number of points whose label changed on arrival."""
+    sse: float = math.nan
+    """f here, for a first partition."""
+
+    @property
+    def empty(self) -> NDArray[np.bool_]:
+        """(K,) whether the cluster has no weight."""
+        return np.equal(self.weights, 0.0)
+
+
+class KMeansProblem(ConcaveProblem[Partition]):
+    """K-means on the points of a workspace.
+
+    Parameters
+    ----------
+    workspace : Workspace
+        The points, opened by an engine.
+    empty : {"farthest", "keep", "resample", "best", "admissible"}
+        How the center of an empty cluster is chosen.
+    rng : RandomState
+        The generator of `resample`.
+    """
+
+    def __init__(self, workspace: Workspace, empty: str, rng: np.random.RandomState) -> None:
+        self.workspace = workspace
+        self.empty = empty
+        self._rng = rng
+        self._forced = False
+
+    def partition(self, seeds: Centers) -> Partition:
+        """Return the first partition w_0: each point to its nearest seed."""
+        first = self.minimize_linear(seeds)
+        return replace(first, sse=self.workspace.cost(first.centers))
+
+    def value(self, point: Partition) -> float:
+        """Return f at a first partition; later values follow by the ledger."""
+        return point.sse
+
+    def lower_bound(self) -> float:
+        """Return 0, the paper's bound; better ones enter the certificate."""
+        return 0.0
+
+    def supergradient(self, point: Partition) -> Centers:
+        """Return the centers of the point, those of empty clusters chosen by the policy."""
+        if self.empty == "keep" or not point.empty.any():
+            return point.centers
+        return refill(self.empty, self.workspace, point.centers, point.empty, self._rng)
+
+    def minimize_linear(self, supergradient: Centers) -> Partition:
+        """Assign each point to its nearest center; the labels in the workspace become these."""
+        forced = None
+        if self.empty == "admissible":
+            forced = admissible_assignment(self.workspace, supergradient)
+        self._forced = forced is not None
+        found = self.workspace.assign(supergradient, forced)
+        moves = found.means.astype(np.float64) - supergradient
+        moves[found.weights == 0] = 0.0
+        # (c' - c)(2 mean - c - c') with mean = c' + residual. It is not negative because c' is the
+        # representable number nearest to the mean, but for a mean that float64 had to round.
+        gains = found.weights[:, None] * np.maximum(moves * (moves + 2.0 * found.residuals), 0.0)
+        return Partition(
+            centers=found.means,
+            residuals=found.residuals,
+            weights=found.weights,
+            shift=exact_sum((moves * moves).ravel().tolist()),
+            movement=exact_sum(gains.ravel().tolist()),
+            gap=found.gap,
+            moved=found.moved,
+        )
+
+    def gap(self, point: Partition, vertex: Partition, supergradient: Centers) -> float:
+        """Return the gap that the workspace summed over the moved points."""
+        return vertex.gap
+
+    def fingerprint(self, point: Partition) -> bytes:
+        """Return the means and weights as bytes; they determine all that follows."""
+        return point.centers.tobytes() + point.weights.tobytes()
+
+    def evaluate(self, state: State[Partition]) -> Record:
+        """Assign the points to the partition's centers and measure the step."""
+        point = state.point
+        centers = self.supergradient(point)
+        vertex = self.minimize_linear(centers)
+        state.point = replace(point, centers=centers)
+        state.vertex = vertex
+        state.vertex_value = max(0.0, state.value - vertex.gap - vertex.movement)
+        return Record(
+            t=state.t,
+            value=state.value,
+            gap=vertex.gap,
+            movement=vertex.movement,
+            stationary=vertex.moved == 0,
+            moved=vertex.moved,
+            empty=int(point.empty.sum()),
+            shift=point.shift,
+            seconds=perf_counter() - state.started,
+        )
+
+    def acceptable(self, state: State[Partition]) -> bool:
+        """Whether the labels at the returned centers leave no cluster empty that could be filled.
+
+        An admissible assignment that had to force labels is not the nearest-center assignment that
+        is returned; from there on `farthest` fills what the nearest centers leave empty.
+        """
+        if self._forced:
+            self.empty = "farthest"
+            return False
+        if self.empty == "keep" or state.vertex is None or not state.vertex.empty.any():
+            return True
+        return self.workspace.cost(state.point.centers) == 0.0
+
+    def audit(self, solution: Solution[Partition], inertia: float) -> Solution[Partition]:
+        """Replace the ledger's f(w) by inertia + gap, both computed directly, if they agree."""
+        recomputed = inertia + solution.gap
+        # Each distance is off by (d + 2) u of itself at most; every step adds two sums of them.
+        terms = (self.workspace.n_features + 8) * (len(solution.trace) + 1)
+        slack = 4.0 * _UNIT * terms * max(solution.trace[0].value, recomputed)
+        if abs(recomputed - solution.value) > slack:
+            return replace(solution, value=recomputed, status=Status.DESCENT_VIOLATED)
+        return replace(solution, value=recomputed)
+
+    def clarke_gap(self, solution: Solution[Partition]) -> float:
+        """Return the gap with the columns of empty clusters ignored: the paper's g_C.
+
+        It is the smallest gap over the limiting supergradients, which may put an empty cluster's
+        center where no point prefers it.
+        """
+        point = solution.point
+        if not point.empty.any():
+            return solution.gap
+        present = np.flatnonzero(~point.empty)
+        distances = self.workspace.distances(point.centers)
+        without = self.workspace.nearest(np.ascontiguousarray(point.centers[present]))[1]
+        losses = without - distances
+        if self.workspace.weights is not None:
+            losses = self.workspace.weights * losses
+        return exact_sum([solution.gap, *(-losses).tolist()])
+
+    def candidate_decrease(self, solution: Solution[Partition]) -> float | None:
+        """Return the largest guaranteed decrease over candidate centers; None if none is empty."""
+        if not solution.vertex.empty.any():
+            return None
+        distances = self.workspace.distances(solution.point.centers)
+        return best_candidate(self.workspace, distances)[1]
+
+    def tied(self, point: Partition) -> bool:
+        """Whether some point of positive weight cannot be told apart from a tie.
+
+        Two distances are told apart when they differ by more than the rounding of the canonical
+        sum and of the centers: a center off its mean by r changes ||x - c|| by at most r.
+        """
+        nearest, second = self.workspace.second_nearest(point.centers)
+        if self.workspace.weights is not None:
+            heavy = self.workspace.weights > 0
+            nearest, second = nearest[heavy], second[heavy]
+        r = float(np.sqrt((point.residuals**2).sum(axis=1).max()))
+        bound = 2.0 * _UNIT * (self.workspace.n_features + 3) * (nearest + second)
+        bound += 2.0 * r * (np.sqrt(nearest) + np.sqrt(second) + r)
+        return bool(np.any(~(second - nearest > bound)))

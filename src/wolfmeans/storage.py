@@ -1,0 +1,143 @@
+"""Models on disk: a zip of plain arrays and one JSON text. Loading one never executes code."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zipfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wolfmeans.certificate import Certificate
+from wolfmeans.solution import Record, Status, Trace
+
+if TYPE_CHECKING:
+    from wolfmeans.estimators import KMeans
+
+FORMAT = "wolfmeans-model"
+VERSION = 1
+_ARRAYS = ("cluster_centers_", "labels_", "_scaled_centers", "feature_names_in_")
+_PLAIN = ("inertia_", "n_iter_", "n_features_in_", "engine_", "_scale_exponent")
+
+
+def save(model: KMeans, path: Path) -> None:
+    """Write a fitted model; the file appears whole or not at all."""
+    parameters = model.get_params(deep=False)
+    arrays = {name: getattr(model, name) for name in _ARRAYS if _has(model, name)}
+    if "feature_names_in_" in arrays:
+        arrays["feature_names_in_"] = np.asarray(arrays["feature_names_in_"], dtype=np.str_)
+    if callable(parameters["init"]):
+        raise ValueError("init is a callable, which a model file cannot hold; set it to a name")
+    if not isinstance(parameters["init"], str):
+        arrays["init"] = np.asarray(parameters["init"])
+        parameters["init"] = None
+    parameters["callback"] = None
+    parameters["random_state"] = _seed(parameters["random_state"])
+    content = {
+        "format": FORMAT,
+        "version": VERSION,
+        "class": type(model).__name__,
+        "parameters": {name: _plain(value) for name, value in parameters.items()},
+        "attributes": {name: _plain(getattr(model, name)) for name in _PLAIN},
+        "certificate": model.certificate_.to_dict(),
+        "trace": {
+            "lower_bound": model.trace_.lower_bound,
+            "records": [asdict(record) for record in model.trace_],
+        },
+    }
+    _write(path, json.dumps(content), arrays)
+
+
+def _has(model: Any, name: str) -> bool:
+    return getattr(model, name, None) is not None
+
+
+def _seed(random_state: Any) -> int | None:
+    return int(random_state) if isinstance(random_state, (int, np.integer)) else None
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _write(path: Path, text: str, arrays: dict[str, Any]) -> None:
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    try:
+        with os.fdopen(descriptor, "wb") as file, zipfile.ZipFile(file, "w") as archive:
+            archive.writestr("model.json", text, zipfile.ZIP_DEFLATED)
+            for name, array in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def load(path: str | os.PathLike[str]) -> KMeans:
+    """Read a model that `save` wrote.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile, pathlib, wolfmeans
+    >>> X = np.array([[0.0], [1.0], [8.0], [9.0]])
+    >>> km = wolfmeans.KMeans(n_clusters=2, random_state=0).fit(X)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     km.save(pathlib.Path(folder) / "model.wolf")
+    ...     again = wolfmeans.load(pathlib.Path(folder) / "model.wolf")
+    >>> bool((again.predict(X) == km.labels_).all())
+    True
+    """
+    from wolfmeans.estimators import KMeans
+
+    content, arrays = _read(Path(path))
+    parameters = content["parameters"]
+    if "init" in arrays:
+        parameters["init"] = arrays.pop("init")
+    model = KMeans(**parameters)
+    for name, value in content["attributes"].items():
+        if name in _PLAIN:
+            setattr(model, name, value)
+    for name, array in arrays.items():
+        if name in _ARRAYS:
+            setattr(model, name, array)
+    if "feature_names_in_" in arrays:
+        model.feature_names_in_ = arrays["feature_names_in_"].astype(object)
+    model._scaled_centers = arrays.get("_scaled_centers")
+    model._n_features_out = len(model.cluster_centers_)
+    model.certificate_ = _certificate(content["certificate"])
+    model.trace_ = Trace(Record(**record) for record in content["trace"]["records"])
+    model.trace_.lower_bound = content["trace"]["lower_bound"]
+    return model
+
+
+def _certificate(fields: dict[str, Any]) -> Certificate:
+    names = set(Certificate.__dataclass_fields__)
+    values = {name: value for name, value in fields.items() if name in names}
+    values["status"] = Status[fields["status_name"]]
+    values["notes"] = tuple(values["notes"])
+    return Certificate(**values)
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            content = json.loads(archive.read("model.json"))
+            arrays = {}
+            for name in archive.namelist():
+                if name.endswith(".npy"):
+                    with archive.open(name) as member:
+                        arrays[name[:-4]] = np.lib.format.read_array(member, allow_pickle=False)
+    except (zipfile.BadZipFile, KeyError, ValueError, EOFError) as error:
+        raise ValueError(f"{path} is not a wolfmeans model: {error}") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise ValueError(f"{path} is not a wolfmeans model")
+    if content.get("version") != VERSION:
+        raise ValueError(
+            f"{path} has model version {content.get('version')}; this wolfmeans reads {VERSION}"
+        )
+    return content, arrays
