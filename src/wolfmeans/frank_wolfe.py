@@ -93,12 +93,14 @@ class ConcaveProblem(ABC, Generic[Point]):
         vertex = self.minimize_linear(supergradient)
         gap = self.gap(state.point, vertex, supergradient)
         state.vertex, state.vertex_value = vertex, self.value(vertex)
+        movement = state.value - state.vertex_value - gap
         return Record(
             t=state.t,
             value=state.value,
             gap=gap,
-            movement=state.value - state.vertex_value - gap,
-            stationary=gap <= 0,
+            movement=movement,
+            # At a tie the gap is 0 and yet a step may gain: the point is not a fixed point then.
+            stationary=gap <= 0 and movement <= 0,
             seconds=perf_counter() - state.started,
         )
 
@@ -177,10 +179,14 @@ def minimize_concave(
     _check_limits(max_iter, time_limit)
     started = perf_counter()
     state = State(point=start, value=problem.value(start), started=started)
-    guarantee = rule.guarantee(state.value, problem.lower_bound())
+    if not math.isfinite(state.value):
+        raise ValueError(f"the value at the start must be finite; got {state.value}")
+    lower_bound = problem.lower_bound()
+    guarantee = rule.guarantee(state.value, lower_bound)
     limit = guarantee if max_iter is None else max_iter
-    trace = Trace()
+    trace = Trace(lower_bound=math.nan if lower_bound is None else lower_bound)
     history = _History(problem)
+    violated = False
     scale = abs(state.value)
     asked_to_stop = False
     iterations: int | None = None
@@ -192,11 +198,12 @@ def minimize_concave(
         state.met = None
         for record in problem.advance(state, rule, at_most=block):
             trace.append(record)
+            violated |= _violates_descent(problem, record, scale)
             if callback is not None and callback(record):
                 asked_to_stop = True
         record = trace[-1]
 
-        failure = _failure(problem, record, scale) or history.repeated(state)
+        failure = Status.DESCENT_VIOLATED if violated else history.repeated(state)
         if failure is not None:
             status, iterations = failure, record.t if iterations is None else iterations
             break
@@ -252,11 +259,11 @@ def _count_steps(ending: Status, t: int, limit: int | None) -> int:
     return steps if limit is None else min(steps, limit)
 
 
-def _failure(problem: ConcaveProblem[Any], record: Record, scale: float) -> Status | None:
-    """Check the descent inequality f(x_t) - f(x_{t+1}) >= g_t >= 0 up to rounding."""
-    slack = problem.rounding * max(scale, abs(record.value))
-    sound = record.gap >= -slack and record.movement >= -slack
-    return None if sound else Status.DESCENT_VIOLATED
+def _violates_descent(problem: ConcaveProblem[Any], record: Record, scale: float) -> bool:
+    """Whether f(x_t) - f(x_{t+1}) >= g_t >= 0 fails by more than rounding."""
+    next_value = record.value - record.decrease
+    slack = problem.rounding * max(scale, abs(record.value), abs(next_value), abs(record.gap))
+    return not (record.gap >= -slack and record.movement >= -slack)
 
 
 class _History:

@@ -96,9 +96,9 @@ class Trace:
     (array([9.]), array([4.]))
     """
 
-    def __init__(self, records: Iterable[Record] = ()) -> None:
+    def __init__(self, records: Iterable[Record] = (), *, lower_bound: float = 0.0) -> None:
         self._records: list[Record] = list(records)
-        self.lower_bound: float = 0.0
+        self.lower_bound = lower_bound
         """A lower bound on the optimal value: h_0 = sse[0] - lower_bound in the rate."""
 
     def append(self, record: Record) -> None:
@@ -167,7 +167,7 @@ class Trace:
 
     @property
     def rate_bound(self) -> NDArray[np.float64]:
-        """h_0 / (t + 1): the running minimum of the gap is never above it."""
+        """h_0 / (t + 1): the running minimum of the gap is never above it; NaN if unknown."""
         if not self._records:
             return np.empty(0)
         h_0 = self._records[0].value - self.lower_bound
@@ -178,7 +178,7 @@ class Trace:
         if exponent == 0 or unit_exponent != 0:
             return self
         factor = 2.0 ** (exponent // 2)
-        trace = Trace(
+        records = (
             replace(
                 record,
                 value=record.value * factor * factor,
@@ -188,8 +188,7 @@ class Trace:
             )
             for record in self
         )
-        trace.lower_bound = self.lower_bound * factor * factor
-        return trace
+        return Trace(records, lower_bound=self.lower_bound * factor * factor)
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """All columns by name."""

@@ -110,8 +110,10 @@ def load(path: str | os.PathLike[str]) -> KMeans:
     model._scaled_centers = arrays.get("_scaled_centers")
     model._n_features_out = len(model.cluster_centers_)
     model.certificate_ = _certificate(content["certificate"])
-    model.trace_ = Trace(Record(**record) for record in content["trace"]["records"])
-    model.trace_.lower_bound = content["trace"]["lower_bound"]
+    model.trace_ = Trace(
+        (Record(**record) for record in content["trace"]["records"]),
+        lower_bound=content["trace"]["lower_bound"],
+    )
     return model
 
 

@@ -1,0 +1,148 @@
+"""The certificate: true numbers, plain words, and never more than was verified."""
+
+import json
+from contextlib import nullcontext
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from wolfmeans import KMeans, Status
+from wolfmeans.certificate import LOCAL_OPTIMALITY, READINGS, Certificate, local_optimality
+
+FIELDS = (
+    *("gap", "movement", "decrease", "clarke_gap", "tol", "stop", "status", "iterations"),
+    *("max_iterations", "inertia", "local_optimality", "lower_bound", "lower_bound_kind"),
+    *("lower_bound_confidence", "ratio"),
+)
+
+
+def blobs(seed=0, n=300, d=6, k=4):
+    rng = np.random.default_rng(seed)
+    return (rng.uniform(-10, 10, size=(k, d))[:, None] + rng.normal(size=(k, n // k, d))).reshape(
+        -1, d
+    )
+
+
+def test_all_fields_are_there_and_in_the_dictionary():
+    certificate = KMeans(4, random_state=0).fit(blobs()).certificate_
+    as_dict = certificate.to_dict()
+    for name in FIELDS:
+        assert hasattr(certificate, name)
+        assert name in as_dict
+    assert json.loads(json.dumps(as_dict)) == as_dict
+    assert as_dict["status"] == certificate.status.value
+
+
+def test_every_ending_has_a_reading():
+    assert set(READINGS) == set(Status)
+
+
+def test_numbers_are_those_of_the_last_evaluated_step():
+    km = KMeans(4, random_state=0, tol=1e-2, init="random", n_init=1).fit(blobs())
+    last = km.trace_[-1]
+    certificate = km.certificate_
+    assert (certificate.gap, certificate.movement) == (last.gap, last.movement)
+    assert certificate.decrease == certificate.gap + certificate.movement
+    assert certificate.inertia == km.inertia_
+    assert certificate.iterations + 1 == km.n_iter_
+
+
+@pytest.mark.parametrize("stop", ["decrease", "gap"])
+def test_what_the_rule_vouches_for_holds_at_the_returned_point(stop):
+    for seed in range(20):
+        X = np.random.default_rng(seed).uniform(size=(300, 2))
+        km = KMeans(8, random_state=seed, tol=3e-3, stop=stop, init="random", n_init=1).fit(X)
+        certificate = km.certificate_
+        assert certificate.status.converged
+        assert certificate.gap <= certificate.tol
+        # Recompute: one more step from the returned centers gains g + m.
+        again = KMeans(8, init=km.cluster_centers_, n_init=1, max_iter=1, tol=0.0)
+        with pytest.warns(UserWarning) if not _is_fixed(km, X) else nullcontext():
+            again.fit(X)
+        assert certificate.inertia - again.certificate_.initial_sse == pytest.approx(
+            certificate.movement, abs=1e-12
+        )
+
+
+def _is_fixed(km, X):
+    means = np.array([X[km.labels_ == k].mean(axis=0) for k in range(km.n_clusters)])
+    distances = ((X[:, None] - means[None]) ** 2).sum(axis=2)
+    return bool((distances.argmin(axis=1) == km.labels_).all())
+
+
+def test_a_limit_is_never_called_convergence():
+    X = np.random.default_rng(0).uniform(size=(500, 2))
+    with pytest.warns(UserWarning, match="Not converged: the iteration limit"):
+        km = KMeans(20, random_state=0, max_iter=2, init="random", n_init=1).fit(X)
+    certificate = km.certificate_
+    assert not certificate.status.converged
+    assert certificate.local_optimality == "not stationary"
+    assert certificate.verdict().startswith("Not converged")
+    assert "the tolerance" in str(certificate)
+
+
+def test_a_fixed_point_with_clear_margins_is_a_strict_minimum():
+    X = np.array([[0.0], [1.0], [9.0], [10.0]])
+    km = KMeans(2, init=np.array([[0.0], [9.0]]), n_init=1, stop="stationary").fit(X)
+    assert km.certificate_.local_optimality == "strict local minimum"
+
+
+def test_every_level_has_a_reading():
+    levels = {
+        local_optimality(status, stationary=stationary, empty=empty, tied=tied)
+        for status in Status
+        for stationary in (True, False)
+        for empty in (True, False)
+        for tied in (True, False)
+    }
+    assert levels == set(LOCAL_OPTIMALITY)
+
+
+def test_a_tie_is_not_called_a_strict_minimum():
+    # {0, 2}, {4}: means 1 and 4; nothing moves. 2.5 would be a tie: put a light point there.
+    X = np.array([[0.0], [2.0], [2.5], [4.0], [4.0]])
+    weights = np.array([1.0, 1.0, 2.0**-60, 1.0, 1.0])
+    km = KMeans(2, init=np.array([[1.0], [4.0]]), n_init=1, stop="stationary")
+    km.fit(X, sample_weight=weights)
+    assert km.certificate_.local_optimality == "stationary, with ties"
+
+
+def test_text_has_one_line_a_fact_and_no_infinity():
+    text = str(KMeans(4, random_state=0).fit(blobs()).certificate_)
+    lines = text.splitlines()
+    assert lines[0] == "Certificate"
+    assert len(lines) == 8
+    assert all(len(line.split("  ")) >= 3 for line in lines[1:])
+    assert "inf" not in text
+    assert "of the best possible" in text
+
+
+def test_global_line_speaks_in_percent_when_close_and_in_factors_when_not():
+    base = KMeans(4, random_state=0).fit(blobs()).certificate_
+    near = replace(base, inertia=110.0, lower_bound=100.0)
+    assert "within 10.00% of the best possible" in str(near)
+    far = replace(base, inertia=500.0, lower_bound=100.0)
+    assert "within a factor of 5 of the best possible" in str(far)
+    unsure = replace(near, lower_bound_confidence=0.95)
+    assert "with confidence 95.0%" in str(unsure)
+    assert "likely" in unsure.verdict()
+    assert replace(base, lower_bound=0.0).ratio is None
+
+
+def test_notebook_view_escapes_what_it_shows():
+    certificate = KMeans(2, random_state=0).fit([[0.0], [1.0], [5.0]]).certificate_
+    hostile = replace(certificate, notes=("<script>alert(1)</script>",))
+    assert isinstance(hostile, Certificate)
+    assert "<script>" not in hostile._repr_html_()
+    assert "&lt;script&gt;" in hostile._repr_html_()
+
+
+def test_columns_of_very_different_variance_are_pointed_out():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 3)) * [1.0, 1e3, 1.0]
+    notes = KMeans(3, random_state=0).fit(X).certificate_.notes
+    assert len(notes) == 1
+    assert "column 1" in notes[0]
+    assert "standardize" in notes[0]
+    assert KMeans(3, random_state=0).fit(X / X.std(axis=0)).certificate_.notes == ()
