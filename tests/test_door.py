@@ -15,7 +15,7 @@ ENGINES = ["reference", "cpu"]
 def blobs(n=60, d=2, k=3, seed=0):
     """Well separated clusters of equal size and the partition they come from."""
     rng = np.random.default_rng(seed)
-    truth = np.arange(n) % k
+    truth = np.arange(n) * k // n
     places = np.zeros((k, d))
     places[:, 0] = 20.0 * np.arange(k)
     places[:, -1] += 7.0 * np.arange(k)
@@ -77,8 +77,8 @@ def test_missing_values_of_nullable_columns_are_refused_with_their_place():
         (np.array([["a", "b"], ["c", "d"], ["e", "f"]], dtype=object), "string"),
         ([["1", "x"], ["2", "y"], ["3", "z"]], "string"),
         ([[1.0, 2.0], [3.0], [4.0, 5.0]], "inhomogeneous"),
-        (None, "(?i)none"),
-        (pd.DataFrame({"a": ["u", "v", "w"]}), "string"),
+        (None, "(?i)none|scalar"),
+        (pd.DataFrame({0: ["u", "v", "w"]}), "string"),
     ],
 )
 @pytest.mark.parametrize("method", ["fit", "predict"])
@@ -164,8 +164,8 @@ def test_bad_weights_are_refused_with_their_position(value, word, method):
 @pytest.mark.parametrize(
     ("weights", "says"),
     [
-        (np.zeros(60), "zero for every"),
-        (0.0, "zero for every"),
+        (np.zeros(60), "(?i)sample.weight.*zero"),
+        (0.0, "(?i)sample.weight.*zero"),
         (np.ones(59), "sample_weight"),
         (np.ones((60, 2)), "(?i)sample.weight"),
         (-1.0, "(?i)negative values.*sample_weight"),
@@ -212,9 +212,8 @@ def test_tiny_and_huge_weights_do_not_change_the_clusters(exponent, scale, init)
         (np.array([[0, 0], [1, 1], [np.inf, 2]]), "init.*row 2, column 0"),
         (np.array([["a", "b"]] * 3), "init|initial centers"),
         (np.ones((3, 2)) * 1j, "(?i)complex"),
-        (np.array([[0, 0], [1, 1], [1e300, 0]]), "init|initial centers"),
     ],
-    ids="rows columns vector nan inf strings complex far".split(),
+    ids="rows columns vector nan inf strings complex".split(),
 )
 def test_bad_initial_centers_are_refused_by_name_and_place(init, says, as_callable):
     X, _ = blobs()
@@ -337,7 +336,7 @@ def test_input_of_any_kind_is_clustered_and_not_modified(name, copy_x):
     before = _snapshot(given)
     weights = np.linspace(1.0, 2.0, len(X))
     weights.setflags(write=False)
-    init = X[:3].copy()
+    init = X[::20].copy()
     init.setflags(write=False)
     fitted = KMeans(3, init=init, copy_x=copy_x).fit(given, sample_weight=weights)
     fitted.transform(given)
@@ -346,7 +345,7 @@ def test_input_of_any_kind_is_clustered_and_not_modified(name, copy_x):
     assert fitted.inertia_ == -fitted.score(given, sample_weight=weights)
     assert np.array_equal(_snapshot(given), before)
     assert np.array_equal(weights, np.linspace(1.0, 2.0, len(X)))
-    assert np.array_equal(init, X[:3])
+    assert np.array_equal(init, X[::20])
 
 
 def test_boolean_input_is_clustered():
@@ -412,7 +411,7 @@ def test_a_power_of_two_changes_nothing_but_the_scale(engine, exponent, make):
 @pytest.mark.filterwarnings("ignore:The squared distances:RuntimeWarning")
 def test_extreme_scales_give_the_right_clusters(scale, init):
     X, truth = blobs()
-    given = X[:3] * scale if init == "array" else init
+    given = X[::20] * scale if init == "array" else init
     fitted = model(init=given, n_init=1 if init == "array" else 10).fit(X * scale)
     assert same_partition(fitted.labels_, truth)
     assert np.array_equal(fitted.predict(X * scale), fitted.labels_)
@@ -425,13 +424,11 @@ def test_a_model_whose_squares_do_not_fit_says_so(scale):
     with pytest.warns(RuntimeWarning, match="do not fit into float64"):
         fitted = model().fit(X * scale)
     plain = model().fit(X)
-    unit = fitted.certificate_.unit_exponent
-    assert fitted.certificate_.inertia * 2.0 ** (unit / 2) / scale * 2.0 ** (
-        unit / 2
-    ) / scale == pytest.approx(plain.inertia_)
+    bits = np.log2(fitted.certificate_.inertia) + fitted.certificate_.unit_exponent
+    assert bits - 2 * np.log2(scale) == pytest.approx(np.log2(plain.inertia_))
 
 
-@pytest.mark.parametrize("exponent", [-500, 470])
+@pytest.mark.parametrize("exponent", [-500, 500])
 @pytest.mark.parametrize("stop", ["decrease", "gap", "shift"])
 def test_an_absolute_tolerance_is_in_the_units_of_the_data(exponent, stop):
     rng = np.random.default_rng(1)
@@ -505,23 +502,26 @@ def test_one_denormal_value_does_not_disturb_the_others():
     assert a.inertia_ == pytest.approx(b.inertia_, rel=1e-14)
 
 
-@pytest.mark.parametrize("fit_scale", [1.0, 1e-200])
-@pytest.mark.parametrize("far", [1e20, 1e160, 1e300])
-@pytest.mark.parametrize("method", ["predict", "score"])
+@pytest.mark.parametrize(
+    ("fit_scale", "far"),
+    [(1.0, 1e10), (1.0, 1e160), (1e-200, 1e-190), (1e-200, 1.0), (1e140, 1e155), (1e-200, 1e200)],
+)
+@pytest.mark.parametrize("method", ["predict", "score", "transform"])
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
 @pytest.mark.filterwarnings("ignore:The squared distances:RuntimeWarning")
-def test_new_points_far_outside_get_the_nearest_center_or_a_refusal(fit_scale, far, method):
+def test_new_points_far_outside_get_the_nearest_center_or_a_refusal(fit_scale, far, method, make):
     X = np.array([[-1.0, 0.0], [-2.0, 0.0], [1.0, 0.0], [2.0, 0.0]]) * fit_scale
     fitted = model(2).fit(X)
     right = fitted.predict(X[3:])[0]
-    new = np.array([[far, 0.0], [-far, 0.0]])
     try:
-        answer = getattr(fitted, method)(new)
+        answer = getattr(fitted, method)(make(np.array([[far, 0.0], [-far, 0.0]])))
     except ValueError as error:
         assert "X" in str(error)
         return
-    if method == "score":
-        assert answer < 0 and not np.isnan(answer)
-    elif far * fit_scale <= 1e15:
+    assert not np.isnan(answer).any()
+    if method == "transform":
+        np.testing.assert_allclose(answer, far, rtol=0.1)
+    elif method == "predict" and far <= 1e15 * fit_scale:
         # Farther out the two distances round to the same number, an honest tie.
         assert answer.tolist() == [right, 1 - right]
 
@@ -533,12 +533,16 @@ def test_one_denormal_value_in_fit_does_not_spoil_prediction():
     assert fitted.predict([[1e10, 0.0], [-1e10, 0.0]]).tolist() == [right, 1 - right]
 
 
-@pytest.mark.filterwarnings("ignore:The squared distances:RuntimeWarning")
-def test_far_initial_centers_are_refused_or_used_as_they_are():
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("far", [1e20, 1e200])
+@pytest.mark.parametrize("smallest", [1.0, 5e-324])
+def test_a_far_initial_center_is_refused_or_used(engine, far, smallest):
     X, truth = blobs()
-    X = np.vstack([X, np.full((1, 2), 5e-324)])
-    init = np.array([[0.0, 0.0], [20.0, 7.0], [40.0, 14.0], [1e15, 1e15]])
-    fitted = KMeans(4, init=init, empty="farthest").fit(X)
-    assert np.isfinite(fitted.cluster_centers_).all()
-    assert np.bincount(fitted.labels_, minlength=4).min() > 0
-    assert len(set(zip(truth.tolist(), fitted.labels_[:-1].tolist(), strict=True))) <= 4
+    X = np.vstack([X, [[0.0, smallest]]])
+    init = np.array([X[0], X[20], [far, far]])
+    try:
+        fitted = KMeans(3, init=init, engine=engine).fit(X)
+    except ValueError as error:
+        assert "init" in str(error)
+        return
+    assert same_partition(fitted.labels_, np.append(truth, 0))

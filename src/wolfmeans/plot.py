@@ -56,22 +56,12 @@ def draw_gap(ax: Axes, trace: Trace) -> None:
             color=GAP,
             marker="o",
             markersize=3,
-            label="gap $g_t$",
+            label="gap $g_t$" if positive[-1] else "gap $g_t$, then 0",
         )
     bound = trace.rate_bound
     if (bound > 0).any():
         ax.plot(iteration, bound, color=BOUND, linestyle="--", label=r"guaranteed $h_0/(t+1)$")
     ax.set(xscale="log", yscale="log", xlabel="iteration t + 1", title="Frank-Wolfe gap")
-    if len(trace) and not positive[-1]:
-        ax.annotate(
-            "then gap = 0",
-            (0.97, 0.03),
-            xycoords="axes fraction",
-            ha="right",
-            va="bottom",
-            color=GAP,
-            fontsize=9,
-        )
     if ax.lines:
         ax.legend(frameon=False)
 

@@ -191,6 +191,8 @@ class KMeansProblem(ConcaveProblem[Partition]):
         Two distances are told apart when they differ by more than the rounding of the canonical
         sum and of the centers: a center off its mean by r changes ||x - c|| by at most r.
         """
+        if len(point.centers) == 1:
+            return False
         nearest, second = self.workspace.second_nearest(point.centers)
         if self.workspace.weights is not None:
             heavy = self.workspace.weights > 0

@@ -43,7 +43,7 @@ th, td { text-align: left; padding: .35rem .7rem .35rem 0; border-bottom: 1px so
          vertical-align: top; }
 th { color: var(--soft); font-weight: 600; } td.number, th.number { text-align: right; }
 figure { margin: 0; padding: .5rem; overflow-x: auto; }
-figure svg { max-width: 100%; height: auto; }
+figure svg { max-width: 100%; min-width: 34rem; height: auto; }
 footer { margin-top: 2.5rem; color: var(--soft); font-size: .85rem; }
 @media print { body { max-width: none; } }
 """
