@@ -96,7 +96,7 @@ def test_more_clusters_than_points_are_refused(k):
 
 def test_predict_refuses_another_number_of_features():
     fitted = model().fit(blobs()[0])
-    with pytest.raises(ValueError, match="3 features.*expecting 2"):
+    with pytest.raises(ValueError, match=r"3 features.*expecting 2"):
         fitted.predict(np.zeros((4, 3)))
 
 
@@ -119,7 +119,20 @@ WIDE = [[2**60, 0], [2**60 + 1, 0], [2**60 + 100, 0], [2**60 + 101, 0]]
         lambda rows: pl.DataFrame(np.array(rows, dtype=np.uint64)),
         lambda rows: pa.table(pd.DataFrame(rows, columns=["a", "b"], dtype=np.uint64)),
     ],
-    ids="uint64 int64 swapped negative csr lil dok object list pandas polars arrow".split(),
+    ids=[
+        "uint64",
+        "int64",
+        "swapped",
+        "negative",
+        "csr",
+        "lil",
+        "dok",
+        "object",
+        "list",
+        "pandas",
+        "polars",
+        "arrow",
+    ],
 )
 def test_integers_that_float64_cannot_hold_are_refused(wrap):
     with pytest.raises(ValueError, match=r"2\*\*53"):
@@ -177,7 +190,20 @@ def test_bad_weights_are_refused_with_their_position(value, word, method):
         (np.r_[1e200, np.ones(59)], "sample_weight"),
         (np.r_[1e-200, np.ones(59)], "sample_weight"),
     ],
-    ids="zeros zero short table negative nan inf strings string complex huge tiny".split(),
+    ids=[
+        "zeros",
+        "zero",
+        "short",
+        "table",
+        "negative",
+        "nan",
+        "inf",
+        "strings",
+        "string",
+        "complex",
+        "huge",
+        "tiny",
+    ],
 )
 def test_unusable_weights_are_refused_by_name(weights, says):
     X, _ = blobs()
@@ -185,8 +211,8 @@ def test_unusable_weights_are_refused_by_name(weights, says):
         model().fit(X, sample_weight=weights)
 
 
-@pytest.mark.parametrize("exponent", [-290, -100, 100, 290])
-@pytest.mark.parametrize("scale", [-390, -300, 0, 300, 390])
+@pytest.mark.parametrize("exponent", [-299, -100, 100, 299])
+@pytest.mark.parametrize("scale", [-399, -300, 0, 300, 399])
 @pytest.mark.parametrize("init", ["greedy-k-means++", "random"])
 @pytest.mark.filterwarnings("ignore:The squared distances:RuntimeWarning")
 def test_tiny_and_huge_weights_do_not_change_the_clusters(exponent, scale, init):
@@ -213,7 +239,7 @@ def test_tiny_and_huge_weights_do_not_change_the_clusters(exponent, scale, init)
         (np.array([["a", "b"]] * 3), "init|initial centers"),
         (np.ones((3, 2)) * 1j, "(?i)complex"),
     ],
-    ids="rows columns vector nan inf strings complex".split(),
+    ids=["rows", "columns", "vector", "nan", "inf", "strings", "complex"],
 )
 def test_bad_initial_centers_are_refused_by_name_and_place(init, says, as_callable):
     X, _ = blobs()

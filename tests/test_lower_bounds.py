@@ -54,7 +54,7 @@ def test_too_few_features_give_nothing_and_the_certificate_says_so():
     assert certificate.lower_bound is None
     assert certificate.ratio is None
     assert "inf" not in str(certificate)
-    assert "more features than clusters" in str(certificate)
+    assert "at least as many features as clusters" in str(certificate)
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e6])

@@ -39,7 +39,7 @@ READINGS = {
 LOCAL_OPTIMALITY = {
     "strict local minimum": "every point is strictly nearest to its own center",
     "stationary, with ties": "no reassignment helps, but some point is as near to another center",
-    "stationary, with empty clusters": "no reassignment helps, but using an empty cluster would",
+    "stationary, with empty clusters": "no reassignment helps; some clusters are not in use",
     "nearly stationary": "reassigning all points would gain little, but not nothing",
     "not stationary": "the run ended early; going on would lower the inertia",
 }
@@ -174,6 +174,8 @@ class Certificate:
         return f"steps taken; at most {self.max_iterations:,} were guaranteed in advance{extra}"
 
     def _global_row(self) -> tuple[str, str, str]:
+        if self.inertia == 0:
+            return ("global", "optimal", "no clustering can have an inertia below 0")
         if self.lower_bound is None or self.ratio is None:
             return ("global", "unknown", self._no_bound_reading())
         excess = self.ratio - 1.0
@@ -191,8 +193,8 @@ class Certificate:
         if self.lower_bound_kind is None:
             return "no lower bound was asked for or affordable; set certify='spectral' to get one"
         return (
-            f"the {self.lower_bound_kind} bound says nothing here: it needs more features than "
-            "clusters; compare several n_init instead"
+            f"the {self.lower_bound_kind} bound says nothing here: it needs at least as many "
+            "features as clusters, and spread in all of them; compare several n_init instead"
         )
 
     def _empty_row(self) -> tuple[str, str, str]:
@@ -206,7 +208,9 @@ class Certificate:
         """Return the certificate in one sentence."""
         ended = READINGS[self.status]
         head = "Converged" if self.status.converged else "Not converged"
-        if self.ratio is None:
+        if self.inertia == 0:
+            tail = "no clustering can be better"
+        elif self.ratio is None:
             tail = "how far it is from the best possible clustering is not known"
         else:
             sure = "proven" if self.lower_bound_confidence == 1.0 else "likely"

@@ -21,13 +21,14 @@ from wolfmeans.exact_sums import exponent_range
 _TOP = 1000
 _BOTTOM = -400
 _WEIGHT_LIMIT = 300
+_EXACT_INTEGERS = 2**53
 
 
 def admit(estimator: Any, X: Any, *, reset: bool) -> Any:
     """Return X as float32 or float64, dense C-contiguous or canonical CSR; refuse what is not."""
-    if getattr(X, "dtype", None) == np.float16:
+    given = X
+    if _is_half_precision(X):
         X = X.astype(np.float32)
-    _refuse_lossy_integers(X)
     X = validate_data(
         estimator,
         X,
@@ -41,19 +42,43 @@ def admit(estimator: Any, X: Any, *, reset: bool) -> Any:
         X = X.copy()
         X.sum_duplicates()
     _refuse_non_finite(X, estimator)
+    _refuse_rounded_integers(given, X)
     return X
 
 
-def _refuse_lossy_integers(X: Any) -> None:
-    dtype = getattr(X, "dtype", None)
-    if isinstance(dtype, np.dtype) and dtype.kind in "iu" and dtype.itemsize == 8:
-        values = X.data if sparse.issparse(X) else np.asarray(X)
-        limit = 2**53
-        if values.size and (int(values.max()) > limit or int(values.min()) < -limit):
+def _is_half_precision(X: Any) -> bool:
+    """Whether X is a float16 array or a pandas DataFrame of float16 columns."""
+    dtypes = X.dtypes if hasattr(X, "iloc") else [getattr(X, "dtype", None)]
+    return len(dtypes) > 0 and all(dtype == np.float16 for dtype in dtypes)
+
+
+def _refuse_rounded_integers(given: Any, X: Any) -> None:
+    """Refuse integers that became other numbers; only values beyond 2**53 can."""
+    values = X.data if sparse.issparse(X) else X
+    if values.size == 0 or max(float(values.max()), -float(values.min())) < _EXACT_INTEGERS:
+        return
+    for column in _columns(given):
+        entries = np.asarray(column)
+        if entries.dtype.kind == "O":
+            entries = np.array([v for v in entries.ravel() if isinstance(v, (int, np.integer))])
+        elif entries.dtype.kind not in "iu":
+            continue
+        if any(abs(int(v)) > _EXACT_INTEGERS for v in (entries.max(), entries.min())):
             raise ValueError(
                 "Input X has integers beyond 2**53, which float64 cannot hold exactly; "
                 "subtract an offset or convert X to floats yourself"
             )
+
+
+def _columns(X: Any) -> Any:
+    """Yield what has a dtype of its own: columns of a table, else the whole."""
+    if sparse.issparse(X):
+        return [X.tocsr().data]
+    if hasattr(X, "iloc"):
+        return [X.iloc[:, j] for j in range(X.shape[1])]
+    if hasattr(X, "get_columns"):
+        return X.get_columns()
+    return X.columns if hasattr(X, "columns") else [X]
 
 
 def _refuse_non_finite(X: Any, estimator: Any) -> None:
@@ -85,13 +110,10 @@ def admit_weights(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
     """Return the weights in float64, or None when all are 1."""
     if sample_weight is None:
         return None
-    if not np.isscalar(sample_weight):
-        _refuse_bad_weights(sample_weight)
+    _refuse_bad_weights(sample_weight)
     weights: NDArray[np.float64] = _check_sample_weight(
         sample_weight, X, dtype=np.float64, ensure_non_negative=True
     )
-    if not (weights > 0).any():
-        raise ValueError("sample_weight is zero for every sample; at least one must be positive")
     low, high = exponent_range(weights) or (0, 0)
     if low < -_WEIGHT_LIMIT or high > _WEIGHT_LIMIT:
         raise ValueError(
@@ -115,6 +137,8 @@ def _refuse_bad_weights(sample_weight: Any) -> None:
             raise ValueError(
                 f"{word} in sample_weight, first at position {int(np.flatnonzero(bad.ravel())[0])}"
             )
+    if weights.size and not (weights > 0).any():
+        raise ValueError("sample_weight is zero for every sample; at least one must be positive")
 
 
 def admit_centers(init: Any, n_clusters: int, X: Any) -> NDArray[np.floating]:

@@ -4,8 +4,8 @@ Draws are exact and the same on every engine. A mass per point (w D, in float64)
 power of two to integers whose sum fits int64. One integer below 2**63 - 1, from the host's
 generator, is taken as a share of the total, and the row where the cumulative sum passes it is
 picked. The sum runs over the rows in the order of their values, so that shuffling the rows changes
-nothing and a weight of 2 picks like two copies. Points without weight or without distance have
-mass 0 and are never picked.
+nothing, and in both kinds of k-means++ a weight of 2 picks like two copies. Points without weight
+or without distance have mass 0 and are never picked.
 """
 
 from __future__ import annotations

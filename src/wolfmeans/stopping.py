@@ -90,6 +90,10 @@ class ShiftRule(StoppingRule):
     spacing: float = 0.0
     n_coordinates: int = 1
 
+    def met(self, record: Record) -> Status | None:
+        """Look at the arrival first: scikit-learn would have stopped before this assignment."""
+        return self._within_tolerance(record) or super().met(record)
+
     def _within_tolerance(self, record: Record) -> Status | None:
         if math.isnan(record.shift):
             raise ValueError("stop='shift' needs a problem whose points have centers")

@@ -1,7 +1,7 @@
 """An order of the points that depends on their values alone, so that draws do not see row numbers.
 
 Rows are ordered lexicographically by their entries. A draw along this order gives the same point
-whatever the order of the rows, and a weight of 2 acts like two copies.
+whatever the order of the rows, and a point of weight 2 takes as much room in it as two copies.
 """
 
 from __future__ import annotations

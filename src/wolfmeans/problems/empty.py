@@ -49,19 +49,26 @@ def refill(
 def _choose(
     policy: str, workspace: Workspace, distances: Distances, rng: np.random.RandomState
 ) -> int | None:
-    eligible = distances > 0
-    if workspace.weights is not None:
-        eligible &= workspace.weights > 0
-    if not eligible.any():
+    rows = _eligible_rows(workspace, distances)
+    if len(rows) == 0:
         return None
     if policy == "resample":
-        masses = eligible.astype(np.float64)
-        if workspace.weights is not None:
-            masses *= workspace.weights
+        masses = np.zeros(workspace.n_points)
+        masses[rows] = 1.0 if workspace.weights is None else workspace.weights[rows]
         return int(draw_rows(workspace, masses, rng)[0])
     if policy == "best":
         return best_candidate(workspace, distances)[0]
-    return int(np.argmax(np.where(eligible, distances, -1.0)))
+    return int(rows[np.argmax(distances[rows])])
+
+
+def _eligible_rows(workspace: Workspace, distances: Distances) -> NDArray[np.int64]:
+    """Return the points of positive weight off their center, in the order of their values."""
+    eligible = distances > 0
+    if workspace.weights is not None:
+        eligible &= workspace.weights > 0
+    order = workspace.order()
+    rows: NDArray[np.int64] = order[eligible[order]]
+    return rows
 
 
 def best_candidate(workspace: Workspace, distances: Distances) -> tuple[int, float]:
@@ -83,15 +90,13 @@ def best_candidate(workspace: Workspace, distances: Distances) -> tuple[int, flo
 
 
 def _candidate_rows(workspace: Workspace, distances: Distances) -> NDArray[np.int64]:
-    eligible = distances > 0
-    if workspace.weights is not None:
-        eligible &= workspace.weights > 0
-    rows = np.flatnonzero(eligible)
+    rows = _eligible_rows(workspace, distances)
     if len(rows) <= CANDIDATES:
         return rows
-    farthest = rows[np.argsort(-distances[rows], kind="stable")[: CANDIDATES // 2]]
-    spread = rows[np.linspace(0, len(rows) - 1, CANDIDATES // 2).astype(np.int64)]
-    return np.unique(np.concatenate([farthest, spread]))
+    farthest = np.argsort(-distances[rows], kind="stable")[: CANDIDATES // 2]
+    spread = np.linspace(0, len(rows) - 1, CANDIDATES // 2).astype(np.int64)
+    chosen: NDArray[np.int64] = rows[np.unique(np.concatenate([farthest, spread]))]
+    return chosen
 
 
 def admissible_assignment(workspace: Workspace, centers: Centers) -> Forced | None:
