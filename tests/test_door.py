@@ -217,11 +217,12 @@ def test_unusable_weights_are_refused_by_name(weights, says):
 @pytest.mark.filterwarnings("ignore:The squared distances:RuntimeWarning")
 def test_tiny_and_huge_weights_do_not_change_the_clusters(exponent, scale, init):
     X, truth = blobs()
-    n_init = 10
-    fitted = model(init=init, n_init=n_init).fit(
-        np.ldexp(X, scale), sample_weight=np.full(len(X), 2.0**exponent)
-    )
+    X = np.ldexp(X + 64.0, scale)  # no value is much smaller than the others
+    weights = np.full(len(X), 2.0**exponent)
+    fitted = model(init=init, n_init=10).fit(X, sample_weight=weights)
     assert same_partition(fitted.labels_, truth)
+    assert fitted.inertia_ == -fitted.score(X, sample_weight=weights)
+    assert fitted.certificate_.inertia > 0
 
 
 # --- init ------------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """Canonical distances against a literal loop, and every engine against the reference by ==."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -21,14 +23,25 @@ def literal_distance(x, c):
 
 
 def literal_sparse_distance(columns, values, c):
-    norm = covered = acc = 0.0
+    """The stored entries as above, and what they leave of ||c||^2, in double length."""
+    acc, covered, norm = 0.0, (0.0, 0.0), (0.0, 0.0)
     for b in c.tolist():
-        norm = norm + b * b
+        norm = add_square(norm, b)
     for j, a in zip(columns.tolist(), values.tolist(), strict=True):
         b = float(c[j])
         acc = acc + (a - b) * (a - b)
-        covered = covered + b * b
-    return acc + max(norm - covered, 0.0)
+        covered = add_square(covered, b)
+    return acc + max((norm[0] - covered[0]) + (norm[1] - covered[1]), 0.0)
+
+
+def add_square(total, b):
+    """Add b^2 to high + low; rational arithmetic says what each rounding lost."""
+    high, low = total
+    square = b * b
+    remainder = float(Fraction(b) ** 2 - Fraction(square))
+    new = high + square
+    lost = float(Fraction(high) + Fraction(square) - Fraction(new))
+    return new, low + (lost + remainder)
 
 
 def data(n, d, k, dtype, seed=0):

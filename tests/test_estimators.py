@@ -246,6 +246,24 @@ def test_sparse_data_gives_the_clusters_of_dense_data(kind, family):
     assert np.array_equal(a.predict(given), b.predict(X))
 
 
+@pytest.mark.parametrize("offset", [0, 100, 10_000, 1_000_000])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_sparse_column_far_from_zero_does_not_spoil_the_books(offset, weighted):
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        X = np.rint(4 * rng.normal(size=(60, 3)))
+        X[:, 0] += offset
+        X[rng.random(X.shape) < 0.3] = 0.0
+        weights = 10.0 ** rng.uniform(-6, 6, size=60) if weighted else np.ones(60)
+        model = KMeans(8, random_state=0).fit(sparse.csr_array(X), sample_weight=weights)
+        assert model.certificate_.status.converged
+        centers = model.cluster_centers_
+        distances = ((X[:, None, :] - centers[None]) ** 2).sum(axis=2)
+        # Taking a part of ||c||^2 away from ||c||^2 costs this much of each distance at most.
+        bound = 2.0**-52 * 8 * (centers**2).sum(axis=1).max()
+        assert abs(model.inertia_ - weights @ distances.min(axis=1)) <= weights.sum() * bound
+
+
 def test_verbose_prints_one_line_for_every_evaluated_step(capsys):
     model = KMeans(5, random_state=0, verbose=1).fit(points())
     lines = capsys.readouterr().out.splitlines()
@@ -531,6 +549,13 @@ def test_hitting_the_time_limit_is_said_and_ends_the_starts():
 def test_warnings_point_at_the_callers_line():
     with pytest.warns(ConvergenceWarning) as caught:
         KMeans(8, init=points()[:8], max_iter=2, tol=0.0).fit(points())
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("method", ["fit_predict", "fit_transform"])
+def test_warnings_of_shorthands_point_at_the_callers_line(method):
+    with pytest.warns(ConvergenceWarning) as caught:
+        getattr(KMeans(8, init=points()[:8], max_iter=2, tol=0.0), method)(points())
     assert caught[0].filename == __file__
 
 

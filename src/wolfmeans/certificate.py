@@ -114,13 +114,15 @@ class Certificate:
     def in_units(self, exponent: int) -> Certificate:
         """Return the certificate with sums of squares multiplied by 2**exponent.
 
-        When they do not fit into float64 they stay as they are and `unit_exponent` says so.
+        When the large ones do not fit into float64, or the inertia would vanish, they stay as they
+        are and `unit_exponent` says so.
         """
         if exponent == 0:
             return self
         values = {name: getattr(self, name) for name in _SUMS_OF_SQUARES}
         values = {name: value for name, value in values.items() if value is not None}
-        if not all(_fits(value, exponent) for value in values.values()):
+        largest = max(values.values())
+        if not (_fits(largest, exponent) and _fits(self.inertia, exponent)):
             return replace(self, unit_exponent=exponent)
         scaled: dict[str, Any] = {n: math.ldexp(v, exponent) for n, v in values.items()}
         return replace(self, **scaled)

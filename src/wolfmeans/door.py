@@ -7,6 +7,7 @@ size whose squares float64 can hold. Whatever does not pass is told why, with it
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ _TOP = 1000
 _BOTTOM = -400
 _WEIGHT_LIMIT = 300
 _EXACT_INTEGERS = 2**53
+_SLACK = 8
 
 
 def admit(estimator: Any, X: Any, *, reset: bool) -> Any:
@@ -125,9 +127,12 @@ def admit_weights(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
 
 def _refuse_bad_weights(sample_weight: Any) -> None:
     try:
-        weights = np.asarray(sample_weight, dtype=np.float64)
+        weights = np.asarray(sample_weight)
+        if weights.dtype.kind == "c":
+            raise ValueError("complex numbers have no order")
+        weights = weights.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise type(error)(f"sample_weight must be numbers: {error}") from None
+        raise type(error)(f"sample_weight must be real numbers: {error}") from None
     for word, bad in (
         ("NaN", np.isnan(weights)),
         ("infinity", np.isinf(weights)),
@@ -146,9 +151,12 @@ def admit_centers(init: Any, n_clusters: int, X: Any) -> NDArray[np.floating]:
     dtype = np.float32 if X.dtype == np.float32 else np.float64
     if sparse.issparse(init):
         init = init.toarray()
-    centers: NDArray[np.floating] = check_array(
-        init, dtype=dtype, copy=True, order="C", input_name="init", ensure_all_finite=False
-    )
+    try:
+        centers: NDArray[np.floating] = check_array(
+            init, dtype=dtype, copy=True, order="C", input_name="init", ensure_all_finite=False
+        )
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"init: {error}") from error
     bad = np.argwhere(~np.isfinite(centers))
     if len(bad):
         row, column = bad[0].tolist()
@@ -179,10 +187,7 @@ def scale_exponent(X: Any, weights: NDArray[np.float64] | None) -> int:
     if bounds is None:
         return 0
     low, high = bounds
-    mass = float(X.shape[0] if weights is None else weights.sum())
-    heaviest = 1.0 if weights is None else float(weights.max())
-    spread = 2 + math.frexp(max(mass, heaviest, 1.0) * X.shape[1])[1]
-    highest = (_TOP - spread) // 2
+    highest = _highest_exponent(X, weights)
     if high <= highest and low >= _BOTTOM:
         return 0
     exponent = highest - high
@@ -194,6 +199,36 @@ def scale_exponent(X: Any, weights: NDArray[np.float64] | None) -> int:
     return exponent
 
 
+def fitting_exponent(X: Any, exponent: int) -> int:
+    """Return the exponent for new data X of a model fitted at `exponent`: lower if X is larger."""
+    if X.dtype == np.float32:
+        return exponent
+    bounds = exponent_range(X.data if sparse.issparse(X) else X)
+    if bounds is None:
+        return exponent
+    return min(exponent, _highest_exponent(X, None) - bounds[1])
+
+
+def refuse_far_centers(centers: NDArray[np.floating], X: Any, exponent: int) -> None:
+    """Refuse initial centers whose distances to X float64 cannot hold."""
+    bounds = exponent_range(centers)
+    if X.dtype == np.float32 or bounds is None:
+        return
+    if bounds[1] + exponent > _highest_exponent(X, None) + _SLACK:
+        raise ValueError(
+            f"Input init has centers as far out as {_power(bounds[1])}: their squared distances "
+            "to X do not fit into float64"
+        )
+
+
+def _highest_exponent(X: Any, weights: NDArray[np.float64] | None) -> int:
+    """Return the exponent that values may have so that weighted sums of squares stay finite."""
+    mass = float(X.shape[0] if weights is None else weights.sum())
+    heaviest = 1.0 if weights is None else float(weights.max())
+    spread = 2 + math.frexp(max(mass, heaviest, 1.0) * X.shape[1])[1]
+    return (_TOP - spread) // 2
+
+
 def _power(exponent: int) -> str:
     return f"1e{round(exponent * math.log10(2)):+d}"
 
@@ -202,6 +237,8 @@ def rescale(X: Any, exponent: int) -> Any:
     """Return 2**exponent X; the same object when the exponent is 0."""
     if exponent == 0:
         return X
+    if X.dtype == np.float32:
+        X = X.astype(np.float64)
     if sparse.issparse(X):
         scaled = X.copy()
         scaled.data = np.ldexp(X.data, exponent)
@@ -211,7 +248,16 @@ def rescale(X: Any, exponent: int) -> Any:
 
 def unscaled(sum_of_squares: float, exponent: int) -> float:
     """Return a sum of squares of 2**exponent X in units of X; infinite when too large."""
+    return _ldexp(sum_of_squares, -2 * exponent)
+
+
+def scaled(sum_of_squares: float, exponent: int) -> float:
+    """Return a sum of squares of X in units of 2**exponent X, kept finite."""
+    return min(_ldexp(sum_of_squares, 2 * exponent), sys.float_info.max)
+
+
+def _ldexp(value: float, exponent: int) -> float:
     try:
-        return math.ldexp(sum_of_squares, -2 * exponent)
+        return math.ldexp(value, exponent)
     except OverflowError:
         return math.inf

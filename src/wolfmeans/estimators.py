@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import warnings
 from collections.abc import Callable
 from numbers import Integral, Real
@@ -197,6 +198,16 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         self : KMeans
             The fitted estimator.
         """
+        before = self.__dict__.copy()
+        try:
+            return self._fit(X, sample_weight)
+        except BaseException:
+            # A fit that fails leaves the estimator as it was, fitted or not.
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def _fit(self, X: Any, sample_weight: Any) -> Self:
         X = door.admit(self, X, reset=True)
         weights = door.admit_weights(sample_weight, X)
         if X.shape[0] < self.n_clusters:
@@ -228,7 +239,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             if best is not None and time_left <= 0:
                 break
             rng = np.random.RandomState(state)
-            begun = Start(workspace.fork(), seeds_from(workspace, rng), rng)
+            begun = Start(workspace.fork(), seeds_from(workspace, rng), rng, exponent)
             fit = run(
                 begun,
                 stop=self.stop,
@@ -260,8 +271,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             call = self.init
 
             def called(ws: Workspace, rng: np.random.RandomState) -> NDArray[np.floating]:
-                made = call(X, self.n_clusters, random_state=rng)
-                return self._scaled(door.admit_centers(made, self.n_clusters, X), exponent)
+                return self._given(call(X, self.n_clusters, random_state=rng), X, exponent)
 
             return called, _DEFAULT_STARTS if auto else n_starts
         if n_starts > 1:
@@ -269,13 +279,14 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
                 "Explicit initial center position passed: performing only one init in "
                 f"{type(self).__name__} instead of n_init={self.n_init}.",
                 RuntimeWarning,
-                stacklevel=5,
+                stacklevel=_level_of_caller(),
             )
-        given = self._scaled(door.admit_centers(self.init, self.n_clusters, X), exponent)
+        given = self._given(self.init, X, exponent)
         return lambda ws, rng: given, 1
 
-    @staticmethod
-    def _scaled(centers: NDArray[np.floating], exponent: int) -> NDArray[np.floating]:
+    def _given(self, init: Any, X: Any, exponent: int) -> NDArray[np.floating]:
+        centers = door.admit_centers(init, self.n_clusters, X)
+        door.refuse_far_centers(centers, X, exponent)
         return centers if exponent == 0 else np.ldexp(centers, exponent)
 
     def _watcher(self, start: int) -> Callback | None:
@@ -313,28 +324,29 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
                 f"Number of distinct clusters ({distinct}) found smaller than n_clusters "
                 f"({self.n_clusters}). Possibly due to duplicate points in X.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=_level_of_caller(),
             )
         elif certificate.empty_clusters:
             warnings.warn(
                 f"{certificate.empty_clusters} of {self.n_clusters} clusters are empty "
                 "(empty='keep'); another policy would use them.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=_level_of_caller(),
             )
-        if certificate.unit_exponent:
+        vanished = self.inertia_ < sys.float_info.min and certificate.inertia > 0
+        if vanished or not math.isfinite(self.inertia_):
             warnings.warn(
                 f"The squared distances of X do not fit into float64, so inertia_ is "
                 f"{self.inertia_}; certificate_ has it in units of 2^{certificate.unit_exponent}.",
                 RuntimeWarning,
-                stacklevel=3,
+                stacklevel=_level_of_caller(),
             )
         if not certificate.status.converged:
             warnings.warn(
                 f"{certificate.status.value} One more step would lower the SSE by "
                 f"{certificate.decrease:.3g}; the tolerance is {certificate.tol:.3g}.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=_level_of_caller(),
             )
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> NDArray[np.int32]:
@@ -348,36 +360,40 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
 
     def predict(self, X: Any) -> NDArray[np.int32]:
         """Return the index of the nearest center of each point, ties to the lowest."""
-        workspace, centers = self._opened(X)
+        workspace, centers, _ = self._opened(X)
         return workspace.nearest(centers)[0]
 
     def transform(self, X: Any) -> NDArray[np.floating]:
         """Return the (n_samples, n_clusters) Euclidean distances to all centers."""
-        workspace, centers = self._opened(X)
+        workspace, centers, exponent = self._opened(X)
         distances = np.empty((workspace.n_points, len(centers)), dtype=workspace.dtype)
         for k, center in enumerate(centers):
-            distances[:, k] = np.ldexp(
-                np.sqrt(workspace.distances_to(center)), -self._scale_exponent
-            )
+            distances[:, k] = np.ldexp(np.sqrt(workspace.distances_to(center)), -exponent)
         return distances
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return minus the weighted sum of squared distances to the nearest centers."""
-        workspace, centers = self._opened(X)
+        workspace, centers, exponent = self._opened(X)
         weights = door.admit_weights(sample_weight, X)
         inertia = weighted_sum(weights, workspace.nearest(centers)[1])
-        return -door.unscaled(inertia, self._scale_exponent)
+        return -door.unscaled(inertia, exponent)
 
-    def _opened(self, X: Any) -> tuple[Workspace, NDArray[np.floating]]:
-        """Open new data for the fitted centers, in a dtype that holds both."""
+    def _opened(self, X: Any) -> tuple[Workspace, NDArray[np.floating], int]:
+        """Open new data for the fitted centers, in a dtype and at a scale that hold both."""
         check_is_fitted(self)
         X = door.admit(self, X, reset=False)
         centers = self.cluster_centers_ if self._scaled_centers is None else self._scaled_centers
         if X.dtype != centers.dtype:
             X, centers = X.astype(np.float64), centers.astype(np.float64)
-        X = door.rescale(X, self._scale_exponent)
+        exponent = door.fitting_exponent(X, self._scale_exponent)
+        if exponent != self._scale_exponent:
+            centers = np.ldexp(centers, exponent - self._scale_exponent)
+        X = door.rescale(X, exponent)
         workspace = get_engine(self.engine).open(X, None, effective_threads(self.n_threads))
-        return workspace, centers
+        return workspace, centers, exponent
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "cluster_centers_")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to a file that cannot execute code; see `wolfmeans.load`."""
@@ -389,3 +405,14 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _level_of_caller() -> int:
+    """Return the stack level of the first line outside this package and scikit-learn."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module.partition(".")[0] not in ("wolfmeans", "sklearn"):
+            break
+        level, frame = level + 1, frame.f_back
+    return level

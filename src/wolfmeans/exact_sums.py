@@ -76,6 +76,14 @@ def exact_products(
     return (high, exponent - (MANTISSA_BITS + 1)), (low, exponent - 2 * MANTISSA_BITS)
 
 
+def exact_squares(values: Floats) -> tuple[Floats, Floats]:
+    """Return x * x as a rounded product and its remainder, for values that the door lets pass."""
+    square = values * values
+    high = _upper_half(values)
+    low = values - high
+    return square, ((high * high - square) + 2.0 * high * low) + low * low
+
+
 def _upper_half(x: Floats) -> Floats:
     shifted = _VELTKAMP * x
     return shifted - (shifted - x)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from wolfmeans import door
 from wolfmeans.certificate import Certificate, local_optimality
 from wolfmeans.engines.base import Centers, Labels, Workspace
 from wolfmeans.engines.labelled import weighted_sum
@@ -31,6 +32,8 @@ class Start:
     workspace: Workspace
     seeds: Centers
     rng: np.random.RandomState
+    exponent: int = 0
+    """The points are 2**exponent times the caller's."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,8 @@ def run(
     workspace = start.workspace
     problem = KMeansProblem(workspace, empty, start.rng)
     first = problem.partition(start.seeds)
+    if tol_scale == "absolute":
+        tol = door.scaled(tol, start.exponent)
     rule = _rule(stop, tol, tol_scale, workspace, first)
     solution = minimize_concave(
         problem, first, stop=rule, max_iter=max_steps, time_limit=time_limit, callback=callback

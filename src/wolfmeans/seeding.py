@@ -146,7 +146,8 @@ def _choose_among(
     labels = workspace.nearest(points)[0]
     masses = np.zeros(len(rows), dtype=np.int64)
     np.add.at(masses, labels, integer_masses(_weights(workspace)))
-    recluster = ReferenceEngine().open(points, masses.astype(np.float64), n_threads=1)
+    weights = np.ldexp(masses.astype(np.float64), -_INTEGER_BITS)
+    recluster = ReferenceEngine().open(points, weights, n_threads=1)
     return METHODS["greedy-k-means++"](recluster, n_clusters, rng)
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import zipfile
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wolfmeans.certificate import Certificate
+from wolfmeans.files import written_whole
 from wolfmeans.solution import Record, Status, Trace
 
 if TYPE_CHECKING:
@@ -65,17 +66,11 @@ def _plain(value: Any) -> Any:
 
 
 def _write(path: Path, text: str, arrays: dict[str, Any]) -> None:
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    try:
-        with os.fdopen(descriptor, "wb") as file, zipfile.ZipFile(file, "w") as archive:
-            archive.writestr("model.json", text, zipfile.ZIP_DEFLATED)
-            for name, array in arrays.items():
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with written_whole(path) as file, zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("model.json", text, zipfile.ZIP_DEFLATED)
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
 def load(path: str | os.PathLike[str]) -> KMeans:
@@ -92,19 +87,47 @@ def load(path: str | os.PathLike[str]) -> KMeans:
     >>> bool((again.predict(X) == km.labels_).all())
     True
     """
+    path = Path(path)
+    with path.open("rb") as file:
+        try:
+            content, arrays = _read(file)
+            if content["version"] == VERSION:
+                return _rebuild(content, arrays)
+        # Whatever is wrong inside a file from anywhere, it is the file that is wrong.
+        except Exception as error:
+            raise ValueError(f"{path} is not a wolfmeans model, or is damaged: {error}") from error
+    raise ValueError(
+        f"{path} has model version {content['version']}; this wolfmeans reads version {VERSION}"
+    )
+
+
+def _read(file: IO[bytes]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    arrays = {}
+    with zipfile.ZipFile(file) as archive:
+        content = json.loads(archive.read("model.json"))
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            raise ValueError("it does not say that it is one")
+        for name in archive.namelist():
+            if name.endswith(".npy"):
+                with archive.open(name) as member:
+                    arrays[name[:-4]] = np.lib.format.read_array(member, allow_pickle=False)
+    return content, arrays
+
+
+def _rebuild(content: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> KMeans:
     from wolfmeans.estimators import KMeans
 
-    content, arrays = _read(Path(path))
-    parameters = content["parameters"]
+    if content["class"] != KMeans.__name__:
+        raise ValueError(f"it holds a {content['class']}")
+    parameters = dict(content["parameters"])
     if "init" in arrays:
         parameters["init"] = arrays.pop("init")
     model = KMeans(**parameters)
-    for name, value in content["attributes"].items():
-        if name in _PLAIN:
-            setattr(model, name, value)
-    for name, array in arrays.items():
-        if name in _ARRAYS:
-            setattr(model, name, array)
+    for name in _PLAIN:
+        setattr(model, name, content["attributes"][name])
+    for name in _ARRAYS:
+        if name in arrays:
+            setattr(model, name, arrays[name])
     if "feature_names_in_" in arrays:
         model.feature_names_in_ = arrays["feature_names_in_"].astype(object)
     model._scaled_centers = arrays.get("_scaled_centers")
@@ -114,7 +137,16 @@ def load(path: str | os.PathLike[str]) -> KMeans:
         (Record(**record) for record in content["trace"]["records"]),
         lower_bound=content["trace"]["lower_bound"],
     )
+    _check_shapes(model)
     return model
+
+
+def _check_shapes(model: KMeans) -> None:
+    expected = (model.n_clusters, model.n_features_in_)
+    if model.cluster_centers_.shape != expected:
+        raise ValueError(f"its centers have shape {model.cluster_centers_.shape}, not {expected}")
+    if model.labels_.ndim != 1 or model.labels_.dtype != np.int32:
+        raise ValueError("its labels are not a list of integers")
 
 
 def _certificate(fields: dict[str, Any]) -> Certificate:
@@ -123,23 +155,3 @@ def _certificate(fields: dict[str, Any]) -> Certificate:
     values["status"] = Status[fields["status_name"]]
     values["notes"] = tuple(values["notes"])
     return Certificate(**values)
-
-
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            content = json.loads(archive.read("model.json"))
-            arrays = {}
-            for name in archive.namelist():
-                if name.endswith(".npy"):
-                    with archive.open(name) as member:
-                        arrays[name[:-4]] = np.lib.format.read_array(member, allow_pickle=False)
-    except (zipfile.BadZipFile, KeyError, ValueError, EOFError) as error:
-        raise ValueError(f"{path} is not a wolfmeans model: {error}") from error
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise ValueError(f"{path} is not a wolfmeans model")
-    if content.get("version") != VERSION:
-        raise ValueError(
-            f"{path} has model version {content.get('version')}; this wolfmeans reads {VERSION}"
-        )
-    return content, arrays

@@ -89,6 +89,9 @@ class Workspace(Protocol):
     def order(self) -> NDArray[np.int64]:
         """Return the rows in an order that depends on their values alone (engines.ordering)."""
 
+    def distance_error(self, centers: Centers) -> float:
+        """Return what a canonical distance may be off by beyond (d + 3) u of itself."""
+
     def largest(self) -> float:
         """Return the largest absolute value in the data."""
 

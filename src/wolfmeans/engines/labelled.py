@@ -134,6 +134,16 @@ class LabelledPoints:
             self._order = lexicographic_order(self._X)
         return self._order
 
+    def distance_error(self, centers: Centers) -> float:
+        """Return what a canonical distance may be off by beyond (d + 3) u of itself.
+
+        A sparse one takes a part of ||c||^2 away from ||c||^2, both summed in double length.
+        """
+        if not sparse.issparse(self._X):
+            return 0.0
+        norms = (centers.astype(np.float64) ** 2).sum(axis=1)
+        return float(norms.max()) * (self.n_features + 3) * 2.0**-100
+
     def largest(self) -> float:
         """Return the largest absolute value in the data."""
         values = self._X.data if sparse.issparse(self._X) else self._X

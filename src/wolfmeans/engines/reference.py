@@ -2,7 +2,8 @@
 
 Dense data: in float64, acc <- acc + (x_j - c_j) * (x_j - c_j) for j = 0..d-1 in this order, every
 operation rounded by itself. Sparse rows: the same sum over the stored entries, plus the part of
-||c||^2 that no stored entry covers. A row that stores all its entries gives the dense bits.
+||c||^2 that no stored entry covers; that part is a difference of sums, which are therefore kept in
+double length. A row that stores all its entries gives the dense bits.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from scipy import sparse
 
 from wolfmeans.engines.base import Centers, Distances, Labels
 from wolfmeans.engines.labelled import LabelledPoints
+from wolfmeans.exact_sums import exact_squares
 
 _BLOCK_ENTRIES = 1 << 20
 
@@ -66,26 +68,37 @@ class SparseKernels:
         pointers = self.X.indptr[start : stop + 1].astype(np.int64)
         lengths = np.diff(pointers)
         acc = np.zeros(stop - start)
-        covered = np.zeros(stop - start)
+        covered = DoubleLength(stop - start)
+        squares, remainders = exact_squares(centers.astype(np.float64))
         for position in range(int(lengths.max(initial=0))):
             some = np.flatnonzero(lengths > position)
             entry = pointers[some] + position
-            x = self.X.data[entry].astype(np.float64)
-            c = centers[labels[some], self.X.indices[entry]].astype(np.float64)
-            difference = x - c
+            place = labels[some], self.X.indices[entry]
+            difference = self.X.data[entry].astype(np.float64) - centers[place].astype(np.float64)
             acc[some] += difference * difference
-            covered[some] += c * c
-        norms = squared_norms(centers)[labels]
-        return acc + np.maximum(norms - covered, 0.0)
+            covered.add(some, squares[place], remainders[place])
+        norms = DoubleLength(len(centers))
+        everyone = np.arange(len(centers))
+        for j in range(centers.shape[1]):
+            norms.add(everyone, squares[:, j], remainders[:, j])
+        uncovered = (norms.high[labels] - covered.high) + (norms.low[labels] - covered.low)
+        return acc + np.maximum(uncovered, 0.0)
 
 
-def squared_norms(centers: Centers) -> NDArray[np.float64]:
-    """Return ||c_k||^2, accumulated in the order of the columns like a canonical distance."""
-    acc = np.zeros(len(centers))
-    for j in range(centers.shape[1]):
-        c = centers[:, j].astype(np.float64)
-        acc += c * c
-    return acc
+class DoubleLength:
+    """Sums of squares as high + low: the rounding errors of `high` are collected in `low`."""
+
+    def __init__(self, size: int) -> None:
+        self.high, self.low = np.zeros(size), np.zeros(size)
+
+    def add(self, some: NDArray[np.int64], square: Distances, remainder: Distances) -> None:
+        """Add square + remainder to some of the sums."""
+        old = self.high[some]
+        new = old + square
+        came = new - old
+        lost = (old - (new - came)) + (square - came)
+        self.high[some] = new
+        self.low[some] += lost + remainder
 
 
 class ReferenceKernels:

@@ -154,9 +154,13 @@ class KMeansProblem(ConcaveProblem[Partition]):
     def audit(self, solution: Solution[Partition], inertia: float) -> Solution[Partition]:
         """Replace the ledger's f(w) by inertia + gap, both computed directly, if they agree."""
         recomputed = inertia + solution.gap
-        # Each distance is off by (d + 2) u of itself at most; every step adds two sums of them.
-        terms = (self.workspace.n_features + 8) * (len(solution.trace) + 1)
-        slack = 4.0 * _UNIT * terms * max(solution.trace[0].value, recomputed)
+        # Each distance is off by (d + 3) u of itself, and a sparse one by some more, at most; every
+        # step adds two sums of distances.
+        sums = 4.0 * (len(solution.trace) + 1)
+        largest = max(solution.trace[0].value, recomputed)
+        slack = sums * _UNIT * (self.workspace.n_features + 8) * largest
+        mass = float(solution.point.weights.sum())
+        slack += sums * mass * self.workspace.distance_error(solution.point.centers)
         if abs(recomputed - solution.value) > slack:
             return replace(solution, value=recomputed, status=Status.DESCENT_VIOLATED)
         return replace(solution, value=recomputed)
@@ -199,5 +203,6 @@ class KMeansProblem(ConcaveProblem[Partition]):
             nearest, second = nearest[heavy], second[heavy]
         r = float(np.sqrt((point.residuals**2).sum(axis=1).max()))
         bound = 2.0 * _UNIT * (self.workspace.n_features + 3) * (nearest + second)
+        bound += 2.0 * self.workspace.distance_error(point.centers)
         bound += 2.0 * r * (np.sqrt(nearest) + np.sqrt(second) + r)
         return bool(np.any(~(second - nearest > bound)))

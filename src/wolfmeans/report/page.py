@@ -5,11 +5,10 @@ One HTML file without network access: pictures are embedded as SVG, every text i
 
 from __future__ import annotations
 
+import base64
 import html
 import io
 import os
-import re
-import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ import numpy as np
 
 from wolfmeans.certificate import Certificate
 from wolfmeans.estimators import KMeans
+from wolfmeans.files import written_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,7 +43,7 @@ th, td { text-align: left; padding: .35rem .7rem .35rem 0; border-bottom: 1px so
          vertical-align: top; }
 th { color: var(--soft); font-weight: 600; } td.number, th.number { text-align: right; }
 figure { margin: 0; padding: .5rem; overflow-x: auto; }
-figure svg { max-width: 100%; min-width: 34rem; height: auto; }
+figure img { max-width: 100%; min-width: 34rem; height: auto; }
 footer { margin-top: 2.5rem; color: var(--soft); font-size: .85rem; }
 @media print { body { max-width: none; } }
 """
@@ -60,18 +60,16 @@ def write_page(
     certificate = model.certificate_
     sections = [_certificate_section(certificate)]
     sections += [
-        f"<h2>{html.escape(caption)}</h2><figure>{_svg(figure)}</figure>"
+        f"<h2>{html.escape(caption)}</h2><figure>{_picture(figure, caption)}</figure>"
         for caption, figure in figures
     ]
     sections.append(_clusters_section(model))
     document = _document(title, certificate, sections)
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=target.parent, suffix=".part")
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(document)
-    Path(temporary).chmod(0o644)
-    return Path(temporary).replace(target)
+    with written_whole(target) as file:
+        file.write(document.encode())
+    return target
 
 
 def _document(title: str, certificate: Certificate, sections: Iterable[str]) -> str:
@@ -131,8 +129,9 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Seq
     )
 
 
-def _svg(figure: Figure) -> str:
-    """Return the figure as an SVG element, without the prologue that HTML does not want."""
-    buffer = io.StringIO()
+def _picture(figure: Figure, caption: str) -> str:
+    """Return the figure as an embedded SVG image, whose names cannot clash with another's."""
+    buffer = io.BytesIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return re.sub(r"^.*?(?=<svg)", "", buffer.getvalue(), count=1, flags=re.DOTALL)
+    content = base64.b64encode(buffer.getvalue()).decode("ascii")
+    return f'<img alt="{html.escape(caption)}" src="data:image/svg+xml;base64,{content}">'

@@ -1,0 +1,40 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+
+@contextmanager
+def written_whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Open a file for writing that takes its name only when everything was written.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with written_whole(pathlib.Path(folder) / "note.txt") as file:
+    ...         _ = file.write(b"all of it")
+    ...     (pathlib.Path(folder) / "note.txt").read_text()
+    'all of it'
+    """
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {target.parent} to write {target.name} into")
+    descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=".part")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+        # Private while it is written; afterwards as open as any other new file.
+        mask = os.umask(0)
+        os.umask(mask)
+        Path(temporary).chmod(0o666 & ~mask)
+        Path(temporary).replace(target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,199 @@
+"""The package as a whole: what importing it needs, and life without the native module."""
+
+import inspect
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import wolfmeans
+from wolfmeans import datasets
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(code):
+    """Run code in a fresh interpreter and return what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+WITHOUT_NATIVE = """
+import sys
+sys.modules["wolfmeans.engines._native"] = None
+import warnings
+import numpy as np
+import wolfmeans
+X = np.random.default_rng(0).normal(size=(50, 2))
+"""
+
+
+OTHERS = ("pandas", "polars", "pyarrow", "matplotlib", "dask", "torch", "typer", "rich")
+
+
+BLOCKED = f"""
+import sys
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {OTHERS!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Blocked())
+"""
+
+
+def test_importing_and_fitting_need_nothing_but_numpy_scipy_and_scikit_learn():
+    fits = (
+        "import numpy as np, wolfmeans, wolfmeans.datasets\n"
+        "X = wolfmeans.datasets.load_banknotes().data\n"
+        "print(wolfmeans.KMeans(2, random_state=0).fit(X).certificate_)"
+    )
+    assert run(BLOCKED + fits).startswith("Certificate")
+
+
+def test_without_matplotlib_a_figure_says_what_to_install():
+    printed = run(
+        BLOCKED
+        + """
+import wolfmeans
+try:
+    wolfmeans.KMeans(1).fit([[1.0], [2.0]]).trace_.plot()
+except ImportError as error:
+    print(error)
+"""
+    )
+    assert "wolfmeans[plot]" in printed
+
+
+def test_importing_loads_nothing_that_scikit_learn_does_not_load():
+    listing = f"print(*[name for name in {OTHERS!r} if name in sys.modules])"
+    # scikit-learn itself loads pandas where it finds it.
+    theirs = run("import sys, sklearn.cluster\n" + listing).split()
+    ours = run("import sys, wolfmeans\n" + listing).split()
+    assert set(ours) <= set(theirs)
+    assert "matplotlib" not in ours
+
+
+def test_importing_and_fitting_print_and_warn_nothing():
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-W",
+            "error",
+            "-c",
+            "import numpy as np, wolfmeans\n"
+            "X = np.random.default_rng(0).normal(size=(50, 2))\n"
+            "wolfmeans.KMeans(3, random_state=0).fit(X)",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert done.stdout == done.stderr == ""
+
+
+def test_without_the_native_module_the_reference_engine_says_so_once():
+    printed = run(
+        WITHOUT_NATIVE
+        + """
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    for seed in range(3):
+        model = wolfmeans.KMeans(3, random_state=seed).fit(X)
+        model.predict(X)
+print(model.engine_, len(caught), caught[0].category.__name__, "native" in str(caught[0].message))
+"""
+    )
+    assert printed == "reference 1 RuntimeWarning True"
+
+
+def test_without_the_native_module_the_results_are_the_same():
+    code = """
+print(wolfmeans.KMeans(3, random_state=0, engine=ENGINE).fit(X).cluster_centers_.tobytes().hex())
+"""
+    without = run(WITHOUT_NATIVE + code.replace("ENGINE", "'reference'"))
+    rng = np.random.default_rng(0)
+    model = wolfmeans.KMeans(3, random_state=0, engine="cpu").fit(rng.normal(size=(50, 2)))
+    assert model.cluster_centers_.tobytes().hex() == without
+
+
+def test_asking_for_the_reference_engine_says_nothing_about_the_native_module():
+    printed = run(
+        WITHOUT_NATIVE
+        + """
+warnings.simplefilter("error")
+print(wolfmeans.KMeans(3, random_state=0, engine="reference").fit(X).engine_)
+"""
+    )
+    assert printed == "reference"
+
+
+def test_without_the_native_module_the_cpu_engine_is_a_clear_import_error():
+    printed = run(
+        WITHOUT_NATIVE
+        + """
+try:
+    wolfmeans.KMeans(3, engine="cpu").fit(X)
+except ImportError as error:
+    print(error)
+"""
+    )
+    assert "engine='cpu'" in printed
+    assert "native module" in printed
+    assert "reference" in printed
+
+
+def test_public_names_exist_and_are_documented():
+    assert sorted(wolfmeans.__all__) == wolfmeans.__all__
+    for name in wolfmeans.__all__:
+        assert inspect.getdoc(getattr(wolfmeans, name)), name
+
+
+@pytest.mark.parametrize("name", wolfmeans.__all__)
+def test_public_methods_are_documented(name):
+    thing = getattr(wolfmeans, name)
+    if not inspect.isclass(thing):
+        return
+    for method, value in vars(thing).items():
+        if inspect.isfunction(value) and not method.startswith("_"):
+            assert value.__doc__, f"{name}.{method}"
+
+
+def test_every_parameter_of_kmeans_is_documented():
+    documentation = wolfmeans.KMeans.__doc__
+    missing = [p for p in wolfmeans.KMeans().get_params() if f"\n    {p} : " not in documentation]
+    assert missing == []
+
+
+def test_the_version_is_that_of_the_project():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert wolfmeans.__version__ == project["version"]
+
+
+@pytest.mark.parametrize(
+    ("load", "shape", "classes"),
+    [(datasets.load_segmentation, (2310, 14), 7), (datasets.load_banknotes, (200, 6), 2)],
+)
+def test_bundled_data_is_complete(load, shape, classes):
+    data = load()
+    assert data.data.shape == shape
+    assert np.isfinite(data.data).all()
+    assert len(data.feature_names) == len(set(data.feature_names)) == shape[1]
+    names, counts = np.unique(data.target, return_counts=True)
+    assert len(names) == classes
+    assert (counts == shape[0] // classes).all()
+    z = data.standardized()
+    np.testing.assert_allclose(z.mean(axis=0), 0.0, atol=1e-12)
+    np.testing.assert_allclose(z.std(axis=0), 1.0)
+
+
+def test_bundled_data_is_read_anew_each_time():
+    first = datasets.load_banknotes()
+    first.data[:] = 0.0
+    assert datasets.load_banknotes().data.any()

@@ -1,0 +1,255 @@
+"""What people look at: certificate, trace, figures, page and demonstration."""
+
+import json
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from sklearn.exceptions import ConvergenceWarning
+
+from wolfmeans import KMeans, demo
+from wolfmeans.plot import map_figure
+from wolfmeans.report import write_page
+
+VOID = {"meta", "br", "img", "link", "input", "hr", "source"}
+HOSTILE = "<script>alert('x')</script> & \"quotes\" </title>"
+
+
+def points(n=120, d=3, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, d)) * 2 + 3.0 * rng.integers(0, 4, size=(n, 1))
+
+
+@pytest.fixture(scope="module")
+def model():
+    return KMeans(4, random_state=0).fit(points())
+
+
+class Page(HTMLParser):
+    """Collects tags, texts and references, and checks that elements are closed in order."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.open, self.references = [], [], []
+        self.texts = {}
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        self.handle_startendtag(tag, attributes)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append(tag)
+        for name, value in attributes:
+            if name in {"src", "href", "xlink:href", "srcset", "data", "action", "poster"}:
+                self.references.append(value)
+            if name == "style" and "url(" in value:
+                self.references.append(value.partition("url(")[2].strip("'\""))
+            assert not name.startswith("on"), f"{tag} has {name}"
+
+    def handle_endtag(self, tag):
+        assert self.open and self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open:
+            self.texts[self.open[-1]] = self.texts.get(self.open[-1], "") + data
+
+
+def page_of(path):
+    return Page(path.read_text(encoding="utf-8"))
+
+
+# --- certificate -----------------------------------------------------------------------------
+
+NAMES = (
+    "gap movement decrease clarke_gap tol stop status iterations max_iterations inertia "
+    "local_optimality lower_bound lower_bound_kind lower_bound_confidence ratio"
+)
+
+
+def test_the_certificate_has_every_promised_field(model):
+    for name in NAMES.split():
+        assert hasattr(model.certificate_, name), name
+        assert name in model.certificate_.to_dict(), name
+
+
+@pytest.mark.parametrize("k", [1, 3, 4, 120])
+@pytest.mark.parametrize("certify", ["auto", "spectral", None])
+def test_the_dictionary_of_the_certificate_is_strict_json(k, certify):
+    certificate = KMeans(k, random_state=0, certify=certify).fit(points()).certificate_
+    text = json.dumps(certificate.to_dict(), allow_nan=False)
+    again = json.loads(text)
+    assert again == certificate.to_dict()
+    assert again["inertia"] == certificate.inertia
+    assert "inf" not in str(certificate).replace("inertia", "")
+
+
+def test_the_table_has_a_plain_reading_on_every_line(model):
+    text = str(model.certificate_)
+    for name, value, reading in model.certificate_.rows():
+        assert len(reading.split()) >= 3, name
+        assert value in text and reading in text
+
+
+def test_the_lower_bound_is_below_the_best_of_many_starts():
+    X = points(60, d=5)
+    certificate = KMeans(3, random_state=0, certify="spectral").fit(X).certificate_
+    best = KMeans(3, init="random", n_init=50, random_state=0).fit(X).inertia_
+    assert 0 < certificate.lower_bound <= best
+    assert certificate.ratio == certificate.inertia / certificate.lower_bound
+
+
+def test_without_a_useful_bound_the_certificate_says_so():
+    certificate = KMeans(5, random_state=0).fit(points(d=2)).certificate_
+    assert certificate.lower_bound is None
+    assert certificate.ratio is None
+    assert "unknown" in str(certificate)
+
+
+def test_the_html_of_the_certificate_escapes_its_texts(model):
+    hostile = replace(model.certificate_, notes=(HOSTILE,))
+    page = Page(hostile._repr_html_())
+    assert "script" not in page.tags
+    assert HOSTILE in page.texts["td"]
+    assert page.open == []
+
+
+def test_a_certificate_with_empty_clusters_does_not_call_them_good():
+    X = np.vstack([points(30), points(30)])
+    init = np.vstack([X[:2], np.full((1, 3), 1e4)])
+    with pytest.warns(ConvergenceWarning, match="empty"):
+        certificate = KMeans(3, init=init, empty="keep").fit(X).certificate_
+    assert certificate.empty_clusters == 1
+    assert certificate.candidate_decrease > 0
+    assert certificate.local_optimality == "stationary, with empty clusters"
+    assert "empty" in str(certificate)
+
+
+def test_columns_of_very_different_variance_are_told():
+    X = points() * np.array([1.0, 1e3, 1.0])
+    assert "column 1" in str(KMeans(3, random_state=0).fit(X).certificate_)
+    assert not KMeans(3, random_state=0).fit(points()).certificate_.notes
+
+
+# --- trace and figures -----------------------------------------------------------------------
+
+
+def test_the_trace_becomes_a_table(model):
+    table = model.trace_.to_pandas()
+    assert {"sse", "gap", "movement", "moved", "empty", "seconds"} <= set(table.columns)
+    assert table.index.name == "t"
+    assert list(table.index) == list(range(len(model.trace_)))
+    for name in table.columns:
+        assert np.array_equal(table[name].to_numpy(), getattr(model.trace_, name))
+
+
+def test_the_trace_is_a_ledger(model):
+    trace = model.trace_
+    np.testing.assert_allclose(trace.sse[1:], (trace.sse - trace.gap - trace.movement)[:-1])
+    assert (np.minimum.accumulate(trace.gap) <= trace.rate_bound).all()
+    assert trace.sse[-1] - trace.gap[-1] == pytest.approx(model.inertia_)
+
+
+def _draws(figure, tmp_path):
+    assert isinstance(figure, Figure)
+    for kind in ("png", "svg"):
+        figure.savefig(tmp_path / f"figure.{kind}")
+        assert (tmp_path / f"figure.{kind}").stat().st_size > 1000
+
+
+SITUATIONS = {
+    "ordinary": lambda: KMeans(4, random_state=0).fit(points()),
+    "one cluster": lambda: KMeans(1).fit(points()),
+    "one column": lambda: KMeans(3, random_state=0).fit(points(d=1)),
+    "stationary at once": lambda: KMeans(2, init=[[0.0], [9.0]]).fit([[0.0], [9.0]]),
+    "one point": lambda: KMeans(1).fit([[1.0, 2.0]]),
+    "equal points": lambda: KMeans(1).fit(np.ones((5, 2))),
+}
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_every_trace_can_be_drawn(situation, tmp_path):
+    _draws(SITUATIONS[situation]().trace_.plot(), tmp_path)
+
+
+def test_the_trace_of_a_run_with_a_lower_bound_shows_it(model):
+    figure = KMeans(2, random_state=0, certify="spectral").fit(points()).trace_.plot()
+    assert len(figure.axes) == 3
+    assert any("lower bound" in line.get_label() for line in figure.axes[1].lines)
+    assert figure.axes[0].get_xscale() == figure.axes[0].get_yscale() == "log"
+
+
+@pytest.mark.parametrize("d", [1, 2, 5])
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_every_clustering_can_be_drawn_as_a_map(d, k, dtype, tmp_path):
+    X = points(d=d).astype(dtype)
+    fitted = KMeans(k, random_state=0).fit(X)
+    _draws(map_figure(X, fitted.labels_, fitted.cluster_centers_), tmp_path)
+
+
+def test_a_single_point_can_be_drawn_as_a_map(tmp_path):
+    X = np.array([[1.0, 2.0, 3.0]])
+    _draws(map_figure(X, np.zeros(1, dtype=np.int32), X), tmp_path)
+
+
+# --- page and demonstration ------------------------------------------------------------------
+
+
+def test_a_page_is_self_contained_and_well_formed(model, tmp_path):
+    X = points()
+    figures = [
+        ("Trace", model.trace_.plot()),
+        ("Map", map_figure(X, model.labels_, model.cluster_centers_)),
+    ]
+    path = write_page(tmp_path / "new" / "page.html", model, title="A page", figures=figures)
+    assert path == tmp_path / "new" / "page.html"
+    page = page_of(path)
+    assert page.open == []
+    assert page.tags.count("svg") + page.tags.count("img") == 2
+    assert not {"script", "link", "iframe", "object", "embed", "base"} & set(page.tags)
+    assert page.references
+    assert all(reference.startswith(("#", "data:")) for reference in page.references)
+    assert "@import" not in page.texts["style"] and "url(" not in page.texts["style"]
+    assert page.texts["h1"] == page.texts["title"] == "A page"
+    assert [p.name for p in path.parent.iterdir()] == ["page.html"]
+
+
+def test_a_page_escapes_hostile_texts(model, tmp_path):
+    figures = [(HOSTILE, model.trace_.plot())]
+    page = page_of(write_page(tmp_path / "page.html", model, title=HOSTILE, figures=figures))
+    assert "script" not in page.tags
+    assert page.texts["h1"] == page.texts["title"] == HOSTILE
+    assert HOSTILE in page.texts["h2"]
+
+
+def test_a_page_lists_every_cluster_and_the_verdict(model, tmp_path):
+    page = page_of(write_page(tmp_path / "page.html", model, title="x"))
+    assert model.certificate_.verdict() in page.texts["p"]
+    for count in np.bincount(model.labels_).tolist():
+        assert str(count) in page.texts["td"]
+
+
+def test_a_page_that_cannot_be_written_leaves_nothing(model, tmp_path):
+    (tmp_path / "page.html").write_text("old")
+    with pytest.raises(UnicodeEncodeError):
+        write_page(tmp_path / "page.html", model, title="\ud800")
+    assert [p.name for p in tmp_path.iterdir()] == ["page.html"]
+    assert (tmp_path / "page.html").read_text() == "old"
+
+
+def test_the_demonstration_writes_its_files_and_prints_the_certificate(tmp_path, capsys):
+    demo.main(str(tmp_path / "out"))
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {"trace.png", "trace.svg", "clusters.png", "clusters.svg", "page.html"}
+    printed = capsys.readouterr().out
+    assert "Certificate" in printed
+    assert "global" in printed and "of the best possible" in printed
+    assert "page.html" in printed
+    page = page_of(tmp_path / "out" / "page.html")
+    assert all(reference.startswith(("#", "data:")) for reference in page.references)
+    assert page.tags.count("svg") + page.tags.count("img") == 2

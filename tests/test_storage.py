@@ -1,0 +1,345 @@
+"""Models on disk: everything comes back, nothing is executed, no half file is left."""
+
+import io
+import json
+import os
+import pickle
+import stat
+import sys
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import wolfmeans
+from wolfmeans import KMeans
+
+STOCK = ("cluster_centers_", "labels_", "inertia_", "n_iter_", "n_features_in_", "engine_")
+
+
+def points(n=80, d=3, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, d)) + 6.0 * rng.integers(0, 3, size=(n, 1))
+
+
+def roundtrip(model, folder):
+    model.save(folder / "model.wolf")
+    return wolfmeans.load(folder / "model.wolf")
+
+
+def assert_same_model(a, b):
+    for name in STOCK:
+        mine, other = getattr(a, name), getattr(b, name)
+        assert type(mine) is type(other), name
+        assert np.array_equal(mine, other), name
+    assert a.cluster_centers_.dtype == b.cluster_centers_.dtype
+    assert a.labels_.dtype == b.labels_.dtype
+    assert a.certificate_ == b.certificate_
+    assert str(a.certificate_) == str(b.certificate_)
+    assert list(a.trace_) == list(b.trace_)
+    assert a.trace_.lower_bound == b.trace_.lower_bound
+    fitted = {name for name in vars(a) if name not in a.get_params()}
+    assert fitted == {name for name in vars(b) if name not in b.get_params()}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int16])
+def test_a_model_comes_back_whole(tmp_path, dtype):
+    X = (10 * points()).astype(dtype)
+    weights = np.linspace(0, 3, len(X))
+    model = KMeans(4, random_state=0, stop="gap", tol=1e-3, empty="best", verbose=0)
+    model.fit(X, sample_weight=weights)
+    again = roundtrip(model, tmp_path)
+    assert_same_model(model, again)
+    assert again.get_params() == model.get_params()
+    assert np.array_equal(again.predict(X), model.labels_)
+    assert again.score(X, sample_weight=weights) == -model.inertia_
+    assert np.array_equal(again.transform(X), model.transform(X))
+    assert again.transform(X).dtype == model.transform(X).dtype
+    assert list(again.get_feature_names_out()) == list(model.get_feature_names_out())
+
+
+def test_a_loaded_model_can_be_cloned_refitted_and_saved_again(tmp_path):
+    X = points()
+    model = KMeans(np.int64(4), random_state=np.int32(3), tol=np.float64(1e-3)).fit(X)
+    again = roundtrip(roundtrip(model, tmp_path), tmp_path)
+    refitted = again.fit(X)
+    assert np.array_equal(refitted.cluster_centers_, model.cluster_centers_)
+
+
+@pytest.mark.parametrize("names", [list("abc"), ["größe", "naïve\n", "日本"]])
+def test_feature_names_come_back(tmp_path, names):
+    frame = pd.DataFrame(points(), columns=names)
+    model = KMeans(3, random_state=0).fit(frame)
+    again = roundtrip(model, tmp_path)
+    assert list(again.feature_names_in_) == names
+    assert again.feature_names_in_.dtype == model.feature_names_in_.dtype
+    assert np.array_equal(again.predict(frame), model.labels_)
+    with pytest.raises(ValueError, match="feature names"):
+        again.predict(frame[names[::-1]])
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-150, 1e150, 1e200])
+@pytest.mark.filterwarnings("ignore:The squared distances:RuntimeWarning")
+def test_a_model_of_extreme_scale_comes_back_whole(tmp_path, scale):
+    X = points() * scale
+    model = KMeans(3, random_state=0).fit(X)
+    again = roundtrip(model, tmp_path)
+    assert_same_model(model, again)
+    assert np.array_equal(again.predict(X), model.labels_)
+    assert again.score(X) == -model.inertia_
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, np.ndarray.tolist, pd.DataFrame])
+def test_an_array_init_comes_back_as_an_array(tmp_path, wrap):
+    X = points()
+    again = roundtrip(KMeans(3, init=wrap(X[:3])).fit(X), tmp_path)
+    assert np.array_equal(np.asarray(again.init), X[:3])
+    assert np.array_equal(again.fit(X).predict(X), again.labels_)
+
+
+def test_a_callable_init_is_refused_by_name(tmp_path):
+    model = KMeans(3, init=lambda X, k, random_state: X[:k]).fit(points())
+    with pytest.raises(ValueError, match=r"init.*callable"):
+        model.save(tmp_path / "model.wolf")
+    assert list(tmp_path.iterdir()) == []
+    model.set_params(init="random").save(tmp_path / "model.wolf")
+    assert np.array_equal(wolfmeans.load(tmp_path / "model.wolf").labels_, model.labels_)
+
+
+def test_a_callback_does_not_prevent_saving(tmp_path):
+    model = KMeans(3, callback=lambda record: None, random_state=0).fit(points())
+    again = roundtrip(model, tmp_path)
+    assert again.callback is None
+    assert np.array_equal(again.labels_, model.labels_)
+
+
+def test_paths_may_be_strings(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model = KMeans(2, random_state=0).fit(points())
+    model.save("model.wolf")
+    assert np.array_equal(wolfmeans.load("model.wolf").labels_, model.labels_)
+
+
+def test_a_missing_file_is_a_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        wolfmeans.load(tmp_path / "nothing.wolf")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
+def test_a_saved_model_has_the_permissions_of_any_new_file(tmp_path):
+    (tmp_path / "plain").write_text("x")
+    KMeans(2, random_state=0).fit(points()).save(tmp_path / "model.wolf")
+    mode = stat.S_IMODE((tmp_path / "model.wolf").stat().st_mode)
+    assert mode == stat.S_IMODE((tmp_path / "plain").stat().st_mode)
+
+
+# --- nothing is executed ---------------------------------------------------------------------
+
+
+class Bomb:
+    """Unpickling this would create a file."""
+
+    def __init__(self, target):
+        self.target = target
+
+    def __reduce__(self):
+        return (os.mkdir, (str(self.target),))
+
+
+def _members(path):
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def _pack(path, members):
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "model.wolf"
+    KMeans(3, random_state=0).fit(points()).save(path)
+    return path
+
+
+def test_the_file_holds_plain_arrays_and_json_alone(saved):
+    for name, content in _members(saved).items():
+        if name.endswith(".npy"):
+            array = np.load(io.BytesIO(content), allow_pickle=False)
+            assert array.dtype.kind in "fiuU"
+        else:
+            json.loads(content)
+
+
+@pytest.mark.parametrize("member", ["labels_.npy", "cluster_centers_.npy", "extra.npy"])
+def test_a_pickle_inside_an_array_is_refused_and_not_executed(saved, tmp_path, member):
+    buffer = io.BytesIO()
+    np.save(buffer, np.array([Bomb(tmp_path / "boom")], dtype=object), allow_pickle=True)
+    _pack(saved, {**_members(saved), member: buffer.getvalue()})
+    with pytest.raises(ValueError, match="not a wolfmeans model"):
+        wolfmeans.load(saved)
+    assert not (tmp_path / "boom").exists()
+
+
+def test_a_pickle_is_refused_and_not_executed(tmp_path):
+    (tmp_path / "model.wolf").write_bytes(pickle.dumps(Bomb(tmp_path / "boom")))
+    with pytest.raises(ValueError, match="not a wolfmeans model"):
+        wolfmeans.load(tmp_path / "model.wolf")
+    assert not (tmp_path / "boom").exists()
+
+
+# --- damaged files ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.6, 0.99])
+def test_a_truncated_file_is_refused(saved, share):
+    content = saved.read_bytes()
+    saved.write_bytes(content[: int(share * len(content))])
+    with pytest.raises(ValueError, match="not a wolfmeans model"):
+        wolfmeans.load(saved)
+
+
+def test_random_bytes_are_refused(tmp_path):
+    path = tmp_path / "model.wolf"
+    path.write_bytes(np.random.default_rng(0).bytes(5000))
+    with pytest.raises(ValueError, match="not a wolfmeans model"):
+        wolfmeans.load(path)
+
+
+def test_flipped_bytes_are_refused_or_harmless(saved):
+    content = saved.read_bytes()
+    rng = np.random.default_rng(0)
+    original = wolfmeans.load(saved)
+    refused = 0
+    for position in rng.integers(0, len(content), size=300).tolist():
+        damaged = bytearray(content)
+        damaged[position] ^= 1 << int(rng.integers(8))
+        saved.write_bytes(bytes(damaged))
+        try:
+            model = wolfmeans.load(saved)
+        except ValueError:
+            refused += 1
+        else:
+            assert np.array_equal(model.cluster_centers_, original.cluster_centers_)
+            assert np.array_equal(model.labels_, original.labels_)
+    assert refused > 200
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        "[]",
+        "null",
+        "not json",
+        '{"format": "other"}',
+        '{"format": "wolfmeans-model"}',
+        '{"format": "wolfmeans-model", "version": 1}',
+        '{"format": "wolfmeans-model", "version": 1, "parameters": {}, "attributes": {}}',
+        "[" * 100_000,
+    ],
+    ids=["{}", "[]", "null", "text", "other", "bare", "version", "half", "deep"],
+)
+def test_another_json_text_is_refused(saved, text):
+    _pack(saved, {**_members(saved), "model.json": text})
+    with pytest.raises(ValueError, match=str(saved)):
+        wolfmeans.load(saved)
+
+
+def _edited(saved, edit):
+    members = _members(saved)
+    content = json.loads(members["model.json"])
+    edit(content)
+    _pack(saved, {**members, "model.json": json.dumps(content)})
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda c: c["parameters"].update(surprise=1),
+        lambda c: c["certificate"].pop("gap"),
+        lambda c: c["certificate"].update(status_name="GREAT"),
+        lambda c: c["trace"]["records"][0].update(surprise=1),
+        lambda c: c["attributes"].pop("n_features_in_"),
+        lambda c: c["attributes"].update(n_features_in_=7),
+        lambda c: c.update({"class": "SomethingElse"}),
+        lambda c: c.update(parameters=[1, 2]),
+    ],
+    ids=["parameter", "gap", "status", "record", "missing", "features", "class", "list"],
+)
+def test_a_file_whose_parts_do_not_fit_is_refused(saved, edit):
+    _edited(saved, edit)
+    with pytest.raises(ValueError, match=str(saved)):
+        wolfmeans.load(saved)
+
+
+@pytest.mark.parametrize("member", ["cluster_centers_.npy", "labels_.npy"])
+def test_a_file_without_its_arrays_is_refused(saved, member):
+    members = _members(saved)
+    del members[member]
+    _pack(saved, members)
+    with pytest.raises(ValueError, match=str(saved)):
+        wolfmeans.load(saved)
+
+
+def test_a_file_of_a_later_version_says_so(saved):
+    _edited(saved, lambda content: content.update(version=99))
+    with pytest.raises(ValueError, match="version 99"):
+        wolfmeans.load(saved)
+
+
+def test_another_zip_is_refused(tmp_path):
+    np.savez(tmp_path / "arrays.npz", a=np.arange(3))
+    with pytest.raises(ValueError, match="not a wolfmeans model"):
+        wolfmeans.load(tmp_path / "arrays.npz")
+
+
+def test_an_array_header_that_asks_for_too_much_memory_is_refused(saved):
+    header = b"\x93NUMPY\x01\x00v\x00{'descr': '<f8', 'fortran_order': False, "
+    header += b"'shape': (4000000000000, 3), }"
+    header = header.ljust(127) + b"\n"
+    _pack(saved, {**_members(saved), "cluster_centers_.npy": header})
+    with pytest.raises(ValueError, match="not a wolfmeans model"):
+        wolfmeans.load(saved)
+
+
+# --- a failing save --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("failure", [OSError("disk full"), KeyboardInterrupt()])
+def test_a_save_that_fails_midway_keeps_the_old_file_and_leaves_no_other(
+    saved, monkeypatch, failure
+):
+    before = saved.read_bytes()
+    model = KMeans(4, random_state=1).fit(points())
+    write = np.lib.format.write_array
+    written = []
+
+    def failing(file, array, **options):
+        written.append(array)
+        if len(written) == 2:
+            raise failure
+        write(file, array, **options)
+
+    monkeypatch.setattr(np.lib.format, "write_array", failing)
+    with pytest.raises(type(failure)):
+        model.save(saved)
+    assert len(written) == 2
+    assert saved.read_bytes() == before
+    assert list(saved.parent.iterdir()) == [saved]
+
+
+def test_saving_replaces_the_old_file(saved):
+    model = KMeans(5, random_state=1).fit(points())
+    model.save(saved)
+    assert len(wolfmeans.load(saved).cluster_centers_) == 5
+    assert list(saved.parent.iterdir()) == [saved]
+
+
+def test_saving_into_a_missing_folder_names_it(tmp_path):
+    model = KMeans(2, random_state=1).fit(points())
+    with pytest.raises(FileNotFoundError, match="missing"):
+        model.save(tmp_path / "missing" / "model.wolf")
