@@ -3,6 +3,7 @@
 import contextlib
 import doctest
 import io
+import itertools
 import re
 import warnings
 from dataclasses import dataclass
@@ -83,4 +84,4 @@ def test_links_to_files_lead_somewhere(page):
 
 def test_the_readme_shows_what_its_example_prints():
     kinds = [block.kind for block in blocks_of(ROOT / "README.md")]
-    assert ("python", "text") in zip(kinds, kinds[1:], strict=False)
+    assert ("python", "text") in itertools.pairwise(kinds)

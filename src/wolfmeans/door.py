@@ -24,11 +24,14 @@ _BOTTOM = -400
 _WEIGHT_LIMIT = 300
 _EXACT_INTEGERS = 2**53
 _SLACK = 8
+_FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
 def admit(estimator: Any, X: Any, *, reset: bool) -> Any:
     """Return X as float32 or float64, dense C-contiguous or canonical CSR; refuse what is not."""
     given = X
+    if np.ma.is_masked(X):
+        raise ValueError("Input X has masked entries; fill them or drop those rows first")
     if _is_half_precision(X):
         X = X.astype(np.float32)
     X = validate_data(
@@ -148,15 +151,16 @@ def _refuse_bad_weights(sample_weight: Any) -> None:
 
 def admit_centers(init: Any, n_clusters: int, X: Any) -> NDArray[np.floating]:
     """Return initial centers as a (K, d) copy in the centers' dtype."""
-    dtype = np.float32 if X.dtype == np.float32 else np.float64
     if sparse.issparse(init):
         init = init.toarray()
     try:
-        centers: NDArray[np.floating] = check_array(
-            init, dtype=dtype, copy=True, order="C", input_name="init", ensure_all_finite=False
-        )
+        given = check_array(init, dtype=np.float64, input_name="init", ensure_all_finite=False)
     except (TypeError, ValueError) as error:
         raise type(error)(f"init: {error}") from error
+    dtype = np.float32 if X.dtype == np.float32 else np.float64
+    if dtype is np.float32 and np.isfinite(given).all() and np.abs(given).max() > _FLOAT32_MAX:
+        raise ValueError(f"Input init has values beyond float32, the precision of X: {init!r}")
+    centers: NDArray[np.floating] = np.array(given, dtype=dtype, order="C")
     bad = np.argwhere(~np.isfinite(centers))
     if len(bad):
         row, column = bad[0].tolist()
@@ -187,8 +191,9 @@ def scale_exponent(X: Any, weights: NDArray[np.float64] | None) -> int:
     if bounds is None:
         return 0
     low, high = bounds
+    lightest = 0 if weights is None else min(0, (exponent_range(weights) or (0, 0))[0])
     highest = _highest_exponent(X, weights)
-    if high <= highest and low >= _BOTTOM:
+    if high <= highest and low >= _BOTTOM and 2 * low + lightest >= 2 * _BOTTOM:
         return 0
     exponent = highest - high
     if high > highest and low + exponent < _BOTTOM:

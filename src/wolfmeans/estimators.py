@@ -344,7 +344,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         if not certificate.status.converged:
             warnings.warn(
                 f"{certificate.status.value} One more step would lower the SSE by "
-                f"{certificate.decrease:.3g}; the tolerance is {certificate.tol:.3g}.",
+                f"{certificate.decrease:.3g} of {certificate.inertia:.6g}.",
                 ConvergenceWarning,
                 stacklevel=_level_of_caller(),
             )

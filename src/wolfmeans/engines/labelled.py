@@ -44,7 +44,8 @@ class LabelledPoints:
     """A workspace (see `engines.base`) over the given kernels."""
 
     def __init__(self, X: Any, weights: NDArray[np.float64] | None, kernels: Kernels) -> None:
-        self.n_points, self.n_features = X.shape
+        self.n_points: int = X.shape[0]
+        self.n_features: int = X.shape[1]
         self.dtype = np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
         self.weights = weights
         self._X = X
