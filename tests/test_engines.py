@@ -41,7 +41,7 @@ def add_square(total, b):
     remainder = float(Fraction(b) ** 2 - Fraction(square))
     new = high + square
     lost = float(Fraction(high) + Fraction(square) - Fraction(new))
-    return new, low + (lost + remainder)
+    return new, (low + lost) + remainder
 
 
 def data(n, d, k, dtype, seed=0):

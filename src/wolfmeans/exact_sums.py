@@ -36,6 +36,12 @@ def exact_sum(terms: Iterable[float]) -> float:
     return math.fsum(terms)
 
 
+def weighted_sum(weights: Floats | None, values: Floats) -> float:
+    """Return the exact sum of the float64 terms w_i * v_i, rounded once."""
+    terms = values if weights is None else weights * values
+    return exact_sum(terms.tolist())
+
+
 def rounded_ratio(numerator: int, denominator: int, exponent: int = 0) -> float:
     """Return numerator / denominator * 2**exponent, correctly rounded to float64.
 

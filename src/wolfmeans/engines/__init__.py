@@ -5,16 +5,18 @@
 
 from __future__ import annotations
 
-import os
-import warnings
+from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 
 from wolfmeans.engines.base import Assignment, Engine, Forced, Workspace
 from wolfmeans.engines.cpu import CpuEngine, native_is_available
 from wolfmeans.engines.reference import ReferenceEngine
+from wolfmeans.notices import warn
 
 ENGINES = ("auto", "reference", "cpu")
+ALGORITHMS = ("auto", "dense", "bounds", "lloyd", "elkan")
 
 __all__ = [
+    "ALGORITHMS",
     "ENGINES",
     "Assignment",
     "Engine",
@@ -40,19 +42,18 @@ def get_engine(name: str = "auto") -> Engine:
         return CpuEngine()
     if not _said:
         _said = True
-        warnings.warn(
+        warn(
             "wolfmeans' native module is missing, so the slow reference engine is used; results "
             "are the same. Install a wheel, or install from source with a C++ compiler present.",
             RuntimeWarning,
-            stacklevel=2,
         )
     return ReferenceEngine()
 
 
 def effective_threads(n_threads: int | None) -> int:
-    """Return the number of threads to use: the caller's, or the cores this process may run on."""
-    if n_threads is not None:
-        return n_threads
-    if hasattr(os, "sched_getaffinity"):
-        return max(1, len(os.sched_getaffinity(0)))
-    return os.cpu_count() or 1
+    """Return the number of threads to use: the caller's, or as many as scikit-learn would.
+
+    That is the cores this process may run on, fewer where OMP_NUM_THREADS, threadpoolctl or a
+    surrounding joblib worker say so.
+    """
+    return int(_openmp_effective_n_threads(n_threads))

@@ -49,6 +49,8 @@ class Assignment:
 class Workspace(Protocol):
     """Data that has been opened by an engine, with one label per point living beside it."""
 
+    engine: str
+    """The name of the engine that works here."""
     n_points: int
     n_features: int
     dtype: np.dtype[Any]
@@ -92,6 +94,9 @@ class Workspace(Protocol):
     def distance_error(self, centers: Centers) -> float:
         """Return what a canonical distance may be off by beyond (d + 3) u of itself."""
 
+    def total(self, values: NDArray[np.float64]) -> float:
+        """Return the exact sum of an array, rounded once."""
+
     def largest(self) -> float:
         """Return the largest absolute value in the data."""
 
@@ -101,5 +106,14 @@ class Engine(Protocol):
 
     name: str
 
-    def open(self, X: Any, weights: NDArray[np.float64] | None, n_threads: int) -> Workspace:
-        """Put validated data where it is worked on. X itself is never changed."""
+    def open(
+        self,
+        X: Any,
+        weights: NDArray[np.float64] | None,
+        n_threads: int,
+        algorithm: str = "auto",
+    ) -> Workspace:
+        """Put validated data where it is worked on. X itself is never changed.
+
+        The algorithm says how nearest centers are found and never changes the result.
+        """

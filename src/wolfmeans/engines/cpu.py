@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from wolfmeans.engines.base import Centers, Distances, Labels
+from wolfmeans.engines.base import Assignment, Centers, Distances, Forced, Labels
 from wolfmeans.engines.labelled import LabelledPoints
 from wolfmeans.engines.reference import ReferenceKernels
 
@@ -57,12 +57,64 @@ class NativeKernels:
         return distances
 
 
+class NativePoints(LabelledPoints):
+    """Labels, bounds and exact moments in native code (engines/native/points.hpp, moments.hpp)."""
+
+    engine = "cpu"
+
+    def __init__(
+        self,
+        X: NDArray[np.floating],
+        weights: NDArray[np.float64] | None,
+        n_threads: int,
+        algorithm: str,
+    ) -> None:
+        super().__init__(X, weights, NativeKernels(X, n_threads))
+        self._n_threads = n_threads
+        self._algorithm = algorithm
+        self._points: Any = None
+
+    def fork(self) -> NativePoints:
+        """Return a workspace of the same points, without labels, that shares the data."""
+        twin = NativePoints(self._X, self.weights, self._n_threads, self._algorithm)
+        twin._order = self._order
+        return twin
+
+    def assign(self, centers: Centers, forced: Forced | None = None) -> Assignment:
+        """Give each point the label of its nearest center, ties to the lowest index."""
+        if self._points is None:
+            kind = _native.PointsF32 if self.dtype == np.float32 else _native.PointsF64
+            self._points = kind(self._X, self.weights, self._n_threads)
+        rows, labels = (None, None) if forced is None else (forced.rows, forced.labels)
+        moved, gap, weights, means, residuals, _, _ = self._points.assign(
+            np.ascontiguousarray(centers), self._algorithm != "dense", rows, labels
+        )
+        return Assignment(moved, gap, weights, means, residuals)
+
+    def _current(self) -> Labels:
+        if self._points is None:
+            raise RuntimeError("points have no labels before the first assignment")
+        labels: Labels = self._points.labels()
+        return labels
+
+    def total(self, values: NDArray[np.float64]) -> float:
+        """Return the exact sum of an array, rounded once."""
+        terms = np.ascontiguousarray(values, dtype=np.float64).ravel()
+        return float(_native.weighted_sum(None, terms, self._n_threads))
+
+
 class CpuEngine:
     """Native kernels for dense data; sparse data takes the reference kernels."""
 
     name = "cpu"
 
-    def open(self, X: Any, weights: NDArray[np.float64] | None, n_threads: int) -> LabelledPoints:
+    def open(
+        self,
+        X: Any,
+        weights: NDArray[np.float64] | None,
+        n_threads: int,
+        algorithm: str = "auto",
+    ) -> LabelledPoints:
         """Open dense or CSR data for at most `n_threads` threads."""
         if not native_is_available():
             raise ImportError(
@@ -71,4 +123,4 @@ class CpuEngine:
             )
         if sparse.issparse(X):
             return LabelledPoints(X, weights, ReferenceKernels(X))
-        return LabelledPoints(X, weights, NativeKernels(X, n_threads))
+        return NativePoints(X, weights, n_threads, algorithm)

@@ -43,6 +43,8 @@ class Kernels(Protocol):
 class LabelledPoints:
     """A workspace (see `engines.base`) over the given kernels."""
 
+    engine = "reference"
+
     def __init__(self, X: Any, weights: NDArray[np.float64] | None, kernels: Kernels) -> None:
         self.n_points: int = X.shape[0]
         self.n_features: int = X.shape[1]
@@ -120,7 +122,12 @@ class LabelledPoints:
 
     def cost(self, centers: Centers) -> float:
         """Return the exact sum of w D over the points at their labels, rounded once."""
-        return weighted_sum(self.weights, self.distances(centers))
+        distances = self.distances(centers)
+        return self.total(distances if self.weights is None else self.weights * distances)
+
+    def total(self, values: NDArray[np.float64]) -> float:
+        """Return the exact sum of an array, rounded once."""
+        return exact_sum(values.ravel().tolist())
 
     def mean(self, *, weighted: bool) -> Centers:
         """Return the (d,) mean of all points, rounded as a center."""
@@ -143,18 +150,12 @@ class LabelledPoints:
         if not sparse.issparse(self._X):
             return 0.0
         norms = (centers.astype(np.float64) ** 2).sum(axis=1)
-        return float(norms.max()) * (self.n_features + 3) * 2.0**-100
+        return float(norms.max()) * (self.n_features + 3) ** 2 * 2.0**-100
 
     def largest(self) -> float:
         """Return the largest absolute value in the data."""
         values = self._X.data if sparse.issparse(self._X) else self._X
         return float(np.abs(values).max(initial=0.0))
-
-
-def weighted_sum(weights: NDArray[np.float64] | None, values: Distances) -> float:
-    """Return the exact sum of the float64 terms w_i * v_i, rounded once."""
-    terms = values if weights is None else weights * values
-    return exact_sum(terms.tolist())
 
 
 class Moments:

@@ -56,49 +56,61 @@ class SparseKernels:
     def to_all(self, rows: slice, centers: Centers) -> NDArray[np.float64]:
         """Return the (rows, K) canonical distances."""
         start, stop, _ = rows.indices(self.X.shape[0])
+        squares = SquaredCenters(centers)
         columns = [
-            self.to_own(rows, centers, np.full(stop - start, k, dtype=np.int32))
+            self._to_own(rows, centers, np.full(stop - start, k, dtype=np.int32), squares)
             for k in range(len(centers))
         ]
         return np.stack(columns, axis=1)
 
     def to_own(self, rows: slice, centers: Centers, labels: Labels) -> Distances:
         """Return the (rows,) canonical distances to centers[labels]."""
+        return self._to_own(rows, centers, labels, SquaredCenters(centers))
+
+    def _to_own(
+        self, rows: slice, centers: Centers, labels: Labels, squares: SquaredCenters
+    ) -> Distances:
         start, stop, _ = rows.indices(self.X.shape[0])
         pointers = self.X.indptr[start : stop + 1].astype(np.int64)
         lengths = np.diff(pointers)
-        acc = np.zeros(stop - start)
-        covered = DoubleLength(stop - start)
-        squares, remainders = exact_squares(centers.astype(np.float64))
+        acc, high, low = (np.zeros(stop - start) for _ in range(3))
         for position in range(int(lengths.max(initial=0))):
             some = np.flatnonzero(lengths > position)
             entry = pointers[some] + position
             place = labels[some], self.X.indices[entry]
             difference = self.X.data[entry].astype(np.float64) - centers[place].astype(np.float64)
             acc[some] += difference * difference
-            covered.add(some, squares[place], remainders[place])
-        norms = DoubleLength(len(centers))
-        everyone = np.arange(len(centers))
-        for j in range(centers.shape[1]):
-            norms.add(everyone, squares[:, j], remainders[:, j])
-        uncovered = (norms.high[labels] - covered.high) + (norms.low[labels] - covered.low)
+            new = high[some] + squares.square[place]
+            low[some] += lost_in_sum(high[some], squares.square[place], new)
+            low[some] += squares.remainder[place]
+            high[some] = new
+        uncovered = (squares.norm_high[labels] - high) + (squares.norm_low[labels] - low)
         return acc + np.maximum(uncovered, 0.0)
 
 
-class DoubleLength:
-    """Sums of squares as high + low: the rounding errors of `high` are collected in `low`."""
+class SquaredCenters:
+    """c_j^2 as square + remainder, and ||c||^2 as high + low, summed in the order of columns.
 
-    def __init__(self, size: int) -> None:
-        self.high, self.low = np.zeros(size), np.zeros(size)
+    `low` collects, column by column, what rounding took from `high`, then the remainder.
+    """
 
-    def add(self, some: NDArray[np.int64], square: Distances, remainder: Distances) -> None:
-        """Add square + remainder to some of the sums."""
-        old = self.high[some]
-        new = old + square
-        came = new - old
-        lost = (old - (new - came)) + (square - came)
-        self.high[some] = new
-        self.low[some] += lost + remainder
+    def __init__(self, centers: Centers) -> None:
+        self.square, self.remainder = exact_squares(centers.astype(np.float64))
+        sums = np.cumsum(self.square, axis=1)
+        before = np.concatenate([np.zeros((len(centers), 1)), sums[:, :-1]], axis=1)
+        lost = lost_in_sum(before, self.square, sums)
+        in_turn = np.stack([lost, self.remainder], axis=2).reshape(len(centers), -1)
+        self.norm_high = sums[:, -1]
+        self.norm_low = np.cumsum(in_turn, axis=1)[:, -1]
+
+
+def lost_in_sum(
+    a: NDArray[np.float64], b: NDArray[np.float64], rounded_sum: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return a + b - rounded_sum exactly (Knuth's two-sum)."""
+    came = rounded_sum - a
+    lost: NDArray[np.float64] = (a - (rounded_sum - came)) + (b - came)
+    return lost
 
 
 class ReferenceKernels:
@@ -146,6 +158,12 @@ class ReferenceEngine:
 
     name = "reference"
 
-    def open(self, X: Any, weights: NDArray[np.float64] | None, n_threads: int) -> LabelledPoints:
-        """Open dense or CSR data; `n_threads` is of no use here."""
+    def open(
+        self,
+        X: Any,
+        weights: NDArray[np.float64] | None,
+        n_threads: int,
+        algorithm: str = "auto",
+    ) -> LabelledPoints:
+        """Open dense or CSR data; threads and algorithm are of no use here."""
         return LabelledPoints(X, weights, ReferenceKernels(X))

@@ -14,6 +14,9 @@
 namespace nb = nanobind;
 using namespace nb::literals;
 
+void define_exact(nb::module_& m);  // module_exact.cpp
+void define_points(nb::module_& m); // module_points.cpp
+
 namespace {
 
 template <class Element>
@@ -130,6 +133,8 @@ NB_MODULE(_native, m) {
     m.doc() = "Native kernels of the CPU engine; all follow the exactness contract bit for bit.";
     define_kernels<float>(m);
     define_kernels<double>(m);
+    define_exact(m);
+    define_points(m);
     m.def("hardware", &hardware,
           "What the kernels run on: the number of hardware threads and the vector unit.");
 }

@@ -1,5 +1,8 @@
 #include "vector_unit.hpp"
 
+#include <cstdlib>
+#include <cstring>
+
 #if defined(WOLFMEANS_X86) && defined(_MSC_VER)
 #    include <immintrin.h>
 #    include <intrin.h>
@@ -23,13 +26,14 @@ Supported supported() noexcept {
     const int highest_leaf = leaf[0];
     __cpuid(leaf, 1);
     const bool osxsave = leaf[2] & (1 << 27);
+    const bool fma = leaf[2] & (1 << 12);
     if (!osxsave || highest_leaf < 7) return {};
     // The operating system must save the wide registers, else using them corrupts other programs.
     const auto saved = _xgetbv(0);
     const bool saves_ymm = (saved & 0x06) == 0x06;
     const bool saves_zmm = (saved & 0xe6) == 0xe6;
     __cpuidex(leaf, 7, 0);
-    return {.avx2 = saves_ymm && (leaf[1] & (1 << 5)),
+    return {.avx2 = saves_ymm && fma && (leaf[1] & (1 << 5)),
             .avx512 = saves_zmm && (leaf[1] & (1 << 16))};
 }
 
@@ -37,25 +41,44 @@ Supported supported() noexcept {
 
 Supported supported() noexcept {
     __builtin_cpu_init();
-    return {.avx2 = __builtin_cpu_supports("avx2") != 0,
+    return {.avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0,
             .avx512 = __builtin_cpu_supports("avx512f") != 0};
 }
 
 #    endif
 
+// The widest unit that the processor has and that the environment does not rule out: 0, 1 or 2.
+int widest_unit() noexcept {
+    const Supported has = supported();
+    const char* asked = std::getenv("WOLFMEANS_VECTOR_UNIT");
+    const int most = !asked                            ? 2
+                     : !std::strcmp(asked, "baseline") ? 0
+                     : !std::strcmp(asked, "avx2")     ? 1
+                                                       : 2;
+    if (has.avx512 && most >= 2) return 2;
+    return has.avx2 && most >= 1 ? 1 : 0;
+}
+
 } // namespace
 
 const ScanVersion& best_scan() noexcept {
-    const Supported has = supported();
-    if (has.avx512) return scan_avx512;
-    if (has.avx2) return scan_avx2;
-    return scan_baseline;
+    const ScanVersion* versions[] = {&scan_baseline, &scan_avx2, &scan_avx512};
+    return *versions[widest_unit()];
+}
+
+const ScreenVersion& best_screen() noexcept {
+    const ScreenVersion* versions[] = {&screen_baseline, &screen_avx2, &screen_avx512};
+    return *versions[widest_unit()];
 }
 
 #else
 
 const ScanVersion& best_scan() noexcept {
     return scan_baseline;
+}
+
+const ScreenVersion& best_screen() noexcept {
+    return screen_baseline;
 }
 
 #endif

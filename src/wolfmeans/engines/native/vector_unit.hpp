@@ -1,12 +1,13 @@
-// Which version of the scan this machine runs.
+// The choice of vector unit, made at run time. The environment variable WOLFMEANS_VECTOR_UNIT
+// (baseline, avx2 or avx512) asks for a narrower one, so that tests can compare them all.
 #pragma once
 
 #include "scan.hpp"
+#include "screen.hpp"
 
 namespace wolfmeans {
 
-// The widest version that was built and that processor and operating system both support. Reads
-// the processor's own description on each call and keeps nothing, so a fork changes nothing.
 const ScanVersion& best_scan() noexcept;
+const ScreenVersion& best_screen() noexcept;
 
 } // namespace wolfmeans

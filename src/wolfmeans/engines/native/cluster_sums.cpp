@@ -1,0 +1,215 @@
+#include "cluster_sums.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <stdexcept>
+#include <type_traits>
+#include <vector>
+
+#include "threads.hpp"
+#include "vector_unit.hpp"
+
+namespace wolfmeans {
+namespace {
+
+// Limbs stay below 2^62: carried ones are at most 2^(bits - 1), and a term adds at most 2^bits.
+constexpr int limb_room = 61;
+constexpr int most_fast_bits = 42;
+constexpr int plain_bits = 32;
+// Beyond these exponents a magic constant or a scaled weight might leave float64.
+constexpr int most_fast_exponent = 700;
+
+// Every number is a multiple of 2^low and less than 2^high.
+struct ExponentRange {
+    int low = 0;
+    int high = 0;
+};
+
+const DepositVersion& best_deposit() {
+#if defined(WOLFMEANS_X86)
+    const ScanVersion* const scan = &best_scan();
+    if (scan == &scan_avx512) return deposit_avx512;
+    if (scan == &scan_avx2) return deposit_avx2;
+#endif
+    return deposit_baseline;
+}
+
+template <class Real>
+const DepositFunctions<Real>& best_functions() {
+    if constexpr (std::is_same_v<Real, float>)
+        return best_deposit().single_precision;
+    else
+        return best_deposit().double_precision;
+}
+
+template <class Real>
+ExponentRange exponent_range(const Real* values, std::size_t n, int n_threads) {
+    const std::size_t chunks = worthwhile_threads(n, static_cast<double>(n), n_threads);
+    std::vector<Extent> extents(chunks);
+    over_rows(n, chunks, 1, [&](std::size_t chunk, std::size_t begin, std::size_t end) {
+        extents[chunk] = best_functions<Real>().extent(values + begin,
+                                                       static_cast<std::int64_t>(end - begin));
+    });
+    Extent all = extents.front();
+    for (const Extent& extent : extents) {
+        all.largest = std::max(all.largest, extent.largest);
+        all.lowest_bit = std::min(all.lowest_bit, extent.lowest_bit);
+        all.finite = all.finite && extent.finite;
+    }
+    if (!all.finite) throw std::invalid_argument("exact sums need finite numbers");
+    if (all.largest == 0.0) return {};
+    return {std::ilogb(all.lowest_bit), std::ilogb(all.largest) + 1};
+}
+
+// For the vector kernels (see deposit.hpp): as few limbs as 42 bits allow, then as few bits as
+// these limbs allow. The sign takes one bit.
+Grid fast_grid(ExponentRange range) {
+    const int span = range.high - range.low + 1;
+    const int limbs = (span + most_fast_bits - 1) / most_fast_bits;
+    const int bits = std::max(8, (span + limbs - 1) / limbs);
+    return {range.low, bits, limbs, std::size_t{1} << (limb_room - bits)};
+}
+
+// For terms taken apart digit by digit, two of which may meet in a limb.
+Grid plain_grid(ExponentRange range) {
+    return {range.low, plain_bits, (range.high - range.low) / plain_bits + 1,
+            std::size_t{1} << (limb_room - plain_bits - 1)};
+}
+
+// value == (-1)^negative * mantissa * 2^exponent, the mantissa odd, or 0.
+struct Decomposed {
+    Word mantissa;
+    int exponent;
+    bool negative;
+};
+
+Decomposed decompose(double value) {
+    const Word bits = std::bit_cast<Word>(value);
+    const int field = static_cast<int>((bits >> 52) & 0x7ff);
+    const Word mantissa = (bits & 0x000fffffffffffff) | (Word{field != 0} << 52);
+    const int zeros = mantissa == 0 ? 0 : std::countr_zero(mantissa);
+    return {mantissa >> zeros, std::max(field, 1) - 1075 + zeros, (bits >> 63) != 0};
+}
+
+// Add (-1)^negative * number * 2^place to limbs of 32 bits that stand stride apart.
+void deposit_digits(TwoWords number, int place, bool negative, std::int64_t* limbs,
+                    std::size_t stride) {
+    constexpr Word mask = 0xffffffff;
+    const int offset = place % plain_bits;
+    std::int64_t* limb = limbs + static_cast<std::size_t>(place / plain_bits) * stride;
+    const auto put = [&](std::int64_t* to, Word digit) {
+        const auto size = static_cast<std::int64_t>(digit);
+        if (digit != 0) *to += negative ? -size : size;
+    };
+    for (; number.low != 0 || number.high != 0; limb += stride) {
+        const Word shifted = (number.low & mask) << offset;
+        put(limb, shifted & mask);
+        put(limb + stride, shifted >> plain_bits);
+        number.low = (number.low >> plain_bits) | (number.high << plain_bits);
+        number.high >>= plain_bits;
+    }
+}
+
+} // namespace
+
+template <class Real>
+ClusterSums<Real>::ClusterSums(const Real* X, std::size_t n, std::size_t d, const double* weights,
+                               int n_threads) {
+    const ExponentRange x = exponent_range(X, n * d, n_threads);
+    ExponentRange terms = x;
+    if (weights != nullptr) {
+        const ExponentRange w = exponent_range(weights, n, n_threads);
+        terms = {x.low + w.low, x.high + w.high};
+    }
+    grid_ = fast_grid(terms);
+    const bool fast = grid_.limbs <= most_fast_limbs && std::abs(x.high) <= most_fast_exponent &&
+                      std::abs(terms.high) <= most_fast_exponent;
+    if (!fast) grid_ = plain_grid(terms);
+    rows_.X = X;
+    rows_.d = static_cast<std::int64_t>(d);
+    rows_.weights = weights;
+    rows_.stride = static_cast<std::int64_t>(grid_.all_limbs() * d);
+    if (fast) use_fast_kernels(terms.high);
+}
+
+// Terms are less than 2^top; with weights they are scaled to be less than 1.
+template <class Real>
+void ClusterSums<Real>::use_fast_kernels(int top) {
+    const bool weighted = rows_.weights != nullptr;
+    const int scale = weighted ? -top : 0;
+    rows_.weight_scale = std::ldexp(1.0, scale);
+    for (int l = 0; l < grid_.limbs; ++l)
+        rows_.magic[l] =
+            std::ldexp(1.5, 52 + scale + grid_.low + (grid_.limbs - 1 - l) * grid_.bits);
+    const DepositFunctions<Real>& functions = best_functions<Real>();
+    fast_add_ = functions.add[weighted][grid_.limbs - 1];
+    fast_move_ = functions.move[weighted][grid_.limbs - 1];
+}
+
+template <class Real>
+void ClusterSums<Real>::add(const std::int32_t* labels, std::size_t begin, std::size_t end,
+                            std::int64_t* sums) const {
+    if (fast_add_ != nullptr) {
+        fast_add_(rows_, labels, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end),
+                  sums);
+        return;
+    }
+    for (std::size_t i = begin; i < end; ++i)
+        deposit(i, labels[i], false, sums);
+}
+
+template <class Real>
+void ClusterSums<Real>::move(const std::int64_t* rows, const std::int32_t* from,
+                             const std::int32_t* to, std::size_t begin, std::size_t end,
+                             std::int64_t* sums) const {
+    if (fast_move_ != nullptr) {
+        fast_move_(rows_, rows, from, to, static_cast<std::int64_t>(begin),
+                   static_cast<std::int64_t>(end), sums);
+        return;
+    }
+    for (std::size_t i = begin; i < end; ++i) {
+        deposit(static_cast<std::size_t>(rows[i]), from[i], true, sums);
+        deposit(static_cast<std::size_t>(rows[i]), to[i], false, sums);
+    }
+}
+
+// The plain way: integers from the start.
+template <class Real>
+void ClusterSums<Real>::deposit(std::size_t row, std::int32_t k, bool negative,
+                                std::int64_t* sums) const {
+    const Decomposed weight = decompose(rows_.weights == nullptr ? 1.0 : rows_.weights[row]);
+    const auto d = static_cast<std::size_t>(rows_.d);
+    std::int64_t* const cluster = sums + k * rows_.stride;
+    for (std::size_t j = 0; j < d; ++j) {
+        const Decomposed x = decompose(static_cast<double>(rows_.X[row * d + j]));
+        if (x.mantissa == 0 || weight.mantissa == 0) continue;
+        deposit_digits(product(weight.mantissa, x.mantissa),
+                       weight.exponent + x.exponent - grid_.low,
+                       (negative != weight.negative) != x.negative, cluster + j, d);
+    }
+}
+
+Grid counting_grid() {
+    return plain_grid({0, 1});
+}
+
+void carry(const Grid& grid, std::size_t K, std::size_t d, std::int64_t* sums) {
+    const std::int64_t half = std::int64_t{1} << (grid.bits - 1);
+    for (std::size_t k = 0; k < K; ++k) {
+        for (std::size_t l = 0; l + 1 < grid.all_limbs(); ++l) {
+            std::int64_t* const limb = sums + (k * grid.all_limbs() + l) * d;
+            for (std::size_t j = 0; j < d; ++j) {
+                const std::int64_t over = (limb[j] + half) >> grid.bits;
+                limb[j] -= over << grid.bits;
+                limb[d + j] += over;
+            }
+        }
+    }
+}
+
+template class ClusterSums<float>;
+template class ClusterSums<double>;
+
+} // namespace wolfmeans

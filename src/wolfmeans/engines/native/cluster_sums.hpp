@@ -1,0 +1,72 @@
+// Sums over the rows of each cluster, exactly: how the numbers of X (times weights) become integers
+// in limbs, and how the limbs are added, carried and read.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "deposit.hpp"
+#include "exact_ratio.hpp"
+
+namespace wolfmeans {
+
+// Where the integers of a sum stand: limb l (0 the lowest) counts 2^(low + l * bits). Above the
+// limbs that terms reach there is one more, for carries alone.
+struct Grid {
+    int low;
+    int bits;
+    int limbs;
+    // So many terms may be added to a sum before its limbs must be carried.
+    std::size_t terms_before_carry;
+
+    std::size_t all_limbs() const { return static_cast<std::size_t>(limbs) + 1; }
+    std::size_t words() const { return words_for(all_limbs(), bits); }
+};
+
+// The way from rows to sums. It has no sums of its own: they are int64 arrays of shape
+// (K, grid().all_limbs(), d) that the caller keeps, one or one for each thread; integers are added,
+// so who adds what, and when, leaves no trace.
+template <class Real>
+class ClusterSums {
+  public:
+    ClusterSums() = default;
+
+    //   X          IN  (n, d) row-major, finite; kept
+    //   weights    IN  (n,) float64 or null: all 1; kept
+    //
+    // Looks through X once, for the exponents that its numbers reach, and takes as many limbs as
+    // these need: with at most six the vector kernels do the work, with more a plain loop. Throws
+    // std::invalid_argument when a number is not finite.
+    ClusterSums(const Real* X, std::size_t n, std::size_t d, const double* weights, int n_threads);
+
+    // Add the rows begin..end-1 to the clusters labels[begin..end-1].
+    void add(const std::int32_t* labels, std::size_t begin, std::size_t end,
+             std::int64_t* sums) const;
+
+    // Take row rows[i] out of cluster from[i] and add it to cluster to[i], for i = begin..end-1.
+    void move(const std::int64_t* rows, const std::int32_t* from, const std::int32_t* to,
+              std::size_t begin, std::size_t end, std::int64_t* sums) const;
+
+    const Grid& grid() const { return grid_; }
+
+  private:
+    void use_fast_kernels(int top);
+    void deposit(std::size_t row, std::int32_t k, bool negative, std::int64_t* sums) const;
+
+    Rows<Real> rows_{};
+    Grid grid_{};
+    AddRows<Real>* fast_add_ = nullptr; // null: too many limbs for the vector kernels
+    MoveRows<Real>* fast_move_ = nullptr;
+};
+
+// The grid of sums of ones: a counter.
+Grid counting_grid();
+
+// Bring every limb but the highest of sums (K, grid.all_limbs(), d) to at most 2^(bits - 1) in
+// size. The sums stay what they are.
+void carry(const Grid& grid, std::size_t K, std::size_t d, std::int64_t* sums);
+
+extern template class ClusterSums<float>;
+extern template class ClusterSums<double>;
+
+} // namespace wolfmeans

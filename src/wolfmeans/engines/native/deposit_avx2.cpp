@@ -1,0 +1,8 @@
+// The deposits for avx2, in registers of 4 doubles.
+#include "deposit_kernel.hpp"
+
+namespace wolfmeans {
+
+extern constinit const DepositVersion deposit_avx2{functions<4, float>, functions<4, double>};
+
+} // namespace wolfmeans

@@ -1,0 +1,76 @@
+// Exact cluster weights W_k and sums S_kj = sum of w_i x_ij, kept up to date by moves, and the
+// means made of them (DESIGN: sums, the exactness contract). Specification: class Moments in
+// engines/labelled.py, to the last bit.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "cluster_sums.hpp"
+#include "exact_ratio.hpp"
+
+namespace wolfmeans {
+
+template <class Real>
+class Moments {
+  public:
+    //   X          IN  (n, d) row-major, finite; kept
+    //   weights    IN  (n,) float64 or null: all 1; kept
+    //   K          IN  number of clusters, >= 1, all of them empty at first
+    //   n_threads  IN  at most so many threads, >= 1; fewer when the work is small
+    //
+    // Looks through X and weights once; throws std::invalid_argument when a number is not finite.
+    // Memory: (limbs + 1) * K * d integers; in deposits as many again for each further thread, but
+    // no more than a fourth of the rows' number of coordinates.
+    Moments(const Real* X, std::size_t n, std::size_t d, const double* weights, std::size_t K,
+            int n_threads);
+
+    // Add row i to cluster labels[i], for all rows. Labels are in 0..K-1 (checked by the caller).
+    void add_all(const std::int32_t* labels);
+
+    // Take row rows[i] out of cluster from[i] and add it to cluster to[i], for i = 0..count-1.
+    void move(const std::int64_t* rows, const std::int32_t* from, const std::int32_t* to,
+              std::size_t count);
+
+    // What the clusters are now. Those that nothing has touched since the last call are not
+    // computed again.
+    //
+    //   fallback   IN   (K, d): the mean of a cluster of no weight, its residual is 0
+    //   weights    OUT  (K,) float64: W_k, rounded once
+    //   means      OUT  (K, d): S_kj / W_k, rounded to float64, then to Real
+    //   residuals  OUT  (K, d) float64: what these roundings left
+    void means(const Real* fallback, double* weights, Real* means, double* residuals);
+
+    std::size_t n_points() const { return n_; }
+    std::size_t n_features() const { return d_; }
+    std::size_t n_clusters() const { return K_; }
+
+  private:
+    template <class Deposit>
+    void in_rounds(std::size_t count, const Deposit& deposit);
+    template <class Deposit>
+    void with_copies(std::size_t begin, std::size_t end, std::size_t chunks,
+                     const Deposit& deposit);
+    void refresh(std::size_t k, Word* words, Divisor& divisor);
+
+    std::size_t n_, d_, K_;
+    int n_threads_;
+    bool weighted_;
+    ClusterSums<Real> sums_;
+    ClusterSums<double> weight_sums_;
+    Grid totals_grid_;
+    std::size_t n_sums_;
+    // First the sums (K, limbs + 1, d), n_sums_ integers; then the totals (K, limbs + 1).
+    std::vector<std::int64_t> account_;
+    std::size_t deposits_ = 0; // rows since the last carry
+    std::vector<unsigned char> stale_;
+    std::vector<double> rounded_weights_;
+    std::vector<Real> rounded_means_;
+    std::vector<double> residuals_;
+};
+
+extern template class Moments<float>;
+extern template class Moments<double>;
+
+} // namespace wolfmeans
