@@ -27,6 +27,7 @@ $(BIN)/python:
 
 # New and changed Python files are seen at once; only what is compiled needs installing again.
 $(INSTALLED): pyproject.toml CMakeLists.txt $(NATIVE) | $(BIN)/python
+	@echo "Setting up $(VENV): this takes a minute, once."
 	$(PIP) install --quiet --editable '.[test]'
 	@touch $@
 
@@ -57,5 +58,5 @@ native: $(BIN)/python ## build the native module alone, with CMake, into build/w
 	PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build --parallel
 
 clean: ## remove .venv and everything that was built
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist demo-output .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find src tests examples benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

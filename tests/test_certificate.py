@@ -1,6 +1,7 @@
 """The certificate: true numbers, plain words, and never more than was verified."""
 
 import json
+import re
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ import pytest
 
 from wolfmeans import KMeans, Status
 from wolfmeans.certificate import LOCAL_OPTIMALITY, READINGS, Certificate, local_optimality
+from wolfmeans.lower_bounds import LowerBound
 
 FIELDS = (
     *("gap", "movement", "decrease", "clarke_gap", "tol", "stop", "status", "iterations"),
@@ -78,7 +80,7 @@ def test_a_limit_is_never_called_convergence():
     certificate = km.certificate_
     assert not certificate.status.converged
     assert certificate.local_optimality == "not stationary"
-    assert certificate.verdict().startswith("Not converged")
+    assert certificate.verdict.startswith("Not converged")
     assert "the tolerance" in str(certificate)
 
 
@@ -123,11 +125,44 @@ def test_global_line_speaks_in_percent_when_close_and_in_factors_when_not():
     near = replace(base, inertia=110.0, lower_bound=100.0)
     assert "within 10.00% of the best possible" in str(near)
     far = replace(base, inertia=500.0, lower_bound=100.0)
-    assert "within a factor of 5 of the best possible" in str(far)
+    assert "within a factor of 5.00 of the best possible" in str(far)
     unsure = replace(near, lower_bound_confidence=0.95)
     assert "with confidence 95.0%" in str(unsure)
-    assert "likely" in unsure.verdict()
+    assert "likely" in unsure.verdict
     assert replace(base, lower_bound=0.0).ratio is None
+
+
+def test_printed_numbers_claim_no_more_than_the_proof():
+    base = KMeans(4, random_state=0).fit(blobs()).certificate_
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        bound = 10.0 ** rng.uniform(-3, 6)
+        ratio = 1.0 + 10.0 ** rng.uniform(-6, 2)
+        certificate = replace(base, inertia=bound * ratio, lower_bound=bound)
+        value, reading = next(row[1:] for row in certificate.rows() if row[0] == "global")
+        assert float(value.strip("≤× ")) >= certificate.ratio * (1 - 1e-12)
+        assert float(re.search(r"below (\S+)", reading)[1]) <= bound
+        percent = re.search(r"within ([\d.]+)%", reading)
+        if percent:
+            assert 1 + float(percent[1]) / 100 >= certificate.ratio * (1 - 1e-12)
+        most = re.search(r"at most (\S+) times", certificate.verdict)[1]
+        assert float(most) >= certificate.ratio * (1 - 1e-12)
+
+
+def test_a_bound_that_contradicts_the_result_is_dropped_and_said(monkeypatch):
+    X = blobs()
+    inertia = KMeans(4, random_state=0).fit(X).inertia_
+    wrong = LowerBound(1.1 * inertia, "spectral", 1.0, 0.0)
+    monkeypatch.setattr("wolfmeans.fitting.spectral", lambda *_: wrong)
+    certificate = KMeans(4, random_state=0, certify="spectral").fit(X).certificate_
+    assert certificate.lower_bound is None
+    assert "contradicts" in certificate.notes[0]
+
+
+def test_the_guarantee_is_the_one_known_before_the_run():
+    certificate = KMeans(4, random_state=0).fit(blobs()).certificate_
+    assert certificate.lower_bound > 0
+    assert certificate.max_iterations == 1_000_000
 
 
 def test_notebook_view_escapes_what_it_shows():
@@ -141,6 +176,8 @@ def test_notebook_view_escapes_what_it_shows():
 def test_columns_of_very_different_variance_are_pointed_out():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(100, 3)) * [1.0, 1e3, 1.0]
+    mild = rng.normal(size=(100, 3)) * [1.0, 50.0, 1.0]
+    assert KMeans(3, random_state=0).fit(mild).certificate_.notes == ()
     notes = KMeans(3, random_state=0).fit(X).certificate_.notes
     assert len(notes) == 1
     assert "column 1" in notes[0]

@@ -21,10 +21,15 @@ from wolfmeans.problems.empty import (
     best_candidate,
     refill,
 )
+from wolfmeans.problems.kmeans import KMeansProblem
 
 # Three tight groups on a line, and a fourth seed so far away that nobody takes it.
 GROUPS = np.array([[0.0], [1.0], [10.0], [11.0], [20.0], [21.0], [22.0]])
 FAR = np.array([[0.0], [10.0], [20.0], [1e6]])
+
+
+def _open(X, weights=None):
+    return get_engine("reference").open(X, weights, 1)
 
 
 def fitted(empty, **options):
@@ -89,6 +94,36 @@ def test_best_takes_the_largest_guaranteed_decrease():
     assert row == int(np.argmax(gains))
     assert row != int(np.argmax(distances))
     assert decrease == pytest.approx(max(gains), rel=1e-14)
+
+
+def test_best_compares_with_the_nearest_center_and_not_with_the_label():
+    # Labels of the seeds 10, 7, 1000 are not nearest to the means 10 and 3.17 any more.
+    X = np.array([[10.0], [7.0], [6.0], [3.0], [3.0], [0.0], [0.0], [0.0]])
+    problem = KMeansProblem(_open(X), "best", np.random.RandomState(0))
+    start = problem.partition(np.array([[10.0], [7.0], [1000.0]]))
+    nearest = np.min((X - start.centers[:2].T) ** 2, axis=1)
+    gains = [float(np.sum(np.maximum(nearest - (X[:, 0] - z) ** 2, 0.0))) for z in X[:, 0]]
+    chosen = problem.supergradient(start)[2, 0]
+    assert chosen == X[int(np.argmax(gains)), 0]
+    farthest = KMeansProblem(_open(X), "farthest", np.random.RandomState(0))
+    assert farthest.supergradient(farthest.partition(np.array([[10.0], [7.0], [1000.0]])))[
+        2, 0
+    ] != (chosen)
+
+
+def test_resample_follows_the_weights():
+    X, weights = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([1.0, 8.0, 1e-9, 8.0])
+    workspace = _open(X, weights)
+    centers = np.array([[0.0], [100.0]])
+    workspace.assign(centers)
+    chosen = [
+        refill(
+            "resample", workspace, centers, np.array([False, True]), np.random.RandomState(seed)
+        )[1, 0]
+        for seed in range(200)
+    ]
+    assert 2.0 not in chosen
+    assert 60 < chosen.count(1.0) < 140
 
 
 def test_best_looks_at_a_sample_of_many_points(monkeypatch):

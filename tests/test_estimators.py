@@ -3,6 +3,7 @@
 import copy
 import inspect
 import pickle
+import time
 import warnings
 
 import numpy as np
@@ -533,7 +534,7 @@ def test_hitting_the_iteration_limit_is_said(stop):
     assert model.certificate_.status is Status.MAX_ITER
     assert not model.certificate_.status.converged
     assert "not converged" in str(model.certificate_).lower()
-    assert model.certificate_.verdict().startswith("Not converged")
+    assert model.certificate_.verdict.startswith("Not converged")
     assert model.certificate_.to_dict()["converged"] is False
 
 
@@ -592,6 +593,28 @@ def test_a_raising_callback_leaves_the_estimator_unfitted():
     for method in ("predict", "transform", "score"):
         with pytest.raises(NotFittedError):
             getattr(model, method)(points())
+
+
+def test_starts_that_the_time_limit_prevented_are_said():
+    begun = []
+
+    def slow(X, n_clusters, random_state):
+        begun.append(None)
+        time.sleep(0.05)
+        return X[random_state.choice(len(X), n_clusters, replace=False)]
+
+    model = KMeans(3, init=slow, n_init=100, time_limit=0.2)
+    with pytest.warns(ConvergenceWarning, match=r"of 100 starts"):
+        model.fit(points())
+    assert len(begun) < 100
+    assert any("of 100 starts" in note for note in model.certificate_.notes)
+
+
+def test_the_first_among_equal_starts_is_kept():
+    X = np.array([[0.0], [1.0], [8.0], [9.0]])
+    orders = iter([[0.0, 8.0], [8.0, 0.0], [0.0, 8.0]])
+    model = KMeans(2, init=lambda X, k, random_state: np.array([next(orders)]).T, n_init=3)
+    assert model.fit(X).labels_.tolist() == [0, 0, 1, 1]
 
 
 def test_a_failed_fit_leaves_the_earlier_fit_whole():

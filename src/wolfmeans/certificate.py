@@ -8,6 +8,7 @@ from __future__ import annotations
 import html
 import math
 from dataclasses import asdict, dataclass, field, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import Any
 
 from wolfmeans.solution import Status
@@ -36,11 +37,14 @@ READINGS = {
     Status.REPEATED_STATE: "the run came back to an earlier partition; it would circle",
 }
 
+# So that 1.1, which is a little more in binary, is not printed as 1.101.
+_NEARLY = 1.0 - 1e-13
+
 LOCAL_OPTIMALITY = {
     "strict local minimum": "every point is strictly nearest to its own center",
-    "stationary, with ties": "no reassignment helps, but some point is as near to another center",
-    "stationary, with empty clusters": "no reassignment helps; some clusters are not in use",
-    "nearly stationary": "reassigning all points would gain little, but not nothing",
+    "stationary, with ties": "no point moves, but some point is as near to another center",
+    "stationary, with empty clusters": "no point moves, but some clusters are not in use",
+    "rule met": "the stopping rule was met; some points would still move",
     "not stationary": "the run ended early; going on would lower the inertia",
 }
 
@@ -68,7 +72,7 @@ class Certificate:
     clarke_gap: float
     """The gap with empty clusters ignored; equal to the gap when there are none."""
     candidate_decrease: float | None
-    """With empty clusters: the largest decrease that one of them guarantees as a new center."""
+    """With empty clusters: the largest decrease found that one of them would guarantee."""
     tol: float
     """The absolute tolerance of the stopping rule."""
     stop: str
@@ -153,7 +157,7 @@ class Certificate:
 
     def _gap_reading(self) -> str:
         if self.gap == 0:
-            return "no point would be better off in another cluster"
+            return "no point is nearer to another center than to its own"
         share = self.gap / self.inertia if self.inertia > 0 else math.inf
         return f"moving points to nearer centers would gain {share:.1e} of the inertia"
 
@@ -172,24 +176,26 @@ class Certificate:
         if self.extra_iterations:
             extra = f"; {self.extra_iterations} more filled empty clusters"
         if self.max_iterations is None:
-            return f"steps taken; this rule guarantees no number in advance{extra}"
-        return f"steps taken; at most {self.max_iterations:,} were guaranteed in advance{extra}"
+            return f"steps; this rule promises no number in advance{extra}"
+        promised = f"no more than {self.max_iterations:,} could be needed, known in advance"
+        return f"steps; {promised}{extra}"
 
     def _global_row(self) -> tuple[str, str, str]:
         if self.inertia == 0:
             return ("global", "optimal", "no clustering can have an inertia below 0")
         if self.lower_bound is None or self.ratio is None:
             return ("global", "unknown", self._no_bound_reading())
-        excess = self.ratio - 1.0
-        amount = f"{excess:.2%}" if excess < 1 else f"a factor of {self.ratio:.3g}"
+        # Every printed number errs on the safe side: the ratio up, the bound down.
+        percent = math.ceil((self.ratio * _NEARLY - 1.0) * 1e4) / 100
+        amount = f"{percent:.2f}%" if percent < 100 else f"a factor of {_up(self.ratio, 3)}"
         sure = ""
         if self.lower_bound_confidence != 1.0:
             sure = f", with confidence {self.lower_bound_confidence:.1%}"
         reading = (
             f"within {amount} of the best possible{sure}: "
-            f"no clustering is below {self.lower_bound:.6g} ({self.lower_bound_kind} bound)"
+            f"no clustering is below {_down(self.lower_bound, 6)} ({self.lower_bound_kind} bound)"
         )
-        return ("global", f"≤ {self.ratio:.4g}×", reading)
+        return ("global", f"≤ {_up(self.ratio, 4)}×", reading)
 
     def _no_bound_reading(self) -> str:
         if self.lower_bound_kind is None:
@@ -206,8 +212,9 @@ class Certificate:
             reading += f"; one of them moved to a data point would gain at least {gain:.3g}"
         return ("empty", f"{self.empty_clusters} of {self.n_clusters}", reading)
 
+    @property
     def verdict(self) -> str:
-        """Return the certificate in one sentence."""
+        """The certificate in one sentence."""
         ended = READINGS[self.status]
         head = "Converged" if self.status.converged else "Not converged"
         if self.inertia == 0:
@@ -216,7 +223,8 @@ class Certificate:
             tail = "how far it is from the best possible clustering is not known"
         else:
             sure = "proven" if self.lower_bound_confidence == 1.0 else "likely"
-            tail = f"its inertia is {sure} to be at most {self.ratio:.3g} times the best possible"
+            most = _up(self.ratio, 3)
+            tail = f"its inertia is {sure} to be at most {most} times the best possible"
         return f"{head} after {self.iterations} steps: {ended}; {tail}."
 
     def to_dict(self) -> dict[str, Any]:
@@ -251,6 +259,16 @@ class Certificate:
         )
 
 
+def _up(value: float, digits: int) -> str:
+    """Write a positive number with so many digits, rounded up."""
+    return f"{Context(prec=digits, rounding=ROUND_CEILING).create_decimal(value * _NEARLY):g}"
+
+
+def _down(value: float, digits: int) -> str:
+    """Write a positive number with so many digits, rounded down."""
+    return f"{Context(prec=digits, rounding=ROUND_FLOOR).create_decimal(value):g}"
+
+
 def _fits(value: float, exponent: int) -> bool:
     """Whether 2**exponent value is a normal float64, or 0."""
     return value == 0 or -1021 <= math.frexp(value)[1] + exponent <= 1024
@@ -259,7 +277,7 @@ def _fits(value: float, exponent: int) -> bool:
 def local_optimality(status: Status, *, stationary: bool, empty: bool, tied: bool) -> str:
     """Name the level of local optimality."""
     if not stationary:
-        return "nearly stationary" if status.converged else "not stationary"
+        return "rule met" if status.converged else "not stationary"
     if empty:
         return "stationary, with empty clusters"
     return "stationary, with ties" if tied else "strict local minimum"

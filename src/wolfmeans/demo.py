@@ -28,7 +28,7 @@ def main(directory: str = "demo-output") -> None:
     )
     model = KMeans(n_clusters=_CLASSES, random_state=0).fit(X)
     print(model.certificate_)
-    print(f"\n{model.certificate_.verdict()}")
+    print(f"\n{model.certificate_.verdict}")
 
     trace = model.trace_.plot()
     clusters = map_figure(X, model.labels_, model.cluster_centers_)

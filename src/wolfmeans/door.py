@@ -68,7 +68,7 @@ def _refuse_rounded_integers(given: Any, X: Any) -> None:
             entries = np.array([v for v in entries.ravel() if isinstance(v, (int, np.integer))])
         elif entries.dtype.kind not in "iu":
             continue
-        if any(abs(int(v)) > _EXACT_INTEGERS for v in (entries.max(), entries.min())):
+        if entries.size and max(int(entries.max()), -int(entries.min())) > _EXACT_INTEGERS:
             raise ValueError(
                 "Input X has integers beyond 2**53, which float64 cannot hold exactly; "
                 "subtract an offset or convert X to floats yourself"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import sys
-import warnings
 from collections.abc import Callable
 from numbers import Integral, Real
 from pathlib import Path
@@ -27,16 +26,17 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from wolfmeans import door, storage
-from wolfmeans.certificate import Certificate
-from wolfmeans.engines import ENGINES, Workspace, effective_threads, get_engine
-from wolfmeans.engines.labelled import weighted_sum
+from wolfmeans.certificate import READINGS, Certificate
+from wolfmeans.engines import ALGORITHMS, ENGINES, Workspace, effective_threads, get_engine
+from wolfmeans.exact_sums import weighted_sum
 from wolfmeans.fitting import Fit, Start, certificate_of, run, scale_notes
 from wolfmeans.frank_wolfe import Callback
 from wolfmeans.lower_bounds import METHODS as BOUNDS
+from wolfmeans.notices import warn
 from wolfmeans.problems.empty import POLICIES
 from wolfmeans.seeding import METHODS as SEEDINGS
 from wolfmeans.seeding import choose_seeds
-from wolfmeans.solution import Record
+from wolfmeans.solution import Record, Status
 from wolfmeans.stopping import STOPS, TOLERANCE_SCALES
 
 _DEFAULT_STARTS = 10
@@ -67,8 +67,10 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         Seed of all draws.
     copy_x : bool, default=True
         Accepted for compatibility; X is never changed.
-    algorithm : {"auto", "lloyd", "elkan"}, default="auto"
-        Accepted for compatibility; every choice gives the same bits.
+    algorithm : {"auto", "dense", "bounds", "lloyd", "elkan"}, default="auto"
+        How nearest centers are found: by looking at all of them ("dense", "lloyd"), or with bounds
+        that skip points whose label cannot change ("bounds", "elkan"). Every choice gives the same
+        bits; "auto" looks at a sample of the points before each step.
     stop : {"decrease", "gap", "shift", "stationary"}, default="decrease"
         When to stop: a full step gains no more than the tolerance; the Frank-Wolfe gap is within
         it; the centers shift by no more (scikit-learn's rule); labels no longer change.
@@ -84,7 +86,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     n_threads : int or None, default=None
         Number of threads; None uses all cores this process may use. Does not change the result.
     time_limit : float or None, default=None
-        Seconds after which no further step and no further start is begun.
+        Seconds after which no further step and no further start is begun; the seeding of a start
+        counts, but is not interrupted.
     callback : callable or None, default=None
         Called with the `Record` of every step; a true return value ends the start.
 
@@ -130,7 +133,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         "verbose": ["verbose"],
         "random_state": ["random_state"],
         "copy_x": ["boolean"],
-        "algorithm": [StrOptions({"auto", "lloyd", "elkan"})],
+        "algorithm": [StrOptions(set(ALGORITHMS))],
         "stop": [StrOptions(set(STOPS))],
         "tol_scale": [StrOptions(set(TOLERANCE_SCALES))],
         "empty": [StrOptions(set(POLICIES))],
@@ -217,29 +220,35 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         exponent = door.scale_exponent(X, weights)
         scaled = door.rescale(X, exponent)
         engine = get_engine(self.engine)
-        workspace = engine.open(scaled, weights, effective_threads(self.n_threads))
+        workspace = engine.open(scaled, weights, effective_threads(self.n_threads), self.algorithm)
 
-        best = self._best_of_starts(X, workspace, exponent)
+        best, notes = self._best_of_starts(X, workspace, exponent)
         certificate = certificate_of(
-            best, scaled, certify=self.certify, engine=engine.name, notes=scale_notes(X)
+            best, scaled, certify=self.certify, notes=(*notes, *scale_notes(X))
         )
         self._keep(best, certificate, exponent)
-        self._warn(self.certificate_)
+        self._warn(self.certificate_, notes)
         return self
 
-    def _best_of_starts(self, X: Any, workspace: Workspace, exponent: int) -> Fit:
-        """Run all starts and return the one with the lowest inertia, the first among equals."""
+    def _best_of_starts(
+        self, X: Any, workspace: Workspace, exponent: int
+    ) -> tuple[Fit, tuple[str, ...]]:
+        """Run all starts and return the one with the lowest inertia, the first among equals.
+
+        The notes say when the time limit left no time for some of them.
+        """
         generator = check_random_state(self.random_state)
         seeds_from, n_starts = self._seeding(X, exponent)
         states = generator.randint(np.iinfo(np.int32).max, size=n_starts)
         deadline = math.inf if self.time_limit is None else perf_counter() + self.time_limit
         best: Fit | None = None
+        finished = 0
         for number, state in enumerate(states.tolist()):
-            time_left = deadline - perf_counter()
-            if best is not None and time_left <= 0:
+            if best is not None and perf_counter() >= deadline:
                 break
             rng = np.random.RandomState(state)
             begun = Start(workspace.fork(), seeds_from(workspace, rng), rng, exponent)
+            time_left = deadline - perf_counter()
             fit = run(
                 begun,
                 stop=self.stop,
@@ -250,11 +259,14 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
                 time_limit=None if self.time_limit is None else max(0.0, time_left),
                 callback=self._watcher(number),
             )
+            finished += fit.solution.status is not Status.TIME_LIMIT
             if best is None or fit.inertia < best.inertia:
                 best = fit
         if best is None:
             raise RuntimeError("no start was run")
-        return best
+        if n_starts == 1 or finished == n_starts:
+            return best, ()
+        return best, (f"within the time limit {finished} of {n_starts} starts were finished",)
 
     def _seeding(
         self, X: Any, exponent: int
@@ -275,11 +287,10 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
 
             return called, _DEFAULT_STARTS if auto else n_starts
         if n_starts > 1:
-            warnings.warn(
+            warn(
                 "Explicit initial center position passed: performing only one init in "
                 f"{type(self).__name__} instead of n_init={self.n_init}.",
                 RuntimeWarning,
-                stacklevel=_level_of_caller(),
             )
         given = self._given(self.init, X, exponent)
         return lambda ws, rng: given, 1
@@ -315,38 +326,37 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         self.n_iter_ = fit.solution.iterations + 1
         self.engine_ = certificate.engine
         self.certificate_ = certificate.in_units(-2 * exponent)
-        self.trace_ = fit.solution.trace.in_units(self.certificate_.unit_exponent, -2 * exponent)
+        kept = exponent == 0 or self.certificate_.unit_exponent != 0
+        self.trace_ = fit.solution.trace if kept else fit.solution.trace.in_units(-2 * exponent)
 
-    def _warn(self, certificate: Certificate) -> None:
+    def _warn(self, certificate: Certificate, notes: tuple[str, ...]) -> None:
+        for note in notes if certificate.status.converged else ():
+            warn(f"{note[0].upper()}{note[1:]}.", ConvergenceWarning)
         distinct = self.n_clusters - certificate.empty_clusters
         if certificate.empty_clusters and self.empty != "keep":
-            warnings.warn(
+            warn(
                 f"Number of distinct clusters ({distinct}) found smaller than n_clusters "
                 f"({self.n_clusters}). Possibly due to duplicate points in X.",
                 ConvergenceWarning,
-                stacklevel=_level_of_caller(),
             )
         elif certificate.empty_clusters:
-            warnings.warn(
+            warn(
                 f"{certificate.empty_clusters} of {self.n_clusters} clusters are empty "
                 "(empty='keep'); another policy would use them.",
                 ConvergenceWarning,
-                stacklevel=_level_of_caller(),
             )
         vanished = self.inertia_ < sys.float_info.min and certificate.inertia > 0
         if vanished or not math.isfinite(self.inertia_):
-            warnings.warn(
+            warn(
                 f"The squared distances of X do not fit into float64, so inertia_ is "
                 f"{self.inertia_}; certificate_ has it in units of 2^{certificate.unit_exponent}.",
                 RuntimeWarning,
-                stacklevel=_level_of_caller(),
             )
         if not certificate.status.converged:
-            warnings.warn(
-                f"{certificate.status.value} One more step would lower the SSE by "
-                f"{certificate.decrease:.3g} of {certificate.inertia:.6g}.",
+            warn(
+                f"Not converged: {READINGS[certificate.status]}. One more step would lower the "
+                f"SSE by {certificate.decrease:.3g} of {certificate.inertia:.6g}.",
                 ConvergenceWarning,
-                stacklevel=_level_of_caller(),
             )
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> NDArray[np.int32]:
@@ -382,7 +392,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         """Open new data for the fitted centers, in a dtype and at a scale that hold both."""
         check_is_fitted(self)
         X = door.admit(self, X, reset=False)
-        centers = self.cluster_centers_ if self._scaled_centers is None else self._scaled_centers
+        centers = self._centers_at_scale()
         if X.dtype != centers.dtype:
             X, centers = X.astype(np.float64), centers.astype(np.float64)
         exponent = door.fitting_exponent(X, self._scale_exponent)
@@ -391,6 +401,17 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         X = door.rescale(X, exponent)
         workspace = get_engine(self.engine).open(X, None, effective_threads(self.n_threads))
         return workspace, centers, exponent
+
+    def _centers_at_scale(self) -> NDArray[np.floating]:
+        """Return 2**scale_exponent times cluster_centers_, with the digits that denormals lost."""
+        centers: NDArray[np.floating] = self.cluster_centers_
+        if self._scale_exponent == 0:
+            return centers
+        kept: NDArray[np.floating] | None = self._scaled_centers
+        if kept is not None and np.array_equal(np.ldexp(kept, -self._scale_exponent), centers):
+            return kept
+        scaled: NDArray[np.floating] = np.ldexp(centers, self._scale_exponent)
+        return scaled
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "cluster_centers_")
@@ -405,14 +426,3 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _level_of_caller() -> int:
-    """Return the stack level of the first line outside this package and scikit-learn."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None:
-        module = frame.f_globals.get("__name__", "")
-        if module.partition(".")[0] not in ("wolfmeans", "sklearn"):
-            break
-        level, frame = level + 1, frame.f_back
-    return level

@@ -12,7 +12,7 @@ from scipy import sparse
 from wolfmeans import door
 from wolfmeans.certificate import Certificate, local_optimality
 from wolfmeans.engines.base import Centers, Labels, Workspace
-from wolfmeans.engines.labelled import weighted_sum
+from wolfmeans.exact_sums import weighted_sum
 from wolfmeans.frank_wolfe import Callback, minimize_concave
 from wolfmeans.lower_bounds import LowerBound, spectral
 from wolfmeans.problems.kmeans import KMeansProblem, Partition
@@ -21,6 +21,8 @@ from wolfmeans.stopping import ShiftRule, StoppingRule, make_rule
 
 # A bound that costs less than this many multiplications is not worth a thought.
 _FREE = 10_000_000
+# A scatter matrix of this many columns takes half a gigabyte.
+_WIDEST_SCATTER = 8192
 _UNEVEN_VARIANCES = 1e4
 _ROWS_LOOKED_AT = 10_000
 
@@ -116,12 +118,17 @@ def _scatter(workspace: Workspace, weights: NDArray[np.float64] | None) -> float
     return weighted_sum(weights, workspace.distances_to(mean))
 
 
-def certificate_of(
-    fit: Fit, X: Any, *, certify: str | None, engine: str, notes: tuple[str, ...]
-) -> Certificate:
+def certificate_of(fit: Fit, X: Any, *, certify: str | None, notes: tuple[str, ...]) -> Certificate:
     """Write down what is known at the returned point."""
     problem, solution = fit.problem, fit.solution
     bound = _lower_bound(fit, X, certify)
+    if bound is not None and bound.value > fit.inertia:
+        # A bound may pass the inertia by their rounding; by more, one of them is wrong.
+        if bound.value > fit.inertia * (1.0 + 1e-9):
+            notes = (*notes, "the lower bound contradicts the result; please report this")
+            bound = None
+        else:
+            bound = replace(bound, value=fit.inertia)
     useful = bound is not None and bound.value > 0
     fit.solution.trace.lower_bound = bound.value if bound is not None and useful else 0.0
     empty = int(solution.vertex.empty.sum())
@@ -137,7 +144,7 @@ def certificate_of(
         status=solution.status,
         iterations=solution.iterations,
         extra_iterations=solution.extra_iterations,
-        max_iterations=fit.rule.guarantee(fit.initial_sse, fit.solution.trace.lower_bound),
+        max_iterations=solution.max_iterations,
         initial_sse=fit.initial_sse,
         inertia=fit.inertia,
         n_clusters=len(fit.centers),
@@ -151,7 +158,7 @@ def certificate_of(
         lower_bound=bound.value if bound is not None and useful else None,
         lower_bound_kind=None if bound is None else bound.kind,
         lower_bound_confidence=None if bound is None else bound.confidence,
-        engine=engine,
+        engine=problem.workspace.engine,
         notes=notes,
     )
 
@@ -168,9 +175,9 @@ def _lower_bound(fit: Fit, X: Any, certify: str | None) -> LowerBound | None:
     spent = n * d * n_clusters * (len(fit.solution.trace) + 1)
     if certify == "auto" and cost > max(spent, _FREE):
         return None
-    bound = spectral(X, n_clusters, fit.problem.workspace.weights)
-    # The recomputed inertia is itself a rounded sum; a bound may not pass it.
-    return replace(bound, value=min(bound.value, fit.inertia))
+    if d > _WIDEST_SCATTER:
+        return None
+    return spectral(X, n_clusters, fit.problem.workspace.weights)
 
 
 def scale_notes(X: Any) -> tuple[str, ...]:

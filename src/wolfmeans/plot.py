@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+_NAMED_CLUSTERS = 20
 GAP, BOUND, MOVED = "#1f5fa8", "#c2571a", "#4b8b3b"
 
 
@@ -21,7 +22,7 @@ def _figure(columns: int, width: float, height: float) -> tuple[Figure, list[Axe
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError("figures need matplotlib: pip install 'wolfmeans[plot]'") from error
+        raise ImportError("figures need matplotlib: pip install matplotlib") from error
 
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = [figure.add_subplot(1, columns, i + 1) for i in range(columns)]
@@ -35,18 +36,20 @@ def trace_figure(trace: Trace) -> Figure:
     figure, (gap, sse, moved) = _figure(3, 12.0, 3.6)
     draw_gap(gap, trace)
     iteration = trace.t + 1
-    sse.plot(iteration, trace.sse, color=GAP, marker="o", markersize=3)
+    sse.plot(iteration, trace.sse, color=GAP, marker="o", markersize=3, label="SSE")
     sse.set(xlabel="iteration t + 1", title="sum of squared errors")
     if trace.lower_bound > 0:
         sse.axhline(trace.lower_bound, color=BOUND, linestyle="--", label="lower bound")
         sse.legend(frameon=False)
     moved.bar(iteration, trace.moved, color=MOVED, width=0.8)
     moved.set(xlabel="iteration t + 1", title="points that change cluster")
+    for ax in (sse, moved):
+        ax.locator_params(axis="x", integer=True)
     return figure
 
 
 def draw_gap(ax: Axes, trace: Trace) -> None:
-    """Draw g_t, its running minimum and h_0 / (t + 1) on logarithmic axes."""
+    """Draw g_t, its running minimum and h_0 / (t + 1), which bounds it, on logarithmic axes."""
     iteration = trace.t + 1
     positive = trace.gap > 0
     if positive.any():
@@ -58,10 +61,25 @@ def draw_gap(ax: Axes, trace: Trace) -> None:
             markersize=3,
             label="gap $g_t$" if positive[-1] else "gap $g_t$, then 0",
         )
+        smallest = np.minimum.accumulate(trace.gap)[positive]
+        ax.step(
+            iteration[positive],
+            smallest,
+            color=GAP,
+            where="post",
+            linewidth=0.8,
+            linestyle=":",
+            label="its running minimum",
+        )
     bound = trace.rate_bound
     if (bound > 0).any():
-        ax.plot(iteration, bound, color=BOUND, linestyle="--", label=r"guaranteed $h_0/(t+1)$")
+        ax.plot(
+            iteration, bound, color=BOUND, linestyle="--", label=r"bound $h_0/(t+1)$ on the minimum"
+        )
     ax.set(xscale="log", yscale="log", xlabel="iteration t + 1", title="Frank-Wolfe gap")
+    ticks = [m * 10**e for e in range(7) for m in (1, 2, 5) if m * 10**e <= max(2, len(trace))]
+    ax.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+    ax.set_xticks([], minor=True)
     if ax.lines:
         ax.legend(frameon=False)
 
@@ -75,9 +93,12 @@ def map_figure(X: Any, labels: NDArray[np.int32], centers: NDArray[np.floating])
     if points.shape[1] < 2:
         points = np.column_stack([points, np.zeros(len(points))])
         places = np.column_stack([places, np.zeros(len(places))])
-    figure, (ax,) = _figure(1, 6.4, 4.8)
-    ax.scatter(points[:, 0], points[:, 1], c=labels, cmap="tab10", s=7, linewidths=0, alpha=0.7)
+    figure, (ax,) = _figure(1, 7.6, 4.8)
+    for k in range(len(centers)):
+        x, y = points[labels == k].T
+        ax.scatter(x, y, s=7, linewidths=0, alpha=0.7, label=f"cluster {k}")
     ax.scatter(places[:, 0], places[:, 1], c="black", marker="x", s=60, label="centers")
     ax.set(xlabel="first principal component", ylabel="second principal component")
-    ax.legend(frameon=False)
+    if len(centers) <= _NAMED_CLUSTERS:
+        ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5), markerscale=2)
     return figure

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.engines.base import Centers, Workspace
-from wolfmeans.engines.labelled import weighted_sum
 from wolfmeans.engines.reference import ReferenceEngine
+from wolfmeans.exact_sums import weighted_sum
 
 _ROUNDS = 5
 _OVERSAMPLING = 2

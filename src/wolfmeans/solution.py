@@ -24,7 +24,7 @@ Point = TypeVar("Point")
 class Status(Enum):
     """How a run ended. Every value is a sentence that a person can act on."""
 
-    STATIONARY = "Stationary: the oracle returned the point itself, so no step can lower the value."
+    STATIONARY = "Stationary: the oracle returned the point itself; further steps change nothing."
     DECREASE = "Converged: a full step would lower the value by no more than the tolerance."
     GAP = "Converged: the Frank-Wolfe gap is no larger than the tolerance."
     SHIFT = "Converged: the centers moved by no more than the tolerance."
@@ -173,10 +173,8 @@ class Trace:
         h_0 = self._records[0].value - self.lower_bound
         return np.asarray(h_0 / (self.t + 1.0), dtype=np.float64)
 
-    def in_units(self, unit_exponent: int, exponent: int) -> Trace:
-        """Return the trace with sums of squares times 2**exponent, unless a unit is kept."""
-        if exponent == 0 or unit_exponent != 0:
-            return self
+    def in_units(self, exponent: int) -> Trace:
+        """Return the trace with sums of squares multiplied by 2**exponent (an even number)."""
         factor = 2.0 ** (exponent // 2)
         records = (
             replace(
@@ -233,7 +231,7 @@ class Solution(Generic[Point]):
     status: Status
     """How the run ended."""
     iterations: int
-    """Frank-Wolfe steps, the one that met the rule included."""
+    """Frank-Wolfe steps, the one that met the rule included; never more than max_iter."""
     max_iterations: int | None
     """The guaranteed maximum number of steps, known before the run; None where there is none."""
     trace: Trace = field(repr=False)

@@ -21,12 +21,15 @@ if TYPE_CHECKING:
 
 FORMAT = "wolfmeans-model"
 VERSION = 1
+_LOADABLE = "KMeans"
 _ARRAYS = ("cluster_centers_", "labels_", "_scaled_centers", "feature_names_in_")
 _PLAIN = ("inertia_", "n_iter_", "n_features_in_", "engine_", "_scale_exponent")
 
 
 def save(model: KMeans, path: Path) -> None:
     """Write a fitted model; the file appears whole or not at all."""
+    if type(model).__name__ != _LOADABLE:
+        raise ValueError(f"only a {_LOADABLE} can be saved, not a {type(model).__name__}")
     parameters = model.get_params(deep=False)
     arrays = {name: getattr(model, name) for name in _ARRAYS if _has(model, name)}
     if "feature_names_in_" in arrays:
@@ -117,7 +120,7 @@ def _read(file: IO[bytes]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 def _rebuild(content: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> KMeans:
     from wolfmeans.estimators import KMeans
 
-    if content["class"] != KMeans.__name__:
+    if content["class"] != _LOADABLE:
         raise ValueError(f"it holds a {content['class']}")
     parameters = dict(content["parameters"])
     if "init" in arrays:

@@ -32,11 +32,11 @@ def refill(
 ) -> Centers:
     """Return the centers with those of empty clusters chosen by the policy.
 
-    Every chosen center is a data point of positive weight that lies off all other centers it is
-    labelled with, so the assignment that follows gives the cluster at least that point.
+    Every chosen center is a data point of positive weight that lies off all other centers in use,
+    so the assignment that follows gives the cluster at least that point.
     """
     centers = centers.copy()
-    distances = workspace.distances(centers)
+    distances = workspace.nearest(np.ascontiguousarray(centers[~empty]))[1]
     for k in np.flatnonzero(empty).tolist():
         row = _choose(policy, workspace, distances, rng)
         if row is None:
@@ -62,7 +62,7 @@ def _choose(
 
 
 def _eligible_rows(workspace: Workspace, distances: Distances) -> NDArray[np.int64]:
-    """Return the points of positive weight off their center, in the order of their values."""
+    """Return the points of positive weight off all centers, in the order of their values."""
     eligible = distances > 0
     if workspace.weights is not None:
         eligible &= workspace.weights > 0
@@ -75,8 +75,8 @@ def best_candidate(workspace: Workspace, distances: Distances) -> tuple[int, flo
     """Return the data row that as a new center lowers the SSE most, and by how much at least.
 
     The guaranteed decrease of a center z is the sum of w (D - ||x - z||^2) over the points that z
-    is nearer to than their present center. Up to `CANDIDATES` points are tried: all of them, or
-    the farthest half and an evenly spaced half.
+    is nearer to than their nearest center in use, D away. Up to `CANDIDATES` points are tried: all
+    of them, or the farthest half and an evenly spaced half.
     """
     best_row, best_decrease = -1, 0.0
     for row in _candidate_rows(workspace, distances).tolist():

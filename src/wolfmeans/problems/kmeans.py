@@ -65,9 +65,15 @@ class KMeansProblem(ConcaveProblem[Partition]):
 
     def __init__(self, workspace: Workspace, empty: str, rng: np.random.RandomState) -> None:
         self.workspace = workspace
-        self.empty = empty
+        self._empty = empty
         self._rng = rng
         self._forced = False
+        self._filling = False
+
+    @property
+    def empty(self) -> str:
+        """The policy in force: `admissible` gives way to `farthest` while clusters are filled."""
+        return "farthest" if self._filling and self._empty == "admissible" else self._empty
 
     def partition(self, seeds: Centers) -> Partition:
         """Return the first partition w_0: each point to its nearest seed."""
@@ -104,8 +110,8 @@ class KMeansProblem(ConcaveProblem[Partition]):
             centers=found.means,
             residuals=found.residuals,
             weights=found.weights,
-            shift=exact_sum((moves * moves).ravel().tolist()),
-            movement=exact_sum(gains.ravel().tolist()),
+            shift=self.workspace.total(moves * moves),
+            movement=self.workspace.total(gains),
             gap=found.gap,
             moved=found.moved,
         )
@@ -145,7 +151,7 @@ class KMeansProblem(ConcaveProblem[Partition]):
         is returned; from there on `farthest` fills what the nearest centers leave empty.
         """
         if self._forced:
-            self.empty = "farthest"
+            self._filling = True
             return False
         if self.empty == "keep" or state.vertex is None or not state.vertex.empty.any():
             return True
@@ -183,7 +189,10 @@ class KMeansProblem(ConcaveProblem[Partition]):
         return exact_sum([solution.gap, *(-losses).tolist()])
 
     def candidate_decrease(self, solution: Solution[Partition]) -> float | None:
-        """Return the largest guaranteed decrease over candidate centers; None if none is empty."""
+        """Return the largest guaranteed decrease found over candidates; None if none is empty.
+
+        The labels of the workspace are nearest centers here, so their distances are the nearest.
+        """
         if not solution.vertex.empty.any():
             return None
         distances = self.workspace.distances(solution.point.centers)

@@ -96,7 +96,7 @@ def _document(title: str, certificate: Certificate, sections: Iterable[str]) -> 
 
 def _verdict(certificate: Certificate) -> str:
     kind = "verdict" if certificate.status.converged else "verdict open"
-    return f'<p class="{kind}">{html.escape(certificate.verdict())}</p>'
+    return f'<p class="{kind}">{html.escape(certificate.verdict)}</p>'
 
 
 def _certificate_section(certificate: Certificate) -> str:
