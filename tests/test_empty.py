@@ -19,6 +19,7 @@ from wolfmeans.problems.empty import (
     _match,
     admissible_assignment,
     best_candidate,
+    farthest_first,
     refill,
 )
 from wolfmeans.problems.kmeans import KMeansProblem
@@ -79,6 +80,25 @@ def test_farthest_takes_the_farthest_point_of_positive_weight():
     )
     # 22 is farthest from its center but has no weight; 11 and 21 are next, 11 the lower row.
     assert chosen[3, 0] == 11.0
+
+
+@given(instances(max_points=40), st.integers(1, 8), st.integers(1, 12))
+def test_farthest_first_is_the_plain_greedy_traversal(instance, count, few):
+    workspace = instance.open()
+    start = workspace.nearest(instance.seeds)[1]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(empty_module, "_FEW", few)
+        chosen = farthest_first(workspace, start, count)
+    heavy = np.ones(len(start), bool) if instance.weights is None else instance.weights > 0
+    distances = np.where(heavy, start, 0.0)
+    order = workspace.order()
+    for row in chosen.tolist():
+        assert row == order[np.argmax(distances[order])]
+        assert distances[row] > 0
+        distances = np.minimum(
+            distances, workspace.distances_to(workspace.rows(np.array([row]))[0])
+        )
+    assert len(chosen) == count or not distances.any()
 
 
 def test_best_takes_the_largest_guaranteed_decrease():

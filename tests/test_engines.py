@@ -9,6 +9,7 @@ from scipy import sparse
 
 from instances import ENGINES, instances
 from wolfmeans.engines import Forced, effective_threads, get_engine
+from wolfmeans.engines.cpu import value_range
 from wolfmeans.engines.ordering import lexicographic_order
 
 SHAPES = [(1, 1, 1), (7, 1, 3), (40, 2, 5), (65, 3, 17), (130, 8, 33), (33, 19, 9), (50, 100, 2)]
@@ -179,6 +180,27 @@ def test_threads_do_not_change_a_bit(engine):
     for other in results[1:]:
         for name, value in vars(results[0]).items():
             assert np.array_equal(value, getattr(other, name)), name
+
+
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_value_range_sees_every_entry(native, dtype, monkeypatch):
+    if not native:
+        monkeypatch.setattr("wolfmeans.engines.cpu._native", None)
+    tiny = float(np.finfo(dtype).smallest_subnormal)
+    rng = np.random.default_rng(0)
+    for size in (1, 5, 16, 33, 1000):
+        for place in (0, size // 2, size - 1):
+            values = rng.uniform(1, 2, size=size).astype(dtype)
+            values[place] = -tiny
+            assert value_range(values)[:2] == (True, tiny)
+            values[place] = -1e30
+            assert value_range(values)[2] == float(dtype(1e30))
+            for bad in (np.nan, np.inf, -np.inf):
+                values[place] = bad
+                assert value_range(values)[0] is False
+    assert value_range(np.zeros(7, dtype)) == (True, 0.0, 0.0)
+    assert value_range(np.empty((0, 3), dtype)) == (True, 0.0, 0.0)
 
 
 def test_unknown_engine_is_named():

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
-from wolfmeans.exact_sums import exponent_range
+from wolfmeans.engines.cpu import value_range
+from wolfmeans.exact_sums import exponent_range, exponents_between
 
 # Squares of differences, their sums over d columns and their weighted sums over n points stay
 # below 2**1000; differences down to 53 bits below a value of 2**-400 keep their squares.
@@ -46,9 +47,18 @@ def admit(estimator: Any, X: Any, *, reset: bool) -> Any:
     if sparse.issparse(X) and not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
-    _refuse_non_finite(X, estimator)
-    _refuse_rounded_integers(given, X)
+    finite, _, largest = value_range(_values(X))
+    if not finite:
+        _refuse_non_finite(X, estimator)
+    if largest >= _EXACT_INTEGERS:
+        _refuse_rounded_integers(given)
     return X
+
+
+def _values(X: Any) -> NDArray[np.floating]:
+    """Return all entries of dense data, the stored ones of sparse data."""
+    values: NDArray[np.floating] = X.data if sparse.issparse(X) else X
+    return values
 
 
 def _is_half_precision(X: Any) -> bool:
@@ -57,11 +67,8 @@ def _is_half_precision(X: Any) -> bool:
     return len(dtypes) > 0 and all(dtype == np.float16 for dtype in dtypes)
 
 
-def _refuse_rounded_integers(given: Any, X: Any) -> None:
+def _refuse_rounded_integers(given: Any) -> None:
     """Refuse integers that became other numbers; only values beyond 2**53 can."""
-    values = X.data if sparse.issparse(X) else X
-    if values.size == 0 or max(float(values.max()), -float(values.min())) < _EXACT_INTEGERS:
-        return
     for column in _columns(given):
         entries = np.asarray(column)
         if entries.dtype.kind == "O":
@@ -87,15 +94,8 @@ def _columns(X: Any) -> Any:
 
 
 def _refuse_non_finite(X: Any, estimator: Any) -> None:
-    values = X.data if sparse.issparse(X) else X
-    # A finite sum proves that all entries are finite, but not the other way round.
-    with np.errstate(over="ignore", invalid="ignore"):
-        if values.size == 0 or np.isfinite(np.sum(values, dtype=np.float64)):
-            return
-    bad = np.flatnonzero(~np.isfinite(values.ravel()))
-    if len(bad) == 0:
-        return
-    first = int(bad[0])
+    values = _values(X)
+    first = int(np.flatnonzero(~np.isfinite(values.ravel()))[0])
     if sparse.issparse(X):
         row = int(np.searchsorted(X.indptr, first, side="right")) - 1
         column = int(X.indices[first])
@@ -187,7 +187,7 @@ def scale_exponent(X: Any, weights: NDArray[np.float64] | None) -> int:
     """
     if X.dtype == np.float32:
         return 0
-    bounds = exponent_range(X.data if sparse.issparse(X) else X)
+    bounds = exponents_between(*value_range(_values(X))[1:])
     if bounds is None:
         return 0
     low, high = bounds
@@ -208,7 +208,7 @@ def fitting_exponent(X: Any, exponent: int) -> int:
     """Return the exponent for new data X of a model fitted at `exponent`: lower if X is larger."""
     if X.dtype == np.float32:
         return exponent
-    bounds = exponent_range(X.data if sparse.issparse(X) else X)
+    bounds = exponents_between(*value_range(_values(X))[1:])
     if bounds is None:
         return exponent
     return min(exponent, _highest_exponent(X, None) - bounds[1])

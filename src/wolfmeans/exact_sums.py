@@ -187,7 +187,12 @@ def exponent_range(values: NDArray[np.floating]) -> tuple[int, int] | None:
     """Return (low, high) with 2**(low-1) <= |v| < 2**high for every nonzero v; None without one."""
     magnitude = np.abs(np.asarray(values))
     largest = float(magnitude.max(initial=0.0))
+    smallest = float(magnitude.min(where=magnitude > 0, initial=largest))
+    return exponents_between(smallest, largest)
+
+
+def exponents_between(smallest: float, largest: float) -> tuple[int, int] | None:
+    """Return the exponents of the smallest nonzero and the largest magnitude; None if all are 0."""
     if largest == 0.0:
         return None
-    smallest = float(magnitude.min(where=magnitude > 0, initial=largest))
     return math.frexp(smallest)[1], math.frexp(largest)[1]

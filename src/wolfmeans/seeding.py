@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from wolfmeans.engines.base import Centers, Workspace
 from wolfmeans.engines.reference import ReferenceEngine
-from wolfmeans.exact_sums import weighted_sum
 
 _ROUNDS = 5
 _OVERSAMPLING = 2
@@ -99,7 +98,7 @@ def _kmeans_plus_plus(n_trials: Callable[[int], int]) -> SeedingMethod:
                 reached = np.minimum(
                     closest, workspace.distances_to(workspace.rows(np.array([row]))[0])
                 )
-                potential = weighted_sum(weights, reached)
+                potential = workspace.total(reached if weights is None else weights * reached)
                 if potential < best_potential:
                     best_potential, best_row, best_reached = potential, row, reached
             rows.append(best_row)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from importlib import import_module
 from typing import Any
 
@@ -13,6 +14,8 @@ from wolfmeans.engines.base import Assignment, Centers, Distances, Forced, Label
 from wolfmeans.engines.labelled import LabelledPoints
 from wolfmeans.engines.reference import ReferenceKernels
 
+_MANY = 1 << 20
+
 _native: Any
 try:
     _native = import_module("wolfmeans.engines._native")
@@ -23,6 +26,25 @@ except ImportError:
 def native_is_available() -> bool:
     """Whether the native module was built and can be loaded."""
     return _native is not None
+
+
+def value_range(values: NDArray[np.floating]) -> tuple[bool, float, float]:
+    """Return whether all values are finite, the smallest nonzero magnitude and the largest.
+
+    In native code where it is there; the fallback makes copies of a block at a time.
+    """
+    flat = np.ascontiguousarray(values).reshape(-1)
+    if native_is_available():
+        finite, smallest, largest = _native.value_range(flat, 1 if flat.size < _MANY else 2)
+        return bool(finite), float(smallest), float(largest)
+    smallest, largest = math.inf, 0.0
+    for start in range(0, flat.size, _MANY):
+        magnitude = np.abs(flat[start : start + _MANY])
+        if not np.isfinite(magnitude).all():
+            return False, 0.0, math.inf
+        largest = max(largest, float(magnitude.max()))
+        smallest = min(smallest, float(magnitude.min(where=magnitude > 0, initial=math.inf)))
+    return True, 0.0 if largest == 0 else smallest, largest
 
 
 class NativeKernels:

@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 
 from wolfmeans.engines.base import Centers, Distances, Forced, Workspace
+from wolfmeans.engines.reference import DenseKernels
 from wolfmeans.exact_sums import exact_sum
 from wolfmeans.seeding import draw_rows
 
@@ -21,6 +22,7 @@ POLICIES = ("keep", "resample", "farthest", "best", "admissible")
 CANDIDATES = 256
 """How many data points `best` tries as centers when there are more."""
 _DENSE_MATCHING = 1 << 22
+_FEW = 256
 
 
 def refill(
@@ -37,6 +39,10 @@ def refill(
     """
     centers = centers.copy()
     distances = workspace.nearest(np.ascontiguousarray(centers[~empty]))[1]
+    if policy not in ("resample", "best"):
+        chosen = farthest_first(workspace, distances, int(empty.sum()))
+        centers[np.flatnonzero(empty)[: len(chosen)]] = workspace.rows(chosen)
+        return centers
     for k in np.flatnonzero(empty).tolist():
         row = _choose(policy, workspace, distances, rng)
         if row is None:
@@ -56,9 +62,53 @@ def _choose(
         masses = np.zeros(workspace.n_points)
         masses[rows] = 1.0 if workspace.weights is None else workspace.weights[rows]
         return int(draw_rows(workspace, masses, rng)[0])
-    if policy == "best":
-        return best_candidate(workspace, distances)[0]
-    return int(rows[np.argmax(distances[rows])])
+    return best_candidate(workspace, distances)[0]
+
+
+def farthest_first(workspace: Workspace, distances: Distances, count: int) -> NDArray[np.int64]:
+    """Choose up to `count` points, each the farthest from all centers and points chosen before.
+
+    Distances only shrink as points are chosen. So the farthest of a few far points is the farthest
+    of all while it is farther than everything outside; after that all points are looked at again.
+    """
+    chosen: list[int] = []
+    while len(chosen) < count:
+        rows = _eligible_rows(workspace, distances)
+        few = min(len(rows), max(_FEW, 4 * (count - len(chosen))))
+        if few == 0:
+            break
+        by_distance = np.argsort(-distances[rows], kind="stable")
+        outside = float(distances[rows[by_distance[few]]]) if few < len(rows) else 0.0
+        near_to_far = rows[np.sort(by_distance[:few])]
+        found = _farthest_among(workspace, near_to_far, distances, outside, count - len(chosen))
+        chosen += found
+        reached = workspace.nearest(workspace.rows(np.array(found)))[1]
+        distances = np.minimum(distances, reached)
+    return np.array(chosen, dtype=np.int64)
+
+
+def _farthest_among(
+    workspace: Workspace,
+    rows: NDArray[np.int64],
+    distances: Distances,
+    outside: float,
+    count: int,
+) -> list[int]:
+    """Choose points among `rows` while they are farther than `outside`; at least one."""
+    points = workspace.rows(rows)
+    kernels = DenseKernels(points)
+    labels = np.zeros(len(rows), dtype=np.int32)
+    left = distances[rows]
+    found: list[int] = []
+    while len(found) < count:
+        far = int(np.argmax(left))
+        if left[far] <= outside and found:
+            break
+        if left[far] == 0:
+            break
+        found.append(int(rows[far]))
+        left = np.minimum(left, kernels.to_own(slice(None), points[far : far + 1], labels))
+    return found
 
 
 def _eligible_rows(workspace: Workspace, distances: Distances) -> NDArray[np.int64]:

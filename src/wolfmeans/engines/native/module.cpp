@@ -9,6 +9,7 @@
 #include <nanobind/ndarray.h>
 
 #include "assign.hpp"
+#include "value_range.hpp"
 #include "vector_unit.hpp"
 
 namespace nb = nanobind;
@@ -101,6 +102,17 @@ void distances(Array<const Real> X, Array<const Real> centers, Array<const std::
                          n_threads);
 }
 
+template <class Real>
+nb::tuple value_range(Array<const Real> values, int n_threads) {
+    require(n_threads >= 1, "n_threads must be at least 1, got " + std::to_string(n_threads));
+    wolfmeans::ValueRange range;
+    {
+        nb::gil_scoped_release release;
+        range = wolfmeans::value_range(values.data(), values.size(), n_threads);
+    }
+    return nb::make_tuple(range.finite, range.smallest, range.largest);
+}
+
 nb::dict hardware() {
     nb::dict description;
     description["threads"] = std::thread::hardware_concurrency();
@@ -125,6 +137,8 @@ void define_kernels(nb::module_& m) {
           "labels"_a.noconvert(), "out"_a.noconvert(), "n_threads"_a, Release(),
           "The canonical squared distance of each row of X to centers[labels[i]].\n\n"
           "IN: X, centers as for assign; labels (n,) int32. OUT: out (n,) float64.");
+    m.def("value_range", &value_range<Real>, "values"_a.noconvert(), "n_threads"_a,
+          "(whether all values are finite, the smallest nonzero magnitude, the largest).");
 }
 
 } // namespace

@@ -116,19 +116,13 @@ Points<Real>::Points(const Real* X, std::size_t n, std::size_t d, const double* 
             sum[j] += static_cast<double>(X[i * d + j]);
     for (std::size_t j = 0; j < d; ++j)
         origin_[j] = static_cast<Real>(sum[j] / static_cast<double>(std::max<std::size_t>(1, count)));
-    const std::size_t chunks =
-        worthwhile_threads(n, static_cast<double>(n) * static_cast<double>(d), n_threads);
-    std::vector<double> extremes(chunks, 0.0);
-    over_rows(n, chunks, 1, [&](std::size_t chunk, std::size_t begin, std::size_t end) {
-        double largest = 0.0;
-        for (std::size_t i = begin; i < end; ++i)
-            for (std::size_t j = 0; j < d; ++j) {
-                const Real difference = X[i * d + j] - origin_[j];
-                largest = std::max(largest, static_cast<double>(std::abs(difference)));
-            }
-        extremes[chunk] = largest;
-    });
-    const double largest = n ? *std::max_element(extremes.begin(), extremes.end()) : 0.0;
+    // A sample is enough for the factor: should a point outside it be so far out that its scores
+    // overflow, they decide nothing and the point is rechecked canonically.
+    double largest = 0.0;
+    for (std::size_t i = 0; i < n; i += step)
+        for (std::size_t j = 0; j < d; ++j)
+            largest = std::max(largest, std::abs(static_cast<double>(X[i * d + j]) -
+                                                 static_cast<double>(origin_[j])));
     if (largest > 0.0) {
         const int exponent = std::clamp(10 - std::ilogb(largest), -1000, 1000);
         factor_ = static_cast<Real>(std::ldexp(1.0, std::is_same_v<Real, float>
