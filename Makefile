@@ -10,7 +10,7 @@ NATIVE := $(wildcard src/wolfmeans/engines/native/*.cpp src/wolfmeans/engines/na
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test lint format wheel native clean
+.PHONY: help venv demo test lint format wheel native sanitize clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,18 @@ native: $(BIN)/python ## build the native module alone, with CMake, into build/w
 	PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B build -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python"
 	PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build --parallel
 
+SANITIZED := build-sanitized
+SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+
+sanitize: venv ## the native module's tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	$(PIP) install --quiet 'nanobind>=2.5' cmake
+	PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B $(SANITIZED) -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+	    -DCMAKE_CXX_FLAGS="$(SANITIZERS)" -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python"
+	PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build $(SANITIZED) --parallel
+	cp -R src/wolfmeans $(SANITIZED)/
+	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
+	    ASAN_OPTIONS=detect_leaks=0 $(BIN)/python tests/run_sanitized.py $(SANITIZED)
+
 clean: ## remove .venv and everything that was built
-	rm -rf $(VENV) build dist demo-output .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build $(SANITIZED) dist demo-output .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find src tests examples benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
