@@ -139,6 +139,15 @@ def test_long_sums_do_not_depend_on_threads(threads, weighted):
     assert native.weighted_sum(weights, terms, threads) == weighted_sum(weights, terms)
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("threads", THREADS)
+def test_digits_never_overflow(threads, sign):
+    """Terms that fill a digit to the brim, with some among them that force digit by digit."""
+    terms = np.full(5 * 125_999, sign * (4.0 - 2.0**-51))
+    terms[::100] = 2.0**-300
+    assert native.weighted_sum(None, terms, threads) == math.fsum(terms.tolist())
+
+
 def test_terms_that_are_not_finite_are_treated_as_fsum_does():
     inf, nan = math.inf, math.nan
     assert native.weighted_sum(None, np.array([1.0, inf, 1.0]), 1) == inf
@@ -279,14 +288,21 @@ MEANS = {
     "a residual far below": [1.0, 2.0**-300, 0.0, 0.0],
     "a residual on a tie": [4.0, 2.0**-60 + 2.0**-112, 2.0**-113, 0.0],
     "a negative residual on a tie": [4.0, -(2.0**-60) - 2.0**-112, -(2.0**-113), 0.0],
+    "a residual on a tie, within 128 bits": [4.0, 2.0**-53 + 2.0**-105, 2.0**-106, 0.0],
+    "a residual off a tie, within 128 bits": [4.0, 2.0**-53 + 2.0**-105, 2.0**-106, 2.0**-118],
+    "a residual off an odd tie": [4.0, 2.0**-53, 2.0**-106, 2.0**-118],
+    "a tie broken far below": [1.0, 2.0**-53, 2.0**-300, 0.0],
+    "a tie broken far below, downwards": [1.0, 2.0**-53, -(2.0**-300), 0.0],
+    "a residual off a tie far below": [4.0, 2.0**-60, 2.0**-113, 2.0**-400],
     "a residual that is a denormal": [2.0**-1000, 5e-324, 0.0, 0.0],
 }
 
 
 @pytest.mark.parametrize("column", MEANS.values(), ids=MEANS.keys())
 @pytest.mark.parametrize("factor", [1.0, 0.1, 3.0, 2.0**-200])
-def test_half_way_cases_of_means_and_residuals(column, factor):
-    X = np.array(column)[:, None]
+@pytest.mark.parametrize("beside", [0.0, 2.0**-400], ids=["alone", "beside small numbers"])
+def test_half_way_cases_of_means_and_residuals(column, factor, beside):
+    X = np.column_stack([column, np.full(len(column), beside)])
     labels = np.zeros(len(X), dtype=np.int32)
     for weights in (None, np.full(len(X), factor)):
         both = Both(X, weights, 1)
@@ -326,6 +342,19 @@ def test_long_division(mantissas, exponents, heavy, scales):
     weights = np.ldexp(np.resize(heavy, n).astype(float), np.resize(scales, n))
     both = Both(X, weights, 1, threads=(1,))
     both.add_all(np.zeros(n, dtype=np.int32))
+    both.check()
+
+
+@pytest.mark.parametrize("pieces", [2, 4, 7])
+def test_division_by_a_weight_of_ones_alone(pieces):
+    """All bits of the weight's words are set: the hardest carries of long division."""
+    rng = np.random.default_rng(pieces)
+    weights = np.ldexp(2.0**53 - 1.0, 53 * np.arange(pieces))
+    exponents = rng.integers(-60, 60, size=(pieces, 300))
+    X = np.ldexp(rng.integers(-(2**53), 2**53, size=(pieces, 300)).astype(float), exponents)
+    X[:, :100] = rng.choice([1.0, -1.0, 0.0, 1.0 - 2.0**-53], size=(pieces, 100))
+    both = Both(X, weights, 1, threads=(1,))
+    both.add_all(np.zeros(pieces, dtype=np.int32))
     both.check()
 
 
@@ -371,6 +400,18 @@ def test_work_for_several_threads(dtype, weighted):
     both.check()
 
 
+@pytest.mark.parametrize("place", [0, -1])
+def test_every_thread_looks_at_the_exponents(place):
+    """The largest and the smallest number may lie in any thread's part."""
+    X = np.ones((1_100_000, 2))
+    X[place] = 1e30, 3e-30
+    labels = np.zeros(len(X), dtype=np.int32)
+    labels[place] = 1
+    both = Both(X, None, 2)
+    both.add_all(labels)
+    both.check()
+
+
 @pytest.mark.parametrize("weighting", ["none", "uniform"])
 def test_many_means_are_computed_by_several_threads(weighting):
     rng = np.random.default_rng(9)
@@ -388,20 +429,21 @@ def test_carries_come_before_limbs_overflow():
     """
     n = 1 << 23
     largest = np.nextafter(np.float64(2.0**30), 0.0)
+    smallest = 3 * 2.0**-53
     X = np.full((n, 1), largest)
-    X[0] = 2.0**-53
+    X[0] = smallest
     moments = native.MomentsF64(X, None, 2, 2)
     labels = np.ones(n, dtype=np.int32)
     moments.add_all(labels)
     weights, means, residuals = moments.means(np.zeros((2, 1)))
-    exact = ((n - 1) * Fraction(largest) + Fraction(2) ** -53) / n
+    exact = ((n - 1) * Fraction(largest) + Fraction(smallest)) / n
     assert weights.tolist() == [0.0, n]
     assert means.tolist() == [[0.0], [float(exact)]]
     assert residuals[1, 0] == float(exact - Fraction(float(exact)))
     moments.move(np.arange(1, n), labels[1:], np.zeros(n - 1, dtype=np.int32))
     weights, means, residuals = moments.means(np.zeros((2, 1)))
     assert weights.tolist() == [n - 1, 1]
-    assert means.tolist() == [[largest], [2.0**-53]]
+    assert means.tolist() == [[largest], [smallest]]
     assert residuals.tolist() == [[0.0], [0.0]]
 
 
@@ -428,6 +470,16 @@ def test_an_empty_cluster_takes_the_fallback_of_the_day():
     both.move(np.array([0]), labels[:1], np.array([1], dtype=np.int32))
     _, means, _ = both.check(np.full((3, 2), 9.0))
     assert means.tolist() == [[9.0, 9.0], [1.0, 2.0], [3.0, 5.0]]
+
+
+def test_taking_out_what_was_never_in_leaves_a_debt():
+    X = np.array([[1.0, -2.0], [3.0, 5.0], [-4.0, 0.1]])
+    for weights in (None, np.array([0.1, 3.0, 1e-9])):
+        both = Both(X, weights, 2)
+        both.move(np.array([0, 1, 2]), np.zeros(3, np.int32), np.ones(3, np.int32))
+        both.check()
+        both.move(np.array([0, 2]), np.ones(2, np.int32), np.zeros(2, np.int32))
+        both.check()
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (2, 0), (0, 0)])
@@ -464,18 +516,20 @@ def test_results_are_new_arrays_and_input_is_kept_alive():
 
 def test_threads_of_python_may_share_the_moments():
     rng = np.random.default_rng(1)
-    n, d, k = 4000, 6, 5
+    n, d, k = 20_000, 6, 5
     X = rng.normal(size=(n, d))
     moments = native.MomentsF64(X, None, k, 1)
     labels, new = labels_for(rng, n, k), labels_for(rng, n, k)
     moments.add_all(labels)
 
-    def work(rows):
-        for row in rows:
-            part = np.array([row])
-            moments.move(part, labels[part], new[part])
+    def work(start):
+        rows = np.arange(start, n, 4)
+        for _ in range(20):
+            moments.move(rows, labels[rows], new[rows])
+            moments.move(rows, new[rows], labels[rows])
+        moments.move(rows, labels[rows], new[rows])
 
-    workers = [threading.Thread(target=work, args=(range(t, n, 4),)) for t in range(4)]
+    workers = [threading.Thread(target=work, args=(start,)) for start in range(4)]
     for worker in workers:
         worker.start()
     for worker in workers:

@@ -49,8 +49,8 @@ ExponentRange exponent_range(const Real* values, std::size_t n, int n_threads) {
     const std::size_t chunks = worthwhile_threads(n, static_cast<double>(n), n_threads);
     std::vector<Extent> extents(chunks);
     over_rows(n, chunks, 1, [&](std::size_t chunk, std::size_t begin, std::size_t end) {
-        extents[chunk] = best_functions<Real>().extent(values + begin,
-                                                       static_cast<std::int64_t>(end - begin));
+        extents[chunk] =
+            best_functions<Real>().extent(values + begin, static_cast<std::int64_t>(end - begin));
     });
     Extent all = extents.front();
     for (const Extent& extent : extents) {

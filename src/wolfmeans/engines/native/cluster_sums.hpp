@@ -28,7 +28,7 @@ struct Grid {
 // so who adds what, and when, leaves no trace.
 template <class Real>
 class ClusterSums {
-  public:
+public:
     ClusterSums() = default;
 
     //   X          IN  (n, d) row-major, finite; kept
@@ -49,7 +49,7 @@ class ClusterSums {
 
     const Grid& grid() const { return grid_; }
 
-  private:
+private:
     void use_fast_kernels(int top);
     void deposit(std::size_t row, std::int32_t k, bool negative, std::int64_t* sums) const;
 

@@ -14,10 +14,10 @@ inline constexpr int most_fast_limbs = 6;
 // How a term t becomes integers: t is the sum over l of q_l * 2^e_l, with |q_l| <= 2^(bits - 1),
 // where e_0 is the top limb's exponent and e_l = e_(l-1) - bits.
 //
-// magic[l] = 1.5 * 2^(52 + e_l). Adding it rounds to a multiple of 2^e_l, and the result's bits less
-// those of magic[l] are that multiple: q_l. Its difference from the term is exact and goes on to
-// the next limb. The grid is such that nothing is left after the last: every term is a multiple of
-// 2^e_(limbs-1) and at most 2^(e_0 + bits - 1) in size, bits <= 42.
+// magic[l] = 1.5 * 2^(52 + e_l). Adding it rounds to a multiple of 2^e_l, and the result's bits
+// less those of magic[l] are that multiple: q_l. Its difference from the term is exact and goes on
+// to the next limb. The grid is such that nothing is left after the last: every term is a multiple
+// of 2^e_(limbs-1) and at most 2^(e_0 + bits - 1) in size, bits <= 42.
 //
 // With weights, the term is (weights[i] * weight_scale) * x. The scale is a power of two that
 // brings all products below 1; it cannot lose a bit, nor can the product's remainder vanish.

@@ -1,4 +1,4 @@
-// The deposits for avx2, in registers of 4 doubles.
+// The deposits for AVX2: registers of 4 doubles.
 #include "deposit_kernel.hpp"
 
 namespace wolfmeans {

@@ -1,4 +1,4 @@
-// The deposits for avx512, in registers of 8 doubles.
+// The deposits for AVX-512: registers of 8 doubles.
 #include "deposit_kernel.hpp"
 
 namespace wolfmeans {

@@ -1,4 +1,5 @@
-// The deposits for baseline, in registers of 2 doubles.
+// The deposits for the instructions every machine of the architecture has: SSE2 on x86-64, NEON on
+// ARM64, both with registers of 2 doubles.
 #include "deposit_kernel.hpp"
 
 namespace wolfmeans {

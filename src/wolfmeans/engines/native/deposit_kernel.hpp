@@ -147,9 +147,9 @@ WOLFMEANS_INLINE void split(const Real* x, const Factor& weight, const double* m
             } else {
                 const Doubles<Lanes> high = upper_half(value);
                 const Doubles<Lanes> low = value - high;
-                remainder = ((high * weight.high - product) + high * weight.low +
-                             low * weight.high) +
-                            low * weight.low;
+                remainder =
+                    ((high * weight.high - product) + high * weight.low + low * weight.high) +
+                    low * weight.low;
             }
             extract<1, Lanes, Limbs>(remainder, magic, parts);
         }
@@ -167,8 +167,7 @@ WOLFMEANS_INLINE void add_columns(const Rows<Real>& rows, const Real* x, const F
             store(place, load<Integers<Lanes>>(place) + parts[l]);
         }
     }
-    if constexpr (Lanes > 1)
-        add_columns<Lanes / 2, Limbs, Weighted>(rows, x, weight, j, to);
+    if constexpr (Lanes > 1) add_columns<Lanes / 2, Limbs, Weighted>(rows, x, weight, j, to);
 }
 
 template <int Lanes, int Limbs, bool Weighted, class Real>
@@ -183,8 +182,7 @@ WOLFMEANS_INLINE void move_columns(const Rows<Real>& rows, const Real* x, const 
             store(to + place, load<Integers<Lanes>>(to + place) + parts[l]);
         }
     }
-    if constexpr (Lanes > 1)
-        move_columns<Lanes / 2, Limbs, Weighted>(rows, x, weight, j, from, to);
+    if constexpr (Lanes > 1) move_columns<Lanes / 2, Limbs, Weighted>(rows, x, weight, j, from, to);
 }
 
 template <int Lanes, int Limbs, bool Weighted, class Real>

@@ -120,8 +120,9 @@ double rounded(const Word* words, std::size_t n_words, int exponent) {
     const Word top = words[n_words - 1];
     const Word next = n_words > 1 ? words[n_words - 2] : 0;
     const int zeros = std::countl_zero(top);
-    const bool rest = (next << zeros) != 0 || std::any_of(words, words + n_words - 1 - (n_words > 1),
-                                                          [](Word word) { return word != 0; });
+    const bool rest =
+        (next << zeros) != 0 || std::any_of(words, words + n_words - 1 - (n_words > 1),
+                                            [](Word word) { return word != 0; });
     const int place = static_cast<int>(n_words - 1) * word_bits - zeros;
     return round_window(upper_word(top, next, zeros), exponent + place, rest).value;
 }
@@ -195,8 +196,8 @@ bool Divisor::divide_short(const Word* words, std::size_t n_words, bool negative
     double residual = 0.0;
     if (tail != 0) {
         const int gap = std::countl_zero(tail);
-        residual = round_window(upper_word(tail, next, gap), unit - gap, rest || (next << gap) != 0)
-                       .value;
+        residual =
+            round_window(upper_word(tail, next, gap), unit - gap, rest || (next << gap) != 0).value;
     } else if (next >> (window_bits - 1) != 0 || (next != 0 && !rest)) {
         const int gap = std::countl_zero(next);
         residual = round_window(next << gap, unit - word_bits - gap, rest).value;

@@ -59,7 +59,7 @@ struct MeanAndResidual {
 // A divisor prepared for many dividends: all coordinates of a cluster share its weight. Long
 // division in words of 64 bits, with a reciprocal of the top word instead of machine divisions.
 class Divisor {
-  public:
+public:
     // Room for divisors and dividends of at most so many words; later calls allocate nothing.
     Divisor(std::size_t divisor_words, std::size_t dividend_words);
 
@@ -70,7 +70,7 @@ class Divisor {
     // dividend come lowest first; the exponents of a quotient that fits into float64 fit into int.
     MeanAndResidual divide(const Word* words, std::size_t n_words, bool negative, int exponent);
 
-  private:
+private:
     // A number rounded, and where: tail_bits of the quotient stand below the unit of the value.
     struct Rounded {
         double value;

@@ -79,7 +79,8 @@ void add_products(const double* weights, const double* values, std::size_t n, Pa
     for (std::size_t begin = 0; begin < n; begin += block_size) {
         const std::size_t count = std::min(block_size, n - begin);
         for (std::size_t i = 0; i < count; ++i)
-            terms[i] = weights == nullptr ? values[begin + i] : weights[begin + i] * values[begin + i];
+            terms[i] =
+                weights == nullptr ? values[begin + i] : weights[begin + i] * values[begin + i];
         sum.add(terms, count);
     }
 }
@@ -119,8 +120,7 @@ void ExactSum::carry() {
 
 double ExactSum::rounded() const {
     std::array<Word, n_digits * digit_bits / word_bits + 2> words;
-    const bool negative =
-        sign_and_magnitude(digits_.data(), 1, n_digits, digit_bits, words.data());
+    const bool negative = sign_and_magnitude(digits_.data(), 1, n_digits, digit_bits, words.data());
     const double size = wolfmeans::rounded(words.data(), words.size(), lowest_exponent);
     return negative ? -size : size;
 }

@@ -11,7 +11,7 @@
 namespace wolfmeans {
 
 class ExactSum {
-  public:
+public:
     // Terms are finite.
     void add(double term) {
         deposit(term);
@@ -25,7 +25,7 @@ class ExactSum {
     // The sum, rounded to nearest even, denormals included; infinite when float64 cannot hold it.
     double rounded() const;
 
-  private:
+private:
     // Digits of 32 bits in int64, the lowest bit of the lowest is 2^-1074: 2098 bits of a float64
     // and 78 of carries from all the terms there can be.
     static constexpr int digit_bits = 32;

@@ -62,10 +62,13 @@ void check_per_point(const Array<Element>& array, const char* name, std::size_t 
 }
 
 void check_labels(const std::int32_t* labels, const Sizes& sizes) {
-    for (std::size_t i = 0; i < sizes.n; ++i)
-        require(labels[i] >= 0 && static_cast<std::size_t>(labels[i]) < sizes.K,
-                "labels[" + std::to_string(i) + "] is " + std::to_string(labels[i]) +
-                    ", outside 0.." + std::to_string(sizes.K - 1));
+    const auto K = static_cast<std::uint32_t>(sizes.K);
+    for (std::size_t i = 0; i < sizes.n; ++i) {
+        // A negative label is a large unsigned one.
+        if (static_cast<std::uint32_t>(labels[i]) < K) continue;
+        require(false, "labels[" + std::to_string(i) + "] is " + std::to_string(labels[i]) +
+                           ", outside 0.." + std::to_string(sizes.K - 1));
+    }
 }
 
 template <class Real>

@@ -82,7 +82,7 @@ struct NewArray {
 // Moments with the arrays they read. Without the GIL nothing else keeps two threads apart.
 template <class Real>
 class BoundMoments {
-  public:
+public:
     BoundMoments(Array<const Real> X, Array<const double> weights, std::size_t n_clusters,
                  int n_threads)
         : X_(X), weights_(weights), moments_(open(X, weights, n_clusters, n_threads)) {}
@@ -123,7 +123,7 @@ class BoundMoments {
                               residuals.release({K, d}));
     }
 
-  private:
+private:
     static std::unique_ptr<wolfmeans::Moments<Real>> open(const Array<const Real>& X,
                                                           const Array<const double>& weights,
                                                           std::size_t n_clusters, int n_threads) {

@@ -32,8 +32,8 @@ void Moments<Real>::add_all(const std::int32_t* labels) {
 }
 
 template <class Real>
-void Moments<Real>::move(const std::int64_t* rows, const std::int32_t* from,
-                         const std::int32_t* to, std::size_t count) {
+void Moments<Real>::move(const std::int64_t* rows, const std::int32_t* from, const std::int32_t* to,
+                         std::size_t count) {
     for (std::size_t i = 0; i < count; ++i)
         stale_[static_cast<std::size_t>(from[i])] = stale_[static_cast<std::size_t>(to[i])] = 1;
     in_rounds(count, [&](std::size_t begin, std::size_t end, std::int64_t* account) {
@@ -138,8 +138,7 @@ void Moments<Real>::refresh(std::size_t k, Word* words, Divisor& divisor) {
     const Grid& grid = sums_.grid();
     const std::int64_t* const sums = account_.data() + k * grid.all_limbs() * d_;
     for (std::size_t j = 0; j < d_; ++j) {
-        const bool negative =
-            sign_and_magnitude(sums + j, d_, grid.all_limbs(), grid.bits, words);
+        const bool negative = sign_and_magnitude(sums + j, d_, grid.all_limbs(), grid.bits, words);
         const MeanAndResidual exact = divisor.divide(
             words, grid.words(), negative != negative_weight, grid.low - totals_grid_.low);
         const Real mean = static_cast<Real>(exact.mean);

@@ -14,7 +14,7 @@ namespace wolfmeans {
 
 template <class Real>
 class Moments {
-  public:
+public:
     //   X          IN  (n, d) row-major, finite; kept
     //   weights    IN  (n,) float64 or null: all 1; kept
     //   K          IN  number of clusters, >= 1, all of them empty at first
@@ -46,7 +46,7 @@ class Moments {
     std::size_t n_features() const { return d_; }
     std::size_t n_clusters() const { return K_; }
 
-  private:
+private:
     template <class Deposit>
     void in_rounds(std::size_t count, const Deposit& deposit);
     template <class Deposit>

@@ -24,6 +24,7 @@ constexpr std::size_t packed_bytes = std::size_t{1} << 18;
 constexpr std::size_t rows_per_block = 2048;
 constexpr std::size_t sampled_rows = 512;
 constexpr double worth_pruning = 0.7;
+constexpr double overhead_per_point = 100.0; // in coordinate operations: bounds, packing, verdict
 
 // The square root of a scaled squared distance, rounded up or down: the factors outweigh the
 // rounding of square root and conversion, the last terms that of the smallest floats.
@@ -379,23 +380,42 @@ private:
 
     // The gap's terms w (D_old - D_new), from canonical distances, each rounded as specified.
     void sum_gap() {
-        for (std::size_t m = 0; m < change.rows.size(); ++m) {
-            const auto i = static_cast<std::size_t>(change.rows[m]);
-            const double term = canonical(i, change.old[m]) - canonical(i, points_.labels_[i]);
-            gap.add(points_.weights_ ? points_.weights_[i] * term : term);
-        }
+        constexpr std::size_t together = 4;
+        std::size_t m = 0;
+        for (; m + together <= change.rows.size(); m += together)
+            gap_terms<together>(m);
+        for (; m < change.rows.size(); ++m)
+            gap_terms<1>(m);
     }
 
-    double canonical(std::size_t i, std::int32_t k) const {
+    // The terms of `Moves` moves from the m-th on; several at once, because the sum of one alone
+    // would wait for each addition before it can start the next.
+    template <std::size_t Moves>
+    void gap_terms(std::size_t m) {
         const std::size_t d = points_.d_;
-        const Real* x = points_.X_ + i * d;
-        const double* c = centers_.doubles.data() + static_cast<std::size_t>(k) * d;
-        double sum = 0.0;
-        for (std::size_t j = 0; j < d; ++j) {
-            const double difference = static_cast<double>(x[j]) - c[j];
-            sum = sum + difference * difference;
+        const Real* x[Moves];
+        const double *before[Moves], *after[Moves];
+        double old[Moves] = {}, now[Moves] = {};
+        for (std::size_t q = 0; q < Moves; ++q) {
+            const auto i = static_cast<std::size_t>(change.rows[m + q]);
+            const double* centers = centers_.doubles.data();
+            x[q] = points_.X_ + i * d;
+            before[q] = centers + static_cast<std::size_t>(change.old[m + q]) * d;
+            after[q] = centers + static_cast<std::size_t>(points_.labels_[i]) * d;
         }
-        return sum;
+        for (std::size_t j = 0; j < d; ++j) {
+            for (std::size_t q = 0; q < Moves; ++q) {
+                const auto coordinate = static_cast<double>(x[q][j]);
+                const double from = coordinate - before[q][j], to = coordinate - after[q][j];
+                old[q] = old[q] + from * from;
+                now[q] = now[q] + to * to;
+            }
+        }
+        for (std::size_t q = 0; q < Moves; ++q) {
+            const auto i = static_cast<std::size_t>(change.rows[m + q]);
+            const double term = old[q] - now[q];
+            gap.add(points_.weights_ ? points_.weights_[i] * term : term);
+        }
     }
 
     Points& points_;
@@ -427,8 +447,9 @@ Change Points<Real>::assign(const Real* rows, std::size_t K, bool bounded, const
     for (std::size_t f = 0; f < forced.count; ++f)
         upper_[static_cast<std::size_t>(forced.rows[f])] = std::numeric_limits<float>::infinity();
 
+    const double looked_at = bounded ? 0.2 * static_cast<double>(K) : static_cast<double>(K);
     const double operations =
-        static_cast<double>(n_) * static_cast<double>(d_) * (bounded ? 4.0 : static_cast<double>(K));
+        static_cast<double>(n_) * (overhead_per_point + looked_at * static_cast<double>(d_));
     const std::size_t threads = worthwhile_threads(n_, operations, n_threads_);
     std::vector<std::unique_ptr<Worker>> workers(threads);
     std::atomic<std::size_t> next{0};

@@ -141,8 +141,9 @@ float distance(const Real* x, const Real* c, Real factor, long long d) {
         sum += difference * difference;
     }
     float total = 0.0f;
-    for (int p = 0; p < Lanes; ++p)
-        total += sum[p];
+    if (j > 0)
+        for (int p = 0; p < Lanes; ++p)
+            total += sum[p];
     for (; j < d; ++j) {
         const float difference = static_cast<float>((x[j] - c[j]) * factor);
         total += difference * difference;
