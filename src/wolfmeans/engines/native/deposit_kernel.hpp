@@ -6,15 +6,13 @@
 #pragma once
 
 #include "deposit.hpp"
+#include "inline.hpp"
 
 #if defined(__FAST_MATH__) || defined(_M_FP_FAST)
 #    error "deposits are exact only where every operation rounds by itself: build without fast math"
 #endif
 #if defined(_MSC_VER) && !defined(__clang__)
 #    pragma fp_contract(off)
-#    define WOLFMEANS_INLINE __forceinline
-#else
-#    define WOLFMEANS_INLINE inline __attribute__((always_inline))
 #endif
 
 namespace wolfmeans {

@@ -5,39 +5,23 @@
 #include <string>
 #include <thread>
 
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-
 #include "assign.hpp"
+#include "binding.hpp"
 #include "value_range.hpp"
 #include "vector_unit.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
+using namespace wolfmeans::binding;
 
 void define_exact(nb::module_& m);  // module_exact.cpp
 void define_points(nb::module_& m); // module_points.cpp
 
 namespace {
 
-template <class Element>
-using Array = nb::ndarray<Element, nb::c_contig, nb::device::cpu>;
-
 struct Sizes {
     std::size_t n, d, K;
 };
-
-void require(bool condition, const std::string& message) {
-    if (!condition) throw nb::value_error(message.c_str());
-}
-
-template <class Element>
-std::string shape_of(const Array<Element>& array) {
-    std::string text = "(";
-    for (std::size_t axis = 0; axis < array.ndim(); ++axis)
-        text += (axis ? ", " : "") + std::to_string(array.shape(axis));
-    return text + (array.ndim() == 1 ? ",)" : ")");
-}
 
 template <class Real>
 Sizes check_data(const Array<const Real>& X, const Array<const Real>& centers, int n_threads) {
@@ -50,33 +34,16 @@ Sizes check_data(const Array<const Real>& X, const Array<const Real>& centers, i
     require(centers.shape(0) >= 1, "centers must have at least one row");
     require(centers.shape(0) <= std::size_t(std::numeric_limits<std::int32_t>::max()),
             "centers has more rows than an int32 label can name");
-    require(n_threads >= 1, "n_threads must be at least 1, got " + std::to_string(n_threads));
+    check_threads(n_threads);
     return {X.shape(0), X.shape(1), centers.shape(0)};
-}
-
-template <class Element>
-void check_per_point(const Array<Element>& array, const char* name, std::size_t n) {
-    require(array.ndim() == 1 && array.shape(0) == n, std::string(name) + " must have shape (" +
-                                                          std::to_string(n) + ",), got " +
-                                                          shape_of(array));
-}
-
-void check_labels(const std::int32_t* labels, const Sizes& sizes) {
-    const auto K = static_cast<std::uint32_t>(sizes.K);
-    for (std::size_t i = 0; i < sizes.n; ++i) {
-        // A negative label is a large unsigned one.
-        if (static_cast<std::uint32_t>(labels[i]) < K) continue;
-        require(false, "labels[" + std::to_string(i) + "] is " + std::to_string(labels[i]) +
-                           ", outside 0.." + std::to_string(sizes.K - 1));
-    }
 }
 
 template <class Real>
 void assign(Array<const Real> X, Array<const Real> centers, Array<std::int32_t> labels,
             Array<double> nearest, int n_threads) {
     const auto [n, d, K] = check_data(X, centers, n_threads);
-    check_per_point(labels, "labels", n);
-    check_per_point(nearest, "nearest", n);
+    check_vector(labels, "labels", n);
+    check_vector(nearest, "nearest", n);
     wolfmeans::assign(X.data(), n, d, centers.data(), K, labels.data(), nearest.data(),
                       static_cast<double*>(nullptr), n_threads);
 }
@@ -85,9 +52,9 @@ template <class Real>
 void second_nearest(Array<const Real> X, Array<const Real> centers, Array<std::int32_t> labels,
                     Array<double> nearest, Array<double> second, int n_threads) {
     const auto [n, d, K] = check_data(X, centers, n_threads);
-    check_per_point(labels, "labels", n);
-    check_per_point(nearest, "nearest", n);
-    check_per_point(second, "second", n);
+    check_vector(labels, "labels", n);
+    check_vector(nearest, "nearest", n);
+    check_vector(second, "second", n);
     // An array of no points may have no memory either, and null would mean "no second".
     if (n == 0) return;
     wolfmeans::assign(X.data(), n, d, centers.data(), K, labels.data(), nearest.data(),
@@ -98,16 +65,16 @@ template <class Real>
 void distances(Array<const Real> X, Array<const Real> centers, Array<const std::int32_t> labels,
                Array<double> out, int n_threads) {
     const Sizes sizes = check_data(X, centers, n_threads);
-    check_per_point(labels, "labels", sizes.n);
-    check_per_point(out, "out", sizes.n);
-    check_labels(labels.data(), sizes);
+    check_vector(labels, "labels", sizes.n);
+    check_vector(out, "out", sizes.n);
+    check_range(labels, "labels", sizes.K);
     wolfmeans::distances(X.data(), sizes.n, sizes.d, centers.data(), labels.data(), out.data(),
                          n_threads);
 }
 
 template <class Real>
 nb::tuple value_range(Array<const Real> values, int n_threads) {
-    require(n_threads >= 1, "n_threads must be at least 1, got " + std::to_string(n_threads));
+    check_threads(n_threads);
     wolfmeans::ValueRange range;
     {
         nb::gil_scoped_release release;

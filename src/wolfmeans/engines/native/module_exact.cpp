@@ -7,55 +7,18 @@
 #include <mutex>
 #include <string>
 
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-
+#include "binding.hpp"
 #include "exact_sum.hpp"
 #include "moments.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
+using namespace wolfmeans::binding;
 
 namespace {
 
 template <class Element>
-using Array = nb::ndarray<Element, nb::c_contig, nb::device::cpu>;
-template <class Element>
 using NumpyArray = nb::ndarray<nb::numpy, Element>;
-
-void require(bool condition, const std::string& message) {
-    if (!condition) throw nb::value_error(message.c_str());
-}
-
-template <class Element>
-std::string shape_of(const Array<Element>& array) {
-    std::string text = "(";
-    for (std::size_t axis = 0; axis < array.ndim(); ++axis)
-        text += (axis ? ", " : "") + std::to_string(array.shape(axis));
-    return text + (array.ndim() == 1 ? ",)" : ")");
-}
-
-template <class Element>
-void check_vector(const Array<Element>& array, const char* name, std::size_t n) {
-    require(array.ndim() == 1 && array.shape(0) == n, std::string(name) + " must have shape (" +
-                                                          std::to_string(n) + ",), got " +
-                                                          shape_of(array));
-}
-
-void check_threads(int n_threads) {
-    require(n_threads >= 1, "n_threads must be at least 1, got " + std::to_string(n_threads));
-}
-
-template <class Integer>
-void check_range(const Array<const Integer>& array, const char* name, std::size_t limit) {
-    const Integer* const values = array.data();
-    for (std::size_t i = 0; i < array.shape(0); ++i)
-        if (values[i] < 0 || static_cast<std::size_t>(values[i]) >= limit)
-            throw nb::value_error((std::string(name) + "[" + std::to_string(i) + "] is " +
-                                   std::to_string(values[i]) + ", outside 0.." +
-                                   std::to_string(static_cast<long long>(limit) - 1))
-                                      .c_str());
-}
 
 double weighted_sum(Array<const double> weights, Array<const double> values, int n_threads) {
     require(values.ndim() == 1, "values must have one dimension, got shape " + shape_of(values));

@@ -3,24 +3,17 @@
 #include <string>
 #include <utility>
 
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 
+#include "binding.hpp"
 #include "moments.hpp"
 #include "points.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
+using namespace wolfmeans::binding;
 
 namespace {
-
-template <class Element>
-using Array = nb::ndarray<Element, nb::c_contig, nb::device::cpu>;
-
-void require(bool condition, const char* message) {
-    if (!condition) throw nb::value_error(message);
-}
 
 // A new NumPy array that owns its memory.
 template <class Element>
@@ -32,7 +25,8 @@ struct Owned {
         data = new Element[size];
     }
     nb::object release() {
-        nb::capsule owner(data, [](void* memory) noexcept { delete[] static_cast<Element*>(memory); });
+        nb::capsule owner(data,
+                          [](void* memory) noexcept { delete[] static_cast<Element*>(memory); });
         return nb::cast(nb::ndarray<nb::numpy, Element>(data, shape.size(), shape.data(), owner));
     }
     std::vector<std::size_t> shape;
@@ -45,7 +39,9 @@ class LabelledPoints {
 public:
     LabelledPoints(Array<const Real> X, std::optional<Array<const double>> weights, int n_threads)
         : X_(X), weights_(weights), n_threads_(n_threads),
-          points_(checked(X), X.shape(0), X.shape(1), weight_data(), n_threads) {}
+          points_(checked(X), X.shape(0), X.shape(1), weight_data(), n_threads) {
+        check_threads(n_threads);
+    }
 
     nb::tuple assign(Array<const Real> centers, bool bounded,
                      std::optional<Array<const std::int64_t>> forced_rows,
@@ -95,8 +91,7 @@ private:
 
     const double* weight_data() const {
         if (!weights_) return nullptr;
-        require(weights_->ndim() == 1 && weights_->shape(0) == X_.shape(0),
-                "weights must have one entry for each row of X");
+        check_vector(*weights_, "weights", X_.shape(0));
         return weights_->data();
     }
 
@@ -107,13 +102,8 @@ private:
         require(rows && labels && rows->ndim() == 1 && labels->ndim() == 1 &&
                     rows->shape(0) == labels->shape(0),
                 "forced rows and labels must be lists of the same length");
-        for (std::size_t f = 0; f < rows->shape(0); ++f) {
-            const auto row = rows->data()[f];
-            const auto label = labels->data()[f];
-            require(row >= 0 && static_cast<std::size_t>(row) < X_.shape(0) && label >= 0 &&
-                        static_cast<std::size_t>(label) < K,
-                    "forced rows or labels are out of range");
-        }
+        check_range(*rows, "forced rows", X_.shape(0));
+        check_range(*labels, "forced labels", K);
         return {rows->data(), labels->data(), rows->shape(0)};
     }
 

@@ -78,7 +78,7 @@ Distance<Real>* distance_of(const ScreenVersion& version) {
 // The centers of one assignment, packed for the screen, and what the bounds need to know of them.
 template <class Real>
 struct Points<Real>::Centers {
-    const Real* rows;  // (K, d) as given
+    const Real* rows; // (K, d) as given
     std::size_t K;
     std::vector<double> doubles; // (K, d) float64, for canonical distances
     AlignedFloats packed;        // see screen.hpp
@@ -116,7 +116,8 @@ Points<Real>::Points(const Real* X, std::size_t n, std::size_t d, const double* 
         for (std::size_t j = 0; j < d; ++j)
             sum[j] += static_cast<double>(X[i * d + j]);
     for (std::size_t j = 0; j < d; ++j)
-        origin_[j] = static_cast<Real>(sum[j] / static_cast<double>(std::max<std::size_t>(1, count)));
+        origin_[j] =
+            static_cast<Real>(sum[j] / static_cast<double>(std::max<std::size_t>(1, count)));
     // A sample is enough for the factor: should a point outside it be so far out that its scores
     // overflow, they decide nothing and the point is rechecked canonically.
     double largest = 0.0;
@@ -126,9 +127,8 @@ Points<Real>::Points(const Real* X, std::size_t n, std::size_t d, const double* 
                                                  static_cast<double>(origin_[j])));
     if (largest > 0.0) {
         const int exponent = std::clamp(10 - std::ilogb(largest), -1000, 1000);
-        factor_ = static_cast<Real>(std::ldexp(1.0, std::is_same_v<Real, float>
-                                                        ? std::clamp(exponent, -120, 120)
-                                                        : exponent));
+        factor_ = static_cast<Real>(std::ldexp(
+            1.0, std::is_same_v<Real, float> ? std::clamp(exponent, -120, 120) : exponent));
     }
 }
 

@@ -62,11 +62,11 @@ private:
     const double* weights_;
     int n_threads_;
     const ScreenVersion& version_;
-    std::vector<Real> origin_;  // (d,) amid the data
-    Real factor_ = 1;           // a power of two that brings the data to about 2^10
+    std::vector<Real> origin_; // (d,) amid the data
+    Real factor_ = 1;          // a power of two that brings the data to about 2^10
     std::vector<std::int32_t> labels_;
-    std::vector<float> upper_;  // (n,) at least the scaled distance to the own center
-    std::vector<float> lower_;  // (n,) at most the scaled distance to any other center
+    std::vector<float> upper_;   // (n,) at least the scaled distance to the own center
+    std::vector<float> lower_;   // (n,) at most the scaled distance to any other center
     std::vector<Real> previous_; // (K, d) the centers that upper_ and lower_ speak of
 };
 

@@ -7,6 +7,7 @@
 // centers come in ascending order a strict comparison keeps the lowest index of a tie.
 #pragma once
 
+#include "inline.hpp"
 #include "scan.hpp"
 
 #if defined(__FAST_MATH__) || defined(_M_FP_FAST)
@@ -14,9 +15,6 @@
 #endif
 #if defined(_MSC_VER) && !defined(__clang__)
 #    pragma fp_contract(off)
-#    define WOLFMEANS_INLINE __forceinline
-#else
-#    define WOLFMEANS_INLINE inline __attribute__((always_inline))
 #endif
 
 namespace wolfmeans {

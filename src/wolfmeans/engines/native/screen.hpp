@@ -4,8 +4,8 @@
 //
 // The score of point x and center c is s = |c'|^2 / 2 - x'.c', with x' = (x - o) f and
 // c' = (c - o) f for a fixed origin o amid the data and a power of two f that brings the data to a
-// size whose squares float32 can hold: half the squared distance, less |x'|^2 / 2, which is the same
-// for all centers.
+// size whose squares float32 can hold: half the squared distance, less |x'|^2 / 2, which is the
+// same for all centers.
 //
 // Like scan.hpp, the translation units of this header include nothing from the standard library.
 #pragma once

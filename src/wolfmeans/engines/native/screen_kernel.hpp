@@ -6,13 +6,8 @@
 // broadcast. The sums of a tile stay in registers over all d coordinates.
 #pragma once
 
+#include "inline.hpp"
 #include "screen.hpp"
-
-#if defined(_MSC_VER) && !defined(__clang__)
-#    define WOLFMEANS_INLINE __forceinline
-#else
-#    define WOLFMEANS_INLINE inline __attribute__((always_inline))
-#endif
 
 namespace wolfmeans {
 // Internal linkage on purpose: each translation unit keeps the code made for its own instructions.
@@ -239,10 +234,9 @@ void screen(const float* points, long long tiles, const float* centers, const fl
     // Centers outside: a tile of them stays in the first-level cache while all points pass by.
     for (long long k = 0; k < K; k += Centers)
         for (long long t = 0; t < tiles; ++t)
-            screen_tile<Lanes, Vectors, Centers>(points + t * tile * d, centers + k * d,
-                                                 half_norms + k, d, static_cast<int>(k),
-                                                 state.best + t * tile, state.second + t * tile,
-                                                 state.label + t * tile);
+            screen_tile<Lanes, Vectors, Centers>(
+                points + t * tile * d, centers + k * d, half_norms + k, d, static_cast<int>(k),
+                state.best + t * tile, state.second + t * tile, state.label + t * tile);
 }
 
 template <int Lanes, int Vectors, int Centers>

@@ -16,7 +16,8 @@ namespace {
 constexpr std::size_t lanes = 16;
 
 // Magnitudes are compared as integers: without the sign bit floats are ordered like their bits.
-// Subtracting 1 sends zero to the far end, so that the smallest of the rest is the smallest nonzero.
+// Subtracting 1 sends zero to the far end, so that the smallest of the rest is the smallest
+// nonzero.
 template <class Bits>
 struct Extremes {
     Bits smallest_less_one = std::numeric_limits<Bits>::max();
