@@ -62,7 +62,7 @@ def test_examples_run_and_print_what_is_shown(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = blocks_of(page)
     names: dict[str, object] = {}
-    for block, following in zip(blocks, [*blocks[1:], Block("", "")], strict=True):
+    for block, following in itertools.pairwise([*blocks, Block("", "")]):
         if block.kind != "python":
             continue
         with warnings.catch_warnings():

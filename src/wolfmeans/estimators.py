@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 from collections.abc import Callable
 from numbers import Integral, Real
 from pathlib import Path
-from time import perf_counter
 from typing import Any, Self
 
 import numpy as np
@@ -20,23 +18,22 @@ from sklearn.base import (
     TransformerMixin,
     _fit_context,
 )
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from wolfmeans import door, storage
-from wolfmeans.certificate import READINGS, Certificate
+from wolfmeans.certificate import Certificate
 from wolfmeans.engines import ALGORITHMS, ENGINES, Workspace, effective_threads, get_engine
 from wolfmeans.exact_sums import weighted_sum
-from wolfmeans.fitting import Fit, Start, certificate_of, run, scale_notes
+from wolfmeans.fitting import Fit, Start, best_of_starts, certificate_of, scale_notes
 from wolfmeans.frank_wolfe import Callback
 from wolfmeans.lower_bounds import METHODS as BOUNDS
-from wolfmeans.notices import warn
+from wolfmeans.notices import warn, warn_about
 from wolfmeans.problems.empty import POLICIES
 from wolfmeans.seeding import METHODS as SEEDINGS
 from wolfmeans.seeding import choose_seeds
-from wolfmeans.solution import Record, Status
+from wolfmeans.solution import Record
 from wolfmeans.stopping import STOPS, TOLERANCE_SCALES
 
 _DEFAULT_STARTS = 10
@@ -227,46 +224,30 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             best, scaled, certify=self.certify, notes=(*notes, *scale_notes(X))
         )
         self._keep(best, certificate, exponent)
-        self._warn(self.certificate_, notes)
+        warn_about(self.certificate_, inertia=self.inertia_, empty=self.empty, notes=notes)
         return self
 
     def _best_of_starts(
         self, X: Any, workspace: Workspace, exponent: int
     ) -> tuple[Fit, tuple[str, ...]]:
-        """Run all starts and return the one with the lowest inertia, the first among equals.
-
-        The notes say when the time limit left no time for some of them.
-        """
         generator = check_random_state(self.random_state)
         seeds_from, n_starts = self._seeding(X, exponent)
-        states = generator.randint(np.iinfo(np.int32).max, size=n_starts)
-        deadline = math.inf if self.time_limit is None else perf_counter() + self.time_limit
-        best: Fit | None = None
-        finished = 0
-        for number, state in enumerate(states.tolist()):
-            if best is not None and perf_counter() >= deadline:
-                break
+
+        def begin(state: int) -> Start:
             rng = np.random.RandomState(state)
-            begun = Start(workspace.fork(), seeds_from(workspace, rng), rng, exponent)
-            time_left = deadline - perf_counter()
-            fit = run(
-                begun,
-                stop=self.stop,
-                tol=self.tol,
-                tol_scale=self.tol_scale,
-                empty=self.empty,
-                max_steps=None if self.max_iter is None else self.max_iter - 1,
-                time_limit=None if self.time_limit is None else max(0.0, time_left),
-                callback=self._watcher(number),
-            )
-            finished += fit.solution.status is not Status.TIME_LIMIT
-            if best is None or fit.inertia < best.inertia:
-                best = fit
-        if best is None:
-            raise RuntimeError("no start was run")
-        if n_starts == 1 or finished == n_starts:
-            return best, ()
-        return best, (f"within the time limit {finished} of {n_starts} starts were finished",)
+            return Start(workspace.fork(), seeds_from(workspace, rng), rng, exponent)
+
+        return best_of_starts(
+            begin,
+            generator.randint(np.iinfo(np.int32).max, size=n_starts).tolist(),
+            time_limit=self.time_limit,
+            watcher=self._watcher,
+            stop=self.stop,
+            tol=self.tol,
+            tol_scale=self.tol_scale,
+            empty=self.empty,
+            max_steps=None if self.max_iter is None else self.max_iter - 1,
+        )
 
     def _seeding(
         self, X: Any, exponent: int
@@ -328,36 +309,6 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         self.certificate_ = certificate.in_units(-2 * exponent)
         kept = exponent == 0 or self.certificate_.unit_exponent != 0
         self.trace_ = fit.solution.trace if kept else fit.solution.trace.in_units(-2 * exponent)
-
-    def _warn(self, certificate: Certificate, notes: tuple[str, ...]) -> None:
-        for note in notes if certificate.status.converged else ():
-            warn(f"{note[0].upper()}{note[1:]}.", ConvergenceWarning)
-        distinct = self.n_clusters - certificate.empty_clusters
-        if certificate.empty_clusters and self.empty != "keep":
-            warn(
-                f"Number of distinct clusters ({distinct}) found smaller than n_clusters "
-                f"({self.n_clusters}). Possibly due to duplicate points in X.",
-                ConvergenceWarning,
-            )
-        elif certificate.empty_clusters:
-            warn(
-                f"{certificate.empty_clusters} of {self.n_clusters} clusters are empty "
-                "(empty='keep'); another policy would use them.",
-                ConvergenceWarning,
-            )
-        vanished = self.inertia_ < sys.float_info.min and certificate.inertia > 0
-        if vanished or not math.isfinite(self.inertia_):
-            warn(
-                f"The squared distances of X do not fit into float64, so inertia_ is "
-                f"{self.inertia_}; certificate_ has it in units of 2^{certificate.unit_exponent}.",
-                RuntimeWarning,
-            )
-        if not certificate.status.converged:
-            warn(
-                f"Not converged: {READINGS[certificate.status]}. One more step would lower the "
-                f"SSE by {certificate.decrease:.3g} of {certificate.inertia:.6g}.",
-                ConvergenceWarning,
-            )
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> NDArray[np.int32]:
         """Cluster X and return the labels."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -16,7 +19,7 @@ from wolfmeans.exact_sums import weighted_sum
 from wolfmeans.frank_wolfe import Callback, minimize_concave
 from wolfmeans.lower_bounds import LowerBound, spectral
 from wolfmeans.problems.kmeans import KMeansProblem, Partition
-from wolfmeans.solution import Solution
+from wolfmeans.solution import Solution, Status
 from wolfmeans.stopping import ShiftRule, StoppingRule, make_rule
 
 # A bound that costs less than this many multiplications is not worth a thought.
@@ -24,7 +27,7 @@ _FREE = 10_000_000
 # A scatter matrix of this many columns takes half a gigabyte.
 _WIDEST_SCATTER = 8192
 _UNEVEN_VARIANCES = 1e4
-_ROWS_LOOKED_AT = 10_000
+_ROWS_LOOKED_AT = 1_000
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,38 @@ def run(
         labels=workspace.labels(),
         inertia=inertia,
     )
+
+
+def best_of_starts(
+    begin: Callable[[int], Start],
+    states: Sequence[int],
+    *,
+    time_limit: float | None,
+    watcher: Callable[[int], Callback | None],
+    **settings: Any,
+) -> tuple[Fit, tuple[str, ...]]:
+    """Run a start from each random state and return the best, the first among equals.
+
+    The notes say when the time limit left no time for some of them. The settings are those of
+    `run`; `watcher` makes the callback of a start from its number.
+    """
+    deadline = math.inf if time_limit is None else perf_counter() + time_limit
+    best: Fit | None = None
+    finished = 0
+    for number, state in enumerate(states):
+        if best is not None and perf_counter() >= deadline:
+            break
+        start = begin(state)
+        time_left = None if time_limit is None else max(0.0, deadline - perf_counter())
+        fit = run(start, time_limit=time_left, callback=watcher(number), **settings)
+        finished += fit.solution.status is not Status.TIME_LIMIT
+        if best is None or fit.inertia < best.inertia:
+            best = fit
+    if best is None:
+        raise ValueError("at least one start is needed")
+    if len(states) == 1 or finished == len(states):
+        return best, ()
+    return best, (f"within the time limit {finished} of {len(states)} starts were finished",)
 
 
 def _rule(

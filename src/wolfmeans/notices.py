@@ -1,9 +1,14 @@
-"""Warnings that point at the caller's line, wherever inside the package they come from."""
+"""Warnings: what a fit has to say, at the line of whoever called it."""
 
 from __future__ import annotations
 
+import math
 import sys
 import warnings
+
+from sklearn.exceptions import ConvergenceWarning
+
+from wolfmeans.certificate import READINGS, Certificate
 
 
 def warn(message: str, category: type[Warning]) -> None:
@@ -15,3 +20,37 @@ def warn(message: str, category: type[Warning]) -> None:
             break
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
+
+
+def warn_about(
+    certificate: Certificate, *, inertia: float, empty: str, notes: tuple[str, ...]
+) -> None:
+    """Warn of starts left out, clusters not found, numbers that do not fit, and early endings."""
+    n_clusters, unused = certificate.n_clusters, certificate.empty_clusters
+    for note in notes if certificate.status.converged else ():
+        warn(f"{note[0].upper()}{note[1:]}.", ConvergenceWarning)
+    if unused and empty != "keep":
+        warn(
+            f"Number of distinct clusters ({n_clusters - unused}) found smaller than n_clusters "
+            f"({n_clusters}). Possibly due to duplicate points in X.",
+            ConvergenceWarning,
+        )
+    elif unused:
+        warn(
+            f"{unused} of {n_clusters} clusters are empty (empty='keep'); another policy would "
+            "use them.",
+            ConvergenceWarning,
+        )
+    vanished = inertia < sys.float_info.min and certificate.inertia > 0
+    if vanished or not math.isfinite(inertia):
+        warn(
+            f"The squared distances of X do not fit into float64, so inertia_ is {inertia}; "
+            f"certificate_ has it in units of 2^{certificate.unit_exponent}.",
+            RuntimeWarning,
+        )
+    if not certificate.status.converged:
+        warn(
+            f"Not converged: {READINGS[certificate.status]}. One more step would lower the "
+            f"SSE by {certificate.decrease:.3g} of {certificate.inertia:.6g}.",
+            ConvergenceWarning,
+        )
