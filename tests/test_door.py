@@ -7,9 +7,8 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 
+from instances import ENGINES
 from wolfmeans import KMeans
-
-ENGINES = ["reference", "cpu"]
 
 
 def blobs(n=60, d=2, k=3, seed=0):

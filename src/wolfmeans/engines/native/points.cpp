@@ -8,6 +8,7 @@
 
 #include "assign.hpp"
 #include "exact_sum.hpp"
+#include "packed_centers.hpp"
 #include "scan.hpp"
 #include "threads.hpp"
 #include "vector_unit.hpp"
@@ -15,8 +16,6 @@
 namespace wolfmeans {
 namespace {
 
-constexpr double unit = 0x1p-24; // of float32
-constexpr float huge = 0x1p120f;
 // A strict comparison of bounds must hold for canonical distances too, whose relative rounding,
 // (d + 3) 2^-53, is far below this for every d that fits into memory.
 constexpr float strictly = 1.0f + 0x1p-20f;
@@ -25,45 +24,6 @@ constexpr std::size_t rows_per_block = 2048;
 constexpr std::size_t sampled_rows = 512;
 constexpr double worth_pruning = 0.7;
 constexpr double overhead_per_point = 100.0; // in coordinate operations: bounds, packing, verdict
-
-// The square root of a scaled squared distance, rounded up or down: the factors outweigh the
-// rounding of square root and conversion, the last terms that of the smallest floats.
-float root_up(double squared) {
-    return std::sqrt(static_cast<float>(std::max(0.0, squared))) * (1.0f + 0x1p-21f) + 0x1p-100f;
-}
-
-float root_down(double squared) {
-    const float root = std::sqrt(static_cast<float>(std::max(0.0, squared)));
-    return std::max(0.0f, root * (1.0f - 0x1p-21f) - 0x1p-100f);
-}
-
-// Floats at a 64-byte boundary.
-class AlignedFloats {
-public:
-    explicit AlignedFloats(std::size_t size) : storage_(size + 16) {
-        void* start = storage_.data();
-        std::size_t space = storage_.size() * sizeof(float);
-        data_ = static_cast<float*>(std::align(64, size * sizeof(float), start, space));
-    }
-    float* data() { return data_; }
-    const float* data() const { return data_; }
-
-private:
-    std::vector<float> storage_;
-    float* data_;
-};
-
-std::size_t round_up(std::size_t value, std::size_t multiple) {
-    return (value + multiple - 1) / multiple * multiple;
-}
-
-template <class Real>
-Pack<Real>* pack_of(const ScreenVersion& version) {
-    if constexpr (std::is_same_v<Real, float>)
-        return version.pack_float;
-    else
-        return version.pack_double;
-}
 
 template <class Real>
 Distance<Real>* distance_of(const ScreenVersion& version) {
@@ -75,40 +35,11 @@ Distance<Real>* distance_of(const ScreenVersion& version) {
 
 } // namespace
 
-// The centers of one assignment, packed for the screen, and what the bounds need to know of them.
-template <class Real>
-struct Points<Real>::Centers {
-    const Real* rows; // (K, d) as given
-    std::size_t K;
-    std::vector<double> doubles; // (K, d) float64, for canonical distances
-    AlignedFloats packed;        // see screen.hpp
-    std::vector<float> half_norms;
-    double largest_norm = 0.0; // of c', rounded up
-    bool screenable = true;    // whether the scores of these centers fit into float32
-    std::vector<float> drift;  // (K,) scaled distance each center has moved, rounded up
-    float largest_drift = 0.0f, second_drift = 0.0f;
-    std::size_t most_drifted = 0;
-    std::vector<float> half_separation; // (K,) half the scaled distance to the nearest other center
-
-    Centers(const Real* centers, std::size_t K, std::size_t padded, std::size_t d)
-        : rows(centers), K(K), doubles(centers, centers + K * d), packed(padded * d),
-          half_norms(padded, huge) {}
-
-    // What a score may be off by, for a point of norm |x'|.
-    // The rounding of the canonical distances that it speaks for is included.
-    double error(double norm, std::size_t d) const {
-        const double terms = unit * static_cast<double>(d + 4);
-        const double reach = norm + largest_norm;
-        return terms / (1.0 - terms) * largest_norm * (0.5 * largest_norm + norm) +
-               static_cast<double>(d + 4) * (0x1p-52 * reach * reach + 0x1p-120 * (1.0 + reach));
-    }
-};
-
 template <class Real>
 Points<Real>::Points(const Real* X, std::size_t n, std::size_t d, const double* weights,
                      int n_threads)
     : X_(X), n_(n), d_(d), weights_(weights), n_threads_(n_threads), version_(best_screen()),
-      origin_(d) {
+      frame_{std::vector<Real>(d), 1} {
     const std::size_t step = std::max<std::size_t>(1, n / 1024);
     std::vector<double> sum(d, 0.0);
     std::size_t count = 0;
@@ -116,7 +47,7 @@ Points<Real>::Points(const Real* X, std::size_t n, std::size_t d, const double* 
         for (std::size_t j = 0; j < d; ++j)
             sum[j] += static_cast<double>(X[i * d + j]);
     for (std::size_t j = 0; j < d; ++j)
-        origin_[j] =
+        frame_.origin[j] =
             static_cast<Real>(sum[j] / static_cast<double>(std::max<std::size_t>(1, count)));
     // A sample is enough for the factor: should a point outside it be so far out that its scores
     // overflow, they decide nothing and the point is rechecked canonically.
@@ -124,99 +55,23 @@ Points<Real>::Points(const Real* X, std::size_t n, std::size_t d, const double* 
     for (std::size_t i = 0; i < n; i += step)
         for (std::size_t j = 0; j < d; ++j)
             largest = std::max(largest, std::abs(static_cast<double>(X[i * d + j]) -
-                                                 static_cast<double>(origin_[j])));
+                                                 static_cast<double>(frame_.origin[j])));
     if (largest > 0.0) {
         const int exponent = std::clamp(10 - std::ilogb(largest), -1000, 1000);
-        factor_ = static_cast<Real>(std::ldexp(
+        frame_.factor = static_cast<Real>(std::ldexp(
             1.0, std::is_same_v<Real, float> ? std::clamp(exponent, -120, 120) : exponent));
-    }
-}
-
-template <class Real>
-typename Points<Real>::Centers Points<Real>::prepare(const Real* centers, std::size_t K) const {
-    const std::size_t width = static_cast<std::size_t>(version_.tile_centers);
-    Centers result(centers, K, round_up(K, width), d_);
-    float* packed = result.packed.data();
-    std::fill_n(packed, round_up(K, width) * d_, 0.0f);
-    for (std::size_t k = 0; k < K; ++k) {
-        float* tile = packed + k / width * width * d_ + k % width;
-        double norm = 0.0;
-        for (std::size_t j = 0; j < d_; ++j) {
-            const Real shifted = (centers[k * d_ + j] - origin_[j]) * factor_;
-            tile[j * width] = static_cast<float>(shifted);
-            norm += static_cast<double>(shifted) * static_cast<double>(shifted);
-        }
-        result.half_norms[k] = static_cast<float>(0.5 * norm);
-        result.largest_norm = std::max(result.largest_norm, std::sqrt(norm) * (1.0 + 0x1p-20));
-    }
-    // Beyond this a product of scores could overflow; the filling of the last tile must lose too.
-    result.screenable = result.largest_norm < 0x1p40 && unit * static_cast<double>(d_ + 4) < 0.25;
-    return result;
-}
-
-// Move upper and lower bounds along with the centers: how far each has gone, and how far apart
-// they are now.
-template <class Real>
-void Points<Real>::widen_for(Centers& centers) const {
-    const std::size_t K = centers.K;
-    centers.drift.resize(K);
-    for (std::size_t k = 0; k < K; ++k) {
-        double sum = 0.0;
-        for (std::size_t j = 0; j < d_; ++j) {
-            const double difference = (static_cast<double>(centers.rows[k * d_ + j]) -
-                                       static_cast<double>(previous_[k * d_ + j])) *
-                                      static_cast<double>(factor_);
-            sum += difference * difference;
-        }
-        const float drift = sum == 0.0 ? 0.0f : root_up(sum);
-        centers.drift[k] = drift;
-        if (drift > centers.largest_drift) {
-            centers.second_drift = centers.largest_drift;
-            centers.largest_drift = drift;
-            centers.most_drifted = k;
-        } else {
-            centers.second_drift = std::max(centers.second_drift, drift);
-        }
-    }
-    centers.half_separation.assign(K, 0.0f);
-    if (K == 1 || K * 4 > n_) return;
-    const auto tile = static_cast<std::size_t>(version_.tile_points);
-    const std::size_t width = static_cast<std::size_t>(version_.tile_centers);
-    AlignedFloats points(tile * d_);
-    const Real* rows[most_tile_points];
-    float norms[most_tile_points], best[most_tile_points], second[most_tile_points];
-    int label[most_tile_points];
-    for (std::size_t k = 0; k < K; k += tile) {
-        for (std::size_t p = 0; p < tile; ++p)
-            rows[p] = centers.rows + std::min(k + p, K - 1) * d_;
-        pack_of<Real>(version_)(rows, origin_.data(), factor_, static_cast<long long>(d_),
-                                points.data(), norms);
-        std::fill_n(best, tile, 2 * huge);
-        std::fill_n(second, tile, 2 * huge);
-        version_.screen(points.data(), 1, centers.packed.data(), centers.half_norms.data(),
-                        static_cast<long long>(d_), static_cast<long long>(round_up(K, width)),
-                        {best, second, label});
-        for (std::size_t p = 0; p < tile && k + p < K; ++p) {
-            // The best score is the center itself (or its double); the second the nearest other.
-            const double norm = static_cast<double>(norms[p]);
-            const double slack = centers.error(std::sqrt(norm) * (1.0 + 0x1p-10), d_) +
-                                 unit * static_cast<double>(d_ + 4) * norm;
-            const double squared = norm + 2.0 * (static_cast<double>(second[p]) - slack);
-            centers.half_separation[k + p] = 0.5f * root_down(squared);
-        }
     }
 }
 
 // Look at a few points: bounds pay when they skip a good part of them.
 template <class Real>
-bool Points<Real>::worth_bounding(const Centers& centers) const {
+bool Points<Real>::worth_bounding(const PackedCenters<Real>& centers) const {
     const std::size_t step = std::max<std::size_t>(1, n_ / sampled_rows);
     std::size_t looked = 0, survived = 0;
     for (std::size_t i = 0; i < n_; i += step, ++looked) {
         const auto own = static_cast<std::size_t>(labels_[i]);
-        const float drift =
-            own == centers.most_drifted ? centers.second_drift : centers.largest_drift;
-        const float bound = std::max(lower_[i] - drift, centers.half_separation[own]);
+        const float bound =
+            std::max(lower_[i] - centers.drift_of_others(own), centers.half_separation[own]);
         survived += !((upper_[i] + centers.drift[own]) * strictly < bound);
     }
     return static_cast<double>(survived) < worth_pruning * static_cast<double>(looked);
@@ -226,7 +81,8 @@ bool Points<Real>::worth_bounding(const Centers& centers) const {
 template <class Real>
 class Points<Real>::Worker {
 public:
-    Worker(Points& points, const Centers& centers, bool first, bool bounded, const Forced& forced)
+    Worker(Points& points, const PackedCenters<Real>& centers, bool first, bool bounded,
+           const Forced& forced)
         : points_(points), centers_(centers), first_(first), bounded_(bounded), forced_(forced),
           tile_(static_cast<std::size_t>(points.version_.tile_points)),
           capacity_(std::clamp(packed_bytes / (sizeof(float) * std::max<std::size_t>(1, points.d_)),
@@ -258,21 +114,19 @@ private:
     // Whether the bounds prove that the label of point i cannot change.
     bool skipped(std::size_t i) {
         const auto own = static_cast<std::size_t>(points_.labels_[i]);
-        const float drift =
-            own == centers_.most_drifted ? centers_.second_drift : centers_.largest_drift;
         float& upper = points_.upper_[i];
         float& lower = points_.lower_[i];
         // Each operation rounds by 2^-24 at most; the factors more than make up for it.
         upper = (upper + centers_.drift[own]) * (1.0f + 0x1p-22f);
-        lower = (lower - drift) * (1.0f - 0x1p-22f);
+        lower = (lower - centers_.drift_of_others(own)) * (1.0f - 0x1p-22f);
         if (lower < 0.0f) lower = 0.0f;
         const float bound = std::max(lower, centers_.half_separation[own]);
         if (upper * strictly < bound) return true;
         const double d = static_cast<double>(points_.d_);
         const double squared = distance_of<Real>(points_.version_)(
-            points_.X_ + i * points_.d_, centers_.rows + own * points_.d_, points_.factor_,
+            points_.X_ + i * points_.d_, centers_.rows + own * points_.d_, points_.frame_.factor,
             static_cast<long long>(points_.d_));
-        upper = root_up(squared * (1.0 + 2.0 * unit * (d + 4)));
+        upper = root_up(squared * (1.0 + 2.0 * screen_unit * (d + 4)));
         return upper * strictly < bound;
     }
 
@@ -292,12 +146,12 @@ private:
         for (std::size_t t = 0; t < tiles; ++t) {
             for (std::size_t p = 0; p < tile_; ++p)
                 rows[p] = points_.X_ + pending_[std::min(t * tile_ + p, count - 1)] * points_.d_;
-            pack_of<Real>(points_.version_)(rows, points_.origin_.data(), points_.factor_, d,
-                                            packed_.data() + t * tile_ * points_.d_,
-                                            norms_.data() + t * tile_);
+            pack_of<Real>(points_.version_)(
+                rows, points_.frame_.origin.data(), points_.frame_.factor, d,
+                packed_.data() + t * tile_ * points_.d_, norms_.data() + t * tile_);
         }
-        std::fill_n(best_.data(), tiles * tile_, 2 * huge);
-        std::fill_n(second_.data(), tiles * tile_, 2 * huge);
+        std::fill_n(best_.data(), tiles * tile_, 2 * screen_huge);
+        std::fill_n(second_.data(), tiles * tile_, 2 * screen_huge);
         points_.version_.screen(packed_.data(), static_cast<long long>(tiles),
                                 centers_.packed.data(), centers_.half_norms.data(), d,
                                 static_cast<long long>(centers_.half_norms.size()),
@@ -310,9 +164,9 @@ private:
     // Take the screen's label when its score wins by more than both may be off.
     void judge(std::size_t i, std::size_t q) {
         const double square = static_cast<double>(norms_[q]);
-        const double norm_error = unit * static_cast<double>(points_.d_ + 4) * square;
+        const double norm_error = screen_unit * static_cast<double>(points_.d_ + 4) * square;
         const double norm = std::sqrt(square + norm_error);
-        const double error = centers_.error(norm, points_.d_);
+        const double error = centers_.error(norm);
         const double best = static_cast<double>(best_[q]);
         const double second = static_cast<double>(second_[q]);
         if (!(second - best > 2.0 * error)) {
@@ -350,7 +204,7 @@ private:
         std::fill_n(state.label, group_size, 0);
         best_scan().two_nearest(points, centers_.doubles.data(), static_cast<long long>(d), 0,
                                 static_cast<long long>(centers_.K), state);
-        const double factor = static_cast<double>(points_.factor_);
+        const double factor = static_cast<double>(points_.frame_.factor);
         const double relative = 0x1p-52 * static_cast<double>(d + 4);
         for (std::size_t p = 0; p < count; ++p)
             settle(doubtful_[p], static_cast<int>(state.label[p]),
@@ -419,7 +273,7 @@ private:
     }
 
     Points& points_;
-    const Centers& centers_;
+    const PackedCenters<Real>& centers_;
     bool first_, bounded_;
     const Forced& forced_;
     std::size_t tile_, capacity_;
@@ -433,7 +287,7 @@ private:
 template <class Real>
 Change Points<Real>::assign(const Real* rows, std::size_t K, bool bounded, const Forced& forced) {
     const bool first = labels_.empty();
-    Centers centers = prepare(rows, K);
+    PackedCenters<Real> centers(rows, K, d_, frame_, version_);
     if (first) {
         labels_.assign(n_, -1);
         upper_.resize(n_);
@@ -441,7 +295,7 @@ Change Points<Real>::assign(const Real* rows, std::size_t K, bool bounded, const
     }
     bounded = bounded && !first && previous_.size() == K * d_ && centers.screenable;
     if (bounded) {
-        widen_for(centers);
+        centers.move_from(previous_.data(), 4 * K <= n_);
         bounded = worth_bounding(centers);
     }
     for (std::size_t f = 0; f < forced.count; ++f)

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "packed_centers.hpp"
 #include "screen.hpp"
 
 namespace wolfmeans {
@@ -50,20 +51,16 @@ public:
     const std::vector<std::int32_t>& labels() const { return labels_; }
 
 private:
-    struct Centers;
     class Worker;
 
-    Centers prepare(const Real* centers, std::size_t K) const;
-    void widen_for(Centers& centers) const;
-    bool worth_bounding(const Centers& centers) const;
+    bool worth_bounding(const PackedCenters<Real>& centers) const;
 
     const Real* X_;
     std::size_t n_, d_;
     const double* weights_;
     int n_threads_;
     const ScreenVersion& version_;
-    std::vector<Real> origin_; // (d,) amid the data
-    Real factor_ = 1;          // a power of two that brings the data to about 2^10
+    Frame<Real> frame_;
     std::vector<std::int32_t> labels_;
     std::vector<float> upper_;   // (n,) at least the scaled distance to the own center
     std::vector<float> lower_;   // (n,) at most the scaled distance to any other center
