@@ -12,6 +12,7 @@ import importlib.metadata
 import math
 import time
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
@@ -52,7 +53,7 @@ class Fitted:
     iterations: int
 
 
-class Method:
+class Method(ABC):
     """Something that fits K-means; subclasses import their library when they are made."""
 
     title = ""
@@ -65,8 +66,9 @@ class Method:
         """Say why this method does not take the problem, if so."""
         return None
 
+    @abstractmethod
     def fit(self, problem: Problem, limits: Limits) -> Fitted:
-        raise NotImplementedError
+        """Fit, and return the centers with the number of iterations."""
 
     def version(self) -> str:
         return importlib.metadata.version(self.package)
