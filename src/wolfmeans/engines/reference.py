@@ -118,7 +118,9 @@ class ReferenceKernels:
 
     def __init__(self, X: Any) -> None:
         self._pairs = SparseKernels(X) if sparse.issparse(X) else DenseKernels(X)
-        self._n, self._d = X.shape
+        self._n = X.shape[0]
+        # What a row takes: its coordinates, or its stored entries.
+        self._row_entries = X.nnz // max(1, self._n) if sparse.issparse(X) else X.shape[1]
 
     def _blocks(self, width: int) -> list[slice]:
         size = max(1, _BLOCK_ENTRIES // max(width, 1))
@@ -148,7 +150,7 @@ class ReferenceKernels:
     def distances(self, centers: Centers, labels: Labels) -> Distances:
         """Return the canonical distance of each point to the center of its label."""
         result = np.empty(self._n)
-        for rows in self._blocks(self._d):
+        for rows in self._blocks(self._row_entries):
             result[rows] = self._pairs.to_own(rows, centers, labels[rows])
         return result
 
