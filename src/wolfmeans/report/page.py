@@ -28,7 +28,7 @@ _STYLE = """
 @media (prefers-color-scheme: dark) {
   :root { --ink: #e6e9ec; --paper: #15181c; --line: #3a4048; --soft: #9aa4ae; --good: #7ccf81;
           --warn: #f0a070; }
-  figure { background: #f7f8f9; border-radius: 6px; }
+  figure { background: #ffffff; border-radius: 6px; }
 }
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 62rem; padding: 1.5rem 1rem 3rem; color: var(--ink);
