@@ -35,7 +35,8 @@ def value_range(values: NDArray[np.floating]) -> tuple[bool, float, float]:
     """
     flat = np.ascontiguousarray(values).reshape(-1)
     if native_is_available():
-        finite, smallest, largest = _native.value_range(flat, 1 if flat.size < _MANY else 2)
+        # One thread: the caller's number of threads is not known here, and reading is cheap.
+        finite, smallest, largest = _native.value_range(flat, 1)
         return bool(finite), float(smallest), float(largest)
     smallest, largest = math.inf, 0.0
     for start in range(0, flat.size, _MANY):

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "deposit.hpp"
-#include "inline.hpp"
+#include "lanes.hpp"
 
 #if defined(__FAST_MATH__) || defined(_M_FP_FAST)
 #    error "deposits are exact only where every operation rounds by itself: build without fast math"
@@ -67,17 +67,6 @@ WOLFMEANS_INLINE V load(const Element* from) {
 template <class V, class Element>
 WOLFMEANS_INLINE void store(Element* to, const V& v) {
     *to = v;
-}
-#else
-template <class V, class Element>
-WOLFMEANS_INLINE V load(const Element* from) {
-    V v;
-    __builtin_memcpy(&v, from, sizeof(V));
-    return v;
-}
-template <class V, class Element>
-WOLFMEANS_INLINE void store(Element* to, const V& v) {
-    __builtin_memcpy(to, &v, sizeof(V));
 }
 #endif
 

@@ -7,7 +7,7 @@
 // centers come in ascending order a strict comparison keeps the lowest index of a tie.
 #pragma once
 
-#include "inline.hpp"
+#include "lanes.hpp"
 #include "scan.hpp"
 
 #if defined(__FAST_MATH__) || defined(_M_FP_FAST)
@@ -28,18 +28,6 @@ struct Vector {
     typedef double Doubles __attribute__((vector_size(Lanes * sizeof(double))));
     typedef long long Integers __attribute__((vector_size(Lanes * sizeof(long long))));
 };
-
-template <class V, class Element>
-WOLFMEANS_INLINE V load(const Element* from) {
-    V v;
-    __builtin_memcpy(&v, from, sizeof(V));
-    return v;
-}
-
-template <class V, class Element>
-WOLFMEANS_INLINE void store(Element* to, const V& v) {
-    __builtin_memcpy(to, &v, sizeof(V));
-}
 
 #else // the same operations as loops over the lanes, for compilers without vector extensions
 

@@ -6,7 +6,7 @@
 // broadcast. The sums of a tile stay in registers over all d coordinates.
 #pragma once
 
-#include "inline.hpp"
+#include "lanes.hpp"
 #include "screen.hpp"
 
 namespace wolfmeans {
@@ -21,18 +21,6 @@ struct FloatVector {
     typedef int Integers __attribute__((vector_size(Lanes * sizeof(int))));
     typedef double Doubles __attribute__((vector_size(Lanes * sizeof(double))));
 };
-
-template <class V, class Element>
-WOLFMEANS_INLINE V load(const Element* from) {
-    V v;
-    __builtin_memcpy(&v, from, sizeof(V));
-    return v;
-}
-
-template <class V, class Element>
-WOLFMEANS_INLINE void store(Element* to, const V& v) {
-    __builtin_memcpy(to, &v, sizeof(V));
-}
 
 // One more score, that of center k, for the lanes of one register.
 template <int Lanes>
