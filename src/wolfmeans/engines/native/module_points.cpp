@@ -64,10 +64,8 @@ public:
                 K_ = K;
                 moments_->add_all(labels.data());
             } else {
-                std::vector<std::int32_t> now(change.rows.size());
-                for (std::size_t m = 0; m < now.size(); ++m)
-                    now[m] = labels[static_cast<std::size_t>(change.rows[m])];
-                moments_->move(change.rows.data(), change.old.data(), now.data(), now.size());
+                moments_->move(change.rows.data(), change.old.data(), change.now.data(),
+                               change.rows.size());
             }
             moments_->means(centers.data(), weights.data, means.data, residuals.data);
             if (first) change.rows.resize(labels.size());

@@ -230,6 +230,7 @@ private:
         if (first_ || old == label) return;
         change.rows.push_back(static_cast<std::int64_t>(i));
         change.old.push_back(old);
+        change.now.push_back(label);
     }
 
     // The gap's terms w (D_old - D_new), from canonical distances, each rounded as specified.
@@ -324,6 +325,7 @@ Change Points<Real>::assign(const Real* rows, std::size_t K, bool bounded, const
         const Change& part = workers[thread]->change;
         total.rows.insert(total.rows.end(), part.rows.begin(), part.rows.end());
         total.old.insert(total.old.end(), part.old.begin(), part.old.end());
+        total.now.insert(total.now.end(), part.now.begin(), part.now.end());
         total.screened += part.screened;
         total.rechecked += part.rechecked;
         workers[0]->gap.merge(workers[thread]->gap);

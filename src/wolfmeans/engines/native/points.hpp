@@ -11,26 +11,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "change.hpp"
 #include "packed_centers.hpp"
 #include "screen.hpp"
 
 namespace wolfmeans {
-
-// Rows that must take a given label, whatever their nearest center.
-struct Forced {
-    const std::int64_t* rows = nullptr;
-    const std::int32_t* labels = nullptr;
-    std::size_t count = 0;
-};
-
-// What an assignment did.
-struct Change {
-    std::vector<std::int64_t> rows; // the points whose label changed, in no order
-    std::vector<std::int32_t> old;  // their labels before
-    double gap = 0.0;               // exact sum of w (D_old - D_new) over them, rounded once
-    std::size_t screened = 0;       // points the bounds did not skip
-    std::size_t rechecked = 0;      // points the screen did not decide
-};
 
 template <class Real>
 class Points {
