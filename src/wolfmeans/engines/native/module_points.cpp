@@ -68,7 +68,7 @@ public:
                                change.rows.size());
             }
             moments_->means(centers.data(), weights.data, means.data, residuals.data);
-            if (first) change.rows.resize(labels.size());
+            if (first) change.rows.resize(X_.shape(0));
         }
         return nb::make_tuple(change.rows.size(), change.gap, weights.release(), means.release(),
                               residuals.release(), change.screened, change.rechecked);
@@ -76,8 +76,8 @@ public:
 
     nb::object labels() const {
         const auto& labels = points_.labels();
-        Owned<std::int32_t> copy({labels.size()});
-        std::copy(labels.begin(), labels.end(), copy.data);
+        Owned<std::int32_t> copy({X_.shape(0)});
+        std::copy_n(labels.begin(), X_.shape(0), copy.data);
         return copy.release();
     }
 

@@ -11,19 +11,20 @@ std::size_t round_up(std::size_t value, std::size_t multiple) {
 
 template <class Real>
 PackedCenters<Real>::PackedCenters(const Real* centers, std::size_t K, std::size_t d,
-                                   const Frame<Real>& frame, const ScreenVersion& version)
+                                   const Frame<Real>& frame, const ScreenVersion& version,
+                                   bool tiled)
     : rows(centers), K(K), d(d), doubles(centers, centers + K * d),
-      packed(round_up(K, static_cast<std::size_t>(version.tile_centers)) * d),
+      packed(tiled ? round_up(K, static_cast<std::size_t>(version.tile_centers)) * d : 0),
       half_norms(round_up(K, static_cast<std::size_t>(version.tile_centers)), screen_huge),
       frame_(frame), version_(version) {
     const auto width = static_cast<std::size_t>(version.tile_centers);
-    std::fill_n(packed.data(), half_norms.size() * d, 0.0f);
+    if (tiled) std::fill_n(packed.data(), half_norms.size() * d, 0.0f);
     for (std::size_t k = 0; k < K; ++k) {
-        float* tile = packed.data() + k / width * width * d + k % width;
+        float* tile = tiled ? packed.data() + k / width * width * d + k % width : nullptr;
         double norm = 0.0;
         for (std::size_t j = 0; j < d; ++j) {
             const Real shifted = (centers[k * d + j] - frame.origin[j]) * frame.factor;
-            tile[j * width] = static_cast<float>(shifted);
+            if (tiled) tile[j * width] = static_cast<float>(shifted);
             norm += static_cast<double>(shifted) * static_cast<double>(shifted);
         }
         half_norms[k] = static_cast<float>(0.5 * norm);
@@ -39,6 +40,20 @@ double PackedCenters<Real>::error(double norm) const {
     const double reach = norm + largest_norm_;
     return terms / (1.0 - terms) * largest_norm_ * (0.5 * largest_norm_ + norm) +
            static_cast<double>(d + 4) * (0x1p-52 * reach * reach + 0x1p-120 * (1.0 + reach));
+}
+
+// The polynomial of error(), with room for the rounding of its coefficients and of its evaluation.
+template <class Real>
+ErrorTerms PackedCenters<Real>::error_terms() const {
+    const double terms = screen_unit * static_cast<double>(d + 4);
+    const double own = terms / (1.0 - terms) * largest_norm_;
+    const double count = static_cast<double>(d + 4);
+    const double room = 1.0 + 0x1p-10;
+    const double tiny = 0x1p-120 * (1.0 + largest_norm_);
+    return {static_cast<float>(room * (0.5 * own * largest_norm_ +
+                                       count * (0x1p-52 * largest_norm_ * largest_norm_ + tiny))),
+            static_cast<float>(room * (own + count * (0x1p-51 * largest_norm_ + 0x1p-120))),
+            static_cast<float>(room * count * 0x1p-52), static_cast<float>(room * terms)};
 }
 
 template <class Real>

@@ -59,10 +59,18 @@ Pack<Real>* pack_of(const ScreenVersion& version) {
 }
 
 template <class Real>
+Distance<Real>* distance_of(const ScreenVersion& version) {
+    if constexpr (std::is_same_v<Real, float>)
+        return version.distance_float;
+    else
+        return version.distance_double;
+}
+
+template <class Real>
 struct PackedCenters {
-    // centers IN (K, d) row-major; kept.
+    // centers IN (K, d) row-major; kept. `tiled` centers are packed for Screen.
     PackedCenters(const Real* centers, std::size_t K, std::size_t d, const Frame<Real>& frame,
-                  const ScreenVersion& version);
+                  const ScreenVersion& version, bool tiled);
 
     // Fill drift and half_separation; previous IN (K, d) are the centers that the bounds speak of.
     // The separation, a pass of the centers among themselves, is left at 0 unless asked for.
@@ -70,7 +78,10 @@ struct PackedCenters {
 
     // What a score may be off by, for a point of norm |x'|, the rounding of the canonical distances
     // that it speaks for included.
+    ErrorTerms error_terms() const;
     double error(double norm) const;
+
+    double largest_norm() const { return largest_norm_; }
 
     // The largest drift of any center but this one.
     float drift_of_others(std::size_t own) const {
@@ -80,7 +91,7 @@ struct PackedCenters {
     const Real* rows; // (K, d) as given
     std::size_t K, d;
     std::vector<double> doubles; // (K, d) float64, for canonical distances
-    AlignedFloats packed;        // see screen.hpp
+    AlignedFloats packed;        // see screen.hpp; empty unless tiled
     std::vector<float> half_norms;
     bool screenable = true;             // whether the scores of these centers fit into float32
     std::vector<float> drift;           // (K,) scaled distance each center has moved, rounded up

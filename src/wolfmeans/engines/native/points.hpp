@@ -9,11 +9,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <vector>
 
+#include "bounds.hpp"
+#include "center_groups.hpp"
 #include "change.hpp"
+#include "group_worker.hpp"
 #include "packed_centers.hpp"
 #include "screen.hpp"
+#include "worker.hpp"
 
 namespace wolfmeans {
 
@@ -23,6 +29,8 @@ public:
     // X IN (n, d) row-major and weights IN (n,) or null, both finite; neither is copied, and both
     // must outlive the points.
     Points(const Real* X, std::size_t n, std::size_t d, const double* weights, int n_threads);
+    Points(const Points&) = delete;
+    Points& operator=(const Points&) = delete;
 
     // Give every point the label of its nearest center, ties to the lowest index.
     //
@@ -33,12 +41,12 @@ public:
     Change assign(const Real* centers, std::size_t K, bool bounded, const Forced& forced);
 
     bool has_labels() const { return !labels_.empty(); }
+    // The first n are the labels; the rest fills a block of bounds.
     const std::vector<std::int32_t>& labels() const { return labels_; }
 
 private:
-    class Worker;
-
-    bool worth_bounding(const PackedCenters<Real>& centers) const;
+    void begin(const Real* centers, std::size_t K, bool bounded);
+    bool worth_bounding() const;
 
     const Real* X_;
     std::size_t n_, d_;
@@ -46,10 +54,13 @@ private:
     int n_threads_;
     const ScreenVersion& version_;
     Frame<Real> frame_;
+    double largest_norm_ = 0.0; // of x' in a sample
     std::vector<std::int32_t> labels_;
-    std::vector<float> upper_;   // (n,) at least the scaled distance to the own center
-    std::vector<float> lower_;   // (n,) at most the scaled distance to any other center
-    std::vector<Real> previous_; // (K, d) the centers that upper_ and lower_ speak of
+    std::vector<Real> previous_; // (K, d) the centers of the last step
+    Bounds bounds_;
+    std::optional<CenterGroups> groups_; // where bounds by group are worth their memory
+    GroupBounds group_bounds_;
+    std::vector<std::unique_ptr<Worker<Real>>> workers_;
 };
 
 } // namespace wolfmeans

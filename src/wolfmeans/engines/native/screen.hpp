@@ -51,12 +51,87 @@ using Pack = void(const Real* const* rows, const Real* origin, Real factor, long
 template <class Real>
 using Distance = float(const Real* x, const Real* c, Real factor, long long d);
 
+// Bring rows to the screen without transposing them.
+//
+//   row      IN   d coordinates
+//   points   OUT  (d,) float32: x', off by at most u of itself
+//
+// Returns |x'|^2, off by at most (d + 2) u of itself.
+template <class Real>
+using Shift = float(const Real* row, const Real* origin, Real factor, long long d, float* points);
+
+// Centers screened together in a group: the lanes of the kernel below.
+inline constexpr int group_width = 16;
+
+// Screen `count` rows against one group of centers.
+//
+//   rows     IN   count pointers to x' of d coordinates each
+//   centers  IN   (d, group_width) float32: c' of the group, transposed
+//   half_norms IN (group_width,) float32: |c'|^2 / 2; a huge value for lanes without a center
+//   first_lane IN what lane 0 of the group is called
+//   state    IN/OUT  one entry a row, labels being lanes
+//
+// Rounding: that of Screen.
+using GroupScreen = void(const float* const* rows, long long count, const float* centers,
+                         const float* half_norms, long long d, int first_lane, ScreenState state);
+
+// What a score may be off by, for a point of norm r: constant + linear r + square r^2, rounded up.
+struct ErrorTerms {
+    float constant, linear, square;
+    float norm; // of a squared norm, relative
+};
+
+// Decide points by their scores.
+//
+//   squares  IN   (n,) |x'|^2 as packed
+//   best, second  IN  (n,) scores
+//   upper    OUT  (n,) at least the scaled distance to the best center
+//   lower    OUT  (n,) at most the scaled distance to any other; -1 where the best score does not
+//                 win by more than both scores may be off
+using Verdict = void(const float* squares, const float* best, const float* second, long long n,
+                     const ErrorTerms& error, float* upper, float* lower);
+
+// spare[i] = slack[i] - spent[labels[i]], rounded once, for one block of bounds (bounds.hpp);
+// returns the smallest.
+inline constexpr int bounds_block = 16;
+using Spare = float(const int* labels, const float* slack, const float* spent, float* spare);
+
+// Lower bounds of distances as 16-bit multiples of a unit, for groups of centers.
+//
+//   squares  IN   (n,) |x'|^2
+//   off      IN   (n,) what |x'|^2 + 2 s may be off by, rounded up
+//   scores   IN   (n,) the smallest score of the group
+//   path     IN   added to the bound (bounds.hpp), rounded down
+//   per_unit IN   a power of two
+//   bounds   OUT  (n,) at most (the distance to any center of the group (1 - 2^-19) + path)
+//   per_unit
+using Encode = void(const float* squares, const float* off, const float* scores, long long n,
+                    float path, float per_unit, unsigned short* bounds);
+
+// Compare the bounds of one point, less the paths since, with its distance to its own center.
+//
+//   bounds   IN   (G,) as encoded
+//   paths    IN   (G,) what the centers of each group have come, rounded up
+//   needed   OUT  (G,) whether the group may hold a center at a distance of at most upper
+//
+// Returns the smallest bound of now; a bound exceeds upper by more than their rounding where the
+// group is not needed.
+using Needs = float(const unsigned short* bounds, const float* paths, long long n_groups,
+                    float unit, float upper, unsigned char* needed);
+
 struct ScreenVersion {
     Screen* screen;
     Pack<float>* pack_float;
     Pack<double>* pack_double;
     Distance<float>* distance_float;
     Distance<double>* distance_double;
+    Shift<float>* shift_float;
+    Shift<double>* shift_double;
+    GroupScreen* group;
+    Verdict* verdict;
+    Spare* spare;
+    Encode* encode;
+    Needs* needs;
     int tile_points;
     int tile_centers;
 };

@@ -3,6 +3,6 @@
 
 namespace wolfmeans {
 
-extern constinit const ScreenVersion screen_avx2 = screen_version<8, 2, 6>();
+extern constinit const ScreenVersion screen_avx2 = screen_version<8, 2, 6, 4>();
 
 } // namespace wolfmeans

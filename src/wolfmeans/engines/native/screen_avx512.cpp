@@ -3,6 +3,6 @@
 
 namespace wolfmeans {
 
-extern constinit const ScreenVersion screen_avx512 = screen_version<16, 2, 12>();
+extern constinit const ScreenVersion screen_avx512 = screen_version<16, 2, 12, 12>();
 
 } // namespace wolfmeans

@@ -4,6 +4,6 @@
 
 namespace wolfmeans {
 
-extern constinit const ScreenVersion screen_baseline = screen_version<4, 2, 4>();
+extern constinit const ScreenVersion screen_baseline = screen_version<4, 2, 4, 2>();
 
 } // namespace wolfmeans

@@ -164,6 +164,89 @@ void pack(const Real* const* rows, const Real* origin, Real factor, long long d,
     }
 }
 
+template <int Lanes, class Real>
+float shift(const Real* row, const Real* origin, Real factor, long long d, float* points) {
+    using Floats = typename FloatVector<Lanes>::Floats;
+    Floats sum{};
+    long long j = 0;
+    for (; j + Lanes <= d; j += Lanes) {
+        const Floats x = shifted<Lanes>(row + j, origin + j, factor);
+        store(points + j, x);
+        sum += x * x;
+    }
+    float total = 0.0f;
+    for (int p = 0; p < Lanes; ++p)
+        total += sum[p];
+    for (; j < d; ++j) {
+        points[j] = static_cast<float>((row[j] - origin[j]) * factor);
+        total += points[j] * points[j];
+    }
+    return total;
+}
+
+// Bring the states of Lanes rows up to date with their scores in a group: the scores are
+// transposed, so that lanes are rows.
+template <int Lanes>
+WOLFMEANS_INLINE void best_two(const float* scores, int first_lane, float* best, float* second,
+                               int* lane) {
+    using Floats = typename FloatVector<Lanes>::Floats;
+    using Integers = typename FloatVector<Lanes>::Integers;
+    Floats least = load<Floats>(best), next = load<Floats>(second);
+    Integers place = load<Integers>(lane);
+    for (int v = 0; v < group_width; v += Lanes) {
+        Floats square[Lanes];
+        for (int p = 0; p < Lanes; ++p)
+            square[p] = load<Floats>(scores + p * group_width + v);
+        transpose<Lanes>(square);
+        for (int p = 0; p < Lanes; ++p)
+            update<Lanes>(square[p], first_lane + v + p, least, next, place);
+    }
+    store(best, least);
+    store(second, next);
+    store(lane, place);
+}
+
+// Bring the scores of `Rows` rows from coordinate `begin` to `end`; `Chains` sums for each, taken
+// in turn, so that few rows do not wait for the latency of their additions.
+template <int Lanes, int Rows, int Chains>
+WOLFMEANS_INLINE void group_rows(const float* const* rows, const float* centers, long long begin,
+                                 long long end, float* scores) {
+    using Floats = typename FloatVector<Lanes>::Floats;
+    constexpr int vectors = group_width / Lanes;
+    Floats score[Rows][Chains][vectors];
+    const float* x[Rows];
+    for (int r = 0; r < Rows; ++r) {
+        x[r] = rows[r];
+        for (int v = 0; v < vectors; ++v) {
+            score[r][0][v] = load<Floats>(scores + r * group_width + v * Lanes);
+            for (int c = 1; c < Chains; ++c)
+                score[r][c][v] = Floats{};
+        }
+    }
+    long long j = begin;
+    for (; j + Chains <= end; j += Chains) {
+        for (int c = 0; c < Chains; ++c) {
+            Floats center[vectors];
+            for (int v = 0; v < vectors; ++v)
+                center[v] = load<Floats>(centers + (j + c) * group_width + v * Lanes);
+            for (int r = 0; r < Rows; ++r)
+                for (int v = 0; v < vectors; ++v)
+                    score[r][c][v] -= center[v] * x[r][j + c];
+        }
+    }
+    for (; j < end; ++j)
+        for (int r = 0; r < Rows; ++r)
+            for (int v = 0; v < vectors; ++v)
+                score[r][0][v] -= load<Floats>(centers + j * group_width + v * Lanes) * x[r][j];
+    for (int r = 0; r < Rows; ++r) {
+        for (int v = 0; v < vectors; ++v) {
+            for (int c = 1; c < Chains; ++c)
+                score[r][0][v] += score[r][c][v];
+            store(scores + r * group_width + v * Lanes, score[r][0][v]);
+        }
+    }
+}
+
 #else // plain loops for compilers without vector extensions
 
 template <int Lanes, int Vectors, int Centers>
@@ -212,7 +295,148 @@ void pack(const Real* const* rows, const Real* origin, Real factor, long long d,
     }
 }
 
+template <int Lanes, class Real>
+float shift(const Real* row, const Real* origin, Real factor, long long d, float* points) {
+    float total = 0.0f;
+    for (long long j = 0; j < d; ++j) {
+        points[j] = static_cast<float>((row[j] - origin[j]) * factor);
+        total += points[j] * points[j];
+    }
+    return total;
+}
+
+template <int Lanes>
+WOLFMEANS_INLINE void best_two(const float* scores, int first_lane, float* best, float* second,
+                               int* lane) {
+    for (int r = 0; r < Lanes; ++r) {
+        for (int p = 0; p < group_width; ++p) {
+            const float score = scores[r * group_width + p];
+            if (score < best[r]) {
+                second[r] = best[r];
+                best[r] = score;
+                lane[r] = first_lane + p;
+            } else if (score < second[r]) {
+                second[r] = score;
+            }
+        }
+    }
+}
+
+template <int Lanes, int Rows, int Chains>
+WOLFMEANS_INLINE void group_rows(const float* const* rows, const float* centers, long long begin,
+                                 long long end, float* scores) {
+    for (int r = 0; r < Rows; ++r)
+        for (int p = 0; p < group_width; ++p)
+            for (long long j = begin; j < end; ++j)
+                scores[r * group_width + p] -= centers[j * group_width + p] * rows[r][j];
+}
+
 #endif
+
+inline constexpr long long coordinates_at_once = 256;
+
+// Rows in steps that fill the registers, and what is left in smaller ones.
+template <int Lanes, int Rows>
+void group_screen(const float* const* rows, long long count, const float* centers,
+                  const float* half_norms, long long d, int first_lane, ScreenState state) {
+    constexpr int at_once = Lanes * Rows; // a multiple of both
+    alignas(64) float scores[at_once * group_width];
+    float best[at_once], second[at_once];
+    int lane[at_once];
+    for (long long begin = 0; begin < count; begin += at_once) {
+        const int size = static_cast<int>(count - begin < at_once ? count - begin : at_once);
+        const float* const* const x = rows + begin;
+        int r = 0;
+        for (r = 0; r < size; ++r)
+            for (int p = 0; p < group_width; ++p)
+                scores[r * group_width + p] = half_norms[p];
+        // Some coordinates at a time: those of the group stay in the first-level cache.
+        for (long long j = 0; j < d; j += coordinates_at_once) {
+            const long long end = j + coordinates_at_once < d ? j + coordinates_at_once : d;
+            r = 0;
+            for (; r + Rows <= size; r += Rows)
+                group_rows<Lanes, Rows, 1>(x + r, centers, j, end, scores + r * group_width);
+            for (; r + Rows / 2 <= size; r += Rows / 2)
+                group_rows<Lanes, Rows / 2, 2>(x + r, centers, j, end, scores + r * group_width);
+            for (; r < size; ++r)
+                group_rows<Lanes, 1, Rows / 2>(x + r, centers, j, end, scores + r * group_width);
+        }
+        // The last registers of best_two want whole rows; what they say of these is not used.
+        for (r = 0; r < size; ++r) {
+            best[r] = state.best[begin + r];
+            second[r] = state.second[begin + r];
+            lane[r] = state.label[begin + r];
+        }
+        for (; r % Lanes != 0; ++r) {
+            best[r] = second[r] = 0.0f;
+            lane[r] = 0;
+            for (int p = 0; p < group_width; ++p)
+                scores[r * group_width + p] = 0.0f;
+        }
+        for (r = 0; r < size; r += Lanes)
+            best_two<Lanes>(scores + r * group_width, first_lane, best + r, second + r, lane + r);
+        for (r = 0; r < size; ++r) {
+            state.best[begin + r] = best[r];
+            state.second[begin + r] = second[r];
+            state.label[begin + r] = lane[r];
+        }
+    }
+}
+
+// All in float32. The factors outweigh the rounding of the few operations around them, and the
+// rounding of |x'|^2 + 2 s, whose terms may cancel, is added to what the score is off by.
+inline void verdict(const float* squares, const float* best, const float* second, long long n,
+                    const ErrorTerms& given, float* upper, float* lower) {
+    const ErrorTerms error = given; // a copy that no store can change
+    for (long long i = 0; i < n; ++i) {
+        const float square = squares[i];
+        const float norm = __builtin_sqrtf(square * (1.0f + error.norm)) * (1.0f + 0x1p-20f);
+        const float off = error.constant + norm * (error.linear + norm * error.square);
+        const float slack = 2.0f * off + square * error.norm;
+        const float near = square + 2.0f * best[i], far = square + 2.0f * second[i];
+        const float near_off = slack + 0x1p-22f * (square + 2.0f * __builtin_fabsf(best[i]));
+        const float far_off = slack + 0x1p-22f * (square + 2.0f * __builtin_fabsf(second[i]));
+        const float most = near + near_off, least = far - far_off;
+        const bool decided = (second[i] - best[i]) * (1.0f - 0x1p-20f) > 2.0f * off;
+        const float root = __builtin_sqrtf(most > 0.0f ? most : 0.0f);
+        const float other = __builtin_sqrtf(least > 0.0f ? least : 0.0f);
+        const float bound = other * (1.0f - 0x1p-21f) - 0x1p-100f;
+        upper[i] = root * (1.0f + 0x1p-21f) + 0x1p-100f;
+        lower[i] = decided ? (bound > 0.0f ? bound : 0.0f) : -1.0f;
+    }
+}
+
+inline float spare(const int* labels, const float* slack, const float* spent, float* spare) {
+    float least = 0x1p127f;
+    for (int p = 0; p < bounds_block; ++p)
+        spare[p] = slack[p] - spent[labels[p]];
+    for (int p = 0; p < bounds_block; ++p)
+        least = spare[p] < least ? spare[p] : least;
+    return least;
+}
+
+inline void encode(const float* squares, const float* off, const float* scores, long long n,
+                   float path, float per_unit, unsigned short* bounds) {
+    for (long long i = 0; i < n; ++i) {
+        const float rounding = 0x1p-22f * (squares[i] + 2.0f * __builtin_fabsf(scores[i]));
+        const float least = squares[i] + 2.0f * scores[i] - (off[i] + rounding);
+        const float root = __builtin_sqrtf(least > 0.0f ? least : 0.0f) * (1.0f - 0x1p-18f);
+        const float units = (root + path) * (1.0f - 0x1p-22f) * per_unit;
+        bounds[i] = static_cast<unsigned short>(
+            static_cast<int>(units < 65535.0f ? (units > 0.0f ? units : 0.0f) : 65535.0f));
+    }
+}
+
+inline float needs(const unsigned short* bounds, const float* paths, long long n_groups, float unit,
+                   float upper, unsigned char* needed) {
+    float least = 0x1p127f;
+    for (long long g = 0; g < n_groups; ++g) {
+        const float bound = static_cast<float>(static_cast<int>(bounds[g])) * unit - paths[g];
+        needed[g] = !(bound > upper);
+        least = bound < least ? bound : least;
+    }
+    return least;
+}
 
 template <int Lanes, int Vectors, int Centers>
 void screen(const float* points, long long tiles, const float* centers, const float* half_norms,
@@ -227,13 +451,20 @@ void screen(const float* points, long long tiles, const float* centers, const fl
                 state.best + t * tile, state.second + t * tile, state.label + t * tile);
 }
 
-template <int Lanes, int Vectors, int Centers>
+template <int Lanes, int Vectors, int Centers, int Rows>
 constexpr ScreenVersion screen_version() {
     return {screen<Lanes, Vectors, Centers>,
             pack<Lanes, Vectors, float>,
             pack<Lanes, Vectors, double>,
             distance<Lanes, float>,
             distance<Lanes, double>,
+            shift<Lanes, float>,
+            shift<Lanes, double>,
+            group_screen<Lanes, Rows>,
+            verdict,
+            spare,
+            encode,
+            needs,
             Lanes * Vectors,
             Centers};
 }

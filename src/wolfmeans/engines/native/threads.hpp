@@ -1,10 +1,13 @@
-// Rows in contiguous chunks over threads that live for one call. No pool and no global state: a
-// process may fork between two calls.
+// Rows in contiguous chunks over threads. No pool and no global state: threads live for one call,
+// or, in a run of many steps, for as long as a Team of the caller does, so that a process may fork
+// between two calls.
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <exception>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -12,10 +15,87 @@ namespace wolfmeans {
 
 // Below this many coordinate operations starting a thread costs more than it saves.
 inline constexpr double operations_per_thread = 1e6;
+// A team is there already: handing it work costs far less.
+inline constexpr double operations_per_member = 5e4;
+
+// Threads that wait for work. They spin for a moment before they sleep, because the steps of a run
+// follow each other closely.
+class Team {
+public:
+    // Starts n_threads - 1 threads, or fewer when no more can be had, and becomes the team of the
+    // calling thread until destroyed.
+    explicit Team(int n_threads) : outer_(current()) {
+        try {
+            for (int member = 1; member < n_threads; ++member)
+                threads_.emplace_back([this, member] { serve(static_cast<std::size_t>(member)); });
+        } catch (const std::exception&) {
+            // The calling thread does what is left.
+        }
+        current() = this;
+    }
+    Team(const Team&) = delete;
+    Team& operator=(const Team&) = delete;
+    ~Team() {
+        current() = outer_;
+        over_ = true;
+        round_.fetch_add(1);
+        round_.notify_all();
+        for (std::thread& thread : threads_)
+            thread.join();
+    }
+
+    // The team of this thread, null where there is none.
+    static Team*& current() {
+        thread_local Team* team = nullptr;
+        return team;
+    }
+
+    // Run part(0), ..., part(parts - 1), each once; parts are taken as threads come for them.
+    void run(std::size_t parts, const std::function<void(std::size_t)>& part) {
+        part_ = &part;
+        parts_ = parts;
+        next_ = 0;
+        busy_ = threads_.size();
+        round_.fetch_add(1);
+        round_.notify_all();
+        work();
+        for (int spin = 0; busy_ != 0; ++spin) {
+            const std::size_t left = busy_;
+            if (left != 0 && spin > spins) busy_.wait(left);
+        }
+    }
+
+private:
+    static constexpr int spins = 2000;
+
+    void work() {
+        for (std::size_t p = next_.fetch_add(1); p < parts_; p = next_.fetch_add(1))
+            (*part_)(p);
+    }
+
+    void serve(std::size_t) {
+        for (unsigned seen = 0;; ++seen) {
+            for (int spin = 0; round_ == seen; ++spin)
+                if (spin > spins) round_.wait(seen);
+            if (over_) return;
+            work();
+            if (busy_.fetch_sub(1) == 1) busy_.notify_one();
+        }
+    }
+
+    Team* outer_;
+    std::vector<std::thread> threads_;
+    const std::function<void(std::size_t)>* part_ = nullptr;
+    std::size_t parts_ = 0;
+    std::atomic<std::size_t> next_{0}, busy_{0};
+    std::atomic<unsigned> round_{0};
+    std::atomic<bool> over_{false};
+};
 
 // How many threads `operations` of work over `n` rows are worth, at most n_threads, at least 1.
 inline std::size_t worthwhile_threads(std::size_t n, double operations, int n_threads) {
-    const double worth = std::min(operations / operations_per_thread, double(n_threads));
+    const double cost = Team::current() ? operations_per_member : operations_per_thread;
+    const double worth = std::min(operations / cost, double(n_threads));
     return std::max<std::size_t>(1, std::min(n, static_cast<std::size_t>(worth)));
 }
 
@@ -30,6 +110,8 @@ void over_rows(std::size_t n, std::size_t chunks, std::size_t multiple, const Wo
         return std::min(n, (units / chunks * chunk + extra) * multiple);
     };
     const auto run = [&](std::size_t chunk) { work(chunk, boundary(chunk), boundary(chunk + 1)); };
+    if (chunks == 1) return run(0);
+    if (Team* team = Team::current()) return team->run(chunks, run);
 
     std::vector<std::thread> threads;
     threads.reserve(chunks - 1);

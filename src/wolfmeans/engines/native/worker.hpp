@@ -1,0 +1,210 @@
+// One thread's share of an assignment (points.hpp): what all ways of screening have in common.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <type_traits>
+#include <vector>
+
+#include "bounds.hpp"
+#include "change.hpp"
+#include "exact_sum.hpp"
+#include "packed_centers.hpp"
+#include "scan.hpp"
+#include "screen.hpp"
+#include "vector_unit.hpp"
+
+namespace wolfmeans {
+
+inline constexpr std::size_t rows_per_block = 2048;
+static_assert(rows_per_block % bounds_block == 0);
+
+// The points that workers share, and one step of them.
+template <class Real>
+struct Step {
+    const Real* X;
+    std::size_t n, d;
+    const double* weights;
+    const ScreenVersion& version;
+    const Frame<Real>& frame;
+    std::int32_t* labels;
+    Bounds& bounds;
+    const PackedCenters<Real>& centers;
+    const Forced& forced;
+    bool first;   // whether these are the first labels
+    bool bounded; // whether bounds may skip points
+
+    const Real* row(std::size_t i) const { return X + i * d; }
+    std::size_t label(std::size_t i) const { return static_cast<std::size_t>(labels[i]); }
+
+    // Bounds of the distance of point i to its own center, squared and scaled.
+    double own_square(std::size_t i) const {
+        const Real* center = centers.rows + label(i) * d;
+        return static_cast<double>(
+            distance_of<Real>(version)(row(i), center, frame.factor, static_cast<long long>(d)));
+    }
+    double own_rounding() const { return 2.0 * screen_unit * static_cast<double>(d + 4); }
+};
+
+template <class Real>
+class Worker {
+public:
+    virtual ~Worker() = default;
+
+    // Take the rows begin..end-1; begin is a multiple of rows_per_block.
+    virtual void block(const Step<Real>& step, std::size_t begin, std::size_t end) = 0;
+
+    void finish(const Step<Real>& step) {
+        flush(step);
+        recheck_doubtful(step);
+        sum_gap(step);
+    }
+
+    // Bring the last results to the caller and begin anew.
+    void hand_over(Change& total, ExactSum& gap) {
+        total.rows.insert(total.rows.end(), change_.rows.begin(), change_.rows.end());
+        total.old.insert(total.old.end(), change_.old.begin(), change_.old.end());
+        total.now.insert(total.now.end(), change_.now.begin(), change_.now.end());
+        total.screened += change_.screened;
+        total.rechecked += change_.rechecked;
+        if (!change_.rows.empty()) gap.merge(gap_);
+        change_.rows.clear();
+        change_.old.clear();
+        change_.now.clear();
+        change_.screened = change_.rechecked = 0;
+    }
+
+protected:
+    // Screen what is pending.
+    virtual void flush(const Step<Real>& step) = 0;
+
+    // Call look(i) for the rows of a block whose label the bounds leave open.
+    template <class Look>
+    void over_open_rows(const Step<Real>& step, std::size_t begin, std::size_t end,
+                        const Look& look) {
+        Bounds& bounds = step.bounds;
+        const float road = bounds.road();
+        for (std::size_t i = begin; i < end; i += bounds_block) {
+            const std::size_t block = i / bounds_block;
+            if (road < bounds.until()[block]) continue;
+            float spare[bounds_block];
+            const float least =
+                step.version.spare(step.labels + i, bounds.slack(i), bounds.spent(), spare);
+            bounds.rest(block, least);
+            if (least > 0.0f) continue;
+            for (std::size_t p = 0; p < bounds_block && i + p < end; ++p)
+                if (!(spare[p] > 0.0f)) look(i + p);
+        }
+    }
+
+    void doubt(const Step<Real>& step, std::size_t i) {
+        doubtful_.push_back(i);
+        if (doubtful_.size() == group_size) recheck_doubtful(step);
+    }
+
+    void settle(const Step<Real>& step, std::size_t i, std::int32_t label, float upper,
+                float lower) {
+        const std::int32_t old = step.labels[i];
+        step.bounds.set(i, static_cast<std::size_t>(label), upper, lower);
+        if (step.forced.count > 0) label = forced_label(step, i, label);
+        step.labels[i] = label;
+        if (step.first || old == label) return;
+        change_.rows.push_back(static_cast<std::int64_t>(i));
+        change_.old.push_back(old);
+        change_.now.push_back(label);
+    }
+
+    Change change_;
+
+private:
+    static std::int32_t forced_label(const Step<Real>& step, std::size_t i, std::int32_t label) {
+        for (std::size_t f = 0; f < step.forced.count; ++f) {
+            if (step.forced.rows[f] != static_cast<std::int64_t>(i)) continue;
+            step.bounds.forget(i);
+            label = step.forced.labels[f];
+        }
+        return label;
+    }
+
+    // Decide up to group_size points by their canonical distances to all centers.
+    void recheck_doubtful(const Step<Real>& step) {
+        const std::size_t count = doubtful_.size();
+        if (count == 0) return;
+        change_.rechecked += count;
+        const std::size_t d = step.d;
+        transposed_.resize(d * group_size + 8);
+        void* start = transposed_.data();
+        std::size_t space = transposed_.size() * sizeof(double);
+        auto* points =
+            static_cast<double*>(std::align(64, d * group_size * sizeof(double), start, space));
+        for (std::size_t p = 0; p < group_size; ++p) {
+            const Real* row = step.row(doubtful_[std::min(p, count - 1)]);
+            for (std::size_t j = 0; j < d; ++j)
+                points[j * group_size + p] = static_cast<double>(row[j]);
+        }
+        GroupState state;
+        std::fill_n(state.nearest, group_size, std::numeric_limits<double>::infinity());
+        std::fill_n(state.second, group_size, std::numeric_limits<double>::infinity());
+        std::fill_n(state.label, group_size, 0);
+        best_scan().two_nearest(points, step.centers.doubles.data(), static_cast<long long>(d), 0,
+                                static_cast<long long>(step.centers.K), state);
+        const double factor = static_cast<double>(step.frame.factor);
+        const double relative = 0x1p-52 * static_cast<double>(d + 4);
+        for (std::size_t p = 0; p < count; ++p)
+            settle(step, doubtful_[p], static_cast<std::int32_t>(state.label[p]),
+                   root_up(state.nearest[p] * (1.0 + relative) * factor * factor),
+                   root_down(std::min(state.second[p], 0x1p1000) * (1.0 - relative) * factor *
+                             factor));
+        doubtful_.clear();
+    }
+
+    // The gap's terms w (D_old - D_new), from canonical distances, each rounded as specified.
+    void sum_gap(const Step<Real>& step) {
+        if (change_.rows.empty()) return;
+        gap_.clear();
+        constexpr std::size_t together = 4;
+        std::size_t m = 0;
+        for (; m + together <= change_.rows.size(); m += together)
+            gap_terms<together>(step, m);
+        for (; m < change_.rows.size(); ++m)
+            gap_terms<1>(step, m);
+    }
+
+    // The terms of `Moves` moves from the m-th on; several at once, because the sum of one alone
+    // would wait for each addition before it can start the next.
+    template <std::size_t Moves>
+    void gap_terms(const Step<Real>& step, std::size_t m) {
+        const std::size_t d = step.d;
+        const Real* x[Moves];
+        const double *before[Moves], *after[Moves];
+        double old[Moves] = {}, now[Moves] = {};
+        for (std::size_t q = 0; q < Moves; ++q) {
+            const double* centers = step.centers.doubles.data();
+            x[q] = step.row(static_cast<std::size_t>(change_.rows[m + q]));
+            before[q] = centers + static_cast<std::size_t>(change_.old[m + q]) * d;
+            after[q] = centers + static_cast<std::size_t>(change_.now[m + q]) * d;
+        }
+        for (std::size_t j = 0; j < d; ++j) {
+            for (std::size_t q = 0; q < Moves; ++q) {
+                const auto coordinate = static_cast<double>(x[q][j]);
+                const double from = coordinate - before[q][j], to = coordinate - after[q][j];
+                old[q] = old[q] + from * from;
+                now[q] = now[q] + to * to;
+            }
+        }
+        for (std::size_t q = 0; q < Moves; ++q) {
+            const auto i = static_cast<std::size_t>(change_.rows[m + q]);
+            const double term = old[q] - now[q];
+            gap_.add(step.weights ? step.weights[i] * term : term);
+        }
+    }
+
+    ExactSum gap_;
+    std::vector<double> transposed_;
+    std::vector<std::size_t> doubtful_;
+};
+
+} // namespace wolfmeans
