@@ -3,6 +3,7 @@
 import itertools
 import math
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -76,7 +77,11 @@ def test_farthest_takes_the_farthest_point_of_positive_weight():
     workspace.assign(FAR)
     centers = np.array([[0.5], [10.0], [20.0], [1e6]])
     chosen = refill(
-        "farthest", workspace, centers, np.array([False] * 3 + [True]), np.random.RandomState(0)
+        "farthest",
+        workspace,
+        centers,
+        np.array([False] * 3 + [True]),
+        lambda: np.random.RandomState(0),
     )
     # 22 is farthest from its center but has no weight; 11 and 21 are next, 11 the lower row.
     assert chosen[3, 0] == 11.0
@@ -119,13 +124,13 @@ def test_best_takes_the_largest_guaranteed_decrease():
 def test_best_compares_with_the_nearest_center_and_not_with_the_label():
     # Labels of the seeds 10, 7, 1000 are not nearest to the means 10 and 3.17 any more.
     X = np.array([[10.0], [7.0], [6.0], [3.0], [3.0], [0.0], [0.0], [0.0]])
-    problem = KMeansProblem(_open(X), "best", np.random.RandomState(0))
+    problem = KMeansProblem(_open(X), "best", lambda: np.random.RandomState(0))
     start = problem.partition(np.array([[10.0], [7.0], [1000.0]]))
     nearest = np.min((X - start.centers[:2].T) ** 2, axis=1)
     gains = [float(np.sum(np.maximum(nearest - (X[:, 0] - z) ** 2, 0.0))) for z in X[:, 0]]
     chosen = problem.supergradient(start)[2, 0]
     assert chosen == X[int(np.argmax(gains)), 0]
-    farthest = KMeansProblem(_open(X), "farthest", np.random.RandomState(0))
+    farthest = KMeansProblem(_open(X), "farthest", lambda: np.random.RandomState(0))
     assert farthest.supergradient(farthest.partition(np.array([[10.0], [7.0], [1000.0]])))[
         2, 0
     ] != (chosen)
@@ -138,7 +143,11 @@ def test_resample_follows_the_weights():
     workspace.assign(centers)
     chosen = [
         refill(
-            "resample", workspace, centers, np.array([False, True]), np.random.RandomState(seed)
+            "resample",
+            workspace,
+            centers,
+            np.array([False, True]),
+            partial(np.random.RandomState, seed),
         )[1, 0]
         for seed in range(200)
     ]
@@ -164,7 +173,11 @@ def test_resample_picks_only_points_off_their_center():
     workspace.assign(centers)
     for seed in range(20):
         chosen = refill(
-            "resample", workspace, centers, np.array([False, True]), np.random.RandomState(seed)
+            "resample",
+            workspace,
+            centers,
+            np.array([False, True]),
+            partial(np.random.RandomState, seed),
         )
         assert chosen[1, 0] == 5.0
 

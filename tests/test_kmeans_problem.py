@@ -22,12 +22,12 @@ UNIT = 2.0**-53
 
 
 def problem_on(instance, empty="keep", engine="reference"):
-    return KMeansProblem(instance.open(engine), empty, np.random.RandomState(0))
+    return KMeansProblem(instance.open(engine), empty, lambda: np.random.RandomState(0))
 
 
 def fit(instance, *, stop="decrease", tol=1e-6, tol_scale="initial", empty="keep", **limits):
     limits = {"max_steps": 200, "time_limit": None, "callback": None, **limits}
-    start = Start(instance.open(), instance.seeds, np.random.RandomState(0))
+    start = Start(instance.open(), instance.seeds, lambda: np.random.RandomState(0))
     return run(start, stop=stop, tol=tol, tol_scale=tol_scale, empty=empty, **limits)
 
 
@@ -114,7 +114,7 @@ def test_the_ledger_equals_f_recomputed_from_the_labels_at_every_partition(insta
 def test_a_ledger_that_does_not_balance_is_reported():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(50, 2))
-    problem = KMeansProblem(_open(X), "keep", np.random.RandomState(0))
+    problem = KMeansProblem(_open(X), "keep", lambda: np.random.RandomState(0))
     solution = minimize_concave(problem, problem.partition(X[:4].copy()), stop="stationary")
     inertia = problem.workspace.cost(solution.point.centers)
     assert problem.audit(solution, inertia).status is Status.STATIONARY
@@ -142,7 +142,7 @@ def partition_at(centers, residuals):
     ],
 )
 def test_a_tie_is_what_rounding_cannot_tell_apart(x, residual, tied):
-    problem = KMeansProblem(_open(np.array([[x]])), "keep", np.random.RandomState(0))
+    problem = KMeansProblem(_open(np.array([[x]])), "keep", lambda: np.random.RandomState(0))
     assert problem.tied(partition_at([[0.0], [1.0]], [[residual], [0.0]])) is tied
 
 
@@ -172,7 +172,7 @@ def test_engines_run_the_same_fit(instance):
     for empty in ("farthest", "admissible"):
         fits = []
         for engine in ENGINES:
-            start = Start(instance.open(engine), instance.seeds, np.random.RandomState(0))
+            start = Start(instance.open(engine), instance.seeds, lambda: np.random.RandomState(0))
             fits.append(
                 run(
                     start,
@@ -195,7 +195,7 @@ def test_engines_run_the_same_fit(instance):
 def test_movement_is_not_negative_when_means_fall_between_float32_numbers():
     # Rows 1, 1, 2 + 2^-22, 2^-52 have a mean that float64 rounds onto a float32 midpoint.
     X = np.array([[1.0], [1.0], [2.0 + 2.0**-22], [2.0**-52]], dtype=np.float32)
-    instance_problem = KMeansProblem(_open(X), "keep", np.random.RandomState(0))
+    instance_problem = KMeansProblem(_open(X), "keep", lambda: np.random.RandomState(0))
     seeds = np.array([[np.float32(1.0) + np.float32(2.0**-23)]], dtype=np.float32)
     assert instance_problem.partition(seeds).movement >= 0
 
@@ -203,7 +203,7 @@ def test_movement_is_not_negative_when_means_fall_between_float32_numbers():
 def test_offset_of_1e12_does_not_unbalance_the_ledger():
     rng = np.random.default_rng(5)
     X = rng.normal(size=(200, 3)) + 1e12
-    start = Start(_open(X), X[:4].copy(), np.random.RandomState(0))
+    start = Start(_open(X), X[:4].copy(), lambda: np.random.RandomState(0))
     found = run(
         start,
         stop="stationary",
@@ -225,7 +225,7 @@ def test_ties_can_have_no_gap_and_yet_movement():
     # {0}, {1, 3} has means 0 and 2: 1 is as near to both and goes to the lower index at no gain,
     # after which the means 0.5 and 3 are better by 1.5.
     X = np.array([[0.0], [1.0], [3.0]])
-    problem = KMeansProblem(_open(X), "keep", np.random.RandomState(0))
+    problem = KMeansProblem(_open(X), "keep", lambda: np.random.RandomState(0))
     start = problem.partition(np.array([[0.0], [1.5]]))
     assert start.centers.ravel().tolist() == [0.0, 2.0]
     record = problem.evaluate(State(start, start.sse, 0.0))

@@ -153,17 +153,21 @@ def admit_centers(init: Any, n_clusters: int, X: Any) -> NDArray[np.floating]:
     """Return initial centers as a (K, d) copy in the centers' dtype."""
     if sparse.issparse(init):
         init = init.toarray()
-    try:
-        given = check_array(init, dtype=np.float64, input_name="init", ensure_all_finite=False)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"init: {error}") from error
+    plain = type(init) is np.ndarray and init.ndim == 2 and init.size > 0
+    if plain and init.dtype in (np.float32, np.float64):
+        given = init
+    else:
+        try:
+            given = check_array(init, dtype=np.float64, input_name="init", ensure_all_finite=False)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"init: {error}") from error
     dtype = np.float32 if X.dtype == np.float32 else np.float64
     if dtype is np.float32 and np.isfinite(given).all() and np.abs(given).max() > _FLOAT32_MAX:
         raise ValueError(f"Input init has values beyond float32, the precision of X: {init!r}")
     centers: NDArray[np.floating] = np.array(given, dtype=dtype, order="C")
-    bad = np.argwhere(~np.isfinite(centers))
-    if len(bad):
-        row, column = bad[0].tolist()
+    finite = np.isfinite(centers)
+    if not finite.all():
+        row, column = np.argwhere(~finite)[0].tolist()
         raise ValueError(
             f"Input init contains NaN or infinity, first at row {row}, column {column}"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
+from functools import cache
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Self
@@ -32,7 +33,7 @@ from wolfmeans.lower_bounds import METHODS as BOUNDS
 from wolfmeans.notices import warn, warn_about
 from wolfmeans.problems.empty import POLICIES
 from wolfmeans.seeding import METHODS as SEEDINGS
-from wolfmeans.seeding import choose_seeds
+from wolfmeans.seeding import RandomSource, choose_seeds
 from wolfmeans.solution import Record
 from wolfmeans.stopping import STOPS, TOLERANCE_SCALES
 
@@ -234,8 +235,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         seeds_from, n_starts = self._seeding(X, exponent)
 
         def begin(state: int) -> Start:
-            rng = np.random.RandomState(state)
-            return Start(workspace.fork(), seeds_from(workspace, rng), rng, exponent)
+            random = cache(lambda: np.random.RandomState(state))
+            return Start(workspace.fork(), seeds_from(workspace, random), random, exponent)
 
         return best_of_starts(
             begin,
@@ -251,7 +252,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
 
     def _seeding(
         self, X: Any, exponent: int
-    ) -> tuple[Callable[[Workspace, np.random.RandomState], NDArray[np.floating]], int]:
+    ) -> tuple[Callable[[Workspace, RandomSource], NDArray[np.floating]], int]:
         """Return how seeds are made, and for how many starts."""
         auto = self.n_init == "auto"
         n_starts = 1 if auto else int(self.n_init)
@@ -259,12 +260,12 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             method = self.init
             if auto and method == "random":
                 n_starts = _DEFAULT_STARTS
-            return lambda ws, rng: choose_seeds(ws, self.n_clusters, method, rng), n_starts
+            return lambda ws, random: choose_seeds(ws, self.n_clusters, method, random()), n_starts
         if callable(self.init):
             call = self.init
 
-            def called(ws: Workspace, rng: np.random.RandomState) -> NDArray[np.floating]:
-                return self._given(call(X, self.n_clusters, random_state=rng), X, exponent)
+            def called(ws: Workspace, random: RandomSource) -> NDArray[np.floating]:
+                return self._given(call(X, self.n_clusters, random_state=random()), X, exponent)
 
             return called, _DEFAULT_STARTS if auto else n_starts
         if n_starts > 1:
@@ -274,7 +275,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
                 RuntimeWarning,
             )
         given = self._given(self.init, X, exponent)
-        return lambda ws, rng: given, 1
+        return lambda ws, random: given, 1
 
     def _given(self, init: Any, X: Any, exponent: int) -> NDArray[np.floating]:
         centers = door.admit_centers(init, self.n_clusters, X)

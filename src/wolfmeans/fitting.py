@@ -19,6 +19,7 @@ from wolfmeans.exact_sums import weighted_sum
 from wolfmeans.frank_wolfe import Callback, minimize_concave
 from wolfmeans.lower_bounds import LowerBound, spectral
 from wolfmeans.problems.kmeans import KMeansProblem, Partition
+from wolfmeans.seeding import RandomSource
 from wolfmeans.solution import Solution, Status
 from wolfmeans.stopping import ShiftRule, StoppingRule, make_rule
 
@@ -32,11 +33,11 @@ _ROWS_LOOKED_AT = 1_000
 
 @dataclass(frozen=True)
 class Start:
-    """Points without labels, seeds for them, and the generator of what is random later."""
+    """Points without labels, seeds for them, and where later randomness comes from."""
 
     workspace: Workspace
     seeds: Centers
-    rng: np.random.RandomState
+    random: RandomSource
     exponent: int = 0
     """The points are 2**exponent times the caller's."""
 
@@ -71,7 +72,7 @@ def run(
 ) -> Fit:
     """Run the loop from the seeds and check the ledger at the returned point."""
     workspace = start.workspace
-    problem = KMeansProblem(workspace, empty, start.rng)
+    problem = KMeansProblem(workspace, empty, start.random)
     first = problem.partition(start.seeds)
     if tol_scale == "absolute":
         tol = door.scaled(tol, start.exponent)

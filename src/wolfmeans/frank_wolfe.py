@@ -37,6 +37,8 @@ class State(Generic[Point]):
     vertex: Point | None = None
     vertex_value: float = math.nan
     met: Status | None = None
+    deadline: float = math.inf
+    """When, by `perf_counter`, no further step is to be taken."""
 
     def take_step(self) -> None:
         """Move to the oracle's answer: x_{t+1} = s_t."""
@@ -107,8 +109,9 @@ class ConcaveProblem(ABC, Generic[Point]):
     def advance(self, state: State[Point], stop: StoppingRule, at_most: int) -> list[Record]:
         """Evaluate up to `at_most` points, taking the steps between them, until `stop` is met.
 
-        On return `state.point` is the last evaluated point and its step is not taken. Engines may
-        override this with a fused multi-step; the records must be the same.
+        On return `state.point` is the last evaluated point and its step is not taken. Problems may
+        override this with a fused multi-step, which looks at `state.deadline` now and then; the
+        records must be the same.
         """
         records: list[Record] = []
         while len(records) < at_most and state.met is None:
@@ -178,7 +181,8 @@ def minimize_concave(
     rule = make_rule(stop, tol)
     _check_limits(max_iter, time_limit)
     started = perf_counter()
-    state = State(point=start, value=problem.value(start), started=started)
+    deadline = math.inf if time_limit is None else started + time_limit
+    state = State(point=start, value=problem.value(start), started=started, deadline=deadline)
     if not math.isfinite(state.value):
         raise ValueError(f"the value at the start must be finite; got {state.value}")
     lower_bound = problem.lower_bound()

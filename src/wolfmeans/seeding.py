@@ -24,6 +24,9 @@ _OVERSAMPLING = 2
 _INTEGER_BITS = 62
 _DRAWS = 2**63 - 1
 
+RandomSource = Callable[[], np.random.RandomState]
+"""Gives a generator when it is asked for one: making it takes as long as a small fit."""
+
 
 def choose_seeds(
     workspace: Workspace, n_clusters: int, method: str, rng: np.random.RandomState

@@ -104,6 +104,21 @@ class ShiftRule(StoppingRule):
         return self.smallest_weight * (self.tol - lost)
 
 
+def tolerances_of(rule: StoppingRule) -> dict[str, float] | None:
+    """Return what an engine must look at to end where the rule does; None for rules of others.
+
+    Examples
+    --------
+    >>> tolerances_of(GapRule(0.5))
+    {'gap': 0.5}
+    """
+    watched = {DecreaseRule: "decrease", GapRule: "gap", ShiftRule: "shift"}
+    if type(rule) is StationaryRule:
+        return {}
+    name = watched.get(type(rule))
+    return None if name is None else {name: rule.tol}
+
+
 def steps_until_spent(value: float, lower_bound: float, cost: float) -> int | None:
     """Return max(1, ceil((value - lower_bound) / cost)); None when nothing is spent.
 

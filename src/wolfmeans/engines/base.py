@@ -46,6 +46,40 @@ class Assignment:
     """(K, d) exact mean minus `means`, rounded; 0 where the cluster has no weight."""
 
 
+@dataclass(frozen=True)
+class Limits:
+    """When several steps at once come to their end."""
+
+    at_most: int
+    """So many points are evaluated at most."""
+    seconds: float
+    """No step is taken later than this."""
+    gap: float = -1.0
+    """Stop at a gap of at most this."""
+    decrease: float = -1.0
+    """Stop when gap and movement together are at most this."""
+    shift: float = -1.0
+    """Stop at a point whose centers came by at most this."""
+    keep_empty: bool = False
+    """Whether the center of an empty cluster stays; else no step to such a partition is taken."""
+
+
+Arrival = tuple[Centers, NDArray[np.float64], Distances, float, float, float, int]
+"""A partition: centers, residuals, weights, shift, movement, gap and moved points on arrival."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Several steps, taken at once."""
+
+    evaluations: NDArray[np.float64]
+    """(m, 6) for each evaluated point: moved, empty, gap, movement, shift, seconds since then."""
+    point: Arrival | None
+    """The last evaluated point; None when it is the one that the steps began at."""
+    vertex: Arrival
+    """The step from there, which was not taken."""
+
+
 class Workspace(Protocol):
     """Data that has been opened by an engine, with one label per point living beside it."""
 
@@ -63,6 +97,14 @@ class Workspace(Protocol):
 
     def assign(self, centers: Centers, forced: Forced | None = None) -> Assignment:
         """Give each point the label of its nearest center, ties to the lowest index."""
+
+    def advance(
+        self, centers: Centers, weights: Distances, shift: float, limits: Limits
+    ) -> Progress | None:
+        """Evaluate points from the given one on, taking the steps between them.
+
+        None where the engine takes steps one at a time; what is found is the same.
+        """
 
     def labels(self) -> Labels:
         """Return the current labels (a copy)."""

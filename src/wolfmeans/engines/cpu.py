@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
@@ -10,7 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from wolfmeans.engines.base import Assignment, Centers, Distances, Forced, Labels
+from wolfmeans.engines.base import (
+    Assignment,
+    Centers,
+    Distances,
+    Forced,
+    Labels,
+    Limits,
+    Progress,
+)
 from wolfmeans.engines.labelled import LabelledPoints
 from wolfmeans.engines.reference import ReferenceKernels
 
@@ -114,6 +123,12 @@ class NativePoints(LabelledPoints):
         )
         return Assignment(moved, gap, weights, means, residuals)
 
+    def advance(
+        self, centers: Centers, weights: Distances, shift: float, limits: Limits
+    ) -> Progress | None:
+        """Take several steps in native code (engines/native/descent.hpp)."""
+        return advance_together([self], [(centers, weights, shift)], [limits], self._n_threads)[0]
+
     def _current(self) -> Labels:
         if self._points is None:
             raise RuntimeError("points have no labels before the first assignment")
@@ -124,6 +139,30 @@ class NativePoints(LabelledPoints):
         """Return the exact sum of an array, rounded once."""
         terms = np.ascontiguousarray(values, dtype=np.float64).ravel()
         return float(_native.weighted_sum(None, terms, self._n_threads))
+
+
+def advance_together(
+    workspaces: Sequence[NativePoints],
+    starts: Sequence[tuple[Centers, Distances, float]],
+    limits: Sequence[Limits],
+    n_threads: int,
+) -> list[Progress]:
+    """Take several steps from several starts, spread over threads, in one native call.
+
+    The workspaces have labels and hold the same kind of numbers.
+    """
+    single = workspaces[0].dtype == np.float32
+    results = (_native.advance_f32 if single else _native.advance_f64)(
+        [workspace._points for workspace in workspaces],
+        starts,
+        workspaces[0]._algorithm != "dense",
+        [(limit.gap, limit.decrease, limit.shift) for limit in limits],
+        limits[0].at_most,
+        limits[0].seconds,
+        limits[0].keep_empty,
+        n_threads,
+    )
+    return [Progress(*result) for result in results]
 
 
 class CpuEngine:

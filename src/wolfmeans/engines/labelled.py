@@ -12,7 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from wolfmeans.engines.base import Assignment, Centers, Distances, Forced, Labels
+from wolfmeans.engines.base import (
+    Assignment,
+    Centers,
+    Distances,
+    Forced,
+    Labels,
+    Limits,
+    Progress,
+)
 from wolfmeans.engines.ordering import lexicographic_order
 from wolfmeans.exact_sums import (
     MANTISSA_BITS,
@@ -80,6 +88,12 @@ class LabelledPoints:
         self._labels = labels
         weights, means, residuals = self._moments.means(centers)
         return Assignment(len(moved), gap, weights, means, residuals)
+
+    def advance(
+        self, centers: Centers, weights: Distances, shift: float, limits: Limits
+    ) -> Progress | None:
+        """Return None: steps are taken one at a time here."""
+        return None
 
     def _gap(self, moved: NDArray[np.int64], centers: Centers, nearest: Distances) -> float:
         old = self._kernels.distances(centers, self._current())[moved]

@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 from wolfmeans.engines.base import Centers, Distances, Forced, Workspace
 from wolfmeans.engines.reference import DenseKernels
 from wolfmeans.exact_sums import exact_sum
-from wolfmeans.seeding import draw_rows
+from wolfmeans.seeding import RandomSource, draw_rows
 
 POLICIES = ("keep", "resample", "farthest", "best", "admissible")
 CANDIDATES = 256
@@ -30,7 +30,7 @@ def refill(
     workspace: Workspace,
     centers: Centers,
     empty: NDArray[np.bool_],
-    rng: np.random.RandomState,
+    random: RandomSource,
 ) -> Centers:
     """Return the centers with those of empty clusters chosen by the policy.
 
@@ -44,7 +44,7 @@ def refill(
         centers[np.flatnonzero(empty)[: len(chosen)]] = workspace.rows(chosen)
         return centers
     for k in np.flatnonzero(empty).tolist():
-        row = _choose(policy, workspace, distances, rng)
+        row = _choose(policy, workspace, distances, random)
         if row is None:
             break
         centers[k] = workspace.rows(np.array([row]))[0]
@@ -53,7 +53,10 @@ def refill(
 
 
 def _choose(
-    policy: str, workspace: Workspace, distances: Distances, rng: np.random.RandomState
+    policy: str,
+    workspace: Workspace,
+    distances: Distances,
+    random: RandomSource,
 ) -> int | None:
     rows = _eligible_rows(workspace, distances)
     if len(rows) == 0:
@@ -61,7 +64,7 @@ def _choose(
     if policy == "resample":
         masses = np.zeros(workspace.n_points)
         masses[rows] = 1.0 if workspace.weights is None else workspace.weights[rows]
-        return int(draw_rows(workspace, masses, rng)[0])
+        return int(draw_rows(workspace, masses, random())[0])
     return best_candidate(workspace, distances)[0]
 
 

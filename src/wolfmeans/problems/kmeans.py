@@ -14,13 +14,17 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.engines.base import Centers, Workspace
+from wolfmeans.engines.base import Centers, Limits, Progress, Workspace
 from wolfmeans.exact_sums import exact_sum
 from wolfmeans.frank_wolfe import ConcaveProblem, State
 from wolfmeans.problems.empty import admissible_assignment, best_candidate, refill
+from wolfmeans.seeding import RandomSource
 from wolfmeans.solution import Record, Solution, Status
+from wolfmeans.stopping import StoppingRule, tolerances_of
 
 _UNIT = 2.0**-53
+# Long enough for many steps of a small problem, short enough to hear Ctrl-C and the deadline.
+_SECONDS_AT_ONCE = 0.02
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,11 @@ class Partition:
         """(K,) whether the cluster has no weight."""
         return np.equal(self.weights, 0.0)
 
+    @property
+    def whole(self) -> bool:
+        """Whether every cluster has weight."""
+        return bool(self.weights.all())
+
 
 class KMeansProblem(ConcaveProblem[Partition]):
     """K-means on the points of a workspace.
@@ -59,16 +68,20 @@ class KMeansProblem(ConcaveProblem[Partition]):
         The points, opened by an engine.
     empty : {"farthest", "keep", "resample", "best", "admissible"}
         How the center of an empty cluster is chosen.
-    rng : RandomState
-        The generator of `resample`.
+    random : RandomSource
+        Where `resample` gets its generator.
     """
 
-    def __init__(self, workspace: Workspace, empty: str, rng: np.random.RandomState) -> None:
+    steps_per_block = 64
+
+    def __init__(self, workspace: Workspace, empty: str, random: RandomSource) -> None:
         self.workspace = workspace
         self._empty = empty
-        self._rng = rng
+        self._random = random
         self._forced = False
         self._filling = False
+        self._begun = 0.0
+        self._ahead: tuple[Partition, Progress] | None = None
 
     @property
     def empty(self) -> str:
@@ -92,7 +105,7 @@ class KMeansProblem(ConcaveProblem[Partition]):
         """Return the centers of the point, those of empty clusters chosen by the policy."""
         if self.empty == "keep" or not point.empty.any():
             return point.centers
-        return refill(self.empty, self.workspace, point.centers, point.empty, self._rng)
+        return refill(self.empty, self.workspace, point.centers, point.empty, self._random)
 
     def minimize_linear(self, supergradient: Centers) -> Partition:
         """Assign each point to its nearest center; the labels in the workspace become these."""
@@ -143,6 +156,63 @@ class KMeansProblem(ConcaveProblem[Partition]):
             shift=point.shift,
             seconds=perf_counter() - state.started,
         )
+
+    def advance(self, state: State[Partition], stop: StoppingRule, at_most: int) -> list[Record]:
+        """Evaluate up to `at_most` points at once where engine and rule allow it, else one."""
+        if state.vertex is not None:
+            state.take_step()
+        limits = self._limits(state, stop, at_most)
+        progress = None if limits is None else self._progress(state.point, limits)
+        records = [self.evaluate(state)] if progress is None else self._follow(state, progress)
+        state.met = stop.met(records[-1])
+        return records
+
+    def _limits(self, state: State[Partition], stop: StoppingRule, at_most: int) -> Limits | None:
+        """Return where several steps at once must end; None when one at a time is asked for."""
+        tolerances = tolerances_of(stop)
+        keep = self.empty == "keep"
+        if tolerances is None or self.empty == "admissible" or not (keep or state.point.whole):
+            return None
+        seconds = min(_SECONDS_AT_ONCE, state.deadline - perf_counter())
+        return Limits(at_most, seconds, keep_empty=keep, **tolerances)
+
+    def _progress(self, point: Partition, limits: Limits) -> Progress | None:
+        if self._ahead is not None and self._ahead[0] is point:
+            progress = self._ahead[1]
+            self._ahead = None
+            return progress
+        self._ahead = None
+        self._begun = perf_counter()
+        return self.workspace.advance(point.centers, point.weights, point.shift, limits)
+
+    def _follow(self, state: State[Partition], progress: Progress) -> list[Record]:
+        """Bring the state to the end of steps that an engine took, and write down their records."""
+        records: list[Record] = []
+        begun = self._begun - state.started
+        value = state.value
+        for moved, empty, gap, movement, shift, seconds in progress.evaluations.tolist():
+            if records:
+                value = max(0.0, value - records[-1].gap - records[-1].movement)
+            records.append(
+                Record(
+                    t=state.t + len(records),
+                    value=value,
+                    gap=gap,
+                    movement=movement,
+                    stationary=moved == 0,
+                    moved=int(moved),
+                    empty=int(empty),
+                    shift=shift,
+                    seconds=begun + seconds,
+                )
+            )
+        if progress.point is not None:
+            state.point = Partition(*progress.point)
+        state.t, state.value = records[-1].t, value
+        state.vertex = Partition(*progress.vertex)
+        state.vertex_value = max(0.0, value - records[-1].gap - records[-1].movement)
+        self._forced = False
+        return records
 
     def acceptable(self, state: State[Partition]) -> bool:
         """Whether the labels at the returned centers leave no cluster empty that could be filled.

@@ -38,7 +38,10 @@ public:
         until_.assign(blocks, -1.0f);
         path_.assign(K, 0.0);
         spent_.assign(K, 0.0);
+        path_up_.assign(K, 0.0f);
+        path_down_.assign(K, 0.0f);
         spent_up_.assign(K, 0.0f);
+        spent_down_.assign(K, 0.0f);
         near_.assign(K, -1.0f);
         road_ = 0.0;
     }
@@ -51,7 +54,10 @@ public:
             const float others = centers.drift_of_others(k);
             path_[k] += static_cast<double>(centers.drift[k]);
             spent_[k] += static_cast<double>(centers.drift[k]) + static_cast<double>(others);
+            path_up_[k] = float_up(path_[k]);
+            path_down_[k] = float_down(path_[k]);
             spent_up_[k] = float_up(spent_[k]);
+            spent_down_[k] = float_down(spent_[k]);
             near_[k] = float_down(
                 static_cast<double>(centers.half_separation[k]) * (1.0 - 0x1p-19) - path_[k]);
             second = std::max(second, std::min(largest, centers.drift[k]));
@@ -102,18 +108,38 @@ public:
     // Whether the point is nearer to its center than half the way to the next center.
     bool nearby(std::size_t i, std::size_t label) const { return upper_[i] < near_[label]; }
 
+    // The bounds of the rows from `first` on as a kernel sees them.
+    template <class Real>
+    BoundsView<Real> view(const Real* X, const PackedCenters<Real>& centers, Real factor,
+                          const std::int32_t* labels, std::size_t first) {
+        return {X,
+                centers.rows,
+                static_cast<long long>(centers.d),
+                factor,
+                static_cast<float>(1.0 + 2.0 * screen_unit * static_cast<double>(centers.d + 8)),
+                labels,
+                upper_.data() + first,
+                slack_.data() + first,
+                path_down_.data(),
+                path_up_.data(),
+                spent_down_.data(),
+                spent_up_.data(),
+                near_.data()};
+    }
+
     const float* slack(std::size_t i) const { return slack_.data() + i; }
     const float* spent() const { return spent_up_.data(); }
 
 private:
-    std::vector<float> upper_;    // (n,) u less the path of the own center
-    std::vector<float> slack_;    // (n,) l - u and what both paths had spent
-    std::vector<float> until_;    // (n / bounds_block,) the road at which a block must wake
-    std::vector<double> path_;    // (K,) how far each center has come
-    std::vector<double> spent_;   // (K,) its path and that of the fastest other center, together
-    std::vector<float> spent_up_; // (K,) the same, rounded up
-    std::vector<float> near_;     // (K,) half the separation less the path
-    double road_ = 0.0;           // the most that any slack can have lost
+    std::vector<float> upper_;  // (n,) u less the path of the own center
+    std::vector<float> slack_;  // (n,) l - u and what both paths had spent
+    std::vector<float> until_;  // (n / bounds_block,) the road at which a block must wake
+    std::vector<double> path_;  // (K,) how far each center has come
+    std::vector<double> spent_; // (K,) its path and that of the fastest other center, together
+    std::vector<float> path_up_, path_down_;   // (K,) rounded
+    std::vector<float> spent_up_, spent_down_; // (K,) rounded
+    std::vector<float> near_;                  // (K,) half the separation less the path
+    double road_ = 0.0;                        // the most that any slack can have lost
 };
 
 } // namespace wolfmeans

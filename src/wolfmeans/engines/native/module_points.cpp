@@ -1,13 +1,16 @@
 // Bindings of the labelled points: wolfmeans.engines._native.PointsF32 and PointsF64.
+#include <algorithm>
+#include <atomic>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <nanobind/stl/optional.h>
 
 #include "binding.hpp"
-#include "moments.hpp"
-#include "points.hpp"
+#include "descent.hpp"
+#include "threads.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -33,51 +36,71 @@ struct Owned {
     Element* data;
 };
 
-// Points and their exact moments; the arrays they look at are kept alive.
+template <class Element>
+nb::object copied(const std::vector<Element>& values, std::initializer_list<std::size_t> shape) {
+    Owned<Element> copy(shape);
+    std::copy(values.begin(), values.end(), copy.data);
+    return copy.release();
+}
+
+// Points on their way down; the arrays they look at are kept alive.
 template <class Real>
-class LabelledPoints {
+class DescendingPoints {
 public:
-    LabelledPoints(Array<const Real> X, std::optional<Array<const double>> weights, int n_threads)
-        : X_(X), weights_(weights), n_threads_(n_threads),
-          points_(checked(X), X.shape(0), X.shape(1), weight_data(), n_threads) {
+    using Partition = wolfmeans::Partition<Real>;
+
+    DescendingPoints(Array<const Real> X, std::optional<Array<const double>> weights, int n_threads)
+        : X_(X), weights_(weights),
+          descent_(checked(X), X.shape(0), X.shape(1), weight_data(), n_threads) {
         check_threads(n_threads);
     }
 
     nb::tuple assign(Array<const Real> centers, bool bounded,
                      std::optional<Array<const std::int64_t>> forced_rows,
                      std::optional<Array<const std::int32_t>> forced_labels) {
-        require(centers.ndim() == 2 && centers.shape(1) == X_.shape(1) && centers.shape(0) >= 1,
-                "centers must have at least one row and as many columns as X");
-        const std::size_t K = centers.shape(0), d = centers.shape(1);
-        const wolfmeans::Forced forced = checked_forced(forced_rows, forced_labels, K);
-        require(!moments_ || K == K_, "the number of centers must stay the same");
-        Owned<double> weights({K}), residuals({K, d});
-        Owned<Real> means({K, d});
-        wolfmeans::Change change;
+        check_centers(centers);
+        const wolfmeans::Forced forced = checked_forced(forced_rows, forced_labels);
         {
             nb::gil_scoped_release release;
-            const bool first = !points_.has_labels();
-            change = points_.assign(centers.data(), K, bounded, forced);
-            const auto& labels = points_.labels();
-            if (first) {
-                moments_.emplace(X_.data(), X_.shape(0), d, weight_data(), K, n_threads_);
-                K_ = K;
-                moments_->add_all(labels.data());
-            } else {
-                moments_->move(change.rows.data(), change.old.data(), change.now.data(),
-                               change.rows.size());
-            }
-            moments_->means(centers.data(), weights.data, means.data, residuals.data);
-            if (first) change.rows.resize(X_.shape(0));
+            descent_.step(centers.data(), K_, bounded, forced, vertex_);
         }
-        return nb::make_tuple(change.rows.size(), change.gap, weights.release(), means.release(),
-                              residuals.release(), change.screened, change.rechecked);
+        return nb::make_tuple(vertex_.moved, vertex_.gap, copied(vertex_.weights, {K_}),
+                              copied(vertex_.centers, {K_, X_.shape(1)}),
+                              copied(vertex_.residuals, {K_, X_.shape(1)}), descent_.screened(),
+                              descent_.rechecked());
+    }
+
+    // Bring a point in, without its residuals, which no step needs.
+    void set_point(const Array<const Real>& centers, const Array<const double>& weights,
+                   double shift) {
+        check_centers(centers);
+        check_vector(weights, "weights", K_);
+        point_.centers.assign(centers.data(), centers.data() + centers.size());
+        point_.weights.assign(weights.data(), weights.data() + K_);
+        point_.residuals.resize(centers.size());
+        point_.shift = shift;
+    }
+
+    void advance(bool bounded, const wolfmeans::Limits& limits) {
+        evaluated_ = descent_.advance(point_, vertex_, bounded, limits);
+    }
+
+    // (evaluations (m, 6), last point, vertex); the last point is None when it is the given one.
+    nb::tuple result() const {
+        Owned<double> table({evaluated_.size(), 6});
+        double* entry = table.data;
+        for (const wolfmeans::Evaluation& e : evaluated_)
+            for (const double value :
+                 {double(e.moved), double(e.empty), e.gap, e.movement, e.shift, e.seconds})
+                *entry++ = value;
+        return nb::make_tuple(table.release(),
+                              evaluated_.size() == 1 ? nb::none() : described(point_),
+                              described(vertex_));
     }
 
     nb::object labels() const {
-        const auto& labels = points_.labels();
         Owned<std::int32_t> copy({X_.shape(0)});
-        std::copy_n(labels.begin(), X_.shape(0), copy.data);
+        std::copy_n(descent_.labels(), X_.shape(0), copy.data);
         return copy.release();
     }
 
@@ -93,29 +116,78 @@ private:
         return weights_->data();
     }
 
+    nb::object described(const Partition& partition) const {
+        return nb::make_tuple(copied(partition.centers, {K_, X_.shape(1)}),
+                              copied(partition.residuals, {K_, X_.shape(1)}),
+                              copied(partition.weights, {K_}), partition.shift, partition.movement,
+                              partition.gap, partition.moved);
+    }
+
+    void check_centers(const Array<const Real>& centers) {
+        require(centers.ndim() == 2 && centers.shape(1) == X_.shape(1) && centers.shape(0) >= 1,
+                "centers must have at least one row and as many columns as X");
+        require(!descent_.has_labels() || centers.shape(0) == K_,
+                "the number of centers must stay the same");
+        K_ = centers.shape(0);
+    }
+
     wolfmeans::Forced checked_forced(const std::optional<Array<const std::int64_t>>& rows,
-                                     const std::optional<Array<const std::int32_t>>& labels,
-                                     std::size_t K) const {
+                                     const std::optional<Array<const std::int32_t>>& labels) const {
         if (!rows && !labels) return {};
         require(rows && labels && rows->ndim() == 1 && labels->ndim() == 1 &&
                     rows->shape(0) == labels->shape(0),
                 "forced rows and labels must be lists of the same length");
         check_range(*rows, "forced rows", X_.shape(0));
-        check_range(*labels, "forced labels", K);
+        check_range(*labels, "forced labels", K_);
         return {rows->data(), labels->data(), rows->shape(0)};
     }
 
     Array<const Real> X_;
     std::optional<Array<const double>> weights_;
-    int n_threads_;
     std::size_t K_ = 0;
-    wolfmeans::Points<Real> points_;
-    std::optional<wolfmeans::Moments<Real>> moments_;
+    wolfmeans::Descent<Real> descent_;
+    Partition point_, vertex_;
+    std::vector<wolfmeans::Evaluation> evaluated_;
 };
 
+// Several points from several starts, one thread each: (centers, weights, shift) of every start.
 template <class Real>
-void define(nb::module_& m, const char* name) {
-    using Class = LabelledPoints<Real>;
+nb::list advance(nb::list points, nb::list starts, bool bounded, nb::list tolerances,
+                 std::size_t at_most, double seconds, bool keep_empty, int n_threads) {
+    using Class = DescendingPoints<Real>;
+    check_threads(n_threads);
+    require(nb::len(points) == nb::len(starts) && nb::len(points) == nb::len(tolerances),
+            "points, starts and tolerances must have the same length");
+    std::vector<Class*> all;
+    std::vector<wolfmeans::Limits> limits;
+    for (std::size_t s = 0; s < nb::len(points); ++s) {
+        all.push_back(nb::cast<Class*>(points[s]));
+        const auto start = nb::cast<nb::tuple>(starts[s]);
+        all.back()->set_point(nb::cast<Array<const Real>>(start[0]),
+                              nb::cast<Array<const double>>(start[1]), nb::cast<double>(start[2]));
+        const auto within = nb::cast<nb::tuple>(tolerances[s]);
+        limits.push_back({at_most, nb::cast<double>(within[0]), nb::cast<double>(within[1]),
+                          nb::cast<double>(within[2]), seconds, keep_empty});
+    }
+    {
+        nb::gil_scoped_release release;
+        std::atomic<std::size_t> next{0};
+        const std::size_t threads =
+            std::clamp<std::size_t>(all.size(), 1, static_cast<std::size_t>(n_threads));
+        wolfmeans::over_rows(threads, threads, 1, [&](std::size_t, std::size_t, std::size_t) {
+            for (std::size_t s = next++; s < all.size(); s = next++)
+                all[s]->advance(bounded, limits[s]);
+        });
+    }
+    nb::list results;
+    for (const Class* one : all)
+        results.append(one->result());
+    return results;
+}
+
+template <class Real>
+void define(nb::module_& m, const char* name, const char* advance_name) {
+    using Class = DescendingPoints<Real>;
     nb::class_<Class>(m, name, "Points with labels, bounds and exact moments.")
         .def(nb::init<Array<const Real>, std::optional<Array<const double>>, int>(),
              "X"_a.noconvert(), "weights"_a.none(), "n_threads"_a)
@@ -125,11 +197,18 @@ void define(nb::module_& m, const char* name) {
              "Returns (moved, gap, weights (K,), means (K, d), residuals (K, d), screened, "
              "rechecked).")
         .def("labels", &Class::labels, "The current labels, a copy.");
+    m.def(
+        advance_name, &advance<Real>, "points"_a, "starts"_a, "bounded"_a, "tolerances"_a,
+        "at_most"_a, "seconds"_a, "keep_empty"_a, "n_threads"_a,
+        "Evaluate points and take the steps between them, for one or several starts at once.\n\n"
+        "starts: (centers, weights, shift) for each; tolerances: (gap, decrease, shift), -1 for "
+        "none.\nReturns for each (evaluations (m, 6): moved, empty, gap, movement, shift, seconds; "
+        "the last point or None; the step from there).");
 }
 
 } // namespace
 
 void define_points(nb::module_& m) {
-    define<float>(m, "PointsF32");
-    define<double>(m, "PointsF64");
+    define<float>(m, "PointsF32", "advance_f32");
+    define<double>(m, "PointsF64", "advance_f64");
 }

@@ -67,6 +67,14 @@ Distance<Real>* distance_of(const ScreenVersion& version) {
 }
 
 template <class Real>
+Tighten<Real>* tighten_of(const ScreenVersion& version) {
+    if constexpr (std::is_same_v<Real, float>)
+        return version.tighten_float;
+    else
+        return version.tighten_double;
+}
+
+template <class Real>
 struct PackedCenters {
     // centers IN (K, d) row-major; kept. `tiled` centers are packed for Screen.
     PackedCenters(const Real* centers, std::size_t K, std::size_t d, const Frame<Real>& frame,

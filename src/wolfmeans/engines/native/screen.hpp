@@ -119,6 +119,30 @@ using Encode = void(const float* squares, const float* off, const float* scores,
 using Needs = float(const unsigned short* bounds, const float* paths, long long n_groups,
                     float unit, float upper, unsigned char* needed);
 
+// The bounds of points (bounds.hpp) and the tables that bring them up to date, for Tighten.
+template <class Real>
+struct BoundsView {
+    const Real* X;       // (n, d)
+    const Real* centers; // (K, d)
+    long long d;
+    Real factor;
+    float rounding;               // of a squared distance, relative, upwards
+    const int* labels;            // (n,)
+    float *upper, *slack;         // (n,) IN/OUT
+    const float *path_low, *path; // (K,) rounded down and up
+    const float *spent_low, *spent;
+    const float* near;
+};
+
+// Compute the distance of rows to their own centers, tighten their bounds with it, and keep those
+// rows whose label the bounds leave open even so.
+//
+//   rows     IN/OUT  `count` row numbers; on return the open ones come first
+//
+// Returns how many are open.
+template <class Real>
+using Tighten = long long(const BoundsView<Real>& bounds, unsigned* rows, long long count);
+
 struct ScreenVersion {
     Screen* screen;
     Pack<float>* pack_float;
@@ -130,6 +154,8 @@ struct ScreenVersion {
     GroupScreen* group;
     Verdict* verdict;
     Spare* spare;
+    Tighten<float>* tighten_float;
+    Tighten<double>* tighten_double;
     Encode* encode;
     Needs* needs;
     int tile_points;

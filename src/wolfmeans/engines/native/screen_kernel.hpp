@@ -114,54 +114,95 @@ WOLFMEANS_INLINE typename FloatVector<Lanes>::Floats shifted(const double* row,
     return __builtin_convertvector(difference, typename FloatVector<Lanes>::Floats);
 }
 
+template <int Lanes>
+WOLFMEANS_INLINE float sum_of_lanes(const typename FloatVector<Lanes>::Floats& v) {
+    if constexpr (Lanes == 4) {
+        return (v[0] + v[1]) + (v[2] + v[3]);
+    } else {
+        using Half = typename FloatVector<Lanes / 2>::Floats;
+        Half low, high;
+        __builtin_memcpy(&low, &v, sizeof(Half));
+        __builtin_memcpy(&high, reinterpret_cast<const char*>(&v) + sizeof(Half), sizeof(Half));
+        return sum_of_lanes<Lanes / 2>(low + high);
+    }
+}
+
+// The sum of squared differences from coordinate j on. What is left after whole registers goes
+// through registers of half the width, down to four lanes and then single numbers.
+template <int Lanes, class Real>
+WOLFMEANS_INLINE float sum_of_squares(const Real* x, const Real* c, Real factor, long long d,
+                                      long long j) {
+    using Floats = typename FloatVector<Lanes>::Floats;
+    float total = 0.0f;
+    if (j + Lanes <= d) {
+        Floats sum{};
+        for (; j + Lanes <= d; j += Lanes) {
+            const Floats difference = shifted<Lanes>(x + j, c + j, factor);
+            sum += difference * difference;
+        }
+        total = sum_of_lanes<Lanes>(sum);
+    }
+    if constexpr (Lanes > 4) {
+        return total + sum_of_squares<Lanes / 2>(x, c, factor, d, j);
+    } else {
+        for (; j < d; ++j) {
+            const float difference = static_cast<float>((x[j] - c[j]) * factor);
+            total += difference * difference;
+        }
+        return total;
+    }
+}
+
 template <int Lanes, class Real>
 float distance(const Real* x, const Real* c, Real factor, long long d) {
-    using Floats = typename FloatVector<Lanes>::Floats;
-    Floats sum{};
-    long long j = 0;
-    for (; j + Lanes <= d; j += Lanes) {
-        const Floats difference = shifted<Lanes>(x + j, c + j, factor);
-        sum += difference * difference;
+    return sum_of_squares<Lanes>(x, c, factor, d, 0);
+}
+
+// Width columns of Lanes rows from column j on, in squares of Width x Width; then narrower ones.
+template <int Lanes, int Width, class Real>
+WOLFMEANS_INLINE void pack_columns(const Real* const* rows, const Real* origin, Real factor,
+                                   long long d, long long j, int tile, float* points,
+                                   float* norms) {
+    using Floats = typename FloatVector<Width>::Floats;
+    if (j + Width <= d) {
+        for (int first = 0; first < Lanes; first += Width) {
+            Floats norm = load<Floats>(norms + first);
+            for (long long column = j; column + Width <= d; column += Width) {
+                Floats square[Width];
+                for (int p = 0; p < Width; ++p)
+                    square[p] = shifted<Width>(rows[first + p] + column, origin + column, factor);
+                transpose<Width>(square);
+                for (int i = 0; i < Width; ++i) {
+                    store(points + (column + i) * tile + first, square[i]);
+                    norm += square[i] * square[i];
+                }
+            }
+            store(norms + first, norm);
+        }
+        j += (d - j) / Width * Width;
     }
-    float total = 0.0f;
-    if (j > 0)
-        for (int p = 0; p < Lanes; ++p)
-            total += sum[p];
-    for (; j < d; ++j) {
-        const float difference = static_cast<float>((x[j] - c[j]) * factor);
-        total += difference * difference;
+    if constexpr (Width > 4) {
+        pack_columns<Lanes, Width / 2>(rows, origin, factor, d, j, tile, points, norms);
+    } else {
+        for (; j < d; ++j) {
+            for (int p = 0; p < Lanes; ++p) {
+                const float x = static_cast<float>((rows[p][j] - origin[j]) * factor);
+                points[j * tile + p] = x;
+                norms[p] += x * x;
+            }
+        }
     }
-    return total;
 }
 
 template <int Lanes, int Vectors, class Real>
 void pack(const Real* const* rows, const Real* origin, Real factor, long long d, float* points,
           float* norms) {
-    using Floats = typename FloatVector<Lanes>::Floats;
     constexpr int tile = Lanes * Vectors;
-    for (int v = 0; v < Vectors; ++v) {
-        Floats norm{};
-        long long j = 0;
-        for (; j + Lanes <= d; j += Lanes) {
-            Floats square[Lanes];
-            for (int p = 0; p < Lanes; ++p)
-                square[p] = shifted<Lanes>(rows[v * Lanes + p] + j, origin + j, factor);
-            transpose<Lanes>(square);
-            for (int i = 0; i < Lanes; ++i) {
-                store(points + (j + i) * tile + v * Lanes, square[i]);
-                norm += square[i] * square[i];
-            }
-        }
-        for (; j < d; ++j) {
-            float column[Lanes];
-            for (int p = 0; p < Lanes; ++p)
-                column[p] = static_cast<float>((rows[v * Lanes + p][j] - origin[j]) * factor);
-            const Floats x = load<Floats>(column);
-            store(points + j * tile + v * Lanes, x);
-            norm += x * x;
-        }
-        store(norms + v * Lanes, norm);
-    }
+    for (int p = 0; p < tile; ++p)
+        norms[p] = 0.0f;
+    for (int v = 0; v < Vectors; ++v)
+        pack_columns<Lanes, Lanes>(rows + v * Lanes, origin, factor, d, 0, tile, points + v * Lanes,
+                                   norms + v * Lanes);
 }
 
 template <int Lanes, class Real>
@@ -174,9 +215,7 @@ float shift(const Real* row, const Real* origin, Real factor, long long d, float
         store(points + j, x);
         sum += x * x;
     }
-    float total = 0.0f;
-    for (int p = 0; p < Lanes; ++p)
-        total += sum[p];
+    float total = sum_of_lanes<Lanes>(sum);
     for (; j < d; ++j) {
         points[j] = static_cast<float>((row[j] - origin[j]) * factor);
         total += points[j] * points[j];
@@ -415,6 +454,52 @@ inline float spare(const int* labels, const float* slack, const float* spent, fl
     return least;
 }
 
+// Distances first, then bounds for all rows at once, so that the compiler can use the lanes. The
+// added terms outweigh the rounding of the sums before them.
+template <int Lanes, class Real>
+long long tighten(const BoundsView<Real>& given, unsigned* rows, long long count) {
+    constexpr int at_once = 64;
+    const BoundsView<Real> b = given; // a copy that no store can change
+    float square[at_once], old_upper[at_once], old_slack[at_once];
+    float new_upper[at_once], new_slack[at_once], path[at_once], path_low[at_once];
+    float spent[at_once], spent_low[at_once], near[at_once];
+    int open[at_once];
+    long long kept = 0;
+    for (long long begin = 0; begin < count; begin += at_once) {
+        const int size = static_cast<int>(count - begin < at_once ? count - begin : at_once);
+        for (int p = 0; p < size; ++p) {
+            const long long i = rows[begin + p];
+            const long long a = b.labels[i];
+            square[p] = distance<Lanes>(b.X + i * b.d, b.centers + a * b.d, b.factor, b.d);
+            old_upper[p] = b.upper[i];
+            old_slack[p] = b.slack[i];
+            path[p] = b.path[a];
+            path_low[p] = b.path_low[a];
+            spent[p] = b.spent[a];
+            spent_low[p] = b.spent_low[a];
+            near[p] = b.near[a];
+        }
+        for (int p = 0; p < size; ++p) {
+            const float u = __builtin_sqrtf(square[p] * b.rounding) * (1.0f + 0x1p-21f) + 0x1p-100f;
+            const float sizes =
+                __builtin_fabsf(old_slack[p]) + __builtin_fabsf(old_upper[p]) + spent[p] + path[p];
+            const float l =
+                (old_slack[p] - spent[p]) + (old_upper[p] + path_low[p]) - 0x1p-21f * sizes;
+            new_upper[p] = (u - path_low[p]) + 0x1p-22f * (u + path[p]);
+            new_slack[p] = (l - u) + spent_low[p] - 0x1p-21f * (sizes + u);
+            open[p] = !(u < l) && !(new_upper[p] < near[p]);
+        }
+        for (int p = 0; p < size; ++p) {
+            const unsigned i = rows[begin + p];
+            b.upper[i] = new_upper[p];
+            b.slack[i] = new_slack[p];
+            rows[kept] = i;
+            kept += open[p];
+        }
+    }
+    return kept;
+}
+
 inline void encode(const float* squares, const float* off, const float* scores, long long n,
                    float path, float per_unit, unsigned short* bounds) {
     for (long long i = 0; i < n; ++i) {
@@ -463,6 +548,8 @@ constexpr ScreenVersion screen_version() {
             group_screen<Lanes, Rows>,
             verdict,
             spare,
+            tighten<Lanes, float>,
+            tighten<Lanes, double>,
             encode,
             needs,
             Lanes * Vectors,

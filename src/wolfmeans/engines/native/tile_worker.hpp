@@ -20,14 +20,23 @@ public:
     }
 
     void block(const Step<Real>& step, std::size_t begin, std::size_t end) override {
-        if (step.bounded) {
-            this->over_open_rows(step, begin, end, [&](std::size_t i) {
-                if (!skipped(step, i)) push(step, i);
-            });
-        } else {
+        if (!step.bounded) {
             for (std::size_t i = begin; i < end; ++i)
                 push(step, i);
+            return;
         }
+        // Row numbers within the block's points, which may lie beyond 2^32.
+        const Real* const X = step.row(begin);
+        open_.clear();
+        this->over_open_rows(step, begin, end, [&](std::size_t i) {
+            open_.push_back(static_cast<unsigned>(i - begin));
+        });
+        const auto view =
+            step.bounds.view(X, step.centers, step.frame.factor, step.labels + begin, begin);
+        const long long count = tighten_of<Real>(step.version)(
+            view, open_.data(), static_cast<long long>(open_.size()));
+        for (long long q = 0; q < count; ++q)
+            push(step, begin + open_[static_cast<std::size_t>(q)]);
     }
 
 private:
@@ -36,17 +45,6 @@ private:
     void push(const Step<Real>& step, std::size_t i) {
         pending_.push_back(i);
         if (pending_.size() == capacity_) flush(step);
-    }
-
-    // Whether the bounds prove that the label of point i cannot change, once its distance to its
-    // own center is known.
-    static bool skipped(const Step<Real>& step, std::size_t i) {
-        const std::size_t label = step.label(i);
-        if (step.bounds.nearby(i, label)) return true;
-        const float lower = step.bounds.lower(i, label);
-        const float upper = root_up(step.own_square(i) * (1.0 + step.own_rounding()));
-        step.bounds.set(i, label, upper, lower);
-        return upper < lower || step.bounds.nearby(i, label);
     }
 
     void flush(const Step<Real>& step) override {
@@ -92,6 +90,7 @@ private:
     std::vector<float> squares_, best_, second_, upper_, lower_;
     std::vector<int> label_;
     std::vector<std::size_t> pending_;
+    std::vector<unsigned> open_;
 };
 
 } // namespace wolfmeans

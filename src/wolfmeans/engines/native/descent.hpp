@@ -1,0 +1,87 @@
+// Algorithm 1 on K-means, several steps in one go: what problems/kmeans.py does step by step, with
+// the same bits. Nothing here decides what a run means; it stops where Python wants to look.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "change.hpp"
+#include "moments.hpp"
+#include "points.hpp"
+
+namespace wolfmeans {
+
+// A vertex of the polytope; see class Partition in problems/kmeans.py.
+template <class Real>
+struct Partition {
+    std::vector<Real> centers;     // (K, d)
+    std::vector<double> residuals; // (K, d)
+    std::vector<double> weights;   // (K,)
+    double shift = 0.0;            // sum of squared shifts of the non-empty clusters' centers
+    double movement = 0.0;         // what moving the centers gained
+    double gap = 0.0;              // of the partition before
+    std::size_t moved = 0;         // points whose label changed on arrival
+
+    std::size_t n_empty() const;
+};
+
+// One evaluated point; see class Record in solution.py.
+struct Evaluation {
+    std::size_t moved, empty;
+    double gap, movement, shift, seconds;
+};
+
+// When to stop: after so many points, at the first one within a tolerance (each is -1 where the
+// rule does not look at it) or stationary, or at the first one later than `seconds`.
+struct Limits {
+    std::size_t at_most = 1;
+    double gap = -1.0, decrease = -1.0, shift = -1.0;
+    double seconds = 0.0;
+    bool keep_empty = false; // whether the center of an empty cluster stays where it is
+};
+
+template <class Real>
+class Descent {
+public:
+    // X IN (n, d) row-major and weights IN (n,) or null, both finite; neither is copied, and both
+    // must outlive the descent.
+    Descent(const Real* X, std::size_t n, std::size_t d, const double* weights, int n_threads);
+
+    // Label every point with its nearest center and find the means of the clusters.
+    //
+    //   centers  IN   (K, d), the same K every time
+    //   bounded  IN   whether bounds may skip points
+    void step(const Real* centers, std::size_t K, bool bounded, const Forced& forced,
+              Partition<Real>& found);
+
+    // Evaluate points from the given one on, taking the steps between them.
+    //
+    //   point    IN/OUT  the first point; on return the last that was evaluated
+    //   vertex   OUT     the step from there, which is not taken
+    //
+    // Ends by the limits, or before a step to a partition with an empty cluster unless those keep
+    // their centers.
+    std::vector<Evaluation> advance(Partition<Real>& point, Partition<Real>& vertex, bool bounded,
+                                    const Limits& limits);
+
+    const std::int32_t* labels() const { return points_.labels().data(); }
+    bool has_labels() const { return points_.has_labels(); }
+    std::size_t screened() const { return screened_; }
+    std::size_t rechecked() const { return rechecked_; }
+
+private:
+    bool worth_a_team(std::size_t K) const;
+    void measure(const Real* centers, Partition<Real>& found) const;
+
+    const Real* X_;
+    std::size_t n_, d_;
+    const double* weights_;
+    int n_threads_;
+    Points<Real> points_;
+    std::optional<Moments<Real>> moments_;
+    std::size_t screened_ = 0, rechecked_ = 0;
+};
+
+} // namespace wolfmeans
