@@ -39,9 +39,7 @@ public:
         path_.assign(K, 0.0);
         spent_.assign(K, 0.0);
         path_up_.assign(K, 0.0f);
-        path_down_.assign(K, 0.0f);
         spent_up_.assign(K, 0.0f);
-        spent_down_.assign(K, 0.0f);
         near_.assign(K, -1.0f);
         road_ = 0.0;
     }
@@ -55,9 +53,7 @@ public:
             path_[k] += static_cast<double>(centers.drift[k]);
             spent_[k] += static_cast<double>(centers.drift[k]) + static_cast<double>(others);
             path_up_[k] = float_up(path_[k]);
-            path_down_[k] = float_down(path_[k]);
             spent_up_[k] = float_up(spent_[k]);
-            spent_down_[k] = float_down(spent_[k]);
             near_[k] = float_down(
                 static_cast<double>(centers.half_separation[k]) * (1.0 - 0x1p-19) - path_[k]);
             second = std::max(second, std::min(largest, centers.drift[k]));
@@ -120,9 +116,7 @@ public:
                 labels,
                 upper_.data() + first,
                 slack_.data() + first,
-                path_down_.data(),
                 path_up_.data(),
-                spent_down_.data(),
                 spent_up_.data(),
                 near_.data()};
     }
@@ -136,10 +130,9 @@ private:
     std::vector<float> until_;  // (n / bounds_block,) the road at which a block must wake
     std::vector<double> path_;  // (K,) how far each center has come
     std::vector<double> spent_; // (K,) its path and that of the fastest other center, together
-    std::vector<float> path_up_, path_down_;   // (K,) rounded
-    std::vector<float> spent_up_, spent_down_; // (K,) rounded
-    std::vector<float> near_;                  // (K,) half the separation less the path
-    double road_ = 0.0;                        // the most that any slack can have lost
+    std::vector<float> path_up_, spent_up_; // (K,) the same, rounded up
+    std::vector<float> near_;               // (K,) half the separation less the path
+    double road_ = 0.0;                     // the most that any slack can have lost
 };
 
 } // namespace wolfmeans

@@ -2,6 +2,7 @@
 // by group for GroupScreen, with the path of the fastest center of each group.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -25,6 +26,15 @@ public:
 
     // The centers have moved: add the largest drift of each group to its path.
     void follow(const std::vector<float>& drift);
+
+    // Find how far each center is from the groups, so that a point near its center needs none of
+    // those that are more than twice as far (Elkan 2003).
+    template <class Real>
+    void separate(const Frame<Real>& frame, const PackedCenters<Real>& centers,
+                  const ScreenVersion& version, int n_threads);
+    void forget_separation() { std::fill(separation_.begin(), separation_.end(), 0.0f); }
+    // (n_bounds,) at most the scaled distance of center k to any other center of each bound.
+    const float* separation(std::size_t k) const { return separation_.data() + k * n_bounds(); }
 
     std::size_t n_groups() const { return n_groups_; }
     std::size_t n_bounds() const { return (n_groups_ + together_ - 1) / together_; }
@@ -54,6 +64,7 @@ private:
     std::vector<float> half_norms_;
     std::vector<double> path_;
     std::vector<float> path_up_;
+    std::vector<float> separation_; // (K, n_bounds)
 };
 
 } // namespace wolfmeans

@@ -21,7 +21,8 @@ struct Change {
     std::vector<std::int32_t> old;  // their labels before
     std::vector<std::int32_t> now;  // their labels since
     double gap = 0.0;               // exact sum of w (D_old - D_new) over them, rounded once
-    std::size_t screened = 0;       // points the bounds did not skip
+    std::size_t opened = 0;         // points the bounds left open at first sight
+    std::size_t screened = 0;       // points they left open once tightened
     std::size_t rechecked = 0;      // points the screen did not decide
 };
 

@@ -57,21 +57,22 @@ private:
         return bounds_.values.data() + i * groups_.n_bounds();
     }
 
-    float compare(const Step<Real>& step, std::size_t i, float upper) {
-        return step.version.needs(bounds_of(i), groups_.paths(),
+    float compare(const Step<Real>& step, std::size_t i, std::size_t label, float upper,
+                  unsigned char* needed) {
+        return step.version.needs(bounds_of(i), groups_.paths(), groups_.separation(label),
                                   static_cast<long long>(groups_.n_bounds()), bounds_.unit, upper,
-                                  next_needed());
+                                  needed);
     }
 
     // Bounds of the groups first as they are, then with the distance to the own center known.
     void look(const Step<Real>& step, std::size_t i) {
         const std::size_t label = step.label(i);
         float upper = step.bounds.upper(i, label);
-        float lower = compare(step, i, upper);
+        float lower = compare(step, i, label, upper, next_needed());
         if (!(lower > upper)) {
             const double own = step.own_square(i);
             upper = root_up(own * (1.0 + step.own_rounding()));
-            lower = compare(step, i, upper);
+            lower = compare(step, i, label, upper, next_needed());
             if (!(lower > upper)) {
                 push(step, {i, own, true});
                 return;
@@ -103,11 +104,8 @@ private:
             float* const to = rows_.data() + q * stride_;
             const Real* const row = step.row(points_[q].i);
             const Real* const origin = step.frame.origin.data();
-            float square;
-            if constexpr (std::is_same_v<Real, float>)
-                square = step.version.shift_float(row, origin, step.frame.factor, d, to);
-            else
-                square = step.version.shift_double(row, origin, step.frame.factor, d, to);
+            const float square =
+                shift_of<Real>(step.version)(row, origin, step.frame.factor, d, to);
             const float norm = std::sqrt(square * (1.0f + error.norm)) * (1.0f + 0x1p-20f);
             squares_[q] = square;
             rivals_[q] = 2.0f * (error.constant + norm * (error.linear + norm * error.square));
@@ -225,9 +223,7 @@ private:
 
     void keep(const Step<Real>& step, std::size_t i, std::int32_t label, float upper) {
         unsigned char* const ignored = needed_.data() + needed_.size() - groups_.n_bounds();
-        const float lower = step.version.needs(bounds_of(i), groups_.paths(),
-                                               static_cast<long long>(groups_.n_bounds()),
-                                               bounds_.unit, upper, ignored);
+        const float lower = compare(step, i, static_cast<std::size_t>(label), upper, ignored);
         this->settle(step, i, label, upper, std::max(0.0f, lower));
     }
 

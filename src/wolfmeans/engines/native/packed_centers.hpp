@@ -67,6 +67,14 @@ Distance<Real>* distance_of(const ScreenVersion& version) {
 }
 
 template <class Real>
+Shift<Real>* shift_of(const ScreenVersion& version) {
+    if constexpr (std::is_same_v<Real, float>)
+        return version.shift_float;
+    else
+        return version.shift_double;
+}
+
+template <class Real>
 Tighten<Real>* tighten_of(const ScreenVersion& version) {
     if constexpr (std::is_same_v<Real, float>)
         return version.tighten_float;

@@ -14,8 +14,10 @@
 namespace wolfmeans {
 namespace {
 
-constexpr std::size_t sampled_rows = 512;
-constexpr double worth_pruning = 0.7;
+constexpr std::size_t sampled_rows = 256;
+// In operations of a vector unit, for one point.
+constexpr double cost_of_tightening = 35.0;
+constexpr double cost_of_settling = 25.0;
 constexpr double overhead_per_point = 100.0; // in coordinate operations: bounds, packing, verdict
 constexpr std::size_t least_grouped_features = 24;
 constexpr std::size_t bytes_per_point = 32; // or a quarter of a row, if that is more
@@ -79,16 +81,21 @@ void Points<Real>::begin(const Real* centers, std::size_t K, bool bounded) {
     group_bounds_.values.assign(n_ * groups_->n_bounds(), 0);
 }
 
-// Look at a few points: bounds pay when they skip a good part of them.
+// Look at a few points: bounds pay when tightening those they leave open, and screening what is
+// still open then, costs less than screening all.
 template <class Real>
-bool Points<Real>::worth_bounding() const {
-    const std::size_t step = std::max<std::size_t>(1, n_ / sampled_rows);
-    std::size_t looked = 0, survived = 0;
+bool Points<Real>::worth_bounding(std::size_t K) const {
+    const std::size_t step = std::max<std::size_t>(1, n_ / std::min(sampled_rows, n_ / 32 + 1));
+    std::size_t looked = 0, open = 0;
     for (std::size_t i = 0; i < n_; i += step, ++looked) {
         const auto own = static_cast<std::size_t>(labels_[i]);
-        survived += !(bounds_.upper(i, own) < bounds_.lower(i, own)) && !bounds_.nearby(i, own);
+        open += !(bounds_.upper(i, own) < bounds_.lower(i, own)) && !bounds_.nearby(i, own);
     }
-    return static_cast<double>(survived) < worth_pruning * static_cast<double>(looked);
+    const double share = static_cast<double>(open) / static_cast<double>(looked);
+    const double tightening = cost_of_tightening + 0.25 * static_cast<double>(d_);
+    const double screening =
+        cost_of_settling + static_cast<double>((K + 5) * (d_ + 5)) / version_.tile_points * 2.0;
+    return share * (tightening + survival_ * screening) < screening;
 }
 
 template <class Real>
@@ -102,13 +109,20 @@ Change Points<Real>::assign(const Real* rows, std::size_t K, bool bounded, const
         centers.move_from(previous_.data(), bounded && !groups_ && 4 * K <= n_);
         bounds_.follow(centers);
         if (groups_) groups_->follow(centers.drift);
-        bounded = bounded && forced.count == 0 && (groups_ || worth_bounding());
+        bounded = bounded && forced.count == 0 && (groups_ || worth_bounding(K));
     } else if (groups_) {
         const double range = 2.5 * (largest_norm_ + centers.largest_norm()) / 65535.0;
         group_bounds_.unit = static_cast<float>(
             std::ldexp(1.0, std::clamp(std::ilogb(std::max(range, 0x1p-90)) + 1, -90, 90)));
     }
-    if (groups_) groups_->pack(rows, frame_, centers);
+    if (groups_) {
+        groups_->pack(rows, frame_, centers);
+        // As many screens as there are centers, to spare some of as many as there were points.
+        if (bounded && 32 * K <= screened_)
+            groups_->separate(frame_, centers, version_, n_threads_);
+        else
+            groups_->forget_separation();
+    }
     if (!bounded) bounds_.wake_all();
 
     const double looked_at = bounded ? 0.2 * static_cast<double>(K) : static_cast<double>(K);
@@ -139,6 +153,11 @@ Change Points<Real>::assign(const Real* rows, std::size_t K, bool bounded, const
     ExactSum gap;
     for (std::size_t thread = 0; thread < threads; ++thread)
         workers_[thread]->hand_over(total, gap);
+    if (!bounded)
+        survival_ *= 0.9; // a reason to try again
+    else if (total.opened > 0)
+        survival_ = static_cast<double>(total.screened) / static_cast<double>(total.opened);
+    screened_ = total.screened;
     total.gap = total.rows.empty() ? 0.0 : gap.rounded();
     return total;
 }

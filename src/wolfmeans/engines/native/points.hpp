@@ -46,7 +46,7 @@ public:
 
 private:
     void begin(const Real* centers, std::size_t K, bool bounded);
-    bool worth_bounding() const;
+    bool worth_bounding(std::size_t K) const;
 
     const Real* X_;
     std::size_t n_, d_;
@@ -60,6 +60,8 @@ private:
     Bounds bounds_;
     std::optional<CenterGroups> groups_; // where bounds by group are worth their memory
     GroupBounds group_bounds_;
+    std::size_t screened_ = 0; // in the last step
+    double survival_ = 0.9;    // share of the open points that stayed open, last time
     std::vector<std::unique_ptr<Worker<Real>>> workers_;
 };
 

@@ -112,12 +112,13 @@ using Encode = void(const float* squares, const float* off, const float* scores,
 //
 //   bounds   IN   (G,) as encoded
 //   paths    IN   (G,) what the centers of each group have come, rounded up
+//   separation IN (G,) at most the distance of the own center to any other center of the group
 //   needed   OUT  (G,) whether the group may hold a center at a distance of at most upper
 //
 // Returns the smallest bound of now; a bound exceeds upper by more than their rounding where the
 // group is not needed.
-using Needs = float(const unsigned short* bounds, const float* paths, long long n_groups,
-                    float unit, float upper, unsigned char* needed);
+using Needs = float(const unsigned short* bounds, const float* paths, const float* separation,
+                    long long n_groups, float unit, float upper, unsigned char* needed);
 
 // The bounds of points (bounds.hpp) and the tables that bring them up to date, for Tighten.
 template <class Real>
@@ -126,12 +127,10 @@ struct BoundsView {
     const Real* centers; // (K, d)
     long long d;
     Real factor;
-    float rounding;               // of a squared distance, relative, upwards
-    const int* labels;            // (n,)
-    float *upper, *slack;         // (n,) IN/OUT
-    const float *path_low, *path; // (K,) rounded down and up
-    const float *spent_low, *spent;
-    const float* near;
+    float rounding;                   // of a squared distance, relative, upwards
+    const int* labels;                // (n,)
+    float *upper, *slack;             // (n,) IN/OUT
+    const float *path, *spent, *near; // (K,) rounded up, up and down by 2^-22 at most
 };
 
 // Compute the distance of rows to their own centers, tighten their bounds with it, and keep those

@@ -461,8 +461,8 @@ long long tighten(const BoundsView<Real>& given, unsigned* rows, long long count
     constexpr int at_once = 64;
     const BoundsView<Real> b = given; // a copy that no store can change
     float square[at_once], old_upper[at_once], old_slack[at_once];
-    float new_upper[at_once], new_slack[at_once], path[at_once], path_low[at_once];
-    float spent[at_once], spent_low[at_once], near[at_once];
+    float new_upper[at_once], new_slack[at_once];
+    float path[at_once], spent[at_once], near[at_once];
     int open[at_once];
     long long kept = 0;
     for (long long begin = 0; begin < count; begin += at_once) {
@@ -474,9 +474,7 @@ long long tighten(const BoundsView<Real>& given, unsigned* rows, long long count
             old_upper[p] = b.upper[i];
             old_slack[p] = b.slack[i];
             path[p] = b.path[a];
-            path_low[p] = b.path_low[a];
             spent[p] = b.spent[a];
-            spent_low[p] = b.spent_low[a];
             near[p] = b.near[a];
         }
         for (int p = 0; p < size; ++p) {
@@ -512,11 +510,13 @@ inline void encode(const float* squares, const float* off, const float* scores, 
     }
 }
 
-inline float needs(const unsigned short* bounds, const float* paths, long long n_groups, float unit,
-                   float upper, unsigned char* needed) {
+inline float needs(const unsigned short* bounds, const float* paths, const float* separation,
+                   long long n_groups, float unit, float upper, unsigned char* needed) {
     float least = 0x1p127f;
     for (long long g = 0; g < n_groups; ++g) {
-        const float bound = static_cast<float>(static_cast<int>(bounds[g])) * unit - paths[g];
+        const float carried = static_cast<float>(static_cast<int>(bounds[g])) * unit - paths[g];
+        const float across = (separation[g] - upper) * (1.0f - 0x1p-18f);
+        const float bound = carried > across ? carried : across;
         needed[g] = !(bound > upper);
         least = bound < least ? bound : least;
     }
