@@ -482,9 +482,9 @@ long long tighten(const BoundsView<Real>& given, unsigned* rows, long long count
             const float sizes =
                 __builtin_fabsf(old_slack[p]) + __builtin_fabsf(old_upper[p]) + spent[p] + path[p];
             const float l =
-                (old_slack[p] - spent[p]) + (old_upper[p] + path_low[p]) - 0x1p-21f * sizes;
-            new_upper[p] = (u - path_low[p]) + 0x1p-22f * (u + path[p]);
-            new_slack[p] = (l - u) + spent_low[p] - 0x1p-21f * (sizes + u);
+                (old_slack[p] - spent[p]) + (old_upper[p] + path[p]) - 0x1p-20f * sizes;
+            new_upper[p] = (u - path[p]) + 0x1p-20f * (u + path[p]);
+            new_slack[p] = (l - u) + spent[p] - 0x1p-20f * (sizes + u);
             open[p] = !(u < l) && !(new_upper[p] < near[p]);
         }
         for (int p = 0; p < size; ++p) {
