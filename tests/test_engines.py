@@ -61,10 +61,15 @@ def test_labels_and_distances_are_canonical(engine, dtype, shape):
     labels, distances = workspace.nearest(centers)
     assert (labels == table.argmin(axis=1)).all()
     assert (distances == table.min(axis=1)).all()
-    ordered = np.sort(table, axis=1)
-    nearest, second = workspace.second_nearest(centers)
-    assert (nearest == ordered[:, 0]).all()
-    assert (second == (ordered[:, 1] if shape[2] > 1 else np.inf)).all()
+    first = np.sort(table, axis=1)[:, 0]
+    other = np.sort(table, axis=1)[:, 1] if shape[2] > 1 else np.full(len(X), np.inf)
+    workspace.assign(centers)
+    for slack in (0.0, 0.1, 1e9):
+        rows, nearest, second = workspace.near_ties(centers, slack)
+        assert (nearest == first[rows]).all()
+        assert (second == other[rows]).all()
+        near = np.sqrt(other) - np.sqrt(first) <= 2 * slack * (1 + slack / np.sqrt(other))
+        assert set(np.flatnonzero(near)) <= set(rows.tolist())
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -118,8 +118,14 @@ class Workspace(Protocol):
     def nearest(self, centers: Centers) -> tuple[Labels, Distances]:
         """Return nearest labels and canonical distances without changing the state."""
 
-    def second_nearest(self, centers: Centers) -> tuple[Distances, Distances]:
-        """Return canonical distances to the nearest and the second nearest center."""
+    def near_ties(
+        self, centers: Centers, slack: float
+    ) -> tuple[NDArray[np.int64], Distances, Distances]:
+        """Return rows with their canonical distances to the nearest and second nearest center.
+
+        All rows whose two distances, not squared, differ by 2 slack (1 + slack / larger one) or
+        less, up to rounding, are among them; others may be.
+        """
 
     def rows(self, indices: NDArray[np.int64]) -> Centers:
         """Return data rows, dense, in the centers' dtype."""

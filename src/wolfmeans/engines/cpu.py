@@ -24,6 +24,7 @@ from wolfmeans.engines.labelled import LabelledPoints
 from wolfmeans.engines.reference import ReferenceKernels
 
 _MANY = 1 << 20
+_ROWS_LOOKED_AT = 1 << 16
 
 _native: Any
 try:
@@ -128,6 +129,22 @@ class NativePoints(LabelledPoints):
     ) -> Progress | None:
         """Take several steps in native code (engines/native/descent.hpp)."""
         return advance_together([self], [(centers, weights, shift)], [limits], self._n_threads)[0]
+
+    def near_ties(
+        self, centers: Centers, slack: float
+    ) -> tuple[NDArray[np.int64], Distances, Distances]:
+        """Return the rows that neither the bounds nor a screen can tell from a tie."""
+        kind = type(self._points)
+        open_rows = self._points.near_ties(centers, slack)
+        found = [np.empty(0, dtype=np.int64)]
+        for start in range(0, len(open_rows), _ROWS_LOOKED_AT):
+            rows = open_rows[start : start + _ROWS_LOOKED_AT]
+            chunk = kind(self._X[rows], None, self._n_threads)
+            chunk.assign(centers, bounded=False)
+            found.append(rows[chunk.near_ties(centers, slack)])
+        rows = np.concatenate(found)
+        kernels = NativeKernels(self._X[rows], self._n_threads)
+        return rows, *kernels.second_nearest(centers)
 
     def _current(self) -> Labels:
         if self._points is None:

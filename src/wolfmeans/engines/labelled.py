@@ -124,9 +124,11 @@ class LabelledPoints:
         """Return nearest labels and canonical distances without changing the state."""
         return self._kernels.nearest(centers)
 
-    def second_nearest(self, centers: Centers) -> tuple[Distances, Distances]:
-        """Return canonical distances to the nearest and the second nearest center."""
-        return self._kernels.second_nearest(centers)
+    def near_ties(
+        self, centers: Centers, slack: float
+    ) -> tuple[NDArray[np.int64], Distances, Distances]:
+        """Return all rows with their distances to the nearest and second nearest center."""
+        return np.arange(self.n_points), *self._kernels.second_nearest(centers)
 
     def rows(self, indices: NDArray[np.int64]) -> Centers:
         """Return data rows, dense, in the centers' dtype."""

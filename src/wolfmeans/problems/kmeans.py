@@ -276,11 +276,11 @@ class KMeansProblem(ConcaveProblem[Partition]):
         """
         if len(point.centers) == 1:
             return False
-        nearest, second = self.workspace.second_nearest(point.centers)
-        if self.workspace.weights is not None:
-            heavy = self.workspace.weights > 0
-            nearest, second = nearest[heavy], second[heavy]
         r = float(np.sqrt((point.residuals**2).sum(axis=1).max()))
+        rows, nearest, second = self.workspace.near_ties(point.centers, r)
+        if self.workspace.weights is not None:
+            heavy = self.workspace.weights[rows] > 0
+            nearest, second = nearest[heavy], second[heavy]
         bound = 2.0 * _UNIT * (self.workspace.n_features + 3) * (nearest + second)
         bound += 2.0 * self.workspace.distance_error(point.centers)
         bound += 2.0 * r * (np.sqrt(nearest) + np.sqrt(second) + r)

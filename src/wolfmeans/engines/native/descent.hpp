@@ -66,6 +66,10 @@ public:
     std::vector<Evaluation> advance(Partition<Real>& point, Partition<Real>& vertex, bool bounded,
                                     const Limits& limits);
 
+    std::vector<std::int64_t> near_ties(const Real* centers, std::size_t K, double slack) const {
+        return points_.near_ties(centers, K, slack);
+    }
+
     const std::int32_t* labels() const { return points_.labels().data(); }
     bool has_labels() const { return points_.has_labels(); }
     std::size_t screened() const { return screened_; }

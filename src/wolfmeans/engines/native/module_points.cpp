@@ -98,6 +98,12 @@ public:
                               described(vertex_));
     }
 
+    nb::object near_ties(Array<const Real> centers, double slack) {
+        check_centers(centers);
+        const std::vector<std::int64_t> rows = descent_.near_ties(centers.data(), K_, slack);
+        return copied(rows, {rows.size()});
+    }
+
     nb::object labels() const {
         Owned<std::int32_t> copy({X_.shape(0)});
         std::copy_n(descent_.labels(), X_.shape(0), copy.data);
@@ -196,6 +202,8 @@ void define(nb::module_& m, const char* name, const char* advance_name) {
              "Label each row with the lowest index of a nearest center.\n\n"
              "Returns (moved, gap, weights (K,), means (K, d), residuals (K, d), screened, "
              "rechecked).")
+        .def("near_ties", &Class::near_ties, "centers"_a.noconvert(), "slack"_a,
+             "Rows that the bounds cannot tell from a tie, within a slack (see points.hpp).")
         .def("labels", &Class::labels, "The current labels, a copy.");
     m.def(
         advance_name, &advance<Real>, "points"_a, "starts"_a, "bounded"_a, "tolerances"_a,

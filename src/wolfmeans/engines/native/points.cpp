@@ -162,6 +162,27 @@ Change Points<Real>::assign(const Real* rows, std::size_t K, bool bounded, const
     return total;
 }
 
+template <class Real>
+std::vector<std::int64_t> Points<Real>::near_ties(const Real* centers, std::size_t K,
+                                                  double slack) const {
+    const bool same = previous_.size() == K * d_ &&
+                      std::equal(previous_.begin(), previous_.end(), centers);
+    const double scaled = slack * static_cast<double>(frame_.factor);
+    const double rounding = 0x1p-50 * static_cast<double>(d_ + 4);
+    std::vector<std::int64_t> rows;
+    for (std::size_t i = 0; i < n_; ++i) {
+        if (same) {
+            const auto own = static_cast<std::size_t>(labels_[i]);
+            const auto u = static_cast<double>(bounds_.upper(i, own));
+            const auto l = static_cast<double>(bounds_.lower(i, own));
+            const double margin = rounding * (l + u) + 2.0 * scaled * (1.0 + scaled / l);
+            if (l - u > margin) continue;
+        }
+        rows.push_back(static_cast<std::int64_t>(i));
+    }
+    return rows;
+}
+
 template class Points<float>;
 template class Points<double>;
 

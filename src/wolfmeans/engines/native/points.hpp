@@ -40,6 +40,14 @@ public:
     // The first assignment, and one with another K, changes every label and has no gap.
     Change assign(const Real* centers, std::size_t K, bool bounded, const Forced& forced);
 
+    // The rows whose distances to their own and to the nearest other center may, for all that the
+    // bounds know, differ by no more than 2 slack (1 + slack / the larger one) and the rounding of
+    // canonical distances. All rows where the bounds speak of other centers.
+    //
+    //   centers  IN   (K, d)
+    //   slack    IN   >= 0, not scaled
+    std::vector<std::int64_t> near_ties(const Real* centers, std::size_t K, double slack) const;
+
     bool has_labels() const { return !labels_.empty(); }
     // The first n are the labels; the rest fills a block of bounds.
     const std::vector<std::int32_t>& labels() const { return labels_; }
