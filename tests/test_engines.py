@@ -163,7 +163,7 @@ def test_a_fork_shares_the_points_but_not_the_labels():
     X, centers = data(20, 2, 3, np.float64)
     workspace = get_engine("reference").open(X, None, 1)
     workspace.assign(centers)
-    fork = workspace.fork()
+    fork = workspace.fork(1)
     with pytest.raises(RuntimeError, match="no labels"):
         fork.labels()
     assert (fork.nearest(centers)[0] == workspace.labels()).all()

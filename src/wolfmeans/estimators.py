@@ -234,13 +234,15 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         generator = check_random_state(self.random_state)
         seeds_from, n_starts = self._seeding(X, exponent)
 
-        def begin(state: int) -> Start:
+        def begin(state: int, n_threads: int) -> Start:
             random = cache(lambda: np.random.RandomState(state))
-            return Start(workspace.fork(), seeds_from(workspace, random), random, exponent)
+            twin = workspace.fork(n_threads)
+            return Start(twin, seeds_from(workspace, random), random, exponent)
 
         return best_of_starts(
             begin,
             generator.randint(np.iinfo(np.int32).max, size=n_starts).tolist(),
+            n_threads=effective_threads(self.n_threads),
             time_limit=self.time_limit,
             watcher=self._watcher,
             stop=self.stop,

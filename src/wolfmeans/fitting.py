@@ -18,7 +18,7 @@ from wolfmeans.engines.base import Centers, Labels, Workspace
 from wolfmeans.exact_sums import weighted_sum
 from wolfmeans.frank_wolfe import Callback, minimize_concave
 from wolfmeans.lower_bounds import LowerBound, spectral
-from wolfmeans.problems.kmeans import KMeansProblem, Partition
+from wolfmeans.problems.kmeans import KMeansProblem, Partition, look_ahead
 from wolfmeans.seeding import RandomSource
 from wolfmeans.solution import Solution, Status
 from wolfmeans.stopping import ShiftRule, StoppingRule, make_rule
@@ -29,6 +29,8 @@ _FREE = 10_000_000
 _WIDEST_SCATTER = 8192
 _UNEVEN_VARIANCES = 1e4
 _ROWS_LOOKED_AT = 1_000
+# Coordinates of data small enough for each start to have a thread of its own.
+_SMALL = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -59,58 +61,108 @@ class Fit:
         return self.solution.point.centers
 
 
-def run(
-    start: Start,
-    *,
-    stop: str,
-    tol: float,
-    tol_scale: str,
-    empty: str,
-    max_steps: int | None,
-    time_limit: float | None,
-    callback: Callback | None,
-) -> Fit:
-    """Run the loop from the seeds and check the ledger at the returned point."""
-    workspace = start.workspace
-    problem = KMeansProblem(workspace, empty, start.random)
+@dataclass(frozen=True)
+class Prepared:
+    """A run that stands at its first partition."""
+
+    problem: KMeansProblem
+    first: Partition
+    rule: StoppingRule
+
+    def finish(
+        self,
+        max_steps: int | None,
+        time_limit: float | None = None,
+        callback: Callback | None = None,
+    ) -> Fit:
+        """Run the loop and check the ledger at the returned point."""
+        workspace = self.problem.workspace
+        solution = minimize_concave(
+            self.problem,
+            self.first,
+            stop=self.rule,
+            max_iter=max_steps,
+            time_limit=time_limit,
+            callback=callback,
+        )
+        inertia = workspace.cost(solution.point.centers)
+        return Fit(
+            problem=self.problem,
+            rule=self.rule,
+            solution=self.problem.audit(solution, inertia),
+            initial_sse=self.first.sse,
+            labels=workspace.labels(),
+            inertia=inertia,
+        )
+
+
+def prepare(start: Start, *, stop: str, tol: float, tol_scale: str, empty: str) -> Prepared:
+    """Label the points by the seeds and make the stopping rule."""
+    problem = KMeansProblem(start.workspace, empty, start.random)
     first = problem.partition(start.seeds)
     if tol_scale == "absolute":
         tol = door.scaled(tol, start.exponent)
-    rule = _rule(stop, tol, tol_scale, workspace, first)
-    solution = minimize_concave(
-        problem, first, stop=rule, max_iter=max_steps, time_limit=time_limit, callback=callback
+    return Prepared(problem, first, _rule(stop, tol, tol_scale, start.workspace, first))
+
+
+def run(
+    start: Start,
+    *,
+    max_steps: int | None,
+    time_limit: float | None = None,
+    callback: Callback | None = None,
+    **settings: Any,
+) -> Fit:
+    """Run the loop from the seeds; the settings are those of `prepare`."""
+    return prepare(start, **settings).finish(max_steps, time_limit, callback)
+
+
+def run_together(
+    starts: Sequence[Start], *, max_steps: int | None, n_threads: int, **settings: Any
+) -> list[Fit]:
+    """Run several starts at once, one thread each, on one data set or on many small ones.
+
+    The engine takes the steps of all of them in one call; the fits are those of `run`.
+    """
+    prepared = [prepare(start, **settings) for start in starts]
+    look_ahead(
+        [p.problem for p in prepared],
+        [p.first for p in prepared],
+        [p.rule for p in prepared],
+        max_steps,
+        n_threads,
     )
-    inertia = workspace.cost(solution.point.centers)
-    return Fit(
-        problem=problem,
-        rule=rule,
-        solution=problem.audit(solution, inertia),
-        initial_sse=first.sse,
-        labels=workspace.labels(),
-        inertia=inertia,
-    )
+    return [p.finish(max_steps) for p in prepared]
 
 
 def best_of_starts(
-    begin: Callable[[int], Start],
+    begin: Callable[[int, int], Start],
     states: Sequence[int],
     *,
+    n_threads: int,
     time_limit: float | None,
     watcher: Callable[[int], Callback | None],
     **settings: Any,
 ) -> tuple[Fit, tuple[str, ...]]:
     """Run a start from each random state and return the best, the first among equals.
 
-    The notes say when the time limit left no time for some of them. The settings are those of
-    `run`; `watcher` makes the callback of a start from its number.
+    `begin` makes a start from its state and a number of threads, `watcher` its callback from its
+    number. The notes say when the time limit left no time for some of them. The settings are those
+    of `run`.
     """
+    if len(states) > 1 and time_limit is None and watcher(0) is None:
+        first = begin(states[0], 1)
+        if first.workspace.n_points * first.workspace.n_features <= _SMALL:
+            starts = [first, *(begin(state, 1) for state in states[1:])]
+            fits = run_together(starts, n_threads=n_threads, **settings)
+            return min(fits, key=lambda fit: fit.inertia), ()
     deadline = math.inf if time_limit is None else perf_counter() + time_limit
     best: Fit | None = None
     finished = 0
     for number, state in enumerate(states):
         if best is not None and perf_counter() >= deadline:
             break
-        start = begin(state)
+        start = begin(state, n_threads)
         time_left = None if time_limit is None else max(0.0, deadline - perf_counter())
         fit = run(start, time_limit=time_left, callback=watcher(number), **settings)
         finished += fit.solution.status is not Status.TIME_LIMIT

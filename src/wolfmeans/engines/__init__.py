@@ -8,7 +8,7 @@ from __future__ import annotations
 from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 
 from wolfmeans.engines.base import Assignment, Engine, Forced, Workspace
-from wolfmeans.engines.cpu import CpuEngine, native_is_available
+from wolfmeans.engines.cpu import CpuEngine, advance_together, native_is_available
 from wolfmeans.engines.reference import ReferenceEngine
 from wolfmeans.notices import warn
 
@@ -22,6 +22,7 @@ __all__ = [
     "Engine",
     "Forced",
     "Workspace",
+    "advance_together",
     "effective_threads",
     "get_engine",
 ]

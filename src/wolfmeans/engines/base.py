@@ -92,7 +92,7 @@ class Workspace(Protocol):
     weights: NDArray[np.float64] | None
     """(n,) sample weights, None for ones."""
 
-    def fork(self) -> Workspace:
+    def fork(self, n_threads: int) -> Workspace:
         """Return a workspace of the same points, without labels, that shares the data."""
 
     def assign(self, centers: Centers, forced: Forced | None = None) -> Assignment:

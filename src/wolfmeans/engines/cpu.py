@@ -19,6 +19,7 @@ from wolfmeans.engines.base import (
     Labels,
     Limits,
     Progress,
+    Workspace,
 )
 from wolfmeans.engines.labelled import LabelledPoints
 from wolfmeans.engines.reference import ReferenceKernels
@@ -107,9 +108,9 @@ class NativePoints(LabelledPoints):
         self._algorithm = algorithm
         self._points: Any = None
 
-    def fork(self) -> NativePoints:
+    def fork(self, n_threads: int) -> NativePoints:
         """Return a workspace of the same points, without labels, that shares the data."""
-        twin = NativePoints(self._X, self.weights, self._n_threads, self._algorithm)
+        twin = NativePoints(self._X, self.weights, n_threads, self._algorithm)
         twin._order = self._order
         return twin
 
@@ -128,7 +129,9 @@ class NativePoints(LabelledPoints):
         self, centers: Centers, weights: Distances, shift: float, limits: Limits
     ) -> Progress | None:
         """Take several steps in native code (engines/native/descent.hpp)."""
-        return advance_together([self], [(centers, weights, shift)], [limits], self._n_threads)[0]
+        start = (centers, weights, shift)
+        progress = advance_together([self], [start], [limits], self._n_threads)
+        return None if progress is None else progress[0]
 
     def near_ties(
         self, centers: Centers, slack: float
@@ -159,20 +162,24 @@ class NativePoints(LabelledPoints):
 
 
 def advance_together(
-    workspaces: Sequence[NativePoints],
+    workspaces: Sequence[Workspace],
     starts: Sequence[tuple[Centers, Distances, float]],
     limits: Sequence[Limits],
     n_threads: int,
-) -> list[Progress]:
+) -> list[Progress] | None:
     """Take several steps from several starts, spread over threads, in one native call.
 
-    The workspaces have labels and hold the same kind of numbers.
+    The workspaces have labels. Limits may differ in their tolerances alone. None where not all
+    workspaces are native and hold the same kind of numbers.
     """
-    single = workspaces[0].dtype == np.float32
+    natives = [workspace for workspace in workspaces if isinstance(workspace, NativePoints)]
+    if len(natives) < len(workspaces) or len({native.dtype for native in natives}) != 1:
+        return None
+    single = natives[0].dtype == np.float32
     results = (_native.advance_f32 if single else _native.advance_f64)(
-        [workspace._points for workspace in workspaces],
+        [native._points for native in natives],
         starts,
-        workspaces[0]._algorithm != "dense",
+        natives[0]._algorithm != "dense",
         [(limit.gap, limit.decrease, limit.shift) for limit in limits],
         limits[0].at_most,
         limits[0].seconds,

@@ -64,7 +64,7 @@ class LabelledPoints:
         self._moments: Moments | None = None
         self._order: NDArray[np.int64] | None = None
 
-    def fork(self) -> LabelledPoints:
+    def fork(self, n_threads: int) -> LabelledPoints:
         """Return a workspace of the same points, without labels, that shares the data."""
         twin = LabelledPoints(self._X, self.weights, self._kernels)
         twin._order = self._order

@@ -8,12 +8,14 @@ and any point for an empty one. The oracle assigns each point to its nearest cen
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfmeans.engines import advance_together
 from wolfmeans.engines.base import Centers, Limits, Progress, Workspace
 from wolfmeans.exact_sums import exact_sum
 from wolfmeans.frank_wolfe import ConcaveProblem, State
@@ -25,6 +27,7 @@ from wolfmeans.stopping import StoppingRule, tolerances_of
 _UNIT = 2.0**-53
 # Long enough for many steps of a small problem, short enough to hear Ctrl-C and the deadline.
 _SECONDS_AT_ONCE = 0.02
+_STEPS_TOGETHER = 1024
 
 
 @dataclass(frozen=True)
@@ -161,20 +164,27 @@ class KMeansProblem(ConcaveProblem[Partition]):
         """Evaluate up to `at_most` points at once where engine and rule allow it, else one."""
         if state.vertex is not None:
             state.take_step()
-        limits = self._limits(state, stop, at_most)
+        seconds = min(_SECONDS_AT_ONCE, state.deadline - perf_counter())
+        limits = self.limits(state.point, stop, at_most, seconds)
         progress = None if limits is None else self._progress(state.point, limits)
         records = [self.evaluate(state)] if progress is None else self._follow(state, progress)
         state.met = stop.met(records[-1])
         return records
 
-    def _limits(self, state: State[Partition], stop: StoppingRule, at_most: int) -> Limits | None:
+    def limits(
+        self, point: Partition, stop: StoppingRule, at_most: int, seconds: float
+    ) -> Limits | None:
         """Return where several steps at once must end; None when one at a time is asked for."""
         tolerances = tolerances_of(stop)
         keep = self.empty == "keep"
-        if tolerances is None or self.empty == "admissible" or not (keep or state.point.whole):
+        if tolerances is None or self.empty == "admissible" or not (keep or point.whole):
             return None
-        seconds = min(_SECONDS_AT_ONCE, state.deadline - perf_counter())
         return Limits(at_most, seconds, keep_empty=keep, **tolerances)
+
+    def expect(self, point: Partition, progress: Progress) -> None:
+        """Keep steps that were taken ahead, from this point."""
+        self._ahead = (point, progress)
+        self._begun = perf_counter()
 
     def _progress(self, point: Partition, limits: Limits) -> Progress | None:
         if self._ahead is not None and self._ahead[0] is point:
@@ -285,3 +295,36 @@ class KMeansProblem(ConcaveProblem[Partition]):
         bound += 2.0 * self.workspace.distance_error(point.centers)
         bound += 2.0 * r * (np.sqrt(nearest) + np.sqrt(second) + r)
         return bool(np.any(~(second - nearest > bound)))
+
+
+def look_ahead(
+    problems: Sequence[KMeansProblem],
+    firsts: Sequence[Partition],
+    rules: Sequence[StoppingRule],
+    max_steps: int | None,
+    n_threads: int,
+) -> None:
+    """Let the engine take the steps of several runs at once, spread over threads.
+
+    Each problem keeps what was found and hands it out when its loop asks for these steps. Where
+    the engine or a rule does not allow it, nothing happens here and the loops take their steps.
+    """
+    starts, limits = [], []
+    for problem, first, rule in zip(problems, firsts, rules, strict=True):
+        # As the loop will ask for them, but for longer blocks: nobody waits between these steps.
+        problem.steps_per_block = _STEPS_TOGETHER
+        limit = rule.guarantee(first.sse, problem.lower_bound()) if max_steps is None else max_steps
+        at_most = _STEPS_TOGETHER if limit is None else max(1, min(_STEPS_TOGETHER, limit))
+        found = problem.limits(first, rule, at_most, seconds=math.inf)
+        if found is None:
+            return
+        starts.append((first.centers, first.weights, first.shift))
+        limits.append(found)
+    shortest = min(limit.at_most for limit in limits)
+    limits = [replace(limit, at_most=shortest) for limit in limits]
+    workspaces = [problem.workspace for problem in problems]
+    progress = advance_together(workspaces, starts, limits, n_threads)
+    if progress is None:
+        return
+    for problem, first, ahead in zip(problems, firsts, progress, strict=True):
+        problem.expect(first, ahead)
