@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +28,18 @@ _SLACK = 8
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
-def admit(estimator: Any, X: Any, *, reset: bool) -> Any:
-    """Return X as float32 or float64, dense C-contiguous or canonical CSR; refuse what is not."""
+class Sizes(NamedTuple):
+    """The smallest nonzero magnitude in some data, and the largest; 0 where all are 0."""
+
+    smallest: float
+    largest: float
+
+
+def admit(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, Sizes]:
+    """Return X as float32 or float64, dense C-contiguous or canonical CSR; refuse what is not.
+
+    The sizes of its entries come from the same look at them.
+    """
     given = X
     if np.ma.is_masked(X):
         raise ValueError("Input X has masked entries; fill them or drop those rows first")
@@ -47,12 +57,12 @@ def admit(estimator: Any, X: Any, *, reset: bool) -> Any:
     if sparse.issparse(X) and not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
-    finite, _, largest = value_range(_values(X))
+    finite, *sizes = value_range(_values(X), n_threads)
     if not finite:
         _refuse_non_finite(X, estimator)
-    if largest >= _EXACT_INTEGERS:
+    if sizes[1] >= _EXACT_INTEGERS:
         _refuse_rounded_integers(given)
-    return X
+    return X, Sizes(*sizes)
 
 
 def _values(X: Any) -> NDArray[np.floating]:
@@ -184,14 +194,14 @@ def admit_centers(init: Any, n_clusters: int, X: Any) -> NDArray[np.floating]:
     return centers
 
 
-def scale_exponent(X: Any, weights: NDArray[np.float64] | None) -> int:
+def scale_exponent(X: Any, sizes: Sizes, weights: NDArray[np.float64] | None) -> int:
     """Return e such that 2**e X has squares that float64 can hold; almost always 0.
 
     Float32 data never needs it, since distances are float64.
     """
     if X.dtype == np.float32:
         return 0
-    bounds = exponents_between(*value_range(_values(X))[1:])
+    bounds = exponents_between(*sizes)
     if bounds is None:
         return 0
     low, high = bounds
@@ -208,11 +218,11 @@ def scale_exponent(X: Any, weights: NDArray[np.float64] | None) -> int:
     return exponent
 
 
-def fitting_exponent(X: Any, exponent: int) -> int:
+def fitting_exponent(X: Any, sizes: Sizes, exponent: int) -> int:
     """Return the exponent for new data X of a model fitted at `exponent`: lower if X is larger."""
     if X.dtype == np.float32:
         return exponent
-    bounds = exponents_between(*value_range(_values(X))[1:])
+    bounds = exponents_between(*sizes)
     if bounds is None:
         return exponent
     return min(exponent, _highest_exponent(X, None) - bounds[1])

@@ -209,16 +209,17 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             raise
 
     def _fit(self, X: Any, sample_weight: Any) -> Self:
-        X = door.admit(self, X, reset=True)
+        n_threads = effective_threads(self.n_threads)
+        X, sizes = door.admit(self, X, reset=True, n_threads=n_threads)
         weights = door.admit_weights(sample_weight, X)
         if X.shape[0] < self.n_clusters:
             raise ValueError(f"n_samples={X.shape[0]} should be >= n_clusters={self.n_clusters}.")
         if not math.isfinite(self.tol):
             raise ValueError(f"tol must be a finite number; got {self.tol!r}")
-        exponent = door.scale_exponent(X, weights)
+        exponent = door.scale_exponent(X, sizes, weights)
         scaled = door.rescale(X, exponent)
         engine = get_engine(self.engine)
-        workspace = engine.open(scaled, weights, effective_threads(self.n_threads), self.algorithm)
+        workspace = engine.open(scaled, weights, n_threads, self.algorithm)
 
         best, notes = self._best_of_starts(X, workspace, exponent)
         certificate = certificate_of(
@@ -345,15 +346,16 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     def _opened(self, X: Any) -> tuple[Workspace, NDArray[np.floating], int]:
         """Open new data for the fitted centers, in a dtype and at a scale that hold both."""
         check_is_fitted(self)
-        X = door.admit(self, X, reset=False)
+        n_threads = effective_threads(self.n_threads)
+        X, sizes = door.admit(self, X, reset=False, n_threads=n_threads)
         centers = self._centers_at_scale()
         if X.dtype != centers.dtype:
             X, centers = X.astype(np.float64), centers.astype(np.float64)
-        exponent = door.fitting_exponent(X, self._scale_exponent)
+        exponent = door.fitting_exponent(X, sizes, self._scale_exponent)
         if exponent != self._scale_exponent:
             centers = np.ldexp(centers, exponent - self._scale_exponent)
         X = door.rescale(X, exponent)
-        workspace = get_engine(self.engine).open(X, None, effective_threads(self.n_threads))
+        workspace = get_engine(self.engine).open(X, None, n_threads)
         return workspace, centers, exponent
 
     def _centers_at_scale(self) -> NDArray[np.floating]:

@@ -39,15 +39,14 @@ def native_is_available() -> bool:
     return _native is not None
 
 
-def value_range(values: NDArray[np.floating]) -> tuple[bool, float, float]:
+def value_range(values: NDArray[np.floating], n_threads: int = 1) -> tuple[bool, float, float]:
     """Return whether all values are finite, the smallest nonzero magnitude and the largest.
 
     In native code where it is there; the fallback makes copies of a block at a time.
     """
     flat = np.ascontiguousarray(values).reshape(-1)
     if native_is_available():
-        # One thread: the caller's number of threads is not known here, and reading is cheap.
-        finite, smallest, largest = _native.value_range(flat, 1)
+        finite, smallest, largest = _native.value_range(flat, n_threads)
         return bool(finite), float(smallest), float(largest)
     smallest, largest = math.inf, 0.0
     for start in range(0, flat.size, _MANY):
