@@ -45,15 +45,19 @@ def admit(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, 
         raise ValueError("Input X has masked entries; fill them or drop those rows first")
     if _is_half_precision(X):
         X = X.astype(np.float32)
-    X = validate_data(
-        estimator,
-        X,
-        reset=reset,
-        accept_sparse="csr",
-        dtype=[np.float64, np.float32],
-        order="C",
-        ensure_all_finite=False,
-    )
+    if _is_plain(X):
+        # Nothing to convert: only the number of features and their names are checked.
+        X = validate_data(estimator, X, reset=reset, skip_check_array=True)
+    else:
+        X = validate_data(
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            order="C",
+            ensure_all_finite=False,
+        )
     if sparse.issparse(X) and not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
@@ -63,6 +67,18 @@ def admit(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, 
     if sizes[1] >= _EXACT_INTEGERS:
         _refuse_rounded_integers(given)
     return X, Sizes(*sizes)
+
+
+def _is_plain(X: Any) -> bool:
+    """Whether X is a table of native floats that can be worked on as it is."""
+    return (
+        type(X) is np.ndarray
+        and X.ndim == 2
+        and X.size > 0
+        and (X.dtype == np.float32 or X.dtype == np.float64)
+        and X.dtype.isnative
+        and X.flags.c_contiguous
+    )
 
 
 def _values(X: Any) -> NDArray[np.floating]:
@@ -163,8 +179,7 @@ def admit_centers(init: Any, n_clusters: int, X: Any) -> NDArray[np.floating]:
     """Return initial centers as a (K, d) copy in the centers' dtype."""
     if sparse.issparse(init):
         init = init.toarray()
-    plain = type(init) is np.ndarray and init.ndim == 2 and init.size > 0
-    if plain and init.dtype in (np.float32, np.float64):
+    if _is_plain(init):
         given = init
     else:
         try:

@@ -20,7 +20,11 @@ from sklearn.base import (
     _fit_context,
 )
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import (
+    Interval,
+    StrOptions,
+    validate_parameter_constraints,
+)
 from sklearn.utils.validation import check_is_fitted
 
 from wolfmeans import door, storage
@@ -180,6 +184,13 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         self.n_threads = n_threads
         self.time_limit = time_limit
         self.callback = callback
+
+    def _validate_params(self) -> None:
+        """Check the parameters as scikit-learn does, without looking up their names each time."""
+        values = {name: getattr(self, name) for name in self._parameter_constraints}
+        validate_parameter_constraints(
+            self._parameter_constraints, values, caller_name=type(self).__name__
+        )
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:

@@ -135,12 +135,19 @@ WOLFMEANS_INLINE float sum_of_squares(const Real* x, const Real* c, Real factor,
     using Floats = typename FloatVector<Lanes>::Floats;
     float total = 0.0f;
     if (j + Lanes <= d) {
-        Floats sum{};
+        Floats sum[4]{}; // so that an addition need not wait for the one before
+        for (; j + 4 * Lanes <= d; j += 4 * Lanes) {
+            for (int chain = 0; chain < 4; ++chain) {
+                const long long at = j + chain * Lanes;
+                const Floats difference = shifted<Lanes>(x + at, c + at, factor);
+                sum[chain] += difference * difference;
+            }
+        }
         for (; j + Lanes <= d; j += Lanes) {
             const Floats difference = shifted<Lanes>(x + j, c + j, factor);
-            sum += difference * difference;
+            sum[0] += difference * difference;
         }
-        total = sum_of_lanes<Lanes>(sum);
+        total = sum_of_lanes<Lanes>((sum[0] + sum[1]) + (sum[2] + sum[3]));
     }
     if constexpr (Lanes > 4) {
         return total + sum_of_squares<Lanes / 2>(x, c, factor, d, j);
@@ -208,13 +215,22 @@ void pack(const Real* const* rows, const Real* origin, Real factor, long long d,
 template <int Lanes, class Real>
 float shift(const Real* row, const Real* origin, Real factor, long long d, float* points) {
     using Floats = typename FloatVector<Lanes>::Floats;
-    Floats sum{};
+    Floats sum{}, other{};
     long long j = 0;
+    for (; j + 2 * Lanes <= d; j += 2 * Lanes) {
+        const Floats x = shifted<Lanes>(row + j, origin + j, factor);
+        const Floats y = shifted<Lanes>(row + j + Lanes, origin + j + Lanes, factor);
+        store(points + j, x);
+        store(points + j + Lanes, y);
+        sum += x * x;
+        other += y * y;
+    }
     for (; j + Lanes <= d; j += Lanes) {
         const Floats x = shifted<Lanes>(row + j, origin + j, factor);
         store(points + j, x);
         sum += x * x;
     }
+    sum += other;
     float total = sum_of_lanes<Lanes>(sum);
     for (; j < d; ++j) {
         points[j] = static_cast<float>((row[j] - origin[j]) * factor);
