@@ -1,0 +1,303 @@
+// The body of narrow.hpp, written once; each narrow_<unit>.cpp instantiates it with its own number
+// of lanes. Candidates are the lanes of a box test, points those of a leaf.
+#pragma once
+
+#include "lanes.hpp"
+#include "narrow.hpp"
+
+#if !(defined(__GNUC__) || defined(__clang__))
+extern "C" double sqrt(double);
+#endif
+
+namespace wolfmeans {
+// Internal linkage on purpose: each translation unit keeps the code made for its own instructions.
+namespace {
+
+constexpr float farther = 0x1p60f; // than every difference of distances
+
+#if defined(__GNUC__) || defined(__clang__)
+
+constexpr bool has_registers = true;
+
+template <int Lanes>
+struct Register {
+    typedef float Floats __attribute__((vector_size(Lanes * sizeof(float))));
+    typedef int Integers __attribute__((vector_size(Lanes * sizeof(int))));
+};
+
+template <int Lanes>
+WOLFMEANS_INLINE typename Register<Lanes>::Floats
+roots(const typename Register<Lanes>::Floats& squares) {
+    float lanes[Lanes];
+    store(lanes, squares);
+    for (int p = 0; p < Lanes; ++p)
+        lanes[p] = __builtin_sqrtf(lanes[p]);
+    return load<typename Register<Lanes>::Floats>(lanes);
+}
+
+template <int Lanes>
+WOLFMEANS_INLINE typename Register<Lanes>::Integers counting() {
+    int lanes[Lanes];
+    for (int p = 0; p < Lanes; ++p)
+        lanes[p] = p;
+    return load<typename Register<Lanes>::Integers>(lanes);
+}
+
+WOLFMEANS_INLINE float root(float square) {
+    return __builtin_sqrtf(square);
+}
+
+#else // compilers without vector extensions take registers of one lane
+
+constexpr bool has_registers = false;
+
+template <int Lanes>
+struct Register {
+    static_assert(Lanes == 1);
+    typedef float Floats;
+    typedef int Integers;
+};
+
+template <class V, class Element>
+V load(const Element* from) {
+    return *from;
+}
+
+template <class V, class Element>
+void store(Element* to, const V& v) {
+    *to = v;
+}
+
+WOLFMEANS_INLINE float root(float square) {
+    return static_cast<float>(sqrt(static_cast<double>(square)));
+}
+
+template <int Lanes>
+float roots(const float& square) {
+    return root(square);
+}
+
+template <int Lanes>
+int counting() {
+    return 0;
+}
+
+#endif
+
+template <int Lanes>
+WOLFMEANS_INLINE float smallest(const typename Register<Lanes>::Floats& v) {
+    float lanes[Lanes];
+    store(lanes, v);
+    for (int width = Lanes / 2; width > 0; width /= 2)
+        for (int p = 0; p < width; ++p)
+            lanes[p] = lanes[p + width] < lanes[p] ? lanes[p + width] : lanes[p];
+    return lanes[0];
+}
+
+template <int Lanes>
+WOLFMEANS_INLINE bool any(const typename Register<Lanes>::Integers& v) {
+    int lanes[Lanes];
+    store(lanes, v);
+    for (int width = Lanes / 2; width > 0; width /= 2)
+        for (int p = 0; p < width; ++p)
+            lanes[p] |= lanes[p + width];
+    return lanes[0] != 0;
+}
+
+// The place of the candidate nearest to the middle of the box; scratch.squares is filled.
+template <int Lanes, int D>
+WOLFMEANS_INLINE int nearest_to_middle(const Candidates& in, const float* box, long long any_d,
+                                       const NarrowScratch& scratch) {
+    using Floats = typename Register<Lanes>::Floats;
+    using Integers = typename Register<Lanes>::Integers;
+    const long long d = D ? D : any_d;
+    Floats least = Floats{} + farther * farther;
+    Integers where{};
+    const Integers lane = counting<Lanes>();
+    for (int q = 0; q < in.count; q += Lanes) {
+        Floats square{};
+        for (long long j = 0; j < d; ++j) {
+            const Floats from = load<Floats>(in.coordinates + j * in.stride + q) - box[j];
+            square += from * from;
+        }
+        store(scratch.squares + q, square);
+        const Integers place = lane + q;
+        const Floats counted = place < in.count ? square : Floats{} + farther * farther;
+        where = counted < least ? place : where;
+        least = counted < least ? counted : least;
+    }
+    float values[Lanes];
+    int places[Lanes];
+    store(values, least);
+    store(places, where);
+    for (int width = Lanes / 2; width > 0; width /= 2)
+        for (int p = 0; p < width; ++p) {
+            const bool better = values[p + width] < values[p];
+            values[p] = better ? values[p + width] : values[p];
+            places[p] = better ? places[p + width] : places[p];
+        }
+    return places[0];
+}
+
+// List in scratch.kept the candidates that may matter; returns their number. `slack` OUT as Narrow
+// returns it.
+template <int Lanes, int D, bool Drifting>
+WOLFMEANS_INLINE int test_box(const Candidates& in, const float* box, long long any_d, float extra,
+                              const NarrowScratch& scratch, float& slack) {
+    using Floats = typename Register<Lanes>::Floats;
+    using Integers = typename Register<Lanes>::Integers;
+    const long long d = D ? D : any_d;
+    const float* widths = box + d;
+    const int near = nearest_to_middle<Lanes, D>(in, box, d, scratch);
+    const float near_square = scratch.squares[near];
+    const float near_sum = root(near_square) + box[2 * d];
+    const float error = box[2 * d + 1], slope = narrow_slope(d);
+    const float allowed = Drifting ? in.drifts[near] + extra : 0.0f;
+    const Integers lane = counting<Lanes>();
+    Floats least = Floats{} + farther;
+    int n_kept = 0;
+    for (int q = 0; q < in.count; q += Lanes) {
+        Floats across{};
+        for (long long j = 0; j < d; ++j) {
+            const float* coordinates = in.coordinates + j * in.stride;
+            const Floats between = load<Floats>(coordinates + q) - coordinates[near];
+            const Floats away = between > -between ? between : -between;
+            across += away * widths[j];
+        }
+        const Floats square = load<Floats>(scratch.squares + q);
+        const Floats sum = roots<Lanes>(square) + near_sum;
+        const Floats ahead = (square - near_square - across) / sum - sum * slope - error;
+        Floats bound = Floats{} + allowed;
+        if (Drifting) bound = load<Floats>(in.drifts + q) + bound;
+        const Integers dropped = ahead > bound;
+        const Integers counted = lane + q < in.count;
+        const Floats lost = (dropped & counted) ? ahead : Floats{} + farther;
+        least = lost < least ? lost : least;
+        int flags[Lanes];
+        store(flags, dropped);
+        const int lanes = in.count - q < Lanes ? in.count - q : Lanes;
+        for (int p = 0; p < lanes; ++p) {
+            scratch.kept[n_kept] = q + p;
+            n_kept += !flags[p];
+        }
+    }
+    slack = smallest<Lanes>(least);
+    return n_kept;
+}
+
+template <int Lanes, int D>
+float narrow(const Candidates& in, const float* box, long long any_d, float extra,
+             const NarrowScratch& scratch, Candidates& out) {
+    const long long d = D ? D : any_d;
+    float slack;
+    out.count = test_box<Lanes, D, true>(in, box, d, extra, scratch, slack);
+    for (int i = 0; i < out.count; ++i) {
+        const int q = scratch.kept[i];
+        for (long long j = 0; j < d; ++j)
+            out.coordinates[j * out.stride + i] = in.coordinates[j * in.stride + q];
+        out.drifts[i] = in.drifts[q];
+        out.indices[i] = in.indices[q];
+    }
+    return slack;
+}
+
+// Label `Vectors` registers of points, `valid` of which count; see LabelLeaf.
+template <int Lanes, int Vectors, int D>
+WOLFMEANS_INLINE void label_points(const Candidates& in, const NarrowScratch& scratch, int n_kept,
+                                   float error, long long any_d, const float* points,
+                                   long long stride, const int* old, int valid, int* labels,
+                                   int* doubts, typename Register<Lanes>::Floats& slack,
+                                   typename Register<Lanes>::Integers& doubtful,
+                                   typename Register<Lanes>::Integers& moved) {
+    using Floats = typename Register<Lanes>::Floats;
+    using Integers = typename Register<Lanes>::Integers;
+    const long long d = D ? D : any_d;
+    Floats best[Vectors], second[Vectors];
+    Integers label[Vectors];
+    for (int v = 0; v < Vectors; ++v) {
+        best[v] = second[v] = Floats{} + farther * farther;
+        label[v] = Integers{};
+    }
+    for (int i = 0; i < n_kept; ++i) {
+        const int q = scratch.kept[i];
+        const Integers index = Integers{} + in.indices[q];
+        Floats square[Vectors] = {};
+        for (long long j = 0; j < d; ++j) {
+            const Floats c = Floats{} + in.coordinates[j * in.stride + q];
+            for (int v = 0; v < Vectors; ++v) {
+                const Floats from = load<Floats>(points + j * stride + v * Lanes) - c;
+                square[v] += from * from;
+            }
+        }
+        for (int v = 0; v < Vectors; ++v) {
+            const Floats loser = best[v] > square[v] ? best[v] : square[v];
+            second[v] = second[v] < loser ? second[v] : loser;
+            label[v] = square[v] < best[v] ? index : label[v];
+            best[v] = square[v] < best[v] ? square[v] : best[v];
+        }
+    }
+    const float slope = narrow_slope(d);
+    for (int v = 0; v < Vectors; ++v) {
+        const Floats near = roots<Lanes>(best[v]), next = roots<Lanes>(second[v]);
+        const Floats ahead = next - near - (next + near) * slope - error;
+        const Integers counted = counting<Lanes>() + v * Lanes < valid;
+        const Integers doubt = counted & ~(ahead > 0.0f);
+        const Floats lead = counted ? ahead : Floats{} + farther;
+        slack = lead < slack ? lead : slack;
+        doubtful |= doubt;
+        moved |= counted & (load<Integers>(old + v * Lanes) != label[v]);
+        store(labels + v * Lanes, label[v]);
+        store(doubts + v * Lanes, doubt);
+    }
+}
+
+template <int Lanes, int Vectors, int D>
+void label_leaf(const Candidates& in, const float* box, long long any_d, const float* points,
+                long long stride, int count, const int* old, const NarrowScratch& scratch,
+                LeafVerdict& verdict) {
+    using Floats = typename Register<Lanes>::Floats;
+    using Integers = typename Register<Lanes>::Integers;
+    const long long d = D ? D : any_d;
+    const int n_kept = test_box<Lanes, D, false>(in, box, d, 0.0f, scratch, verdict.slack);
+    verdict.n_kept = n_kept;
+    Integers doubtful{}, moved{};
+    if (n_kept == 1) {
+        const Integers label = Integers{} + in.indices[scratch.kept[0]];
+        for (int p = 0; p < count; p += Lanes) {
+            const Integers counted = counting<Lanes>() + p < count;
+            moved |= counted & (load<Integers>(old + p) != label);
+            store(verdict.labels + p, label);
+            store(verdict.doubts + p, Integers{});
+        }
+        verdict.doubtful = false;
+        verdict.moved = any<Lanes>(moved);
+        return;
+    }
+    Floats slack = Floats{} + verdict.slack;
+    const float error = box[2 * d + 1];
+    int p = 0;
+    for (; count - p > Lanes * (Vectors - 1); p += Lanes * Vectors)
+        label_points<Lanes, Vectors, D>(in, scratch, n_kept, error, d, points + p, stride, old + p,
+                                        count - p, verdict.labels + p, verdict.doubts + p, slack,
+                                        doubtful, moved);
+    for (; p < count; p += Lanes)
+        label_points<Lanes, 1, D>(in, scratch, n_kept, error, d, points + p, stride, old + p,
+                                  count - p, verdict.labels + p, verdict.doubts + p, slack,
+                                  doubtful, moved);
+    verdict.slack = smallest<Lanes>(slack);
+    verdict.doubtful = any<Lanes>(doubtful);
+    verdict.moved = any<Lanes>(moved);
+}
+
+template <int Wanted, int Vectors>
+constexpr NarrowVersion narrow_version() {
+    constexpr int Lanes = has_registers ? Wanted : 1;
+    return {
+        {narrow<Lanes, 0>, narrow<Lanes, 1>, narrow<Lanes, 2>, narrow<Lanes, 3>, narrow<Lanes, 4>},
+        {label_leaf<Lanes, Vectors, 0>, label_leaf<Lanes, Vectors, 1>,
+         label_leaf<Lanes, Vectors, 2>, label_leaf<Lanes, Vectors, 3>,
+         label_leaf<Lanes, Vectors, 4>}};
+}
+
+} // namespace
+} // namespace wolfmeans
