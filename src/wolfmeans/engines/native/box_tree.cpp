@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "narrow.hpp"
+#include "prefetch.hpp"
 #include "space_order.hpp"
 #include "threads.hpp"
 
@@ -15,6 +16,7 @@ constexpr std::size_t leaves_per_node = 12;
 constexpr std::size_t children_per_node = 16;
 constexpr std::size_t top_nodes = 32; // the top level has at least about so many, where it can
 constexpr std::size_t sampled_rows = 1024;
+constexpr std::size_t ahead = 32;               // rows asked for before they are needed
 constexpr double packing_per_coordinate = 10.0; // in coordinate operations
 
 std::vector<std::size_t> capacities(std::size_t n) {
@@ -39,7 +41,9 @@ BoxTree<Real>::BoxTree(const Real* X, std::size_t n, std::size_t d, int n_thread
     SpaceOrder order = order_in_space(X, n, d, capacities(n));
     rows = std::move(order.rows);
     stride = n + 2 * most_narrow_lanes;
-    points.resize(d * stride);
+    points = std::make_unique_for_overwrite<float[]>(d * stride);
+    for (std::size_t j = 0; j < d; ++j)
+        std::fill_n(points.get() + j * stride + n, stride - n, 0.0f);
     levels.resize(order.starts.size());
     for (std::size_t level = 0; level < levels.size(); ++level) {
         levels[level].starts = std::move(order.starts[level]);
@@ -52,9 +56,12 @@ BoxTree<Real>::BoxTree(const Real* X, std::size_t n, std::size_t d, int n_thread
     const double operations = packing_per_coordinate * static_cast<double>(n * d);
     over_rows(leaves, worthwhile_threads(leaves, operations, n_threads), 1,
               [&](std::size_t, std::size_t begin, std::size_t end) {
-                  for (std::size_t i = levels[0].starts[begin]; i < levels[0].starts[end]; ++i)
+                  const std::size_t last = levels[0].starts[end];
+                  for (std::size_t i = levels[0].starts[begin]; i < last; ++i) {
+                      prefetch(X + rows[std::min(i + ahead, last - 1)] * d);
                       for (std::size_t j = 0; j < d; ++j)
                           points[j * stride + i] = scaled(X[rows[i] * d + j], j);
+                  }
                   box_leaves(begin, end, sides.data());
               });
     for (std::size_t level = 1; level < levels.size(); ++level) {
@@ -114,7 +121,7 @@ void BoxTree<Real>::box_leaves(std::size_t begin, std::size_t end, float* sides)
     for (std::size_t leaf = begin; leaf < end; ++leaf) {
         float* least = sides + leaf * 2 * d;
         for (std::size_t j = 0; j < d; ++j) {
-            const float* x = points.data() + j * stride;
+            const float* x = points.get() + j * stride;
             float low = x[leaves.starts[leaf]], high = low;
             for (std::size_t i = leaves.starts[leaf]; i < leaves.starts[leaf + 1]; ++i) {
                 low = std::min(low, x[i]);

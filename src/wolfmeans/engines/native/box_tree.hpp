@@ -3,9 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
-
-#include "packed_centers.hpp"
 
 namespace wolfmeans {
 
@@ -39,8 +38,8 @@ struct BoxTree {
 
     std::vector<std::uint32_t> rows; // (n,) of the points in order
     std::size_t stride = 0;
-    std::vector<float> points; // (d, stride) x' in order
-    std::vector<Level> levels; // leaves first; at least two
+    std::unique_ptr<float[]> points; // (d, stride) x' in order
+    std::vector<Level> levels;       // leaves first; at least two
 
 private:
     void choose_frame(const Real* X, std::size_t n);

@@ -7,6 +7,8 @@
 
 #include "assign.hpp"
 #include "exact_sum.hpp"
+#include "packed_centers.hpp"
+#include "prefetch.hpp"
 #include "threads.hpp"
 #include "vector_unit.hpp"
 
@@ -18,7 +20,7 @@ constexpr double overhead_per_point = 10.0; // in coordinate operations
 constexpr double looks_per_point = 4.0;     // in the first assignment
 // Candidates that a node could do without are kept while they are not farther than this share of
 // its diameter: the leaves below then know better how far the centers may move.
-constexpr float extra_share = 0.1f;
+constexpr float extra_share = 0.05f;
 
 // A list of centers and the memory that it lives in.
 struct CandidateList : Candidates {
@@ -37,8 +39,9 @@ private:
     std::vector<int> integers_;
 };
 
-void record(Change& change, std::uint32_t row, std::int32_t old, std::int32_t now) {
-    change.rows.push_back(static_cast<std::int64_t>(row));
+// Places for now: rows are looked up all at once, not one cache miss after the other.
+void record(Change& change, std::size_t place, std::int32_t old, std::int32_t now) {
+    change.rows.push_back(static_cast<std::int64_t>(place));
     change.old.push_back(old);
     change.now.push_back(now);
 }
@@ -184,8 +187,8 @@ private:
         const auto count = static_cast<int>(tree_.levels[0].starts[leaf + 1] - begin);
         std::int32_t* labels = boxes_.labels_.data() + begin;
         label_leaf_(list, tree_.box(0, leaf), static_cast<long long>(tree_.d),
-                    tree_.points.data() + begin, static_cast<long long>(tree_.stride), count,
-                    labels, scratch_, verdict_);
+                    tree_.points.get() + begin, static_cast<long long>(tree_.stride), count, labels,
+                    scratch_, verdict_);
         boxes_.slack_[leaf] = std::min(verdict_.slack, promise);
         looked_at += list.count;
         if (verdict_.n_kept > 1) looked_at += static_cast<double>(verdict_.n_kept) * count;
@@ -229,7 +232,7 @@ private:
             const std::int32_t old = boxes_.labels_[place], now = verdict_.labels[p];
             if (old == now) continue;
             boxes_.labels_[place] = now;
-            if (!is_special(specials_, place)) record(change, tree_.rows[place], old, now);
+            if (!is_special(specials_, place)) record(change, place, old, now);
         }
     }
 
@@ -268,11 +271,10 @@ Change Boxes<Real>::assign(const Real* rows, std::size_t K, const Forced& forced
     forced_.clear();
     for (const Special& point : special) {
         const std::int32_t now = point.forced >= 0 ? point.forced : labels_[point.place];
-        if (!first && now != point.before)
-            record(shown, tree_.rows[point.place], point.before, now);
+        if (!first && now != point.before) record(shown, point.place, point.before, now);
         if (point.forced >= 0) forced_.push_back(point);
     }
-    add_gap(centers, shown, gap);
+    close(centers, shown, gap);
     append(total, shown);
     total.gap = gap.rounded();
     previous_.assign(rows, rows + K * tree_.d);
@@ -294,7 +296,7 @@ void Boxes<Real>::walk(const Centers& centers, const std::vector<Special>& speci
         workers[thread] = std::make_unique<Worker>(*this, centers, specials, first);
         for (std::size_t node; (node = next.fetch_add(1)) < nodes;)
             workers[thread]->top_node(node);
-        add_gap(centers, workers[thread]->change, workers[thread]->gap);
+        close(centers, workers[thread]->change, workers[thread]->gap);
     });
     looked_at_ = 0.0;
     total = std::move(workers[0]->change);
@@ -317,19 +319,25 @@ void Boxes<Real>::scan_all(const Centers& centers, const std::vector<Special>& s
         const std::int32_t old = labels_[i], now = nearest[tree_.rows[i]];
         labels_[i] = now;
         if (!first && old != now && !is_special(specials, static_cast<std::uint32_t>(i)))
-            record(total, tree_.rows[i], old, now);
+            record(total, i, old, now);
     }
     std::fill(slack_.begin(), slack_.end(), -1.0f);
     total.screened = total.rechecked = n_;
     looked_at_ = static_cast<double>(n_) * static_cast<double>(centers.K);
-    add_gap(centers, total, gap);
+    close(centers, total, gap);
 }
 
-// The gap's terms w (D_old - D_new), from canonical distances, each rounded as specified.
+// Turn places into rows and add the gap's terms w (D_old - D_new), from canonical distances, each
+// rounded as specified.
 template <class Real>
-void Boxes<Real>::add_gap(const Centers& centers, const Change& change, ExactSum& gap) const {
-    const std::size_t d = tree_.d;
-    for (std::size_t m = 0; m < change.rows.size(); ++m) {
+void Boxes<Real>::close(const Centers& centers, Change& change, ExactSum& gap) const {
+    constexpr std::size_t ahead = 16;
+    const std::size_t d = tree_.d, moves = change.rows.size();
+    for (std::int64_t& row : change.rows)
+        row = static_cast<std::int64_t>(tree_.rows[static_cast<std::size_t>(row)]);
+    for (std::size_t m = 0; m < moves; ++m) {
+        // The rows lie anywhere in memory, and nobody else would ask for them in time.
+        prefetch(X_ + static_cast<std::size_t>(change.rows[std::min(m + ahead, moves - 1)]) * d);
         const auto i = static_cast<std::size_t>(change.rows[m]);
         const double* before = centers.doubles.data() + static_cast<std::size_t>(change.old[m]) * d;
         const double* after = centers.doubles.data() + static_cast<std::size_t>(change.now[m]) * d;

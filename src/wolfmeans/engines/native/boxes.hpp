@@ -58,7 +58,7 @@ private:
               Change& total, ExactSum& gap);
     void scan_all(const Centers& centers, const std::vector<Special>& specials, bool first,
                   Change& total, ExactSum& gap);
-    void add_gap(const Centers& centers, const Change& change, ExactSum& gap) const;
+    void close(const Centers& centers, Change& change, ExactSum& gap) const;
 
     const Real* X_;
     std::size_t n_;

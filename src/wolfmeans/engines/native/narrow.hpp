@@ -65,7 +65,7 @@ struct LeafVerdict {
     bool doubtful; // whether some label is in doubt
     bool moved;    // whether some label differs from the old one
     int labels[leaf_capacity + most_narrow_lanes];
-    int doubts[leaf_capacity + most_narrow_lanes]; // nonzero where the label is not decided
+    int doubts[leaf_capacity + most_narrow_lanes]; // nonzero where in doubt, if any is
 };
 
 // Label the points of a leaf.

@@ -14,6 +14,7 @@ namespace wolfmeans {
 namespace {
 
 constexpr float farther = 0x1p60f; // than every difference of distances
+constexpr int few_candidates = 4;  // comparing them point by point costs less than a box test
 
 #if defined(__GNUC__) || defined(__clang__)
 
@@ -45,6 +46,32 @@ WOLFMEANS_INLINE typename Register<Lanes>::Integers counting() {
 
 WOLFMEANS_INLINE float root(float square) {
     return __builtin_sqrtf(square);
+}
+
+// Lanes p and p ^ width change places.
+template <int Lanes, class V>
+WOLFMEANS_INLINE V swapped(const V& v, int width) {
+#    if defined(__clang__)
+    V other;
+    for (int p = 0; p < Lanes; ++p)
+        other[p] = v[p ^ width];
+    return other;
+#    else
+    return __builtin_shuffle(v, counting<Lanes>() ^ width);
+#    endif
+}
+
+template <class V>
+WOLFMEANS_INLINE auto first_lane(const V& v) {
+    return v[0];
+}
+
+// Lanes that compare as those of v do, to within 2^-19 of each, with the lane's number inside;
+// none is negative.
+template <int Lanes>
+WOLFMEANS_INLINE typename Register<Lanes>::Integers
+numbered(const typename Register<Lanes>::Floats& v) {
+    return (load<typename Register<Lanes>::Integers>(&v) & -Lanes) | counting<Lanes>();
 }
 
 #else // compilers without vector extensions take registers of one lane
@@ -82,29 +109,50 @@ int counting() {
     return 0;
 }
 
+template <int Lanes, class V>
+V swapped(const V& v, int) {
+    return v;
+}
+
+template <class V>
+V first_lane(const V& v) {
+    return v;
+}
+
+template <int Lanes>
+int numbered(const float&) {
+    return 0;
+}
+
 #endif
 
+// The smallest lane, by halving.
 template <int Lanes>
-WOLFMEANS_INLINE float smallest(const typename Register<Lanes>::Floats& v) {
-    float lanes[Lanes];
-    store(lanes, v);
-    for (int width = Lanes / 2; width > 0; width /= 2)
-        for (int p = 0; p < width; ++p)
-            lanes[p] = lanes[p + width] < lanes[p] ? lanes[p + width] : lanes[p];
-    return lanes[0];
+WOLFMEANS_INLINE float smallest(typename Register<Lanes>::Floats v) {
+    for (int width = Lanes / 2; width > 0; width /= 2) {
+        const auto other = swapped<Lanes>(v, width);
+        v = other < v ? other : v;
+    }
+    return first_lane(v);
 }
 
 template <int Lanes>
-WOLFMEANS_INLINE bool any(const typename Register<Lanes>::Integers& v) {
-    int lanes[Lanes];
-    store(lanes, v);
-    for (int width = Lanes / 2; width > 0; width /= 2)
-        for (int p = 0; p < width; ++p)
-            lanes[p] |= lanes[p + width];
-    return lanes[0] != 0;
+WOLFMEANS_INLINE int smallest(typename Register<Lanes>::Integers v) {
+    for (int width = Lanes / 2; width > 0; width /= 2) {
+        const auto other = swapped<Lanes>(v, width);
+        v = other < v ? other : v;
+    }
+    return first_lane(v);
 }
 
-// The place of the candidate nearest to the middle of the box; scratch.squares is filled.
+template <int Lanes>
+WOLFMEANS_INLINE int all_bits(typename Register<Lanes>::Integers v) {
+    for (int width = Lanes / 2; width > 0; width /= 2)
+        v |= swapped<Lanes>(v, width);
+    return first_lane(v);
+}
+
+// The place of the candidate (almost) nearest to the middle of the box; scratch.squares is filled.
 template <int Lanes, int D>
 WOLFMEANS_INLINE int nearest_to_middle(const Candidates& in, const float* box, long long any_d,
                                        const NarrowScratch& scratch) {
@@ -126,24 +174,18 @@ WOLFMEANS_INLINE int nearest_to_middle(const Candidates& in, const float* box, l
         where = counted < least ? place : where;
         least = counted < least ? counted : least;
     }
-    float values[Lanes];
+    // Among the lanes' bests nearly the best will do: the choice is free.
     int places[Lanes];
-    store(values, least);
     store(places, where);
-    for (int width = Lanes / 2; width > 0; width /= 2)
-        for (int p = 0; p < width; ++p) {
-            const bool better = values[p + width] < values[p];
-            values[p] = better ? values[p + width] : values[p];
-            places[p] = better ? places[p + width] : places[p];
-        }
-    return places[0];
+    return places[smallest<Lanes>(numbered<Lanes>(least)) & (Lanes - 1)];
 }
 
-// List in scratch.kept the candidates that may matter; returns their number. `slack` OUT as Narrow
-// returns it.
+// List in scratch.kept the candidates that may matter; returns their number. `slack` OUT, the
+// smallest lane is what Narrow returns.
 template <int Lanes, int D, bool Drifting>
 WOLFMEANS_INLINE int test_box(const Candidates& in, const float* box, long long any_d, float extra,
-                              const NarrowScratch& scratch, float& slack) {
+                              const NarrowScratch& scratch,
+                              typename Register<Lanes>::Floats& slack) {
     using Floats = typename Register<Lanes>::Floats;
     using Integers = typename Register<Lanes>::Integers;
     const long long d = D ? D : any_d;
@@ -154,7 +196,7 @@ WOLFMEANS_INLINE int test_box(const Candidates& in, const float* box, long long 
     const float error = box[2 * d + 1], slope = narrow_slope(d);
     const float allowed = Drifting ? in.drifts[near] + extra : 0.0f;
     const Integers lane = counting<Lanes>();
-    Floats least = Floats{} + farther;
+    slack = Floats{} + farther;
     int n_kept = 0;
     for (int q = 0; q < in.count; q += Lanes) {
         Floats across{};
@@ -172,7 +214,7 @@ WOLFMEANS_INLINE int test_box(const Candidates& in, const float* box, long long 
         const Integers dropped = ahead > bound;
         const Integers counted = lane + q < in.count;
         const Floats lost = (dropped & counted) ? ahead : Floats{} + farther;
-        least = lost < least ? lost : least;
+        slack = lost < slack ? lost : slack;
         int flags[Lanes];
         store(flags, dropped);
         const int lanes = in.count - q < Lanes ? in.count - q : Lanes;
@@ -181,7 +223,6 @@ WOLFMEANS_INLINE int test_box(const Candidates& in, const float* box, long long 
             n_kept += !flags[p];
         }
     }
-    slack = smallest<Lanes>(least);
     return n_kept;
 }
 
@@ -189,7 +230,7 @@ template <int Lanes, int D>
 float narrow(const Candidates& in, const float* box, long long any_d, float extra,
              const NarrowScratch& scratch, Candidates& out) {
     const long long d = D ? D : any_d;
-    float slack;
+    typename Register<Lanes>::Floats slack;
     out.count = test_box<Lanes, D, true>(in, box, d, extra, scratch, slack);
     for (int i = 0; i < out.count; ++i) {
         const int q = scratch.kept[i];
@@ -198,7 +239,7 @@ float narrow(const Candidates& in, const float* box, long long any_d, float extr
         out.drifts[i] = in.drifts[q];
         out.indices[i] = in.indices[q];
     }
-    return slack;
+    return smallest<Lanes>(slack);
 }
 
 // Label `Vectors` registers of points, `valid` of which count; see LabelLeaf.
@@ -258,7 +299,13 @@ void label_leaf(const Candidates& in, const float* box, long long any_d, const f
     using Floats = typename Register<Lanes>::Floats;
     using Integers = typename Register<Lanes>::Integers;
     const long long d = D ? D : any_d;
-    const int n_kept = test_box<Lanes, D, false>(in, box, d, 0.0f, scratch, verdict.slack);
+    Floats slack = Floats{} + farther;
+    int n_kept = in.count;
+    if (in.count > few_candidates)
+        n_kept = test_box<Lanes, D, false>(in, box, d, 0.0f, scratch, slack);
+    else
+        for (int q = 0; q < in.count; ++q)
+            scratch.kept[q] = q;
     verdict.n_kept = n_kept;
     Integers doubtful{}, moved{};
     if (n_kept == 1) {
@@ -267,26 +314,23 @@ void label_leaf(const Candidates& in, const float* box, long long any_d, const f
             const Integers counted = counting<Lanes>() + p < count;
             moved |= counted & (load<Integers>(old + p) != label);
             store(verdict.labels + p, label);
-            store(verdict.doubts + p, Integers{});
         }
-        verdict.doubtful = false;
-        verdict.moved = any<Lanes>(moved);
-        return;
+    } else {
+        const float error = box[2 * d + 1];
+        int p = 0;
+        for (; count - p > Lanes * (Vectors - 1); p += Lanes * Vectors)
+            label_points<Lanes, Vectors, D>(in, scratch, n_kept, error, d, points + p, stride,
+                                            old + p, count - p, verdict.labels + p,
+                                            verdict.doubts + p, slack, doubtful, moved);
+        for (; p < count; p += Lanes)
+            label_points<Lanes, 1, D>(in, scratch, n_kept, error, d, points + p, stride, old + p,
+                                      count - p, verdict.labels + p, verdict.doubts + p, slack,
+                                      doubtful, moved);
     }
-    Floats slack = Floats{} + verdict.slack;
-    const float error = box[2 * d + 1];
-    int p = 0;
-    for (; count - p > Lanes * (Vectors - 1); p += Lanes * Vectors)
-        label_points<Lanes, Vectors, D>(in, scratch, n_kept, error, d, points + p, stride, old + p,
-                                        count - p, verdict.labels + p, verdict.doubts + p, slack,
-                                        doubtful, moved);
-    for (; p < count; p += Lanes)
-        label_points<Lanes, 1, D>(in, scratch, n_kept, error, d, points + p, stride, old + p,
-                                  count - p, verdict.labels + p, verdict.doubts + p, slack,
-                                  doubtful, moved);
     verdict.slack = smallest<Lanes>(slack);
-    verdict.doubtful = any<Lanes>(doubtful);
-    verdict.moved = any<Lanes>(moved);
+    const int flags = all_bits<Lanes>((doubtful & 1) | (moved & 1) * 2);
+    verdict.doubtful = flags & 1;
+    verdict.moved = flags & 2;
 }
 
 template <int Wanted, int Vectors>

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <limits>
+#include <memory>
 #include <utility>
 
 namespace wolfmeans {
@@ -95,7 +95,9 @@ template <class Real>
 class Builder {
 public:
     Builder(const Real* X, std::size_t n, std::size_t d, const std::vector<std::size_t>& capacities)
-        : X_(X), d_(d), capacities_(capacities), entries_(n), spare_(n) {
+        : X_(X), d_(d), capacities_(capacities),
+          entries_(std::make_unique_for_overwrite<Entry[]>(n)),
+          spare_(std::make_unique_for_overwrite<Entry[]>(n)) {
         order.starts.resize(capacities.size());
         for (std::size_t i = 0; i < n; ++i)
             entries_[i] = i;
@@ -104,7 +106,7 @@ public:
             order.starts[level].push_back(
                 static_cast<std::uint32_t>(order.starts[level - 1].size()));
         order.starts[0].push_back(static_cast<std::uint32_t>(n));
-        std::vector<Entry>().swap(spare_);
+        spare_.reset();
         order.rows.resize(n);
         for (std::size_t i = 0; i < n; ++i)
             order.rows[i] = row_of(entries_[i]);
@@ -130,10 +132,9 @@ private:
             --bits;
             const Entry bit = Entry{1} << (32 + bits);
             middle = static_cast<std::size_t>(
-                std::partition_point(entries_.begin() + static_cast<std::ptrdiff_t>(begin),
-                                     entries_.begin() + static_cast<std::ptrdiff_t>(end),
+                std::partition_point(entries_.get() + begin, entries_.get() + end,
                                      [bit](Entry entry) { return !(entry & bit); }) -
-                entries_.begin());
+                entries_.get());
         }
         cut(begin, middle, bits, levels);
         cut(middle, end, bits, levels);
@@ -141,7 +142,7 @@ private:
 
     // Give the cell keys from its own box and sort it by them; returns their number of bits.
     int sort(std::size_t begin, std::size_t end) {
-        std::vector<double> low(d_, std::numeric_limits<double>::infinity()), extent(d_);
+        std::vector<double> low(d_), extent(d_);
         std::vector<Real> least(d_), most(d_);
         const Real* first = X_ + row_of(entries_[begin]) * d_;
         least.assign(first, first + d_);
@@ -166,9 +167,9 @@ private:
             entries_[i] = quantiser.key(X_ + row * d_) | row;
         }
         if (end - begin < few)
-            std::sort(entries_.data() + begin, entries_.data() + end);
+            std::sort(entries_.get() + begin, entries_.get() + end);
         else
-            radix_sort(entries_.data() + begin, spare_.data() + begin, end - begin,
+            radix_sort(entries_.get() + begin, spare_.get() + begin, end - begin,
                        quantiser.key_bits);
         return quantiser.key_bits;
     }
@@ -176,7 +177,7 @@ private:
     const Real* X_;
     std::size_t d_;
     const std::vector<std::size_t>& capacities_;
-    std::vector<Entry> entries_, spare_;
+    std::unique_ptr<Entry[]> entries_, spare_;
 };
 
 } // namespace
