@@ -12,7 +12,7 @@
 namespace wolfmeans {
 namespace {
 
-constexpr std::size_t leaves_per_node = 12;
+constexpr std::size_t leaves_per_node = 6;
 constexpr std::size_t children_per_node = 16;
 constexpr std::size_t top_nodes = 32; // the top level has at least about so many, where it can
 constexpr std::size_t sampled_rows = 1024;

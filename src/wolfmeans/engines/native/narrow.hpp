@@ -19,7 +19,7 @@
 
 namespace wolfmeans {
 
-inline constexpr int leaf_capacity = 48;     // points of a leaf at most
+inline constexpr int leaf_capacity = 64;     // points of a leaf at most
 inline constexpr int most_narrow_lanes = 16; // arrays may be read this far beyond their end
 
 inline constexpr float narrow_slope(long long d) {
