@@ -40,10 +40,8 @@ BoxTree<Real>::BoxTree(const Real* X, std::size_t n, std::size_t d, int n_thread
     }
     SpaceOrder order = order_in_space(X, n, d, capacities(n));
     rows = std::move(order.rows);
-    stride = n + 2 * most_narrow_lanes;
-    points = std::make_unique_for_overwrite<float[]>(d * stride);
-    for (std::size_t j = 0; j < d; ++j)
-        std::fill_n(points.get() + j * stride + n, stride - n, 0.0f);
+    points = std::make_unique_for_overwrite<float[]>(n * d + most_narrow_lanes * most_vectors);
+    std::fill_n(points.get() + n * d, most_narrow_lanes * most_vectors, 0.0f);
     levels.resize(order.starts.size());
     for (std::size_t level = 0; level < levels.size(); ++level) {
         levels[level].starts = std::move(order.starts[level]);
@@ -56,13 +54,10 @@ BoxTree<Real>::BoxTree(const Real* X, std::size_t n, std::size_t d, int n_thread
     const double operations = packing_per_coordinate * static_cast<double>(n * d);
     over_rows(leaves, worthwhile_threads(leaves, operations, n_threads), 1,
               [&](std::size_t, std::size_t begin, std::size_t end) {
-                  const std::size_t last = levels[0].starts[end];
-                  for (std::size_t i = levels[0].starts[begin]; i < last; ++i) {
-                      prefetch(X + rows[std::min(i + ahead, last - 1)] * d);
-                      for (std::size_t j = 0; j < d; ++j)
-                          points[j * stride + i] = scaled(X[rows[i] * d + j], j);
+                  for (std::size_t leaf = begin; leaf < end; ++leaf) {
+                      pack_leaf(X, leaf);
+                      box_leaf(leaf, sides.data() + leaf * 2 * d);
                   }
-                  box_leaves(begin, end, sides.data());
               });
     for (std::size_t level = 1; level < levels.size(); ++level) {
         box_nodes(level, sides, wider);
@@ -114,25 +109,31 @@ void BoxTree<Real>::choose_frame(const Real* X, std::size_t n) {
     factor = std::ldexp(1.0, std::clamp(exponent, -440, 440));
 }
 
-// sides OUT (leaves, 2, d): the least and the largest coordinates of each leaf.
 template <class Real>
-void BoxTree<Real>::box_leaves(std::size_t begin, std::size_t end, float* sides) {
-    Level& leaves = levels[0];
-    for (std::size_t leaf = begin; leaf < end; ++leaf) {
-        float* least = sides + leaf * 2 * d;
-        for (std::size_t j = 0; j < d; ++j) {
-            const float* x = points.get() + j * stride;
-            float low = x[leaves.starts[leaf]], high = low;
-            for (std::size_t i = leaves.starts[leaf]; i < leaves.starts[leaf + 1]; ++i) {
-                low = std::min(low, x[i]);
-                high = std::max(high, x[i]);
-            }
-            least[j] = low;
-            least[d + j] = high;
-        }
-        put_box(least, leaves.boxes.data() +
-                           leaf * static_cast<std::size_t>(box_floats(static_cast<long long>(d))));
+void BoxTree<Real>::pack_leaf(const Real* X, std::size_t leaf) {
+    const std::size_t begin = levels[0].starts[leaf], end = levels[0].starts[leaf + 1];
+    float* x = points.get() + begin * d;
+    for (std::size_t i = begin; i < end; ++i) {
+        prefetch(X + rows[std::min(i + ahead, rows.size() - 1)] * d);
+        for (std::size_t j = 0; j < d; ++j)
+            x[j * (end - begin) + i - begin] = scaled(X[rows[i] * d + j], j);
     }
+}
+
+// sides OUT (2, d): the least and the largest coordinates of the leaf.
+template <class Real>
+void BoxTree<Real>::box_leaf(std::size_t leaf, float* sides) {
+    const std::size_t begin = levels[0].starts[leaf], end = levels[0].starts[leaf + 1];
+    for (std::size_t j = 0; j < d; ++j) {
+        const float* x = points.get() + begin * d + j * (end - begin);
+        sides[j] = sides[d + j] = x[0];
+        for (std::size_t p = 1; p < end - begin; ++p) {
+            sides[j] = std::min(sides[j], x[p]);
+            sides[d + j] = std::max(sides[d + j], x[p]);
+        }
+    }
+    put_box(sides, levels[0].boxes.data() +
+                       leaf * static_cast<std::size_t>(box_floats(static_cast<long long>(d))));
 }
 
 template <class Real>

@@ -37,13 +37,13 @@ struct BoxTree {
     bool usable;
 
     std::vector<std::uint32_t> rows; // (n,) of the points in order
-    std::size_t stride = 0;
-    std::unique_ptr<float[]> points; // (d, stride) x' in order
+    std::unique_ptr<float[]> points; // x' in order, each leaf (d, its points)
     std::vector<Level> levels;       // leaves first; at least two
 
 private:
     void choose_frame(const Real* X, std::size_t n);
-    void box_leaves(std::size_t begin, std::size_t end, float* sides);
+    void pack_leaf(const Real* X, std::size_t leaf);
+    void box_leaf(std::size_t leaf, float* sides);
     void box_nodes(std::size_t level, const std::vector<float>& below, std::vector<float>& sides);
     void put_box(const float* sides, float* box) const;
 };

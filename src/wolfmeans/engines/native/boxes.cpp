@@ -187,8 +187,7 @@ private:
         const auto count = static_cast<int>(tree_.levels[0].starts[leaf + 1] - begin);
         std::int32_t* labels = boxes_.labels_.data() + begin;
         label_leaf_(list, tree_.box(0, leaf), static_cast<long long>(tree_.d),
-                    tree_.points.get() + begin, static_cast<long long>(tree_.stride), count, labels,
-                    scratch_, verdict_);
+                    tree_.points.get() + begin * tree_.d, count, labels, scratch_, verdict_);
         boxes_.slack_[leaf] = std::min(verdict_.slack, promise);
         looked_at += list.count;
         if (verdict_.n_kept > 1) looked_at += static_cast<double>(verdict_.n_kept) * count;
@@ -254,7 +253,7 @@ template <class Real>
 Change Boxes<Real>::assign(const Real* rows, std::size_t K, const Forced& forced) {
     const bool first = !has_labels_ || previous_.size() != K * tree_.d;
     if (first) {
-        labels_.assign(n_ + 2 * most_narrow_lanes, -1);
+        labels_.assign(n_ + most_narrow_lanes * most_vectors, -1);
         slack_.assign(tree_.usable ? tree_.levels[0].size() : 0, -1.0f);
         previous_.clear();
     }

@@ -19,8 +19,9 @@
 
 namespace wolfmeans {
 
-inline constexpr int leaf_capacity = 64;     // points of a leaf at most
-inline constexpr int most_narrow_lanes = 16; // arrays may be read this far beyond their end
+inline constexpr int leaf_capacity = 64; // points of a leaf at most
+inline constexpr int most_narrow_lanes = 16;
+inline constexpr int most_vectors = 2; // arrays may be read this many registers beyond their end
 
 inline constexpr float narrow_slope(long long d) {
     return static_cast<float>(2 * d + 24) * 0x1p-24f;
@@ -70,13 +71,13 @@ struct LeafVerdict {
 
 // Label the points of a leaf.
 //
-//   points  IN   (d, stride) float32: x', the leaf's first point first
+//   points  IN   (d, count) float32: x'
 //   count   IN   number of points, 1..leaf_capacity
 //   old     IN   (count,) labels so far
 //
 // A label is decided when its distance is the smallest by more than the rounding bound.
 using LabelLeaf = void(const Candidates& in, const float* box, long long d, const float* points,
-                       long long stride, int count, const int* old, const NarrowScratch& scratch,
+                       int count, const int* old, const NarrowScratch& scratch,
                        LeafVerdict& verdict);
 
 struct NarrowVersion {

@@ -294,8 +294,7 @@ WOLFMEANS_INLINE void label_points(const Candidates& in, const NarrowScratch& sc
 
 template <int Lanes, int Vectors, int D>
 void label_leaf(const Candidates& in, const float* box, long long any_d, const float* points,
-                long long stride, int count, const int* old, const NarrowScratch& scratch,
-                LeafVerdict& verdict) {
+                int count, const int* old, const NarrowScratch& scratch, LeafVerdict& verdict) {
     using Floats = typename Register<Lanes>::Floats;
     using Integers = typename Register<Lanes>::Integers;
     const long long d = D ? D : any_d;
@@ -319,11 +318,11 @@ void label_leaf(const Candidates& in, const float* box, long long any_d, const f
         const float error = box[2 * d + 1];
         int p = 0;
         for (; count - p > Lanes * (Vectors - 1); p += Lanes * Vectors)
-            label_points<Lanes, Vectors, D>(in, scratch, n_kept, error, d, points + p, stride,
+            label_points<Lanes, Vectors, D>(in, scratch, n_kept, error, d, points + p, count,
                                             old + p, count - p, verdict.labels + p,
                                             verdict.doubts + p, slack, doubtful, moved);
         for (; p < count; p += Lanes)
-            label_points<Lanes, 1, D>(in, scratch, n_kept, error, d, points + p, stride, old + p,
+            label_points<Lanes, 1, D>(in, scratch, n_kept, error, d, points + p, count, old + p,
                                       count - p, verdict.labels + p, verdict.doubts + p, slack,
                                       doubtful, moved);
     }
@@ -335,6 +334,7 @@ void label_leaf(const Candidates& in, const float* box, long long any_d, const f
 
 template <int Wanted, int Vectors>
 constexpr NarrowVersion narrow_version() {
+    static_assert(Wanted <= most_narrow_lanes && Vectors <= most_vectors);
     constexpr int Lanes = has_registers ? Wanted : 1;
     return {
         {narrow<Lanes, 0>, narrow<Lanes, 1>, narrow<Lanes, 2>, narrow<Lanes, 3>, narrow<Lanes, 4>},
