@@ -144,7 +144,24 @@ def almost_halfway(rng):
     return X
 
 
-ADVERSARIAL = [lattice, offset, outliers, copies, one_line, scales_within_scales, almost_halfway]
+def circle(rng):
+    # Points next to the middle of a circle of centers: all are as far, up to float64's rounding.
+    X = rng.normal(size=(2000, 2)) * 1e-12
+    angle = rng.random(25) * 2 * np.pi
+    X[:25] = np.column_stack([np.cos(angle), np.sin(angle)])
+    return X
+
+
+ADVERSARIAL = [
+    lattice,
+    offset,
+    outliers,
+    copies,
+    one_line,
+    scales_within_scales,
+    almost_halfway,
+    circle,
+]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -177,6 +194,20 @@ def test_centers_far_beyond_the_data(unit):
     far[2] = 1e140
     for centers in (near, far, near + 1e-3, far, far * 0.5, near):
         both.assign(centers)
+
+
+@pytest.mark.parametrize(
+    "heights",
+    [[92, 49], [200, 150, 120, 97, 90, 84, 80, 76, 73, 70, 68, 48]],
+    ids=["at once", "from afar"],
+)
+def test_a_center_that_no_list_holds_comes_near(unit, heights):
+    # Two clusters below which two centers rest, and a third that comes down on one of them.
+    X = np.repeat([[-40.0, 0.0], [40.0, 0.0]], 10, axis=0)
+    both = Both(X)
+    for height in heights:
+        both.assign(np.array([[-40.0, -50.0], [40.0, -49.9], [40.0, height]]))
+    assert (both.labels == np.repeat([0, 2], 10)).all()
 
 
 def test_more_centers_than_points_and_single_points(unit):
