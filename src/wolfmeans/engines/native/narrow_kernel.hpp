@@ -282,7 +282,8 @@ WOLFMEANS_INLINE void label_points(const Candidates& in, const NarrowScratch& sc
         const Floats near = roots<Lanes>(best[v]), next = roots<Lanes>(second[v]);
         const Floats ahead = next - near - (next + near) * slope - error;
         const Integers counted = counting<Lanes>() + v * Lanes < valid;
-        const Integers doubt = counted & ~(ahead > 0.0f);
+        const Integers decided = ahead > 0.0f;
+        const Integers doubt = counted & (decided == 0);
         const Floats lead = counted ? ahead : Floats{} + farther;
         slack = lead < slack ? lead : slack;
         doubtful |= doubt;
