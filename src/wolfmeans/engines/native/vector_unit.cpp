@@ -71,6 +71,11 @@ const ScreenVersion& best_screen() noexcept {
     return *versions[widest_unit()];
 }
 
+const NarrowVersion& best_narrow() noexcept {
+    const NarrowVersion* versions[] = {&narrow_baseline, &narrow_avx2, &narrow_avx512};
+    return *versions[widest_unit()];
+}
+
 #else
 
 const ScanVersion& best_scan() noexcept {
@@ -79,6 +84,10 @@ const ScanVersion& best_scan() noexcept {
 
 const ScreenVersion& best_screen() noexcept {
     return screen_baseline;
+}
+
+const NarrowVersion& best_narrow() noexcept {
+    return narrow_baseline;
 }
 
 #endif

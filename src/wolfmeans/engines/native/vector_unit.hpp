@@ -2,6 +2,7 @@
 // (baseline, avx2 or avx512) asks for a narrower one, so that tests can compare them all.
 #pragma once
 
+#include "narrow.hpp"
 #include "scan.hpp"
 #include "screen.hpp"
 
@@ -9,5 +10,6 @@ namespace wolfmeans {
 
 const ScanVersion& best_scan() noexcept;
 const ScreenVersion& best_screen() noexcept;
+const NarrowVersion& best_narrow() noexcept;
 
 } // namespace wolfmeans
