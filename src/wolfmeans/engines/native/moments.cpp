@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <mutex>
 
 #include "threads.hpp"
 
@@ -20,14 +21,19 @@ Moments<Real>::Moments(const Real* X, std::size_t n, std::size_t d, const double
 
 template <class Real>
 void Moments<Real>::add_all(const std::int32_t* labels) {
-    for (std::size_t i = 0; i < n_; ++i)
-        stale_[static_cast<std::size_t>(labels[i])] = 1;
-    in_rounds(n_, [&](std::size_t begin, std::size_t end, std::int64_t* account) {
-        std::int64_t* const totals = account + n_sums_;
-        sums_.add(labels, begin, end, account);
-        if (weighted_) return weight_sums_.add(labels, begin, end, totals);
+    std::mutex marking;
+    spread(n_, [&](std::size_t begin, std::size_t end, std::int64_t* account) {
+        std::vector<std::int64_t> gained(K_);
         for (std::size_t i = begin; i < end; ++i)
-            ++totals[static_cast<std::size_t>(labels[i]) * totals_grid_.all_limbs()];
+            ++gained[static_cast<std::size_t>(labels[i])];
+        sums_.add(labels, begin, end, gained, account);
+        if (weighted_)
+            weight_sums_.add(labels, begin, end, gained, account + n_sums_);
+        else
+            count_rows(gained, account);
+        const std::lock_guard lock(marking);
+        for (std::size_t k = 0; k < K_; ++k)
+            stale_[k] = stale_[k] || gained[k] != 0;
     });
 }
 
@@ -36,63 +42,75 @@ void Moments<Real>::move(const std::int64_t* rows, const std::int32_t* from, con
                          std::size_t count) {
     for (std::size_t i = 0; i < count; ++i)
         stale_[static_cast<std::size_t>(from[i])] = stale_[static_cast<std::size_t>(to[i])] = 1;
-    in_rounds(count, [&](std::size_t begin, std::size_t end, std::int64_t* account) {
-        std::int64_t* const totals = account + n_sums_;
-        sums_.move(rows, from, to, begin, end, account);
-        if (weighted_) return weight_sums_.move(rows, from, to, begin, end, totals);
+    spread(count, [&](std::size_t begin, std::size_t end, std::int64_t* account) {
+        std::vector<std::int64_t> gained(K_);
         for (std::size_t i = begin; i < end; ++i) {
-            --totals[static_cast<std::size_t>(from[i]) * totals_grid_.all_limbs()];
-            ++totals[static_cast<std::size_t>(to[i]) * totals_grid_.all_limbs()];
+            --gained[static_cast<std::size_t>(from[i])];
+            ++gained[static_cast<std::size_t>(to[i])];
         }
+        sums_.move(rows, from, to, begin, end, gained, account);
+        if (weighted_)
+            weight_sums_.move(rows, from, to, begin, end, gained, account + n_sums_);
+        else
+            count_rows(gained, account);
     });
 }
 
-// Run deposit(begin, end, account) over all of 0..count-1, with a carry before any limb could
-// overflow.
+template <class Real>
+void Moments<Real>::count_rows(const std::vector<std::int64_t>& gained,
+                               std::int64_t* account) const {
+    for (std::size_t k = 0; k < K_; ++k)
+        account[n_sums_ + k * totals_grid_.all_limbs()] += gained[k];
+}
+
+template <class Real>
+void Moments<Real>::carry_account(std::int64_t* account) const {
+    carry(sums_.grid(), K_, d_, account);
+    carry(totals_grid_, K_, 1, account + n_sums_);
+}
+
+// Run deposit(begin, end, account) over all of 0..count-1, in chunks over threads. The first chunk
+// deposits into the account, each other one into a copy, added up at the end; carries come before
+// any limb could overflow.
 template <class Real>
 template <class Deposit>
-void Moments<Real>::in_rounds(std::size_t count, const Deposit& deposit) {
+void Moments<Real>::spread(std::size_t count, const Deposit& deposit) {
+    if (count == 0) return;
     // A move within one cluster adds two terms.
     const std::size_t most =
         std::min(sums_.grid().terms_before_carry, totals_grid_.terms_before_carry) / 2;
-    for (std::size_t begin = 0; begin < count;) {
-        if (deposits_ == most) {
-            carry(sums_.grid(), K_, d_, account_.data());
-            carry(totals_grid_, K_, 1, account_.data() + n_sums_);
-            deposits_ = 0;
-        }
-        const std::size_t rows = std::min(count - begin, most - deposits_);
-        // A thread's own sums must be cleared and added up: that is K rows' worth of work.
-        const std::size_t affordable = std::max<std::size_t>(1, rows / (4 * K_));
-        const double operations = 4.0 * static_cast<double>(rows) * static_cast<double>(d_ + 1);
-        const std::size_t chunks =
-            std::min(affordable, worthwhile_threads(rows, operations, n_threads_));
-        with_copies(begin, begin + rows, chunks, deposit);
-        deposits_ += rows;
-        begin += rows;
-    }
-}
-
-// The first chunk deposits into the account, each other one into a copy, added up at the end.
-template <class Real>
-template <class Deposit>
-void Moments<Real>::with_copies(std::size_t begin, std::size_t end, std::size_t chunks,
-                                const Deposit& deposit) {
+    const bool carrying = count > most - deposits_;
+    if (carrying) carry_account(account_.data());
+    // A thread's own sums must be cleared and added up: that is K rows' worth of work.
+    const std::size_t affordable = std::max<std::size_t>(1, count / (4 * K_));
+    const double operations = 4.0 * static_cast<double>(count) * static_cast<double>(d_ + 1);
+    const std::size_t chunks =
+        std::min(affordable, worthwhile_threads(count, operations, n_threads_));
     const std::size_t size = account_.size();
     std::vector<std::unique_ptr<std::int64_t[]>> copies(chunks);
     for (std::size_t chunk = 1; chunk < chunks; ++chunk)
         copies[chunk].reset(new std::int64_t[size]);
-    over_rows(end - begin, chunks, 1, [&](std::size_t chunk, std::size_t first, std::size_t last) {
-        std::int64_t* const copy = copies[chunk].get();
-        if (copy != nullptr) std::fill(copy, copy + size, 0);
-        deposit(begin + first, begin + last, copy == nullptr ? account_.data() : copy);
+    over_rows(count, chunks, 1, [&](std::size_t chunk, std::size_t first, std::size_t last) {
+        std::int64_t* const own = chunk == 0 ? account_.data() : copies[chunk].get();
+        if (chunk > 0) std::fill(own, own + size, 0);
+        for (std::size_t begin = first; begin < last; begin += most) {
+            deposit(begin, std::min(last, begin + most), own);
+            if (carrying) carry_account(own);
+        }
     });
-    if (chunks == 1) return;
-    over_rows(size, chunks, 1, [&](std::size_t, std::size_t first, std::size_t last) {
-        for (std::size_t chunk = 1; chunk < chunks; ++chunk)
-            for (std::size_t i = first; i < last; ++i)
-                account_[i] += copies[chunk][i];
-    });
+    deposits_ += count;
+    if (chunks > 1) {
+        over_rows(size, chunks, 1, [&](std::size_t, std::size_t first, std::size_t last) {
+            for (std::size_t chunk = 1; chunk < chunks; ++chunk)
+                for (std::size_t i = first; i < last; ++i)
+                    account_[i] += copies[chunk][i];
+        });
+    }
+    if (carrying) {
+        // Copies that were carried: their sum is as good as a deposit of one row from each.
+        carry_account(account_.data());
+        deposits_ = 0;
+    }
 }
 
 template <class Real>

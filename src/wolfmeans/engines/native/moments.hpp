@@ -48,10 +48,9 @@ public:
 
 private:
     template <class Deposit>
-    void in_rounds(std::size_t count, const Deposit& deposit);
-    template <class Deposit>
-    void with_copies(std::size_t begin, std::size_t end, std::size_t chunks,
-                     const Deposit& deposit);
+    void spread(std::size_t count, const Deposit& deposit);
+    void carry_account(std::int64_t* account) const;
+    void count_rows(const std::vector<std::int64_t>& gained, std::int64_t* account) const;
     void refresh(std::size_t k, Word* words, Divisor& divisor);
 
     std::size_t n_, d_, K_;
