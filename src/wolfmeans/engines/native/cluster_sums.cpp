@@ -28,15 +28,6 @@ struct ExponentRange {
     int high = 0;
 };
 
-const DepositVersion& best_deposit() {
-#if defined(WOLFMEANS_X86)
-    const ScanVersion* const scan = &best_scan();
-    if (scan == &scan_avx512) return deposit_avx512;
-    if (scan == &scan_avx2) return deposit_avx2;
-#endif
-    return deposit_baseline;
-}
-
 template <class Real>
 const DepositFunctions<Real>& best_functions() {
     if constexpr (std::is_same_v<Real, float>)
@@ -121,6 +112,15 @@ void deposit_digits(TwoWords number, int place, bool negative, std::int64_t* lim
 }
 
 } // namespace
+
+const DepositVersion& best_deposit() noexcept {
+#if defined(WOLFMEANS_X86)
+    const ScanVersion* const scan = &best_scan();
+    if (scan == &scan_avx512) return deposit_avx512;
+    if (scan == &scan_avx2) return deposit_avx2;
+#endif
+    return deposit_baseline;
+}
 
 template <class Real>
 ClusterSums<Real>::ClusterSums(const Real* X, std::size_t n, std::size_t d, const double* weights,

@@ -80,6 +80,21 @@ struct Extent {
     bool finite;
 };
 
+// The sum of float64 terms by way of block_limbs integers.
+//
+//   terms   IN   (n,) at most 2^(e_0 + bits - 1) in size, n <= most_block_terms
+//   magic   IN   (block_limbs,) as above, bits = block_bits
+//   limbs   OUT  (block_limbs,) the integers, the highest first
+//
+// Returns whether the integers are all of the sum: nothing of a term was left below the last.
+inline constexpr int block_limbs = 3;
+inline constexpr int block_bits = 42;
+inline constexpr int64_t most_block_terms = 1024; // 2^10 * 2^41 in one lane is 2^51
+using SumTerms = bool(const double* terms, int64_t n, const double* magic, int64_t* limbs);
+
+// The largest |term|; NaN or infinite when a term is (which of them is not said).
+using LargestTerm = double(const double* terms, int64_t n);
+
 // One for each number of limbs, at [limbs - 1].
 template <class Real>
 struct DepositsByLimbs {
@@ -99,7 +114,12 @@ struct DepositFunctions {
 struct DepositVersion {
     DepositFunctions<float> single_precision;
     DepositFunctions<double> double_precision;
+    LargestTerm* largest_term;
+    SumTerms* sum_terms;
 };
+
+// The version for the vector unit of this machine.
+const DepositVersion& best_deposit() noexcept;
 
 extern const DepositVersion deposit_baseline;
 extern const DepositVersion deposit_avx2;

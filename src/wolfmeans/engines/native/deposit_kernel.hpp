@@ -324,6 +324,95 @@ Extent extent(const Real* values, int64_t n) {
     return all;
 }
 
+// --- Sums of terms ----------------------------------------------------------------------------
+
+template <int Lanes>
+WOLFMEANS_INLINE int64_t over_lanes(const Integers<Lanes>& v) {
+    if constexpr (Lanes == 1) {
+        return v;
+    } else {
+        int64_t sum = 0;
+        for (int p = 0; p < Lanes; ++p)
+            sum += v[p];
+        return sum;
+    }
+}
+
+// Add a term; not 0 where something of it is left below the last limb.
+template <int Lanes>
+WOLFMEANS_INLINE Integers<Lanes> below_limbs(Doubles<Lanes> term,
+                                             Doubles<Lanes> (&sums)[block_limbs]) {
+    for (int l = 0; l < block_limbs; ++l) {
+        const Doubles<Lanes> next = sums[l] + term;
+        term = term - (next - sums[l]);
+        sums[l] = next;
+    }
+    if constexpr (Lanes == 1)
+        return term != 0.0 ? 1 : 0;
+    else
+        return term != 0.0;
+}
+
+template <int Lanes>
+double largest_term(const double* terms, int64_t n) {
+    constexpr int width = usable_lanes<Lanes>;
+    constexpr int64_t infinite = 0x7ff0000000000000;
+    Integers<width> most{};
+    int64_t i = 0, all = 0;
+    const auto size = [](const auto& v) {
+        return bits_as<Integers<sizeof(v) / sizeof(double)>>(v) & INT64_MAX;
+    };
+    // The bits of sizes are in the order of the sizes, infinity and NaN above.
+    for (; i + width <= n; i += width) {
+        const Integers<width> bits = size(load<Doubles<width>>(terms + i));
+        most = bits > most ? bits : most;
+    }
+    for (; i < n; ++i) {
+        const int64_t bits = size(terms[i]);
+        all = bits > all ? bits : all;
+    }
+    for (int p = 0; p < width; ++p) {
+        int64_t lane;
+        if constexpr (width == 1)
+            lane = most;
+        else
+            lane = most[p];
+        all = lane > all ? lane : all;
+    }
+    return bits_as<double>(all > infinite ? infinite : all);
+}
+
+// Two accumulators, so that neither waits for the other.
+template <int Lanes>
+bool sum_terms(const double* terms, int64_t n, const double* given, int64_t* limbs) {
+    constexpr int width = usable_lanes<Lanes>;
+    double magic[block_limbs];
+    for (int l = 0; l < block_limbs; ++l) {
+        magic[l] = given[l];
+        limbs[l] = 0;
+    }
+    Doubles<width> even[block_limbs], odd[block_limbs];
+    double rest[block_limbs];
+    start<width, block_limbs>(magic, even);
+    start<width, block_limbs>(magic, odd);
+    start<1, block_limbs>(magic, rest);
+    Integers<width> left{};
+    int64_t left_alone = 0, i = 0;
+    for (; i + 2 * width <= n; i += 2 * width) {
+        left = left | below_limbs<width>(load<Doubles<width>>(terms + i), even);
+        left = left | below_limbs<width>(load<Doubles<width>>(terms + i + width), odd);
+    }
+    for (; i < n; ++i)
+        left_alone = left_alone | below_limbs<1>(terms[i], rest);
+    for (int l = 0; l < block_limbs; ++l) {
+        const auto bits = bits_as<int64_t>(magic[l]);
+        const Integers<width> both =
+            (bits_as<Integers<width>>(even[l]) - bits) + (bits_as<Integers<width>>(odd[l]) - bits);
+        limbs[l] = bits_as<int64_t>(rest[l]) - bits + over_lanes<width>(both);
+    }
+    return (left_alone | over_lanes<width>(left & 1)) == 0;
+}
+
 template <int Lanes, bool Weighted, class Real>
 inline constexpr DepositsByLimbs<Real> by_limbs{
     {add_run<Lanes, 1, Weighted>, add_run<Lanes, 2, Weighted>, add_run<Lanes, 3, Weighted>,
@@ -342,6 +431,10 @@ inline constexpr DepositFunctions<Real> functions{
     extent<Lanes, Real>,
     narrow_width<Lanes>,
     {by_limbs<Lanes, false, Real>, by_limbs<Lanes, true, Real>}};
+
+template <int Lanes>
+inline constexpr DepositVersion deposits{functions<Lanes, float>, functions<Lanes, double>,
+                                         largest_term<Lanes>, sum_terms<Lanes>};
 
 } // namespace
 } // namespace wolfmeans
