@@ -29,20 +29,12 @@ struct ExponentRange {
 };
 
 template <class Real>
-const DepositFunctions<Real>& best_functions() {
-    if constexpr (std::is_same_v<Real, float>)
-        return best_deposit().single_precision;
-    else
-        return best_deposit().double_precision;
-}
-
-template <class Real>
 ExponentRange exponent_range(const Real* values, std::size_t n, int n_threads) {
     const std::size_t chunks = worthwhile_threads(n, static_cast<double>(n), n_threads);
     std::vector<Extent> extents(chunks);
     over_rows(n, chunks, 1, [&](std::size_t chunk, std::size_t begin, std::size_t end) {
         extents[chunk] =
-            best_functions<Real>().extent(values + begin, static_cast<std::int64_t>(end - begin));
+            best_deposit_of<Real>().extent(values + begin, static_cast<std::int64_t>(end - begin));
     });
     Extent all = extents.front();
     for (const Extent& extent : extents) {
@@ -152,7 +144,7 @@ void ClusterSums<Real>::use_fast_kernels(int top) {
     for (int l = 0; l < grid_.limbs; ++l)
         rows_.magic[l] =
             std::ldexp(1.5, 52 + scale + grid_.low + (grid_.limbs - 1 - l) * grid_.bits);
-    fast_ = &best_functions<Real>();
+    fast_ = &best_deposit_of<Real>();
 }
 
 template <class Real>

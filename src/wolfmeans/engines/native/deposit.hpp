@@ -72,10 +72,12 @@ template <class Real>
 using AddNarrowRows = void(const Rows<Real>&, const int32_t* labels, int64_t first, int64_t last,
                            int64_t* sums);
 
-// The largest |x| and a lower bound, at most one bit too low, of the lowest bit set in any x
-// (infinity when all are 0). `finite` is false when an x is not.
+// The largest |x|, the smallest that is not 0, and a lower bound, at most one bit too low, of the
+// lowest bit set in any x (the last two are infinite when all are 0). `finite` is false when an x
+// is not; the rest then means nothing.
 struct Extent {
     double largest;
+    double smallest;
     double lowest_bit;
     bool finite;
 };
@@ -120,6 +122,14 @@ struct DepositVersion {
 
 // The version for the vector unit of this machine.
 const DepositVersion& best_deposit() noexcept;
+
+template <class Real>
+const DepositFunctions<Real>& best_deposit_of() noexcept {
+    if constexpr (sizeof(Real) == sizeof(float))
+        return best_deposit().single_precision;
+    else
+        return best_deposit().double_precision;
+}
 
 extern const DepositVersion deposit_baseline;
 extern const DepositVersion deposit_avx2;

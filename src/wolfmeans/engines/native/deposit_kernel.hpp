@@ -273,7 +273,8 @@ void move_rows(const Rows<Real>& given, const int64_t* indices, const int32_t* f
 template <int Lanes>
 struct Seen {
     Doubles<Lanes> largest = Doubles<Lanes>{};
-    Doubles<Lanes> lowest_bit = Doubles<Lanes>{} + __builtin_huge_val();
+    Doubles<Lanes> smallest = Doubles<Lanes>{} + __builtin_huge_val();
+    Doubles<Lanes> lowest_bit = smallest;
     Doubles<Lanes> strange = Doubles<Lanes>{}; // 0, or NaN once an x was not finite
 
     // A pattern of bits less its lowest one is, unless x is a power of two, x less its lowest bit.
@@ -282,8 +283,11 @@ struct Seen {
         const Integers<Lanes> bits = bits_as<Integers<Lanes>>(x) & INT64_MAX;
         const Doubles<Lanes> size = bits_as<Doubles<Lanes>>(bits);
         const Doubles<Lanes> low = size - bits_as<Doubles<Lanes>>(bits & (bits - 1));
-        const Doubles<Lanes> candidate = low > 0.0 ? low : lowest_bit;
+        const Doubles<Lanes> infinite = Doubles<Lanes>{} + __builtin_huge_val();
+        const Doubles<Lanes> nonzero = size > 0.0 ? size : infinite;
+        const Doubles<Lanes> candidate = size > 0.0 ? low : infinite;
         largest = size > largest ? size : largest;
+        smallest = nonzero < smallest ? nonzero : smallest;
         lowest_bit = candidate < lowest_bit ? candidate : lowest_bit;
         strange = strange + (x - x);
     }
@@ -291,6 +295,8 @@ struct Seen {
     WOLFMEANS_INLINE void merge_into(Extent& all) const {
         for (int p = 0; p < Lanes; ++p) {
             const double large = lane(largest, p), low = lane(lowest_bit, p);
+            const double small = lane(smallest, p);
+            all.smallest = small < all.smallest ? small : all.smallest;
             all.largest = large > all.largest ? large : all.largest;
             all.lowest_bit = low < all.lowest_bit ? low : all.lowest_bit;
             all.finite = all.finite && lane(strange, p) == 0.0;
@@ -317,7 +323,7 @@ Extent extent(const Real* values, int64_t n) {
     }
     for (; i < n; ++i)
         rest.look(load_doubles<1>(values + i));
-    Extent all{0.0, __builtin_huge_val(), true};
+    Extent all{0.0, __builtin_huge_val(), __builtin_huge_val(), true};
     even.merge_into(all);
     odd.merge_into(all);
     rest.merge_into(all);
