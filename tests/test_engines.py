@@ -1,5 +1,6 @@
 """Canonical distances against a literal loop, and every engine against the reference by ==."""
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -110,6 +111,67 @@ def test_fully_stored_sparse_rows_give_the_dense_bits(instance):
         strict=True,
     ):
         assert np.all(a == b)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 7, 8, 9, 16, 19, 100])
+def test_distances_to_the_own_center_are_canonical(d, dtype):
+    """All widths that the kernel of pairs treats by itself, and counts that fill no group."""
+    native = pytest.importorskip("wolfmeans.engines._native")
+    rng = np.random.default_rng(d)
+    for n in (1, 3, 8, 21, 600):
+        X, centers = data(n, d, 6, dtype)
+        labels = rng.integers(0, 6, size=n).astype(np.int32)
+        weights = rng.uniform(size=n)
+        found = np.empty(n)
+        native.distances(X, centers, labels, found, 2)
+        expected = np.array(
+            [literal_distance(x, centers[k]) for x, k in zip(X, labels, strict=True)]
+        )
+        assert (found == expected).all()
+        assert native.cost(X, None, centers, labels, 2) == math.fsum(expected)
+        assert native.cost(X, weights, centers, labels, 3) == math.fsum(weights * expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [*SHAPES, (3000, 12, 40)])
+def test_roots_are_those_of_canonical_distances(shape, dtype):
+    native = pytest.importorskip("wolfmeans.engines._native")
+    X, centers = data(*shape, dtype)
+    reference = get_engine("reference").open(X, None, 1)
+    expected = np.stack([np.sqrt(reference.distances_to(c)) for c in centers], axis=1).astype(dtype)
+    for threads in (1, 3):
+        found = np.empty((len(X), len(centers)), dtype)
+        native.roots(X, centers, found, threads)
+        assert (found == expected).all()
+    with pytest.raises(ValueError, match="out must have"):
+        native.roots(X, centers, np.empty((len(X), len(centers) + 1), dtype), 1)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", ["ties", "far away", "duplicates", "tiny", "huge", "outlier"])
+def test_nearest_centers_through_the_screen(kind, dtype):
+    """Enough centers for the screen, on data that it cannot decide alone."""
+    rng = np.random.default_rng(4)
+    n, d, k = 700, 6, 40
+    X = rng.normal(size=(n, d))
+    if kind in ("ties", "duplicates"):
+        X = rng.integers(0, 3, size=(n, d)).astype(float)
+    X = {
+        "far away": X + 1e8,
+        "tiny": X * 1e-30,
+        "huge": X * 1e30,
+        "outlier": np.where(np.arange(n)[:, None] == 5, 1e12, X),
+    }.get(kind, X)
+    X = X.astype(dtype)
+    centers = X[rng.integers(0, n, size=k)].copy()
+    if kind == "ties":
+        centers += dtype(0.5)
+    for threads in (1, 3):
+        results = [get_engine(e).open(X, None, threads).nearest(centers) for e in ENGINES]
+        for labels, distances in results[1:]:
+            assert (labels == results[0][0]).all()
+            assert (distances == results[0][1]).all()
 
 
 @given(instances())

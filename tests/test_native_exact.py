@@ -422,6 +422,67 @@ def test_many_means_are_computed_by_several_threads(weighting):
     both.check()
 
 
+def numbers_for_quotients(rng, n, d):
+    """Columns whose means are ties, powers of two from either side, exact, or nothing special."""
+    kinds = [
+        rng.integers(-(2**53), 2**53, size=(n, d)).astype(float),
+        rng.choice([1.0, 1.0 + 2.0**-52, 1.0 - 2.0**-53, 2.0, -1.0, 0.0], size=(n, d)),
+        rng.integers(-4, 5, size=(n, d)).astype(float),
+        1.0 + rng.integers(0, 4, size=(n, d)) * 2.0**-52,
+        rng.normal(size=(n, d)) * 2.0 ** rng.integers(-20, 20, size=(n, d)),
+        np.where(np.arange(n)[:, None] % 2, 1.0, -1.0) * 2.0**20 + rng.normal(size=(n, d)),
+    ]
+    return np.concatenate(kinds, axis=1)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 4, 7, 8, 1000])
+def test_quotients_of_many_columns(n_rows, dtype):
+    """Both ways to a quotient meet here: by vectors where that is certain, by long division."""
+    rng = np.random.default_rng(n_rows)
+    X = numbers_for_quotients(rng, n_rows, 21)
+    for scale in (1.0, 2.0**-40, 2.0**40, 2.0**-1000):
+        both = Both((X * scale).astype(dtype), None, 2, threads=(1,))
+        both.add_all(np.zeros(n_rows, dtype=np.int32))
+        both.check()
+        for columns in np.split(X, 6, axis=1):
+            both = Both(np.ascontiguousarray(columns * scale).astype(dtype), None, 1, threads=(1,))
+            both.add_all(np.zeros(n_rows, dtype=np.int32))
+            both.check()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("d", [1, 2, 3, 5, 8, 11, 24, 25, 40])
+def test_rows_of_every_width(d, dtype, weighted):
+    """Rows narrow and wide, sorted by label or as they come, up to the very last row of X."""
+    rng = np.random.default_rng(d)
+    for n, k in [(1, 1), (5, 2), (9, 12), (300, 3), (400, 150)]:
+        X = rng.normal(size=(n, d)).astype(dtype)
+        both = Both(X, rng.uniform(size=n) if weighted else None, k)
+        labels = labels_for(rng, n, k)
+        both.add_all(labels)
+        both.check()
+        wander(both, labels, rng, 2)
+
+
+@pytest.mark.parametrize("threads", THREADS)
+@pytest.mark.parametrize("d", [1, 30])
+def test_carries_within_one_deposit(d, threads):
+    """Limbs of 46 bits hold 2**14 rows: more than that come at once, several times."""
+    rng = np.random.default_rng(d)
+    n = 70_000
+    X = rng.choice([1.0, -1.0], size=(n, d)) * (
+        2.0**30 - rng.integers(0, 9, size=(n, d)) * 2.0**-23
+    )
+    X[0] = 3 * 2.0**-61
+    both = Both(X, None, 3, threads=(threads,))
+    labels = labels_for(rng, n, 3)
+    both.add_all(labels)
+    both.check()
+    wander(both, labels, rng, 1)
+
+
 def test_carries_come_before_limbs_overflow():
     """All bits of two limbs of 42 are in use, so half a million rows are more than an int64 holds.
 

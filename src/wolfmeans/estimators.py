@@ -30,7 +30,6 @@ from sklearn.utils.validation import check_is_fitted
 from wolfmeans import door, storage
 from wolfmeans.certificate import Certificate
 from wolfmeans.engines import ALGORITHMS, ENGINES, Workspace, effective_threads, get_engine
-from wolfmeans.exact_sums import weighted_sum
 from wolfmeans.fitting import Fit, Start, best_of_starts, certificate_of, scale_notes
 from wolfmeans.frank_wolfe import Callback
 from wolfmeans.lower_bounds import METHODS as BOUNDS
@@ -342,6 +341,10 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     def transform(self, X: Any) -> NDArray[np.floating]:
         """Return the (n_samples, n_clusters) Euclidean distances to all centers."""
         workspace, centers, exponent = self._opened(X)
+        all_at_once = getattr(workspace, "roots", None)
+        if all_at_once is not None:
+            roots: NDArray[np.floating] = all_at_once(centers)
+            return roots if exponent == 0 else np.ldexp(roots, -exponent, out=roots)
         distances = np.empty((workspace.n_points, len(centers)), dtype=workspace.dtype)
         for k, center in enumerate(centers):
             distances[:, k] = np.ldexp(np.sqrt(workspace.distances_to(center)), -exponent)
@@ -351,7 +354,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         """Return minus the weighted sum of squared distances to the nearest centers."""
         workspace, centers, exponent = self._opened(X)
         weights = door.admit_weights(sample_weight, X)
-        inertia = weighted_sum(weights, workspace.nearest(centers)[1])
+        distances = workspace.nearest(centers)[1]
+        inertia = workspace.total(distances if weights is None else weights * distances)
         return -door.unscaled(inertia, exponent)
 
     def _opened(self, X: Any) -> tuple[Workspace, NDArray[np.floating], int]:

@@ -89,6 +89,18 @@ class NativeKernels:
         )
         return distances
 
+    def cost(self, centers: Centers, labels: Labels, weights: NDArray[np.float64] | None) -> float:
+        """Return the exact sum of w D to the centers of the labels, without an array of them."""
+        return float(
+            _native.cost(self._X, weights, np.ascontiguousarray(centers), labels, self._n_threads)
+        )
+
+    def roots(self, centers: Centers) -> Centers:
+        """Return the (n, K) Euclidean distances to all centers, in the centers' dtype."""
+        roots = np.empty((len(self._X), len(centers)), dtype=centers.dtype)
+        _native.roots(self._X, np.ascontiguousarray(centers), roots, self._n_threads)
+        return roots
+
 
 class NativePoints(LabelledPoints):
     """Labels, bounds and exact moments in native code (engines/native/points.hpp, moments.hpp)."""
@@ -153,6 +165,10 @@ class NativePoints(LabelledPoints):
             raise RuntimeError("points have no labels before the first assignment")
         labels: Labels = self._points.labels()
         return labels
+
+    def roots(self, centers: Centers) -> Centers:
+        """Return the (n, K) Euclidean distances to all centers, in their dtype."""
+        return NativeKernels(self._X, self._n_threads).roots(centers)
 
     def total(self, values: NDArray[np.float64]) -> float:
         """Return the exact sum of an array, rounded once."""

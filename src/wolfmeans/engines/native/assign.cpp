@@ -6,6 +6,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "exact_sum.hpp"
+#include "points.hpp"
 #include "scan.hpp"
 #include "threads.hpp"
 #include "vector_unit.hpp"
@@ -17,6 +19,9 @@ namespace {
 // so that both stay in a core's second-level cache while every pair of them is scanned.
 constexpr std::size_t block_bytes = std::size_t{1} << 17;
 constexpr std::size_t most_groups = 64;
+// The screen pays for itself from so many centers, and coordinates of centers, on.
+constexpr std::size_t least_screened = 12;
+constexpr std::size_t least_screened_coordinates = 64;
 
 std::size_t ceil_div(std::size_t a, std::size_t b) {
     return (a + b - 1) / b;
@@ -127,31 +132,19 @@ private:
     std::vector<GroupState> states_;
 };
 
-// The canonical distances of `Rows` consecutive points; several at once because one alone would
-// wait for each addition before it can start the next.
-template <std::size_t Rows, class Real>
-void labelled_distances(const Real* X, std::size_t d, const Real* centers,
-                        const std::int32_t* labels, double* out) {
-    const Real* c[Rows];
-    double sum[Rows] = {};
-    for (std::size_t i = 0; i < Rows; ++i)
-        c[i] = centers + static_cast<std::size_t>(labels[i]) * d;
-    for (std::size_t j = 0; j < d; ++j) {
-        for (std::size_t i = 0; i < Rows; ++i) {
-            const double difference =
-                static_cast<double>(X[i * d + j]) - static_cast<double>(c[i][j]);
-            sum[i] = sum[i] + difference * difference;
-        }
-    }
-    std::copy_n(sum, Rows, out);
-}
-
 } // namespace
 
 template <class Real>
 void assign(const Real* X, std::size_t n, std::size_t d, const Real* centers, std::size_t K,
             std::int32_t* labels, double* nearest, double* second, int n_threads) {
     if (n == 0) return;
+    if (second == nullptr && K >= least_screened && K * d >= least_screened_coordinates) {
+        Points<Real> points(X, n, d, nullptr, n_threads);
+        points.assign(centers, K, false, {});
+        std::copy(points.labels().begin(), points.labels().end(), labels);
+        distances(X, n, d, centers, K, labels, nearest, n_threads);
+        return;
+    }
     const double operations =
         static_cast<double>(n) * static_cast<double>(K) * static_cast<double>(d);
     const std::size_t chunks = worthwhile_threads(n, operations, n_threads);
@@ -164,17 +157,61 @@ void assign(const Real* X, std::size_t n, std::size_t d, const Real* centers, st
 }
 
 template <class Real>
-void distances(const Real* X, std::size_t n, std::size_t d, const Real* centers,
+void distances(const Real* X, std::size_t n, std::size_t d, const Real* centers, std::size_t K,
                const std::int32_t* labels, double* out, int n_threads) {
-    constexpr std::size_t together = 4;
     const double operations = static_cast<double>(n) * static_cast<double>(d);
     const std::size_t chunks = worthwhile_threads(n, operations, n_threads);
-    over_rows(n, chunks, together, [=](std::size_t, std::size_t begin, std::size_t end) {
-        std::size_t i = begin;
-        for (; i + together <= end; i += together)
-            labelled_distances<together>(X + i * d, d, centers, labels + i, out + i);
-        for (; i < end; ++i)
-            labelled_distances<1>(X + i * d, d, centers, labels + i, out + i);
+    std::vector<double> converted;
+    const double* const centers_double = as_doubles(centers, K * d, converted);
+    OwnDistances<Real>* const own = best_scan().pairs<Real>().own;
+    over_rows(n, chunks, group_size, [=](std::size_t, std::size_t begin, std::size_t end) {
+        own(X + begin * d, static_cast<long long>(end - begin), static_cast<long long>(d),
+            centers_double, labels + begin, out + begin);
+    });
+}
+
+template <class Real>
+double cost(const Real* X, std::size_t n, std::size_t d, const double* weights, const Real* centers,
+            std::size_t K, const std::int32_t* labels, int n_threads) {
+    constexpr std::size_t block = 512;
+    const double operations = static_cast<double>(n) * static_cast<double>(d + 2);
+    const std::size_t chunks = worthwhile_threads(n, operations, n_threads);
+    std::vector<double> converted;
+    const double* const centers_double = as_doubles(centers, K * d, converted);
+    OwnDistances<Real>* const own = best_scan().pairs<Real>().own;
+    std::vector<TermSum> sums(chunks);
+    over_rows(n, chunks, block, [&](std::size_t chunk, std::size_t begin, std::size_t end) {
+        double distances[block];
+        for (std::size_t i = begin; i < end; i += block) {
+            const std::size_t count = std::min(block, end - i);
+            own(X + i * d, static_cast<long long>(count), static_cast<long long>(d), centers_double,
+                labels + i, distances);
+            sums[chunk].add_products(weights == nullptr ? nullptr : weights + i, distances, count);
+        }
+    });
+    for (std::size_t chunk = 1; chunk < chunks; ++chunk)
+        sums[0].merge(sums[chunk]);
+    return sums[0].result();
+}
+
+template <class Real>
+void roots(const Real* X, std::size_t n, std::size_t d, const Real* centers, std::size_t K,
+           Real* out, int n_threads) {
+    const double operations =
+        static_cast<double>(n) * static_cast<double>(K) * static_cast<double>(d + 8);
+    const std::size_t chunks = worthwhile_threads(n, operations, n_threads);
+    std::vector<double> converted;
+    const double* const centers_double = as_doubles(centers, K * d, converted);
+    Roots<Real>* const group_roots = best_scan().pairs<Real>().roots;
+    over_rows(n, chunks, group_size, [&](std::size_t, std::size_t begin, std::size_t end) {
+        AlignedDoubles points(d * group_size);
+        for (std::size_t i = begin; i < end; i += group_size) {
+            const std::size_t count = std::min<std::size_t>(group_size, end - i);
+            transpose_group(X, d, i, count, points.data());
+            group_roots(points.data(), centers_double, static_cast<long long>(d), 0,
+                        static_cast<long long>(K), static_cast<long long>(K),
+                        static_cast<int>(count), out + i * K);
+        }
     });
 }
 
@@ -182,9 +219,17 @@ template void assign(const float*, std::size_t, std::size_t, const float*, std::
                      std::int32_t*, double*, double*, int);
 template void assign(const double*, std::size_t, std::size_t, const double*, std::size_t,
                      std::int32_t*, double*, double*, int);
-template void distances(const float*, std::size_t, std::size_t, const float*, const std::int32_t*,
-                        double*, int);
-template void distances(const double*, std::size_t, std::size_t, const double*, const std::int32_t*,
-                        double*, int);
+template void distances(const float*, std::size_t, std::size_t, const float*, std::size_t,
+                        const std::int32_t*, double*, int);
+template void distances(const double*, std::size_t, std::size_t, const double*, std::size_t,
+                        const std::int32_t*, double*, int);
+
+template double cost(const float*, std::size_t, std::size_t, const double*, const float*,
+                     std::size_t, const std::int32_t*, int);
+template double cost(const double*, std::size_t, std::size_t, const double*, const double*,
+                     std::size_t, const std::int32_t*, int);
+template void roots(const float*, std::size_t, std::size_t, const float*, std::size_t, float*, int);
+template void roots(const double*, std::size_t, std::size_t, const double*, std::size_t, double*,
+                    int);
 
 } // namespace wolfmeans

@@ -34,7 +34,21 @@ void assign(const Real* X, std::size_t n, std::size_t d, const Real* centers, st
 //
 // Invariant and rounding as above: out == nearest when labels are those of `assign`.
 template <class Real>
-void distances(const Real* X, std::size_t n, std::size_t d, const Real* centers,
+void distances(const Real* X, std::size_t n, std::size_t d, const Real* centers, std::size_t K,
                const std::int32_t* labels, double* out, int n_threads);
+
+// The exact sum of the float64 terms fl(w_i D_i) over the distances D_i to the centers of the
+// labels, rounded once; arguments as above, weights (n,) float64 or null: all 1. Throws as TermSum.
+template <class Real>
+double cost(const Real* X, std::size_t n, std::size_t d, const double* weights, const Real* centers,
+            std::size_t K, const std::int32_t* labels, int n_threads);
+
+// The Euclidean distances of all points to all centers.
+//
+//   X, n, d, centers, K, n_threads  IN  as above
+//   out  OUT  (n, K): float64 square roots of canonical distances, rounded to Real
+template <class Real>
+void roots(const Real* X, std::size_t n, std::size_t d, const Real* centers, std::size_t K,
+           Real* out, int n_threads);
 
 } // namespace wolfmeans

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <type_traits>
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -41,11 +42,20 @@ inline void check_threads(int n_threads) {
 template <class Integer>
 void check_range(const Array<const Integer>& array, const char* name, std::size_t limit) {
     const Integer* const values = array.data();
+    const auto outside = [limit](Integer value) {
+        return static_cast<std::make_unsigned_t<Integer>>(value) >= limit;
+    };
+    // Without a way out of the loop, which would keep it from running in vectors.
+    bool any = false;
     for (std::size_t i = 0; i < array.shape(0); ++i)
-        if (values[i] < 0 || static_cast<std::size_t>(values[i]) >= limit)
-            require(false, std::string(name) + "[" + std::to_string(i) + "] is " +
-                               std::to_string(values[i]) + ", outside 0.." +
-                               std::to_string(static_cast<long long>(limit) - 1));
+        any |= outside(values[i]);
+    if (!any) return;
+    std::size_t i = 0;
+    while (!outside(values[i]))
+        ++i;
+    require(false, std::string(name) + "[" + std::to_string(i) + "] is " +
+                       std::to_string(values[i]) + ", outside 0.." +
+                       std::to_string(static_cast<long long>(limit) - 1));
 }
 
 } // namespace wolfmeans::binding

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdlib>
+#include <numeric>
 #include <stdexcept>
 #include <type_traits>
 #include <vector>
@@ -16,7 +17,7 @@ namespace {
 
 // Limbs stay below 2^62: carried ones are at most 2^(bits - 1), and a term adds at most 2^bits.
 constexpr int limb_room = 61;
-constexpr int most_fast_bits = 42;
+constexpr int most_fast_bits = 46;
 constexpr int plain_bits = 32;
 // Beyond these exponents a magic constant or a scaled weight might leave float64.
 constexpr int most_fast_exponent = 700;
@@ -27,30 +28,13 @@ struct ExponentRange {
     int high = 0;
 };
 
-const DepositVersion& best_deposit() {
-#if defined(WOLFMEANS_X86)
-    const ScanVersion* const scan = &best_scan();
-    if (scan == &scan_avx512) return deposit_avx512;
-    if (scan == &scan_avx2) return deposit_avx2;
-#endif
-    return deposit_baseline;
-}
-
-template <class Real>
-const DepositFunctions<Real>& best_functions() {
-    if constexpr (std::is_same_v<Real, float>)
-        return best_deposit().single_precision;
-    else
-        return best_deposit().double_precision;
-}
-
 template <class Real>
 ExponentRange exponent_range(const Real* values, std::size_t n, int n_threads) {
     const std::size_t chunks = worthwhile_threads(n, static_cast<double>(n), n_threads);
     std::vector<Extent> extents(chunks);
     over_rows(n, chunks, 1, [&](std::size_t chunk, std::size_t begin, std::size_t end) {
         extents[chunk] =
-            best_functions<Real>().extent(values + begin, static_cast<std::int64_t>(end - begin));
+            best_deposit_of<Real>().extent(values + begin, static_cast<std::int64_t>(end - begin));
     });
     Extent all = extents.front();
     for (const Extent& extent : extents) {
@@ -63,7 +47,14 @@ ExponentRange exponent_range(const Real* values, std::size_t n, int n_threads) {
     return {std::ilogb(all.lowest_bit), std::ilogb(all.largest) + 1};
 }
 
-// For the vector kernels (see deposit.hpp): as few limbs as 42 bits allow, then as few bits as
+// Rows of up to so many columns go into sums as they come; longer ones are worth sorting by label.
+constexpr std::size_t narrow_columns = 24;
+static_assert(narrow_columns <= most_narrow);
+// Rows sorted by label at a time. Moved rows are looked at twice, once for either cluster: from
+// memory, then from a cache.
+constexpr std::size_t block_bytes = std::size_t{1} << 21;
+
+// For the vector kernels (see deposit.hpp): as few limbs as 46 bits allow, then as few bits as
 // these limbs allow. The sign takes one bit.
 Grid fast_grid(ExponentRange range) {
     const int span = range.high - range.low + 1;
@@ -114,6 +105,15 @@ void deposit_digits(TwoWords number, int place, bool negative, std::int64_t* lim
 
 } // namespace
 
+const DepositVersion& best_deposit() noexcept {
+#if defined(WOLFMEANS_X86)
+    const ScanVersion* const scan = &best_scan();
+    if (scan == &scan_avx512) return deposit_avx512;
+    if (scan == &scan_avx2) return deposit_avx2;
+#endif
+    return deposit_baseline;
+}
+
 template <class Real>
 ClusterSums<Real>::ClusterSums(const Real* X, std::size_t n, std::size_t d, const double* weights,
                                int n_threads) {
@@ -128,6 +128,7 @@ ClusterSums<Real>::ClusterSums(const Real* X, std::size_t n, std::size_t d, cons
                       std::abs(terms.high) <= most_fast_exponent;
     if (!fast) grid_ = plain_grid(terms);
     rows_.X = X;
+    rows_.n = static_cast<std::int64_t>(n);
     rows_.d = static_cast<std::int64_t>(d);
     rows_.weights = weights;
     rows_.stride = static_cast<std::int64_t>(grid_.all_limbs() * d);
@@ -143,35 +144,123 @@ void ClusterSums<Real>::use_fast_kernels(int top) {
     for (int l = 0; l < grid_.limbs; ++l)
         rows_.magic[l] =
             std::ldexp(1.5, 52 + scale + grid_.low + (grid_.limbs - 1 - l) * grid_.bits);
-    const DepositFunctions<Real>& functions = best_functions<Real>();
-    fast_add_ = functions.add[weighted][grid_.limbs - 1];
-    fast_move_ = functions.move[weighted][grid_.limbs - 1];
+    fast_ = &best_deposit_of<Real>();
+}
+
+template <class Real>
+bool ClusterSums<Real>::narrow() const {
+    return rows_.d > 0 && static_cast<std::size_t>(rows_.d) <= narrow_columns;
 }
 
 template <class Real>
 void ClusterSums<Real>::add(const std::int32_t* labels, std::size_t begin, std::size_t end,
-                            std::int64_t* sums) const {
-    if (fast_add_ != nullptr) {
-        fast_add_(rows_, labels, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end),
-                  sums);
+                            const std::vector<std::int64_t>& gained, std::int64_t* sums) const {
+    if (fast_ == nullptr) {
+        for (std::size_t i = begin; i < end; ++i)
+            deposit(i, labels[i], false, sums);
         return;
     }
-    for (std::size_t i = begin; i < end; ++i)
-        deposit(i, labels[i], false, sums);
+    const std::size_t K = gained.size();
+    if (narrow() && end - begin >= K) {
+        with_raw_sums(gained, sums, [&](const DepositsByLimbs<Real>& functions, std::int64_t* raw) {
+            functions.add_narrow[grid_.limbs - 1](rows_, labels, static_cast<std::int64_t>(begin),
+                                                  static_cast<std::int64_t>(end), raw);
+        });
+        return;
+    }
+    std::vector<std::int64_t> rows;
+    for (; begin < end; begin += rows.size()) {
+        rows.resize(std::min(end - begin, rows_per_block(K)));
+        std::iota(rows.begin(), rows.end(), static_cast<std::int64_t>(begin));
+        add_runs(rows.data(), labels + begin, rows.size(), K, false, sums);
+    }
+}
+
+// As many as a cache holds, but some for each cluster.
+template <class Real>
+std::size_t ClusterSums<Real>::rows_per_block(std::size_t K) const {
+    const std::size_t row_bytes = std::max<std::size_t>(1, rows_.d) * sizeof(Real);
+    return std::max(block_bytes / row_bytes, 2 * run_group * K);
 }
 
 template <class Real>
 void ClusterSums<Real>::move(const std::int64_t* rows, const std::int32_t* from,
                              const std::int32_t* to, std::size_t begin, std::size_t end,
-                             std::int64_t* sums) const {
-    if (fast_move_ != nullptr) {
-        fast_move_(rows_, rows, from, to, static_cast<std::int64_t>(begin),
-                   static_cast<std::int64_t>(end), sums);
+                             const std::vector<std::int64_t>& gained, std::int64_t* sums) const {
+    if (fast_ == nullptr) {
+        for (std::size_t i = begin; i < end; ++i) {
+            deposit(static_cast<std::size_t>(rows[i]), from[i], true, sums);
+            deposit(static_cast<std::size_t>(rows[i]), to[i], false, sums);
+        }
         return;
     }
-    for (std::size_t i = begin; i < end; ++i) {
-        deposit(static_cast<std::size_t>(rows[i]), from[i], true, sums);
-        deposit(static_cast<std::size_t>(rows[i]), to[i], false, sums);
+    const std::size_t K = gained.size(), count = end - begin;
+    const auto move_by = [&](MoveRows<Real>* function, std::int64_t* place) {
+        function(rows_, rows, from, to, static_cast<std::int64_t>(begin),
+                 static_cast<std::int64_t>(end), place);
+    };
+    if (narrow() && count >= K) {
+        with_raw_sums(gained, sums, [&](const DepositsByLimbs<Real>& functions, std::int64_t* raw) {
+            move_by(functions.move_narrow[grid_.limbs - 1], raw);
+        });
+    } else if (narrow() || count < 4 * K) {
+        move_by(fast_->by_limbs[rows_.weights != nullptr].move[grid_.limbs - 1], sums);
+    } else {
+        const std::size_t block = rows_per_block(K);
+        for (std::size_t part; begin < end; begin += part) {
+            part = std::min(end - begin, block);
+            add_runs(rows + begin, from + begin, part, K, true, sums);
+            add_runs(rows + begin, to + begin, part, K, false, sums);
+        }
+    }
+}
+
+// Let deposit(functions, raw) add to raw sums, laid out as deposit.hpp says for narrow rows, and
+// add these to sums: magic comes out again, as often as it went in, modulo 2^64.
+template <class Real>
+template <class Deposit>
+void ClusterSums<Real>::with_raw_sums(const std::vector<std::int64_t>& gained, std::int64_t* sums,
+                                      const Deposit& deposit) const {
+    const bool weighted = rows_.weights != nullptr;
+    const auto d = static_cast<std::size_t>(rows_.d);
+    const auto limbs = static_cast<std::size_t>(grid_.limbs);
+    const auto width = static_cast<std::size_t>(fast_->narrow_width(rows_.d));
+    std::vector<std::int64_t> raw(gained.size() * limbs * width);
+    deposit(fast_->by_limbs[weighted], raw.data());
+    for (std::size_t k = 0; k < gained.size(); ++k) {
+        for (std::size_t l = 0; l < limbs; ++l) {
+            const auto times = static_cast<Word>(gained[k]) * (weighted && l > 0 ? 2 : 1);
+            const Word magic = times * std::bit_cast<Word>(rows_.magic[l]);
+            const std::int64_t* const from = raw.data() + (k * limbs + l) * width;
+            std::int64_t* const to =
+                sums + k * static_cast<std::size_t>(rows_.stride) + (limbs - 1 - l) * d;
+            for (std::size_t j = 0; j < d; ++j)
+                to[j] += static_cast<std::int64_t>(static_cast<Word>(from[j]) - magic);
+        }
+    }
+}
+
+// Add `count` rows to the clusters of their labels, or take them away: one cluster after the other.
+template <class Real>
+void ClusterSums<Real>::add_runs(const std::int64_t* rows, const std::int32_t* labels,
+                                 std::size_t count, std::size_t K, bool negative,
+                                 std::int64_t* sums) const {
+    AddRun<Real>* const add_run =
+        fast_->by_limbs[rows_.weights != nullptr].add_run[grid_.limbs - 1];
+    std::vector<std::size_t> ends(K + 1);
+    for (std::size_t i = 0; i < count; ++i)
+        ++ends[static_cast<std::size_t>(labels[i]) + 1];
+    std::partial_sum(ends.begin(), ends.end(), ends.begin());
+    std::vector<std::int64_t> sorted(count + run_group, rows[0]);
+    for (std::size_t i = 0; i < count; ++i)
+        sorted[ends[static_cast<std::size_t>(labels[i])]++] = rows[i];
+    std::size_t begin = 0;
+    for (std::size_t k = 0; k < K; ++k) {
+        if (ends[k] > begin)
+            add_run(rows_, sorted.data() + begin, sorted.data() + begin + run_group,
+                    static_cast<std::int64_t>(ends[k] - begin), negative,
+                    sums + k * static_cast<std::size_t>(rows_.stride));
+        begin = ends[k];
     }
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "deposit.hpp"
 #include "exact_ratio.hpp"
@@ -40,23 +41,34 @@ public:
     ClusterSums(const Real* X, std::size_t n, std::size_t d, const double* weights, int n_threads);
 
     // Add the rows begin..end-1 to the clusters labels[begin..end-1].
+    //
+    //   gained  IN      (K,) how many rows each cluster gains
+    //   sums    IN/OUT  (K, grid().all_limbs(), d)
     void add(const std::int32_t* labels, std::size_t begin, std::size_t end,
-             std::int64_t* sums) const;
+             const std::vector<std::int64_t>& gained, std::int64_t* sums) const;
 
-    // Take row rows[i] out of cluster from[i] and add it to cluster to[i], for i = begin..end-1.
+    // Take row rows[i] out of cluster from[i] and add it to cluster to[i], for i = begin..end-1;
+    // gained and sums as above, a loss counts as less than 0.
     void move(const std::int64_t* rows, const std::int32_t* from, const std::int32_t* to,
-              std::size_t begin, std::size_t end, std::int64_t* sums) const;
+              std::size_t begin, std::size_t end, const std::vector<std::int64_t>& gained,
+              std::int64_t* sums) const;
 
     const Grid& grid() const { return grid_; }
 
 private:
     void use_fast_kernels(int top);
+    bool narrow() const;
+    template <class Deposit>
+    void with_raw_sums(const std::vector<std::int64_t>& gained, std::int64_t* sums,
+                       const Deposit& deposit) const;
+    void add_runs(const std::int64_t* rows, const std::int32_t* labels, std::size_t count,
+                  std::size_t K, bool negative, std::int64_t* sums) const;
+    std::size_t rows_per_block(std::size_t K) const;
     void deposit(std::size_t row, std::int32_t k, bool negative, std::int64_t* sums) const;
 
     Rows<Real> rows_{};
     Grid grid_{};
-    AddRows<Real>* fast_add_ = nullptr; // null: too many limbs for the vector kernels
-    MoveRows<Real>* fast_move_ = nullptr;
+    const DepositFunctions<Real>* fast_ = nullptr; // null: too many limbs for the vector kernels
 };
 
 // The grid of sums of ones: a counter.

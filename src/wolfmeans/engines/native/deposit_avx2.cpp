@@ -3,6 +3,6 @@
 
 namespace wolfmeans {
 
-extern constinit const DepositVersion deposit_avx2{functions<4, float>, functions<4, double>};
+extern constinit const DepositVersion deposit_avx2 = deposits<4>;
 
 } // namespace wolfmeans

@@ -3,6 +3,6 @@
 
 namespace wolfmeans {
 
-extern constinit const DepositVersion deposit_avx512{functions<8, float>, functions<8, double>};
+extern constinit const DepositVersion deposit_avx512 = deposits<8>;
 
 } // namespace wolfmeans

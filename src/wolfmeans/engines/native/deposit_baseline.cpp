@@ -4,6 +4,6 @@
 
 namespace wolfmeans {
 
-extern constinit const DepositVersion deposit_baseline{functions<2, float>, functions<2, double>};
+extern constinit const DepositVersion deposit_baseline = deposits<2>;
 
 } // namespace wolfmeans

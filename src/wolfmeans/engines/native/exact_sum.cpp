@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "deposit.hpp"
 #include "exact_ratio.hpp"
 #include "threads.hpp"
 
@@ -12,80 +13,77 @@ namespace wolfmeans {
 namespace {
 
 constexpr int lowest_exponent = -1074;
-constexpr std::size_t block_size = 256;
+constexpr auto block_size = static_cast<std::size_t>(most_block_terms);
 
 // Where the vector sums of a block can start: far from both ends of float64.
 constexpr int most_block_exponent = 900;
-constexpr int limb_bits = 42;
 
 // Add a block of terms by way of three integers, as long as 126 bits hold them all; return whether
-// they did. The same steps as in deposit.hpp: the sum of a limb is at most 256 * 2^41, which a
-// float64 holds, so three terms stand for 256.
+// they did. An integer is at most 2^10 * 2^41, which a float64 holds, so three terms stand for all.
 bool add_by_limbs(const double* terms, std::size_t n, double largest, ExactSum& sum) {
-    const int top = std::ilogb(largest) + 2;
     if (largest == 0.0) return true;
+    const int top = std::ilogb(largest) + 2;
     if (std::abs(top) > most_block_exponent) return false;
-    double magic[3];
-    std::int64_t bits[3], limbs[3] = {};
-    for (int l = 0; l < 3; ++l) {
-        magic[l] = std::ldexp(1.5, 52 + top - (l + 1) * limb_bits);
-        bits[l] = std::bit_cast<std::int64_t>(magic[l]);
-    }
-    std::int64_t rest = 0;
-    for (std::size_t i = 0; i < n; ++i) {
-        double term = terms[i];
-        for (int l = 0; l < 3; ++l) {
-            const double shifted = term + magic[l];
-            limbs[l] += std::bit_cast<std::int64_t>(shifted) - bits[l];
-            term -= shifted - magic[l];
-        }
-        rest |= std::bit_cast<std::int64_t>(term);
-    }
-    if (rest != 0) return false;
-    for (int l = 0; l < 3; ++l)
-        sum.add(std::ldexp(static_cast<double>(limbs[l]), top - (l + 1) * limb_bits));
+    double magic[block_limbs];
+    std::int64_t limbs[block_limbs];
+    for (int l = 0; l < block_limbs; ++l)
+        magic[l] = std::ldexp(1.5, 52 + top - (l + 1) * block_bits);
+    if (!best_deposit().sum_terms(terms, static_cast<std::int64_t>(n), magic, limbs)) return false;
+    for (int l = 0; l < block_limbs; ++l)
+        sum.add(std::ldexp(static_cast<double>(limbs[l]), top - (l + 1) * block_bits));
     return true;
 }
 
-// What a thread has of a sum. Terms that are not finite have no place in an integer.
-struct PartialSum {
-    ExactSum finite;
-    double special = 0.0;    // the terms that are not finite, added up
-    double infinities = 0.0; // the infinite ones alone
+} // namespace
 
-    void add(const double* terms, std::size_t n) {
-        // The bits of positive numbers are in the order of the numbers, infinity and NaN above.
-        std::int64_t most = 0;
-        for (std::size_t i = 0; i < n; ++i)
-            most = std::max(most, std::bit_cast<std::int64_t>(std::abs(terms[i])));
-        const double largest = std::bit_cast<double>(most);
-        if (std::isfinite(largest)) {
-            if (!add_by_limbs(terms, n, largest, finite)) finite.add(terms, n);
-            return;
-        }
-        for (std::size_t i = 0; i < n; ++i) {
-            if (std::isfinite(terms[i])) {
-                finite.add(terms[i]);
-            } else {
-                special += terms[i];
-                if (std::isinf(terms[i])) infinities += terms[i];
-            }
-        }
-    }
-};
+void TermSum::add(const double* terms, std::size_t n) {
+    for (; n > block_size; terms += block_size, n -= block_size)
+        add_block(terms, block_size);
+    add_block(terms, n);
+}
 
-void add_products(const double* weights, const double* values, std::size_t n, PartialSum& sum) {
+void TermSum::add_products(const double* weights, const double* values, std::size_t n) {
+    if (weights == nullptr) return add(values, n);
     double terms[block_size];
     for (std::size_t begin = 0; begin < n; begin += block_size) {
         const std::size_t count = std::min(block_size, n - begin);
         for (std::size_t i = 0; i < count; ++i)
-            terms[i] =
-                weights == nullptr ? values[begin + i] : weights[begin + i] * values[begin + i];
-        sum.add(terms, count);
+            terms[i] = weights[begin + i] * values[begin + i];
+        add_block(terms, count);
     }
 }
 
-} // namespace
+void TermSum::add_block(const double* terms, std::size_t n) {
+    const double largest = best_deposit().largest_term(terms, static_cast<std::int64_t>(n));
+    if (std::isfinite(largest)) {
+        if (!add_by_limbs(terms, n, largest, finite_)) finite_.add(terms, n);
+        return;
+    }
+    for (std::size_t i = 0; i < n; ++i) {
+        if (std::isfinite(terms[i])) {
+            finite_.add(terms[i]);
+        } else {
+            special_ += terms[i];
+            if (std::isinf(terms[i])) infinities_ += terms[i];
+        }
+    }
+}
+
+void TermSum::merge(const TermSum& other) {
+    finite_.merge(other.finite_);
+    special_ += other.special_;
+    infinities_ += other.infinities_;
+}
+
+double TermSum::result() const {
+    if (special_ != 0.0) {
+        if (std::isnan(infinities_)) throw std::domain_error("-inf + inf in an exact sum");
+        return special_;
+    }
+    const double sum = finite_.rounded();
+    if (std::isinf(sum)) throw std::overflow_error("an exact sum is too large for float64");
+    return sum;
+}
 
 void ExactSum::add(const double* terms, std::size_t n) {
     while (n > 0) {
@@ -126,27 +124,17 @@ double ExactSum::rounded() const {
 }
 
 double weighted_sum(const double* weights, const double* values, std::size_t n, int n_threads) {
-    const double operations_per_term = 8.0;
+    const double operations_per_term = 2.0;
     const std::size_t chunks =
         worthwhile_threads(n, operations_per_term * static_cast<double>(n), n_threads);
-    std::vector<PartialSum> parts(chunks);
+    std::vector<TermSum> parts(chunks);
     over_rows(n, chunks, 1, [&](std::size_t chunk, std::size_t begin, std::size_t end) {
-        add_products(weights == nullptr ? nullptr : weights + begin, values + begin, end - begin,
-                     parts[chunk]);
+        parts[chunk].add_products(weights == nullptr ? nullptr : weights + begin, values + begin,
+                                  end - begin);
     });
-    PartialSum& sum = parts.front();
-    for (std::size_t chunk = 1; chunk < chunks; ++chunk) {
-        sum.finite.merge(parts[chunk].finite);
-        sum.special += parts[chunk].special;
-        sum.infinities += parts[chunk].infinities;
-    }
-    if (sum.special != 0.0) {
-        if (std::isnan(sum.infinities)) throw std::domain_error("-inf + inf in an exact sum");
-        return sum.special;
-    }
-    const double result = sum.finite.rounded();
-    if (std::isinf(result)) throw std::overflow_error("an exact sum is too large for float64");
-    return result;
+    for (std::size_t chunk = 1; chunk < chunks; ++chunk)
+        parts[0].merge(parts[chunk]);
+    return parts[0].result();
 }
 
 } // namespace wolfmeans

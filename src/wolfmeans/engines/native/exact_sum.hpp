@@ -52,14 +52,34 @@ private:
     int deposits_ = 0;
 };
 
-// The exact sum of the float64 terms fl(weights[i] * values[i]), rounded once.
+// A sum of terms that come in blocks and need not be finite; those that are not are treated as
+// math.fsum does.
+class TermSum {
+public:
+    void add(const double* terms, std::size_t n);
+
+    // Add the terms fl(weights[i] * values[i]); weights may be null: all 1.
+    void add_products(const double* weights, const double* values, std::size_t n);
+
+    void merge(const TermSum& other);
+
+    // The sum, rounded once. NaN or infinity come through; throws std::domain_error for infinities
+    // of both signs, std::overflow_error for a sum of finite terms beyond float64.
+    double result() const;
+
+private:
+    void add_block(const double* terms, std::size_t n);
+
+    ExactSum finite_;
+    double special_ = 0.0;    // the terms that are not finite, added up
+    double infinities_ = 0.0; // the infinite ones alone
+};
+
+// The exact sum of the float64 terms fl(weights[i] * values[i]), rounded once, see TermSum.
 //
 //   weights    IN  (n,) float64 or null: all 1
 //   values     IN  (n,) float64
 //   n_threads  IN  at most so many threads, >= 1; fewer when the work is small
-//
-// Terms that are not finite are treated as math.fsum does: NaN or infinity come through, infinities
-// of both signs throw std::domain_error, a sum of finite terms beyond float64 std::overflow_error.
 double weighted_sum(const double* weights, const double* values, std::size_t n, int n_threads);
 
 } // namespace wolfmeans

@@ -69,8 +69,29 @@ void distances(Array<const Real> X, Array<const Real> centers, Array<const std::
     check_vector(labels, "labels", sizes.n);
     check_vector(out, "out", sizes.n);
     check_range(labels, "labels", sizes.K);
-    wolfmeans::distances(X.data(), sizes.n, sizes.d, centers.data(), labels.data(), out.data(),
-                         n_threads);
+    wolfmeans::distances(X.data(), sizes.n, sizes.d, centers.data(), sizes.K, labels.data(),
+                         out.data(), n_threads);
+}
+
+template <class Real>
+double cost(Array<const Real> X, Array<const double> weights, Array<const Real> centers,
+            Array<const std::int32_t> labels, int n_threads) {
+    const Sizes sizes = check_data(X, centers, n_threads);
+    if (weights.is_valid()) check_vector(weights, "weights", sizes.n);
+    check_vector(labels, "labels", sizes.n);
+    check_range(labels, "labels", sizes.K);
+    return wolfmeans::cost(X.data(), sizes.n, sizes.d,
+                           weights.is_valid() ? weights.data() : nullptr, centers.data(), sizes.K,
+                           labels.data(), n_threads);
+}
+
+template <class Real>
+void roots(Array<const Real> X, Array<const Real> centers, Array<Real> out, int n_threads) {
+    const Sizes sizes = check_data(X, centers, n_threads);
+    require(out.ndim() == 2 && out.shape(0) == sizes.n && out.shape(1) == sizes.K,
+            "out must have one row for each of X and one column for each of centers, got shape " +
+                shape_of(out));
+    wolfmeans::roots(X.data(), sizes.n, sizes.d, centers.data(), sizes.K, out.data(), n_threads);
 }
 
 template <class Real>
@@ -108,6 +129,15 @@ void define_kernels(nb::module_& m) {
           "labels"_a.noconvert(), "out"_a.noconvert(), "n_threads"_a, Release(),
           "The canonical squared distance of each row of X to centers[labels[i]].\n\n"
           "IN: X, centers as for assign; labels (n,) int32. OUT: out (n,) float64.");
+    m.def(
+        "cost", &cost<Real>, "X"_a.noconvert(), "weights"_a.noconvert().none(),
+        "centers"_a.noconvert(), "labels"_a.noconvert(), "n_threads"_a, Release(),
+        "The exact sum of w_i times the distance of row i to centers[labels[i]], rounded once.\n\n"
+        "IN: X, centers, labels as for distances; weights (n,) float64, or None for ones.");
+    m.def("roots", &roots<Real>, "X"_a.noconvert(), "centers"_a.noconvert(), "out"_a.noconvert(),
+          "n_threads"_a, Release(),
+          "The Euclidean distances of all rows of X to all centers.\n\n"
+          "IN: X, centers as for assign. OUT: out (n, K) in their dtype, rounded from float64.");
     m.def("value_range", &value_range<Real>, "values"_a.noconvert(), "n_threads"_a,
           "(whether all values are finite, the smallest nonzero magnitude, the largest).");
 }

@@ -48,11 +48,19 @@ public:
 
 private:
     template <class Deposit>
-    void in_rounds(std::size_t count, const Deposit& deposit);
-    template <class Deposit>
-    void with_copies(std::size_t begin, std::size_t end, std::size_t chunks,
-                     const Deposit& deposit);
-    void refresh(std::size_t k, Word* words, Divisor& divisor);
+    void spread(std::size_t count, const Deposit& deposit);
+    void carry_account(std::int64_t* account) const;
+    void count_rows(const std::vector<std::int64_t>& gained, std::int64_t* account) const;
+
+    // What one thread needs to make means.
+    struct Scratch {
+        std::vector<Word> words; // room for any sum
+        Divisor divisor;
+        std::vector<std::int64_t> doubtful; // (d,)
+    };
+    void refresh(std::size_t k, Scratch& scratch);
+    bool divide_fast(std::size_t k, const std::vector<Word>& weight,
+                     std::vector<std::int64_t>& doubtful);
 
     std::size_t n_, d_, K_;
     int n_threads_;

@@ -38,11 +38,66 @@ struct alignas(64) GroupState {
 using Scan = void(const double* points, const double* centers, long long d, long long first,
                   long long last, GroupState& state);
 
-// `scan_nearest` leaves state.second alone; `scan_two_nearest` maintains it.
+// The canonical distances of pairs of a row and a center, rounded as above.
+//
+//   rows     IN   (count,) pointers to rows of d coordinates, float32 or float64
+//   centers  IN   (count,) pointers to centers of d coordinates, float64
+//   count    IN   1..group_size
+//   out      OUT  (count,)
+template <class Real>
+using PairDistances = void(const Real* const* rows, const double* const* centers, long long d,
+                           int count, double* out);
+
+// The same for two centers of each row.
+template <class Real>
+using TwoPairDistances = void(const Real* const* rows, const double* const* first,
+                              const double* const* second, long long d, int count,
+                              double* out_first, double* out_second);
+
+// The canonical distance of each of n consecutive rows to the center of its label.
+//
+//   X        IN   (n, d) row-major
+//   centers  IN   (K, d) float64, row-major
+//   labels   IN   (n,) each in 0..K-1
+//   out      OUT  (n,)
+template <class Real>
+using OwnDistances = void(const Real* X, long long n, long long d, const double* centers,
+                          const int* labels, double* out);
+
+// The square roots of the canonical distances of a group to the centers first..last-1, in float64,
+// then rounded to Real.
+//
+//   points, centers, d, first, last   IN   as for Scan
+//   stride IN   from one row of out to the next
+//   count  IN   1..group_size: how many points of the group are real
+//   out    OUT  (count, stride): the root for point p and center k at [p * stride + k]
+template <class Real>
+using Roots = void(const double* points, const double* centers, long long d, long long first,
+                   long long last, long long stride, int count, Real* out);
+
+template <class Real>
+struct PairFunctions {
+    PairDistances<Real>* one;
+    TwoPairDistances<Real>* two;
+    OwnDistances<Real>* own;
+    Roots<Real>* roots;
+};
+
+// `nearest` leaves state.second alone; `two_nearest` maintains it.
 struct ScanVersion {
     Scan* nearest;
     Scan* two_nearest;
     const char* vector_unit;
+    PairFunctions<float> pairs_float;
+    PairFunctions<double> pairs_double;
+
+    template <class Real>
+    const PairFunctions<Real>& pairs() const {
+        if constexpr (sizeof(Real) == sizeof(float))
+            return pairs_float;
+        else
+            return pairs_double;
+    }
 };
 
 extern const ScanVersion scan_baseline;

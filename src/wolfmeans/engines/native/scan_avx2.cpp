@@ -3,6 +3,6 @@
 
 namespace wolfmeans {
 
-extern constinit const ScanVersion scan_avx2{scan<4, 2, 4, false>, scan<4, 2, 4, true>, "avx2"};
+extern constinit const ScanVersion scan_avx2 = scan_version<4, 2, 4>("avx2");
 
 } // namespace wolfmeans

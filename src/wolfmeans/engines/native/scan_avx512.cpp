@@ -3,6 +3,6 @@
 
 namespace wolfmeans {
 
-extern constinit const ScanVersion scan_avx512{scan<8, 1, 8, false>, scan<8, 1, 8, true>, "avx512"};
+extern constinit const ScanVersion scan_avx512 = scan_version<8, 1, 8>("avx512");
 
 } // namespace wolfmeans

@@ -5,10 +5,9 @@
 namespace wolfmeans {
 
 #if defined(__aarch64__) || defined(_M_ARM64)
-extern constinit const ScanVersion scan_baseline{scan<2, 4, 4, false>, scan<2, 4, 4, true>, "neon"};
+extern constinit const ScanVersion scan_baseline = scan_version<2, 4, 4>("neon");
 #else
-extern constinit const ScanVersion scan_baseline{scan<2, 2, 4, false>, scan<2, 2, 4, true>,
-                                                 "baseline"};
+extern constinit const ScanVersion scan_baseline = scan_version<2, 2, 4>("baseline");
 #endif
 
 } // namespace wolfmeans

@@ -1,0 +1,90 @@
+// Registers of float64 and int64 for the exact kernels (deposit_kernel.hpp, quotient_kernel.hpp):
+// of any width down to single numbers, which compilers without vector extensions use alone.
+#pragma once
+
+#include <stdint.h>
+
+#include "lanes.hpp"
+
+#if defined(__FAST_MATH__) || defined(_M_FP_FAST)
+#    error "exact kernels need that every operation rounds by itself: build without fast math"
+#endif
+#if defined(_MSC_VER) && !defined(__clang__)
+#    pragma fp_contract(off)
+#endif
+
+namespace wolfmeans {
+// Internal linkage on purpose: each translation unit keeps the code made for its own instructions.
+namespace {
+
+#if defined(__GNUC__) || defined(__clang__)
+
+template <class Element, int Lanes>
+struct Register {
+    typedef Element Type __attribute__((vector_size(Lanes * sizeof(Element))));
+};
+
+template <class To, class From>
+WOLFMEANS_INLINE To converted(const From& v) {
+    return __builtin_convertvector(v, To);
+}
+
+template <int Lanes>
+inline constexpr int usable_lanes = Lanes;
+
+#else
+
+template <class Element, int Lanes>
+struct Register;
+
+template <int Lanes>
+inline constexpr int usable_lanes = 1;
+
+#endif
+
+template <class Element>
+struct Register<Element, 1> {
+    using Type = Element;
+};
+
+template <int Lanes>
+using Doubles = typename Register<double, Lanes>::Type;
+template <int Lanes>
+using Integers = typename Register<int64_t, Lanes>::Type;
+
+template <class To, class From>
+WOLFMEANS_INLINE To bits_as(const From& from) {
+    return __builtin_bit_cast(To, from);
+}
+
+#if defined(_MSC_VER) && !defined(__clang__)
+template <class V, class Element>
+WOLFMEANS_INLINE V load(const Element* from) {
+    return *from;
+}
+template <class V, class Element>
+WOLFMEANS_INLINE void store(Element* to, const V& v) {
+    *to = v;
+}
+#endif
+
+template <int Lanes, class Real>
+WOLFMEANS_INLINE Doubles<Lanes> load_doubles(const Real* from) {
+    const auto v = load<typename Register<Real, Lanes>::Type>(from);
+    if constexpr (sizeof(Real) == sizeof(double))
+        return v;
+    else if constexpr (Lanes == 1)
+        return static_cast<double>(v);
+    else
+        return converted<Doubles<Lanes>>(v);
+}
+
+// The upper 26 bits of a number (Veltkamp): products of such halves are exact.
+template <class V>
+WOLFMEANS_INLINE V upper_half(const V& v) {
+    const V shifted = v * 134217729.0;
+    return shifted - (shifted - v);
+}
+
+} // namespace
+} // namespace wolfmeans
