@@ -91,7 +91,7 @@ def test_whole_runs_are_equal_on_every_vector_unit(unit):
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
 
-@pytest.mark.parametrize("algorithm", ["dense", "bounds", "lloyd", "elkan"])
+@pytest.mark.parametrize("algorithm", ["dense", "bounds", "tree", "lloyd", "elkan"])
 def test_the_algorithm_changes_nothing(algorithm):
     for d in (3, 40):
         X = blobs(300, d, 12, np.float32)

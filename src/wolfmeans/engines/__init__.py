@@ -13,7 +13,7 @@ from wolfmeans.engines.reference import ReferenceEngine
 from wolfmeans.notices import warn
 
 ENGINES = ("auto", "reference", "cpu")
-ALGORITHMS = ("auto", "dense", "bounds", "lloyd", "elkan")
+ALGORITHMS = ("auto", "dense", "bounds", "tree", "lloyd", "elkan")
 
 __all__ = [
     "ALGORITHMS",

@@ -116,12 +116,12 @@ class NativePoints(LabelledPoints):
     ) -> None:
         super().__init__(X, weights, NativeKernels(X, n_threads))
         self._n_threads = n_threads
-        self._algorithm = algorithm
+        self._method = "auto" if algorithm in ("lloyd", "elkan") else algorithm
         self._points: Any = None
 
     def fork(self, n_threads: int) -> NativePoints:
         """Return a workspace of the same points, without labels, that shares the data."""
-        twin = NativePoints(self._X, self.weights, n_threads, self._algorithm)
+        twin = NativePoints(self._X, self.weights, n_threads, self._method)
         twin._order = self._order
         return twin
 
@@ -129,10 +129,10 @@ class NativePoints(LabelledPoints):
         """Give each point the label of its nearest center, ties to the lowest index."""
         if self._points is None:
             kind = _native.PointsF32 if self.dtype == np.float32 else _native.PointsF64
-            self._points = kind(self._X, self.weights, self._n_threads)
+            self._points = kind(self._X, self.weights, self._n_threads, self._method)
         rows, labels = (None, None) if forced is None else (forced.rows, forced.labels)
         moved, gap, weights, means, residuals, _, _ = self._points.assign(
-            np.ascontiguousarray(centers), self._algorithm != "dense", rows, labels
+            np.ascontiguousarray(centers), rows, labels
         )
         return Assignment(moved, gap, weights, means, residuals)
 
@@ -144,6 +144,11 @@ class NativePoints(LabelledPoints):
         progress = advance_together([self], [start], [limits], self._n_threads)
         return None if progress is None else progress[0]
 
+    def cost(self, centers: Centers) -> float:
+        """Return the exact sum of w D over the points at their labels, rounded once."""
+        labels = self._current()
+        return NativeKernels(self._X, self._n_threads).cost(centers, labels, self.weights)
+
     def near_ties(
         self, centers: Centers, slack: float
     ) -> tuple[NDArray[np.int64], Distances, Distances]:
@@ -153,8 +158,8 @@ class NativePoints(LabelledPoints):
         found = [np.empty(0, dtype=np.int64)]
         for start in range(0, len(open_rows), _ROWS_LOOKED_AT):
             rows = open_rows[start : start + _ROWS_LOOKED_AT]
-            chunk = kind(self._X[rows], None, self._n_threads)
-            chunk.assign(centers, bounded=False)
+            chunk = kind(self._X[rows], None, self._n_threads, "dense")
+            chunk.assign(centers)
             found.append(rows[chunk.near_ties(centers, slack)])
         rows = np.concatenate(found)
         kernels = NativeKernels(self._X[rows], self._n_threads)
@@ -194,7 +199,6 @@ def advance_together(
     results = (_native.advance_f32 if single else _native.advance_f64)(
         [native._points for native in natives],
         starts,
-        natives[0]._algorithm != "dense",
         [(limit.gap, limit.decrease, limit.shift) for limit in limits],
         limits[0].at_most,
         limits[0].seconds,

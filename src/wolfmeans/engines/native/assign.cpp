@@ -141,7 +141,7 @@ void assign(const Real* X, std::size_t n, std::size_t d, const Real* centers, st
     if (second == nullptr && K >= least_screened && K * d >= least_screened_coordinates) {
         Points<Real> points(X, n, d, nullptr, n_threads);
         points.assign(centers, K, false, {});
-        std::copy(points.labels().begin(), points.labels().end(), labels);
+        std::copy_n(points.labels().begin(), n, labels);
         distances(X, n, d, centers, K, labels, nearest, n_threads);
         return;
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <utility>
 
 #include "exact_sum.hpp"
@@ -16,18 +17,68 @@ std::size_t Partition<Real>::n_empty() const {
 
 template <class Real>
 Descent<Real>::Descent(const Real* X, std::size_t n, std::size_t d, const double* weights,
-                       int n_threads)
-    : X_(X), n_(n), d_(d), weights_(weights), n_threads_(n_threads),
-      points_(X, n, d, weights, n_threads) {}
+                       int n_threads, Method method)
+    : X_(X), n_(n), d_(d), weights_(weights), n_threads_(n_threads), method_(method) {}
+
+// A tree costs about as much as a few screens of all points against a few centers, and boxes shed
+// centers the better the fewer dimensions there are.
+template <class Real>
+bool Descent<Real>::worth_a_tree(std::size_t K) const {
+    if (method_ != Method::automatic) return method_ == Method::tree;
+    return n_ >= 512 && K >= 8 && (d_ <= 4 || (d_ <= 6 && K >= 32));
+}
 
 template <class Real>
-void Descent<Real>::step(const Real* centers, std::size_t K, bool bounded, const Forced& forced,
+Change Descent<Real>::assign(const Real* centers, std::size_t K, const Forced& forced) {
+    const bool bounded = method_ != Method::dense;
+    if (!points_ && !boxes_) {
+        // Places in a tree are numbers of 32 bits.
+        if (worth_a_tree(K) && n_ < (std::size_t{1} << 32))
+            boxes_.emplace(X_, n_, d_, weights_, n_threads_);
+        else
+            points_.emplace(X_, n_, d_, weights_, n_threads_);
+    }
+    if (points_) return points_->assign(centers, K, bounded, forced);
+    Change change = boxes_->assign(centers, K, forced);
+    // Boxes that shed too few centers are given up for the screen of all.
+    const double all = static_cast<double>(n_) * static_cast<double>(K);
+    if (method_ == Method::automatic && forced.count == 0 && boxes_->looked_at() > 0.4 * all) {
+        std::vector<std::int32_t> labels(n_);
+        boxes_->copy_labels(labels.data());
+        points_.emplace(X_, n_, d_, weights_, n_threads_);
+        points_->adopt(labels.data(), centers, K, bounded);
+        boxes_.reset();
+    }
+    return change;
+}
+
+template <class Real>
+void Descent<Real>::copy_labels(std::int32_t* out) const {
+    if (boxes_)
+        boxes_->copy_labels(out);
+    else if (points_)
+        std::copy_n(points_->labels().begin(), n_, out);
+}
+
+template <class Real>
+std::vector<std::int64_t> Descent<Real>::near_ties(const Real* centers, std::size_t K,
+                                                   double slack) const {
+    if (points_) return points_->near_ties(centers, K, slack);
+    std::vector<std::int64_t> rows(n_);
+    std::iota(rows.begin(), rows.end(), std::int64_t{0});
+    return rows;
+}
+
+template <class Real>
+void Descent<Real>::step(const Real* centers, std::size_t K, const Forced& forced,
                          Partition<Real>& found) {
-    const bool first = !points_.has_labels();
-    const Change change = points_.assign(centers, K, bounded, forced);
+    const bool first = !moments_;
+    const Change change = assign(centers, K, forced);
     if (first) {
+        std::vector<std::int32_t> labels(n_);
+        copy_labels(labels.data());
         moments_.emplace(X_, n_, d_, weights_, K, n_threads_);
-        moments_->add_all(labels());
+        moments_->add_all(labels.data());
     } else {
         moments_->move(change.rows.data(), change.old.data(), change.now.data(),
                        change.rows.size());
@@ -72,7 +123,7 @@ bool Descent<Real>::worth_a_team(std::size_t K) const {
 
 template <class Real>
 std::vector<Evaluation> Descent<Real>::advance(Partition<Real>& point, Partition<Real>& vertex,
-                                               bool bounded, const Limits& limits) {
+                                               const Limits& limits) {
     using Clock = std::chrono::steady_clock;
     const Clock::time_point started = Clock::now();
     const std::size_t K = point.weights.size();
@@ -81,7 +132,7 @@ std::vector<Evaluation> Descent<Real>::advance(Partition<Real>& point, Partition
     std::optional<Team> team;
     std::vector<Evaluation> evaluated;
     for (;;) {
-        step(point.centers.data(), K, bounded, {}, vertex);
+        step(point.centers.data(), K, {}, vertex);
         const std::chrono::duration<double> elapsed = Clock::now() - started;
         evaluated.push_back({vertex.moved, point.n_empty(), vertex.gap, vertex.movement,
                              point.shift, elapsed.count()});

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "boxes.hpp"
 #include "change.hpp"
 #include "moments.hpp"
 #include "points.hpp"
@@ -42,19 +43,21 @@ struct Limits {
     bool keep_empty = false; // whether the center of an empty cluster stays where it is
 };
 
+// How nearest centers are found. The result does not depend on it.
+enum class Method { automatic, dense, bounds, tree };
+
 template <class Real>
 class Descent {
 public:
     // X IN (n, d) row-major and weights IN (n,) or null, both finite; neither is copied, and both
     // must outlive the descent.
-    Descent(const Real* X, std::size_t n, std::size_t d, const double* weights, int n_threads);
+    Descent(const Real* X, std::size_t n, std::size_t d, const double* weights, int n_threads,
+            Method method);
 
     // Label every point with its nearest center and find the means of the clusters.
     //
     //   centers  IN   (K, d), the same K every time
-    //   bounded  IN   whether bounds may skip points
-    void step(const Real* centers, std::size_t K, bool bounded, const Forced& forced,
-              Partition<Real>& found);
+    void step(const Real* centers, std::size_t K, const Forced& forced, Partition<Real>& found);
 
     // Evaluate points from the given one on, taking the steps between them.
     //
@@ -63,27 +66,30 @@ public:
     //
     // Ends by the limits, or before a step to a partition with an empty cluster unless those keep
     // their centers.
-    std::vector<Evaluation> advance(Partition<Real>& point, Partition<Real>& vertex, bool bounded,
+    std::vector<Evaluation> advance(Partition<Real>& point, Partition<Real>& vertex,
                                     const Limits& limits);
 
-    std::vector<std::int64_t> near_ties(const Real* centers, std::size_t K, double slack) const {
-        return points_.near_ties(centers, K, slack);
-    }
+    // See Points::near_ties; all rows where boxes were used.
+    std::vector<std::int64_t> near_ties(const Real* centers, std::size_t K, double slack) const;
 
-    const std::int32_t* labels() const { return points_.labels().data(); }
-    bool has_labels() const { return points_.has_labels(); }
+    bool has_labels() const { return moments_.has_value(); }
+    void copy_labels(std::int32_t* out) const;
     std::size_t screened() const { return screened_; }
     std::size_t rechecked() const { return rechecked_; }
 
 private:
+    bool worth_a_tree(std::size_t K) const;
     bool worth_a_team(std::size_t K) const;
+    Change assign(const Real* centers, std::size_t K, const Forced& forced);
     void measure(const Real* centers, Partition<Real>& found) const;
 
     const Real* X_;
     std::size_t n_, d_;
     const double* weights_;
     int n_threads_;
-    Points<Real> points_;
+    Method method_;
+    std::optional<Points<Real>> points_; // one of the two, from the first step on
+    std::optional<Boxes<Real>> boxes_;
     std::optional<Moments<Real>> moments_;
     std::size_t screened_ = 0, rechecked_ = 0;
 };

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
 
 #include "binding.hpp"
 #include "descent.hpp"
@@ -49,20 +50,21 @@ class DescendingPoints {
 public:
     using Partition = wolfmeans::Partition<Real>;
 
-    DescendingPoints(Array<const Real> X, std::optional<Array<const double>> weights, int n_threads)
-        : X_(X), weights_(weights),
-          descent_(checked(X), X.shape(0), X.shape(1), weight_data(), n_threads) {
+    DescendingPoints(Array<const Real> X, std::optional<Array<const double>> weights, int n_threads,
+                     const std::string& algorithm)
+        : X_(X), weights_(weights), descent_(checked(X), X.shape(0), X.shape(1), weight_data(),
+                                             n_threads, method(algorithm)) {
         check_threads(n_threads);
     }
 
-    nb::tuple assign(Array<const Real> centers, bool bounded,
+    nb::tuple assign(Array<const Real> centers,
                      std::optional<Array<const std::int64_t>> forced_rows,
                      std::optional<Array<const std::int32_t>> forced_labels) {
         check_centers(centers);
         const wolfmeans::Forced forced = checked_forced(forced_rows, forced_labels);
         {
             nb::gil_scoped_release release;
-            descent_.step(centers.data(), K_, bounded, forced, vertex_);
+            descent_.step(centers.data(), K_, forced, vertex_);
         }
         return nb::make_tuple(vertex_.moved, vertex_.gap, copied(vertex_.weights, {K_}),
                               copied(vertex_.centers, {K_, X_.shape(1)}),
@@ -81,8 +83,8 @@ public:
         point_.shift = shift;
     }
 
-    void advance(bool bounded, const wolfmeans::Limits& limits) {
-        evaluated_ = descent_.advance(point_, vertex_, bounded, limits);
+    void advance(const wolfmeans::Limits& limits) {
+        evaluated_ = descent_.advance(point_, vertex_, limits);
     }
 
     // (evaluations (m, 6), last point, vertex); the last point is None when it is the given one.
@@ -106,11 +108,20 @@ public:
 
     nb::object labels() const {
         Owned<std::int32_t> copy({X_.shape(0)});
-        std::copy_n(descent_.labels(), X_.shape(0), copy.data);
+        descent_.copy_labels(copy.data);
         return copy.release();
     }
 
 private:
+    static wolfmeans::Method method(const std::string& name) {
+        using wolfmeans::Method;
+        if (name == "dense") return Method::dense;
+        if (name == "bounds") return Method::bounds;
+        if (name == "tree") return Method::tree;
+        require(name == "auto", "algorithm must be auto, dense, bounds or tree, got " + name);
+        return Method::automatic;
+    }
+
     static const Real* checked(const Array<const Real>& X) {
         require(X.ndim() == 2, "X must have two dimensions");
         return X.data();
@@ -158,8 +169,8 @@ private:
 
 // Several points from several starts, one thread each: (centers, weights, shift) of every start.
 template <class Real>
-nb::list advance(nb::list points, nb::list starts, bool bounded, nb::list tolerances,
-                 std::size_t at_most, double seconds, bool keep_empty, int n_threads) {
+nb::list advance(nb::list points, nb::list starts, nb::list tolerances, std::size_t at_most,
+                 double seconds, bool keep_empty, int n_threads) {
     using Class = DescendingPoints<Real>;
     check_threads(n_threads);
     require(nb::len(points) == nb::len(starts) && nb::len(points) == nb::len(tolerances),
@@ -182,7 +193,7 @@ nb::list advance(nb::list points, nb::list starts, bool bounded, nb::list tolera
             std::clamp<std::size_t>(all.size(), 1, static_cast<std::size_t>(n_threads));
         wolfmeans::over_rows(threads, threads, 1, [&](std::size_t, std::size_t, std::size_t) {
             for (std::size_t s = next++; s < all.size(); s = next++)
-                all[s]->advance(bounded, limits[s]);
+                all[s]->advance(limits[s]);
         });
     }
     nb::list results;
@@ -195,10 +206,11 @@ template <class Real>
 void define(nb::module_& m, const char* name, const char* advance_name) {
     using Class = DescendingPoints<Real>;
     nb::class_<Class>(m, name, "Points with labels, bounds and exact moments.")
-        .def(nb::init<Array<const Real>, std::optional<Array<const double>>, int>(),
-             "X"_a.noconvert(), "weights"_a.none(), "n_threads"_a)
-        .def("assign", &Class::assign, "centers"_a.noconvert(), "bounded"_a,
-             "forced_rows"_a.none() = nb::none(), "forced_labels"_a.none() = nb::none(),
+        .def(nb::init<Array<const Real>, std::optional<Array<const double>>, int,
+                      const std::string&>(),
+             "X"_a.noconvert(), "weights"_a.none(), "n_threads"_a, "algorithm"_a = "auto")
+        .def("assign", &Class::assign, "centers"_a.noconvert(), "forced_rows"_a.none() = nb::none(),
+             "forced_labels"_a.none() = nb::none(),
              "Label each row with the lowest index of a nearest center.\n\n"
              "Returns (moved, gap, weights (K,), means (K, d), residuals (K, d), screened, "
              "rechecked).")
@@ -206,8 +218,8 @@ void define(nb::module_& m, const char* name, const char* advance_name) {
              "Rows that the bounds cannot tell from a tie, within a slack (see points.hpp).")
         .def("labels", &Class::labels, "The current labels, a copy.");
     m.def(
-        advance_name, &advance<Real>, "points"_a, "starts"_a, "bounded"_a, "tolerances"_a,
-        "at_most"_a, "seconds"_a, "keep_empty"_a, "n_threads"_a,
+        advance_name, &advance<Real>, "points"_a, "starts"_a, "tolerances"_a, "at_most"_a,
+        "seconds"_a, "keep_empty"_a, "n_threads"_a,
         "Evaluate points and take the steps between them, for one or several starts at once.\n\n"
         "starts: (centers, weights, shift) for each; tolerances: (gap, decrease, shift), -1 for "
         "none.\nReturns for each (evaluations (m, 6): moved, empty, gap, movement, shift, seconds; "

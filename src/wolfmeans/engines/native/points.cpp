@@ -81,6 +81,16 @@ void Points<Real>::begin(const Real* centers, std::size_t K, bool bounded) {
     group_bounds_.values.assign(n_ * groups_->n_bounds(), 0);
 }
 
+template <class Real>
+void Points<Real>::adopt(const std::int32_t* labels, const Real* centers, std::size_t K,
+                         bool bounded) {
+    begin(centers, K, bounded);
+    std::copy_n(labels, n_, labels_.begin());
+    for (std::size_t i = 0; i < n_; ++i)
+        bounds_.forget(i);
+    previous_.assign(centers, centers + K * d_);
+}
+
 // Look at a few points: bounds pay when tightening those they leave open, and screening what is
 // still open then, costs less than screening all.
 template <class Real>
@@ -165,8 +175,8 @@ Change Points<Real>::assign(const Real* rows, std::size_t K, bool bounded, const
 template <class Real>
 std::vector<std::int64_t> Points<Real>::near_ties(const Real* centers, std::size_t K,
                                                   double slack) const {
-    const bool same = previous_.size() == K * d_ &&
-                      std::equal(previous_.begin(), previous_.end(), centers);
+    const bool same =
+        previous_.size() == K * d_ && std::equal(previous_.begin(), previous_.end(), centers);
     const double scaled = slack * static_cast<double>(frame_.factor);
     const double rounding = 0x1p-50 * static_cast<double>(d_ + 4);
     std::vector<std::int64_t> rows;

@@ -40,6 +40,9 @@ public:
     // The first assignment, and one with another K, changes every label and has no gap.
     Change assign(const Real* centers, std::size_t K, bool bounded, const Forced& forced);
 
+    // Take over labels that somebody else has found for K centers. Nothing is known of distances.
+    void adopt(const std::int32_t* labels, const Real* centers, std::size_t K, bool bounded);
+
     // The rows whose distances to their own and to the nearest other center may, for all that the
     // bounds know, differ by no more than 2 slack (1 + slack / the larger one) and the rounding of
     // canonical distances. All rows where the bounds speak of other centers.

@@ -166,40 +166,25 @@ private:
     void sum_gap(const Step<Real>& step) {
         if (change_.rows.empty()) return;
         gap_.clear();
-        constexpr std::size_t together = 4;
-        std::size_t m = 0;
-        for (; m + together <= change_.rows.size(); m += together)
-            gap_terms<together>(step, m);
-        for (; m < change_.rows.size(); ++m)
-            gap_terms<1>(step, m);
-    }
-
-    // The terms of `Moves` moves from the m-th on; several at once, because the sum of one alone
-    // would wait for each addition before it can start the next.
-    template <std::size_t Moves>
-    void gap_terms(const Step<Real>& step, std::size_t m) {
-        const std::size_t d = step.d;
-        const Real* x[Moves];
-        const double *before[Moves], *after[Moves];
-        double old[Moves] = {}, now[Moves] = {};
-        for (std::size_t q = 0; q < Moves; ++q) {
-            const double* centers = step.centers.doubles.data();
-            x[q] = step.row(static_cast<std::size_t>(change_.rows[m + q]));
-            before[q] = centers + static_cast<std::size_t>(change_.old[m + q]) * d;
-            after[q] = centers + static_cast<std::size_t>(change_.now[m + q]) * d;
-        }
-        for (std::size_t j = 0; j < d; ++j) {
-            for (std::size_t q = 0; q < Moves; ++q) {
-                const auto coordinate = static_cast<double>(x[q][j]);
-                const double from = coordinate - before[q][j], to = coordinate - after[q][j];
-                old[q] = old[q] + from * from;
-                now[q] = now[q] + to * to;
+        const auto& pairs = best_scan().pairs<Real>();
+        const double* const centers = step.centers.doubles.data();
+        const Real* rows[group_size];
+        const double *before[group_size], *after[group_size];
+        double old[group_size], now[group_size];
+        for (std::size_t m = 0; m < change_.rows.size(); m += group_size) {
+            const std::size_t count = std::min<std::size_t>(group_size, change_.rows.size() - m);
+            for (std::size_t q = 0; q < count; ++q) {
+                rows[q] = step.row(static_cast<std::size_t>(change_.rows[m + q]));
+                before[q] = centers + static_cast<std::size_t>(change_.old[m + q]) * step.d;
+                after[q] = centers + static_cast<std::size_t>(change_.now[m + q]) * step.d;
             }
-        }
-        for (std::size_t q = 0; q < Moves; ++q) {
-            const auto i = static_cast<std::size_t>(change_.rows[m + q]);
-            const double term = old[q] - now[q];
-            gap_.add(step.weights ? step.weights[i] * term : term);
+            pairs.two(rows, before, after, static_cast<long long>(step.d), static_cast<int>(count),
+                      old, now);
+            for (std::size_t q = 0; q < count; ++q) {
+                const auto i = static_cast<std::size_t>(change_.rows[m + q]);
+                const double term = old[q] - now[q];
+                gap_.add(step.weights ? step.weights[i] * term : term);
+            }
         }
     }
 
