@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -86,7 +87,7 @@ def test_whole_runs_are_equal_on_every_vector_unit(unit):
     environment = {
         **os.environ,
         "WOLFMEANS_VECTOR_UNIT": unit,
-        "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *filter(None, sys.path)]),
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)]),
     }
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
