@@ -142,6 +142,10 @@ class LabelledPoints:
             self._order = lexicographic_order(self._X)
         return self._order
 
+    def spread_rows(self, drawn: NDArray[np.int64], n_trials: int) -> NDArray[np.int64] | None:
+        """Leave k-means++ to its specification, which needs nothing but distances."""
+        return None
+
     def distance_error(self, centers: Centers) -> float:
         """Return what a canonical distance may be off by beyond (d + 3) u of itself.
 

@@ -2,12 +2,27 @@
 // (baseline, avx2 or avx512) asks for a narrower one, so that tests can compare them all.
 #pragma once
 
+#include "reach.hpp"
 #include "scan.hpp"
 #include "screen.hpp"
+#include "sketch.hpp"
 
 namespace wolfmeans {
 
 const ScanVersion& best_scan() noexcept;
 const ScreenVersion& best_screen() noexcept;
+const ReachVersion& best_reach() noexcept;
+const SketchVersion& best_sketch() noexcept;
+
+template <class Real>
+const ReachFunctions<Real>& reach_of() noexcept;
+template <>
+inline const ReachFunctions<float>& reach_of<float>() noexcept {
+    return best_reach().of_float;
+}
+template <>
+inline const ReachFunctions<double>& reach_of<double>() noexcept {
+    return best_reach().of_double;
+}
 
 } // namespace wolfmeans

@@ -1,0 +1,194 @@
+#include "point_sketch.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "vector_unit.hpp"
+
+namespace wolfmeans {
+namespace {
+
+// Up to so many columns are kept as float32: four bytes of a quad would take as much memory.
+constexpr std::size_t most_float_columns = 4;
+constexpr std::size_t most_sampled = 1024;
+// Bytes span so many standard deviations on either side; what lies beyond is clipped.
+constexpr double clipped_deviations = 4.0;
+// Covers the float32 roundings listed in sketch.hpp and those made here, at most 8 u each way,
+// and the canonical distance's own, (d + 2) 2^-53.
+constexpr float margin = 1.0f + 0x1p-19f;
+// Squares of what is smaller would vanish in float32.
+constexpr float least_reach = 1e-15f;
+
+float rounded_float(double value) {
+    return value < std::numeric_limits<float>::max() ? static_cast<float>(value)
+                                                     : std::numeric_limits<float>::infinity();
+}
+
+} // namespace
+
+template <class Real>
+PointSketch<Real>::PointSketch(const Real* X, std::size_t n, std::size_t d)
+    : X_(X), n_(n), d_(d), columns_(std::min(d, static_cast<std::size_t>(most_sketch_columns))),
+      as_floats_(d <= most_float_columns), width_(as_floats_ ? columns_ : (columns_ + 3) / 4),
+      version_(&best_sketch()), origin_(columns_) {
+    const std::size_t padded = (n + sketch_block - 1) / sketch_block * sketch_block;
+    if (as_floats_) {
+        floats_.resize(padded * width_);
+        candidate_floats_.resize(width_ * most_candidates);
+    } else {
+        bytes_.resize(padded * width_ * 4);
+        squares_.resize(padded);
+        candidate_words_.resize(width_ * most_candidates *
+                                static_cast<std::size_t>(version_->words));
+    }
+    error_.resize(padded);
+    reach_.resize(padded, std::numeric_limits<float>::infinity());
+    find_scale();
+}
+
+// The origin is the sample's mean, the scale that of the column with the largest spread.
+template <class Real>
+void PointSketch<Real>::find_scale() {
+    const std::size_t step = std::max<std::size_t>(1, n_ / most_sampled);
+    const double count = static_cast<double>((n_ + step - 1) / step);
+    std::vector<double> sum(columns_), square(columns_);
+    for (std::size_t i = 0; i < n_; i += step)
+        for (std::size_t j = 0; j < columns_; ++j)
+            sum[j] += static_cast<double>(X_[i * d_ + j]) / count;
+    double farthest = 0.0;
+    for (std::size_t i = 0; i < n_; i += step) {
+        for (std::size_t j = 0; j < columns_; ++j) {
+            const double difference = static_cast<double>(X_[i * d_ + j]) - sum[j];
+            square[j] += difference * difference / count;
+            farthest = std::max(farthest, std::abs(difference));
+        }
+    }
+    double variance = 0.0;
+    for (std::size_t j = 0; j < columns_; ++j) {
+        origin_[j] = static_cast<Real>(sum[j]);
+        variance = std::max(variance, square[j]);
+    }
+    const double span = std::min(farthest, clipped_deviations * std::sqrt(variance));
+    // A power of two keeps y of float32 data exact but for one rounding; bytes gain from the rest.
+    const double factor = 127.0 / span;
+    if (span > 0.0 && factor < std::numeric_limits<Real>::max() &&
+        factor > std::numeric_limits<Real>::min())
+        factor_ = static_cast<Real>(factor);
+}
+
+template <class Real>
+void PointSketch<Real>::draw(std::size_t begin, std::size_t end) {
+    std::vector<unsigned char> scratch(as_floats_ ? 0 : sketch_block * width_ * 4);
+    for (std::size_t first = begin; first < end; first += sketch_block)
+        as_floats_ ? draw_floats(first) : draw_bytes(first, scratch.data());
+}
+
+template <class Real>
+void PointSketch<Real>::draw_bytes(std::size_t first, unsigned char* scratch) {
+    const Real* rows[sketch_block];
+    float lost[sketch_block];
+    for (std::size_t p = 0; p < sketch_block; ++p)
+        rows[p] = X_ + std::min(first + p, n_ - 1) * d_;
+    if constexpr (std::is_same_v<Real, float>)
+        version_->pack_float(rows, origin_.data(), factor_, static_cast<long long>(columns_),
+                             scratch, bytes_.data() + first * width_ * 4, squares_.data() + first,
+                             lost);
+    else
+        version_->pack_double(rows, origin_.data(), factor_, static_cast<long long>(columns_),
+                              scratch, bytes_.data() + first * width_ * 4, squares_.data() + first,
+                              lost);
+    // |y - q| as computed is off by (d + 4) u of itself at most; y by 3 u of |y| <= |y - q| + |q|.
+    const double d = static_cast<double>(columns_);
+    for (std::size_t p = 0; p < sketch_block; ++p) {
+        const double apart = std::sqrt(static_cast<double>(lost[p])) * (1.0 + (d + 16) * 0x1p-24);
+        const double size = std::sqrt(static_cast<double>(squares_[first + p]));
+        error_[first + p] = rounded_float((apart + (apart + size) * 0x1p-22) * (1.0 + 0x1p-22));
+    }
+}
+
+template <class Real>
+void PointSketch<Real>::draw_floats(std::size_t first) {
+    for (std::size_t p = 0; p < sketch_block; ++p) {
+        const Real* const row = X_ + std::min(first + p, n_ - 1) * d_;
+        double norm = 0.0;
+        for (std::size_t j = 0; j < width_; ++j) {
+            const double y = (static_cast<double>(row[j]) - static_cast<double>(origin_[j])) *
+                             static_cast<double>(factor_);
+            const float kept = std::abs(y) < std::numeric_limits<float>::max()
+                                   ? static_cast<float>(y)
+                                   : std::numeric_limits<float>::infinity();
+            floats_[first * width_ + j * sketch_block + p] = kept;
+            norm += static_cast<double>(kept) * static_cast<double>(kept);
+        }
+        // Each coordinate is off by less than 2^-23 of itself, or by what float32 cannot hold.
+        error_[first + p] = rounded_float(std::sqrt(norm) * 0x1p-22 + 1e-30);
+    }
+}
+
+template <class Real>
+void PointSketch<Real>::set_closest(std::size_t row, double closest) {
+    const float distance = rounded_float(std::sqrt(closest) * static_cast<double>(factor_));
+    reach_[row] = (distance + error_[row]) * margin + least_reach;
+}
+
+template <class Real>
+void PointSketch<Real>::choose(const std::size_t* rows, std::size_t count) {
+    n_candidates_ = count;
+    for (std::size_t t = 0; t < count; ++t) {
+        const std::size_t block = rows[t] / sketch_block, p = rows[t] % sketch_block;
+        candidates_.error[t] = error_[rows[t]] * margin;
+        if (as_floats_) {
+            for (std::size_t j = 0; j < width_; ++j)
+                candidate_floats_[j * count + t] = floats_[(block * width_ + j) * sketch_block + p];
+            candidates_.values = candidate_floats_.data();
+            continue;
+        }
+        const auto words = static_cast<std::size_t>(version_->words);
+        std::int32_t sum = 0;
+        for (std::size_t q = 0; q < width_; ++q) {
+            std::int32_t value[4];
+            for (std::size_t b = 0; b < 4; ++b) {
+                const bool column = 4 * q + b < columns_;
+                value[b] =
+                    column ? bytes_[((block * width_ + q) * sketch_block + p) * 4 + b] - 128 : 0;
+                sum += value[b];
+            }
+            std::int32_t* const out = candidate_words_.data() + (q * count + t) * words;
+            if (words == 4) {
+                std::copy_n(value, 4, out);
+            } else {
+                // Bytes b, b + step, ... of a word go side by side.
+                const std::size_t parts = 4 / words, bits = 32 / parts;
+                for (std::size_t w = 0; w < words; ++w) {
+                    std::uint32_t packed = 0;
+                    for (std::size_t part = 0; part < parts; ++part)
+                        packed |= (static_cast<std::uint32_t>(value[w + part * words]) &
+                                   ((1u << bits) - 1))
+                                  << (part * bits);
+                    out[w] = static_cast<std::int32_t>(packed);
+                }
+            }
+        }
+        candidates_.constant[t] = squares_[rows[t]] + 256 * sum;
+        candidates_.values = candidate_words_.data();
+    }
+}
+
+template <class Real>
+void PointSketch<Real>::screen(std::size_t begin, std::size_t end, unsigned char* survivors) const {
+    const std::size_t blocks = (end - begin + sketch_block - 1) / sketch_block;
+    if (as_floats_)
+        version_->floats[n_candidates_](floats_.data() + begin * width_, nullptr,
+                                        reach_.data() + begin, static_cast<long long>(blocks),
+                                        static_cast<long long>(width_), candidates_, survivors);
+    else
+        version_->bytes[n_candidates_](bytes_.data() + begin * width_ * 4, squares_.data() + begin,
+                                       reach_.data() + begin, static_cast<long long>(blocks),
+                                       static_cast<long long>(width_), candidates_, survivors);
+}
+
+template class PointSketch<float>;
+template class PointSketch<double>;
+
+} // namespace wolfmeans

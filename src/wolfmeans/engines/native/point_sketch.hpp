@@ -1,0 +1,57 @@
+// The sketch of a set of points (sketch.hpp) and the reach of each point's nearest seed in it.
+// Bytes for many columns, float32 for few, where bytes would be too coarse.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "sketch.hpp"
+
+namespace wolfmeans {
+
+template <class Real>
+class PointSketch {
+public:
+    // X (n, d) row-major belongs to the caller. The sketch's origin and scale come from a sample:
+    // they decide how much is rejected, never what is true.
+    PointSketch(const Real* X, std::size_t n, std::size_t d);
+
+    // Draw the rows begin..end-1; begin is a multiple of sketch_block.
+    void draw(std::size_t begin, std::size_t end);
+
+    // Row's nearest seed is at the canonical squared distance `closest`.
+    void set_closest(std::size_t row, double closest);
+
+    // Choose candidates, at most most_candidates of them, for the screens to come.
+    void choose(const std::size_t* rows, std::size_t count);
+
+    // survivors (end - begin, rounded up to blocks) OUT: bit t is set unless candidate t is
+    // certainly no closer to the row than its nearest seed.
+    void screen(std::size_t begin, std::size_t end, unsigned char* survivors) const;
+
+private:
+    void find_scale();
+    void draw_bytes(std::size_t first, unsigned char* scratch);
+    void draw_floats(std::size_t first);
+
+    const Real* X_;
+    std::size_t n_, d_;
+    std::size_t columns_; // in the sketch
+    bool as_floats_;
+    std::size_t width_; // floats of a point, or quads of bytes
+    const SketchVersion* version_;
+    std::vector<Real> origin_;
+    Real factor_ = 1;
+    std::vector<float> floats_;
+    std::vector<unsigned char> bytes_;
+    std::vector<std::int32_t> squares_;
+    std::vector<float> error_;
+    std::vector<float> reach_;
+    std::vector<std::int32_t> candidate_words_;
+    std::vector<float> candidate_floats_;
+    SketchCandidates candidates_{};
+    std::size_t n_candidates_ = 0;
+};
+
+} // namespace wolfmeans
