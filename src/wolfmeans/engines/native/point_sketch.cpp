@@ -14,16 +14,6 @@ constexpr std::size_t most_float_columns = 4;
 constexpr std::size_t most_sampled = 1024;
 // Bytes span so many standard deviations on either side; what lies beyond is clipped.
 constexpr double clipped_deviations = 4.0;
-// Covers the float32 roundings listed in sketch.hpp and those made here, at most 8 u each way,
-// and the canonical distance's own, (d + 2) 2^-53.
-constexpr float margin = 1.0f + 0x1p-19f;
-// Squares of what is smaller would vanish in float32.
-constexpr float least_reach = 1e-15f;
-
-float rounded_float(double value) {
-    return value < std::numeric_limits<float>::max() ? static_cast<float>(value)
-                                                     : std::numeric_limits<float>::infinity();
-}
 
 } // namespace
 
@@ -127,17 +117,11 @@ void PointSketch<Real>::draw_floats(std::size_t first) {
 }
 
 template <class Real>
-void PointSketch<Real>::set_closest(std::size_t row, double closest) {
-    const float distance = rounded_float(std::sqrt(closest) * static_cast<double>(factor_));
-    reach_[row] = (distance + error_[row]) * margin + least_reach;
-}
-
-template <class Real>
 void PointSketch<Real>::choose(const std::size_t* rows, std::size_t count) {
     n_candidates_ = count;
     for (std::size_t t = 0; t < count; ++t) {
         const std::size_t block = rows[t] / sketch_block, p = rows[t] % sketch_block;
-        candidates_.error[t] = error_[rows[t]] * margin;
+        candidates_.error[t] = error_[rows[t]] * sketch_margin;
         if (as_floats_) {
             for (std::size_t j = 0; j < width_; ++j)
                 candidate_floats_[j * count + t] = floats_[(block * width_ + j) * sketch_block + p];

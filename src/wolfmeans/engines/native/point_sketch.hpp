@@ -2,13 +2,25 @@
 // Bytes for many columns, float32 for few, where bytes would be too coarse.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "sketch.hpp"
 
 namespace wolfmeans {
+
+// Covers the float32 roundings listed in sketch.hpp and those made here, at most 8 u each way,
+// and the canonical distance's own, (d + 2) 2^-53.
+inline constexpr float sketch_margin = 1.0f + 0x1p-19f;
+
+// To float32, infinite when too large.
+inline float rounded_float(double value) {
+    return value < std::numeric_limits<float>::max() ? static_cast<float>(value)
+                                                     : std::numeric_limits<float>::infinity();
+}
 
 template <class Real>
 class PointSketch {
@@ -21,7 +33,12 @@ public:
     void draw(std::size_t begin, std::size_t end);
 
     // Row's nearest seed is at the canonical squared distance `closest`.
-    void set_closest(std::size_t row, double closest);
+    void set_closest(std::size_t row, double closest) {
+        // Squares of what is smaller would vanish in float32.
+        constexpr float least_reach = 1e-15f;
+        const float distance = rounded_float(std::sqrt(closest) * static_cast<double>(factor_));
+        reach_[row] = (distance + error_[row]) * sketch_margin + least_reach;
+    }
 
     // Choose candidates, at most most_candidates of them, for the screens to come.
     void choose(const std::size_t* rows, std::size_t count);

@@ -28,7 +28,6 @@ namespace {
 template <int Lanes>
 struct ReachVector {
     typedef double Doubles __attribute__((vector_size(Lanes * sizeof(double))));
-    typedef long long Integers __attribute__((vector_size(Lanes * sizeof(long long))));
 };
 
 // One bit for each lane in which a < b.
@@ -52,27 +51,84 @@ WOLFMEANS_INLINE unsigned lanes_below(typename ReachVector<Lanes>::Doubles a,
     return bits;
 }
 
+constexpr long long reach_columns = 64;
+
+// The rows to look at lie apart, so that no processor guesses the next: ask for it in time.
+constexpr long long rows_ahead = 8;
+
+template <class Real>
+WOLFMEANS_INLINE void fetch_row(const Real* X, long long d, unsigned row, const double* closest) {
+    const char* const begin = reinterpret_cast<const char*>(
+        X + static_cast<unsigned long long>(row) * static_cast<unsigned long long>(d));
+    const long long bytes = d * static_cast<long long>(sizeof(Real));
+    for (long long b = 0; b < bytes; b += 64)
+        __builtin_prefetch(begin + b);
+    __builtin_prefetch(begin + bytes - 1);
+    __builtin_prefetch(closest + row);
+}
+
+WOLFMEANS_INLINE const double* as_doubles(const double* row, long long, double*) {
+    return row;
+}
+
+WOLFMEANS_INLINE const double* as_doubles(const float* row, long long count, double* converted) {
+    for (long long j = 0; j < count; ++j)
+        converted[j] = static_cast<double>(row[j]);
+    return converted;
+}
+
+// Write the distances whose bit is set; up to as many more as there are lanes are overwritten.
+template <int Lanes, int Vectors>
+WOLFMEANS_INLINE double* add_to_log(const typename ReachVector<Lanes>::Doubles (&distance)[Vectors],
+                                    unsigned bits, double* log) {
+#    if defined(__AVX512F__)
+    if constexpr (Lanes == 8) {
+        const __m512d chosen =
+            _mm512_maskz_compress_pd(static_cast<__mmask8>(bits), (__m512d)distance[0]);
+        _mm512_storeu_pd(log, chosen);
+        return log + __builtin_popcount(bits);
+    }
+#    endif
+    for (int t = 0; t < Lanes * Vectors; ++t) {
+        *log = distance[t / Lanes][t % Lanes];
+        log += (bits >> t) & 1;
+    }
+    return log;
+}
+
 template <int Lanes, int Width, int Points, class Real>
-WOLFMEANS_INLINE void
-reach_points(const Real* X, long long d, const unsigned* rows, const double* candidates,
-             const double* closest, const double* weights,
-             typename ReachVector<Lanes>::Doubles (&gain)[Width / Lanes], unsigned char* improved) {
+WOLFMEANS_INLINE void reach_points(const Real* X, long long d, const unsigned* rows,
+                                   const double* candidates, const double* closest,
+                                   const double* weights,
+                                   typename ReachVector<Lanes>::Doubles (&gain)[Width / Lanes],
+                                   unsigned char* improved, double*& log) {
     using Doubles = typename ReachVector<Lanes>::Doubles;
     constexpr int vectors = Width / Lanes;
     Doubles distance[Points][vectors];
-    const Real* x[Points];
-    for (int p = 0; p < Points; ++p) {
-        x[p] = X + static_cast<unsigned long long>(rows[p]) * static_cast<unsigned long long>(d);
+    for (int p = 0; p < Points; ++p)
         for (int v = 0; v < vectors; ++v)
             distance[p][v] = Doubles{};
-    }
-    for (long long j = 0; j < d; ++j) {
+    // Float32 coordinates are made float64 some at a time, so that the loop below finds all of them
+    // in memory, from where they are broadcast without a cost of their own.
+    double converted[Points][reach_columns];
+    for (long long first = 0; first < d; first += reach_columns) {
+        const long long count = d - first < reach_columns ? d - first : reach_columns;
+        const double* x[Points];
         for (int p = 0; p < Points; ++p) {
-            const double value = static_cast<double>(x[p][j]);
+            const Real* const row =
+                X + static_cast<unsigned long long>(rows[p]) * static_cast<unsigned long long>(d) +
+                first;
+            x[p] = as_doubles(row, count, converted[p]);
+        }
+        const double* candidate = candidates + first * Width;
+        for (long long j = 0; j < count; ++j, candidate += Width) {
             for (int v = 0; v < vectors; ++v) {
-                const Doubles difference =
-                    value - load<Doubles>(candidates + j * Width + v * Lanes);
-                distance[p][v] = distance[p][v] + difference * difference;
+                const Doubles c = load<Doubles>(candidate + v * Lanes);
+                for (int p = 0; p < Points; ++p) {
+                    // The square is that of x - c to the bit.
+                    const Doubles difference = c - x[p][j];
+                    distance[p][v] = distance[p][v] + difference * difference;
+                }
             }
         }
     }
@@ -88,13 +144,14 @@ reach_points(const Real* X, long long d, const unsigned* rows, const double* can
             gain[v] = gain[v] + (mass - weight * least);
         }
         improved[rows[p]] = static_cast<unsigned char>(bits);
+        if (log) log = add_to_log<Lanes, vectors>(distance[p], bits, log);
     }
 }
 
 template <int Lanes, int Width, class Real>
-void reach(const Real* X, long long d, const unsigned* rows, long long count,
-           const double* candidates, const double* closest, const double* weights, double* gains,
-           unsigned char* improved) {
+double* reach(const Real* X, long long d, const unsigned* rows, long long count,
+              const double* candidates, const double* closest, const double* weights, double* gains,
+              unsigned char* improved, double* log) {
     using Doubles = typename ReachVector<Lanes>::Doubles;
     constexpr int vectors = Width / Lanes;
     constexpr int together = vectors > 2 ? 2 : 4;
@@ -102,21 +159,26 @@ void reach(const Real* X, long long d, const unsigned* rows, long long count,
     for (int v = 0; v < vectors; ++v)
         gain[v] = load<Doubles>(gains + v * Lanes);
     long long i = 0;
-    for (; i + together <= count; i += together)
+    for (; i + together <= count; i += together) {
+        for (int p = 0; p < together; ++p)
+            if (i + rows_ahead + p < count) fetch_row(X, d, rows[i + rows_ahead + p], closest);
         reach_points<Lanes, Width, together>(X, d, rows + i, candidates, closest, weights, gain,
-                                             improved);
+                                             improved, log);
+    }
     for (; i < count; ++i)
-        reach_points<Lanes, Width, 1>(X, d, rows + i, candidates, closest, weights, gain, improved);
+        reach_points<Lanes, Width, 1>(X, d, rows + i, candidates, closest, weights, gain, improved,
+                                      log);
     for (int v = 0; v < vectors; ++v)
         store(gains + v * Lanes, gain[v]);
+    return log;
 }
 
 #else // plain loops for compilers without vector extensions
 
 template <int Lanes, int Width, class Real>
-void reach(const Real* X, long long d, const unsigned* rows, long long count,
-           const double* candidates, const double* closest, const double* weights, double* gains,
-           unsigned char* improved) {
+double* reach(const Real* X, long long d, const unsigned* rows, long long count,
+              const double* candidates, const double* closest, const double* weights, double* gains,
+              unsigned char* improved, double* log) {
     for (long long i = 0; i < count; ++i) {
         const Real* const x = X + static_cast<unsigned long long>(rows[i]) * d;
         double distance[Width] = {};
@@ -132,9 +194,11 @@ void reach(const Real* X, long long d, const unsigned* rows, long long count,
             const bool closer = distance[t] < old;
             bits |= unsigned(closer) << t;
             gains[t] += weight * old - weight * (closer ? distance[t] : old);
+            if (log && closer) *log++ = distance[t];
         }
         improved[rows[i]] = static_cast<unsigned char>(bits);
     }
+    return log;
 }
 
 #endif

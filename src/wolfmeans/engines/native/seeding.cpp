@@ -20,6 +20,9 @@ namespace {
 // Rows screened, compacted and looked at in one go; their states stay in the first-level cache.
 constexpr std::size_t tile_rows = 1024;
 constexpr double unit_roundoff = 0x1p-53;
+// From so many columns on it is quicker to remember the distances that were found than to find them
+// again, one for each row; from so many on there is room for all of them.
+constexpr std::size_t some_columns = 16, many_columns = 64;
 
 // Canonical distances of some rows to one point; several at once because one alone would wait for
 // each addition before it can start the next.
@@ -30,7 +33,7 @@ public:
 
     template <class RowOf>
     void operator()(std::size_t count, const RowOf& row_of, double* out) const {
-        constexpr std::size_t together = 8;
+        constexpr std::size_t together = 4;
         std::size_t i = 0;
         for (; i + together <= count; i += together)
             some<together>(i, row_of, out);
@@ -60,22 +63,53 @@ private:
     const Real* point_;
 };
 
-// Call visit(row) for each row of begin..end-1 whose byte has a bit of the mask.
-template <class Visit>
-void over_marked(const unsigned char* bytes, std::size_t begin, std::size_t end, unsigned char mask,
-                 const Visit& visit) {
+// The rows begin..end-1 whose byte bytes[row] has a bit of the mask go to `rows`, at most tile_rows
+// of them; returns how many. Without a branch on a single byte, which no processor could foresee.
+std::size_t marked_rows(const unsigned char* bytes, std::size_t begin, std::size_t end,
+                        unsigned char mask, std::uint32_t* rows) {
     std::uint64_t pattern;
     std::memset(&pattern, mask, sizeof(pattern));
-    std::size_t row = begin;
+    std::size_t count = 0, row = begin;
     for (; row + 8 <= end; row += 8) {
         std::uint64_t eight;
         std::memcpy(&eight, bytes + row, sizeof(eight));
         if ((eight & pattern) == 0) continue;
-        for (std::size_t i = row; i < row + 8; ++i)
-            if (bytes[i] & mask) visit(i);
+        for (std::size_t i = row; i < row + 8; ++i) {
+            rows[count] = static_cast<std::uint32_t>(i);
+            count += (bytes[i] & mask) != 0;
+        }
+    }
+    for (; row < end; ++row) {
+        rows[count] = static_cast<std::uint32_t>(row);
+        count += (bytes[row] & mask) != 0;
+    }
+    return count;
+}
+
+// The same, with the logged distances of the one bit in the mask. `log` stands at the distances of
+// row `begin` and afterwards at those of row `end`.
+std::size_t logged_rows(const unsigned char* bytes, std::size_t begin, std::size_t end,
+                        unsigned char mask, std::uint32_t* rows, double* distances,
+                        const double*& log) {
+    std::size_t count = 0, row = begin;
+    const auto look = [&] {
+        const unsigned marks = bytes[row];
+        rows[count] = static_cast<std::uint32_t>(row);
+        distances[count] = log[std::popcount(marks & (mask - 1u))];
+        count += (marks & mask) != 0;
+        log += std::popcount(marks);
+    };
+    for (; row + 8 <= end; row += 8) {
+        std::uint64_t eight;
+        std::memcpy(&eight, bytes + row, sizeof(eight));
+        if (eight == 0) continue;
+        for (const std::size_t stop = row + 8; row < stop; ++row)
+            look();
+        row -= 8;
     }
     for (; row < end; ++row)
-        if (bytes[row] & mask) visit(row);
+        look();
+    return count;
 }
 
 template <class Real>
@@ -85,7 +119,11 @@ public:
              const std::int64_t* order, std::size_t n_trials, int n_threads)
         : X_(X), n_(n), d_(d), weights_(weights), order_(order), n_threads_(n_threads),
           groups_((n_trials + most_candidates - 1) / most_candidates), sketch_(X, n, d),
-          closest_(n), improved_(groups_ * n) {}
+          closest_(n), improved_(groups_ * n),
+          log_width_(d < some_columns   ? 0
+                     : d < many_columns ? 1
+                                        : std::min<std::size_t>(n_trials, most_candidates)),
+          log_(n * log_width_ + most_candidates) {}
 
     // The distances to the first seed; false when the masses are too large to be summed.
     bool start(std::size_t first) {
@@ -150,43 +188,51 @@ private:
 
     void look_at_group(std::size_t first, std::size_t count) {
         const std::size_t width = count <= 4 ? 4 : 8;
-        // Lanes without a candidate repeat the first one.
-        packed_.resize(d_ * width);
-        for (std::size_t t = 0; t < width; ++t) {
-            const Real* const row = X_ + candidates_[first + (t < count ? t : 0)] * d_;
-            for (std::size_t j = 0; j < d_; ++j)
-                packed_[j * width + t] = static_cast<double>(row[j]);
-        }
-        sketch_.choose(candidates_.data() + first, count);
+        pack_candidates(first, count, width);
         const ReachFunctions<Real>& functions = reach_of<Real>();
         const auto reach = width == 4 ? functions.four : functions.eight;
+        sketch_.choose(candidates_.data() + first, count);
         unsigned char* const marks = improved(first);
         const auto mask = static_cast<unsigned char>((1u << count) - 1);
         // Counted in coordinate operations: an eighth of one for each column and candidate.
-        const double cost = static_cast<double>(count * (d_ + 32)) / 8.0;
-        const std::size_t chunks = chunks_for(cost);
-        std::vector<double> gains(chunks * most_candidates);
-        over_rows(n_, chunks, tile_rows,
-                  [&](std::size_t chunk, std::size_t begin, std::size_t end) {
-                      std::uint32_t rows[tile_rows];
-                      // Blocks are whole: the last may write past the end of the rows.
-                      unsigned char survivors[tile_rows + sketch_block];
-                      for (std::size_t i = begin; i < end; i += tile_rows) {
-                          const std::size_t size = std::min(tile_rows, end - i);
-                          sketch_.screen(i, i + size, survivors);
-                          std::memset(marks + i, 0, size);
-                          std::size_t n_rows = 0;
-                          over_marked(survivors, 0, size, mask, [&](std::size_t row) {
-                              rows[n_rows++] = static_cast<std::uint32_t>(i + row);
-                          });
-                          reach(X_, static_cast<long long>(d_), rows,
-                                static_cast<long long>(n_rows), packed_.data(), closest_.data(),
-                                weights_, gains.data() + chunk * most_candidates, marks);
-                      }
-                  });
-        for (std::size_t chunk = 0; chunk < chunks; ++chunk)
+        chunks_ = chunks_for(static_cast<double>(count * (d_ + 32)) / 8.0);
+        std::vector<double> gains(chunks_ * most_candidates);
+        const auto look = [&](std::size_t chunk, std::size_t begin, std::size_t end) {
+            std::uint32_t rows[tile_rows + 1];
+            unsigned char survivors[tile_rows];
+            double* log = log_width_ == 0 ? nullptr : log_.data() + begin * log_width_;
+            const double* const log_end = log_.data() + end * log_width_;
+            for (std::size_t i = begin; i < end; i += tile_rows) {
+                const std::size_t size = std::min(tile_rows, end - i);
+                sketch_.screen(i, i + size, survivors);
+                std::memset(marks + i, 0, size);
+                const std::size_t n_rows = marked_rows(survivors, 0, size, mask, rows);
+                for (std::size_t k = 0; k < n_rows; ++k)
+                    rows[k] += static_cast<std::uint32_t>(i);
+                if (log && log_end - log < static_cast<std::ptrdiff_t>((n_rows + 1) * width))
+                    log = nullptr;
+                log = reach(X_, static_cast<long long>(d_), rows, static_cast<long long>(n_rows),
+                            packed_.data(), closest_.data(), weights_,
+                            gains.data() + chunk * most_candidates, marks, log);
+            }
+            logged_[chunk] = log != nullptr;
+        };
+        logged_.assign(chunks_, 0);
+        over_rows(n_, chunks_, tile_rows, look);
+        for (std::size_t chunk = 0; chunk < chunks_; ++chunk)
             for (std::size_t t = 0; t < count; ++t)
                 gains_[first + t] += gains[chunk * most_candidates + t];
+    }
+
+    // packed_ (d, width) OUT: candidates first..first+count-1, and infinity, which no point is
+    // close to, in the lanes without one.
+    void pack_candidates(std::size_t first, std::size_t count, std::size_t width) {
+        packed_.assign(d_ * width, std::numeric_limits<double>::infinity());
+        for (std::size_t t = 0; t < count; ++t) {
+            const Real* const row = X_ + candidates_[first + t] * d_;
+            for (std::size_t j = 0; j < d_; ++j)
+                packed_[j * width + t] = static_cast<double>(row[j]);
+        }
     }
 
     // The first candidate of the smallest potential. The potential, the exact sum of all masses
@@ -239,28 +285,32 @@ private:
     void take(std::size_t t, ValueMasses& masses, std::vector<ValueMasses::Changes>& changes) {
         const DistancesTo<Real> distances(X_, d_, X_ + candidates_[t] * d_);
         const unsigned char* const marks = improved(t);
-        const std::size_t chunks = chunks_for(4.0);
-        while (changes.size() < chunks)
+        while (changes.size() < chunks_)
             changes.emplace_back(masses);
-        over_rows(n_, chunks, tile_rows,
-                  [&](std::size_t chunk, std::size_t begin, std::size_t end) {
-                      std::uint32_t rows[tile_rows];
-                      double distance[tile_rows];
-                      for (std::size_t i = begin; i < end; i += tile_rows) {
-                          std::size_t n_rows = 0;
-                          over_marked(marks, i, std::min(end, i + tile_rows), bit(t),
-                                      [&](std::size_t row) {
-                                          rows[n_rows++] = static_cast<std::uint32_t>(row);
-                                      });
-                          distances(n_rows, [&](std::size_t k) { return rows[k]; }, distance);
-                          for (std::size_t k = 0; k < n_rows; ++k) {
-                              changes[chunk].shrink(rows[k], closest_[rows[k]], distance[k]);
-                              closest_[rows[k]] = distance[k];
-                              sketch_.set_closest(rows[k], distance[k]);
-                          }
-                      }
-                  });
-        for (std::size_t chunk = 0; chunk < chunks; ++chunk)
+        const auto update = [&](std::size_t chunk, std::size_t begin, std::size_t end) {
+            std::uint32_t rows[tile_rows + 1];
+            double distance[tile_rows + 1];
+            // With more groups than one the log is that of the last.
+            const bool logged = groups_ == 1 && logged_[chunk];
+            const double* log = log_.data() + begin * log_width_;
+            for (std::size_t i = begin; i < end; i += tile_rows) {
+                const std::size_t stop = std::min(end, i + tile_rows);
+                std::size_t n_rows;
+                if (logged) {
+                    n_rows = logged_rows(marks, i, stop, bit(t), rows, distance, log);
+                } else {
+                    n_rows = marked_rows(marks, i, stop, bit(t), rows);
+                    distances(n_rows, [&](std::size_t k) { return rows[k]; }, distance);
+                }
+                for (std::size_t k = 0; k < n_rows; ++k) {
+                    changes[chunk].shrink(rows[k], closest_[rows[k]], distance[k]);
+                    closest_[rows[k]] = distance[k];
+                    sketch_.set_closest(rows[k], distance[k]);
+                }
+            }
+        };
+        over_rows(n_, chunks_, tile_rows, update);
+        for (std::size_t chunk = 0; chunk < chunks_; ++chunk)
             masses.apply(changes[chunk]);
     }
 
@@ -273,7 +323,11 @@ private:
     PointSketch<Real> sketch_;
     std::vector<double> closest_;
     std::vector<unsigned char> improved_; // (groups, n), a bit for each candidate of the group
-    std::vector<double> gains_;           // (groups, most_candidates)
+    std::size_t log_width_;
+    std::vector<double> log_;           // distances of the improved pairs, as far as there is room
+    std::vector<unsigned char> logged_; // whether there was, for each chunk of rows
+    std::size_t chunks_ = 1;
+    std::vector<double> gains_; // (groups, most_candidates)
     std::vector<std::size_t> candidates_;
     std::vector<double> packed_;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "exact_ratio.hpp"
 
@@ -58,37 +59,38 @@ ValueMasses::ValueMasses(const double* closest, const double* weights, const std
                          std::size_t n)
     : closest_(closest), weights_(weights), order_(order), n_(n), block_bits_(block_bits_for(n)),
       place_(n), sums_((n >> block_bits_) + 1) {
-    for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t i = 0; i < n; ++i)
         place_[static_cast<std::size_t>(order[i])] = static_cast<std::uint32_t>(i);
-        ++counts_[exponent_place(mass(i, closest[i]))];
-    }
     rescale();
 }
 
 void ValueMasses::apply(Changes& changes) {
     for (std::size_t i = 0; i < sums_.size(); ++i)
         sums_[i] += changes.sums_[i];
-    for (std::size_t i = 0; i < counts_.size(); ++i)
-        counts_[i] += changes.counts_[i];
     std::fill(changes.sums_.begin(), changes.sums_.end(), 0);
-    changes.counts_.fill(0);
+    with_largest_ -= std::exchange(changes.left_, 0);
     sum_ = 0;
     for (const std::int64_t sum : sums_)
         sum_ += sum;
-    if (counts_[largest_] == 0) rescale();
+    if (with_largest_ == 0) rescale();
 }
 
 // The scale follows the largest mass. Going over all points is rare: it halves in between.
 void ValueMasses::rescale() {
-    largest_ = counts_.size() - 1;
-    while (largest_ > 0 && counts_[largest_] == 0)
-        --largest_;
+    double most = 0.0;
+    for (std::size_t i = 0; i < n_; ++i)
+        most = std::max(most, mass(i, closest_[i]));
+    largest_ = exponent_place(most);
     if (largest_ == 0) return;
     const int exponent = static_cast<int>(largest_) - 1074; // as frexp has it
     shift_ = integer_bits - bit_length(n_) - exponent;
     std::fill(sums_.begin(), sums_.end(), 0);
-    for (std::size_t i = 0; i < n_; ++i)
-        sums_[block_of(i)] += integer(mass(i, closest_[i]));
+    with_largest_ = 0;
+    for (std::size_t i = 0; i < n_; ++i) {
+        const double own = mass(i, closest_[i]);
+        sums_[block_of(i)] += integer(own);
+        with_largest_ += exponent_place(own) == largest_;
+    }
     sum_ = 0;
     for (const std::int64_t sum : sums_)
         sum_ += sum;

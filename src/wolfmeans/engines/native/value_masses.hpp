@@ -3,7 +3,6 @@
 // draw_rows in seeding.py.
 #pragma once
 
-#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -39,15 +38,15 @@ public:
             const double old = masses_->mass(row, old_closest);
             const double now = masses_->mass(row, new_closest);
             sums_[masses_->block_of(row)] += masses_->integer(now) - masses_->integer(old);
-            --counts_[exponent_place(old)];
-            ++counts_[exponent_place(now)];
+            left_ += (exponent_place(old) == masses_->largest_) -
+                     (exponent_place(now) == masses_->largest_);
         }
 
     private:
         friend class ValueMasses;
         const ValueMasses* masses_;
         std::vector<std::int64_t> sums_;
-        std::array<std::int64_t, 2100> counts_{};
+        std::int64_t left_ = 0; // how many masses have the largest exponent no more
     };
 
     // Take the changes over and empty them. `closest` has the new values by now.
@@ -91,11 +90,11 @@ private:
     std::size_t n_;
     int block_bits_;
     int shift_ = 0;
-    std::size_t largest_ = 0; // exponent place of the largest mass
+    std::size_t largest_ = 0;       // exponent place of the largest mass
+    std::int64_t with_largest_ = 0; // how many masses have it
     std::int64_t sum_ = 0;
     std::vector<std::uint32_t> place_; // of a row in the order
     std::vector<std::int64_t> sums_;   // of blocks of the order
-    std::array<std::int64_t, 2100> counts_{};
 };
 
 } // namespace wolfmeans
