@@ -16,8 +16,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfmeans.engines import get_engine
 from wolfmeans.engines.base import Centers, Workspace
-from wolfmeans.engines.reference import ReferenceEngine
 
 _ROUNDS = 5
 _OVERSAMPLING = 2
@@ -148,6 +148,7 @@ def kmeans_parallel(
     seed = int(rng.randint(0, np.iinfo(np.int64).max, dtype=np.int64))
     candidates = [int(draw_rows(workspace, _weights(workspace), rng)[0])]
     closest = workspace.distances_to(workspace.rows(np.array(candidates))[0])
+    owner = np.full(workspace.n_points, candidates[0], dtype=np.int64)
     for round_number in range(_ROUNDS):
         masses = integer_masses(closest if weights is None else weights * closest)
         total = int(masses.sum())
@@ -158,23 +159,27 @@ def kmeans_parallel(
         drawn[workspace.order()] = uniforms(seed, round_number, workspace.n_points)
         new = np.flatnonzero(drawn < share)
         if len(new):
-            reached = workspace.nearest(workspace.rows(new))[1]
-            closest = np.minimum(closest, reached)
+            workspace.approach(new, closest, owner)
             candidates.extend(new.tolist())
     rows = np.unique(np.array(candidates, dtype=np.int64))
-    return rows[_choose_among(workspace, rows, n_clusters, rng)]
+    return rows[_choose_among(workspace, rows, np.searchsorted(rows, owner), n_clusters, rng)]
 
 
 def _choose_among(
-    workspace: Workspace, rows: NDArray[np.int64], n_clusters: int, rng: np.random.RandomState
+    workspace: Workspace,
+    rows: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    n_clusters: int,
+    rng: np.random.RandomState,
 ) -> NDArray[np.int64]:
-    """Choose K candidates by greedy k-means++, each weighing as its nearest points do."""
-    points = workspace.rows(rows)
-    labels = workspace.nearest(points)[0]
+    """Choose K candidates by greedy k-means++, each weighing as its nearest points do.
+
+    `labels` says which candidate that is for each point.
+    """
     masses = np.zeros(len(rows), dtype=np.int64)
     np.add.at(masses, labels, integer_masses(_weights(workspace)))
     weights = np.ldexp(masses.astype(np.float64), -_INTEGER_BITS)
-    recluster = ReferenceEngine().open(points, weights, n_threads=1)
+    recluster = get_engine(workspace.engine).open(workspace.rows(rows), weights, n_threads=1)
     return METHODS["greedy-k-means++"](recluster, n_clusters, rng)
 
 

@@ -98,6 +98,14 @@ class Workspace(Protocol):
         when no point has any mass left.
         """
 
+    def approach(
+        self, rows: NDArray[np.int64], closest: Distances, owner: NDArray[np.int64]
+    ) -> None:
+        """Bring each point's nearest chosen row up to date, in place, with more rows chosen.
+
+        `closest` is the canonical distance to it and `owner` its number, the lowest of several.
+        """
+
     def distance_error(self, centers: Centers) -> float:
         """Return what a canonical distance may be off by beyond (d + 3) u of itself."""
 

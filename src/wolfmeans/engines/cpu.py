@@ -136,6 +136,12 @@ class NativePoints(LabelledPoints):
         )
         return None if found < 0 else rows[:found]
 
+    def approach(
+        self, rows: NDArray[np.int64], closest: Distances, owner: NDArray[np.int64]
+    ) -> None:
+        """Bring each point's nearest chosen row up to date, in place, with more rows chosen."""
+        _native.approach(self._X, rows, closest, owner, self._n_threads)
+
     def total(self, values: NDArray[np.float64]) -> float:
         """Return the exact sum of an array, rounded once."""
         terms = np.ascontiguousarray(values, dtype=np.float64).ravel()

@@ -53,6 +53,20 @@ std::int64_t kmeans_plus_plus(Array<const Real> X, std::optional<Array<const dou
 }
 
 template <class Real>
+void approach(Array<const Real> X, Array<const std::int64_t> rows, Array<double> closest,
+              Array<std::int64_t> owner, int n_threads) {
+    check_rows(X);
+    require(rows.ndim() == 1, "rows must have one dimension, got shape " + shape_of(rows));
+    check_range(rows, "rows", X.shape(0));
+    check_vector(closest, "closest", X.shape(0));
+    check_vector(owner, "owner", X.shape(0));
+    check_threads(n_threads);
+    const nb::gil_scoped_release release;
+    wolfmeans::approach(X.data(), X.shape(0), X.shape(1), rows.data(), rows.shape(0), n_threads,
+                        closest.data(), owner.data());
+}
+
+template <class Real>
 void define(nb::module_& m) {
     m.def("lexicographic_order", &lexicographic_order<Real>, "X"_a.noconvert(),
           "order"_a.noconvert(),
@@ -65,6 +79,10 @@ void define(nb::module_& m) {
           "IN: X (n, d); weights (n,) or None; order (n,) int64, the rows in the order of their\n"
           "values; draws (1 + (K - 1) * n_trials,) int64 of 0..2**63 - 2. OUT: rows (K,) int64.\n"
           "Returns how many were found before all masses were 0; -1 when masses overflow.");
+    m.def("approach", &approach<Real>, "X"_a.noconvert(), "rows"_a.noconvert(),
+          "closest"_a.noconvert(), "owner"_a.noconvert(), "n_threads"_a,
+          "Bring the points' nearest chosen rows up to date with more rows.\n\n"
+          "IN: X (n, d); rows (m,) int64. IN/OUT: closest (n,) float64, owner (n,) int64.");
 }
 
 } // namespace

@@ -15,6 +15,26 @@ constexpr std::size_t most_sampled = 1024;
 // Bytes span so many standard deviations on either side; what lies beyond is clipped.
 constexpr double clipped_deviations = 4.0;
 
+// Four bytes of a point, of which the first `columns` are any of its columns, as the signed factors
+// that the kernels multiply by, in the given number of words. Returns their sum.
+std::int32_t pack_quad(const unsigned char* bytes, std::size_t columns, std::size_t words,
+                       std::int32_t* out) {
+    const std::size_t parts = 4 / words, bits = 32 / parts;
+    const std::uint32_t mask = bits == 32 ? ~0u : (1u << bits) - 1;
+    std::int32_t sum = 0;
+    std::fill_n(out, words, 0);
+    for (std::size_t b = 0; b < std::min<std::size_t>(4, columns); ++b) {
+        const std::int32_t value = bytes[b] - 128;
+        sum += value;
+        // Byte b is part b / words of word b % words.
+        const std::uint32_t part = static_cast<std::uint32_t>(value) & mask;
+        const std::uint32_t shifted = part << (b / words * bits);
+        out[b % words] =
+            static_cast<std::int32_t>(static_cast<std::uint32_t>(out[b % words]) | shifted);
+    }
+    return sum;
+}
+
 } // namespace
 
 template <class Real>
@@ -25,12 +45,9 @@ PointSketch<Real>::PointSketch(const Real* X, std::size_t n, std::size_t d)
     const std::size_t padded = (n + sketch_block - 1) / sketch_block * sketch_block;
     if (as_floats_) {
         floats_.resize(padded * width_);
-        candidate_floats_.resize(width_ * most_candidates);
     } else {
         bytes_.resize(padded * width_ * 4);
         squares_.resize(padded);
-        candidate_words_.resize(width_ * most_candidates *
-                                static_cast<std::size_t>(version_->words));
     }
     error_.resize(padded);
     reach_.resize(padded, std::numeric_limits<float>::infinity());
@@ -117,59 +134,45 @@ void PointSketch<Real>::draw_floats(std::size_t first) {
 }
 
 template <class Real>
-void PointSketch<Real>::choose(const std::size_t* rows, std::size_t count) {
-    n_candidates_ = count;
+void PointSketch<Real>::choose(const std::size_t* rows, std::size_t count,
+                               SketchedCandidates& candidates) const {
+    const auto words = static_cast<std::size_t>(version_->words);
+    SketchCandidates& packed = candidates.packed_;
+    candidates.count_ = count;
+    candidates.floats_.resize(as_floats_ ? width_ * count : 0);
+    candidates.words_.resize(as_floats_ ? 0 : width_ * count * words);
+    packed.values = as_floats_ ? static_cast<const void*>(candidates.floats_.data())
+                               : static_cast<const void*>(candidates.words_.data());
     for (std::size_t t = 0; t < count; ++t) {
         const std::size_t block = rows[t] / sketch_block, p = rows[t] % sketch_block;
-        candidates_.error[t] = error_[rows[t]] * sketch_margin;
-        if (as_floats_) {
-            for (std::size_t j = 0; j < width_; ++j)
-                candidate_floats_[j * count + t] = floats_[(block * width_ + j) * sketch_block + p];
-            candidates_.values = candidate_floats_.data();
-            continue;
-        }
-        const auto words = static_cast<std::size_t>(version_->words);
+        packed.error[t] = error_[rows[t]] * sketch_margin;
         std::int32_t sum = 0;
         for (std::size_t q = 0; q < width_; ++q) {
-            std::int32_t value[4];
-            for (std::size_t b = 0; b < 4; ++b) {
-                const bool column = 4 * q + b < columns_;
-                value[b] =
-                    column ? bytes_[((block * width_ + q) * sketch_block + p) * 4 + b] - 128 : 0;
-                sum += value[b];
-            }
-            std::int32_t* const out = candidate_words_.data() + (q * count + t) * words;
-            if (words == 4) {
-                std::copy_n(value, 4, out);
-            } else {
-                // Bytes b, b + step, ... of a word go side by side.
-                const std::size_t parts = 4 / words, bits = 32 / parts;
-                for (std::size_t w = 0; w < words; ++w) {
-                    std::uint32_t packed = 0;
-                    for (std::size_t part = 0; part < parts; ++part)
-                        packed |= (static_cast<std::uint32_t>(value[w + part * words]) &
-                                   ((1u << bits) - 1))
-                                  << (part * bits);
-                    out[w] = static_cast<std::int32_t>(packed);
-                }
-            }
+            const std::size_t place = (block * width_ + q) * sketch_block + p;
+            if (as_floats_)
+                candidates.floats_[q * count + t] = floats_[place];
+            else
+                sum += pack_quad(bytes_.data() + place * 4, columns_ - 4 * q, words,
+                                 candidates.words_.data() + (q * count + t) * words);
         }
-        candidates_.constant[t] = squares_[rows[t]] + 256 * sum;
-        candidates_.values = candidate_words_.data();
+        if (!as_floats_) packed.constant[t] = squares_[rows[t]] + 256 * sum;
     }
 }
 
 template <class Real>
-void PointSketch<Real>::screen(std::size_t begin, std::size_t end, unsigned char* survivors) const {
-    const std::size_t blocks = (end - begin + sketch_block - 1) / sketch_block;
+void PointSketch<Real>::screen(std::size_t begin, std::size_t end,
+                               const SketchedCandidates& candidates,
+                               unsigned char* survivors) const {
+    const auto blocks = static_cast<long long>((end - begin + sketch_block - 1) / sketch_block);
+    const auto width = static_cast<long long>(width_);
     if (as_floats_)
-        version_->floats[n_candidates_](floats_.data() + begin * width_, nullptr,
-                                        reach_.data() + begin, static_cast<long long>(blocks),
-                                        static_cast<long long>(width_), candidates_, survivors);
+        version_->floats[candidates.count_](floats_.data() + begin * width_, nullptr,
+                                            reach_.data() + begin, blocks, width,
+                                            candidates.packed_, survivors);
     else
-        version_->bytes[n_candidates_](bytes_.data() + begin * width_ * 4, squares_.data() + begin,
-                                       reach_.data() + begin, static_cast<long long>(blocks),
-                                       static_cast<long long>(width_), candidates_, survivors);
+        version_->bytes[candidates.count_](bytes_.data() + begin * width_ * 4,
+                                           squares_.data() + begin, reach_.data() + begin, blocks,
+                                           width, candidates.packed_, survivors);
 }
 
 template class PointSketch<float>;

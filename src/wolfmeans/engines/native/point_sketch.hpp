@@ -22,6 +22,20 @@ inline float rounded_float(double value) {
                                                      : std::numeric_limits<float>::infinity();
 }
 
+// Some of the points as candidates, the way the kernels want them.
+class SketchedCandidates {
+public:
+    std::size_t count() const { return count_; }
+
+private:
+    template <class Real>
+    friend class PointSketch;
+    std::size_t count_ = 0;
+    std::vector<std::int32_t> words_;
+    std::vector<float> floats_;
+    SketchCandidates packed_{};
+};
+
 template <class Real>
 class PointSketch {
 public:
@@ -40,12 +54,13 @@ public:
         reach_[row] = (distance + error_[row]) * sketch_margin + least_reach;
     }
 
-    // Choose candidates, at most most_candidates of them, for the screens to come.
-    void choose(const std::size_t* rows, std::size_t count);
+    // Make candidates of rows that are drawn, at most most_candidates of them.
+    void choose(const std::size_t* rows, std::size_t count, SketchedCandidates& candidates) const;
 
     // survivors (end - begin, rounded up to blocks) OUT: bit t is set unless candidate t is
     // certainly no closer to the row than its nearest seed.
-    void screen(std::size_t begin, std::size_t end, unsigned char* survivors) const;
+    void screen(std::size_t begin, std::size_t end, const SketchedCandidates& candidates,
+                unsigned char* survivors) const;
 
 private:
     void find_scale();
@@ -65,10 +80,6 @@ private:
     std::vector<std::int32_t> squares_;
     std::vector<float> error_;
     std::vector<float> reach_;
-    std::vector<std::int32_t> candidate_words_;
-    std::vector<float> candidate_floats_;
-    SketchCandidates candidates_{};
-    std::size_t n_candidates_ = 0;
 };
 
 } // namespace wolfmeans
