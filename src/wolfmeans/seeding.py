@@ -108,9 +108,7 @@ def _kmeans_plus_plus(n_trials: Callable[[int], int]) -> SeedingMethod:
     return choose
 
 
-def spread_rows(
-    workspace: Workspace, drawn: NDArray[np.int64], n_trials: int
-) -> NDArray[np.int64]:
+def spread_rows(workspace: Workspace, drawn: NDArray[np.int64], n_trials: int) -> NDArray[np.int64]:
     """Pick one row by weight, then each further one as the best of some drawn by mass w D.
 
     Ends early when no point has any mass left. The best trial is the first of those that leave

@@ -140,7 +140,7 @@ class NativePoints(LabelledPoints):
         self, rows: NDArray[np.int64], closest: Distances, owner: NDArray[np.int64]
     ) -> None:
         """Bring each point's nearest chosen row up to date, in place, with more rows chosen."""
-        _native.approach(self._X, rows, closest, owner, self._n_threads)
+        _native.approach(self._X, np.ascontiguousarray(rows), closest, owner, self._n_threads)
 
     def total(self, values: NDArray[np.float64]) -> float:
         """Return the exact sum of an array, rounded once."""

@@ -319,8 +319,7 @@ private:
             }
         };
         over_rows(n_, chunks_, tile_rows, update);
-        for (std::size_t chunk = 0; chunk < chunks_; ++chunk)
-            masses.apply(changes[chunk]);
+        masses.apply(changes);
     }
 
     const Real* X_;

@@ -64,11 +64,13 @@ ValueMasses::ValueMasses(const double* closest, const double* weights, const std
     rescale();
 }
 
-void ValueMasses::apply(Changes& changes) {
-    for (std::size_t i = 0; i < sums_.size(); ++i)
-        sums_[i] += changes.sums_[i];
-    std::fill(changes.sums_.begin(), changes.sums_.end(), 0);
-    with_largest_ -= std::exchange(changes.left_, 0);
+void ValueMasses::apply(std::vector<Changes>& changes) {
+    // All of them before the scale changes: they are counted in the old one.
+    for (Changes& part : changes) {
+        for (std::size_t i = 0; i < sums_.size(); ++i)
+            sums_[i] += std::exchange(part.sums_[i], 0);
+        with_largest_ -= std::exchange(part.left_, 0);
+    }
     sum_ = 0;
     for (const std::int64_t sum : sums_)
         sum_ += sum;

@@ -49,8 +49,8 @@ public:
         std::int64_t left_ = 0; // how many masses have the largest exponent no more
     };
 
-    // Take the changes over and empty them. `closest` has the new values by now.
-    void apply(Changes& changes);
+    // Take the changes of all threads over and empty them. `closest` has the new values by now.
+    void apply(std::vector<Changes>& changes);
 
     // Whether all masses are 0.
     bool none() const { return largest_ == 0; }
