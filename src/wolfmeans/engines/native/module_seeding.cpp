@@ -1,5 +1,6 @@
 // Bindings of the seeding: the order of the points' values, and k-means++ along it. Shapes and
 // ranges are checked here, once.
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -38,7 +39,11 @@ std::int64_t kmeans_plus_plus(Array<const Real> X, std::optional<Array<const dou
     check_rows(X);
     const std::size_t n = X.shape(0);
     require(n >= 1, "X must have at least one row");
-    if (weights) check_vector(*weights, "weights", n);
+    if (weights) {
+        check_vector(*weights, "weights", n);
+        require(std::any_of(weights->data(), weights->data() + n, [](double w) { return w > 0; }),
+                "weights must not all be 0");
+    }
     check_vector(order, "order", n);
     check_range(order, "order", n);
     require(rows.ndim() == 1 && rows.shape(0) >= 1, "rows must have at least one place");

@@ -53,7 +53,8 @@ WOLFMEANS_INLINE unsigned lanes_below(typename ReachVector<Lanes>::Doubles a,
 
 constexpr long long reach_columns = 64;
 
-// The rows to look at lie apart, so that no processor guesses the next: ask for it in time.
+// The rows to look at lie apart, so that no processor guesses the next: ask for it in time. Once it
+// has begun with a long row it goes on by itself.
 constexpr long long rows_ahead = 8;
 
 template <class Real>
@@ -61,9 +62,10 @@ WOLFMEANS_INLINE void fetch_row(const Real* X, long long d, unsigned row, const 
     const char* const begin = reinterpret_cast<const char*>(
         X + static_cast<unsigned long long>(row) * static_cast<unsigned long long>(d));
     const long long bytes = d * static_cast<long long>(sizeof(Real));
-    for (long long b = 0; b < bytes; b += 64)
+    const long long most = bytes < 512 ? bytes : 512;
+    for (long long b = 0; b < most; b += 64)
         __builtin_prefetch(begin + b);
-    __builtin_prefetch(begin + bytes - 1);
+    __builtin_prefetch(begin + most - 1);
     __builtin_prefetch(closest + row);
 }
 
