@@ -10,11 +10,72 @@ from scipy import stats
 
 from instances import ENGINES, instances
 from wolfmeans.engines import get_engine
-from wolfmeans.seeding import METHODS, choose_seeds, draw_rows, integer_masses, uniforms
+from wolfmeans.engines.ordering import lexicographic_order
+from wolfmeans.seeding import (
+    METHODS,
+    choose_seeds,
+    draw_rows,
+    draws,
+    integer_masses,
+    spread_rows,
+    uniforms,
+)
+
+VECTOR_UNITS = ("baseline", "avx2", "avx512")
+BY_DISTANCE = ("k-means++", "greedy-k-means++", "k-means||")
+needs_native = pytest.mark.skipif("cpu" not in ENGINES, reason="the native module was not built")
 
 
-def opened(X, weights=None, engine="reference"):
-    return get_engine(engine).open(X, weights, 1)
+def opened(X, weights=None, engine="reference", n_threads=1):
+    return get_engine(engine).open(X, weights, n_threads)
+
+
+@pytest.fixture(params=VECTOR_UNITS)
+def vector_unit(request, monkeypatch):
+    """Ask for one of the vector units; a machine without it takes the next narrower."""
+    monkeypatch.setenv("WOLFMEANS_VECTOR_UNIT", request.param)
+    return request.param
+
+
+def difficult_points(kind, n, d, rng):
+    """Return points that a careless bound, a sum in floats or a sort by one column gets wrong."""
+    X = rng.normal(size=(n, d))
+    if kind == "lattice":
+        X = np.round(X)
+    elif kind == "duplicates":
+        X = X[rng.integers(0, max(1, n // 20), size=n)]
+    elif kind == "offset":
+        X = 1e8 + np.round(X, 1)
+    elif kind == "tiny":
+        X *= 1e-140
+    elif kind == "huge":
+        X *= 1e140
+    elif kind == "outliers":
+        X[:: max(1, n // 5)] *= 1e9
+    elif kind == "scales":
+        X *= 10.0 ** rng.integers(-6, 6, size=d)
+    elif kind == "one-hot":
+        X = np.eye(d)[rng.integers(0, d, size=n)]
+    elif kind == "mirrored":
+        X = np.concatenate([X[: n - n // 2], -X[: n // 2]])
+    elif kind == "blobs":
+        X += 20.0 * rng.normal(size=(12, d))[rng.integers(0, 12, size=n)]
+    return X
+
+
+KINDS = (
+    "lattice",
+    "duplicates",
+    "offset",
+    "tiny",
+    "huge",
+    "outliers",
+    "scales",
+    "one-hot",
+    "mirrored",
+    "blobs",
+    "normal",
+)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -30,6 +91,93 @@ def test_seeds_are_points_of_positive_weight(method, instance, seed):
         assert {tuple(s) for s in seeds.tolist()} <= {tuple(x) for x in heavy.tolist()}
         results.append(seeds)
     assert all((seeds == results[0]).all() for seeds in results)
+
+
+@needs_native
+@pytest.mark.parametrize("method", BY_DISTANCE)
+@given(instance=instances(120, 9, 30), seed=st.integers(0, 2**31 - 1))
+def test_native_seeds_are_the_same_rows(method, instance, seed):
+    rows = [
+        METHODS[method](instance.open(engine), instance.n_clusters, np.random.RandomState(seed))
+        for engine in ENGINES
+    ]
+    assert rows[0].tolist() == rows[1].tolist()
+
+
+@needs_native
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("n", "d"), [(300, 1), (400, 3), (150, 5), (200, 18), (130, 70)])
+def test_native_seeds_of_difficult_points(vector_unit, kind, n, d):
+    rng = np.random.default_rng(n + d)
+    X = difficult_points(kind, n, d, rng)
+    weights = rng.choice([0.0, 1.0, 1.0, 2.5, 1e-3], size=n)
+    for dtype in (np.float64, np.float32):
+        if dtype == np.float32 and kind in ("tiny", "huge"):
+            continue
+        for w, k, method in ((None, 25, BY_DISTANCE[1]), (weights, 4, BY_DISTANCE[2])):
+            points = X.astype(dtype)
+            rows = [
+                METHODS[method](opened(points, w, engine), k, np.random.RandomState(d))
+                for engine in ENGINES
+            ]
+            assert rows[0].tolist() == rows[1].tolist()
+
+
+@needs_native
+def test_native_seeds_with_more_trials_than_a_register_has_lanes():
+    X = np.random.default_rng(4).integers(0, 40, size=(900, 2)) / 8.0
+    workspaces = [opened(X, None, engine) for engine in ENGINES]
+    drawn = draws(np.random.RandomState(0), 1 + 60 * 19)
+    rows = spread_rows(workspaces[0], drawn, 19)
+    assert rows.tolist() == workspaces[1].spread_rows(drawn, 19).tolist()
+
+
+@needs_native
+@pytest.mark.parametrize("method", BY_DISTANCE)
+def test_native_seeds_do_not_depend_on_threads(method):
+    rng = np.random.default_rng(5)
+    for d in (2, 24):
+        X = np.round(rng.normal(size=(150_000, d)), 2)
+        rows = [
+            METHODS[method](opened(X, None, "cpu", threads), 12, np.random.RandomState(1)).tolist()
+            for threads in (1, 2, 4)
+        ]
+        assert rows[0] == rows[1] == rows[2]
+
+
+@needs_native
+def test_native_seeding_leaves_sums_beyond_float64_to_the_specification():
+    X = np.array([[0.0], [1e154], [1.2e154]])
+    drawn = draws(np.random.RandomState(0), 3)
+    assert opened(X, None, "cpu").spread_rows(drawn, 2) is None
+
+
+@needs_native
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("n", "d"), [(1, 3), (13, 2), (900, 1), (3000, 4), (700, 40)])
+def test_native_order_is_the_lexicographic_one(kind, n, d):
+    rng = np.random.default_rng(n)
+    X = difficult_points(kind, n, d, rng)
+    X[rng.random(X.shape) < 0.3] *= 0.0  # zeros of both signs
+    for points in (X, X.astype(np.float32)) if kind not in ("tiny", "huge") else (X,):
+        assert opened(points, None, "cpu").order().tolist() == lexicographic_order(points).tolist()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@given(instance=instances(60, 6, 20))
+def test_approach_keeps_the_lowest_nearest_row(engine, instance):
+    workspace = instance.open(engine)
+    n = workspace.n_points
+    first, rows = n // 2, np.arange(0, n, 2)
+    closest = workspace.distances_to(workspace.rows(np.array([first]))[0])
+    owner = np.full(n, first)
+    for some in np.array_split(rows[::-1], 3):
+        if len(some):
+            workspace.approach(some, closest, owner)
+    chosen = np.union1d(rows, [first])
+    labels, distances = instance.open().nearest(instance.X[chosen])
+    assert (closest == distances).all()
+    assert (owner == chosen[labels]).all()
 
 
 @pytest.mark.parametrize("method", ["k-means++", "greedy-k-means++"])

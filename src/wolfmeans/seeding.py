@@ -16,8 +16,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfmeans.engines import get_engine
 from wolfmeans.engines.base import Centers, Workspace
-from wolfmeans.engines.reference import ReferenceEngine
 
 _ROUNDS = 5
 _OVERSAMPLING = 2
@@ -42,16 +42,27 @@ def integer_masses(masses: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.ldexp(masses, shift).astype(np.int64)
 
 
+def draws(rng: np.random.RandomState, size: int = 1) -> NDArray[np.int64]:
+    """Return integers of 0..2**63 - 2, all that a choice of rows takes from the generator."""
+    return rng.randint(0, _DRAWS, size=size, dtype=np.int64)
+
+
+def pick_rows(
+    workspace: Workspace, masses: NDArray[np.float64], drawn: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Pick a row for each draw, with probabilities proportional to the masses."""
+    order = workspace.order()
+    cumulative = np.cumsum(integer_masses(masses)[order])
+    total = int(cumulative[-1])
+    picks = np.array([u * total // _DRAWS for u in drawn.tolist()], dtype=np.int64)
+    return order[np.searchsorted(cumulative, picks, side="right")]
+
+
 def draw_rows(
     workspace: Workspace, masses: NDArray[np.float64], rng: np.random.RandomState, size: int = 1
 ) -> NDArray[np.int64]:
     """Draw rows with probabilities proportional to their masses, with replacement."""
-    order = workspace.order()
-    cumulative = np.cumsum(integer_masses(masses)[order])
-    total = int(cumulative[-1])
-    draws = rng.randint(0, _DRAWS, size=size, dtype=np.int64).tolist()
-    picks = np.array([u * total // _DRAWS for u in draws], dtype=np.int64)
-    return order[np.searchsorted(cumulative, picks, side="right")]
+    return pick_rows(workspace, masses, draws(rng, size))
 
 
 def _weights(workspace: Workspace) -> NDArray[np.float64]:
@@ -77,6 +88,8 @@ def random_rows(
 
 def _fill_up(rows: list[int], workspace: Workspace, n_clusters: int) -> NDArray[np.int64]:
     """Repeat rows when there are fewer points of positive weight, or distinct ones, than K."""
+    if len(rows) == n_clusters:
+        return np.array(rows, dtype=np.int64)
     taken = set(rows)
     spare = [i for i in np.flatnonzero(_weights(workspace) > 0).tolist() if i not in taken]
     missing = n_clusters - len(rows)
@@ -88,27 +101,40 @@ def _kmeans_plus_plus(n_trials: Callable[[int], int]) -> SeedingMethod:
     def choose(
         workspace: Workspace, n_clusters: int, rng: np.random.RandomState
     ) -> NDArray[np.int64]:
-        weights = workspace.weights
-        first = int(draw_rows(workspace, _weights(workspace), rng)[0])
-        rows = [first]
-        closest = workspace.distances_to(workspace.rows(np.array([first]))[0])
-        while len(rows) < n_clusters:
-            masses = closest if weights is None else weights * closest
-            if not masses.any():
-                return _fill_up(rows, workspace, n_clusters)
-            best_potential = math.inf
-            for row in draw_rows(workspace, masses, rng, n_trials(n_clusters)).tolist():
-                reached = np.minimum(
-                    closest, workspace.distances_to(workspace.rows(np.array([row]))[0])
-                )
-                potential = workspace.total(reached if weights is None else weights * reached)
-                if potential < best_potential:
-                    best_potential, best_row, best_reached = potential, row, reached
-            rows.append(best_row)
-            closest = best_reached
-        return np.array(rows, dtype=np.int64)
+        trials = n_trials(n_clusters)
+        drawn = draws(rng, 1 + (n_clusters - 1) * trials)
+        rows = workspace.spread_rows(drawn, trials)
+        if rows is None:
+            rows = spread_rows(workspace, drawn, trials)
+        return _fill_up(rows.tolist(), workspace, n_clusters)
 
     return choose
+
+
+def spread_rows(workspace: Workspace, drawn: NDArray[np.int64], n_trials: int) -> NDArray[np.int64]:
+    """Pick one row by weight, then each further one as the best of some drawn by mass w D.
+
+    Ends early when no point has any mass left. The best trial is the first of those that leave
+    the smallest potential. This is the specification of `Workspace.spread_rows`.
+    """
+    weights = workspace.weights
+    rows = [int(pick_rows(workspace, _weights(workspace), drawn[:1])[0])]
+    closest = workspace.distances_to(workspace.rows(np.array(rows))[0])
+    for of_round in drawn[1:].reshape(-1, n_trials):
+        masses = closest if weights is None else weights * closest
+        if not masses.any():
+            break
+        best_potential = math.inf
+        for row in pick_rows(workspace, masses, of_round).tolist():
+            reached = np.minimum(
+                closest, workspace.distances_to(workspace.rows(np.array([row]))[0])
+            )
+            potential = workspace.total(reached if weights is None else weights * reached)
+            if potential < best_potential:
+                best_potential, best_row, best_reached = potential, row, reached
+        rows.append(best_row)
+        closest = best_reached
+    return np.array(rows, dtype=np.int64)
 
 
 def kmeans_parallel(
@@ -123,6 +149,7 @@ def kmeans_parallel(
     seed = int(rng.randint(0, np.iinfo(np.int64).max, dtype=np.int64))
     candidates = [int(draw_rows(workspace, _weights(workspace), rng)[0])]
     closest = workspace.distances_to(workspace.rows(np.array(candidates))[0])
+    owner = np.full(workspace.n_points, candidates[0], dtype=np.int64)
     for round_number in range(_ROUNDS):
         masses = integer_masses(closest if weights is None else weights * closest)
         total = int(masses.sum())
@@ -133,23 +160,27 @@ def kmeans_parallel(
         drawn[workspace.order()] = uniforms(seed, round_number, workspace.n_points)
         new = np.flatnonzero(drawn < share)
         if len(new):
-            reached = workspace.nearest(workspace.rows(new))[1]
-            closest = np.minimum(closest, reached)
+            workspace.approach(new, closest, owner)
             candidates.extend(new.tolist())
     rows = np.unique(np.array(candidates, dtype=np.int64))
-    return rows[_choose_among(workspace, rows, n_clusters, rng)]
+    return rows[_choose_among(workspace, rows, np.searchsorted(rows, owner), n_clusters, rng)]
 
 
 def _choose_among(
-    workspace: Workspace, rows: NDArray[np.int64], n_clusters: int, rng: np.random.RandomState
+    workspace: Workspace,
+    rows: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    n_clusters: int,
+    rng: np.random.RandomState,
 ) -> NDArray[np.int64]:
-    """Choose K candidates by greedy k-means++, each weighing as its nearest points do."""
-    points = workspace.rows(rows)
-    labels = workspace.nearest(points)[0]
+    """Choose K candidates by greedy k-means++, each weighing as its nearest points do.
+
+    `labels` says which candidate that is for each point.
+    """
     masses = np.zeros(len(rows), dtype=np.int64)
     np.add.at(masses, labels, integer_masses(_weights(workspace)))
     weights = np.ldexp(masses.astype(np.float64), -_INTEGER_BITS)
-    recluster = ReferenceEngine().open(points, weights, n_threads=1)
+    recluster = get_engine(workspace.engine).open(workspace.rows(rows), weights, n_threads=1)
     return METHODS["greedy-k-means++"](recluster, n_clusters, rng)
 
 

@@ -139,6 +139,21 @@ class Workspace(Protocol):
     def order(self) -> NDArray[np.int64]:
         """Return the rows in an order that depends on their values alone (engines.ordering)."""
 
+    def spread_rows(self, drawn: NDArray[np.int64], n_trials: int) -> NDArray[np.int64] | None:
+        """Return the rows that k-means++ picks (seeding.spread_rows), None to leave it to that.
+
+        `drawn` has 1 + (K - 1) n_trials integers of 0..2**63 - 2; fewer than K rows come back
+        when no point has any mass left.
+        """
+
+    def approach(
+        self, rows: NDArray[np.int64], closest: Distances, owner: NDArray[np.int64]
+    ) -> None:
+        """Bring each point's nearest chosen row up to date, in place, with more rows chosen.
+
+        `closest` is the canonical distance to it and `owner` its number, the lowest of several.
+        """
+
     def distance_error(self, centers: Centers) -> float:
         """Return what a canonical distance may be off by beyond (d + 3) u of itself."""
 

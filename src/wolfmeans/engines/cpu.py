@@ -175,6 +175,28 @@ class NativePoints(LabelledPoints):
         """Return the (n, K) Euclidean distances to all centers, in their dtype."""
         return NativeKernels(self._X, self._n_threads).roots(centers)
 
+    def order(self) -> NDArray[np.int64]:
+        """Return the rows in an order that depends on their values alone."""
+        if self._order is None:
+            order = np.empty(self.n_points, dtype=np.int64)
+            _native.lexicographic_order(self._X, order)
+            self._order = order
+        return self._order
+
+    def spread_rows(self, drawn: NDArray[np.int64], n_trials: int) -> NDArray[np.int64] | None:
+        """Return the rows that k-means++ picks (engines/native/seeding.hpp)."""
+        rows = np.empty(1 + (len(drawn) - 1) // n_trials, dtype=np.int64)
+        found = _native.kmeans_plus_plus(
+            self._X, self.weights, self.order(), drawn, n_trials, rows, self._n_threads
+        )
+        return None if found < 0 else rows[:found]
+
+    def approach(
+        self, rows: NDArray[np.int64], closest: Distances, owner: NDArray[np.int64]
+    ) -> None:
+        """Bring each point's nearest chosen row up to date, in place, with more rows chosen."""
+        _native.approach(self._X, np.ascontiguousarray(rows), closest, owner, self._n_threads)
+
     def total(self, values: NDArray[np.float64]) -> float:
         """Return the exact sum of an array, rounded once."""
         terms = np.ascontiguousarray(values, dtype=np.float64).ravel()

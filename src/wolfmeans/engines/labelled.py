@@ -158,6 +158,20 @@ class LabelledPoints:
             self._order = lexicographic_order(self._X)
         return self._order
 
+    def spread_rows(self, drawn: NDArray[np.int64], n_trials: int) -> NDArray[np.int64] | None:
+        """Leave k-means++ to its specification, which needs nothing but distances."""
+        return None
+
+    def approach(
+        self, rows: NDArray[np.int64], closest: Distances, owner: NDArray[np.int64]
+    ) -> None:
+        """Bring each point's nearest chosen row up to date, in place, with more rows chosen."""
+        rows = np.sort(rows)
+        labels, distances = self.nearest(self.rows(rows))
+        found = rows[labels]
+        closer = (distances < closest) | ((distances == closest) & (found < owner))
+        closest[closer], owner[closer] = distances[closer], found[closer]
+
     def distance_error(self, centers: Centers) -> float:
         """Return what a canonical distance may be off by beyond (d + 3) u of itself.
 

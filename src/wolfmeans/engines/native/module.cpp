@@ -14,9 +14,10 @@ namespace nb = nanobind;
 using namespace nb::literals;
 using namespace wolfmeans::binding;
 
-void define_boxes(nb::module_& m);  // module_boxes.cpp
-void define_exact(nb::module_& m);  // module_exact.cpp
-void define_points(nb::module_& m); // module_points.cpp
+void define_boxes(nb::module_& m);   // module_boxes.cpp
+void define_exact(nb::module_& m);   // module_exact.cpp
+void define_points(nb::module_& m);  // module_points.cpp
+void define_seeding(nb::module_& m); // module_seeding.cpp
 
 namespace {
 
@@ -151,6 +152,7 @@ NB_MODULE(_native, m) {
     define_boxes(m);
     define_exact(m);
     define_points(m);
+    define_seeding(m);
     m.def("hardware", &hardware,
           "What the kernels run on: the number of hardware threads and the vector unit.");
 }

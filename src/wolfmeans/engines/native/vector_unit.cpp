@@ -1,5 +1,6 @@
 #include "vector_unit.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -16,6 +17,7 @@ namespace {
 struct Supported {
     bool avx2 = false;
     bool avx512 = false;
+    bool vnni = false; // AVX-512 with products of bytes
 };
 
 #    if defined(_MSC_VER)
@@ -34,7 +36,8 @@ Supported supported() noexcept {
     const bool saves_zmm = (saved & 0xe6) == 0xe6;
     __cpuidex(leaf, 7, 0);
     return {.avx2 = saves_ymm && fma && (leaf[1] & (1 << 5)),
-            .avx512 = saves_zmm && (leaf[1] & (1 << 16))};
+            .avx512 = saves_zmm && (leaf[1] & (1 << 16)),
+            .vnni = saves_zmm && (leaf[1] & (1 << 16)) && (leaf[2] & (1 << 11))};
 }
 
 #    else
@@ -42,7 +45,8 @@ Supported supported() noexcept {
 Supported supported() noexcept {
     __builtin_cpu_init();
     return {.avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0,
-            .avx512 = __builtin_cpu_supports("avx512f") != 0};
+            .avx512 = __builtin_cpu_supports("avx512f") != 0,
+            .vnni = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vnni")};
 }
 
 #    endif
@@ -76,6 +80,16 @@ const NarrowVersion& best_narrow() noexcept {
     return *versions[widest_unit()];
 }
 
+const ReachVersion& best_reach() noexcept {
+    const ReachVersion* versions[] = {&reach_baseline, &reach_avx2, &reach_avx512};
+    return *versions[widest_unit()];
+}
+
+const SketchVersion& best_sketch() noexcept {
+    const SketchVersion* versions[] = {&sketch_baseline, &sketch_avx2, &sketch_avx512};
+    return *versions[supported().vnni ? widest_unit() : std::min(widest_unit(), 1)];
+}
+
 #else
 
 const ScanVersion& best_scan() noexcept {
@@ -88,6 +102,14 @@ const ScreenVersion& best_screen() noexcept {
 
 const NarrowVersion& best_narrow() noexcept {
     return narrow_baseline;
+}
+
+const ReachVersion& best_reach() noexcept {
+    return reach_baseline;
+}
+
+const SketchVersion& best_sketch() noexcept {
+    return sketch_baseline;
 }
 
 #endif

@@ -3,13 +3,28 @@
 #pragma once
 
 #include "narrow.hpp"
+#include "reach.hpp"
 #include "scan.hpp"
 #include "screen.hpp"
+#include "sketch.hpp"
 
 namespace wolfmeans {
 
 const ScanVersion& best_scan() noexcept;
 const ScreenVersion& best_screen() noexcept;
 const NarrowVersion& best_narrow() noexcept;
+const ReachVersion& best_reach() noexcept;
+const SketchVersion& best_sketch() noexcept;
+
+template <class Real>
+const ReachFunctions<Real>& reach_of() noexcept;
+template <>
+inline const ReachFunctions<float>& reach_of<float>() noexcept {
+    return best_reach().of_float;
+}
+template <>
+inline const ReachFunctions<double>& reach_of<double>() noexcept {
+    return best_reach().of_double;
+}
 
 } // namespace wolfmeans

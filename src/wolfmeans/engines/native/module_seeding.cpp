@@ -1,0 +1,98 @@
+// Bindings of the seeding: the order of the points' values, and k-means++ along it. Shapes and
+// ranges are checked here, once.
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+
+#include <nanobind/stl/optional.h>
+
+#include "binding.hpp"
+#include "ordering.hpp"
+#include "seeding.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace wolfmeans::binding;
+
+namespace {
+
+template <class Real>
+void check_rows(const Array<const Real>& X) {
+    require(X.ndim() == 2, "X must have two dimensions, got shape " + shape_of(X));
+    require(X.shape(0) <= std::numeric_limits<std::uint32_t>::max(), "X has too many rows");
+}
+
+template <class Real>
+void lexicographic_order(Array<const Real> X, Array<std::int64_t> order) {
+    check_rows(X);
+    check_vector(order, "order", X.shape(0));
+    const nb::gil_scoped_release release;
+    wolfmeans::lexicographic_order(X.data(), X.shape(0), X.shape(1), order.data());
+}
+
+template <class Real>
+std::int64_t kmeans_plus_plus(Array<const Real> X, std::optional<Array<const double>> weights,
+                              Array<const std::int64_t> order, Array<const std::int64_t> draws,
+                              std::size_t n_trials, Array<std::int64_t> rows, int n_threads) {
+    check_rows(X);
+    const std::size_t n = X.shape(0);
+    require(n >= 1, "X must have at least one row");
+    if (weights) {
+        check_vector(*weights, "weights", n);
+        require(std::any_of(weights->data(), weights->data() + n, [](double w) { return w > 0; }),
+                "weights must not all be 0");
+    }
+    check_vector(order, "order", n);
+    check_range(order, "order", n);
+    require(rows.ndim() == 1 && rows.shape(0) >= 1, "rows must have at least one place");
+    require(n_trials >= 1, "n_trials must be at least 1");
+    check_vector(draws, "draws", 1 + (rows.shape(0) - 1) * n_trials);
+    check_range(draws, "draws", (std::size_t{1} << 63) - 1);
+    check_threads(n_threads);
+    const nb::gil_scoped_release release;
+    return wolfmeans::kmeans_plus_plus(X.data(), n, X.shape(1), weights ? weights->data() : nullptr,
+                                       order.data(), draws.data(), rows.shape(0), n_trials,
+                                       n_threads, rows.data());
+}
+
+template <class Real>
+void approach(Array<const Real> X, Array<const std::int64_t> rows, Array<double> closest,
+              Array<std::int64_t> owner, int n_threads) {
+    check_rows(X);
+    require(rows.ndim() == 1, "rows must have one dimension, got shape " + shape_of(rows));
+    check_range(rows, "rows", X.shape(0));
+    check_vector(closest, "closest", X.shape(0));
+    check_vector(owner, "owner", X.shape(0));
+    check_threads(n_threads);
+    const nb::gil_scoped_release release;
+    wolfmeans::approach(X.data(), X.shape(0), X.shape(1), rows.data(), rows.shape(0), n_threads,
+                        closest.data(), owner.data());
+}
+
+template <class Real>
+void define(nb::module_& m) {
+    m.def("lexicographic_order", &lexicographic_order<Real>, "X"_a.noconvert(),
+          "order"_a.noconvert(),
+          "The rows of X in lexicographic order; equal rows keep theirs.\n\n"
+          "IN: X (n, d). OUT: order (n,) int64.");
+    m.def("kmeans_plus_plus", &kmeans_plus_plus<Real>, "X"_a.noconvert(),
+          "weights"_a.noconvert().none(), "order"_a.noconvert(), "draws"_a.noconvert(),
+          "n_trials"_a, "rows"_a.noconvert(), "n_threads"_a,
+          "Choose seeds by (greedy) k-means++.\n\n"
+          "IN: X (n, d); weights (n,) or None; order (n,) int64, the rows in the order of their\n"
+          "values; draws (1 + (K - 1) * n_trials,) int64 of 0..2**63 - 2. OUT: rows (K,) int64.\n"
+          "Returns how many were found before all masses were 0; -1 when masses overflow.");
+    m.def("approach", &approach<Real>, "X"_a.noconvert(), "rows"_a.noconvert(),
+          "closest"_a.noconvert(), "owner"_a.noconvert(), "n_threads"_a,
+          "Bring the points' nearest chosen rows up to date with more rows.\n\n"
+          "IN: X (n, d); rows (m,) int64. IN/OUT: closest (n,) float64, owner (n,) int64.");
+}
+
+} // namespace
+
+void define_seeding(nb::module_& m) {
+    define<float>(m);
+    define<double>(m);
+}

@@ -1,0 +1,100 @@
+// Masses of points along the order of their values, for draws: integers whose sum fits int64, and
+// the sums of blocks of them, kept up to date as masses shrink. Specification: integer_masses and
+// draw_rows in seeding.py.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace wolfmeans {
+
+// The row that the draw `share` of 0..2^63-2 picks when the masses are the weights, not all 0.
+//
+//   weights  IN  (n,) or null: all 1
+//   order    IN  (n,) the rows in the order of their values
+std::size_t draw_by_weight(const double* weights, const std::int64_t* order, std::size_t n,
+                           std::int64_t share);
+
+// The mass of row i is fl(weights[i] * closest[i]), or closest[i] without weights.
+class ValueMasses {
+public:
+    // closest (n,) is read, now and later; it belongs to the caller, as do order and weights.
+    ValueMasses(const double* closest, const double* weights, const std::int64_t* order,
+                std::size_t n);
+
+    double mass(std::size_t row, double closest) const {
+        return weights_ ? weights_[row] * closest : closest;
+    }
+
+    // What changes when the closest distances of some rows shrink. Threads fill one each.
+    class Changes {
+    public:
+        explicit Changes(const ValueMasses& masses)
+            : masses_(&masses), sums_(masses.sums_.size()) {}
+
+        void shrink(std::size_t row, double old_closest, double new_closest) {
+            const double old = masses_->mass(row, old_closest);
+            const double now = masses_->mass(row, new_closest);
+            sums_[masses_->block_of(row)] += masses_->integer(now) - masses_->integer(old);
+            left_ += (exponent_place(old) == masses_->largest_) -
+                     (exponent_place(now) == masses_->largest_);
+        }
+
+    private:
+        friend class ValueMasses;
+        const ValueMasses* masses_;
+        std::vector<std::int64_t> sums_;
+        std::int64_t left_ = 0; // how many masses have the largest exponent no more
+    };
+
+    // Take the changes of all threads over and empty them. `closest` has the new values by now.
+    void apply(std::vector<Changes>& changes);
+
+    // Whether all masses are 0.
+    bool none() const { return largest_ == 0; }
+
+    // The row that a draw of 0..2^63-2 picks; not all masses are 0.
+    std::size_t draw(std::int64_t share) const;
+
+    // At least the sum of all masses, and not much more.
+    double total() const;
+
+private:
+    // 0 for no mass, else frexp's exponent counted from that of the smallest denormal as 1.
+    static std::size_t exponent_place(double mass) {
+        const auto bits = std::bit_cast<std::uint64_t>(mass);
+        const auto exponent = static_cast<std::size_t>(bits >> 52);
+        return exponent == 0 ? static_cast<std::size_t>(std::bit_width(bits)) : exponent + 52;
+    }
+
+    // floor(mass * 2^shift), by integers: no product that could round or leave the range.
+    std::int64_t integer(double mass) const {
+        const auto bits = std::bit_cast<std::uint64_t>(mass);
+        const auto exponent = static_cast<int>(bits >> 52);
+        const std::uint64_t mantissa =
+            (bits & 0x000fffffffffffff) | (std::uint64_t{exponent != 0} << 52);
+        // mass = mantissa * 2^(place - 1075), place = max(exponent, 1).
+        const int left = (exponent == 0 ? 1 : exponent) - 1075 + shift_;
+        if (left >= 0) return static_cast<std::int64_t>(mantissa << left);
+        return left <= -64 ? 0 : static_cast<std::int64_t>(mantissa >> -left);
+    }
+
+    std::size_t block_of(std::size_t row) const { return place_[row] >> block_bits_; }
+    void rescale();
+
+    const double* closest_;
+    const double* weights_;
+    const std::int64_t* order_;
+    std::size_t n_;
+    int block_bits_;
+    int shift_ = 0;
+    std::size_t largest_ = 0;       // exponent place of the largest mass
+    std::int64_t with_largest_ = 0; // how many masses have it
+    std::int64_t sum_ = 0;
+    std::vector<std::uint32_t> place_; // of a row in the order
+    std::vector<std::int64_t> sums_;   // of blocks of the order
+};
+
+} // namespace wolfmeans
