@@ -13,6 +13,7 @@ from scipy import sparse
 from wolfmeans.engines.base import Assignment, Centers, Distances, Forced, Labels
 from wolfmeans.engines.labelled import LabelledPoints
 from wolfmeans.engines.reference import ReferenceKernels
+from wolfmeans.engines.sparse import SparseNativePoints, can_be_native
 
 _MANY = 1 << 20
 
@@ -127,7 +128,7 @@ class NativePoints(LabelledPoints):
 
 
 class CpuEngine:
-    """Native kernels for dense data; sparse data takes the reference kernels."""
+    """Native kernels, for dense data and for CSR."""
 
     name = "cpu"
 
@@ -145,5 +146,7 @@ class CpuEngine:
                 "use engine='reference' or reinstall with a C++ compiler present"
             )
         if sparse.issparse(X):
+            if can_be_native(X):
+                return SparseNativePoints(_native, X, weights, n_threads, algorithm)
             return LabelledPoints(X, weights, ReferenceKernels(X))
         return NativePoints(X, weights, n_threads, algorithm)

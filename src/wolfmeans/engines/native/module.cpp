@@ -16,6 +16,7 @@ using namespace wolfmeans::binding;
 
 void define_exact(nb::module_& m);  // module_exact.cpp
 void define_points(nb::module_& m); // module_points.cpp
+void define_sparse(nb::module_& m); // module_sparse.cpp
 
 namespace {
 
@@ -119,6 +120,7 @@ NB_MODULE(_native, m) {
     define_kernels<double>(m);
     define_exact(m);
     define_points(m);
+    define_sparse(m);
     m.def("hardware", &hardware,
           "What the kernels run on: the number of hardware threads and the vector unit.");
 }

@@ -71,6 +71,18 @@ const ScreenVersion& best_screen() noexcept {
     return *versions[widest_unit()];
 }
 
+const SparseScreenVersion& best_sparse_screen() noexcept {
+    const SparseScreenVersion* versions[] = {&sparse_screen_baseline, &sparse_screen_avx2,
+                                             &sparse_screen_avx512};
+    return *versions[widest_unit()];
+}
+
+const SparseExactVersion& best_sparse_exact() noexcept {
+    const SparseExactVersion* versions[] = {&sparse_exact_baseline, &sparse_exact_avx2,
+                                            &sparse_exact_avx512};
+    return *versions[widest_unit()];
+}
+
 #else
 
 const ScanVersion& best_scan() noexcept {
@@ -79,6 +91,14 @@ const ScanVersion& best_scan() noexcept {
 
 const ScreenVersion& best_screen() noexcept {
     return screen_baseline;
+}
+
+const SparseScreenVersion& best_sparse_screen() noexcept {
+    return sparse_screen_baseline;
+}
+
+const SparseExactVersion& best_sparse_exact() noexcept {
+    return sparse_exact_baseline;
 }
 
 #endif

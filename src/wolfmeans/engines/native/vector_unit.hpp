@@ -4,10 +4,14 @@
 
 #include "scan.hpp"
 #include "screen.hpp"
+#include "sparse_exact.hpp"
+#include "sparse_screen.hpp"
 
 namespace wolfmeans {
 
 const ScanVersion& best_scan() noexcept;
 const ScreenVersion& best_screen() noexcept;
+const SparseScreenVersion& best_sparse_screen() noexcept;
+const SparseExactVersion& best_sparse_exact() noexcept;
 
 } // namespace wolfmeans
