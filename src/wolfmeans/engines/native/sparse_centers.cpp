@@ -18,16 +18,25 @@ std::size_t round_up(std::size_t value, std::size_t multiple) {
     return (value + multiple - 1) / multiple * multiple;
 }
 
+template <class Real>
+StepSquared<Real>* step_of(const SparseExactVersion& version) {
+    if constexpr (std::is_same_v<Real, float>)
+        return version.step_float;
+    else
+        return version.step_double;
+}
+
 // Columns begin..end-1 of the centers of a group, transposed to float64. The last center is
 // repeated as filling.
 template <class Real>
 void transpose(const Real* centers, std::size_t K, std::size_t d, std::size_t group,
                std::size_t begin, std::size_t end, double* columns) {
-    for (std::size_t p = 0; p < center_group; ++p) {
-        const Real* const row = centers + std::min(group * center_group + p, K - 1) * d;
-        for (std::size_t j = begin; j < end; ++j)
-            columns[(j - begin) * center_group + p] = static_cast<double>(row[j]);
-    }
+    const Real* rows[center_group];
+    for (std::size_t p = 0; p < center_group; ++p)
+        rows[p] = centers + std::min(group * center_group + p, K - 1) * d;
+    for (std::size_t j = begin; j < end; ++j)
+        for (std::size_t p = 0; p < center_group; ++p)
+            columns[(j - begin) * center_group + p] = static_cast<double>(rows[p][j]);
 }
 
 std::size_t threads_for(std::size_t K, std::size_t d, std::size_t groups, int n_threads) {
@@ -94,26 +103,27 @@ void SparseCenters<Real>::pack_group(std::size_t group, const Real* centers) {
     const std::size_t width = static_cast<std::size_t>(version_.lanes) * block_registers;
     const std::size_t block = k / width * width;
     const std::size_t stride = std::min(width, offsets_.size() - block);
-    double columns[columns_at_once * center_group], previous[columns_at_once * center_group];
+    double columns[columns_at_once * center_group];
     double high[center_group] = {}, low[center_group] = {};
     GroupSums sums{};
     for (std::size_t j = 0; j < d; j += columns_at_once) {
         const std::size_t end = std::min(d, j + columns_at_once);
         const auto some = static_cast<std::int64_t>(end - j);
         transpose(centers, K_, d, group, j, end, columns);
-        transpose(centers_.data(), K_, d, group, j, end, previous);
         best_sparse_exact().square_norms(columns, some, high, low);
-        best_sparse_exact().pack(columns, previous, rows_.origin().data() + j, rows_.factor(), some,
+        best_sparse_exact().pack(columns, rows_.origin().data() + j, rows_.factor(), some,
                                  packed_.data() + block * d + j * stride + (k - block),
                                  static_cast<std::int64_t>(stride), sums);
     }
-    std::copy_n(given, count * d, centers_.data() + k * d);
     for (std::size_t p = 0; p < count; ++p) {
         norms_[k + p] = {high[p], low[p]};
         offsets_[k + p] = static_cast<float>(0.5 * sums.offset[p]);
         arounds_[k + p] = sums.around[p];
         squares_[k + p] = sums.square[p];
-        drifts_[k + p] = sums.moved[p] == 0.0 ? 0.0f : root_up(sums.moved[p]);
+        const double step =
+            step_of<Real>(best_sparse_exact())(given + p * d, centers_.data() + (k + p) * d,
+                                               rows_.factor(), static_cast<std::int64_t>(d));
+        drifts_[k + p] = step == 0.0 ? 0.0f : root_up(step);
     }
 }
 
@@ -138,6 +148,7 @@ void SparseCenters<Real>::summarize() {
         }
     }
     largest_norm_ = std::sqrt(around) * spare;
+    reach_ = largest_norm_ + 2.0 * std::sqrt(rows_.origin_square());
     // Sums of 2 d and of 2 m terms in double length (see distance_error in engines/labelled.py),
     // and what squares may lose at the lower end of float64, where no factor helps them.
     const double smallest = 0x1p-536 * rows_.factor();
@@ -161,7 +172,7 @@ double SparseCenters<Real>::error(std::size_t entries, double norm) const {
 // part of the canonical distance's own rounding, (m + 5) 2^-53 of it, as well.
 template <class Real>
 double SparseCenters<Real>::cancellation(double norm) const {
-    const double reach = norm + largest_norm_ + 2.0 * std::sqrt(rows_.origin_square());
+    const double reach = norm + reach_;
     return static_cast<double>(rows_.d() + 8) * 0x1p-50 * reach * reach;
 }
 

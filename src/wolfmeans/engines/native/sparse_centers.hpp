@@ -70,6 +70,7 @@ private:
     std::vector<float> drifts_;   // (K,) scaled distance each center has moved, rounded up
     bool screenable_ = true;
     double largest_norm_ = 0.0, largest_offset_ = 0.0, absolute_error_ = 0.0; // rounded up
+    double reach_ = 0.0; // what a center's norm and twice the origin's come to
     float largest_drift_ = 0.0f, second_drift_ = 0.0f;
     std::size_t most_drifted_ = 0;
 };

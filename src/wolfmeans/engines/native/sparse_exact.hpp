@@ -25,18 +25,21 @@ struct GroupSums {
     double offset[center_group]; // (c - o)(c + o) f^2
     double around[center_group]; // |c - o|^2 f^2
     double square[center_group]; // |c|^2 f^2
-    double moved[center_group];  // |c - previous|^2 f^2
 };
 
 // Pack `count` columns of a group for the screen and continue its sums.
 //
-//   columns, previous  IN   (count, center_group) float64
-//   origin             IN   (count,) float64: o f
-//   factor             IN   f
-//   packed             OUT  center_group numbers float32 for each column, `stride` apart
-using PackCenters = void(const double* columns, const double* previous, const double* origin,
-                         double factor, int64_t count, float* packed, int64_t stride,
-                         GroupSums& sums);
+//   columns  IN   (count, center_group) float64
+//   origin   IN   (count,) float64: o f
+//   factor   IN   f
+//   packed   OUT  center_group numbers float32 for each column, `stride` apart
+using PackCenters = void(const double* columns, const double* origin, double factor, int64_t count,
+                         float* packed, int64_t stride, GroupSums& sums);
+
+// |(now - before) f|^2 over d coordinates, off by at most (d + 4) 2^-53 of itself; then before
+// becomes now.
+template <class Real>
+using StepSquared = double(const Real* now, Real* before, double factor, int64_t d);
 
 // sum / divisor, rounded once, and what rounding left, for d sums of at most 2^100 in size.
 //
@@ -60,6 +63,8 @@ using DivideSums = int64_t(const uint64_t* words, int n_words, int64_t stride, i
 struct SparseExactVersion {
     SquareNorms* square_norms;
     PackCenters* pack;
+    StepSquared<float>* step_float;
+    StepSquared<double>* step_double;
     DivideSums<float>* divide_float;
     DivideSums<double>* divide_double;
 };

@@ -112,30 +112,48 @@ void square_norms(const double* columns, int64_t count, double* high, double* lo
 }
 
 template <int Lanes>
-void pack_centers(const double* columns, const double* previous, const double* origin,
-                  double factor, int64_t count, float* packed, int64_t stride, GroupSums& sums) {
+void pack_centers(const double* columns, const double* origin, double factor, int64_t count,
+                  float* packed, int64_t stride, GroupSums& sums) {
     constexpr int width = lanes_at_hand<Lanes>;
     using Doubles = typename Wide<Lanes>::Doubles;
     for (int p = 0; p < center_group; p += width) {
         Doubles offset = load<Doubles>(sums.offset + p), around = load<Doubles>(sums.around + p);
-        Doubles square = load<Doubles>(sums.square + p), moved = load<Doubles>(sums.moved + p);
+        Doubles square = load<Doubles>(sums.square + p);
         for (int64_t j = 0; j < count; ++j) {
-            const Doubles given = load<Doubles>(columns + j * center_group + p);
-            const Doubles before = load<Doubles>(previous + j * center_group + p);
-            const Doubles c = given * factor;
+            const Doubles c = load<Doubles>(columns + j * center_group + p) * factor;
             const Doubles shifted = c - origin[j];
-            const Doubles step = (given - before) * factor;
             store_floats<Lanes>(packed + j * stride + p, shifted);
             offset = offset + shifted * (c + origin[j]);
             around = around + shifted * shifted;
             square = square + c * c;
-            moved = moved + step * step;
         }
         store(sums.offset + p, offset);
         store(sums.around + p, around);
         store(sums.square + p, square);
-        store(sums.moved + p, moved);
     }
+}
+
+template <int Lanes, class Real>
+double step_squared(const Real* now, Real* before, double factor, int64_t d) {
+    constexpr int width = 16; // sums side by side, in as many registers as that takes
+    double sum[width] = {};
+    int64_t j = 0;
+    for (; j + width <= d; j += width)
+        for (int p = 0; p < width; ++p) {
+            const double step =
+                (static_cast<double>(now[j + p]) - static_cast<double>(before[j + p])) * factor;
+            sum[p] += step * step;
+            before[j + p] = now[j + p];
+        }
+    for (; j < d; ++j) {
+        const double step = (static_cast<double>(now[j]) - static_cast<double>(before[j])) * factor;
+        sum[0] += step * step;
+        before[j] = now[j];
+    }
+    double total = 0.0;
+    for (int p = 0; p < width; ++p)
+        total += sum[p];
+    return total;
 }
 
 // An integer below 2^32 as a double: its bits become the lower ones of 2^52.
@@ -238,8 +256,8 @@ int64_t divide_sums(const uint64_t* words, int n_words, int64_t stride, int64_t 
 
 template <int Lanes>
 constexpr SparseExactVersion sparse_exact_version() {
-    return {square_norms<Lanes>, pack_centers<Lanes>, divide_sums<Lanes, float>,
-            divide_sums<Lanes, double>};
+    return {square_norms<Lanes>,         pack_centers<Lanes>,       step_squared<Lanes, float>,
+            step_squared<Lanes, double>, divide_sums<Lanes, float>, divide_sums<Lanes, double>};
 }
 
 } // namespace

@@ -213,6 +213,15 @@ void SparseMoments<Real>::deposit(std::size_t k, const Move& move) {
         if (range_.words == 1) {
             const Word size = place < 0 ? x.mantissa >> std::min(-place, 63) : x.mantissa << place;
             *sum += negative ? ~size + 1 : size;
+        } else if (range_.words == 2) {
+            const Shifted term = shifted({0, x.mantissa}, std::max(place, -63));
+            const Word low = term.first == 0 ? term.words[0] : 0;
+            const Word high = term.first == 0 ? term.words[1] : term.words[0];
+            const Word before = sum[0], sign = negative ? ~Word{0} : 0;
+            // With a sign of all ones this adds the complement and 1: it takes away.
+            const Word once = before + (low ^ sign), twice = once + (sign & 1);
+            sum[0] = twice;
+            sum[d_] += (high ^ sign) + (once < before ? 1 : 0) + (twice < once ? 1 : 0);
         } else {
             deposit_number({0, x.mantissa}, place, negative, sum, range_.words, d_);
         }

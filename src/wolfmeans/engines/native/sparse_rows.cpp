@@ -21,8 +21,7 @@ SparseRows<Real>::SparseRows(const Real* values, const std::int32_t* columns,
                              const std::int64_t* starts, std::size_t n, std::size_t d,
                              int n_threads)
     : values_(values), columns_(columns), starts_(starts), n_(n), d_(d),
-      size_(static_cast<std::size_t>(starts[n])), origin_(d), squares_(n), scaled_squares_(n),
-      around_(n) {
+      size_(static_cast<std::size_t>(starts[n])), origin_(d), squares_(n), around_(n) {
     for (std::size_t i = 0; i < n; ++i)
         longest_ = std::max(longest_, row(i).count);
     choose_frame(n_threads);
@@ -30,16 +29,13 @@ SparseRows<Real>::SparseRows(const Real* values, const std::int32_t* columns,
               [&](std::size_t, std::size_t begin, std::size_t end) {
                   for (std::size_t i = begin; i < end; ++i) {
                       const SparseRow<Real> x = row(i);
-                      double square = 0.0, scaled = 0.0, product = 0.0;
+                      double scaled = 0.0, product = 0.0;
                       for (std::size_t e = 0; e < x.count; ++e) {
-                          const auto value = static_cast<double>(x.values[e]);
-                          const double small = value * factor_;
-                          square = square + value * value;
+                          const double small = static_cast<double>(x.values[e]) * factor_;
                           scaled += small * small;
                           product += small * origin_[static_cast<std::size_t>(x.columns[e])];
                       }
-                      squares_[i] = square;
-                      scaled_squares_[i] = scaled;
+                      squares_[i] = scaled;
                       around_[i] = (scaled - 2.0 * product) + origin_square_;
                   }
               });
@@ -82,34 +78,67 @@ void SparseRows<Real>::distances(const Real* centers, std::size_t K, const std::
               });
 }
 
-// A row that stores nothing where the center has anything has its distance from zero and all of
-// |c|^2. Where c_j is 0 the entry covers nothing, so the others need not ask either.
+// Where c_j is 0 an entry covers nothing. The sums of several rows run side by side, because one
+// alone would wait for each addition; entries that cover something are noted and looked at after.
+template <class Real>
+class SparseCenter {
+public:
+    SparseCenter(const Real* center, const SquareNorm& norm, std::size_t longest)
+        : center_(center), norm_(norm), covering_(longest) {}
+
+    template <std::size_t Rows>
+    void distances(const SparseRow<Real> (&rows)[Rows], double* out) {
+        double acc[Rows] = {};
+        std::size_t together = rows[0].count;
+        for (const SparseRow<Real>& row : rows)
+            together = std::min(together, row.count);
+        for (std::size_t e = 0; e < together; ++e)
+            for (std::size_t r = 0; r < Rows; ++r)
+                acc[r] = acc[r] + square_at(rows[r], e);
+        for (std::size_t r = 0; r < Rows; ++r) {
+            for (std::size_t e = together; e < rows[r].count; ++e)
+                acc[r] = acc[r] + square_at(rows[r], e);
+            out[r] = plus_uncovered(rows[r], acc[r]);
+        }
+    }
+
+private:
+    double square_at(const SparseRow<Real>& row, std::size_t e) const {
+        const double difference =
+            static_cast<double>(row.values[e]) - static_cast<double>(center_[row.columns[e]]);
+        return difference * difference;
+    }
+
+    double plus_uncovered(const SparseRow<Real>& row, double acc) {
+        std::size_t count = 0;
+        for (std::size_t e = 0; e < row.count; ++e) {
+            covering_[count] = row.columns[e];
+            count += center_[row.columns[e]] != 0;
+        }
+        double high = 0.0, low = 0.0;
+        for (std::size_t e = 0; e < count; ++e)
+            cover(static_cast<double>(center_[covering_[e]]), high, low);
+        return with_uncovered(acc, norm_, high, low);
+    }
+
+    const Real* center_;
+    SquareNorm norm_;
+    std::vector<std::int32_t> covering_;
+};
+
 template <class Real>
 void SparseRows<Real>::distances_to_sparse(const Real* center, const SquareNorm& norm, double* out,
                                            int n_threads) const {
-    std::vector<unsigned char> support(d_);
-    for (std::size_t j = 0; j < d_; ++j)
-        support[j] = center[j] != 0;
-    over_rows(n_, worthwhile_threads(n_, operations(1.0), n_threads), 1,
+    constexpr std::size_t together = 4;
+    over_rows(n_, worthwhile_threads(n_, operations(2.0), n_threads), together,
               [&](std::size_t, std::size_t begin, std::size_t end) {
-                  for (std::size_t i = begin; i < end; ++i) {
-                      const SparseRow<Real> x = row(i);
-                      unsigned met = 0;
-                      for (std::size_t e = 0; e < x.count; ++e)
-                          met |= support[static_cast<std::size_t>(x.columns[e])];
-                      if (met == 0) {
-                          out[i] = with_uncovered(squares_[i], norm, 0.0, 0.0);
-                          continue;
-                      }
-                      double acc = 0.0, high = 0.0, low = 0.0;
-                      for (std::size_t e = 0; e < x.count; ++e) {
-                          const auto c = static_cast<double>(center[x.columns[e]]);
-                          const double difference = static_cast<double>(x.values[e]) - c;
-                          acc = acc + difference * difference;
-                          if (c != 0.0) cover(c, high, low);
-                      }
-                      out[i] = with_uncovered(acc, norm, high, low);
-                  }
+                  SparseCenter<Real> one(center, norm, longest_ + 1);
+                  std::size_t i = begin;
+                  for (; i + together <= end; i += together)
+                      one.template distances<together>({row(i), row(i + 1), row(i + 2), row(i + 3)},
+                                                       out + i);
+                  for (; i < end; ++i)
+                      one.template distances<1>({row(i)}, out + i);
               });
 }
 

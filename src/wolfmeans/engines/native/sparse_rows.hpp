@@ -116,7 +116,7 @@ public:
     double factor() const { return factor_; }
     const std::vector<double>& origin() const { return origin_; }
     double origin_square() const { return origin_square_; }
-    double square(std::size_t i) const { return scaled_squares_[i]; }
+    double square(std::size_t i) const { return squares_[i]; }
     double around(std::size_t i) const { return around_[i]; }
 
 private:
@@ -128,12 +128,11 @@ private:
     const std::int32_t* columns_;
     const std::int64_t* starts_;
     std::size_t n_, d_, size_, longest_ = 0;
-    double factor_ = 1.0;                // f, a power of two
-    std::vector<double> origin_;         // (d,) o f
-    double origin_square_ = 0.0;         // |o|^2 f^2
-    std::vector<double> squares_;        // (n,) the canonical distance to a center of zeros
-    std::vector<double> scaled_squares_; // (n,) |x|^2 f^2
-    std::vector<double> around_;         // (n,) |x - o|^2 f^2
+    double factor_ = 1.0;         // f, a power of two
+    std::vector<double> origin_;  // (d,) o f
+    double origin_square_ = 0.0;  // |o|^2 f^2
+    std::vector<double> squares_; // (n,) |x|^2 f^2
+    std::vector<double> around_;  // (n,) |x - o|^2 f^2
 };
 
 extern template class SparseRows<float>;

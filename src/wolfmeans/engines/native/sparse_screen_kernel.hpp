@@ -58,6 +58,43 @@ WOLFMEANS_INLINE void score_block(const float* values, const int* columns, long 
     }
 }
 
+// Lane p of the result is lane p + Distance of v.
+template <int Lanes, int Distance, class V>
+WOLFMEANS_INLINE V rotated(const V& v) {
+#    if defined(__clang__)
+    V result;
+    for (int p = 0; p < Lanes; ++p)
+        result[p] = v[(p + Distance) % Lanes];
+    return result;
+#    else
+    typename ScoreVector<Lanes>::Integers from;
+    for (int p = 0; p < Lanes; ++p)
+        from[p] = (p + Distance) % Lanes;
+    return __builtin_shuffle(v, from);
+#    endif
+}
+
+// Each lane meets the one Distance further, then half as far: in the end it has met them all.
+template <int Lanes, int Distance>
+WOLFMEANS_INLINE void across_lanes(typename ScoreVector<Lanes>::Floats& best,
+                                   typename ScoreVector<Lanes>::Floats& second,
+                                   typename ScoreVector<Lanes>::Integers& label) {
+    if constexpr (Distance > 0) {
+        using Floats = typename ScoreVector<Lanes>::Floats;
+        using Integers = typename ScoreVector<Lanes>::Integers;
+        const Floats other = rotated<Lanes, Distance>(best);
+        const Floats other_second = rotated<Lanes, Distance>(second);
+        const Integers other_label = rotated<Lanes, Distance>(label);
+        const Integers wins = (other < best) | ((other == best) & (other_label < label));
+        const Floats loser = wins ? best : other;
+        second = other_second < second ? other_second : second;
+        second = loser < second ? loser : second;
+        best = wins ? other : best;
+        label = wins ? other_label : label;
+        across_lanes<Lanes, Distance / 2>(best, second, label);
+    }
+}
+
 template <int Lanes>
 WOLFMEANS_INLINE ScreenedRow two_smallest(const float* scores, long long K) {
     using Floats = typename ScoreVector<Lanes>::Floats;
@@ -75,16 +112,8 @@ WOLFMEANS_INLINE ScreenedRow two_smallest(const float* scores, long long K) {
         label = better ? index : label;
         index += Lanes;
     }
-    ScreenedRow row{best[0], second[0], label[0]};
-    for (int p = 1; p < Lanes; ++p) {
-        const bool wins = best[p] < row.best || (best[p] == row.best && label[p] < row.label);
-        const float loser = wins ? row.best : best[p];
-        row.second = loser < row.second ? loser : row.second;
-        row.second = second[p] < row.second ? second[p] : row.second;
-        row.best = wins ? best[p] : row.best;
-        row.label = wins ? label[p] : row.label;
-    }
-    return row;
+    across_lanes<Lanes, Lanes / 2>(best, second, label);
+    return {best[0], second[0], label[0]};
 }
 
 #else // plain loops for compilers without vector extensions
