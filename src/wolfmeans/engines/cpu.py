@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from wolfmeans.engines.arithmetic import NativeArithmetic
 from wolfmeans.engines.base import Assignment, Centers, Distances, Forced, Labels
 from wolfmeans.engines.labelled import LabelledPoints
 from wolfmeans.engines.reference import ReferenceKernels
@@ -81,7 +82,7 @@ class NativeKernels:
         return distances
 
 
-class NativePoints(LabelledPoints):
+class NativePoints(NativeArithmetic):
     """Labels, bounds and exact moments in native code (engines/native/points.hpp, moments.hpp)."""
 
     engine = "cpu"
@@ -94,6 +95,7 @@ class NativePoints(LabelledPoints):
         algorithm: str,
     ) -> None:
         super().__init__(X, weights, NativeKernels(X, n_threads))
+        self._native = _native
         self._n_threads = n_threads
         self._algorithm = algorithm
         self._points: Any = None
@@ -120,11 +122,6 @@ class NativePoints(LabelledPoints):
             raise RuntimeError("points have no labels before the first assignment")
         labels: Labels = self._points.labels()
         return labels
-
-    def total(self, values: NDArray[np.float64]) -> float:
-        """Return the exact sum of an array, rounded once."""
-        terms = np.ascontiguousarray(values, dtype=np.float64).ravel()
-        return float(_native.weighted_sum(None, terms, self._n_threads))
 
 
 class CpuEngine:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfmeans.engines.arithmetic import NativeArithmetic
 from wolfmeans.engines.base import Assignment, Centers, Distances, Forced, Labels
-from wolfmeans.engines.labelled import LabelledPoints
 
 _MOST_COLUMNS = np.iinfo(np.int32).max
 
@@ -55,7 +55,7 @@ class SparseNativeKernels:
         return distances
 
 
-class SparseNativePoints(LabelledPoints):
+class SparseNativePoints(NativeArithmetic):
     """Labels, bounds and exact moments of CSR rows (engines/native/sparse_points.hpp)."""
 
     engine = "cpu"
@@ -104,11 +104,6 @@ class SparseNativePoints(LabelledPoints):
             raise RuntimeError("points have no labels before the first assignment")
         labels: Labels = self._points.labels()
         return labels
-
-    def total(self, values: NDArray[np.float64]) -> float:
-        """Return the exact sum of an array, rounded once."""
-        terms = np.ascontiguousarray(values, dtype=np.float64).ravel()
-        return float(self._native.weighted_sum(None, terms, self._n_threads))
 
     def mean(self, *, weighted: bool) -> Centers:
         """Return the (d,) mean of all points, rounded as a center."""

@@ -18,6 +18,15 @@ constexpr std::size_t block_size = 256;
 constexpr int most_block_exponent = 900;
 constexpr int limb_bits = 42;
 
+// The largest size of any term; infinity or NaN when there is one. The bits of positive numbers
+// are in the order of the numbers, infinity and NaN above.
+double largest_size(const double* terms, std::size_t n) {
+    std::int64_t most = 0;
+    for (std::size_t i = 0; i < n; ++i)
+        most = std::max(most, std::bit_cast<std::int64_t>(std::abs(terms[i])));
+    return std::bit_cast<double>(most);
+}
+
 // Add a block of terms by way of three integers, as long as 126 bits hold them all; return whether
 // they did. The same steps as in deposit.hpp: the sum of a limb is at most 256 * 2^41, which a
 // float64 holds, so three terms stand for 256.
@@ -54,15 +63,8 @@ struct PartialSum {
     double infinities = 0.0; // the infinite ones alone
 
     void add(const double* terms, std::size_t n) {
-        // The bits of positive numbers are in the order of the numbers, infinity and NaN above.
-        std::int64_t most = 0;
-        for (std::size_t i = 0; i < n; ++i)
-            most = std::max(most, std::bit_cast<std::int64_t>(std::abs(terms[i])));
-        const double largest = std::bit_cast<double>(most);
-        if (std::isfinite(largest)) {
-            if (!add_by_limbs(terms, n, largest, finite)) finite.add(terms, n);
-            return;
-        }
+        const double largest = largest_size(terms, n);
+        if (std::isfinite(largest)) return finite.add_block(terms, n, largest);
         for (std::size_t i = 0; i < n; ++i) {
             if (std::isfinite(terms[i])) {
                 finite.add(terms[i]);
@@ -88,16 +90,16 @@ void add_products(const double* weights, const double* values, std::size_t n, Pa
 } // namespace
 
 void ExactSum::add(const double* terms, std::size_t n) {
-    while (n > 0) {
-        const auto room = static_cast<std::size_t>(deposits_before_carry - deposits_);
-        const std::size_t count = std::min(n, room);
-        for (std::size_t i = 0; i < count; ++i)
-            deposit(terms[i]);
-        terms += count;
-        n -= count;
-        deposits_ += static_cast<int>(count);
-        if (deposits_ == deposits_before_carry) carry();
+    for (std::size_t begin = 0; begin < n; begin += block_size) {
+        const std::size_t count = std::min(block_size, n - begin);
+        add_block(terms + begin, count, largest_size(terms + begin, count));
     }
+}
+
+void ExactSum::add_block(const double* terms, std::size_t n, double largest) {
+    if (add_by_limbs(terms, n, largest, *this)) return;
+    for (std::size_t i = 0; i < n; ++i)
+        add(terms[i]);
 }
 
 void ExactSum::merge(const ExactSum& other) {

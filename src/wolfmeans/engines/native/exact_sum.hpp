@@ -19,6 +19,8 @@ public:
     }
     void subtract(double term) { add(-term); }
     void add(const double* terms, std::size_t n);
+    // The same for at most 256 terms, of which `largest` is the largest size.
+    void add_block(const double* terms, std::size_t n, double largest);
     void merge(const ExactSum& other);
     void clear() { *this = ExactSum(); }
 
