@@ -108,5 +108,5 @@ class SparseNativePoints(NativeArithmetic):
     def mean(self, *, weighted: bool) -> Centers:
         """Return the (d,) mean of all points, rounded as a center."""
         zero = np.zeros((1, self.n_features), dtype=self.dtype)
-        means: Centers = self._open(self.weights if weighted else None).assign(zero, False)[3]
-        return means[0]
+        mean: Centers = self._open(self.weights if weighted else None).assign(zero, False)[3][0]
+        return mean

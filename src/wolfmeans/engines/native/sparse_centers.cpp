@@ -51,6 +51,7 @@ template <class Real>
 std::vector<SquareNorm> square_norms(const Real* centers, std::size_t K, std::size_t d,
                                      int n_threads) {
     std::vector<SquareNorm> norms(K);
+    const SparseExactVersion& exact = best_sparse_exact();
     const std::size_t groups = round_up(K, center_group) / center_group;
     over_rows(groups, threads_for(K, d, groups, n_threads), 1,
               [&](std::size_t, std::size_t first, std::size_t last) {
@@ -60,8 +61,8 @@ std::vector<SquareNorm> square_norms(const Real* centers, std::size_t K, std::si
                       for (std::size_t j = 0; j < d; j += columns_at_once) {
                           const std::size_t end = std::min(d, j + columns_at_once);
                           transpose(centers, K, d, g, j, end, columns);
-                          best_sparse_exact().square_norms(
-                              columns, static_cast<std::int64_t>(end - j), high, low);
+                          exact.square_norms(columns, static_cast<std::int64_t>(end - j), high,
+                                             low);
                       }
                       for (std::size_t p = 0; p < center_group && g * center_group + p < K; ++p)
                           norms[g * center_group + p] = {high[p], low[p]};
@@ -72,7 +73,8 @@ std::vector<SquareNorm> square_norms(const Real* centers, std::size_t K, std::si
 
 template <class Real>
 SparseCenters<Real>::SparseCenters(const SparseRows<Real>& rows, std::size_t K)
-    : rows_(rows), version_(best_sparse_screen()), K_(K), centers_(K * rows.d()), norms_(K),
+    : rows_(rows), version_(best_sparse_screen()), exact_(best_sparse_exact()), K_(K),
+      centers_(K * rows.d()), norms_(K),
       packed_(round_up(K, std::max(version_.lanes, center_group)) * rows.d()),
       offsets_(round_up(K, std::max(version_.lanes, center_group)), screen_huge), arounds_(K),
       squares_(K), drifts_(K) {
@@ -110,19 +112,18 @@ void SparseCenters<Real>::pack_group(std::size_t group, const Real* centers) {
         const std::size_t end = std::min(d, j + columns_at_once);
         const auto some = static_cast<std::int64_t>(end - j);
         transpose(centers, K_, d, group, j, end, columns);
-        best_sparse_exact().square_norms(columns, some, high, low);
-        best_sparse_exact().pack(columns, rows_.origin().data() + j, rows_.factor(), some,
-                                 packed_.data() + block * d + j * stride + (k - block),
-                                 static_cast<std::int64_t>(stride), sums);
+        exact_.square_norms(columns, some, high, low);
+        exact_.pack(columns, rows_.origin().data() + j, rows_.factor(), some,
+                    packed_.data() + block * d + j * stride + (k - block),
+                    static_cast<std::int64_t>(stride), sums);
     }
     for (std::size_t p = 0; p < count; ++p) {
         norms_[k + p] = {high[p], low[p]};
         offsets_[k + p] = static_cast<float>(0.5 * sums.offset[p]);
         arounds_[k + p] = sums.around[p];
         squares_[k + p] = sums.square[p];
-        const double step =
-            step_of<Real>(best_sparse_exact())(given + p * d, centers_.data() + (k + p) * d,
-                                               rows_.factor(), static_cast<std::int64_t>(d));
+        const double step = step_of<Real>(exact_)(given + p * d, centers_.data() + (k + p) * d,
+                                                  rows_.factor(), static_cast<std::int64_t>(d));
         drifts_[k + p] = step == 0.0 ? 0.0f : root_up(step);
     }
 }
@@ -178,8 +179,7 @@ double SparseCenters<Real>::cancellation(double norm) const {
 
 template <class Real>
 RowScreen<Real>::RowScreen(const SparseRows<Real>& rows, const SparseCenters<Real>& centers)
-    : rows_(rows), centers_(centers), version_(best_sparse_screen()), values_(rows.longest()),
-      scores_(centers.padded()) {}
+    : rows_(rows), centers_(centers), values_(rows.longest()), scores_(centers.padded()) {}
 
 // Score row i against all centers; returns what a score may be off by.
 template <class Real>
@@ -188,10 +188,10 @@ double RowScreen<Real>::screen(std::size_t i) {
     const double factor = rows_.factor();
     for (std::size_t e = 0; e < row.count; ++e)
         values_[e] = static_cast<float>(static_cast<double>(row.values[e]) * factor);
-    found_ =
-        version_.screen(values_.data(), row.columns, static_cast<long long>(row.count),
-                        centers_.packed(), centers_.offsets(), static_cast<long long>(rows_.d()),
-                        static_cast<long long>(centers_.padded()), scores_.data());
+    found_ = centers_.version().screen(values_.data(), row.columns,
+                                       static_cast<long long>(row.count), centers_.packed(),
+                                       centers_.offsets(), static_cast<long long>(rows_.d()),
+                                       static_cast<long long>(centers_.padded()), scores_.data());
     return centers_.error(row.count, std::sqrt(rows_.square(i)) * (1.0 + 0x1p-20));
 }
 

@@ -43,6 +43,7 @@ public:
         return own == most_drifted_ ? second_drift_ : largest_drift_;
     }
 
+    const SparseScreenVersion& version() const { return version_; }
     std::size_t K() const { return K_; }
     std::size_t padded() const { return offsets_.size(); }
     const Real* center(std::size_t k) const { return centers_.data() + k * rows_.d(); }
@@ -59,6 +60,7 @@ private:
 
     const SparseRows<Real>& rows_;
     const SparseScreenVersion& version_;
+    const SparseExactVersion& exact_;
     std::size_t K_;
     bool first_ = true;
     std::vector<Real> centers_;     // (K, d) as given
@@ -104,7 +106,6 @@ private:
 
     const SparseRows<Real>& rows_;
     const SparseCenters<Real>& centers_;
-    const SparseScreenVersion& version_;
     std::vector<float> values_; // the row, scaled
     std::vector<float> scores_;
     ScreenedRow found_{};

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdlib>
+#include <numeric>
 #include <stdexcept>
 #include <type_traits>
 
@@ -91,6 +92,14 @@ bool magnitude(const Word* sum, std::size_t n_words, std::size_t stride, Word* w
     return negative;
 }
 
+template <class Real>
+DivideSums<Real>* divide_of(const SparseExactVersion& version) {
+    if constexpr (std::is_same_v<Real, float>)
+        return version.divide_float;
+    else
+        return version.divide_double;
+}
+
 template <class Number>
 Extent extent_of(const Number* numbers, std::size_t size) {
     if constexpr (std::is_same_v<Number, float>)
@@ -114,7 +123,7 @@ template <class Real>
 SparseMoments<Real>::SparseMoments(const SparseRows<Real>& rows, const double* weights,
                                    std::size_t K, int n_threads)
     : rows_(rows), weights_(weights), K_(K), d_(rows.d()), n_threads_(n_threads),
-      rounded_weights_(K), means_(K * d_), residuals_(K * d_) {
+      exact_(best_sparse_exact()), rounded_weights_(K), means_(K * d_), residuals_(K * d_) {
     range_ = range_of(rows.values(), rows.size());
     if (weights != nullptr) {
         weight_range_ = range_of(weights, rows.n());
@@ -190,18 +199,16 @@ template <class Real>
 void SparseMoments<Real>::deposit(std::size_t k, const Move& move) {
     const auto i = static_cast<std::size_t>(move.row);
     const Parts weight = parts_of(weights_ == nullptr ? 1.0 : weights_[i]);
-    deposit_number({0, weight.mantissa}, weight.exponent - weight_range_.low,
-                   move.leaves != weight.negative, totals_.data() + k * weight_range_.words,
-                   weight_range_.words, 1);
+    deposit_number({0, weight.mantissa}, weight.exponent - weight_range_.low, move.leaves,
+                   totals_.data() + k * weight_range_.words, weight_range_.words, 1);
     const SparseRow<Real> row = rows_.row(i);
     Word* const sums = sums_.data() + k * range_.words * d_;
     if (weights_ != nullptr) {
         for (std::size_t e = 0; e < row.count; ++e) {
             const Parts x = parts_of(static_cast<double>(row.values[e]));
             deposit_number(product(weight.mantissa, x.mantissa),
-                           weight.exponent + x.exponent - range_.low,
-                           (move.leaves != weight.negative) != x.negative, sums + row.columns[e],
-                           range_.words, d_);
+                           weight.exponent + x.exponent - range_.low, move.leaves != x.negative,
+                           sums + row.columns[e], range_.words, d_);
         }
         return;
     }
@@ -232,50 +239,41 @@ void SparseMoments<Real>::deposit(std::size_t k, const Move& move) {
 template <class Real>
 void SparseMoments<Real>::refresh(std::size_t k) {
     std::vector<Word> words(std::max(weight_range_.words, range_.words));
-    const bool negative_weight =
-        magnitude(totals_.data() + k * weight_range_.words, weight_range_.words, 1, words.data());
-    const double weight = rounded(words.data(), weight_range_.words, weight_range_.low);
-    rounded_weights_[k] = negative_weight ? -weight : weight;
-    if (weight == 0.0) return;
+    magnitude(totals_.data() + k * weight_range_.words, weight_range_.words, 1, words.data());
+    rounded_weights_[k] = rounded(words.data(), weight_range_.words, weight_range_.low);
+    if (rounded_weights_[k] == 0.0) return;
 
     Divisor divisor(weight_range_.words, range_.words);
     divisor.set(words.data(), weight_range_.words);
-    std::vector<std::int32_t> doubtful(d_);
-    const int zeros = std::countr_zero(words[0]);
-    const Word odd = words[0] >> std::min(zeros, 63);
-    const bool one_word = std::all_of(
-        words.begin() + 1, words.begin() + static_cast<std::ptrdiff_t>(weight_range_.words),
-        [](Word word) { return word == 0; });
+    std::vector<std::int32_t> columns(d_);
+    const auto left = divide_short(k, words.data(), columns.data());
+    for (std::size_t c = 0; c < left; ++c)
+        divide(k, static_cast<std::size_t>(columns[c]), divisor, words.data());
+}
+
+// Divide by the vector kernel where its conditions are met: the weight must be a small integer
+// times a power of two. Writes the columns that are left to do, and returns how many.
+template <class Real>
+std::size_t SparseMoments<Real>::divide_short(std::size_t k, const Word* weight,
+                                              std::int32_t* columns) {
+    const int zeros = std::countr_zero(weight[0]);
+    const bool one_word =
+        std::all_of(weight + 1, weight + weight_range_.words, [](Word word) { return word == 0; });
     const int exponent = range_.low - weight_range_.low - zeros;
-    const Word* const sums = sums_.data() + k * range_.words * d_;
-    Real* const means = means_.data() + k * d_;
-    double* const residuals = residuals_.data() + k * d_;
-    if (short_sums_ && one_word && odd < most_short_divisor &&
-        std::abs(exponent) <= most_short_exponent) {
-        const auto& version = best_sparse_exact();
-        std::int64_t count;
-        if constexpr (std::is_same_v<Real, float>)
-            count = version.divide_float(
-                sums, static_cast<int>(range_.words), static_cast<std::int64_t>(d_),
-                static_cast<std::int64_t>(d_), static_cast<double>(odd), std::ldexp(1.0, exponent),
-                means, residuals, doubtful.data());
-        else
-            count = version.divide_double(
-                sums, static_cast<int>(range_.words), static_cast<std::int64_t>(d_),
-                static_cast<std::int64_t>(d_), static_cast<double>(odd), std::ldexp(1.0, exponent),
-                means, residuals, doubtful.data());
-        for (std::int64_t c = 0; c < count; ++c)
-            divide(k, doubtful[static_cast<std::size_t>(c)], divisor, words.data());
-        return;
+    if (!short_sums_ || !one_word || weight[0] >> zeros >= most_short_divisor ||
+        std::abs(exponent) > most_short_exponent) {
+        std::iota(columns, columns + d_, 0);
+        return d_;
     }
-    for (std::size_t j = 0; j < d_; ++j)
-        divide(k, static_cast<std::int32_t>(j), divisor, words.data());
+    const auto d = static_cast<std::int64_t>(d_);
+    return static_cast<std::size_t>(divide_of<Real>(exact_)(
+        sums_.data() + k * range_.words * d_, static_cast<int>(range_.words), d, d,
+        static_cast<double>(weight[0] >> zeros), std::ldexp(1.0, exponent), means_.data() + k * d_,
+        residuals_.data() + k * d_, columns));
 }
 
 template <class Real>
-void SparseMoments<Real>::divide(std::size_t k, std::int32_t column, Divisor& divisor,
-                                 Word* words) {
-    const auto j = static_cast<std::size_t>(column);
+void SparseMoments<Real>::divide(std::size_t k, std::size_t j, Divisor& divisor, Word* words) {
     const Word* const sum = sums_.data() + k * range_.words * d_ + j;
     Real& mean = means_[k * d_ + j];
     double& residual = residuals_[k * d_ + j];

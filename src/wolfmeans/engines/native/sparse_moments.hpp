@@ -21,7 +21,7 @@ template <class Real>
 class SparseMoments {
 public:
     //   rows       IN  kept
-    //   weights    IN  (n,) float64 or null: all 1; kept
+    //   weights    IN  (n,) float64, none negative, or null: all 1; kept
     //   K          IN  number of clusters, >= 1, all of them empty at first
     //
     // Looks through the data once; throws std::invalid_argument when a number is not finite.
@@ -61,12 +61,14 @@ private:
     void update(const std::vector<std::size_t>& starts, const std::vector<Move>& moves);
     void deposit(std::size_t k, const Move& move);
     void refresh(std::size_t k);
-    void divide(std::size_t k, std::int32_t j, Divisor& divisor, Word* words);
+    std::size_t divide_short(std::size_t k, const Word* weight, std::int32_t* columns);
+    void divide(std::size_t k, std::size_t j, Divisor& divisor, Word* words);
 
     const SparseRows<Real>& rows_;
     const double* weights_;
     std::size_t K_, d_;
     int n_threads_;
+    const SparseExactVersion& exact_;
     Range range_, weight_range_;
     bool short_sums_ = false;  // whether the vector kernel's conditions on sums are met
     std::vector<Word> sums_;   // (K, words, d)
