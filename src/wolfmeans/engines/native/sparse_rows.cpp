@@ -14,6 +14,64 @@ constexpr std::size_t sampled_rows = 4096;
 // A center with fewer than one nonzero coordinate in so many is taken for sparse.
 constexpr std::size_t columns_per_nonzero = 8;
 
+// A center with few nonzero coordinates. Where c_j is 0 an entry covers nothing; where it is not,
+// the coordinate is found by a short number, so that the table of all columns stays in the nearest
+// cache. The sums of several rows run side by side, because one alone would wait for each addition;
+// entries that cover something are noted and looked at after.
+template <class Real>
+class SparseCenter {
+public:
+    static constexpr std::size_t rows_together = 4;
+    static constexpr std::size_t most_nonzeros = 0xffff;
+
+    SparseCenter(const Real* center, std::size_t d, const SquareNorm& norm)
+        : norm_(norm), number_(d), coordinates_(1, 0.0) {
+        for (std::size_t j = 0; j < d; ++j) {
+            if (center[j] == 0) continue;
+            number_[j] = static_cast<std::uint16_t>(coordinates_.size());
+            coordinates_.push_back(static_cast<double>(center[j]));
+        }
+    }
+
+    // covering  scratch for Rows times the longest row
+    template <std::size_t Rows>
+    void distances(const SparseRow<Real> (&rows)[Rows], std::uint16_t* const (&covering)[Rows],
+                   double* out) const {
+        double acc[Rows] = {};
+        std::uint16_t* end[Rows];
+        std::size_t together = rows[0].count;
+        for (std::size_t r = 0; r < Rows; ++r) {
+            end[r] = covering[r];
+            together = std::min(together, rows[r].count);
+        }
+        for (std::size_t e = 0; e < together; ++e)
+            for (std::size_t r = 0; r < Rows; ++r)
+                add_entry(rows[r], e, acc[r], end[r]);
+        for (std::size_t r = 0; r < Rows; ++r) {
+            for (std::size_t e = together; e < rows[r].count; ++e)
+                add_entry(rows[r], e, acc[r], end[r]);
+            double high = 0.0, low = 0.0;
+            for (const std::uint16_t* number = covering[r]; number != end[r]; ++number)
+                cover(coordinates_[*number], high, low);
+            out[r] = with_uncovered(acc[r], norm_, high, low);
+        }
+    }
+
+private:
+    void add_entry(const SparseRow<Real>& row, std::size_t e, double& acc,
+                   std::uint16_t*& end) const {
+        const std::uint16_t number = number_[static_cast<std::size_t>(row.columns[e])];
+        const double difference = static_cast<double>(row.values[e]) - coordinates_[number];
+        acc = acc + difference * difference;
+        *end = number;
+        end += number != 0;
+    }
+
+    SquareNorm norm_;
+    std::vector<std::uint16_t> number_; // (d,) 0 for a coordinate of 0
+    std::vector<double> coordinates_;   // the first is 0
+};
+
 } // namespace
 
 template <class Real>
@@ -66,7 +124,7 @@ void SparseRows<Real>::distances(const Real* centers, std::size_t K, const std::
     const std::vector<SquareNorm> norms = square_norms(centers, K, d_, n_threads);
     if (K == 1) {
         const auto nonzeros = d_ - static_cast<std::size_t>(std::count(centers, centers + d_, 0));
-        if (nonzeros * columns_per_nonzero < d_)
+        if (nonzeros * columns_per_nonzero < d_ && nonzeros < SparseCenter<Real>::most_nonzeros)
             return distances_to_sparse(centers, norms[0], out, n_threads);
     }
     over_rows(n_, worthwhile_threads(n_, operations(8.0), n_threads), 1,
@@ -78,67 +136,23 @@ void SparseRows<Real>::distances(const Real* centers, std::size_t K, const std::
               });
 }
 
-// Where c_j is 0 an entry covers nothing. The sums of several rows run side by side, because one
-// alone would wait for each addition; entries that cover something are noted and looked at after.
-template <class Real>
-class SparseCenter {
-public:
-    SparseCenter(const Real* center, const SquareNorm& norm, std::size_t longest)
-        : center_(center), norm_(norm), covering_(longest) {}
-
-    template <std::size_t Rows>
-    void distances(const SparseRow<Real> (&rows)[Rows], double* out) {
-        double acc[Rows] = {};
-        std::size_t together = rows[0].count;
-        for (const SparseRow<Real>& row : rows)
-            together = std::min(together, row.count);
-        for (std::size_t e = 0; e < together; ++e)
-            for (std::size_t r = 0; r < Rows; ++r)
-                acc[r] = acc[r] + square_at(rows[r], e);
-        for (std::size_t r = 0; r < Rows; ++r) {
-            for (std::size_t e = together; e < rows[r].count; ++e)
-                acc[r] = acc[r] + square_at(rows[r], e);
-            out[r] = plus_uncovered(rows[r], acc[r]);
-        }
-    }
-
-private:
-    double square_at(const SparseRow<Real>& row, std::size_t e) const {
-        const double difference =
-            static_cast<double>(row.values[e]) - static_cast<double>(center_[row.columns[e]]);
-        return difference * difference;
-    }
-
-    double plus_uncovered(const SparseRow<Real>& row, double acc) {
-        std::size_t count = 0;
-        for (std::size_t e = 0; e < row.count; ++e) {
-            covering_[count] = row.columns[e];
-            count += center_[row.columns[e]] != 0;
-        }
-        double high = 0.0, low = 0.0;
-        for (std::size_t e = 0; e < count; ++e)
-            cover(static_cast<double>(center_[covering_[e]]), high, low);
-        return with_uncovered(acc, norm_, high, low);
-    }
-
-    const Real* center_;
-    SquareNorm norm_;
-    std::vector<std::int32_t> covering_;
-};
-
 template <class Real>
 void SparseRows<Real>::distances_to_sparse(const Real* center, const SquareNorm& norm, double* out,
                                            int n_threads) const {
-    constexpr std::size_t together = 4;
+    const SparseCenter<Real> one(center, d_, norm);
+    constexpr std::size_t together = SparseCenter<Real>::rows_together;
     over_rows(n_, worthwhile_threads(n_, operations(2.0), n_threads), together,
               [&](std::size_t, std::size_t begin, std::size_t end) {
-                  SparseCenter<Real> one(center, norm, longest_ + 1);
+                  const std::size_t room = longest_ + 1;
+                  std::vector<std::uint16_t> scratch(together * room);
+                  std::uint16_t* const at = scratch.data();
                   std::size_t i = begin;
                   for (; i + together <= end; i += together)
-                      one.template distances<together>({row(i), row(i + 1), row(i + 2), row(i + 3)},
-                                                       out + i);
+                      one.template distances<together>(
+                          {row(i), row(i + 1), row(i + 2), row(i + 3)},
+                          {at, at + room, at + 2 * room, at + 3 * room}, out + i);
                   for (; i < end; ++i)
-                      one.template distances<1>({row(i)}, out + i);
+                      one.template distances<1>({row(i)}, {at}, out + i);
               });
 }
 
