@@ -9,7 +9,13 @@ from pathlib import Path
 
 import pytest
 
-TESTS = ("test_native_exact.py", "test_engines.py", "test_kmeans_problem.py", "test_seeding.py")
+TESTS = (
+    "test_native_exact.py",
+    "test_sparse_native.py",
+    "test_engines.py",
+    "test_kmeans_problem.py",
+    "test_seeding.py",
+)
 
 
 def main() -> int:

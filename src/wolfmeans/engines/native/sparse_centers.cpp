@@ -195,18 +195,34 @@ double RowScreen<Real>::screen(std::size_t i) {
     return centers_.error(row.count, std::sqrt(rows_.square(i)) * (1.0 + 0x1p-20));
 }
 
+// Note the centers of row i whose scores do not rule them out. Without scores that is all.
+template <class Real>
+void RowScreen<Real>::consider(std::size_t i, double most) {
+    for (std::size_t k = 0; k < centers_.K(); ++k) {
+        if (centers_.screenable() && static_cast<double>(scores_[k]) > most) continue;
+        pairs_.push_back(centers_.pair(i, k));
+        candidates_.push_back(static_cast<std::int32_t>(k));
+    }
+}
+
+template <class Real>
+const double* RowScreen<Real>::distances() {
+    distances_.resize(pairs_.size());
+    canonical_distances(pairs_.data(), pairs_.size(), distances_.data(), centers_.exact());
+    return distances_.data();
+}
+
 // A center whose score exceeds the best by more than both may be off is farther, canonically, than
 // the one of the best score. The others are looked at; ties go to the lowest index.
 template <class Real>
 auto RowScreen<Real>::nearest(std::size_t i) -> Verdict {
     constexpr double infinity = std::numeric_limits<double>::infinity();
     double most = infinity;
-    Verdict verdict{0, false, infinity, 0.0, infinity};
+    Verdict verdict{0, false, infinity, 0.0};
     if (centers_.screenable()) {
-        const double error = screen(i);
+        const double slack = 2.0 * screen(i);
         const double best = static_cast<double>(found_.best);
         const double second = static_cast<double>(found_.second);
-        const double slack = 2.0 * error;
         verdict.decided = second - best > slack;
         verdict.upper = rows_.around(i) + 2.0 * best + slack;
         verdict.lower = rows_.around(i) + 2.0 * (verdict.decided ? second : best) - slack;
@@ -217,42 +233,55 @@ auto RowScreen<Real>::nearest(std::size_t i) -> Verdict {
         verdict.upper += 2.0 * slack; // the chosen center's score may be so much more than the best
         most = best + slack;
     }
-    const SparseRow<Real> row = rows_.row(i);
-    for (std::size_t k = 0; k < centers_.K(); ++k) {
-        if (centers_.screenable() && static_cast<double>(scores_[k]) > most) continue;
-        const double distance = canonical_distance(row, centers_.center(k), centers_.norm(k));
-        if (distance < verdict.nearest) {
-            verdict.nearest = distance;
-            verdict.label = static_cast<std::int32_t>(k);
-        }
+    pairs_.clear();
+    candidates_.clear();
+    consider(i, most);
+    const double* const distance = distances();
+    double nearest = infinity;
+    for (std::size_t c = 0; c < candidates_.size(); ++c) {
+        if (!(distance[c] < nearest)) continue;
+        nearest = distance[c];
+        verdict.label = candidates_[c];
     }
     return verdict;
 }
 
-// The two of the smallest scores bound the second smallest distance; whatever may lie below that
-// bound is looked at.
+// The smallest score, or the two smallest, bound the distances asked for; whatever may lie below
+// that bound is looked at.
 template <class Real>
-auto RowScreen<Real>::two_nearest(std::size_t i) -> TwoDistances {
+void RowScreen<Real>::two_nearest(std::size_t first, std::size_t count, std::int32_t* labels,
+                                  double* nearest, double* second) {
     constexpr double infinity = std::numeric_limits<double>::infinity();
-    double most = infinity;
-    if (centers_.screenable()) {
-        const double error = screen(i);
-        most = static_cast<double>(found_.second) + 2.0 * error;
-    }
-    const SparseRow<Real> row = rows_.row(i);
-    TwoDistances two{0, infinity, infinity};
-    for (std::size_t k = 0; k < centers_.K(); ++k) {
-        if (centers_.screenable() && static_cast<double>(scores_[k]) > most) continue;
-        const double distance = canonical_distance(row, centers_.center(k), centers_.norm(k));
-        if (distance < two.nearest) {
-            two.second = two.nearest;
-            two.nearest = distance;
-            two.label = static_cast<std::int32_t>(k);
-        } else {
-            two.second = std::min(two.second, distance);
+    pairs_.clear();
+    candidates_.clear();
+    std::vector<std::size_t> ends(count);
+    for (std::size_t p = 0; p < count; ++p) {
+        double most = infinity;
+        if (centers_.screenable()) {
+            const double slack = 2.0 * screen(first + p);
+            most = static_cast<double>(second == nullptr ? found_.best : found_.second) + slack;
         }
+        consider(first + p, most);
+        ends[p] = pairs_.size();
     }
-    return two;
+    const double* const distance = distances();
+    std::size_t c = 0;
+    for (std::size_t p = 0; p < count; ++p) {
+        double smallest = infinity, next = infinity;
+        std::int32_t label = 0;
+        for (; c < ends[p]; ++c) {
+            if (distance[c] < smallest) {
+                next = smallest;
+                smallest = distance[c];
+                label = candidates_[c];
+            } else {
+                next = std::min(next, distance[c]);
+            }
+        }
+        labels[p] = label;
+        nearest[p] = smallest;
+        if (second != nullptr) second[p] = next;
+    }
 }
 
 template std::vector<SquareNorm> square_norms(const float*, std::size_t, std::size_t, int);

@@ -44,10 +44,13 @@ public:
     }
 
     const SparseScreenVersion& version() const { return version_; }
+    const SparseExactVersion& exact() const { return exact_; }
+    SparsePair<Real> pair(std::size_t i, std::size_t k) const {
+        return {rows_.row(i), center(k), &norms_[k]};
+    }
     std::size_t K() const { return K_; }
     std::size_t padded() const { return offsets_.size(); }
     const Real* center(std::size_t k) const { return centers_.data() + k * rows_.d(); }
-    const SquareNorm& norm(std::size_t k) const { return norms_[k]; }
     double square(std::size_t k) const { return squares_[k]; }
     float drift(std::size_t k) const { return drifts_[k]; }
     bool screenable() const { return screenable_; }
@@ -87,28 +90,29 @@ public:
         std::int32_t label;
         bool decided;        // whether the screen was enough
         double upper, lower; // bounds on the squared scaled distances: own, and any other's
-        double nearest;      // the canonical distance, unless decided
     };
 
     // The lowest nearest center of row i.
     Verdict nearest(std::size_t i);
 
-    struct TwoDistances {
-        std::int32_t label;
-        double nearest, second;
-    };
-
-    // The two smallest canonical distances of row i.
-    TwoDistances two_nearest(std::size_t i);
+    // The lowest nearest centers of the rows first..first+count-1 and the canonical distances to
+    // them and, unless null, to the nearest other.
+    void two_nearest(std::size_t first, std::size_t count, std::int32_t* labels, double* nearest,
+                     double* second);
 
 private:
     double screen(std::size_t i);
+    void consider(std::size_t i, double most);
+    const double* distances();
 
     const SparseRows<Real>& rows_;
     const SparseCenters<Real>& centers_;
     std::vector<float> values_; // the row, scaled
     std::vector<float> scores_;
     ScreenedRow found_{};
+    std::vector<SparsePair<Real>> pairs_;  // to be looked at canonically
+    std::vector<std::int32_t> candidates_; // the centers of these pairs
+    std::vector<double> distances_;
 };
 
 extern template class SparseCenters<float>;

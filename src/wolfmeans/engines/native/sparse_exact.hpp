@@ -12,6 +12,19 @@ namespace wolfmeans {
 // Centers worked on together, one per lane.
 inline constexpr int center_group = 8;
 
+// A sum over stored entries for each of center_group pairs of a row and a center.
+struct CoveredSums {
+    double distance[center_group]; // (x_j - c_j)^2
+    double high[center_group];     // c_j^2 as high + low
+    double low[center_group];
+};
+
+// Continue the sums over `count` entries, in the order of operations of the specification
+// (SparseKernels in engines/reference.py, to the last bit). Entries of x = c = 0 change nothing.
+//
+//   x, c  IN  (count, center_group) float64
+using CoverEntries = void(const double* x, const double* c, int64_t count, CoveredSums& sums);
+
 // |c|^2 as high + low, continued over `count` columns: low collects what rounding took from high,
 // then the remainder of the square (SquaredCenters in engines/reference.py, to the last bit).
 //
@@ -61,6 +74,7 @@ using DivideSums = int64_t(const uint64_t* words, int n_words, int64_t stride, i
                            int32_t* doubtful);
 
 struct SparseExactVersion {
+    CoverEntries* cover;
     SquareNorms* square_norms;
     PackCenters* pack;
     StepSquared<float>* step_float;

@@ -81,6 +81,45 @@ WOLFMEANS_INLINE V lost_in_sum(const V& a, const V& b, const V& sum) {
     return (a - (sum - came)) + (b - came);
 }
 
+// c^2 taken into a double-length sum.
+template <class V>
+WOLFMEANS_INLINE void add_square(const V& c, V& high, V& low) {
+    const V square = c * c;
+    const V upper = leading_half(c);
+    const V lower = c - upper;
+    const V remainder = ((upper * upper - square) + 2.0 * upper * lower) + lower * lower;
+    const V next = high + square;
+    low = low + lost_in_sum(high, square, next);
+    low = low + remainder;
+    high = next;
+}
+
+template <int Lanes>
+void cover_entries(const double* x, const double* c, int64_t count, CoveredSums& sums) {
+    constexpr int width = lanes_at_hand<Lanes>;
+    constexpr int registers = center_group / width;
+    using Doubles = typename Wide<Lanes>::Doubles;
+    Doubles distance[registers], high[registers], low[registers];
+    for (int r = 0; r < registers; ++r) {
+        distance[r] = load<Doubles>(sums.distance + r * width);
+        high[r] = load<Doubles>(sums.high + r * width);
+        low[r] = load<Doubles>(sums.low + r * width);
+    }
+    for (int64_t e = 0; e < count; ++e) {
+        for (int r = 0; r < registers; ++r) {
+            const Doubles coordinate = load<Doubles>(c + e * center_group + r * width);
+            const Doubles difference = load<Doubles>(x + e * center_group + r * width) - coordinate;
+            distance[r] = distance[r] + difference * difference;
+            add_square(coordinate, high[r], low[r]);
+        }
+    }
+    for (int r = 0; r < registers; ++r) {
+        store(sums.distance + r * width, distance[r]);
+        store(sums.high + r * width, high[r]);
+        store(sums.low + r * width, low[r]);
+    }
+}
+
 template <int Lanes>
 void square_norms(const double* columns, int64_t count, double* high, double* low) {
     constexpr int width = lanes_at_hand<Lanes>;
@@ -91,20 +130,9 @@ void square_norms(const double* columns, int64_t count, double* high, double* lo
         sum[r] = load<Doubles>(high + r * width);
         rest[r] = load<Doubles>(low + r * width);
     }
-    for (int64_t j = 0; j < count; ++j) {
-        for (int r = 0; r < registers; ++r) {
-            const Doubles c = load<Doubles>(columns + j * center_group + r * width);
-            const Doubles square = c * c;
-            const Doubles upper = leading_half(c);
-            const Doubles lower = c - upper;
-            const Doubles remainder =
-                ((upper * upper - square) + 2.0 * upper * lower) + lower * lower;
-            const Doubles next = sum[r] + square;
-            rest[r] = rest[r] + lost_in_sum(sum[r], square, next);
-            rest[r] = rest[r] + remainder;
-            sum[r] = next;
-        }
-    }
+    for (int64_t j = 0; j < count; ++j)
+        for (int r = 0; r < registers; ++r)
+            add_square(load<Doubles>(columns + j * center_group + r * width), sum[r], rest[r]);
     for (int r = 0; r < registers; ++r) {
         store(high + r * width, sum[r]);
         store(low + r * width, rest[r]);
@@ -256,8 +284,9 @@ int64_t divide_sums(const uint64_t* words, int n_words, int64_t stride, int64_t 
 
 template <int Lanes>
 constexpr SparseExactVersion sparse_exact_version() {
-    return {square_norms<Lanes>,         pack_centers<Lanes>,       step_squared<Lanes, float>,
-            step_squared<Lanes, double>, divide_sums<Lanes, float>, divide_sums<Lanes, double>};
+    return {cover_entries<Lanes>,       square_norms<Lanes>,         pack_centers<Lanes>,
+            step_squared<Lanes, float>, step_squared<Lanes, double>, divide_sums<Lanes, float>,
+            divide_sums<Lanes, double>};
 }
 
 } // namespace

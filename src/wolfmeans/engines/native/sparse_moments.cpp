@@ -81,6 +81,55 @@ void deposit_number(TwoWords number, int place, bool negative, Word* sum, std::s
     }
 }
 
+// Add the entries of a row to the sums (n_words, d), or take them away. Words: n_words where it is
+// 1 or 2, else 0.
+template <int Words, class Real>
+void deposit_row(const SparseRow<Real>& row, int low, bool leaves, Word* sums, std::size_t n_words,
+                 std::size_t d) {
+    for (std::size_t e = 0; e < row.count; ++e) {
+        const Parts x = parts_of(static_cast<double>(row.values[e]));
+        Word* const sum = sums + row.columns[e];
+        const int place = x.exponent - low;
+        const bool negative = leaves != x.negative;
+        if constexpr (Words == 0) {
+            deposit_number({0, x.mantissa}, place, negative, sum, n_words, d);
+            continue;
+        }
+        // What lies below place 0 is 0, see shifted().
+        const Word mantissa = place < 0 ? x.mantissa >> std::min(-place, 63) : x.mantissa;
+        const int up = std::max(place, 0);
+        const Word lower = mantissa << (up % word_bits);
+        // With a sign of all ones this adds the complement and 1: it takes away.
+        const Word sign = negative ? ~Word{0} : 0;
+        if constexpr (Words == 1) {
+            *sum += (lower ^ sign) + (sign & 1);
+        } else {
+            const Word upper = (mantissa >> 1) >> (word_bits - 1 - up % word_bits);
+            const Word first = up < word_bits ? lower : 0, next = up < word_bits ? upper : lower;
+            const Word before = sum[0], once = before + (first ^ sign), twice = once + (sign & 1);
+            sum[0] = twice;
+            sum[d] += (next ^ sign) + (once < before ? 1 : 0) + (twice < once ? 1 : 0);
+        }
+    }
+}
+
+// The rows of a cluster lie anywhere. Ask for the first lines of one some rows ahead; further ones
+// follow by themselves, since they are read in order.
+constexpr std::size_t rows_ahead = 4;
+
+template <class Real>
+void prefetch([[maybe_unused]] const SparseRow<Real>& row) {
+#if defined(__GNUC__) || defined(__clang__)
+    constexpr std::size_t line = 64, most_lines = 8;
+    for (std::size_t l = 0; l < most_lines; ++l) {
+        if (l * line < row.count * sizeof(Real))
+            __builtin_prefetch(row.values + l * line / sizeof(Real));
+        if (l * line < row.count * sizeof(std::int32_t))
+            __builtin_prefetch(row.columns + l * line / sizeof(std::int32_t));
+    }
+#endif
+}
+
 // Sign and magnitude of a sum in two's complement; returns whether it is negative.
 bool magnitude(const Word* sum, std::size_t n_words, std::size_t stride, Word* words) {
     const bool negative = (sum[(n_words - 1) * stride] >> (word_bits - 1)) != 0;
@@ -188,8 +237,11 @@ void SparseMoments<Real>::update(const std::vector<std::size_t>& starts,
     over_rows(threads, threads, 1, [&](std::size_t, std::size_t, std::size_t) {
         for (std::size_t t = next++; t < touched.size(); t = next++) {
             const std::size_t k = touched[t];
-            for (std::size_t m = starts[k]; m < starts[k + 1]; ++m)
+            for (std::size_t m = starts[k]; m < starts[k + 1]; ++m) {
+                if (m + rows_ahead < starts[k + 1])
+                    prefetch(rows_.row(static_cast<std::size_t>(moves[m + rows_ahead].row)));
                 deposit(k, moves[m]);
+            }
             refresh(k);
         }
     });
@@ -212,27 +264,12 @@ void SparseMoments<Real>::deposit(std::size_t k, const Move& move) {
         }
         return;
     }
-    for (std::size_t e = 0; e < row.count; ++e) {
-        const Parts x = parts_of(static_cast<double>(row.values[e]));
-        Word* const sum = sums + row.columns[e];
-        const int place = x.exponent - range_.low;
-        const bool negative = move.leaves != x.negative;
-        if (range_.words == 1) {
-            const Word size = place < 0 ? x.mantissa >> std::min(-place, 63) : x.mantissa << place;
-            *sum += negative ? ~size + 1 : size;
-        } else if (range_.words == 2) {
-            const Shifted term = shifted({0, x.mantissa}, std::max(place, -63));
-            const Word low = term.first == 0 ? term.words[0] : 0;
-            const Word high = term.first == 0 ? term.words[1] : term.words[0];
-            const Word before = sum[0], sign = negative ? ~Word{0} : 0;
-            // With a sign of all ones this adds the complement and 1: it takes away.
-            const Word once = before + (low ^ sign), twice = once + (sign & 1);
-            sum[0] = twice;
-            sum[d_] += (high ^ sign) + (once < before ? 1 : 0) + (twice < once ? 1 : 0);
-        } else {
-            deposit_number({0, x.mantissa}, place, negative, sum, range_.words, d_);
-        }
-    }
+    if (range_.words == 1)
+        deposit_row<1>(row, range_.low, move.leaves, sums, 1, d_);
+    else if (range_.words == 2)
+        deposit_row<2>(row, range_.low, move.leaves, sums, 2, d_);
+    else
+        deposit_row<0>(row, range_.low, move.leaves, sums, range_.words, d_);
 }
 
 // Round the weight, the means and the residuals of one cluster.

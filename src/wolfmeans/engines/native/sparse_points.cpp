@@ -68,6 +68,8 @@ public:
         }
     }
 
+    void finish() { sum_gap(); }
+
     Change change;
     ExactSum gap;
 
@@ -115,14 +117,27 @@ private:
         change.rows.push_back(static_cast<std::int64_t>(i));
         change.old.push_back(old);
         change.now.push_back(label);
-        // The gap's term w (D_old - D_new), from canonical distances, each rounded as specified.
-        const auto before = static_cast<std::size_t>(old), after = static_cast<std::size_t>(label);
-        double distance[2];
-        canonical_distances<2, Real>(rows_.row(i),
-                                     {centers_.center(before), centers_.center(after)},
-                                     {&centers_.norm(before), &centers_.norm(after)}, distance);
-        const double term = distance[0] - distance[1];
-        gap.add(points_.weights_ ? points_.weights_[i] * term : term);
+    }
+
+    // The gap's terms w (D_old - D_new), from canonical distances, each rounded as specified.
+    void sum_gap() {
+        constexpr std::size_t moves_at_once = 64;
+        SparsePair<Real> pairs[2 * moves_at_once];
+        double distance[2 * moves_at_once];
+        for (std::size_t m = 0; m < change.rows.size(); m += moves_at_once) {
+            const std::size_t count = std::min(moves_at_once, change.rows.size() - m);
+            for (std::size_t q = 0; q < count; ++q) {
+                const auto i = static_cast<std::size_t>(change.rows[m + q]);
+                pairs[2 * q] = centers_.pair(i, static_cast<std::size_t>(change.old[m + q]));
+                pairs[2 * q + 1] = centers_.pair(i, static_cast<std::size_t>(change.now[m + q]));
+            }
+            canonical_distances(pairs, 2 * count, distance, centers_.exact());
+            for (std::size_t q = 0; q < count; ++q) {
+                const auto i = static_cast<std::size_t>(change.rows[m + q]);
+                const double term = distance[2 * q] - distance[2 * q + 1];
+                gap.add(points_.weights_ ? points_.weights_[i] * term : term);
+            }
+        }
     }
 
     SparsePoints& points_;
@@ -166,6 +181,7 @@ Change SparsePoints<Real>::assign(const Real* centers, std::size_t K, bool bound
             if (begin >= n) break;
             workers[thread]->block(begin, std::min(n, begin + rows_per_block));
         }
+        workers[thread]->finish();
     });
 
     Change total = std::move(workers[0]->change);

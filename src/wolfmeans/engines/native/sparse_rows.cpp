@@ -6,11 +6,14 @@
 #include "sparse_centers.hpp"
 #include "threads.hpp"
 #include "value_range.hpp"
+#include "vector_unit.hpp"
 
 namespace wolfmeans {
 namespace {
 
 constexpr std::size_t sampled_rows = 4096;
+constexpr std::size_t entries_at_once = 64;
+constexpr std::size_t pairs_at_once = 128;
 // A center with fewer than one nonzero coordinate in so many is taken for sparse.
 constexpr std::size_t columns_per_nonzero = 8;
 
@@ -74,6 +77,39 @@ private:
 
 } // namespace
 
+// Entries are laid out side by side, one pair to a lane; shorter rows are filled up with zeros,
+// which change no sum.
+template <class Real>
+void canonical_distances(const SparsePair<Real>* pairs, std::size_t count, double* out,
+                         const SparseExactVersion& version) {
+    double x[entries_at_once * center_group] = {}, c[entries_at_once * center_group] = {};
+    for (std::size_t first = 0; first < count; first += center_group) {
+        const std::size_t some = std::min<std::size_t>(center_group, count - first);
+        std::size_t longest = 0;
+        for (std::size_t p = 0; p < some; ++p)
+            longest = std::max(longest, pairs[first + p].row.count);
+        CoveredSums sums{};
+        for (std::size_t begin = 0; begin < longest; begin += entries_at_once) {
+            const std::size_t end = std::min(longest, begin + entries_at_once);
+            for (std::size_t p = 0; p < some; ++p) {
+                const SparseRow<Real>& row = pairs[first + p].row;
+                const Real* const center = pairs[first + p].center;
+                std::size_t e = begin, place = p;
+                for (; e < std::min(end, row.count); ++e, place += center_group) {
+                    x[place] = static_cast<double>(row.values[e]);
+                    c[place] = static_cast<double>(center[row.columns[e]]);
+                }
+                for (; e < end; ++e, place += center_group)
+                    x[place] = c[place] = 0.0;
+            }
+            version.cover(x, c, static_cast<std::int64_t>(end - begin), sums);
+        }
+        for (std::size_t p = 0; p < some; ++p)
+            out[first + p] =
+                with_uncovered(sums.distance[p], *pairs[first + p].norm, sums.high[p], sums.low[p]);
+    }
+}
+
 template <class Real>
 SparseRows<Real>::SparseRows(const Real* values, const std::int32_t* columns,
                              const std::int64_t* starts, std::size_t n, std::size_t d,
@@ -127,11 +163,17 @@ void SparseRows<Real>::distances(const Real* centers, std::size_t K, const std::
         if (nonzeros * columns_per_nonzero < d_ && nonzeros < SparseCenter<Real>::most_nonzeros)
             return distances_to_sparse(centers, norms[0], out, n_threads);
     }
-    over_rows(n_, worthwhile_threads(n_, operations(8.0), n_threads), 1,
+    const SparseExactVersion& version = best_sparse_exact();
+    over_rows(n_, worthwhile_threads(n_, operations(4.0), n_threads), 1,
               [&](std::size_t, std::size_t begin, std::size_t end) {
-                  for (std::size_t i = begin; i < end; ++i) {
-                      const auto k = labels == nullptr ? 0 : static_cast<std::size_t>(labels[i]);
-                      out[i] = canonical_distance(row(i), centers + k * d_, norms[k]);
+                  SparsePair<Real> pairs[pairs_at_once];
+                  for (std::size_t i = begin; i < end; i += pairs_at_once) {
+                      const std::size_t count = std::min(pairs_at_once, end - i);
+                      for (std::size_t p = 0; p < count; ++p) {
+                          const auto k = static_cast<std::size_t>(labels[i + p]);
+                          pairs[p] = {row(i + p), centers + k * d_, &norms[k]};
+                      }
+                      canonical_distances(pairs, count, out + i, version);
                   }
               });
 }
@@ -165,24 +207,18 @@ void SparseRows<Real>::nearest(const Real* given, std::size_t K, std::int32_t* l
         worthwhile_threads(n_, operations(static_cast<double>(K)), n_threads);
     over_rows(n_, threads, 1, [&](std::size_t, std::size_t begin, std::size_t end) {
         RowScreen<Real> screen(*this, centers);
-        for (std::size_t i = begin; i < end; ++i) {
-            if (second != nullptr) {
-                const auto two = screen.two_nearest(i);
-                labels[i] = two.label;
-                nearest[i] = two.nearest;
-                second[i] = two.second;
-                continue;
-            }
-            const auto verdict = screen.nearest(i);
-            const auto k = static_cast<std::size_t>(verdict.label);
-            labels[i] = verdict.label;
-            nearest[i] = verdict.decided
-                             ? canonical_distance(row(i), centers.center(k), centers.norm(k))
-                             : verdict.nearest;
+        for (std::size_t i = begin; i < end; i += pairs_at_once) {
+            const std::size_t count = std::min(pairs_at_once, end - i);
+            screen.two_nearest(i, count, labels + i, nearest + i,
+                               second == nullptr ? nullptr : second + i);
         }
     });
 }
 
+template void canonical_distances(const SparsePair<float>*, std::size_t, double*,
+                                  const SparseExactVersion&);
+template void canonical_distances(const SparsePair<double>*, std::size_t, double*,
+                                  const SparseExactVersion&);
 template class SparseRows<float>;
 template class SparseRows<double>;
 

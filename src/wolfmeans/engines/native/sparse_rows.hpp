@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "sparse_exact.hpp"
+
 namespace wolfmeans {
 
 template <class Real>
@@ -43,35 +45,20 @@ inline double with_uncovered(double covered_distance, const SquareNorm& norm, do
     return covered_distance + (uncovered > 0.0 ? uncovered : 0.0);
 }
 
-// The canonical distances of one row to `Centers` centers; several at once because one alone would
-// wait for each addition before it can start the next.
-//
-//   centers  IN   pointers to (d,) coordinates
-//   norms    IN   pointers to their |c|^2
-//   out      OUT
-template <std::size_t Centers, class Real>
-void canonical_distances(const SparseRow<Real>& row, const Real* const (&centers)[Centers],
-                         const SquareNorm* const (&norms)[Centers], double (&out)[Centers]) {
-    double acc[Centers] = {}, high[Centers] = {}, low[Centers] = {};
-    for (std::size_t e = 0; e < row.count; ++e) {
-        const auto x = static_cast<double>(row.values[e]);
-        for (std::size_t k = 0; k < Centers; ++k) {
-            const auto c = static_cast<double>(centers[k][row.columns[e]]);
-            const double difference = x - c;
-            acc[k] = acc[k] + difference * difference;
-            cover(c, high[k], low[k]);
-        }
-    }
-    for (std::size_t k = 0; k < Centers; ++k)
-        out[k] = with_uncovered(acc[k], *norms[k], high[k], low[k]);
-}
-
 template <class Real>
-double canonical_distance(const SparseRow<Real>& row, const Real* center, const SquareNorm& norm) {
-    double out[1];
-    canonical_distances<1, Real>(row, {center}, {&norm}, out);
-    return out[0];
-}
+struct SparsePair {
+    SparseRow<Real> row;
+    const Real* center;     // (d,)
+    const SquareNorm* norm; // of the center
+};
+
+// The canonical distances of pairs, several at once.
+//
+//   pairs  IN   (count,)
+//   out    OUT  (count,)
+template <class Real>
+void canonical_distances(const SparsePair<Real>* pairs, std::size_t count, double* out,
+                         const SparseExactVersion& version);
 
 // The matrix, and what every screen of its rows needs to know (see sparse_screen.hpp).
 template <class Real>
@@ -90,7 +77,7 @@ public:
     // The canonical distance of each row to the center of its label.
     //
     //   centers    IN   (K, d) row-major
-    //   labels     IN   (n,) within 0..K-1, or null: all 0
+    //   labels     IN   (n,) within 0..K-1
     //   out        OUT  (n,)
     void distances(const Real* centers, std::size_t K, const std::int32_t* labels, double* out,
                    int n_threads) const;
@@ -135,6 +122,10 @@ private:
     std::vector<double> around_;  // (n,) |x - o|^2 f^2
 };
 
+extern template void canonical_distances(const SparsePair<float>*, std::size_t, double*,
+                                         const SparseExactVersion&);
+extern template void canonical_distances(const SparsePair<double>*, std::size_t, double*,
+                                         const SparseExactVersion&);
 extern template class SparseRows<float>;
 extern template class SparseRows<double>;
 
