@@ -12,6 +12,8 @@ import pytest
 TESTS = (
     "test_boxes.py",
     "test_native_exact.py",
+    "test_native_points.py",
+    "test_sparse_native.py",
     "test_engines.py",
     "test_kmeans_problem.py",
     "test_seeding.py",

@@ -160,6 +160,12 @@ class Workspace(Protocol):
     def total(self, values: NDArray[np.float64]) -> float:
         """Return the exact sum of an array, rounded once."""
 
+    def step(self, found: Assignment, centers: Centers) -> tuple[float, float]:
+        """Return the shift and the movement of a step from the centers to the means found."""
+
+    def digest(self, centers: Centers) -> bytes:
+        """Return bytes that are equal for equal centers, and practically for no others."""
+
     def largest(self) -> float:
         """Return the largest absolute value in the data."""
 

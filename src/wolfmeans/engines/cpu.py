@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from wolfmeans.engines.arithmetic import NativeArithmetic
 from wolfmeans.engines.base import (
     Assignment,
     Centers,
@@ -23,6 +24,7 @@ from wolfmeans.engines.base import (
 )
 from wolfmeans.engines.labelled import LabelledPoints
 from wolfmeans.engines.reference import ReferenceKernels
+from wolfmeans.engines.sparse import SparseNativePoints, can_be_native
 
 _MANY = 1 << 20
 _ROWS_LOOKED_AT = 1 << 16
@@ -102,7 +104,7 @@ class NativeKernels:
         return roots
 
 
-class NativePoints(LabelledPoints):
+class NativePoints(NativeArithmetic):
     """Labels, bounds and exact moments in native code (engines/native/points.hpp, moments.hpp)."""
 
     engine = "cpu"
@@ -115,6 +117,7 @@ class NativePoints(LabelledPoints):
         algorithm: str,
     ) -> None:
         super().__init__(X, weights, NativeKernels(X, n_threads))
+        self._native = _native
         self._n_threads = n_threads
         self._method = "auto" if algorithm in ("lloyd", "elkan") else algorithm
         self._points: Any = None
@@ -128,13 +131,16 @@ class NativePoints(LabelledPoints):
     def assign(self, centers: Centers, forced: Forced | None = None) -> Assignment:
         """Give each point the label of its nearest center, ties to the lowest index."""
         if self._points is None:
-            kind = _native.PointsF32 if self.dtype == np.float32 else _native.PointsF64
-            self._points = kind(self._X, self.weights, self._n_threads, self._method)
+            self._points = self._open(self.weights)
         rows, labels = (None, None) if forced is None else (forced.rows, forced.labels)
         moved, gap, weights, means, residuals, _, _ = self._points.assign(
             np.ascontiguousarray(centers), rows, labels
         )
         return Assignment(moved, gap, weights, means, residuals)
+
+    def _open(self, weights: NDArray[np.float64] | None) -> Any:
+        kind = _native.PointsF32 if self.dtype == np.float32 else _native.PointsF64
+        return kind(self._X, weights, self._n_threads, self._method)
 
     def advance(
         self, centers: Centers, weights: Distances, shift: float, limits: Limits
@@ -148,6 +154,12 @@ class NativePoints(LabelledPoints):
         """Return the exact sum of w D over the points at their labels, rounded once."""
         labels = self._current()
         return NativeKernels(self._X, self._n_threads).cost(centers, labels, self.weights)
+
+    def mean(self, *, weighted: bool) -> Centers:
+        """Return the (d,) mean of all points, rounded as a center."""
+        zero = np.zeros((1, self.n_features), dtype=self.dtype)
+        mean: Centers = self._open(self.weights if weighted else None).assign(zero)[3][0]
+        return mean
 
     def near_ties(
         self, centers: Centers, slack: float
@@ -197,11 +209,6 @@ class NativePoints(LabelledPoints):
         """Bring each point's nearest chosen row up to date, in place, with more rows chosen."""
         _native.approach(self._X, np.ascontiguousarray(rows), closest, owner, self._n_threads)
 
-    def total(self, values: NDArray[np.float64]) -> float:
-        """Return the exact sum of an array, rounded once."""
-        terms = np.ascontiguousarray(values, dtype=np.float64).ravel()
-        return float(_native.weighted_sum(None, terms, self._n_threads))
-
 
 def advance_together(
     workspaces: Sequence[Workspace],
@@ -231,7 +238,7 @@ def advance_together(
 
 
 class CpuEngine:
-    """Native kernels for dense data; sparse data takes the reference kernels."""
+    """Native kernels, for dense data and for CSR."""
 
     name = "cpu"
 
@@ -249,5 +256,7 @@ class CpuEngine:
                 "use engine='reference' or reinstall with a C++ compiler present"
             )
         if sparse.issparse(X):
+            if can_be_native(X):
+                return SparseNativePoints(_native, X, weights, n_threads, algorithm)
             return LabelledPoints(X, weights, ReferenceKernels(X))
         return NativePoints(X, weights, n_threads, algorithm)

@@ -182,6 +182,22 @@ class LabelledPoints:
         norms = (centers.astype(np.float64) ** 2).sum(axis=1)
         return float(norms.max()) * (self.n_features + 3) ** 2 * 2.0**-100
 
+    def step(self, found: Assignment, centers: Centers) -> tuple[float, float]:
+        """Return the shift and the movement of a step from the centers to the means found.
+
+        The shift is the sum of (c' - c)^2 over the clusters with weight. The movement sums
+        W (c' - c)(2 mean - c - c') with mean = c' + residual; a term is not negative because c' is
+        the representable number nearest to the mean, but for a mean that float64 had to round.
+        """
+        moves = found.means.astype(np.float64) - centers
+        moves[found.weights == 0] = 0.0
+        gains = found.weights[:, None] * np.maximum(moves * (moves + 2.0 * found.residuals), 0.0)
+        return self.total(moves * moves), self.total(gains)
+
+    def digest(self, centers: Centers) -> bytes:
+        """Return bytes that are equal for equal centers only."""
+        return centers.tobytes()
+
     def largest(self) -> float:
         """Return the largest absolute value in the data."""
         values = self._X.data if sparse.issparse(self._X) else self._X

@@ -117,17 +117,13 @@ class KMeansProblem(ConcaveProblem[Partition]):
             forced = admissible_assignment(self.workspace, supergradient)
         self._forced = forced is not None
         found = self.workspace.assign(supergradient, forced)
-        moves = found.means.astype(np.float64) - supergradient
-        moves[found.weights == 0] = 0.0
-        # (c' - c)(2 mean - c - c') with mean = c' + residual. It is not negative because c' is the
-        # representable number nearest to the mean, but for a mean that float64 had to round.
-        gains = found.weights[:, None] * np.maximum(moves * (moves + 2.0 * found.residuals), 0.0)
+        shift, movement = self.workspace.step(found, supergradient)
         return Partition(
             centers=found.means,
             residuals=found.residuals,
             weights=found.weights,
-            shift=self.workspace.total(moves * moves),
-            movement=self.workspace.total(gains),
+            shift=shift,
+            movement=movement,
             gap=found.gap,
             moved=found.moved,
         )
@@ -137,8 +133,8 @@ class KMeansProblem(ConcaveProblem[Partition]):
         return vertex.gap
 
     def fingerprint(self, point: Partition) -> bytes:
-        """Return the means and weights as bytes; they determine all that follows."""
-        return point.centers.tobytes() + point.weights.tobytes()
+        """Return what stands for the means and weights; they determine all that follows."""
+        return self.workspace.digest(point.centers) + point.weights.tobytes()
 
     def evaluate(self, state: State[Partition]) -> Record:
         """Assign the points to the partition's centers and measure the step."""

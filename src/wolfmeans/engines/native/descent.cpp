@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "exact_sum.hpp"
+#include "center_step.hpp"
 #include "threads.hpp"
 
 namespace wolfmeans {
@@ -91,28 +91,10 @@ void Descent<Real>::step(const Real* centers, std::size_t K, const Forced& force
     found.moved = first ? n_ : change.rows.size();
     screened_ = change.screened;
     rechecked_ = change.rechecked;
-    measure(centers, found);
-}
-
-// Shift and movement from the given centers to the means, as KMeansProblem.minimize_linear has
-// them: every term rounded as there, the sums exact and rounded once.
-template <class Real>
-void Descent<Real>::measure(const Real* centers, Partition<Real>& found) const {
-    ExactSum shift, movement;
-    for (std::size_t k = 0; k < found.weights.size(); ++k) {
-        const double weight = found.weights[k];
-        if (weight == 0.0) continue;
-        for (std::size_t q = k * d_; q < (k + 1) * d_; ++q) {
-            const double move =
-                static_cast<double>(found.centers[q]) - static_cast<double>(centers[q]);
-            if (move == 0.0) continue;
-            shift.add(move * move);
-            const double gain = move * (move + 2.0 * found.residuals[q]);
-            if (gain > 0.0) movement.add(weight * gain);
-        }
-    }
-    found.shift = shift.rounded();
-    found.movement = movement.rounded();
+    const CenterStep step = center_step(found.centers.data(), centers, found.residuals.data(),
+                                        found.weights.data(), K, d_, n_threads_);
+    found.shift = step.shift;
+    found.movement = step.movement;
 }
 
 template <class Real>

@@ -81,7 +81,6 @@ private:
     bool worth_a_tree(std::size_t K) const;
     bool worth_a_team(std::size_t K) const;
     Change assign(const Real* centers, std::size_t K, const Forced& forced);
-    void measure(const Real* centers, Partition<Real>& found) const;
 
     const Real* X_;
     std::size_t n_, d_;

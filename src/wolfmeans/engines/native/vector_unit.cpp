@@ -90,6 +90,18 @@ const SketchVersion& best_sketch() noexcept {
     return *versions[supported().vnni ? widest_unit() : std::min(widest_unit(), 1)];
 }
 
+const SparseScreenVersion& best_sparse_screen() noexcept {
+    const SparseScreenVersion* versions[] = {&sparse_screen_baseline, &sparse_screen_avx2,
+                                             &sparse_screen_avx512};
+    return *versions[widest_unit()];
+}
+
+const SparseExactVersion& best_sparse_exact() noexcept {
+    const SparseExactVersion* versions[] = {&sparse_exact_baseline, &sparse_exact_avx2,
+                                            &sparse_exact_avx512};
+    return *versions[widest_unit()];
+}
+
 #else
 
 const ScanVersion& best_scan() noexcept {
@@ -110,6 +122,14 @@ const ReachVersion& best_reach() noexcept {
 
 const SketchVersion& best_sketch() noexcept {
     return sketch_baseline;
+}
+
+const SparseScreenVersion& best_sparse_screen() noexcept {
+    return sparse_screen_baseline;
+}
+
+const SparseExactVersion& best_sparse_exact() noexcept {
+    return sparse_exact_baseline;
 }
 
 #endif

@@ -7,6 +7,8 @@
 #include "scan.hpp"
 #include "screen.hpp"
 #include "sketch.hpp"
+#include "sparse_exact.hpp"
+#include "sparse_screen.hpp"
 
 namespace wolfmeans {
 
@@ -26,5 +28,7 @@ template <>
 inline const ReachFunctions<double>& reach_of<double>() noexcept {
     return best_reach().of_double;
 }
+const SparseScreenVersion& best_sparse_screen() noexcept;
+const SparseExactVersion& best_sparse_exact() noexcept;
 
 } // namespace wolfmeans

@@ -1,0 +1,39 @@
+"""What native engines compute alike, whatever the points are: exact sums and steps of centers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfmeans.engines.base import Assignment, Centers
+from wolfmeans.engines.labelled import LabelledPoints
+
+
+class NativeArithmetic(LabelledPoints):
+    """A workspace whose sums run in native code (engines/native/exact_sum.hpp, center_step.hpp)."""
+
+    _native: Any
+    _n_threads: int
+
+    def total(self, values: NDArray[np.float64]) -> float:
+        """Return the exact sum of an array, rounded once."""
+        terms = np.ascontiguousarray(values, dtype=np.float64).ravel()
+        return float(self._native.weighted_sum(None, terms, self._n_threads))
+
+    def step(self, found: Assignment, centers: Centers) -> tuple[float, float]:
+        """Return the shift and the movement of a step from the centers to the means found."""
+        given = np.ascontiguousarray(centers)
+        try:
+            shift, movement = self._native.center_step(
+                found.means, given, found.residuals, found.weights, self._n_threads
+            )
+        except OverflowError:  # the specification says which sum it is, and what becomes of it
+            return super().step(found, centers)
+        return float(shift), float(movement)
+
+    def digest(self, centers: Centers) -> bytes:
+        """Return 16 bytes that stand for the centers."""
+        short: bytes = self._native.digest(np.ascontiguousarray(centers))
+        return short

@@ -1,0 +1,33 @@
+// What a step of the centers is worth, in one pass over them, and a short name for where they are.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace wolfmeans {
+
+struct CenterStep {
+    double shift;    // sum of squared shifts (c' - c)^2
+    double movement; // sum of W_k max((c' - c)((c' - c) + 2 r), 0), r the residual
+};
+
+// The step from centers c to means c', clusters of no weight left out. Every term is rounded to
+// float64 operation by operation, sums are exact and rounded once (specification:
+// LabelledPoints.step in engines/labelled.py).
+//
+//   means, centers  IN  (K, d)
+//   residuals       IN  (K, d) float64
+//   weights         IN  (K,) float64
+//   n_threads       IN  at most so many threads, >= 1; fewer when the work is small
+//
+// Throws std::overflow_error when a sum is not finite.
+template <class Real>
+CenterStep center_step(const Real* means, const Real* centers, const double* residuals,
+                       const double* weights, std::size_t K, std::size_t d, int n_threads);
+
+// 128 bits that differ, but for a chance of about 2^-100, when any of the bytes does. Not made to
+// withstand someone who looks for two equal ones.
+std::array<std::uint64_t, 2> digest(const void* bytes, std::size_t size);
+
+} // namespace wolfmeans
