@@ -159,10 +159,10 @@ WOLFMEANS_INLINE void add_raw(Doubles<Lanes> term, const double* magic, int64_t 
                               int64_t* from, int64_t* to) {
     for (int l = First; l < Limbs; ++l) {
         const Doubles<Lanes> shifted = term + magic[l];
-        const auto bits = bits_as<Integers<Lanes>>(shifted);
+        const auto bits = bits_as<Words<Lanes>>(shifted);
         const int64_t place = l * width;
-        if constexpr (Move) store(from + place, load<Integers<Lanes>>(from + place) - bits);
-        store(to + place, load<Integers<Lanes>>(to + place) + bits);
+        if constexpr (Move) store(from + place, load<Words<Lanes>>(from + place) - bits);
+        store(to + place, load<Words<Lanes>>(to + place) + bits);
         if (l + 1 < Limbs) term = term - (shifted - magic[l]);
     }
 }

@@ -51,6 +51,9 @@ template <int Lanes>
 using Doubles = typename Register<double, Lanes>::Type;
 template <int Lanes>
 using Integers = typename Register<int64_t, Lanes>::Type;
+// For integers that may leave their range and come back: these wrap around.
+template <int Lanes>
+using Words = typename Register<uint64_t, Lanes>::Type;
 
 template <class To, class From>
 WOLFMEANS_INLINE To bits_as(const From& from) {

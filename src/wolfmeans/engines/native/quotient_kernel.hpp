@@ -36,11 +36,11 @@ WOLFMEANS_INLINE Doubles<Lanes> size_of(const Doubles<Lanes>& v) {
     return bits_as<Doubles<Lanes>>(bits_as<Integers<Lanes>>(v) & INT64_MAX);
 }
 
-// An integer of less than 2^51 in size as float64.
+// An integer of less than 2^51 in size as float64; a larger one becomes anything.
 template <int Lanes>
 WOLFMEANS_INLINE Doubles<Lanes> as_doubles(const Integers<Lanes>& v) {
     constexpr double magic = 0x1.8p52;
-    return bits_as<Doubles<Lanes>>(v + bits_as<int64_t>(magic)) - magic;
+    return bits_as<Doubles<Lanes>>(bits_as<Words<Lanes>>(v) + bits_as<uint64_t>(magic)) - magic;
 }
 
 // The weight, its halves (products of halves are exact) and its reciprocal.
