@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdlib>
+#include <memory>
 #include <numeric>
 #include <stdexcept>
 #include <type_traits>
@@ -225,13 +226,19 @@ void ClusterSums<Real>::with_raw_sums(const std::vector<std::int64_t>& gained, s
     const auto d = static_cast<std::size_t>(rows_.d);
     const auto limbs = static_cast<std::size_t>(grid_.limbs);
     const auto width = static_cast<std::size_t>(fast_->narrow_width(rows_.d));
-    std::vector<std::int64_t> raw(gained.size() * limbs * width);
-    deposit(fast_->by_limbs[weighted], raw.data());
+    // At a 64-byte boundary: a register's worth of columns must not straddle two cache lines.
+    const std::size_t size = gained.size() * limbs * width;
+    std::vector<std::int64_t> storage(size + 8);
+    void* start = storage.data();
+    std::size_t space = storage.size() * sizeof(std::int64_t);
+    auto* const raw =
+        static_cast<std::int64_t*>(std::align(64, size * sizeof(std::int64_t), start, space));
+    deposit(fast_->by_limbs[weighted], raw);
     for (std::size_t k = 0; k < gained.size(); ++k) {
         for (std::size_t l = 0; l < limbs; ++l) {
             const auto times = static_cast<Word>(gained[k]) * (weighted && l > 0 ? 2 : 1);
             const Word magic = times * std::bit_cast<Word>(rows_.magic[l]);
-            const std::int64_t* const from = raw.data() + (k * limbs + l) * width;
+            const std::int64_t* const from = raw + (k * limbs + l) * width;
             std::int64_t* const to =
                 sums + k * static_cast<std::size_t>(rows_.stride) + (limbs - 1 - l) * d;
             for (std::size_t j = 0; j < d; ++j)
