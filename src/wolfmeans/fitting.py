@@ -15,7 +15,6 @@ from scipy import sparse
 from wolfmeans import door
 from wolfmeans.certificate import Certificate, local_optimality
 from wolfmeans.engines.base import Centers, Labels, Workspace
-from wolfmeans.exact_sums import weighted_sum
 from wolfmeans.frank_wolfe import Callback, minimize_concave
 from wolfmeans.lower_bounds import LowerBound, spectral
 from wolfmeans.problems.kmeans import KMeansProblem, Partition, look_ahead
@@ -28,7 +27,7 @@ _FREE = 10_000_000
 # A scatter matrix of this many columns takes half a gigabyte.
 _WIDEST_SCATTER = 8192
 _UNEVEN_VARIANCES = 1e4
-_ROWS_LOOKED_AT = 1_000
+_ROWS_LOOKED_AT = 256
 # Coordinates of data small enough for each start to have a thread of its own.
 _SMALL = 1 << 18
 
@@ -203,7 +202,8 @@ def _mean_variance(workspace: Workspace) -> float:
 def _scatter(workspace: Workspace, weights: NDArray[np.float64] | None) -> float:
     """The sum of squares about the mean, with or without the points' weights."""
     mean = workspace.mean(weighted=weights is not None)
-    return weighted_sum(weights, workspace.distances_to(mean))
+    distances = workspace.distances_to(mean)
+    return workspace.total(distances if weights is None else weights * distances)
 
 
 def certificate_of(fit: Fit, X: Any, *, certify: str | None, notes: tuple[str, ...]) -> Certificate:

@@ -27,7 +27,6 @@ from wolfmeans.engines.reference import ReferenceKernels
 from wolfmeans.engines.sparse import SparseNativePoints, can_be_native
 
 _MANY = 1 << 20
-_ROWS_LOOKED_AT = 1 << 16
 
 _native: Any
 try:
@@ -165,15 +164,7 @@ class NativePoints(NativeArithmetic):
         self, centers: Centers, slack: float
     ) -> tuple[NDArray[np.int64], Distances, Distances]:
         """Return the rows that neither the bounds nor a screen can tell from a tie."""
-        kind = type(self._points)
-        open_rows = self._points.near_ties(centers, slack)
-        found = [np.empty(0, dtype=np.int64)]
-        for start in range(0, len(open_rows), _ROWS_LOOKED_AT):
-            rows = open_rows[start : start + _ROWS_LOOKED_AT]
-            chunk = kind(self._X[rows], None, self._n_threads, "dense")
-            chunk.assign(centers)
-            found.append(rows[chunk.near_ties(centers, slack)])
-        rows = np.concatenate(found)
+        rows: NDArray[np.int64] = self._points.near_ties(centers, slack)
         kernels = NativeKernels(self._X[rows], self._n_threads)
         return rows, *kernels.second_nearest(centers)
 

@@ -9,6 +9,11 @@
 #include "threads.hpp"
 
 namespace wolfmeans {
+namespace {
+
+constexpr std::size_t rows_screened_afresh = std::size_t{1} << 14;
+
+} // namespace
 
 template <class Real>
 std::size_t Partition<Real>::n_empty() const {
@@ -63,9 +68,24 @@ void Descent<Real>::copy_labels(std::int32_t* out) const {
 template <class Real>
 std::vector<std::int64_t> Descent<Real>::near_ties(const Real* centers, std::size_t K,
                                                    double slack) const {
-    if (points_) return points_->near_ties(centers, K, slack);
-    std::vector<std::int64_t> rows(n_);
-    std::iota(rows.begin(), rows.end(), std::int64_t{0});
+    std::vector<std::int64_t> open(n_);
+    if (points_)
+        open = points_->near_ties(centers, K, slack);
+    else
+        std::iota(open.begin(), open.end(), std::int64_t{0});
+    std::vector<std::int64_t> rows;
+    std::vector<Real> chunk;
+    for (std::size_t begin = 0; begin < open.size(); begin += rows_screened_afresh) {
+        const std::size_t count = std::min(rows_screened_afresh, open.size() - begin);
+        chunk.resize(count * d_);
+        for (std::size_t r = 0; r < count; ++r)
+            std::copy_n(X_ + static_cast<std::size_t>(open[begin + r]) * d_, d_,
+                        chunk.begin() + static_cast<std::ptrdiff_t>(r * d_));
+        Points<Real> points(chunk.data(), count, d_, nullptr, n_threads_);
+        points.assign(centers, K, false, {});
+        for (const std::int64_t r : points.near_ties(centers, K, slack))
+            rows.push_back(open[begin + static_cast<std::size_t>(r)]);
+    }
     return rows;
 }
 

@@ -69,7 +69,7 @@ public:
     std::vector<Evaluation> advance(Partition<Real>& point, Partition<Real>& vertex,
                                     const Limits& limits);
 
-    // See Points::near_ties; all rows where boxes were used.
+    // See Points::near_ties. Rows that the bounds leave open are screened afresh.
     std::vector<std::int64_t> near_ties(const Real* centers, std::size_t K, double slack) const;
 
     bool has_labels() const { return moments_.has_value(); }

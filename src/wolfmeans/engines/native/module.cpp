@@ -18,8 +18,8 @@ void define_boxes(nb::module_& m);   // module_boxes.cpp
 void define_exact(nb::module_& m);   // module_exact.cpp
 void define_points(nb::module_& m);  // module_points.cpp
 void define_seeding(nb::module_& m); // module_seeding.cpp
-void define_sparse(nb::module_& m); // module_sparse.cpp
-void define_step(nb::module_& m);   // module_step.cpp
+void define_sparse(nb::module_& m);  // module_sparse.cpp
+void define_step(nb::module_& m);    // module_step.cpp
 
 namespace {
 

@@ -102,7 +102,11 @@ public:
 
     nb::object near_ties(Array<const Real> centers, double slack) {
         check_centers(centers);
-        const std::vector<std::int64_t> rows = descent_.near_ties(centers.data(), K_, slack);
+        std::vector<std::int64_t> rows;
+        {
+            nb::gil_scoped_release release;
+            rows = descent_.near_ties(centers.data(), K_, slack);
+        }
         return copied(rows, {rows.size()});
     }
 
@@ -215,7 +219,7 @@ void define(nb::module_& m, const char* name, const char* advance_name) {
              "Returns (moved, gap, weights (K,), means (K, d), residuals (K, d), screened, "
              "rechecked).")
         .def("near_ties", &Class::near_ties, "centers"_a.noconvert(), "slack"_a,
-             "Rows that the bounds cannot tell from a tie, within a slack (see points.hpp).")
+             "Rows that bounds and screen cannot tell from a tie, within a slack (see points.hpp).")
         .def("labels", &Class::labels, "The current labels, a copy.");
     m.def(
         advance_name, &advance<Real>, "points"_a, "starts"_a, "tolerances"_a, "at_most"_a,

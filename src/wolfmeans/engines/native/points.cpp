@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <limits>
 
@@ -15,9 +16,7 @@ namespace wolfmeans {
 namespace {
 
 constexpr std::size_t sampled_rows = 256;
-// In operations of a vector unit, for one point.
-constexpr double cost_of_tightening = 35.0;
-constexpr double cost_of_settling = 25.0;
+constexpr double first_try = 0.6; // the share of open points at which bounds are tried first
 constexpr double overhead_per_point = 100.0; // in coordinate operations: bounds, packing, verdict
 constexpr std::size_t least_grouped_features = 24;
 constexpr std::size_t bytes_per_point = 32; // or a quarter of a row, if that is more
@@ -29,7 +28,7 @@ Points<Real>::Points(const Real* X, std::size_t n, std::size_t d, const double* 
                      int n_threads)
     : X_(X), n_(n), d_(d), weights_(weights), n_threads_(n_threads), version_(best_screen()),
       frame_{std::vector<Real>(d), 1} {
-    const std::size_t step = std::max<std::size_t>(1, n / 1024);
+    const std::size_t step = std::max<std::size_t>(1, n / 256);
     std::vector<double> sum(d, 0.0);
     std::size_t count = 0;
     for (std::size_t i = 0; i < n; i += step, ++count)
@@ -91,26 +90,31 @@ void Points<Real>::adopt(const std::int32_t* labels, const Real* centers, std::s
     previous_.assign(centers, centers + K * d_);
 }
 
-// Look at a few points: bounds pay when tightening those they leave open, and screening what is
-// still open then, costs less than screening all.
+// Which share of a few points the bounds leave open before they are tightened.
 template <class Real>
-bool Points<Real>::worth_bounding(std::size_t K) const {
+double Points<Real>::open_share() const {
     const std::size_t step = std::max<std::size_t>(1, n_ / std::min(sampled_rows, n_ / 32 + 1));
     std::size_t looked = 0, open = 0;
     for (std::size_t i = 0; i < n_; i += step, ++looked) {
         const auto own = static_cast<std::size_t>(labels_[i]);
         open += !(bounds_.upper(i, own) < bounds_.lower(i, own)) && !bounds_.nearby(i, own);
     }
-    const double share = static_cast<double>(open) / static_cast<double>(looked);
-    const double tightening = cost_of_tightening + 0.25 * static_cast<double>(d_);
-    const double screening =
-        cost_of_settling + static_cast<double>((K + 5) * (d_ + 5)) / version_.tile_points * 2.0;
-    return share * (tightening + survival_ * screening) < screening;
+    return static_cast<double>(open) / static_cast<double>(looked);
+}
+
+// Bounds pay when tightening what they leave open, and screening what is still open then, takes
+// less time than screening all. Both are measured as the run goes on; a step with bounds takes time
+// in proportion to the share they leave open.
+template <class Real>
+bool Points<Real>::worth_bounding(double share) const {
+    if (seconds_bounded_ < 0.0) return share < first_try;
+    return seconds_bounded_ * (share + 0.1) < seconds_dense_ * (share_bounded_ + 0.1);
 }
 
 template <class Real>
 Change Points<Real>::assign(const Real* rows, std::size_t K, bool bounded, const Forced& forced) {
     const bool first = labels_.empty() || previous_.size() != K * d_;
+    double share = 1.0;
     if (first) begin(rows, K, bounded);
     PackedCenters<Real> centers(rows, K, d_, frame_, version_, !groups_);
     bounded = bounded && !first && centers.screenable;
@@ -119,7 +123,11 @@ Change Points<Real>::assign(const Real* rows, std::size_t K, bool bounded, const
         centers.move_from(previous_.data(), bounded && !groups_ && 4 * K <= n_);
         bounds_.follow(centers);
         if (groups_) groups_->follow(centers.drift);
-        bounded = bounded && forced.count == 0 && (groups_ || worth_bounding(K));
+        bounded = bounded && forced.count == 0;
+        if (bounded && !groups_) {
+            share = open_share();
+            bounded = worth_bounding(share);
+        }
     } else if (groups_) {
         const double range = 2.5 * (largest_norm_ + centers.largest_norm()) / 65535.0;
         group_bounds_.unit = static_cast<float>(
@@ -147,13 +155,17 @@ Change Points<Real>::assign(const Real* rows, std::size_t K, bool bounded, const
     }
     const Step<Real> step{X_,      n_,      d_,     weights_, version_, frame_, labels_.data(),
                           bounds_, centers, forced, first,    bounded};
+    // Small enough for all threads to end together, large enough to fill tiles.
+    const std::size_t block = std::clamp(n_ / (4 * threads) / bounds_block * bounds_block,
+                                         least_rows_per_block, most_rows_per_block);
+    const auto started = std::chrono::steady_clock::now();
     std::atomic<std::size_t> next{0};
     over_rows(threads, threads, 1, [&](std::size_t thread, std::size_t, std::size_t) {
         // Blocks are handed out as threads come for them, because bounds skip some faster.
         for (;;) {
-            const std::size_t begin = next.fetch_add(rows_per_block);
+            const std::size_t begin = next.fetch_add(block);
             if (begin >= n_) break;
-            workers_[thread]->block(step, begin, std::min(n_, begin + rows_per_block));
+            workers_[thread]->block(step, begin, std::min(n_, begin + block));
         }
         workers_[thread]->finish(step);
     });
@@ -163,10 +175,13 @@ Change Points<Real>::assign(const Real* rows, std::size_t K, bool bounded, const
     ExactSum gap;
     for (std::size_t thread = 0; thread < threads; ++thread)
         workers_[thread]->hand_over(total, gap);
-    if (!bounded)
-        survival_ *= 0.9; // a reason to try again
-    else if (total.opened > 0)
-        survival_ = static_cast<double>(total.screened) / static_cast<double>(total.opened);
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - started;
+    if (!bounded) {
+        seconds_dense_ = elapsed.count();
+    } else {
+        seconds_bounded_ = elapsed.count();
+        share_bounded_ = share;
+    }
     screened_ = total.screened;
     total.gap = total.rows.empty() ? 0.0 : gap.rounded();
     return total;

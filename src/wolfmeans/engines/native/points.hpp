@@ -57,7 +57,8 @@ public:
 
 private:
     void begin(const Real* centers, std::size_t K, bool bounded);
-    bool worth_bounding(std::size_t K) const;
+    double open_share() const;
+    bool worth_bounding(double share) const;
 
     const Real* X_;
     std::size_t n_, d_;
@@ -72,7 +73,8 @@ private:
     std::optional<CenterGroups> groups_; // where bounds by group are worth their memory
     GroupBounds group_bounds_;
     std::size_t screened_ = 0; // in the last step
-    double survival_ = 0.9;    // share of the open points that stayed open, last time
+    // The last steps without and with bounds, and the share of points that these left open.
+    double seconds_dense_ = 0.0, seconds_bounded_ = -1.0, share_bounded_ = 0.0;
     std::vector<std::unique_ptr<Worker<Real>>> workers_;
 };
 

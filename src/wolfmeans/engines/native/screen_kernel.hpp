@@ -115,43 +115,36 @@ WOLFMEANS_INLINE typename FloatVector<Lanes>::Floats shifted(const double* row,
 }
 
 template <int Lanes>
-WOLFMEANS_INLINE float sum_of_lanes(const typename FloatVector<Lanes>::Floats& v) {
-    if constexpr (Lanes == 4) {
-        return (v[0] + v[1]) + (v[2] + v[3]);
-    } else {
-        using Half = typename FloatVector<Lanes / 2>::Floats;
-        Half low, high;
-        __builtin_memcpy(&low, &v, sizeof(Half));
-        __builtin_memcpy(&high, reinterpret_cast<const char*>(&v) + sizeof(Half), sizeof(Half));
-        return sum_of_lanes<Lanes / 2>(low + high);
-    }
+WOLFMEANS_INLINE typename FloatVector<Lanes / 2>::Floats
+folded(const typename FloatVector<Lanes>::Floats& v) {
+    using Half = typename FloatVector<Lanes / 2>::Floats;
+    Half low, high;
+    __builtin_memcpy(&low, &v, sizeof(Half));
+    __builtin_memcpy(&high, reinterpret_cast<const char*>(&v) + sizeof(Half), sizeof(Half));
+    return low + high;
 }
 
-// The sum of squared differences from coordinate j on. What is left after whole registers goes
-// through registers of half the width, down to four lanes and then single numbers.
+template <int Lanes>
+WOLFMEANS_INLINE float sum_of_lanes(const typename FloatVector<Lanes>::Floats& v) {
+    if constexpr (Lanes == 4)
+        return (v[0] + v[1]) + (v[2] + v[3]);
+    else
+        return sum_of_lanes<Lanes / 2>(folded<Lanes>(v));
+}
+
+// The squared differences from coordinate j on, added to `sum`. What is left after whole registers
+// goes through registers of half the width, down to four lanes and then single numbers.
 template <int Lanes, class Real>
-WOLFMEANS_INLINE float sum_of_squares(const Real* x, const Real* c, Real factor, long long d,
-                                      long long j) {
-    using Floats = typename FloatVector<Lanes>::Floats;
-    float total = 0.0f;
-    if (j + Lanes <= d) {
-        Floats sum[4]{}; // so that an addition need not wait for the one before
-        for (; j + 4 * Lanes <= d; j += 4 * Lanes) {
-            for (int chain = 0; chain < 4; ++chain) {
-                const long long at = j + chain * Lanes;
-                const Floats difference = shifted<Lanes>(x + at, c + at, factor);
-                sum[chain] += difference * difference;
-            }
-        }
-        for (; j + Lanes <= d; j += Lanes) {
-            const Floats difference = shifted<Lanes>(x + j, c + j, factor);
-            sum[0] += difference * difference;
-        }
-        total = sum_of_lanes<Lanes>((sum[0] + sum[1]) + (sum[2] + sum[3]));
+WOLFMEANS_INLINE float sum_of_squares(typename FloatVector<Lanes>::Floats sum, const Real* x,
+                                      const Real* c, Real factor, long long d, long long j) {
+    for (; j + Lanes <= d; j += Lanes) {
+        const auto difference = shifted<Lanes>(x + j, c + j, factor);
+        sum += difference * difference;
     }
     if constexpr (Lanes > 4) {
-        return total + sum_of_squares<Lanes / 2>(x, c, factor, d, j);
+        return sum_of_squares<Lanes / 2>(folded<Lanes>(sum), x, c, factor, d, j);
     } else {
+        float total = sum_of_lanes<Lanes>(sum);
         for (; j < d; ++j) {
             const float difference = static_cast<float>((x[j] - c[j]) * factor);
             total += difference * difference;
@@ -162,7 +155,17 @@ WOLFMEANS_INLINE float sum_of_squares(const Real* x, const Real* c, Real factor,
 
 template <int Lanes, class Real>
 float distance(const Real* x, const Real* c, Real factor, long long d) {
-    return sum_of_squares<Lanes>(x, c, factor, d, 0);
+    using Floats = typename FloatVector<Lanes>::Floats;
+    Floats sum[4]{}; // so that an addition need not wait for the one before
+    long long j = 0;
+    for (; j + 4 * Lanes <= d; j += 4 * Lanes) {
+        for (int chain = 0; chain < 4; ++chain) {
+            const long long at = j + chain * Lanes;
+            const Floats difference = shifted<Lanes>(x + at, c + at, factor);
+            sum[chain] += difference * difference;
+        }
+    }
+    return sum_of_squares<Lanes>((sum[0] + sum[1]) + (sum[2] + sum[3]), x, c, factor, d, j);
 }
 
 // Width columns of Lanes rows from column j on, in squares of Width x Width; then narrower ones.
@@ -497,8 +500,7 @@ long long tighten(const BoundsView<Real>& given, unsigned* rows, long long count
             const float u = __builtin_sqrtf(square[p] * b.rounding) * (1.0f + 0x1p-21f) + 0x1p-100f;
             const float sizes =
                 __builtin_fabsf(old_slack[p]) + __builtin_fabsf(old_upper[p]) + spent[p] + path[p];
-            const float l =
-                (old_slack[p] - spent[p]) + (old_upper[p] + path[p]) - 0x1p-20f * sizes;
+            const float l = (old_slack[p] - spent[p]) + (old_upper[p] + path[p]) - 0x1p-20f * sizes;
             new_upper[p] = (u - path[p]) + 0x1p-20f * (u + path[p]);
             new_slack[p] = (l - u) + spent[p] - 0x1p-20f * (sizes + u);
             open[p] = !(u < l) && !(new_upper[p] < near[p]);

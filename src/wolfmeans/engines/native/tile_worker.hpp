@@ -12,7 +12,7 @@ public:
     TileWorker(const ScreenVersion& version, std::size_t d)
         : tile_(static_cast<std::size_t>(version.tile_points)),
           capacity_(std::clamp(packed_bytes / (sizeof(float) * std::max<std::size_t>(1, d)), tile_,
-                               rows_per_block) /
+                               most_rows_per_block) /
                     tile_ * tile_),
           packed_(capacity_ * d), squares_(capacity_), best_(capacity_), second_(capacity_),
           upper_(capacity_), lower_(capacity_), label_(capacity_) {

@@ -19,8 +19,8 @@
 
 namespace wolfmeans {
 
-inline constexpr std::size_t rows_per_block = 2048;
-static_assert(rows_per_block % bounds_block == 0);
+// Rows handed out at once; a multiple of bounds_block.
+inline constexpr std::size_t least_rows_per_block = 256, most_rows_per_block = 2048;
 
 // The points that workers share, and one step of them.
 template <class Real>
@@ -54,7 +54,7 @@ class Worker {
 public:
     virtual ~Worker() = default;
 
-    // Take the rows begin..end-1; begin is a multiple of rows_per_block.
+    // Take the rows begin..end-1; begin is a multiple of bounds_block.
     virtual void block(const Step<Real>& step, std::size_t begin, std::size_t end) = 0;
 
     void finish(const Step<Real>& step) {
