@@ -16,13 +16,15 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.cluster import kmeans_plusplus
 from sklearn.datasets import load_sample_image
+from sklearn.feature_extraction.text import TfidfTransformer
 
 from wolfmeans.datasets import load_segmentation
 
-Points = NDArray[np.floating]
+Points = NDArray[np.floating] | sparse.csr_array
 
 SEPARATION = 4.0
 QUICK_ROWS, QUICK_COLUMNS, QUICK_CLUSTERS = 600, 16, 8
@@ -89,7 +91,7 @@ class Problem:
 
     data: str
     points: Points
-    """(n, d) C-contiguous, float32 or float64."""
+    """(n, d) C-contiguous or CSR, float32 or float64."""
     seeds: Points
     """(K, d) of the same dtype."""
 
@@ -123,9 +125,15 @@ class Source:
         for dtype in dtypes:
             yield Problem(
                 self.data,
-                np.ascontiguousarray(points, dtype=dtype),
-                np.ascontiguousarray(start, dtype=dtype),
+                _rounded(points, dtype),
+                _rounded(start, dtype),
             )
+
+
+def _rounded(points: Points, dtype: str) -> Points:
+    if sparse.issparse(points):
+        return points.astype(dtype)
+    return np.ascontiguousarray(points, dtype=dtype)
 
 
 def sources(
@@ -148,8 +156,29 @@ def sources(
     return synthetic + real
 
 
+def sparse_sources(*, quick: bool) -> list[Source]:
+    """Return both kinds of CSR data for each of their cells; for a quick run, for a small one."""
+    cells = (QUICK_SPARSE,) if quick else SPARSE_CELLS
+    return [
+        Source(f"{name}, {density:.1%}", shape.n_clusters, _sparse(make, shape, density))
+        for shape, density in cells
+        for name, make in SPARSE.items()
+    ]
+
+
+def uniform_problem(shape: Shape, dtype: str) -> Problem:
+    source = Source("uniform", shape.n_clusters, _synthetic("uniform", shape))
+    return next(source.problems([dtype]))
+
+
 def _synthetic(name: str, shape: Shape) -> Callable[[], Points]:
     return lambda: SYNTHETIC[name](shape, np.random.default_rng(0))
+
+
+def _sparse(
+    make: Callable[[Shape, float, np.random.Generator], Points], shape: Shape, density: float
+) -> Callable[[], Points]:
+    return lambda: make(shape, density, np.random.default_rng(0))
 
 
 def _real(
@@ -163,7 +192,7 @@ def seeds(points: Points, n_clusters: int) -> Points:
 
     Between the data points there are no ties, which every library would break in its own way.
     """
-    n = len(points)
+    n = points.shape[0]
     rng = np.random.default_rng(1)
     rows = np.sort(rng.choice(n, min(n, 2_000 + 20 * n_clusters), replace=False))
     sample = points[rows]
@@ -186,6 +215,33 @@ def blobs(shape: Shape, rng: np.random.Generator) -> Points:
 def uniform(shape: Shape, rng: np.random.Generator) -> Points:
     """Draw uniformly from the unit cube: no structure to find, and the most iterations."""
     return rng.random((shape.n, shape.d))
+
+
+def sparse_uniform(shape: Shape, density: float, rng: np.random.Generator) -> Points:
+    """Draw columns and values uniformly: about as many entries in every row and column."""
+    points = _word_counts(shape, density, np.ones(shape.d), rng)
+    points.data = rng.random(points.nnz)
+    return points
+
+
+def tf_idf(shape: Shape, density: float, rng: np.random.Generator) -> Points:
+    """Draw words by Zipf's law, weigh the rare ones up and scale every row to unit norm."""
+    counts = _word_counts(shape, density, 1.0 / np.arange(1, shape.d + 1), rng)
+    return sparse.csr_array(TfidfTransformer().fit_transform(counts))
+
+
+def _word_counts(
+    shape: Shape, density: float, weights: Points, rng: np.random.Generator
+) -> sparse.csr_array:
+    """Draw as many words for each row as leave the density asked for, repeats put together."""
+    weights = weights / weights.sum()
+    words = 1
+    while np.sum(1.0 - (1.0 - weights) ** words) < density * shape.d:
+        words += 1
+    columns = rng.choice(shape.d, size=shape.n * words, p=weights).astype(np.int32)
+    rows = np.repeat(np.arange(shape.n, dtype=np.int32), words)
+    ones = np.ones(len(rows))
+    return sparse.coo_array((ones, (rows, columns)), shape=(shape.n, shape.d)).tocsr()
 
 
 def segmentation(_: Path | None) -> Points:
@@ -238,6 +294,16 @@ SYNTHETIC: dict[str, Callable[[Shape, np.random.Generator], Points]] = {
     "blobs": blobs,
     "uniform": uniform,
 }
+SPARSE: dict[str, Callable[[Shape, float, np.random.Generator], Points]] = {
+    "uniform": sparse_uniform,
+    "tf-idf": tf_idf,
+}
+SPARSE_CELLS = (
+    (Shape(20_000, 10_000, 20), 0.005),
+    (Shape(20_000, 10_000, 100), 0.005),
+    (Shape(100_000, 1_000, 50), 0.01),
+)
+QUICK_SPARSE = (Shape(QUICK_ROWS, 200, QUICK_CLUSTERS), 0.05)
 REAL: dict[str, tuple[int, Callable[[Path | None], Points]]] = {
     "mnist": (10, mnist),
     "segmentation": (7, segmentation),

@@ -21,12 +21,15 @@ from typing import Any
 import numpy as np
 import sklearn.cluster
 from data import Points, Problem, Shape
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 import wolfmeans
 
 SAME_INERTIA = 1e-6
 BLOCK_BYTES = 1 << 26
+SKIP_SLOW = 20.0  # so many times wolfmeans' time, and a peer is not run again
+ALWAYS_REPEATED = 1.0  # seconds; below, one wait of threads for each other can be all of a fit
 PAUSE = 0.01  # threads of the library timed before may still be spinning
 
 
@@ -239,10 +242,11 @@ def inertia(points: Points, centers: Points) -> float:
     half_norms = 0.5 * np.einsum("kj,kj->k", centers, centers)
     rows = max(1, BLOCK_BYTES // (8 * max(centers.shape)))
     sums = []
-    for first in range(0, len(points), rows):
+    for first in range(0, points.shape[0], rows):
         block = points[first : first + rows].astype(np.float64)
         nearest = np.argmax(block @ centers.T - half_norms, axis=1)
-        sums.append(float(np.square(block - centers[nearest]).sum()))
+        dense = block.toarray() if sparse.issparse(block) else block
+        sums.append(float(np.square(dense - centers[nearest]).sum()))
     return math.fsum(sums)
 
 
@@ -334,10 +338,13 @@ def race(
     *,
     repeats: int,
     budget: float,
+    skip_slow: float = SKIP_SLOW,
 ) -> Race:
     """Time whole fits, in turn so that a busy machine is busy for all, and compare the ends.
 
-    A method is repeated while that keeps the sum of its times within `budget` seconds.
+    A method is repeated while that keeps the sum of its times within `budget` seconds, but not a
+    peer whose first run took more than `skip_slow` times as long as the first of wolfmeans, and
+    more than a second.
     """
     refusals = {peer.title: peer.refuses(problem) for peer in peers}
     methods = [ours, *(peer for peer in peers if refusals[peer.title] is None)]
@@ -349,6 +356,9 @@ def race(
                 _run(method, problem, limits, lane)
             if method is ours:
                 limits = replace(limits, fixpoint=lane.finished().iterations)
+        if turn == 0:
+            slow = max(skip_slow * lanes[ours.title].seconds[0], ALWAYS_REPEATED)
+            methods = [m for m in methods if m is ours or lanes[m.title].seconds[0] <= slow]
     first = lanes[ours.title].finished()
     reference = inertia(problem.points, first.centers)
     outcomes = {

@@ -6,29 +6,29 @@ Nothing here looks at how long anything takes.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-MODULES = ("data", "peers", "cpu")
+MODULES = tuple(path.stem for path in BENCHMARKS.glob("*.py") if path.stem != "stopping_rules")
 
 
 @pytest.fixture(scope="module")
-def cpu() -> Iterator[ModuleType]:
-    """The script, imported as Python does it when the script is run: from its own folder."""
+def bench() -> Iterator[SimpleNamespace]:
+    """The script's modules, imported as Python does it when it is run: from their own folder."""
     before = {name: sys.modules.pop(name, None) for name in MODULES}
     sys.path.insert(0, str(BENCHMARKS))
     try:
-        import cpu
-
-        yield cpu
+        yield SimpleNamespace(**{name: importlib.import_module(name) for name in MODULES})
     finally:
         sys.path.remove(str(BENCHMARKS))
         for name, module in before.items():
@@ -38,14 +38,17 @@ def cpu() -> Iterator[ModuleType]:
 
 
 @pytest.fixture(scope="module")
-def quick(cpu: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, str, Path]:
+def quick(
+    bench: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[dict, str, Path]:
     """One tiny cell through the command line: its JSON, its page and where that is."""
     folder = tmp_path_factory.mktemp("cpu")
     page = folder / "benchmarks.md"
-    page.write_text(f"Before.\n{cpu.BEGIN}\nold\n{cpu.END}\nAfter.\n", encoding="utf-8")
+    begin, end = bench.cpu_report.BEGIN, bench.cpu_report.END
+    page.write_text(f"Before.\n{begin}\nold\n{end}\nAfter.\n", encoding="utf-8")
     options = ("--quick", "--cells", "5000x2x50", "--data", "blobs", "segmentation")
     few = ("--dtype", "float32", "--repeats", "1", "--threads", "1")
-    cpu.main([*options, *few, "--json", str(folder / "all.json"), "--write", str(page)])
+    bench.cpu.main([*options, *few, "--json", str(folder / "all.json"), "--write", str(page)])
     record = json.loads((folder / "all.json").read_text(encoding="utf-8"))
     return record, page.read_text(encoding="utf-8"), page
 
@@ -62,6 +65,11 @@ def test_json_holds_every_cell_and_every_part(quick: tuple[dict, str, Path]) -> 
             times = one["peers"][title]["seconds"], one["ours"]["seconds"]
             assert one["ratios"][title] == times[0] / times[1]
     assert [one["draws"] for one in record["seeding"]] == [1, 1]
+    assert [one["data"] for one in record["sparse"]] == ["uniform, 5.0%", "tf-idf, 5.0%"]
+    for one in record["starts"]:
+        assert one["starts"] == 20
+        assert one["ratio"] == one["peer_seconds"] / one["seconds"]
+    assert len(record["starts"]) == 1
     assert [one["speedup"] for one in record["scaling"]] == [{"1": 1.0}]
     assert len(record["dense"]) == len(record["memory"]) == 1
     assert record["start_up"]["fit_of_100"] > 0
@@ -69,8 +77,9 @@ def test_json_holds_every_cell_and_every_part(quick: tuple[dict, str, Path]) -> 
 
 
 def test_scikit_learn_agrees(quick: tuple[dict, str, Path]) -> None:
-    for one in quick[0]["races"]:
-        for title in ("sklearn lloyd", "sklearn elkan"):
+    dense = [(one, ("sklearn lloyd", "sklearn elkan")) for one in quick[0]["races"]]
+    for one, titles in [*dense, *((one, ("sklearn lloyd",)) for one in quick[0]["sparse"])]:
+        for title in titles:
             assert one["peers"][title]["same_inertia"]
             assert one["peers"][title]["same_iterations"]
 
@@ -95,30 +104,30 @@ def test_page_is_replaced_between_its_marks(quick: tuple[dict, str, Path]) -> No
     assert "A quick run on shrunken data" in page
 
 
-def test_page_without_marks_is_refused(cpu: ModuleType, tmp_path: Path) -> None:
+def test_page_without_marks_is_refused(bench: SimpleNamespace, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("nothing to replace\n", encoding="utf-8")
     with pytest.raises(SystemExit, match="must contain"):
-        cpu.write_between_marks(page, "text")
+        bench.cpu_report.write_between_marks(page, "text")
     assert page.read_text(encoding="utf-8") == "nothing to replace\n"
 
 
-def wrong_peer(cpu: ModuleType):
+def wrong_peer(bench: SimpleNamespace):
     """A peer that moves its centers a little and counts one iteration less."""
 
-    class Wrong(cpu.Method):
+    class Wrong(bench.peers.Method):
         title = "wrong"
         package = "numpy"
 
         def fit(self, problem, limits):
-            fitted = cpu.ScikitLearn("lloyd").fit(problem, limits)
+            fitted = bench.peers.ScikitLearn("lloyd").fit(problem, limits)
             return type(fitted)(fitted.centers + 0.01, fitted.iterations - 1)
 
     return Wrong()
 
 
-def failing_peer(cpu: ModuleType):
-    class Failing(cpu.Method):
+def failing_peer(bench: SimpleNamespace):
+    class Failing(bench.peers.Method):
         title = "failing"
         package = "numpy"
 
@@ -128,11 +137,11 @@ def failing_peer(cpu: ModuleType):
     return Failing()
 
 
-def test_a_peer_with_wrong_centers_is_marked(cpu: ModuleType) -> None:
-    problem = cpu.uniform_problem(cpu.Shape(600, 2, 8), "float64")
-    limits = cpu.Limits(100, 1)
-    peers = [cpu.ScikitLearn("lloyd"), wrong_peer(cpu), failing_peer(cpu)]
-    one = cpu.competition.race(problem, cpu.Wolfmeans(), peers, limits, repeats=2, budget=1.0)
+def test_a_peer_with_wrong_centers_is_marked(bench: SimpleNamespace) -> None:
+    problem = bench.data.uniform_problem(bench.data.Shape(600, 2, 8), "float64")
+    limits = bench.peers.Limits(100, 1)
+    peers = [bench.peers.ScikitLearn("lloyd"), wrong_peer(bench), failing_peer(bench)]
+    one = bench.peers.race(problem, bench.peers.Wolfmeans(), peers, limits, repeats=2, budget=1.0)
 
     assert one.marked == ["wrong"]
     assert one.peers["wrong"].excess > 1e-6
@@ -142,42 +151,74 @@ def test_a_peer_with_wrong_centers_is_marked(cpu: ModuleType) -> None:
     assert one.peers["failing"] == "failed: MemoryError('too large')"
     assert set(one.exact) == {"sklearn lloyd", "wrong"}  # a marked peer still counts
 
-    row = cpu.ratio_table([one]).splitlines()[-1]
+    row = bench.cpu_report.ratio_table([one]).splitlines()[-1]
     assert f"(≠ {one.peers['wrong'].excess:+.0e}, {one.peers['wrong'].iterations} it)" in row
     assert "failed: MemoryError" in row
-    assert "≠" in cpu.line_of(one)
+    assert "≠" in bench.cpu_report.line_of(one)
 
 
-def test_inertia_is_the_sum_of_least_squared_distances(cpu: ModuleType) -> None:
+@pytest.mark.parametrize(
+    ("skip_slow", "always_repeated", "runs"),
+    [(1e-9, 0.0, 1), (math.inf, 0.0, 3), (1e-9, math.inf, 3)],
+)
+def test_a_slow_peer_is_run_once_and_still_checked(
+    bench: SimpleNamespace,
+    monkeypatch: pytest.MonkeyPatch,
+    skip_slow: float,
+    always_repeated: float,
+    runs: int,
+) -> None:
+    monkeypatch.setattr(bench.peers, "ALWAYS_REPEATED", always_repeated)
+    problem = bench.data.uniform_problem(bench.data.Shape(600, 2, 8), "float64")
+    ours, peers = bench.peers.Wolfmeans(), [wrong_peer(bench)]
+    limits = bench.peers.Limits(100, 1)
+    one = bench.peers.race(
+        problem, ours, peers, limits, repeats=3, budget=60.0, skip_slow=skip_slow
+    )
+    assert one.ours.repeats == 3
+    assert one.peers["wrong"].repeats == runs
+    assert one.marked == ["wrong"]
+
+
+def test_inertia_is_the_sum_of_least_squared_distances(bench: SimpleNamespace) -> None:
     rng = np.random.default_rng(0)
     points = rng.normal(size=(500, 3)).astype(np.float32)
     centers = rng.normal(size=(7, 3)).astype(np.float32)
     differences = points[:, None, :].astype(np.float64) - centers.astype(np.float64)
     expected = np.square(differences).sum(axis=2).min(axis=1).sum()
-    assert cpu.competition.inertia(points, centers) == pytest.approx(expected, rel=1e-12)
+    for kind in (np.asarray, sparse.csr_array):
+        assert bench.peers.inertia(kind(points), centers) == pytest.approx(expected, rel=1e-12)
+
+
+def test_tf_idf_has_zipf_columns_and_unit_rows(bench: SimpleNamespace) -> None:
+    points = bench.data.tf_idf(bench.data.Shape(500, 200, 1), 0.05, np.random.default_rng(0))
+    assert points.nnz / (500 * 200) == pytest.approx(0.05, rel=0.1)
+    assert points.power(2).sum(axis=1) == pytest.approx(np.ones(500))
+    rows_with = np.bincount(points.indices, minlength=200)
+    assert rows_with[:10].sum() > 5 * rows_with[100:110].sum()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="what is inherited differs")
-def test_memory_sees_the_copy_that_scikit_learn_makes(cpu: ModuleType) -> None:
+def test_memory_sees_the_copy_that_scikit_learn_makes(bench: SimpleNamespace) -> None:
     ballast = np.ones(1 << 24)  # a large parent must not hide the growth of its child
     settings = argparse.Namespace(threads=1)
-    found = cpu.measure_memory(cpu.Shape(20_000, 64, 2), "float64", settings)
+    found = bench.cpu_processes.measure_memory(bench.data.Shape(20_000, 64, 2), "float64", settings)
     assert found.peer_extra >= 0.9 * 64 * 8
     assert found.extra > 0
     assert ballast[-1] == 1.0
 
 
 def test_a_peer_that_is_not_installed_is_named(
-    cpu: ModuleType, monkeypatch: pytest.MonkeyPatch
+    bench: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "faiss", None)  # makes its import fail
-    peers, missing = cpu.competition.installed_peers()
+    peers, missing = bench.peers.installed_peers()
     assert any(entry.startswith("faiss-cpu") for entry in missing)
     assert {"sklearn lloyd", "sklearn elkan"} <= {peer.title for peer in peers}
 
 
-def test_missing_data_is_named(cpu: ModuleType, tmp_path: Path) -> None:
-    settings = cpu.Settings(
+def test_missing_data_is_named(bench: SimpleNamespace, tmp_path: Path) -> None:
+    settings = bench.cpu_options.Settings(
         parts=("fits",),
         shapes=(),
         data=("mnist",),
@@ -194,15 +235,15 @@ def test_missing_data_is_named(cpu: ModuleType, tmp_path: Path) -> None:
     assert len(missing) == 1 and missing[0].startswith("mnist (--mnist: there is no ")
 
 
-def test_mnist_is_read_from_its_own_format(cpu: ModuleType, tmp_path: Path) -> None:
+def test_mnist_is_read_from_its_own_format(bench: SimpleNamespace, tmp_path: Path) -> None:
     pixels = np.arange(2 * 3 * 4, dtype=np.uint8)
     header = np.array([2051, 2, 3, 4], dtype=">i4").tobytes()
     (tmp_path / "train-images-idx3-ubyte").write_bytes(header + pixels.tobytes())
-    points = sys.modules["data"].mnist(tmp_path)
+    points = bench.data.mnist(tmp_path)
     assert np.array_equal(points, pixels.reshape(2, 12))
 
 
 @pytest.mark.parametrize("text", ["5000x2", "5000x2xK", "0x2x3", "5000,2,50"])
-def test_a_cell_that_cannot_be_read_is_refused(cpu: ModuleType, text: str) -> None:
+def test_a_cell_that_cannot_be_read_is_refused(bench: SimpleNamespace, text: str) -> None:
     with pytest.raises(SystemExit):
-        cpu.main(["--cells", text])
+        bench.cpu.main(["--cells", text])

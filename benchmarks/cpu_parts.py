@@ -1,0 +1,218 @@
+"""The parts of cpu.py that are measured in its own process: `measure_<part>` returns a record."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from statistics import mean, median
+from typing import Any
+
+import numpy as np
+import peers as competition
+from cpu_options import MAX_ITER, Settings
+from cpu_records import DensePass, Scaling, Seeding, Starts
+from data import Points, Problem, Shape, blobs, uniform_problem
+from peers import Limits, Method, Race, Wolfmeans
+from sklearn.cluster import KMeans as PeerKMeans
+from sklearn.cluster import kmeans_plusplus
+from threadpoolctl import threadpool_limits
+
+from wolfmeans import KMeans
+from wolfmeans.engines import get_engine
+from wolfmeans.seeding import choose_seeds
+
+SCALED = (Shape(200_000, 2, 100), Shape(100_000, 32, 256), Shape(20_000, 768, 500))
+STARTED = (Shape(150, 4, 3), Shape(2_000, 5, 10))
+STARTS = 20
+TO_THE_END = 1_000  # iterations; small data has fixed labels long before
+
+
+def seconds_of(call: Callable[..., Any], *arguments: Any) -> float:
+    begun = time.perf_counter()
+    call(*arguments)
+    return time.perf_counter() - begun
+
+
+@dataclass
+class Draws:
+    """What one method took and reached with the seeds 0, 1, …"""
+
+    seconds: list[float] = field(default_factory=list)
+    inertias: list[float] = field(default_factory=list)
+
+
+def in_turn(
+    draws: Sequence[Callable[[int], Points]], points: Points, settings: Settings
+) -> list[Draws]:
+    """Draw centers with as many seeds as the repeats and the budget allow, each seed by all."""
+    found = [Draws() for _ in draws]
+    for seed in range(settings.repeats):
+        if seed and max(sum(one.seconds) for one in found) * (1 + 1 / seed) > settings.budget:
+            break
+        for draw, one in zip(draws, found, strict=True):
+            begun = time.perf_counter()
+            centers = draw(seed)
+            one.seconds.append(time.perf_counter() - begun)
+            one.inertias.append(competition.inertia(points, centers))
+    return found
+
+
+def measure_fits(problem: Problem, settings: Settings, peers: Sequence[Method]) -> Race:
+    ours, max_iter = Wolfmeans(), MAX_ITER
+    if math.isfinite(settings.limit):
+        max_iter = competition.iterations_within(
+            settings.limit,
+            problem,
+            [ours, *peers],
+            Limits(max_iter, settings.threads),
+        )
+    return competition.race(
+        problem,
+        ours,
+        peers,
+        Limits(max_iter, settings.threads),
+        repeats=settings.repeats,
+        budget=settings.budget,
+        skip_slow=settings.skip_slow,
+    )
+
+
+def measure_seeding(problem: Problem, settings: Settings) -> Seeding:
+    n_clusters = problem.shape.n_clusters
+    trials = 2 + int(math.log(n_clusters))
+
+    def here(points: Points, k: int, seed: int) -> Points:
+        workspace = get_engine().open(points, None, settings.threads)
+        return choose_seeds(workspace, k, "greedy-k-means++", np.random.RandomState(seed))
+
+    def there(points: Points, k: int, seed: int) -> Points:
+        return kmeans_plusplus(points, k, random_state=seed, n_local_trials=trials)[0]
+
+    points = problem.points
+    if math.isfinite(settings.limit):
+        few = max(2, n_clusters // 16)
+        slowest = max(seconds_of(draw, points, few, 0) for draw in (here, there))
+        share = settings.limit * few / (slowest * n_clusters)
+        points = points[: max(2 * n_clusters, int(share * len(points)))]
+    ours, peers = in_turn(
+        [lambda seed: here(points, n_clusters, seed), lambda seed: there(points, n_clusters, seed)],
+        points,
+        settings,
+    )
+    return Seeding(
+        shape=Shape(*points.shape, n_clusters),
+        data=problem.data,
+        dtype=problem.dtype,
+        trials=trials,
+        draws=len(ours.seconds),
+        seconds=median(ours.seconds),
+        peer_seconds=median(peers.seconds),
+        potential=mean(ours.inertias) / mean(peers.inertias),
+    )
+
+
+def measure_starts(shape: Shape, dtype: str, settings: Settings) -> Starts:
+    points = blobs(shape, np.random.default_rng(0)).astype(dtype)
+    common = {"init": "random", "n_init": STARTS, "max_iter": TO_THE_END}
+
+    def here(seed: int) -> Points:
+        model = KMeans(
+            shape.n_clusters,
+            stop="stationary",
+            certify=None,
+            n_threads=settings.threads,
+            random_state=seed,
+            **common,
+        )
+        return model.fit(points).cluster_centers_
+
+    def there(seed: int) -> Points:
+        model = PeerKMeans(shape.n_clusters, tol=0.0, random_state=seed, **common)
+        return model.fit(points).cluster_centers_
+
+    ours, peers = in_turn([here, there], points, settings)
+    return Starts(
+        shape=shape,
+        data="blobs",
+        dtype=dtype,
+        starts=STARTS,
+        repeats=len(ours.seconds),
+        seconds=median(ours.seconds),
+        peer_seconds=median(peers.seconds),
+        best=min(ours.seconds),
+        peer_best=min(peers.seconds),
+        inertia=mean(ours.inertias) / mean(peers.inertias),
+    )
+
+
+def sgemm_gflops(shape: Shape, threads: int, seconds: float = 0.5) -> float:
+    """Return the best rate of NumPy's float32 product, points times centers, by blocks of rows.
+
+    One thread is tried as well as all: on a busy machine a product spread over threads can wait
+    for a descheduled one in every call, and so low a rate would flatter what is held against it.
+    """
+    rng = np.random.default_rng(0)
+    rows = min(shape.n, 8192)
+    left = rng.random((rows, shape.d), dtype=np.float32)
+    right = rng.random((shape.d, shape.n_clusters), dtype=np.float32)
+    out = np.empty((rows, shape.n_clusters), dtype=np.float32)
+    best = math.inf
+    for count in {1, threads}:
+        with threadpool_limits(count):
+            spent = 0.0
+            while spent < seconds:
+                taken = seconds_of(np.matmul, left, right, out)
+                best, spent = min(best, taken), spent + taken
+    return 2e-9 * rows * shape.d * shape.n_clusters / best
+
+
+def measure_dense(shape: Shape, dtype: str, settings: Settings) -> DensePass:
+    """Time one pass: the difference of two lengths of `algorithm="dense"`, else `predict`."""
+    problem = uniform_problem(shape, dtype)
+    if accepts_dense():
+        through, seconds = 'algorithm="dense"', _dense_iteration(problem, settings)
+    else:
+        through, seconds = "predict", _predict(problem, settings)
+    flops = 2e-9 * shape.n * shape.d * shape.n_clusters
+    return DensePass(shape, dtype, through, flops / seconds, sgemm_gflops(shape, settings.threads))
+
+
+def accepts_dense() -> bool:
+    try:
+        KMeans(2, random_state=0, algorithm="dense").fit(np.arange(8.0).reshape(4, 2))
+    except ValueError:
+        return False
+    return True
+
+
+def _dense_iteration(problem: Problem, settings: Settings) -> float:
+    """Return the best time of eight iterations less that of two, which drops all fixed costs."""
+    method, times = Wolfmeans("dense"), []
+    for count in (2, 8):
+        limits = Limits(count, settings.threads)
+        times.append(min(seconds_of(method.fit, problem, limits) for _ in range(3)))
+    return max(times[1] - times[0], 1e-9) / 6
+
+
+def _predict(problem: Problem, settings: Settings) -> float:
+    few = problem.points[: 2 * problem.shape.n_clusters]
+    model = KMeans(
+        len(problem.seeds), init=problem.seeds, certify=None, n_threads=settings.threads, tol=1.0
+    ).fit(few)
+    return min(seconds_of(model.predict, problem.points) for _ in range(3))
+
+
+def measure_scaling(shape: Shape, dtype: str, settings: Settings) -> Scaling:
+    problem, method, iterations = uniform_problem(shape, dtype), Wolfmeans(), 20
+    if math.isfinite(settings.limit):
+        iterations = competition.iterations_within(
+            settings.limit, problem, [method], Limits(iterations, 1)
+        )
+    powers = {2**i for i in range(settings.threads.bit_length())}
+    times = {
+        threads: min(seconds_of(method.fit, problem, Limits(iterations, threads)) for _ in range(2))
+        for threads in sorted(powers | {settings.threads})
+    }
+    return Scaling(shape, dtype, iterations, {t: times[1] / times[t] for t in times})

@@ -1,0 +1,251 @@
+"""What was measured, as lines for the terminal, tables, a summary, a page and JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from statistics import geometric_mean, mean
+from typing import Any
+
+from cpu_options import MAX_ITER
+from cpu_records import (
+    DENSE_FROM,
+    TARGET_DENSE,
+    TARGET_EACH,
+    TARGET_MEAN,
+    TARGET_SEEDING,
+    Report,
+    spaced,
+)
+from peers import Outcome, Race
+
+BEGIN = "<!-- cpu-benchmark:begin -->"
+END = "<!-- cpu-benchmark:end -->"
+
+
+def line_of(one: Race) -> str:
+    """One line for the terminal, with times."""
+    parts = [f"{spaced(one.shape)} {one.data} {one.dtype}: {_timing(one.ours)}"]
+    for title, outcome in one.peers.items():
+        if isinstance(outcome, Outcome):
+            parts.append(f"{title} {_timing(outcome)}{_mark(outcome)}")
+        elif outcome.startswith("failed"):
+            parts.append(f"{title} {outcome}")
+    return "; ".join(parts)
+
+
+def _timing(outcome: Outcome) -> str:
+    each = 1e3 * outcome.per_iteration
+    return f"{outcome.seconds:.4g} s = {outcome.iterations} x {each:.3g} ms"
+
+
+def _mark(outcome: Outcome) -> str:
+    """Say what disagrees: another inertia (with its relative excess), another count."""
+    marks = [] if outcome.same_inertia else [f"≠ {outcome.excess:+.0e}"]
+    marks += [] if outcome.same_iterations else [f"{outcome.iterations} it"]
+    return f" ({', '.join(marks)})" if marks else ""
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(header) + " |", "|---" * 3 + "|---:" * (len(header) - 3) + "|"]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def _table_of(records: Sequence[Any]) -> str:
+    return _table(records[0].header, (one.row() for one in records))
+
+
+def ratio_table(races: Sequence[Race]) -> str:
+    titles = list(races[0].peers)
+    header = ["n, d, K", "data", "dtype", "iterations", "fastest exact peer", *titles]
+    return _table(header, (_ratio_row(one, titles) for one in races))
+
+
+def _ratio_row(one: Race, titles: Sequence[str]) -> list[str]:
+    fastest = "none"
+    if one.fastest is not None:
+        marked = " (marked)" if one.fastest in one.marked else ""
+        fastest = f"**{one.ratio(one.fastest):.2f}** {one.fastest}{marked}"
+    cut = " (cut)" if one.ours.iterations == one.max_iter < MAX_ITER else ""
+    cells = []
+    for title in titles:
+        outcome = one.peers[title]
+        failed = isinstance(outcome, str)
+        cells.append(outcome if failed else f"{one.ratio(title):.2f}{_mark(outcome)}")
+    return [
+        *(spaced(one.shape), one.data, one.dtype),
+        *(f"{one.ours.iterations}{cut}", fastest, *cells),
+    ]
+
+
+def time_table(races: Sequence[Race]) -> str:
+    titles = list(races[0].peers)
+    header = ["n, d, K", "data", "dtype", "fit, s", "wolfmeans", *titles]
+    rows = []
+    for one in races:
+        cells = [
+            "–" if isinstance(outcome, str) else f"{1e3 * outcome.per_iteration:.3g}"
+            for outcome in (one.ours, *(one.peers[title] for title in titles))
+        ]
+        rows.append([spaced(one.shape), one.data, one.dtype, f"{one.ours.seconds:.3g}", *cells])
+    return _table(header, rows)
+
+
+def summary(report: Report) -> dict[str, Any]:
+    """Return the ratios that the targets are about."""
+    raced = [one for one in report.races if one.fastest]
+    found: dict[str, Any] = {
+        "fits": _summary_by_dtype(raced),
+        "short": [
+            f"({spaced(one.shape)}) {one.data} {one.dtype} {one.ratio(one.fastest):.2f}"
+            for one in raced
+            if one.ratio(one.fastest) < TARGET_EACH
+        ],
+        "dense": min((one.share for one in report.dense if one.has_target), default=None),
+    }
+    if report.sparse:
+        found["sparse"] = _summary_by_dtype([one for one in report.sparse if one.fastest])
+    if report.starts:
+        found["starts"] = geometric_mean(one.ratio for one in report.starts)
+    if report.seeding:
+        found["seeding"] = geometric_mean(one.ratio for one in report.seeding)
+        found["potential"] = mean(one.potential for one in report.seeding)
+    return found
+
+
+def _summary_by_dtype(races: Sequence[Race]) -> dict[str, Any]:
+    return {
+        dtype: _summary_of([one for one in races if one.dtype == dtype])
+        for dtype in dict.fromkeys(one.dtype for one in races)
+    }
+
+
+def _summary_of(races: Sequence[Race]) -> dict[str, Any]:
+    ratios: dict[str, list[float]] = {}
+    for one in races:
+        for title in one.exact:
+            ratios.setdefault(title, []).append(one.ratio(title))
+    return {
+        "cells": len(races),
+        "fastest": geometric_mean(one.ratio(one.fastest) for one in races),
+        "fastest_per_iteration": geometric_mean(
+            min(map(one.ratio_per_iteration, one.exact)) for one in races
+        ),
+        "least": min(one.ratio(one.fastest) for one in races),
+        "marked": sum(bool(one.marked) for one in races),
+        "peers": {title: geometric_mean(values) for title, values in ratios.items()},
+    }
+
+
+def summary_text(report: Report) -> str:
+    found = summary(report)
+    lines = [
+        f"{dtype}, {fits['cells']} cells: {fits['fastest']:.2f} times as fast as the fastest exact "
+        f"peer of each cell (geometric mean; target {TARGET_MEAN[dtype]:g}), per iteration "
+        f"{fits['fastest_per_iteration']:.2f}; least {fits['least']:.2f} (target {TARGET_EACH:g}). "
+        f"{', '.join(f'{title} {ratio:.2f}' for title, ratio in fits['peers'].items())}. "
+        f"Cells with a marked peer: {fits['marked']}."
+        for dtype, fits in found["fits"].items()
+    ]
+    if found["short"]:
+        short = "; ".join(found["short"])
+        lines.append(f"Below {TARGET_EACH:g}, {len(found['short'])} cells: {short}.")
+    if "seeding" in found:
+        lines.append(
+            f"Seeding: {found['seeding']:.2f} times as fast as scikit-learn (geometric mean; "
+            f"target {TARGET_SEEDING:g}), mean potential {found['potential']:.3f} of its."
+        )
+    lines += [
+        f"Sparse {dtype}, {fits['cells']} cells: {fits['fastest']:.2f} times as fast as sklearn "
+        f"lloyd (geometric mean), per iteration {fits['fastest_per_iteration']:.2f}; least "
+        f"{fits['least']:.2f}. Cells in which it is marked: {fits['marked']}."
+        for dtype, fits in found.get("sparse", {}).items()
+    ]
+    if "starts" in found:
+        lines.append(
+            f"Many starts of small data: {found['starts']:.2f} times as fast as sklearn lloyd "
+            "(geometric mean)."
+        )
+    if found["dense"] is not None:
+        lines.append(
+            f"Dense pass for d ≥ {DENSE_FROM[0]}, K ≥ {DENSE_FROM[1]}: at least "
+            f"{found['dense']:.0%} of the sgemm rate (target {TARGET_DENSE:.0%})."
+        )
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def markdown(report: Report) -> str:
+    """Return everything that was measured, as a page."""
+    parts = [_head(report), summary_text(report)]
+    if report.races:
+        parts += [
+            "Whole fits: time of the peer over the time of wolfmeans. (≠ …) marks another inertia, "
+            "with its relative excess; (… it) another number of iterations; marked peers count. "
+            f"(cut) marks a cell that a time limit ended before {MAX_ITER} iterations. superkmeans "
+            "is not exact and takes no start; it is reported beside and never the fastest.",
+            ratio_table(report.races),
+            "Time of an iteration in ms: the whole fit over its iterations.",
+            time_table(report.races),
+        ]
+    if report.sparse:
+        parts += [
+            "Whole fits on CSR data, with the share of entries that are stored: time of the peer "
+            "over the time of wolfmeans. (≠ …) marks another inertia, (… it) another number of "
+            "iterations, (cut) a time limit.",
+            ratio_table(report.sparse),
+            "Time of an iteration on CSR data in ms.",
+            time_table(report.sparse),
+        ]
+    for reading, records in (
+        ("Greedy k-means++ against `sklearn.cluster.kmeans_plusplus`.", report.seeding),
+        (
+            "Several random starts of small data, each to labels that no longer change: all of "
+            "them in ms, time of sklearn lloyd over that, and the mean inertia over its.",
+            report.starts,
+        ),
+        ("The dense pass, counted as 2ndK operations, best of three.", report.dense),
+        ("Whole fits on uniform data: speed with more threads over one.", report.scaling),
+        (
+            "Growth of the peak of resident memory in a fit, beyond the array, in bytes per point "
+            "(the target allows O(K d threads) on top).",
+            report.memory,
+        ),
+    ):
+        parts += [reading, _table_of(records)] if records else []
+    if report.start_up:
+        parts.append(str(report.start_up))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _head(report: Report) -> str:
+    about = "; ".join(f"{key} {value}" for key, value in report.machine.items())
+    libraries = ", ".join(f"{package} {version}" for package, version in report.versions.items())
+    missing = f" Missing: {'; '.join(report.missing)}." if report.missing else ""
+    return f"{report.date}. {about}. {libraries}. {report.selection}.{missing}"
+
+
+def as_json(report: Report) -> str:
+    record = asdict(report)
+    for entry, one in zip(
+        record["races"] + record["sparse"], report.races + report.sparse, strict=True
+    ):
+        entry["ratios"] = {title: one.ratio(title) for title in one.exact}
+        entry |= {"fastest": one.fastest, "marked": one.marked}
+    for entry, one in zip(
+        record["seeding"] + record["starts"], report.seeding + report.starts, strict=True
+    ):
+        entry["ratio"] = one.ratio
+    for entry, one in zip(record["dense"], report.dense, strict=True):
+        entry["share"] = one.share
+    return json.dumps(record | {"summary": summary(report)}, indent=1)
+
+
+def write_between_marks(path: Path, text: str) -> None:
+    """Replace what stands between the two marks; a page that does not exist yet is begun."""
+    page = path.read_text(encoding="utf-8") if path.exists() else f"# Benchmarks\n\n{BEGIN}{END}\n"
+    if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(BEGIN) > page.index(END):
+        raise SystemExit(f"{path} must contain {BEGIN} and {END}, once each and in this order")
+    head, tail = page.split(BEGIN)[0], page.split(END)[1]
+    path.write_text(f"{head}{BEGIN}\n{text}\n{END}{tail}", encoding="utf-8")

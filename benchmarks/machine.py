@@ -1,0 +1,47 @@
+"""The machine and the versions that a report was made with."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from peers import Method, Wolfmeans
+
+from wolfmeans.engines import effective_threads
+
+
+def machine(threads: int) -> dict[str, str]:
+    info = _cpu_info()
+    found = {
+        "CPU": info.get("model name") or platform.processor() or platform.machine(),
+        "cores": str(effective_threads(None)),
+        "threads used": str(threads),
+        "vector unit": _vector_unit(info.get("flags", "")),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+    if hasattr(os, "getloadavg"):
+        found["load average at the start"] = f"{os.getloadavg()[0]:.1f}"
+    return found
+
+
+def _cpu_info() -> dict[str, str]:
+    path = Path("/proc/cpuinfo")
+    if not path.is_file():
+        return {}
+    pairs = (line.split(":", 1) for line in path.read_text().splitlines() if ":" in line)
+    return {key.strip(): value.strip() for key, value in pairs}
+
+
+def _vector_unit(flags: str) -> str:
+    if platform.machine().lower() in ("arm64", "aarch64"):
+        return "NEON"
+    known = {"avx512f": "AVX-512", "avx2": "AVX2", "avx": "AVX"}
+    return next((name for flag, name in known.items() if flag in flags.split()), "baseline")
+
+
+def versions(peers: Sequence[Method]) -> dict[str, str]:
+    found = {method.package: method.version() for method in (Wolfmeans(), *peers)}
+    return {**found, "numpy": np.__version__, "python": platform.python_version()}
