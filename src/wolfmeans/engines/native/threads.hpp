@@ -11,6 +11,10 @@
 #include <thread>
 #include <vector>
 
+#if defined(__x86_64__) || defined(_M_X64)
+#    include <immintrin.h>
+#endif
+
 namespace wolfmeans {
 
 // Below this many coordinate operations starting a thread costs more than it saves.
@@ -61,12 +65,22 @@ public:
         work();
         for (int spin = 0; busy_ != 0; ++spin) {
             const std::size_t left = busy_;
-            if (left != 0 && spin > spins) busy_.wait(left);
+            if (spin < spins)
+                relax();
+            else if (left != 0)
+                busy_.wait(left);
         }
     }
 
 private:
-    static constexpr int spins = 2000;
+    // Some tens of microseconds: longer than the calling thread is busy between two regions.
+    static constexpr int spins = 3000;
+
+    static void relax() {
+#if defined(__x86_64__) || defined(_M_X64)
+        _mm_pause();
+#endif
+    }
 
     void work() {
         for (std::size_t p = next_.fetch_add(1); p < parts_; p = next_.fetch_add(1))
@@ -75,8 +89,12 @@ private:
 
     void serve(std::size_t) {
         for (unsigned seen = 0;; ++seen) {
-            for (int spin = 0; round_ == seen; ++spin)
-                if (spin > spins) round_.wait(seen);
+            for (int spin = 0; round_ == seen; ++spin) {
+                if (spin < spins)
+                    relax();
+                else
+                    round_.wait(seen);
+            }
             if (over_) return;
             work();
             if (busy_.fetch_sub(1) == 1) busy_.notify_one();
