@@ -112,7 +112,7 @@ public:
                 centers.rows,
                 static_cast<long long>(centers.d),
                 factor,
-                static_cast<float>(1.0 + 2.0 * screen_unit * static_cast<double>(centers.d + 8)),
+                static_cast<float>(1.0 + centers.distance_rounding() + 0x1p-22),
                 labels,
                 upper_.data() + first,
                 slack_.data() + first,

@@ -4,20 +4,15 @@
 #pragma once
 
 #include "center_groups.hpp"
+#include "coded_bounds.hpp"
 #include "worker.hpp"
 
 namespace wolfmeans {
 
-// The bounds of all points, see Encode and Needs in screen.hpp.
-struct GroupBounds {
-    std::vector<std::uint16_t> values; // (n, n_bounds)
-    float unit = 1.0f;                 // a power of two
-};
-
 template <class Real>
 class GroupWorker final : public Worker<Real> {
 public:
-    GroupWorker(std::size_t d, const CenterGroups& groups, GroupBounds& bounds)
+    GroupWorker(std::size_t d, const CenterGroups& groups, CodedBounds& bounds)
         : groups_(groups), bounds_(bounds), stride_((d + 15) / 16 * 16),
           capacity_(std::clamp(batch_bytes / (sizeof(float) * stride_), std::size_t{16},
                                std::size_t{256})),
@@ -165,11 +160,8 @@ private:
         }
     }
 
-    // The largest code that promises no more than this distance, for a group that shares bound b.
     std::uint16_t code(double distance, std::size_t b) const {
-        const double units = (std::max(0.0, distance) * (1.0 - 0x1p-18) + groups_.path(b)) *
-                             (1.0 - 0x1p-30) / static_cast<double>(bounds_.unit);
-        return static_cast<std::uint16_t>(std::clamp(units, 0.0, 65535.0));
+        return bounds_.code(distance, groups_.path(b));
     }
 
     // Decide one row by what is known of its own center and of those that were screened.
@@ -230,7 +222,7 @@ private:
     static constexpr std::size_t chunk = 64;
 
     const CenterGroups& groups_;
-    GroupBounds& bounds_;
+    CodedBounds& bounds_;
     std::size_t stride_, capacity_, count_ = 0;
     AlignedFloats rows_;
     std::vector<unsigned char> needed_;

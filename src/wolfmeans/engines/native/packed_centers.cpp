@@ -16,7 +16,10 @@ PackedCenters<Real>::PackedCenters(const Real* centers, std::size_t K, std::size
     : rows(centers), K(K), d(d), doubles(centers, centers + K * d),
       packed(tiled ? round_up(K, static_cast<std::size_t>(version.tile_centers)) * d : 0),
       half_norms(round_up(K, static_cast<std::size_t>(version.tile_centers)), screen_huge),
-      frame_(frame), version_(version) {
+      frame_(frame), version_(version),
+      terms_(tiled ? static_cast<double>(d + 4) : group_terms(static_cast<long long>(d))),
+      norm_terms_(tiled ? static_cast<double>(d + 4)
+                        : 2.0 * distance_terms(version, static_cast<long long>(d))) {
     const auto width = static_cast<std::size_t>(version.tile_centers);
     if (tiled) std::fill_n(packed.data(), half_norms.size() * d, 0.0f);
     for (std::size_t k = 0; k < K; ++k) {
@@ -36,7 +39,7 @@ PackedCenters<Real>::PackedCenters(const Real* centers, std::size_t K, std::size
 
 template <class Real>
 double PackedCenters<Real>::error(double norm) const {
-    const double terms = screen_unit * static_cast<double>(d + 4);
+    const double terms = screen_unit * terms_;
     const double reach = norm + largest_norm_;
     return terms / (1.0 - terms) * largest_norm_ * (0.5 * largest_norm_ + norm) +
            static_cast<double>(d + 4) * (0x1p-52 * reach * reach + 0x1p-120 * (1.0 + reach));
@@ -45,7 +48,7 @@ double PackedCenters<Real>::error(double norm) const {
 // The polynomial of error(), with room for the rounding of its coefficients and of its evaluation.
 template <class Real>
 ErrorTerms PackedCenters<Real>::error_terms() const {
-    const double terms = screen_unit * static_cast<double>(d + 4);
+    const double terms = screen_unit * terms_;
     const double own = terms / (1.0 - terms) * largest_norm_;
     const double count = static_cast<double>(d + 4);
     const double room = 1.0 + 0x1p-10;
@@ -53,7 +56,8 @@ ErrorTerms PackedCenters<Real>::error_terms() const {
     return {static_cast<float>(room * (0.5 * own * largest_norm_ +
                                        count * (0x1p-52 * largest_norm_ * largest_norm_ + tiny))),
             static_cast<float>(room * (own + count * (0x1p-51 * largest_norm_ + 0x1p-120))),
-            static_cast<float>(room * count * 0x1p-52), static_cast<float>(room * terms)};
+            static_cast<float>(room * count * 0x1p-52),
+            static_cast<float>(room * screen_unit * norm_terms_)};
 }
 
 template <class Real>

@@ -42,12 +42,12 @@ inline constexpr float screen_huge = 0x1p120f; // beyond every score
 // The square root of a scaled squared distance, rounded up or down: the factors outweigh the
 // rounding of square root and conversion, the last terms that of the smallest floats.
 inline float root_up(double squared) {
-    return std::sqrt(static_cast<float>(std::max(0.0, squared))) * (1.0f + 0x1p-21f) + 0x1p-100f;
+    return std::sqrt(static_cast<float>(std::max(0.0, squared))) * (1.0f + 0x1p-21f) + 0x1p-60f;
 }
 
 inline float root_down(double squared) {
     const float root = std::sqrt(static_cast<float>(std::max(0.0, squared)));
-    return std::max(0.0f, root * (1.0f - 0x1p-21f) - 0x1p-100f);
+    return std::max(0.0f, root * (1.0f - 0x1p-21f) - 0x1p-60f);
 }
 
 template <class Real>
@@ -97,6 +97,11 @@ struct PackedCenters {
     ErrorTerms error_terms() const;
     double error(double norm) const;
 
+    // What a squared distance of the screen may be off by, relative, twice over.
+    double distance_rounding() const {
+        return 2.0 * screen_unit * distance_terms(version_, static_cast<long long>(d));
+    }
+
     double largest_norm() const { return largest_norm_; }
 
     // The largest drift of any center but this one.
@@ -118,6 +123,7 @@ private:
 
     const Frame<Real>& frame_;
     const ScreenVersion& version_;
+    double terms_, norm_terms_; // roundings of a score and of |x'|^2, see screen.hpp
     double largest_norm_ = 0.0; // of c', rounded up
     float largest_drift = 0.0f, second_drift = 0.0f;
     std::size_t most_drifted = 0;

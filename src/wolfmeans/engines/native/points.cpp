@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "exact_sum.hpp"
+#include "group_worker.hpp"
 #include "packed_centers.hpp"
 #include "threads.hpp"
 #include "tile_worker.hpp"
@@ -77,7 +78,7 @@ void Points<Real>::begin(const Real* centers, std::size_t K, bool bounded) {
     const std::size_t n_groups = (K + group_width - 1) / group_width;
     const std::size_t most = bytes / sizeof(std::uint16_t);
     groups_.emplace(centers, K, d_, (n_groups + most - 1) / most, frame_.factor, version_);
-    group_bounds_.values.assign(n_ * groups_->n_bounds(), 0);
+    coded_.values.assign(n_ * groups_->n_bounds(), 0);
 }
 
 template <class Real>
@@ -129,9 +130,9 @@ Change Points<Real>::assign(const Real* rows, std::size_t K, bool bounded, const
             bounded = worth_bounding(share);
         }
     } else if (groups_) {
-        const double range = 2.5 * (largest_norm_ + centers.largest_norm()) / 65535.0;
-        group_bounds_.unit = static_cast<float>(
-            std::ldexp(1.0, std::clamp(std::ilogb(std::max(range, 0x1p-90)) + 1, -90, 90)));
+        // Half as much again for the paths; what lies beyond is cut off, which is never wrong.
+        const double range = 1.5 * (largest_norm_ + centers.largest_norm());
+        coded_.unit = static_cast<float>(std::clamp(range / 65535.0, 0x1p-90, 0x1p90));
     }
     if (groups_) {
         groups_->pack(rows, frame_, centers);
@@ -149,7 +150,7 @@ Change Points<Real>::assign(const Real* rows, std::size_t K, bool bounded, const
     const std::size_t threads = worthwhile_threads(n_, operations, n_threads_);
     while (workers_.size() < threads) {
         if (groups_)
-            workers_.push_back(std::make_unique<GroupWorker<Real>>(d_, *groups_, group_bounds_));
+            workers_.push_back(std::make_unique<GroupWorker<Real>>(d_, *groups_, coded_));
         else
             workers_.push_back(std::make_unique<TileWorker<Real>>(version_, d_));
     }

@@ -16,7 +16,7 @@
 #include "bounds.hpp"
 #include "center_groups.hpp"
 #include "change.hpp"
-#include "group_worker.hpp"
+#include "coded_bounds.hpp"
 #include "packed_centers.hpp"
 #include "screen.hpp"
 #include "worker.hpp"
@@ -71,7 +71,7 @@ private:
     std::vector<Real> previous_; // (K, d) the centers of the last step
     Bounds bounds_;
     std::optional<CenterGroups> groups_; // where bounds by group are worth their memory
-    GroupBounds group_bounds_;
+    CodedBounds coded_;
     std::size_t screened_ = 0; // in the last step
     // The last steps without and with bounds, and the share of points that these left open.
     double seconds_dense_ = 0.0, seconds_bounded_ = -1.0, share_bounded_ = 0.0;

@@ -47,7 +47,7 @@ template <class Real>
 using Pack = void(const Real* const* rows, const Real* origin, Real factor, long long d,
                   float* points, float* norms);
 
-// The squared distance of two rows times factor^2, off by at most (d + 4) u of itself.
+// The squared distance of two rows times factor^2, off by at most distance_terms u of itself.
 template <class Real>
 using Distance = float(const Real* x, const Real* c, Real factor, long long d);
 
@@ -56,7 +56,7 @@ using Distance = float(const Real* x, const Real* c, Real factor, long long d);
 //   row      IN   d coordinates
 //   points   OUT  (d,) float32: x', off by at most u of itself
 //
-// Returns |x'|^2, off by at most (d + 2) u of itself.
+// Returns |x'|^2, off by at most 2 distance_terms u of itself.
 template <class Real>
 using Shift = float(const Real* row, const Real* origin, Real factor, long long d, float* points);
 
@@ -71,7 +71,8 @@ inline constexpr int group_width = 16;
 //   first_lane IN what lane 0 of the group is called
 //   state    IN/OUT  one entry a row, labels being lanes
 //
-// Rounding: that of Screen.
+// Rounding: as for Screen, with group_terms in place of d + 4, because the coordinates are summed
+// in blocks.
 using GroupScreen = void(const float* const* rows, long long count, const float* centers,
                          const float* half_norms, long long d, int first_lane, ScreenState state);
 
@@ -102,7 +103,7 @@ using Spare = float(const int* labels, const float* slack, const float* spent, f
 //   off      IN   (n,) what |x'|^2 + 2 s may be off by, rounded up
 //   scores   IN   (n,) the smallest score of the group
 //   path     IN   added to the bound (bounds.hpp), rounded down
-//   per_unit IN   a power of two
+//   per_unit IN   one over the unit
 //   bounds   OUT  (n,) at most (the distance to any center of the group (1 - 2^-19) + path)
 //   per_unit
 using Encode = void(const float* squares, const float* off, const float* scores, long long n,
@@ -159,7 +160,23 @@ struct ScreenVersion {
     Needs* needs;
     int tile_points;
     int tile_centers;
+    int sums; // partial sums of a distance, side by side
 };
+
+// Coordinates that GroupScreen sums at once; those of a group stay in the first-level cache.
+inline constexpr long long coordinates_at_once = 256;
+
+// The roundings on the way of one coordinate into a squared distance: 4 for the difference, its
+// conversion and its square, the rest for sums: of its own partial sum, of what is left over after
+// whole registers (each halving one fold and one term, 3 numbers at the end), and of the partial
+// sums. Likewise into a score of GroupScreen: its block, the blocks, the chains of a block.
+inline double distance_terms(const ScreenVersion& version, long long d) {
+    return static_cast<double>(d / version.sums) + 24.0;
+}
+inline double group_terms(long long d) {
+    const long long block = d < coordinates_at_once ? d : coordinates_at_once;
+    return static_cast<double>(block + d / coordinates_at_once) + 16.0;
+}
 
 inline constexpr int most_tile_points = 64;
 

@@ -153,6 +153,9 @@ WOLFMEANS_INLINE float sum_of_squares(typename FloatVector<Lanes>::Floats sum, c
     }
 }
 
+template <int Lanes>
+inline constexpr int partial_sums = 4 * Lanes;
+
 template <int Lanes, class Real>
 float distance(const Real* x, const Real* c, Real factor, long long d) {
     using Floats = typename FloatVector<Lanes>::Floats;
@@ -276,8 +279,7 @@ WOLFMEANS_INLINE void group_rows(const float* const* rows, const float* centers,
     for (int r = 0; r < Rows; ++r) {
         x[r] = rows[r];
         for (int v = 0; v < vectors; ++v) {
-            score[r][0][v] = load<Floats>(scores + r * group_width + v * Lanes);
-            for (int c = 1; c < Chains; ++c)
+            for (int c = 0; c < Chains; ++c)
                 score[r][c][v] = Floats{};
         }
     }
@@ -300,7 +302,8 @@ WOLFMEANS_INLINE void group_rows(const float* const* rows, const float* centers,
         for (int v = 0; v < vectors; ++v) {
             for (int c = 1; c < Chains; ++c)
                 score[r][0][v] += score[r][c][v];
-            store(scores + r * group_width + v * Lanes, score[r][0][v]);
+            float* const to = scores + r * group_width + v * Lanes;
+            store(to, load<Floats>(to) + score[r][0][v]);
         }
     }
 }
@@ -328,6 +331,9 @@ WOLFMEANS_INLINE void screen_tile(const float* points, const float* centers,
         }
     }
 }
+
+template <int Lanes>
+inline constexpr int partial_sums = 1;
 
 template <int Lanes, class Real>
 float distance(const Real* x, const Real* c, Real factor, long long d) {
@@ -383,15 +389,17 @@ WOLFMEANS_INLINE void best_two(const float* scores, int first_lane, float* best,
 template <int Lanes, int Rows, int Chains>
 WOLFMEANS_INLINE void group_rows(const float* const* rows, const float* centers, long long begin,
                                  long long end, float* scores) {
-    for (int r = 0; r < Rows; ++r)
-        for (int p = 0; p < group_width; ++p)
+    for (int r = 0; r < Rows; ++r) {
+        for (int p = 0; p < group_width; ++p) {
+            float sum = 0.0f;
             for (long long j = begin; j < end; ++j)
-                scores[r * group_width + p] -= centers[j * group_width + p] * rows[r][j];
+                sum -= centers[j * group_width + p] * rows[r][j];
+            scores[r * group_width + p] += sum;
+        }
+    }
 }
 
 #endif
-
-inline constexpr long long coordinates_at_once = 256;
 
 // Rows in steps that fill the registers, and what is left in smaller ones.
 template <int Lanes, int Rows>
@@ -458,8 +466,8 @@ inline void verdict(const float* squares, const float* best, const float* second
         const bool decided = (second[i] - best[i]) * (1.0f - 0x1p-20f) > 2.0f * off;
         const float root = __builtin_sqrtf(most > 0.0f ? most : 0.0f);
         const float other = __builtin_sqrtf(least > 0.0f ? least : 0.0f);
-        const float bound = other * (1.0f - 0x1p-21f) - 0x1p-100f;
-        upper[i] = root * (1.0f + 0x1p-21f) + 0x1p-100f;
+        const float bound = other * (1.0f - 0x1p-21f) - 0x1p-60f;
+        upper[i] = root * (1.0f + 0x1p-21f) + 0x1p-60f;
         lower[i] = decided ? (bound > 0.0f ? bound : 0.0f) : -1.0f;
     }
 }
@@ -497,7 +505,7 @@ long long tighten(const BoundsView<Real>& given, unsigned* rows, long long count
             near[p] = b.near[a];
         }
         for (int p = 0; p < size; ++p) {
-            const float u = __builtin_sqrtf(square[p] * b.rounding) * (1.0f + 0x1p-21f) + 0x1p-100f;
+            const float u = __builtin_sqrtf(square[p] * b.rounding) * (1.0f + 0x1p-21f) + 0x1p-60f;
             const float sizes =
                 __builtin_fabsf(old_slack[p]) + __builtin_fabsf(old_upper[p]) + spent[p] + path[p];
             const float l = (old_slack[p] - spent[p]) + (old_upper[p] + path[p]) - 0x1p-20f * sizes;
@@ -571,7 +579,8 @@ constexpr ScreenVersion screen_version() {
             encode,
             needs,
             Lanes * Vectors,
-            Centers};
+            Centers,
+            partial_sums<Lanes>};
 }
 
 } // namespace

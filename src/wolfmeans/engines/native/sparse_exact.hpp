@@ -70,8 +70,8 @@ using StepSquared = double(const Real* now, Real* before, double factor, int64_t
 // than r / N to q gives q again, q is the number nearest to S / N.
 template <class Real>
 using DivideWords = int64_t(const uint64_t* words, int n_words, int64_t stride, int64_t d,
-                           double divisor, double scale, Real* means, double* residuals,
-                           int32_t* doubtful);
+                            double divisor, double scale, Real* means, double* residuals,
+                            int32_t* doubtful);
 
 struct SparseExactVersion {
     CoverEntries* cover;

@@ -46,7 +46,7 @@ struct Step {
         return static_cast<double>(
             distance_of<Real>(version)(row(i), center, frame.factor, static_cast<long long>(d)));
     }
-    double own_rounding() const { return 2.0 * screen_unit * static_cast<double>(d + 4); }
+    double own_rounding() const { return centers.distance_rounding(); }
 };
 
 template <class Real>
