@@ -118,19 +118,12 @@ void Descent<Real>::step(const Real* centers, std::size_t K, const Forced& force
 }
 
 template <class Real>
-bool Descent<Real>::worth_a_team(std::size_t K) const {
-    return n_threads_ > 1 &&
-           static_cast<double>(n_) * static_cast<double>(K * d_) > 4.0 * operations_per_member;
-}
-
-template <class Real>
 std::vector<Evaluation> Descent<Real>::advance(Partition<Real>& point, Partition<Real>& vertex,
                                                const Limits& limits) {
     using Clock = std::chrono::steady_clock;
     const Clock::time_point started = Clock::now();
     const std::size_t K = point.weights.size();
-    // The threads stay from one step to the next. Where a step is too small for a second one, none
-    // is started.
+    // The threads stay from one step to the next.
     std::optional<Team> team;
     std::vector<Evaluation> evaluated;
     for (;;) {
@@ -144,7 +137,10 @@ std::vector<Evaluation> Descent<Real>::advance(Partition<Real>& point, Partition
         if (met || evaluated.size() == limits.at_most || elapsed.count() >= limits.seconds) break;
         if (!limits.keep_empty && vertex.n_empty() > 0) break;
         std::swap(point, vertex);
-        if (!team && worth_a_team(K)) team.emplace(n_threads_);
+        // Starting threads takes about as long as a few steps of a small problem.
+        const double each = elapsed.count() / static_cast<double>(evaluated.size());
+        if (!team && n_threads_ > 1 && each > (evaluated.size() < 16 ? 6e-5 : 2e-5))
+            team.emplace(n_threads_);
     }
     return evaluated;
 }

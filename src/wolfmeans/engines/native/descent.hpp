@@ -79,7 +79,6 @@ public:
 
 private:
     bool worth_a_tree(std::size_t K) const;
-    bool worth_a_team(std::size_t K) const;
     Change assign(const Real* centers, std::size_t K, const Forced& forced);
 
     const Real* X_;
