@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <thread>
@@ -31,7 +32,7 @@ public:
     explicit Team(int n_threads) : outer_(current()) {
         try {
             for (int member = 1; member < n_threads; ++member)
-                threads_.emplace_back([this, member] { serve(static_cast<std::size_t>(member)); });
+                threads_.emplace_back([this] { serve(); });
         } catch (const std::exception&) {
             // The calling thread does what is left.
         }
@@ -42,8 +43,9 @@ public:
     ~Team() {
         current() = outer_;
         over_ = true;
-        round_.fetch_add(1);
-        round_.notify_all();
+        // No part to take, but another ticket to wake up by.
+        ticket_.fetch_add(one_round);
+        ticket_.notify_all();
         for (std::thread& thread : threads_)
             thread.join();
     }
@@ -54,27 +56,30 @@ public:
         return team;
     }
 
-    // Run part(0), ..., part(parts - 1), each once; parts are taken as threads come for them.
+    // Run part(0), ..., part(parts - 1), each once, as threads come for them. Nobody waits for a
+    // thread that has taken no part: where others use the processor, the calling thread does all.
     void run(std::size_t parts, const std::function<void(std::size_t)>& part) {
         part_ = &part;
-        parts_ = parts;
-        next_ = 0;
-        busy_ = threads_.size();
-        round_.fetch_add(1);
-        round_.notify_all();
+        done_ = 0;
+        const std::uint64_t round = ticket_.load() / one_round + 1;
+        ticket_.store(round * one_round + parts);
+        ticket_.notify_all();
         work();
-        for (int spin = 0; busy_ != 0; ++spin) {
-            const std::size_t left = busy_;
+        for (int spin = 0;; ++spin) {
+            const std::size_t done = done_;
+            if (done == parts) break;
             if (spin < spins)
                 relax();
-            else if (left != 0)
-                busy_.wait(left);
+            else
+                done_.wait(done);
         }
     }
 
 private:
     // Some tens of microseconds: longer than the calling thread is busy between two regions.
     static constexpr int spins = 3000;
+    // A ticket is the number of the round, and in its lower half how many parts are left to take.
+    static constexpr std::uint64_t one_round = std::uint64_t{1} << 32;
 
     static void relax() {
 #if defined(__x86_64__) || defined(_M_X64)
@@ -82,31 +87,38 @@ private:
 #endif
     }
 
+    // Take parts until none is left. Whoever takes one holds the round open, so that part_ is its.
     void work() {
-        for (std::size_t p = next_.fetch_add(1); p < parts_; p = next_.fetch_add(1))
-            (*part_)(p);
+        for (std::uint64_t ticket = ticket_; ticket % one_round != 0;) {
+            if (!ticket_.compare_exchange_weak(ticket, ticket - 1)) continue;
+            (*part_)(static_cast<std::size_t>(ticket % one_round - 1));
+            done_.fetch_add(1);
+            done_.notify_one();
+            ticket = ticket_;
+        }
     }
 
-    void serve(std::size_t) {
-        for (unsigned seen = 0;; ++seen) {
-            for (int spin = 0; round_ == seen; ++spin) {
-                if (spin < spins)
-                    relax();
-                else
-                    round_.wait(seen);
+    void serve() {
+        while (!over_) {
+            const std::uint64_t seen = ticket_;
+            if (seen % one_round != 0) {
+                work();
+                continue;
             }
-            if (over_) return;
-            work();
-            if (busy_.fetch_sub(1) == 1) busy_.notify_one();
+            int spin = 0;
+            while (ticket_ == seen && spin < spins) {
+                relax();
+                ++spin;
+            }
+            if (spin == spins && !over_) ticket_.wait(seen);
         }
     }
 
     Team* outer_;
     std::vector<std::thread> threads_;
     const std::function<void(std::size_t)>* part_ = nullptr;
-    std::size_t parts_ = 0;
-    std::atomic<std::size_t> next_{0}, busy_{0};
-    std::atomic<unsigned> round_{0};
+    std::atomic<std::uint64_t> ticket_{0};
+    std::atomic<std::size_t> done_{0};
     std::atomic<bool> over_{false};
 };
 
