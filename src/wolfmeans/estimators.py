@@ -68,10 +68,12 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         Seed of all draws.
     copy_x : bool, default=True
         Accepted for compatibility; X is never changed.
-    algorithm : {"auto", "dense", "bounds", "lloyd", "elkan"}, default="auto"
-        How nearest centers are found: by looking at all of them ("dense", "lloyd"), or with bounds
-        that skip points whose label cannot change ("bounds", "elkan"). Every choice gives the same
-        bits; "auto" looks at a sample of the points before each step.
+    algorithm : {"auto", "dense", "bounds", "tree"}, default="auto"
+        How nearest centers are found: by looking at all of them ("dense"), with bounds that skip
+        points and centers that cannot matter ("bounds"), or for whole boxes of points at once
+        ("tree", for few columns). Every choice gives the same bits; "auto" decides by the shape of
+        the data and by what it measures on the way. scikit-learn's names "lloyd" and "elkan" are
+        taken for "auto".
     stop : {"decrease", "gap", "shift", "stationary"}, default="decrease"
         When to stop: a full step gains no more than the tolerance; the Frank-Wolfe gap is within
         it; the centers shift by no more (scikit-learn's rule); labels no longer change.

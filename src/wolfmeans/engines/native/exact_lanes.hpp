@@ -5,13 +5,7 @@
 #include <stdint.h>
 
 #include "lanes.hpp"
-
-#if defined(__FAST_MATH__) || defined(_M_FP_FAST)
-#    error "exact kernels need that every operation rounds by itself: build without fast math"
-#endif
-#if defined(_MSC_VER) && !defined(__clang__)
-#    pragma fp_contract(off)
-#endif
+#include "separate_rounding.hpp"
 
 namespace wolfmeans {
 // Internal linkage on purpose: each translation unit keeps the code made for its own instructions.

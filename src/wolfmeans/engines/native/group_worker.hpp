@@ -100,7 +100,7 @@ private:
             const Real* const row = step.row(points_[q].i);
             const Real* const origin = step.frame.origin.data();
             const float square =
-                shift_of<Real>(step.version)(row, origin, step.frame.factor, d, to);
+                step.version.template rows<Real>().shift(row, origin, step.frame.factor, d, to);
             const float norm = std::sqrt(square * (1.0f + error.norm)) * (1.0f + 0x1p-20f);
             squares_[q] = square;
             rivals_[q] = 2.0f * (error.constant + norm * (error.linear + norm * error.square));

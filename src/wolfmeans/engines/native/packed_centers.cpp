@@ -94,8 +94,8 @@ void PackedCenters<Real>::separate_centers() {
     for (std::size_t k = 0; k < K; k += tile) {
         for (std::size_t p = 0; p < tile; ++p)
             tile_rows[p] = rows + std::min(k + p, K - 1) * d;
-        pack_of<Real>(version_)(tile_rows, frame_.origin.data(), frame_.factor,
-                                static_cast<long long>(d), points.data(), norms);
+        version_.rows<Real>().pack(tile_rows, frame_.origin.data(), frame_.factor,
+                                   static_cast<long long>(d), points.data(), norms);
         std::fill_n(best, tile, 2 * screen_huge);
         std::fill_n(second, tile, 2 * screen_huge);
         version_.screen(points.data(), 1, packed.data(), half_norms.data(),

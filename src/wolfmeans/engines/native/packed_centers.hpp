@@ -51,38 +51,6 @@ inline float root_down(double squared) {
 }
 
 template <class Real>
-Pack<Real>* pack_of(const ScreenVersion& version) {
-    if constexpr (std::is_same_v<Real, float>)
-        return version.pack_float;
-    else
-        return version.pack_double;
-}
-
-template <class Real>
-Distance<Real>* distance_of(const ScreenVersion& version) {
-    if constexpr (std::is_same_v<Real, float>)
-        return version.distance_float;
-    else
-        return version.distance_double;
-}
-
-template <class Real>
-Shift<Real>* shift_of(const ScreenVersion& version) {
-    if constexpr (std::is_same_v<Real, float>)
-        return version.shift_float;
-    else
-        return version.shift_double;
-}
-
-template <class Real>
-Tighten<Real>* tighten_of(const ScreenVersion& version) {
-    if constexpr (std::is_same_v<Real, float>)
-        return version.tighten_float;
-    else
-        return version.tighten_double;
-}
-
-template <class Real>
 struct PackedCenters {
     // centers IN (K, d) row-major; kept. `tiled` centers are packed for Screen.
     PackedCenters(const Real* centers, std::size_t K, std::size_t d, const Frame<Real>& frame,

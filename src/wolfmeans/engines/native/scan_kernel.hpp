@@ -9,13 +9,7 @@
 
 #include "lanes.hpp"
 #include "scan.hpp"
-
-#if defined(__FAST_MATH__) || defined(_M_FP_FAST)
-#    error "the scan must round every operation by itself: build without fast math"
-#endif
-#if defined(_MSC_VER) && !defined(__clang__)
-#    pragma fp_contract(off)
-#endif
+#include "separate_rounding.hpp"
 
 namespace wolfmeans {
 // Internal linkage on purpose: each translation unit keeps the code made for its own instructions.

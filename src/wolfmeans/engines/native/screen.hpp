@@ -143,24 +143,35 @@ struct BoundsView {
 template <class Real>
 using Tighten = long long(const BoundsView<Real>& bounds, unsigned* rows, long long count);
 
+// What is done to rows, which are of either precision.
+template <class Real>
+struct RowFunctions {
+    Pack<Real>* pack;
+    Distance<Real>* distance;
+    Shift<Real>* shift;
+    Tighten<Real>* tighten;
+};
+
 struct ScreenVersion {
     Screen* screen;
-    Pack<float>* pack_float;
-    Pack<double>* pack_double;
-    Distance<float>* distance_float;
-    Distance<double>* distance_double;
-    Shift<float>* shift_float;
-    Shift<double>* shift_double;
+    RowFunctions<float> rows_float;
+    RowFunctions<double> rows_double;
     GroupScreen* group;
     Verdict* verdict;
     Spare* spare;
-    Tighten<float>* tighten_float;
-    Tighten<double>* tighten_double;
     Encode* encode;
     Needs* needs;
     int tile_points;
     int tile_centers;
     int sums; // partial sums of a distance, side by side
+
+    template <class Real>
+    constexpr const RowFunctions<Real>& rows() const {
+        if constexpr (sizeof(Real) == sizeof(float))
+            return rows_float;
+        else
+            return rows_double;
+    }
 };
 
 // Coordinates that GroupScreen sums at once; those of a group stay in the first-level cache.

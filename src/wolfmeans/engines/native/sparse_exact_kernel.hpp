@@ -3,14 +3,8 @@
 #pragma once
 
 #include "lanes.hpp"
+#include "separate_rounding.hpp"
 #include "sparse_exact.hpp"
-
-#if defined(__FAST_MATH__) || defined(_M_FP_FAST)
-#    error "exact only where every operation rounds by itself: build without fast math"
-#endif
-#if defined(_MSC_VER) && !defined(__clang__)
-#    pragma fp_contract(off)
-#endif
 
 namespace wolfmeans {
 // Internal linkage on purpose: each translation unit keeps the code made for its own instructions.

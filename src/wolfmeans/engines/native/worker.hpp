@@ -44,7 +44,7 @@ struct Step {
     double own_square(std::size_t i) const {
         const Real* center = centers.rows + label(i) * d;
         return static_cast<double>(
-            distance_of<Real>(version)(row(i), center, frame.factor, static_cast<long long>(d)));
+            version.rows<Real>().distance(row(i), center, frame.factor, static_cast<long long>(d)));
     }
     double own_rounding() const { return centers.distance_rounding(); }
 };
