@@ -343,14 +343,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     def transform(self, X: Any) -> NDArray[np.floating]:
         """Return the (n_samples, n_clusters) Euclidean distances to all centers."""
         workspace, centers, exponent = self._opened(X)
-        all_at_once = getattr(workspace, "roots", None)
-        if all_at_once is not None:
-            roots: NDArray[np.floating] = all_at_once(centers)
-            return roots if exponent == 0 else np.ldexp(roots, -exponent, out=roots)
-        distances = np.empty((workspace.n_points, len(centers)), dtype=workspace.dtype)
-        for k, center in enumerate(centers):
-            distances[:, k] = np.ldexp(np.sqrt(workspace.distances_to(center)), -exponent)
-        return distances
+        roots = workspace.roots(centers)
+        return roots if exponent == 0 else np.ldexp(roots, -exponent, out=roots)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return minus the weighted sum of squared distances to the nearest centers."""

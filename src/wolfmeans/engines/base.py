@@ -127,6 +127,9 @@ class Workspace(Protocol):
         less, up to rounding, are among them; others may be.
         """
 
+    def roots(self, centers: Centers) -> Centers:
+        """Return the (n, K) square roots of the canonical distances to all centers."""
+
     def rows(self, indices: NDArray[np.int64]) -> Centers:
         """Return data rows, dense, in the centers' dtype."""
 

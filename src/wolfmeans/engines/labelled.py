@@ -130,6 +130,13 @@ class LabelledPoints:
         """Return all rows with their distances to the nearest and second nearest center."""
         return np.arange(self.n_points), *self._kernels.second_nearest(centers)
 
+    def roots(self, centers: Centers) -> Centers:
+        """Return the (n, K) square roots of the canonical distances to all centers."""
+        roots = np.empty((self.n_points, len(centers)), dtype=self.dtype)
+        for k, center in enumerate(centers):
+            roots[:, k] = np.sqrt(self.distances_to(center))
+        return roots
+
     def rows(self, indices: NDArray[np.int64]) -> Centers:
         """Return data rows, dense, in the centers' dtype."""
         chosen = self._X[indices]
