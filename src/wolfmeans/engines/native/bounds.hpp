@@ -63,8 +63,7 @@ public:
         road_ += static_cast<double>(largest) + static_cast<double>(second);
     }
 
-    // Whether no point of the block can have changed its label, judged by the road alone.
-    bool untouched(std::size_t block) const { return float_up(road_) < until_[block]; }
+    // A block whose `until` lies beyond the road cannot have changed any label.
     float road() const { return float_up(road_); }
     const float* until() const { return until_.data(); }
 

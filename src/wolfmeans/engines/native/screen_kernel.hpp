@@ -6,7 +6,9 @@
 // broadcast. The sums of a tile stay in registers over all d coordinates.
 #pragma once
 
+#include "bounds_kernel.hpp"
 #include "lanes.hpp"
+#include "row_kernel.hpp"
 #include "screen.hpp"
 
 namespace wolfmeans {
@@ -14,13 +16,6 @@ namespace wolfmeans {
 namespace {
 
 #if defined(__GNUC__) || defined(__clang__)
-
-template <int Lanes>
-struct FloatVector {
-    typedef float Floats __attribute__((vector_size(Lanes * sizeof(float))));
-    typedef int Integers __attribute__((vector_size(Lanes * sizeof(int))));
-    typedef double Doubles __attribute__((vector_size(Lanes * sizeof(double))));
-};
 
 // One more score, that of center k, for the lanes of one register.
 template <int Lanes>
@@ -67,182 +62,6 @@ WOLFMEANS_INLINE void screen_tile(const float* points, const float* centers,
         store(second + v * Lanes, s);
         store(label + v * Lanes, l);
     }
-}
-
-// A square of Lanes x Lanes floats transposed by log2(Lanes) rounds of zipping rows i and
-// i + Lanes / 2.
-template <int Lanes>
-WOLFMEANS_INLINE void transpose(typename FloatVector<Lanes>::Floats (&rows)[Lanes]) {
-    using Floats = typename FloatVector<Lanes>::Floats;
-    using Integers = typename FloatVector<Lanes>::Integers;
-    Integers low{}, high{};
-    for (int p = 0; p < Lanes; ++p) {
-        low[p] = p / 2 + (p % 2) * Lanes;
-        high[p] = low[p] + Lanes / 2;
-    }
-    for (int round = 1; round < Lanes; round *= 2) {
-        Floats zipped[Lanes];
-        for (int i = 0; i < Lanes / 2; ++i) {
-#    if defined(__clang__)
-            for (int p = 0; p < Lanes; ++p) {
-                zipped[2 * i][p] = (p % 2 ? rows[i + Lanes / 2] : rows[i])[p / 2];
-                zipped[2 * i + 1][p] = (p % 2 ? rows[i + Lanes / 2] : rows[i])[Lanes / 2 + p / 2];
-            }
-#    else
-            zipped[2 * i] = __builtin_shuffle(rows[i], rows[i + Lanes / 2], low);
-            zipped[2 * i + 1] = __builtin_shuffle(rows[i], rows[i + Lanes / 2], high);
-#    endif
-        }
-        for (int i = 0; i < Lanes; ++i)
-            rows[i] = zipped[i];
-    }
-}
-
-// Lanes coordinates of one row, less those of the origin, scaled and rounded to float32.
-template <int Lanes>
-WOLFMEANS_INLINE typename FloatVector<Lanes>::Floats shifted(const float* row, const float* origin,
-                                                             float factor) {
-    using Floats = typename FloatVector<Lanes>::Floats;
-    return (load<Floats>(row) - load<Floats>(origin)) * factor;
-}
-
-template <int Lanes>
-WOLFMEANS_INLINE typename FloatVector<Lanes>::Floats shifted(const double* row,
-                                                             const double* origin, double factor) {
-    using Doubles = typename FloatVector<Lanes>::Doubles;
-    const Doubles difference = (load<Doubles>(row) - load<Doubles>(origin)) * factor;
-    return __builtin_convertvector(difference, typename FloatVector<Lanes>::Floats);
-}
-
-template <int Lanes>
-WOLFMEANS_INLINE typename FloatVector<Lanes / 2>::Floats
-folded(const typename FloatVector<Lanes>::Floats& v) {
-    using Half = typename FloatVector<Lanes / 2>::Floats;
-    Half low, high;
-    __builtin_memcpy(&low, &v, sizeof(Half));
-    __builtin_memcpy(&high, reinterpret_cast<const char*>(&v) + sizeof(Half), sizeof(Half));
-    return low + high;
-}
-
-template <int Lanes>
-WOLFMEANS_INLINE float sum_of_lanes(const typename FloatVector<Lanes>::Floats& v) {
-    if constexpr (Lanes == 4)
-        return (v[0] + v[1]) + (v[2] + v[3]);
-    else
-        return sum_of_lanes<Lanes / 2>(folded<Lanes>(v));
-}
-
-// The squared differences from coordinate j on, added to `sum`. What is left after whole registers
-// goes through registers of half the width, down to four lanes and then single numbers.
-template <int Lanes, class Real>
-WOLFMEANS_INLINE float sum_of_squares(typename FloatVector<Lanes>::Floats sum, const Real* x,
-                                      const Real* c, Real factor, long long d, long long j) {
-    for (; j + Lanes <= d; j += Lanes) {
-        const auto difference = shifted<Lanes>(x + j, c + j, factor);
-        sum += difference * difference;
-    }
-    if constexpr (Lanes > 4) {
-        return sum_of_squares<Lanes / 2>(folded<Lanes>(sum), x, c, factor, d, j);
-    } else {
-        float total = sum_of_lanes<Lanes>(sum);
-        for (; j < d; ++j) {
-            const float difference = static_cast<float>((x[j] - c[j]) * factor);
-            total += difference * difference;
-        }
-        return total;
-    }
-}
-
-template <int Lanes>
-inline constexpr int partial_sums = 4 * Lanes;
-
-template <int Lanes, class Real>
-float distance(const Real* x, const Real* c, Real factor, long long d) {
-    using Floats = typename FloatVector<Lanes>::Floats;
-    Floats sum[4]{}; // so that an addition need not wait for the one before
-    long long j = 0;
-    for (; j + 4 * Lanes <= d; j += 4 * Lanes) {
-        for (int chain = 0; chain < 4; ++chain) {
-            const long long at = j + chain * Lanes;
-            const Floats difference = shifted<Lanes>(x + at, c + at, factor);
-            sum[chain] += difference * difference;
-        }
-    }
-    return sum_of_squares<Lanes>((sum[0] + sum[1]) + (sum[2] + sum[3]), x, c, factor, d, j);
-}
-
-// Width columns of Lanes rows from column j on, in squares of Width x Width; then narrower ones.
-template <int Lanes, int Width, class Real>
-WOLFMEANS_INLINE void pack_columns(const Real* const* rows, const Real* origin, Real factor,
-                                   long long d, long long j, int tile, float* points,
-                                   float* norms) {
-    using Floats = typename FloatVector<Width>::Floats;
-    if (j + Width <= d) {
-        for (int first = 0; first < Lanes; first += Width) {
-            Floats norm = load<Floats>(norms + first);
-            for (long long column = j; column + Width <= d; column += Width) {
-                Floats square[Width];
-                for (int p = 0; p < Width; ++p)
-                    square[p] = shifted<Width>(rows[first + p] + column, origin + column, factor);
-                transpose<Width>(square);
-                for (int i = 0; i < Width; ++i) {
-                    store(points + (column + i) * tile + first, square[i]);
-                    norm += square[i] * square[i];
-                }
-            }
-            store(norms + first, norm);
-        }
-        j += (d - j) / Width * Width;
-    }
-    if constexpr (Width > 4) {
-        pack_columns<Lanes, Width / 2>(rows, origin, factor, d, j, tile, points, norms);
-    } else {
-        for (; j < d; ++j) {
-            for (int p = 0; p < Lanes; ++p) {
-                const float x = static_cast<float>((rows[p][j] - origin[j]) * factor);
-                points[j * tile + p] = x;
-                norms[p] += x * x;
-            }
-        }
-    }
-}
-
-template <int Lanes, int Vectors, class Real>
-void pack(const Real* const* rows, const Real* origin, Real factor, long long d, float* points,
-          float* norms) {
-    constexpr int tile = Lanes * Vectors;
-    for (int p = 0; p < tile; ++p)
-        norms[p] = 0.0f;
-    for (int v = 0; v < Vectors; ++v)
-        pack_columns<Lanes, Lanes>(rows + v * Lanes, origin, factor, d, 0, tile, points + v * Lanes,
-                                   norms + v * Lanes);
-}
-
-template <int Lanes, class Real>
-float shift(const Real* row, const Real* origin, Real factor, long long d, float* points) {
-    using Floats = typename FloatVector<Lanes>::Floats;
-    Floats sum{}, other{};
-    long long j = 0;
-    for (; j + 2 * Lanes <= d; j += 2 * Lanes) {
-        const Floats x = shifted<Lanes>(row + j, origin + j, factor);
-        const Floats y = shifted<Lanes>(row + j + Lanes, origin + j + Lanes, factor);
-        store(points + j, x);
-        store(points + j + Lanes, y);
-        sum += x * x;
-        other += y * y;
-    }
-    for (; j + Lanes <= d; j += Lanes) {
-        const Floats x = shifted<Lanes>(row + j, origin + j, factor);
-        store(points + j, x);
-        sum += x * x;
-    }
-    sum += other;
-    float total = sum_of_lanes<Lanes>(sum);
-    for (; j < d; ++j) {
-        points[j] = static_cast<float>((row[j] - origin[j]) * factor);
-        total += points[j] * points[j];
-    }
-    return total;
 }
 
 // Bring the states of Lanes rows up to date with their scores in a group: the scores are
@@ -333,43 +152,6 @@ WOLFMEANS_INLINE void screen_tile(const float* points, const float* centers,
 }
 
 template <int Lanes>
-inline constexpr int partial_sums = 1;
-
-template <int Lanes, class Real>
-float distance(const Real* x, const Real* c, Real factor, long long d) {
-    float total = 0.0f;
-    for (long long j = 0; j < d; ++j) {
-        const float difference = static_cast<float>((x[j] - c[j]) * factor);
-        total += difference * difference;
-    }
-    return total;
-}
-
-template <int Lanes, int Vectors, class Real>
-void pack(const Real* const* rows, const Real* origin, Real factor, long long d, float* points,
-          float* norms) {
-    constexpr int tile = Lanes * Vectors;
-    for (int p = 0; p < tile; ++p) {
-        norms[p] = 0.0f;
-        for (long long j = 0; j < d; ++j) {
-            const float x = static_cast<float>((rows[p][j] - origin[j]) * factor);
-            points[j * tile + p] = x;
-            norms[p] += x * x;
-        }
-    }
-}
-
-template <int Lanes, class Real>
-float shift(const Real* row, const Real* origin, Real factor, long long d, float* points) {
-    float total = 0.0f;
-    for (long long j = 0; j < d; ++j) {
-        points[j] = static_cast<float>((row[j] - origin[j]) * factor);
-        total += points[j] * points[j];
-    }
-    return total;
-}
-
-template <int Lanes>
 WOLFMEANS_INLINE void best_two(const float* scores, int first_lane, float* best, float* second,
                                int* lane) {
     for (int r = 0; r < Lanes; ++r) {
@@ -447,106 +229,6 @@ void group_screen(const float* const* rows, long long count, const float* center
             state.label[begin + r] = lane[r];
         }
     }
-}
-
-// All in float32. The factors outweigh the rounding of the few operations around them, and the
-// rounding of |x'|^2 + 2 s, whose terms may cancel, is added to what the score is off by.
-inline void verdict(const float* squares, const float* best, const float* second, long long n,
-                    const ErrorTerms& given, float* upper, float* lower) {
-    const ErrorTerms error = given; // a copy that no store can change
-    for (long long i = 0; i < n; ++i) {
-        const float square = squares[i];
-        const float norm = __builtin_sqrtf(square * (1.0f + error.norm)) * (1.0f + 0x1p-20f);
-        const float off = error.constant + norm * (error.linear + norm * error.square);
-        const float slack = 2.0f * off + square * error.norm;
-        const float near = square + 2.0f * best[i], far = square + 2.0f * second[i];
-        const float near_off = slack + 0x1p-22f * (square + 2.0f * __builtin_fabsf(best[i]));
-        const float far_off = slack + 0x1p-22f * (square + 2.0f * __builtin_fabsf(second[i]));
-        const float most = near + near_off, least = far - far_off;
-        const bool decided = (second[i] - best[i]) * (1.0f - 0x1p-20f) > 2.0f * off;
-        const float root = __builtin_sqrtf(most > 0.0f ? most : 0.0f);
-        const float other = __builtin_sqrtf(least > 0.0f ? least : 0.0f);
-        const float bound = other * (1.0f - 0x1p-21f) - 0x1p-60f;
-        upper[i] = root * (1.0f + 0x1p-21f) + 0x1p-60f;
-        lower[i] = decided ? (bound > 0.0f ? bound : 0.0f) : -1.0f;
-    }
-}
-
-inline float spare(const int* labels, const float* slack, const float* spent, float* spare) {
-    float least = 0x1p127f;
-    for (int p = 0; p < bounds_block; ++p)
-        spare[p] = slack[p] - spent[labels[p]];
-    for (int p = 0; p < bounds_block; ++p)
-        least = spare[p] < least ? spare[p] : least;
-    return least;
-}
-
-// Distances first, then bounds for all rows at once, so that the compiler can use the lanes. The
-// added terms outweigh the rounding of the sums before them.
-template <int Lanes, class Real>
-long long tighten(const BoundsView<Real>& given, unsigned* rows, long long count) {
-    constexpr int at_once = 64;
-    const BoundsView<Real> b = given; // a copy that no store can change
-    float square[at_once], old_upper[at_once], old_slack[at_once];
-    float new_upper[at_once], new_slack[at_once];
-    float path[at_once], spent[at_once], near[at_once];
-    int open[at_once];
-    long long kept = 0;
-    for (long long begin = 0; begin < count; begin += at_once) {
-        const int size = static_cast<int>(count - begin < at_once ? count - begin : at_once);
-        for (int p = 0; p < size; ++p) {
-            const long long i = rows[begin + p];
-            const long long a = b.labels[i];
-            square[p] = distance<Lanes>(b.X + i * b.d, b.centers + a * b.d, b.factor, b.d);
-            old_upper[p] = b.upper[i];
-            old_slack[p] = b.slack[i];
-            path[p] = b.path[a];
-            spent[p] = b.spent[a];
-            near[p] = b.near[a];
-        }
-        for (int p = 0; p < size; ++p) {
-            const float u = __builtin_sqrtf(square[p] * b.rounding) * (1.0f + 0x1p-21f) + 0x1p-60f;
-            const float sizes =
-                __builtin_fabsf(old_slack[p]) + __builtin_fabsf(old_upper[p]) + spent[p] + path[p];
-            const float l = (old_slack[p] - spent[p]) + (old_upper[p] + path[p]) - 0x1p-20f * sizes;
-            new_upper[p] = (u - path[p]) + 0x1p-20f * (u + path[p]);
-            new_slack[p] = (l - u) + spent[p] - 0x1p-20f * (sizes + u);
-            open[p] = !(u < l) && !(new_upper[p] < near[p]);
-        }
-        for (int p = 0; p < size; ++p) {
-            const unsigned i = rows[begin + p];
-            b.upper[i] = new_upper[p];
-            b.slack[i] = new_slack[p];
-            rows[kept] = i;
-            kept += open[p];
-        }
-    }
-    return kept;
-}
-
-inline void encode(const float* squares, const float* off, const float* scores, long long n,
-                   float path, float per_unit, unsigned short* bounds) {
-    for (long long i = 0; i < n; ++i) {
-        const float rounding = 0x1p-22f * (squares[i] + 2.0f * __builtin_fabsf(scores[i]));
-        const float least = squares[i] + 2.0f * scores[i] - (off[i] + rounding);
-        const float root = __builtin_sqrtf(least > 0.0f ? least : 0.0f) * (1.0f - 0x1p-18f);
-        const float units = (root + path) * (1.0f - 0x1p-22f) * per_unit;
-        bounds[i] = static_cast<unsigned short>(
-            static_cast<int>(units < 65535.0f ? (units > 0.0f ? units : 0.0f) : 65535.0f));
-    }
-}
-
-inline float needs(const unsigned short* bounds, const float* paths, const float* separation,
-                   long long n_groups, float unit, float upper, unsigned char* needed) {
-    float least = 0x1p127f;
-    for (long long g = 0; g < n_groups; ++g) {
-        const float carried = static_cast<float>(static_cast<int>(bounds[g])) * unit - paths[g];
-        const float across = (separation[g] - upper) * (1.0f - 0x1p-18f);
-        const float bound = carried > across ? carried : across;
-        needed[g] = !(bound > upper);
-        least = bound < least ? bound : least;
-    }
-    return least;
 }
 
 template <int Lanes, int Vectors, int Centers>
