@@ -1,9 +1,8 @@
-"""Lower bounds on the best possible SSE, each rounded down so that it is never above the truth."""
+"""The spectral bound: what K - 1 directions cannot explain (Ding & He 2004)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
@@ -11,23 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-METHODS = ("spectral",)
+from wolfmeans.lower_bounds.bound import LowerBound
+
 _UNIT = 2.0**-53
 _BLOCK_ENTRIES = 1 << 22
-
-
-@dataclass(frozen=True)
-class LowerBound:
-    """A number that no clustering's SSE can be below."""
-
-    value: float
-    """The bound."""
-    kind: str
-    """How it was found."""
-    confidence: float
-    """The probability that it holds; 1.0 for a proof."""
-    seconds: float
-    """What it cost."""
 
 
 def spectral(X: Any, n_clusters: int, weights: NDArray[np.float64] | None = None) -> LowerBound:

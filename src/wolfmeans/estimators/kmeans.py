@@ -3,47 +3,27 @@
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Callable
 from functools import cache
 from numbers import Integral, Real
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    ClusterMixin,
-    TransformerMixin,
-    _fit_context,
-)
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import (
-    Interval,
-    StrOptions,
-    validate_parameter_constraints,
-)
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils._param_validation import Interval, StrOptions
 
-from wolfmeans import door, storage
-from wolfmeans.certificate import Certificate
+from wolfmeans import door
 from wolfmeans.engines import ALGORITHMS, ENGINES, Workspace, effective_threads, get_engine
+from wolfmeans.estimators.base import CenterEstimator
 from wolfmeans.fitting import Fit, Start, best_of_starts, certificate_of, scale_notes
 from wolfmeans.frank_wolfe import Callback
 from wolfmeans.lower_bounds import METHODS as BOUNDS
-from wolfmeans.notices import warn, warn_about
+from wolfmeans.notices import warn_about
 from wolfmeans.problems.empty import POLICIES
 from wolfmeans.seeding import METHODS as SEEDINGS
-from wolfmeans.seeding import RandomSource, choose_seeds
-from wolfmeans.solution import Record
 from wolfmeans.stopping import STOPS, TOLERANCE_SCALES
 
-_DEFAULT_STARTS = 10
 
-
-class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class KMeans(CenterEstimator):
     """K-means clustering with a certificate; a drop-in for `sklearn.cluster.KMeans`.
 
     Parameters
@@ -186,40 +166,6 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         self.time_limit = time_limit
         self.callback = callback
 
-    def _validate_params(self) -> None:
-        """Check the parameters as scikit-learn does, without looking up their names each time."""
-        values = {name: getattr(self, name) for name in self._parameter_constraints}
-        validate_parameter_constraints(
-            self._parameter_constraints, values, caller_name=type(self).__name__
-        )
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Cluster X.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The points. Never changed, and not copied when C-contiguous float32 or float64.
-        y : ignored
-            Present by convention.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the points, at least 0.
-
-        Returns
-        -------
-        self : KMeans
-            The fitted estimator.
-        """
-        before = self.__dict__.copy()
-        try:
-            return self._fit(X, sample_weight)
-        except BaseException:
-            # A fit that fails leaves the estimator as it was, fitted or not.
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
-
     def _fit(self, X: Any, sample_weight: Any) -> Self:
         n_threads = effective_threads(self.n_threads)
         X, sizes = door.admit(self, X, reset=True, n_threads=n_threads)
@@ -264,132 +210,3 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             empty=self.empty,
             max_steps=None if self.max_iter is None else self.max_iter - 1,
         )
-
-    def _seeding(
-        self, X: Any, exponent: int
-    ) -> tuple[Callable[[Workspace, RandomSource], NDArray[np.floating]], int]:
-        """Return how seeds are made, and for how many starts."""
-        auto = self.n_init == "auto"
-        n_starts = 1 if auto else int(self.n_init)
-        if isinstance(self.init, str):
-            method = self.init
-            if auto and method == "random":
-                n_starts = _DEFAULT_STARTS
-            return lambda ws, random: choose_seeds(ws, self.n_clusters, method, random()), n_starts
-        if callable(self.init):
-            call = self.init
-
-            def called(ws: Workspace, random: RandomSource) -> NDArray[np.floating]:
-                return self._given(call(X, self.n_clusters, random_state=random()), X, exponent)
-
-            return called, _DEFAULT_STARTS if auto else n_starts
-        if n_starts > 1:
-            warn(
-                "Explicit initial center position passed: performing only one init in "
-                f"{type(self).__name__} instead of n_init={self.n_init}.",
-                RuntimeWarning,
-            )
-        given = self._given(self.init, X, exponent)
-        return lambda ws, random: given, 1
-
-    def _given(self, init: Any, X: Any, exponent: int) -> NDArray[np.floating]:
-        centers = door.admit_centers(init, self.n_clusters, X)
-        door.refuse_far_centers(centers, X, exponent)
-        return centers if exponent == 0 else np.ldexp(centers, exponent)
-
-    def _watcher(self, start: int) -> Callback | None:
-        if not self.verbose:
-            return self.callback
-        user = self.callback
-
-        def watch(record: Record) -> Any:
-            print(
-                f"start {start}, iteration {record.t + 1}: sse {record.value:.6g}, "
-                f"gap {record.gap:.3g}, decrease {record.decrease:.3g}, moved {record.moved}"
-            )
-            return user(record) if user is not None else None
-
-        return watch
-
-    def _keep(self, fit: Fit, certificate: Certificate, exponent: int) -> None:
-        """Set the fitted attributes, in the units of the caller's data."""
-        self._scale_exponent = exponent
-        self._scaled_centers = fit.centers if exponent else None
-        centers = np.ldexp(fit.centers, -exponent) if exponent else fit.centers.copy()
-        self.cluster_centers_ = centers
-        self._n_features_out = len(centers)
-        self.labels_ = fit.labels
-        self.inertia_ = door.unscaled(fit.inertia, exponent)
-        self.n_iter_ = fit.solution.iterations + 1
-        self.engine_ = certificate.engine
-        self.certificate_ = certificate.in_units(-2 * exponent)
-        kept = exponent == 0 or self.certificate_.unit_exponent != 0
-        self.trace_ = fit.solution.trace if kept else fit.solution.trace.in_units(-2 * exponent)
-
-    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> NDArray[np.int32]:
-        """Cluster X and return the labels."""
-        labels: NDArray[np.int32] = self.fit(X, sample_weight=sample_weight).labels_
-        return labels
-
-    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """Cluster X and return the distances of its points to all centers."""
-        return self.fit(X, sample_weight=sample_weight).transform(X)
-
-    def predict(self, X: Any) -> NDArray[np.int32]:
-        """Return the index of the nearest center of each point, ties to the lowest."""
-        workspace, centers, _ = self._opened(X)
-        return workspace.nearest(centers)[0]
-
-    def transform(self, X: Any) -> NDArray[np.floating]:
-        """Return the (n_samples, n_clusters) Euclidean distances to all centers."""
-        workspace, centers, exponent = self._opened(X)
-        roots = workspace.roots(centers)
-        return roots if exponent == 0 else np.ldexp(roots, -exponent, out=roots)
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return minus the weighted sum of squared distances to the nearest centers."""
-        workspace, centers, exponent = self._opened(X)
-        weights = door.admit_weights(sample_weight, X)
-        distances = workspace.nearest(centers)[1]
-        inertia = workspace.total(distances if weights is None else weights * distances)
-        return -door.unscaled(inertia, exponent)
-
-    def _opened(self, X: Any) -> tuple[Workspace, NDArray[np.floating], int]:
-        """Open new data for the fitted centers, in a dtype and at a scale that hold both."""
-        check_is_fitted(self)
-        n_threads = effective_threads(self.n_threads)
-        X, sizes = door.admit(self, X, reset=False, n_threads=n_threads)
-        centers = self._centers_at_scale()
-        if X.dtype != centers.dtype:
-            X, centers = X.astype(np.float64), centers.astype(np.float64)
-        exponent = door.fitting_exponent(X, sizes, self._scale_exponent)
-        if exponent != self._scale_exponent:
-            centers = np.ldexp(centers, exponent - self._scale_exponent)
-        X = door.rescale(X, exponent)
-        workspace = get_engine(self.engine).open(X, None, n_threads)
-        return workspace, centers, exponent
-
-    def _centers_at_scale(self) -> NDArray[np.floating]:
-        """Return 2**scale_exponent times cluster_centers_, with the digits that denormals lost."""
-        centers: NDArray[np.floating] = self.cluster_centers_
-        if self._scale_exponent == 0:
-            return centers
-        kept: NDArray[np.floating] | None = self._scaled_centers
-        if kept is not None and np.array_equal(np.ldexp(kept, -self._scale_exponent), centers):
-            return kept
-        scaled: NDArray[np.floating] = np.ldexp(centers, self._scale_exponent)
-        return scaled
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "cluster_centers_")
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted estimator to a file that cannot execute code; see `wolfmeans.load`."""
-        check_is_fitted(self)
-        storage.save(self, Path(path))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
