@@ -1,16 +1,19 @@
 """The certificate: true numbers, plain words, and never more than was verified."""
 
 import json
+import math
 import re
 from contextlib import nullcontext
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from wolfmeans import KMeans, Status
-from wolfmeans.certificate import LOCAL_OPTIMALITY, READINGS, Certificate, local_optimality
+from wolfmeans.certificate import Certificate, local_optimality
 from wolfmeans.lower_bounds import LowerBound
+from wolfmeans.plain_words import LOCAL_OPTIMALITY, READINGS
 
 FIELDS = (
     *("gap", "movement", "decrease", "clarke_gap", "tol", "stop", "status", "iterations"),
@@ -159,10 +162,32 @@ def test_a_bound_that_contradicts_the_result_is_dropped_and_said(monkeypatch):
     assert "contradicts" in certificate.notes[0]
 
 
-def test_the_guarantee_is_the_one_known_before_the_run():
-    certificate = KMeans(4, random_state=0).fit(blobs()).certificate_
-    assert certificate.lower_bound > 0
-    assert certificate.max_iterations == 1_000_000
+def test_a_proven_bound_tightens_the_guarantee():
+    loose = KMeans(4, random_state=0, certify=None).fit(blobs()).certificate_
+    assert loose.max_iterations == 1_000_000
+    tight = KMeans(4, random_state=0, certify="spectral").fit(blobs()).certificate_
+    budget = Fraction(tight.initial_sse) - Fraction(tight.lower_bound)
+    assert tight.max_iterations == math.ceil(budget / Fraction(tight.tol)) < 1_000_000
+    assert tight.iterations <= tight.max_iterations
+    assert "known in advance" in str(loose)
+    assert "by the lower bound" in str(tight)
+
+
+def test_a_bound_with_confidence_is_named_so_and_tightens_nothing():
+    certificate = KMeans(4, random_state=0, certify=None).fit(blobs()).certificate_
+    likely = LowerBound(0.9 * certificate.inertia, "subsampled", 0.95, 0.0)
+    bounded = certificate.bounded_by(likely, certificate.tol)
+    assert bounded.max_iterations == certificate.max_iterations
+    assert bounded.proven_bound == 0.0
+    assert bounded.lower_bound_confidence == 0.95
+    assert "with confidence 95.0%" in str(bounded)
+    assert "likely" in bounded.verdict
+
+
+def test_a_weaker_bound_changes_nothing():
+    certificate = KMeans(4, random_state=0, certify="spectral").fit(blobs()).certificate_
+    weaker = LowerBound(0.5 * certificate.lower_bound, "neighbours", 1.0, 0.0)
+    assert certificate.bounded_by(weaker, certificate.tol) is certificate
 
 
 def test_notebook_view_escapes_what_it_shows():

@@ -8,10 +8,12 @@ from __future__ import annotations
 import html
 import math
 from dataclasses import asdict, dataclass, field, replace
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import Any
 
+from wolfmeans.lower_bounds import LowerBound
+from wolfmeans.plain_words import rows_of, verdict_of
 from wolfmeans.solution import Status
+from wolfmeans.stopping import steps_until_spent
 
 _SUMS_OF_SQUARES = (
     "gap",
@@ -25,28 +27,25 @@ _SUMS_OF_SQUARES = (
     "lower_bound",
 )
 
-READINGS = {
-    Status.STATIONARY: "no point changes its cluster any more",
-    Status.DECREASE: "one more full step would gain no more than the tolerance",
-    Status.GAP: "moving points to nearer centers would gain no more than the tolerance",
-    Status.SHIFT: "the centers no longer move by more than the tolerance",
-    Status.MAX_ITER: "the iteration limit came first; raise max_iter to go on",
-    Status.TIME_LIMIT: "the time limit came first; raise time_limit to go on",
-    Status.CALLBACK: "the callback asked to stop",
-    Status.DESCENT_VIOLATED: "the books do not balance: a step gained less than its gap",
-    Status.REPEATED_STATE: "the run came back to an earlier partition; it would circle",
-}
 
-# So that 1.1, which is a little more in binary, is not printed as 1.101.
-_NEARLY = 1.0 - 1e-13
+# A bound may pass the inertia by their rounding; by more, one of them is wrong.
+_ROUNDING = 1e-9
 
-LOCAL_OPTIMALITY = {
-    "strict local minimum": "every point is strictly nearest to its own center",
-    "stationary, with ties": "no point moves, but some point is as near to another center",
-    "stationary, with empty clusters": "no point moves, but some clusters are not in use",
-    "rule met": "the stopping rule was met; some points would still move",
-    "not stationary": "the run ended early; going on would lower the inertia",
-}
+
+@dataclass(frozen=True)
+class Polish:
+    """What was done after the loop to reach a higher level of local optimality."""
+
+    moves: int
+    """Single points that changed their cluster at a gain."""
+    swaps: int
+    """Centers that were exchanged for a data point at a gain."""
+    swaps_tried: int
+    """Data points that were tried as new centers."""
+    decrease: float
+    """What all this took off the SSE, the steps of the loop after it included."""
+    interrupted: bool = False
+    """Whether time was up before the level asked for was reached."""
 
 
 @dataclass(frozen=True)
@@ -95,12 +94,16 @@ class Certificate:
     """How many of the K clusters have no points of positive weight."""
     local_optimality: str
     """The level of local optimality that was verified."""
-    lower_bound: float | None
+    lower_bound: float | None = None
     """No clustering into K clusters has an SSE below it; None without a useful bound."""
-    lower_bound_kind: str | None
+    lower_bound_kind: str | None = None
     """How the lower bound was found."""
-    lower_bound_confidence: float | None
+    lower_bound_confidence: float | None = None
     """1.0 for a proof."""
+    level: str | None = None
+    """The rung of the ladder that was verified: stationary, hartigan or swap; None below."""
+    polish: Polish | None = None
+    """What polishing did; None where it was not asked for."""
     engine: str = "reference"
     """The engine that ran."""
     unit_exponent: int = 0
@@ -114,6 +117,37 @@ class Certificate:
         if self.lower_bound is None or not self.lower_bound > 0:
             return None
         return self.inertia / self.lower_bound
+
+    @property
+    def proven_bound(self) -> float:
+        """The lower bound where it is a proof, else 0."""
+        proven = self.lower_bound is not None and self.lower_bound_confidence == 1.0
+        return self.lower_bound or 0.0 if proven else 0.0
+
+    def bounded_by(self, bound: LowerBound, least_decrease: float | None = None) -> Certificate:
+        """Return the certificate with a lower bound, where it says more than the one so far.
+
+        A proven bound lowers the number of steps that could be needed when every step that does
+        not end the run takes at least `least_decrease` off the value.
+        """
+        value = bound.value
+        if value > self.inertia * (1.0 + _ROUNDING):
+            note = "the lower bound contradicts the result; please report this"
+            return replace(self, notes=(*self.notes, note))
+        # It may pass the inertia by the rounding of both.
+        value = min(value, self.inertia)
+        if self.lower_bound is not None and value <= self.lower_bound:
+            return self
+        result = replace(
+            self,
+            lower_bound=value if value > 0 else None,
+            lower_bound_kind=bound.kind,
+            lower_bound_confidence=bound.confidence,
+        )
+        if bound.confidence < 1.0 or self.max_iterations is None or least_decrease is None:
+            return result
+        steps = steps_until_spent(self.initial_sse, value, least_decrease)
+        return result if steps is None else replace(result, max_iterations=steps)
 
     def in_units(self, exponent: int) -> Certificate:
         """Return the certificate with sums of squares multiplied by 2**exponent.
@@ -129,103 +163,19 @@ class Certificate:
         if not (_fits(largest, exponent) and _fits(self.inertia, exponent)):
             return replace(self, unit_exponent=exponent)
         scaled: dict[str, Any] = {n: math.ldexp(v, exponent) for n, v in values.items()}
+        if self.polish is not None:
+            gained = math.ldexp(self.polish.decrease, exponent)
+            scaled["polish"] = replace(self.polish, decrease=gained)
         return replace(self, **scaled)
 
     def rows(self) -> list[tuple[str, str, str]]:
         """Return (name, value, plain reading) of each line."""
-        rows = [
-            ("status", self.status.value.partition(":")[0].lower(), READINGS[self.status]),
-            ("inertia", f"{self.inertia:.6g}", self._inertia_reading()),
-            ("gap", f"{self.gap:.3g}", self._gap_reading()),
-            ("decrease", f"{self.decrease:.3g}", self._decrease_reading()),
-            ("iterations", f"{self.iterations}", self._iterations_reading()),
-            ("local", self.local_optimality, LOCAL_OPTIMALITY[self.local_optimality]),
-            self._global_row(),
-        ]
-        if self.empty_clusters:
-            rows.append(self._empty_row())
-        if self.unit_exponent:
-            rows.append(("unit", f"2^{self.unit_exponent}", "sums of squares are in this unit"))
-        rows.extend(("note", "", note) for note in self.notes)
-        return rows
-
-    def _inertia_reading(self) -> str:
-        if not self.initial_sse > 0:
-            return "sum of squared distances to the nearest center; every point sits on one"
-        saved = 1.0 - self.inertia / self.initial_sse
-        return f"sum of squared distances to the nearest center; {saved:.1%} below the start"
-
-    def _gap_reading(self) -> str:
-        if self.gap == 0:
-            return "no point is nearer to another center than to its own"
-        share = self.gap / self.inertia if self.inertia > 0 else math.inf
-        return f"moving points to nearer centers would gain {share:.1e} of the inertia"
-
-    def _decrease_reading(self) -> str:
-        if self.stop == "shift":
-            return f"one more full step would gain this (rule: shift of centers <= {self.tol:.3g})"
-        if self.stop == "stationary":
-            return "one more full step would gain this (rule: labels no longer change)"
-        side = "no more than" if self.decrease <= self.tol else "more than"
-        if self.stop == "gap" and self.gap <= self.tol < self.decrease:
-            return f"one more full step would gain this; the gap is within {self.tol:.3g}"
-        return f"one more full step would gain this, {side} the tolerance {self.tol:.3g}"
-
-    def _iterations_reading(self) -> str:
-        extra = ""
-        if self.extra_iterations:
-            extra = f"; {self.extra_iterations} more filled empty clusters"
-        if self.max_iterations is None:
-            return f"steps; this rule promises no number in advance{extra}"
-        promised = f"no more than {self.max_iterations:,} could be needed, known in advance"
-        return f"steps; {promised}{extra}"
-
-    def _global_row(self) -> tuple[str, str, str]:
-        if self.inertia == 0:
-            return ("global", "optimal", "no clustering can have an inertia below 0")
-        if self.lower_bound is None or self.ratio is None:
-            return ("global", "unknown", self._no_bound_reading())
-        # Every printed number errs on the safe side: the ratio up, the bound down.
-        percent = math.ceil((self.ratio * _NEARLY - 1.0) * 1e4) / 100
-        amount = f"{percent:.2f}%" if percent < 100 else f"a factor of {_up(self.ratio, 3)}"
-        sure = ""
-        if self.lower_bound_confidence != 1.0:
-            sure = f", with confidence {self.lower_bound_confidence:.1%}"
-        reading = (
-            f"within {amount} of the best possible{sure}: "
-            f"no clustering is below {_down(self.lower_bound, 6)} ({self.lower_bound_kind} bound)"
-        )
-        return ("global", f"≤ {_up(self.ratio, 4)}×", reading)
-
-    def _no_bound_reading(self) -> str:
-        if self.lower_bound_kind is None:
-            return "no lower bound was asked for or affordable; set certify='spectral' to get one"
-        return (
-            f"the {self.lower_bound_kind} bound says nothing here: it needs at least as many "
-            "features as clusters, and spread in all of them; compare several n_init instead"
-        )
-
-    def _empty_row(self) -> tuple[str, str, str]:
-        gain = self.candidate_decrease
-        reading = f"gap without them (Clarke): {self.clarke_gap:.3g}"
-        if gain is not None:
-            reading += f"; one of them moved to a data point would gain at least {gain:.3g}"
-        return ("empty", f"{self.empty_clusters} of {self.n_clusters}", reading)
+        return rows_of(self)
 
     @property
     def verdict(self) -> str:
         """The certificate in one sentence."""
-        ended = READINGS[self.status]
-        head = "Converged" if self.status.converged else "Not converged"
-        if self.inertia == 0:
-            tail = "no clustering can be better"
-        elif self.ratio is None:
-            tail = "how far it is from the best possible clustering is not known"
-        else:
-            sure = "proven" if self.lower_bound_confidence == 1.0 else "likely"
-            most = _up(self.ratio, 3)
-            tail = f"its inertia is {sure} to be at most {most} times the best possible"
-        return f"{head} after {self.iterations} steps: {ended}; {tail}."
+        return verdict_of(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers and strings, ready for JSON."""
@@ -257,16 +207,6 @@ class Certificate:
             "<thead><tr><th>what</th><th>value</th><th>in plain words</th></tr></thead>"
             f"<tbody>{cells}</tbody></table>"
         )
-
-
-def _up(value: float, digits: int) -> str:
-    """Write a positive number with so many digits, rounded up."""
-    return f"{Context(prec=digits, rounding=ROUND_CEILING).create_decimal(value * _NEARLY):g}"
-
-
-def _down(value: float, digits: int) -> str:
-    """Write a positive number with so many digits, rounded down."""
-    return f"{Context(prec=digits, rounding=ROUND_FLOOR).create_decimal(value):g}"
 
 
 def _fits(value: float, exponent: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
@@ -209,19 +209,9 @@ def _scatter(workspace: Workspace, weights: NDArray[np.float64] | None) -> float
 def certificate_of(fit: Fit, X: Any, *, certify: str | None, notes: tuple[str, ...]) -> Certificate:
     """Write down what is known at the returned point."""
     problem, solution = fit.problem, fit.solution
-    bound = _lower_bound(fit, X, certify)
-    if bound is not None and bound.value > fit.inertia:
-        # A bound may pass the inertia by their rounding; by more, one of them is wrong.
-        if bound.value > fit.inertia * (1.0 + 1e-9):
-            notes = (*notes, "the lower bound contradicts the result; please report this")
-            bound = None
-        else:
-            bound = replace(bound, value=fit.inertia)
-    useful = bound is not None and bound.value > 0
-    fit.solution.trace.lower_bound = bound.value if bound is not None and useful else 0.0
     empty = int(solution.vertex.empty.sum())
     stationary = solution.vertex.moved == 0
-    return Certificate(
+    certificate = Certificate(
         gap=solution.gap,
         movement=solution.movement,
         decrease=solution.decrease,
@@ -243,12 +233,15 @@ def certificate_of(fit: Fit, X: Any, *, certify: str | None, notes: tuple[str, .
             empty=empty > 0,
             tied=stationary and empty == 0 and problem.tied(solution.point),
         ),
-        lower_bound=bound.value if bound is not None and useful else None,
-        lower_bound_kind=None if bound is None else bound.kind,
-        lower_bound_confidence=None if bound is None else bound.confidence,
+        level="stationary" if stationary else None,
         engine=problem.workspace.engine,
         notes=notes,
     )
+    bound = _lower_bound(fit, X, certify)
+    if bound is not None:
+        certificate = certificate.bounded_by(bound, fit.rule.least_decrease)
+    solution.trace.lower_bound = certificate.proven_bound
+    return certificate
 
 
 def _lower_bound(fit: Fit, X: Any, certify: str | None) -> LowerBound | None:

@@ -1,14 +1,18 @@
-"""Warnings: what a fit has to say, at the line of whoever called it."""
+"""What a fit has to say: warnings at the line of whoever called it, progress on a terminal."""
 
 from __future__ import annotations
 
 import math
 import sys
 import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
 
-from wolfmeans.certificate import READINGS, Certificate
+from wolfmeans.certificate import Certificate
+from wolfmeans.plain_words import READINGS
 
 
 def warn(message: str, category: type[Warning]) -> None:
@@ -54,3 +58,23 @@ def warn_about(
             f"SSE by {certificate.decrease:.3g} of {certificate.inertia:.6g}.",
             ConvergenceWarning,
         )
+
+
+@contextmanager
+def progress_on_terminal(
+    progress: Callable[[float, str], Any] | None,
+) -> Iterator[Callable[[float, str], Any] | None]:
+    """Give the caller's callback, or one that keeps a line of a terminal up to date, or None."""
+    if progress is not None or not sys.stderr.isatty():
+        yield progress
+        return
+
+    def tell(share: float, text: str) -> None:
+        sys.stderr.write(f"\r\x1b[K{share:4.0%}  {text}")
+        sys.stderr.flush()
+
+    try:
+        yield tell
+    finally:
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()

@@ -39,9 +39,10 @@ class StoppingRule(ABC):
         """Return the largest number of steps a run from f(x_0) = value can take, or None."""
         if lower_bound is None:
             return None
-        return steps_until_spent(value, lower_bound, self._cost_of_going_on())
+        return steps_until_spent(value, lower_bound, self.least_decrease)
 
-    def _cost_of_going_on(self) -> float:
+    @property
+    def least_decrease(self) -> float:
         """What every step that does not end the run takes off the value at least."""
         return self.tol
 
@@ -99,7 +100,9 @@ class ShiftRule(StoppingRule):
             raise ValueError("stop='shift' needs a problem whose points have centers")
         return Status.SHIFT if record.shift <= self.tol else None
 
-    def _cost_of_going_on(self) -> float:
+    @property
+    def least_decrease(self) -> float:
+        """What a shift beyond the tolerance gains at least."""
         lost = self.spacing * math.sqrt(self.n_coordinates * self.tol)
         return self.smallest_weight * (self.tol - lost)
 

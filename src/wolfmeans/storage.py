@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.certificate import Certificate
+from wolfmeans.certificate import Certificate, Polish
 from wolfmeans.files import written_whole
 from wolfmeans.solution import Record, Status, Trace
 
@@ -157,4 +157,6 @@ def _certificate(fields: dict[str, Any]) -> Certificate:
     values = {name: value for name, value in fields.items() if name in names}
     values["status"] = Status[fields["status_name"]]
     values["notes"] = tuple(values["notes"])
+    if values.get("polish") is not None:
+        values["polish"] = Polish(**values["polish"])
     return Certificate(**values)
