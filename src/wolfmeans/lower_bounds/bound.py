@@ -1,8 +1,16 @@
-"""What a lower bound on the best possible SSE is."""
+"""What a lower bound on the best possible SSE is, and how it is rounded down."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
+
+UNIT = 2.0**-53
+"""The relative rounding error of float64."""
+
+Report = Callable[[float, str], object]
+"""Told the fraction that is done, and what is being done."""
 
 
 @dataclass(frozen=True)
@@ -17,3 +25,26 @@ class LowerBound:
     """The probability that it holds; 1.0 for a proof."""
     seconds: float
     """What it cost."""
+
+
+def below(*terms: float) -> float:
+    """Return a number not above the sum of the terms, and at least 0.
+
+    The sum is rounded once, so that the next number down is below it.
+    """
+    total = math.fsum(terms)
+    return max(0.0, math.nextafter(total, -math.inf)) if math.isfinite(total) else 0.0
+
+
+def times_up(a: float, b: float) -> float:
+    """Return a number not below the product."""
+    return math.nextafter(a * b, math.inf)
+
+
+def times_down(a: float, b: float) -> float:
+    """Return a number not above the product."""
+    return math.nextafter(a * b, -math.inf)
+
+
+def quiet(done: float, text: str) -> None:
+    """Report to nobody."""

@@ -14,6 +14,7 @@ namespace nb = nanobind;
 using namespace nb::literals;
 using namespace wolfmeans::binding;
 
+void define_bounds(nb::module_& m);  // module_bounds.cpp
 void define_boxes(nb::module_& m);   // module_boxes.cpp
 void define_exact(nb::module_& m);   // module_exact.cpp
 void define_points(nb::module_& m);  // module_points.cpp
@@ -151,6 +152,7 @@ NB_MODULE(_native, m) {
     m.doc() = "Native kernels of the CPU engine; all follow the exactness contract bit for bit.";
     define_kernels<float>(m);
     define_kernels<double>(m);
+    define_bounds(m);
     define_boxes(m);
     define_exact(m);
     define_points(m);

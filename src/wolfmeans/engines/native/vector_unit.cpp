@@ -80,6 +80,12 @@ const NarrowVersion& best_narrow() noexcept {
     return *versions[widest_unit()];
 }
 
+const NeighboursVersion& best_neighbours() noexcept {
+    const NeighboursVersion* versions[] = {&neighbours_baseline, &neighbours_avx2,
+                                           &neighbours_avx512};
+    return *versions[widest_unit()];
+}
+
 const ReachVersion& best_reach() noexcept {
     const ReachVersion* versions[] = {&reach_baseline, &reach_avx2, &reach_avx512};
     return *versions[widest_unit()];
@@ -114,6 +120,10 @@ const ScreenVersion& best_screen() noexcept {
 
 const NarrowVersion& best_narrow() noexcept {
     return narrow_baseline;
+}
+
+const NeighboursVersion& best_neighbours() noexcept {
+    return neighbours_baseline;
 }
 
 const ReachVersion& best_reach() noexcept {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "narrow.hpp"
+#include "neighbours_rows.hpp"
 #include "reach.hpp"
 #include "scan.hpp"
 #include "screen.hpp"
@@ -15,6 +16,7 @@ namespace wolfmeans {
 const ScanVersion& best_scan() noexcept;
 const ScreenVersion& best_screen() noexcept;
 const NarrowVersion& best_narrow() noexcept;
+const NeighboursVersion& best_neighbours() noexcept;
 const ReachVersion& best_reach() noexcept;
 const SketchVersion& best_sketch() noexcept;
 

@@ -1,0 +1,44 @@
+// The inner loops of the neighbours bound: distances of some rows to many points, and sums over the
+// near ones. Built once per vector unit.
+//
+// Like scan.hpp, the translation units of this header include nothing from the standard library.
+// Multiplications and additions may be fused: the error bounds of neighbours.hpp hold either way.
+#pragma once
+
+namespace wolfmeans {
+
+// Points that lie side by side in memory, coordinate by coordinate.
+inline constexpr int neighbours_tile = 16;
+// Rows whose distances are computed together.
+inline constexpr int neighbours_group = 4;
+
+struct NearSums {
+    double distance; // sum of w D over the points with D < limit
+    double weight;   // sum of w over them
+};
+
+struct NeighboursVersion {
+    // Squared distances of a group of rows to tiles of points.
+    //
+    //   tiles  IN   (n_tiles, d, neighbours_tile)
+    //   x      IN   (neighbours_group, d)
+    //   out    OUT  (neighbours_group, n_tiles * neighbours_tile), each with a relative error of at
+    //               most (d + 3) u
+    void (*distances)(const double* tiles, long long n_tiles, long long d, const double* x,
+                      double* out);
+
+    // Sums over the points with D < limit; weights (count,) or null: all 1. Terms are positive, so
+    // the relative error is at most (count + 2) u.
+    NearSums (*sums)(const double* distances, const double* weights, long long count, double limit);
+
+    // Copy the distances below the limit, and their weights, in order; returns how many. Room for
+    // one more than are found is needed, so `count` is enough and one more.
+    long long (*gather)(const double* distances, const double* weights, long long count,
+                        double limit, double* near, double* near_weights);
+};
+
+extern const NeighboursVersion neighbours_baseline;
+extern const NeighboursVersion neighbours_avx2;
+extern const NeighboursVersion neighbours_avx512;
+
+} // namespace wolfmeans

@@ -1,0 +1,230 @@
+"""The neighbours bound for many points: its sum over the rows is estimated from some of them.
+
+Theorem. For fixed lambda and cap c let R_i = min(r_i(lambda), c), the roots taken with respect to
+*all* points. By the theorem of `neighbours.py`
+
+    OPT >= total E R_I - c (total - h) - lambda K,
+
+I drawn with probability w_i / total (untrimmed: c infinite and h = total). For any numbers a_i whose
+mean is known, R_I - a_I + E a_I has the same mean as R_I and is at least E a_I - max a_i. So
+`confidence.mean_above` on m independent draws bounds E R_I from below with the stated confidence,
+when lambda, c, a and the bet are chosen beforehand: from other, independent draws.
+
+The a_i make it sharp. If k is an isolated cluster of weight W_k, then
+r_i = (D_i + SSE_k / W_k) / 2 + lambda / W_k, with D_i the squared distance to its center; centers
+fitted to a sample predict most of what varies between rows, and D_i is known for all of them.
+
+O(m n d) time for m rows.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfmeans.engines import get_engine
+from wolfmeans.lower_bounds.bound import (
+    UNIT,
+    LowerBound,
+    Report,
+    below,
+    quiet,
+    times_down,
+    times_up,
+)
+from wolfmeans.lower_bounds.confidence import best_bet, mean_above
+from wolfmeans.lower_bounds.neighbours import (
+    Problem,
+    best_price,
+    coarse_price,
+    farthest,
+    grid,
+    heavy_points,
+)
+from wolfmeans.lower_bounds.roots import Numbers, Roots, open_roots
+from wolfmeans.lower_bounds.sampling import Sampler
+
+_PILOT_ROWS = 512
+_COARSE_POINTS = 2000
+_FITTED_POINTS = 10_000
+_ROWS_AT_ONCE = 512
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What is fixed before the draws that count."""
+
+    price: float
+    cap: float
+    guess: float
+    offsets: Numbers
+    """(n,) E a - a_i."""
+    bet: float
+
+
+def sampled_rows(
+    X: Any,
+    n_clusters: int,
+    weights: Numbers | None = None,
+    mass: float | None = None,
+    *,
+    n_rows: int,
+    confidence: float,
+    rng: np.random.RandomState,
+    n_threads: int = 1,
+    progress: Report | None = None,
+) -> LowerBound:
+    """Bound the SSE with the stated confidence from `n_rows` rows of the neighbours bound.
+
+    Parameters are those of `neighbours`; `rng` gives the draws.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.RandomState(0)
+    >>> X = np.repeat([[0.0], [9.0]], 2000, axis=0) + rng.normal(size=(4000, 1))
+    >>> settings = {"n_rows": 500, "confidence": 0.95, "rng": rng}
+    >>> bool(3500 < sampled_rows(X, 2, **settings).value < 4000)
+    True
+    """
+    started = perf_counter()
+    report = progress or quiet
+    X, weights = heavy_points(X, weights)
+    n = X.shape[0]
+    total = float(n) if weights is None else math.fsum(weights)
+    left_out = 0.0
+    if mass is not None and mass < total:
+        left_out = (total - mass) + 4.0 * UNIT * total
+    sampler = Sampler(n, weights, rng)
+    roots = open_roots(
+        X, weights, math.inf if mass is None else mass * (1.0 + 4.0 * UNIT), n_threads
+    )
+    plan = _plan(X, weights, n_clusters, left_out, roots, sampler, n_rows, confidence, n_threads)
+    if plan is None:
+        return LowerBound(0.0, "subsampled", confidence, perf_counter() - started)
+    report(0.3, "subsampled: rows of the neighbours bound")
+    drawn = sampler.draw(n_rows)
+    values = np.empty(n_rows)
+    for start in range(0, n_rows, _ROWS_AT_ONCE):
+        part = slice(start, start + _ROWS_AT_ONCE)
+        values[part] = roots(drawn[part], np.array([plan.price]), plan.guess)[:, 0]
+        report(min(1.0, 0.3 + 0.7 * (start + _ROWS_AT_ONCE) / n_rows), "subsampled: rows")
+    values = np.minimum(values, plan.cap) + plan.offsets[drawn]
+    average = mean_above(values, float(plan.offsets.min()), plan.bet, confidence)
+    # The mean of the a_i was summed with n roundings.
+    average -= (n + 16.0) * UNIT * float(np.abs(plan.offsets).max())
+    rooted = times_down(total * (1.0 - 4.0 * UNIT), max(0.0, average)) / (1.0 + sampler.excess)
+    value = below(
+        rooted * (1.0 - 4.0 * UNIT),
+        -times_up(plan.cap, left_out) if left_out > 0 else 0.0,
+        -times_up(plan.price, n_clusters),
+    )
+    return LowerBound(value, "subsampled", confidence, perf_counter() - started)
+
+
+def _plan(
+    X: Any,
+    weights: Numbers | None,
+    n_clusters: int,
+    left_out: float,
+    roots: Roots,
+    sampler: Sampler,
+    n_rows: int,
+    confidence: float,
+    n_threads: int,
+) -> _Plan | None:
+    """Choose price, cap, offsets and bet from draws of their own."""
+    far = farthest(X)
+    if not far > 0:
+        return None
+    n = X.shape[0]
+    total = float(n) if weights is None else float(weights.sum())
+    price, guess = _first_price(X, n_clusters, left_out / total, total, far, sampler, n_threads)
+    # Rows are drawn by weight, so that each stands for as much as any other.
+    drawn = sampler.draw(_PILOT_ROWS)
+    share = Problem(np.full(_PILOT_ROWS, total / _PILOT_ROWS), n_clusters, left_out)
+    rows = np.arange(_PILOT_ROWS)
+    for step, reach in ((0.25, 4), (0.0625, 5)):
+        lambdas = grid(price, step, reach)
+        found = roots(drawn, lambdas, guess)
+        price, guess, place, cap = best_price(share, found, lambdas, rows)
+    pilot = np.minimum(found[:, place], cap)
+    best = _Plan(price, cap, guess, np.zeros(n), best_bet(pilot, n_rows, 0.0, confidence)[0])
+    reached = best_bet(pilot, n_rows, 0.0, confidence)[1]
+    predicted = _predicted(X, weights, n_clusters, price, sampler, n_threads)
+    for quantile in (0.9, 0.99, 0.999, 1.0):
+        a = np.minimum(predicted, np.quantile(predicted[drawn], quantile))
+        slope = _slope(a[drawn], pilot)
+        offsets = slope * (sampler.mean(a) - a)
+        bet, bound = best_bet(
+            pilot + offsets[drawn], n_rows, float(offsets.min()), confidence
+        )
+        if bound > reached:
+            reached = bound
+            best = _Plan(price, cap, guess, offsets, bet)
+    return best
+
+
+def _first_price(
+    X: Any,
+    n_clusters: int,
+    share_left_out: float,
+    total: float,
+    far: float,
+    sampler: Sampler,
+    n_threads: int,
+) -> tuple[float, float]:
+    """Return a price from a small problem; prices grow as the weight of clusters does."""
+    some = np.sort(sampler.distinct(min(_COARSE_POINTS, X.shape[0])))
+    m = len(some)
+    small = Problem(np.ones(m), n_clusters, share_left_out * m)
+    roots = open_roots(X[some], None, math.inf, n_threads)
+    price, guess = coarse_price(roots, small, far)
+    return price * total / m, guess
+
+
+def _slope(a: Numbers, values: Numbers) -> float:
+    """Return the regression coefficient of the values on a."""
+    centered = a - a.mean()
+    square = float(centered @ centered)
+    return float(centered @ values) / square if square > 0 else 0.0
+
+
+def _predicted(
+    X: Any,
+    weights: Numbers | None,
+    n_clusters: int,
+    price: float,
+    sampler: Sampler,
+    n_threads: int,
+) -> Numbers:
+    """Return what the roots would be if clusters fitted to a sample were isolated."""
+    from wolfmeans.estimators import KMeans
+
+    some = np.sort(sampler.distinct(min(_FITTED_POINTS, X.shape[0])))
+    k = min(n_clusters, len(some))
+    seed = int(sampler.draw(1)[0])
+    model = KMeans(
+        k, random_state=seed, certify=None, empty="keep", n_threads=n_threads, max_iter=50
+    )
+    centers = _fitted(model, X[some])
+    labels, distances = get_engine().open(X, None, n_threads).nearest(centers)
+    given = np.ones(X.shape[0]) if weights is None else weights
+    heavy = np.maximum(np.bincount(labels, given, minlength=k), 1e-300)
+    spread = np.bincount(labels, given * distances, minlength=k) / heavy
+    return np.asarray(0.5 * (distances + spread[labels]) + price / heavy[labels])
+
+
+def _fitted(model: Any, X: Any) -> NDArray[np.floating]:
+    import warnings
+
+    with warnings.catch_warnings():
+        # The clusters of a sample need not be many, nor final.
+        warnings.simplefilter("ignore")
+        centers: NDArray[np.floating] = model.fit(X).cluster_centers_
+    return centers
