@@ -23,6 +23,7 @@ _SUMS_OF_SQUARES = (
     "initial_sse",
     "inertia",
     "lower_bound",
+    "threshold",
 )
 
 READINGS = {
@@ -46,6 +47,14 @@ LOCAL_OPTIMALITY = {
     "stationary, with empty clusters": "no point moves, but some clusters are not in use",
     "rule met": "the stopping rule was met; some points would still move",
     "not stationary": "the run ended early; going on would lower the inertia",
+}
+
+
+TRIMMED_OPTIMALITY = {
+    "strict local minimum": "every kept point is strictly nearest to its own center, and every "
+    "trimmed one strictly farther out",
+    "stationary, with ties": "no point moves, but some point is as near to another center, or "
+    "as far out as one on the other side of the threshold",
 }
 
 
@@ -101,6 +110,12 @@ class Certificate:
     """How the lower bound was found."""
     lower_bound_confidence: float | None
     """1.0 for a proof."""
+    trimmed_points: int = 0
+    """How many points of positive weight are left out wholly."""
+    trimmed_mass: float = 0.0
+    """The weight that is left out; a point kept in part counts with the rest of it."""
+    threshold: float | None = None
+    """Squared distance of the last kept point from its center; None when nothing is trimmed."""
     engine: str = "reference"
     """The engine that ran."""
     unit_exponent: int = 0
@@ -114,6 +129,13 @@ class Certificate:
         if self.lower_bound is None or not self.lower_bound > 0:
             return None
         return self.inertia / self.lower_bound
+
+    @property
+    def radius(self) -> float | None:
+        """Distance of the last kept point from its center; None when nothing is trimmed."""
+        if self.threshold is None:
+            return None
+        return math.ldexp(math.sqrt(self.threshold), self.unit_exponent // 2)
 
     def in_units(self, exponent: int) -> Certificate:
         """Return the certificate with sums of squares multiplied by 2**exponent.
@@ -139,9 +161,11 @@ class Certificate:
             ("gap", f"{self.gap:.3g}", self._gap_reading()),
             ("decrease", f"{self.decrease:.3g}", self._decrease_reading()),
             ("iterations", f"{self.iterations}", self._iterations_reading()),
-            ("local", self.local_optimality, LOCAL_OPTIMALITY[self.local_optimality]),
+            ("local", self.local_optimality, self._local_reading()),
             self._global_row(),
         ]
+        if self.threshold is not None:
+            rows.append(self._trimmed_row())
         if self.empty_clusters:
             rows.append(self._empty_row())
         if self.unit_exponent:
@@ -150,10 +174,12 @@ class Certificate:
         return rows
 
     def _inertia_reading(self) -> str:
+        kept = "" if self.threshold is None else " of kept points"
+        summed = f"sum of squared distances{kept} to the nearest center"
         if not self.initial_sse > 0:
-            return "sum of squared distances to the nearest center; every point sits on one"
+            return f"{summed}; every point sits on one"
         saved = 1.0 - self.inertia / self.initial_sse
-        return f"sum of squared distances to the nearest center; {saved:.1%} below the start"
+        return f"{summed}; {saved:.1%} below the start"
 
     def _gap_reading(self) -> str:
         if self.gap == 0:
@@ -198,12 +224,28 @@ class Certificate:
         return ("global", f"≤ {_up(self.ratio, 4)}×", reading)
 
     def _no_bound_reading(self) -> str:
+        if self.threshold is not None and self.lower_bound_kind is None:
+            return "no lower bound was computed for this trimmed problem; compare several n_init"
         if self.lower_bound_kind is None:
             return "no lower bound was asked for or affordable; set certify='spectral' to get one"
         return (
             f"the {self.lower_bound_kind} bound says nothing here: it needs at least as many "
             "features as clusters, and spread in all of them; compare several n_init instead"
         )
+
+    def _local_reading(self) -> str:
+        if self.threshold is None:
+            return LOCAL_OPTIMALITY[self.local_optimality]
+        return TRIMMED_OPTIMALITY.get(
+            self.local_optimality, LOCAL_OPTIMALITY[self.local_optimality]
+        )
+
+    def _trimmed_row(self) -> tuple[str, str, str]:
+        points = "1 point" if self.trimmed_points == 1 else f"{self.trimmed_points} points"
+        reading = f"left out: no center is nearer to them than {self.radius:.6g}"
+        if self.trimmed_mass != self.trimmed_points:
+            reading += f"; their weight is {self.trimmed_mass:.6g}, one point may count in part"
+        return ("trimmed", points, reading)
 
     def _empty_row(self) -> tuple[str, str, str]:
         gain = self.candidate_decrease

@@ -45,6 +45,6 @@ class NativeTrimming(Trimming, NativeArithmetic):
 
     def _find_threshold(self, distances: Distances) -> Threshold:
         found = self._native.find_threshold(
-            np.ascontiguousarray(distances), self.weights, self.mass, self._n_threads
+            np.ascontiguousarray(distances), self.weights, self.mass
         )
         return Threshold(*found)

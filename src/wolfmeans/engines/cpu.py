@@ -311,9 +311,7 @@ class CpuEngine:
             return LabelledPoints(X, weights, ReferenceKernels(X))
         return NativePoints(X, weights, n_threads, algorithm)
 
-    def open_trimmed(
-        self, X: Any, weights: Masses | None, n_threads: int, mass: float
-    ) -> Trimming:
+    def open_trimmed(self, X: Any, weights: Masses | None, n_threads: int, mass: float) -> Trimming:
         """Open dense or CSR data of which the nearest points of a mass are kept."""
         _require_native()
         if not sparse.issparse(X):

@@ -8,11 +8,13 @@ The oracle keeps the points nearest to their centers (`engines.trimming`).
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.engines.base import Distances, Limits, TrimmedWorkspace
+from wolfmeans.engines.trimming import unit_exponent
 from wolfmeans.exact_sums import exact_sum
 from wolfmeans.problems.empty import POLICIES as KMEANS_POLICIES
 from wolfmeans.problems.kmeans import KMeansProblem, Partition
@@ -21,6 +23,45 @@ from wolfmeans.solution import Solution
 from wolfmeans.stopping import StoppingRule
 
 POLICIES = tuple(policy for policy in KMEANS_POLICIES if policy != "admissible")
+
+
+def share_of(alpha: float) -> Fraction:
+    """Return alpha as the decimal number that it is written as: 0.3 of 10 points are 3.
+
+    Examples
+    --------
+    >>> share_of(0.3)
+    Fraction(3, 10)
+    """
+    return Fraction(repr(float(alpha)))
+
+
+def total_mass(weights: NDArray[np.float64] | None, n_points: int) -> Fraction:
+    """Return the exact sum of the weights."""
+    if weights is None:
+        return Fraction(n_points)
+    terms, parts = weights.tolist(), [0.0]
+    # Each round finds what the rounding of the one before has left.
+    while (part := exact_sum([*terms, *(-found for found in parts)])) != 0:
+        parts.append(part)
+    return sum(map(Fraction, parts), Fraction(0))
+
+
+def kept_mass(share: Fraction, weights: NDArray[np.float64] | None, n_points: int) -> float:
+    """Return the mass that is kept when a share of the total is trimmed; infinite to keep all.
+
+    The trimmed mass is rounded down to a multiple of the weights' unit, the largest power of two
+    of which all weights are multiples: to whole points when all weigh 1.
+
+    Examples
+    --------
+    >>> kept_mass(share_of(0.25), None, 10)
+    8.0
+    """
+    total = total_mass(weights, n_points)
+    unit = Fraction(2) ** unit_exponent(weights)
+    trimmed = math.floor(share * total / unit) * unit
+    return float(total - trimmed) if trimmed else math.inf
 
 
 class TrimmedProblem(KMeansProblem):

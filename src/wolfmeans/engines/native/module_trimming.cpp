@@ -21,17 +21,16 @@ nb::tuple described(const wolfmeans::Threshold& threshold) {
 }
 
 nb::tuple find_threshold(Array<const double> distances, std::optional<Array<const double>> weights,
-                         double mass, int n_threads) {
+                         double mass) {
     require(distances.ndim() == 1, "distances must have one dimension");
     if (weights) check_vector(*weights, "weights", distances.shape(0));
     require(mass > 0.0, "mass must be positive, got " + std::to_string(mass));
     require(weights || mass >= 1.0, "mass must be at least one point");
-    check_threads(n_threads);
     wolfmeans::Threshold threshold;
     {
         const nb::gil_scoped_release release;
         threshold = wolfmeans::find_threshold(distances.data(), weights ? weights->data() : nullptr,
-                                              distances.shape(0), mass, n_threads);
+                                              distances.shape(0), mass);
     }
     return described(threshold);
 }
@@ -119,7 +118,7 @@ void define(nb::module_& m, const char* name) {
 
 void define_trimming(nb::module_& m) {
     m.def("find_threshold", &find_threshold, "distances"_a.noconvert(),
-          "weights"_a.noconvert().none(), "mass"_a, "n_threads"_a,
+          "weights"_a.noconvert().none(), "mass"_a,
           "(distance, row, mass) of the last point that a mass keeps, by (distance, row).\n\n"
           "IN: distances (n,) float64; weights (n,) float64, or None for ones.");
     define<float>(m, "TrimmedPointsF32");

@@ -107,8 +107,8 @@ Threshold threshold_at_count(double distance, const double* distances, std::size
 
 } // namespace
 
-Threshold find_threshold(const double* distances, const double* weights, std::size_t n, double mass,
-                         int n_threads) {
+Threshold find_threshold(const double* distances, const double* weights, std::size_t n,
+                         double mass) {
     if (weights == nullptr) {
         if (!(mass < static_cast<double>(n))) return nowhere;
         const auto count = static_cast<std::size_t>(mass);
@@ -119,7 +119,6 @@ Threshold find_threshold(const double* distances, const double* weights, std::si
     for (std::size_t i = 0; i < n; ++i)
         all.add(weights[i]);
     if (all.missing() >= 0.0) return nowhere;
-    (void)n_threads;
     return threshold_at(distance_of_mass(distances, weights, n, mass), distances, weights, n, mass);
 }
 
@@ -155,8 +154,8 @@ typename TrimmedPoints<Real>::Step TrimmedPoints<Real>::assign(const Real* cente
                                                                double* residuals) {
     points_.assign(centers, K, true, {});
     distances(X_, n_, d_, centers, K, points_.labels().data(), nearest_.data(), n_threads_);
-    const Threshold now = find_threshold(
-        nearest_.data(), weights_.empty() ? nullptr : weights_.data(), n_, mass_, n_threads_);
+    const Threshold now =
+        find_threshold(nearest_.data(), weights_.empty() ? nullptr : weights_.data(), n_, mass_);
     Step step{n_, 0.0};
     if (moments_) {
         take_part_of_last(true);

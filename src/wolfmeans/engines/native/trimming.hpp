@@ -29,12 +29,11 @@ struct Threshold {
 //   distances  IN  (n,) >= 0
 //   weights    IN  (n,) >= 0 or null: all 1
 //   mass       IN  > 0, a whole number without weights
-//   n_threads  IN  at most so many threads, >= 1
 //
 // Exact: sums of weights are compared as they are; what is kept of the last point is the exact
 // rest, rounded once. O(n) comparisons.
-Threshold find_threshold(const double* distances, const double* weights, std::size_t n, double mass,
-                         int n_threads);
+Threshold find_threshold(const double* distances, const double* weights, std::size_t n,
+                         double mass);
 
 template <class Real>
 class TrimmedPoints {
