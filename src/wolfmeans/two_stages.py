@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from time import perf_counter
 from typing import Any
 
@@ -52,6 +53,16 @@ def best_short_runs(
         if perf_counter() >= deadline:
             break
     return [found[inertia] for inertia in sorted(found)[:CONTINUED]]
+
+
+def share_for_short_runs(share: Fraction, n_rows: int) -> Fraction:
+    """Return the share to trim from some of the points: a little more than from all of them.
+
+    By chance there may be more outliers among them, which would all be left to the clusters. Three
+    standard deviations of a sampled share make up for that.
+    """
+    spread = math.sqrt(share * (1 - share) / n_rows)
+    return min(share + Fraction(3.0 * spread), (1 + share) / 2)
 
 
 def rows_for_short_runs(

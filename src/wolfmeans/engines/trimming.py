@@ -71,7 +71,7 @@ def _integers(weights: Masses, low: int) -> list[int]:
 def _integer(value: float, low: int) -> int:
     """Return value / 2**low, a whole number."""
     top, bottom = value.as_integer_ratio()
-    return top * 2 ** max(-low, 0) // (bottom * 2 ** max(low, 0))
+    return (top << max(-low, 0)) // (bottom << max(low, 0))
 
 
 def kept_masses(threshold: Threshold, distances: Distances, weights: Masses | None) -> Masses:

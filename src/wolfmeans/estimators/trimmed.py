@@ -30,7 +30,13 @@ from wolfmeans.problems.empty import POLICIES as ALL_POLICIES
 from wolfmeans.problems.trimmed import TrimmedProblem, kept_mass, share_of, total_mass
 from wolfmeans.seeding import METHODS as SEEDINGS
 from wolfmeans.seeding import TRIMMED_METHODS, RandomSource, choose_seeds
-from wolfmeans.two_stages import CONTINUED, SHORT_RUNS, best_short_runs, rows_for_short_runs
+from wolfmeans.two_stages import (
+    CONTINUED,
+    SHORT_RUNS,
+    best_short_runs,
+    rows_for_short_runs,
+    share_for_short_runs,
+)
 
 NumberedSeeds = Callable[[int, Workspace, RandomSource], NDArray[np.floating]]
 
@@ -311,7 +317,7 @@ class TrimmedKMeans(CenterEstimator):
         workspace: TrimmedWorkspace,
         generator: np.random.RandomState,
     ) -> TrimmedWorkspace:
-        """Return the points on which short runs take place, with the same share to trim."""
+        """Return the points on which short runs take place, with a share of them to trim."""
         rows = rows_for_short_runs(workspace, self.n_clusters, generator)
         if rows is None:
             return workspace
@@ -320,7 +326,7 @@ class TrimmedKMeans(CenterEstimator):
             scaled[rows],
             weights,
             effective_threads(self.n_threads),
-            kept_mass(share, weights, len(rows)),
+            kept_mass(share_for_short_runs(share, len(rows)), weights, len(rows)),
         )
 
     def _keep(self, fit: Fit, certificate: Certificate, exponent: int) -> None:
