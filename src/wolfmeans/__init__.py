@@ -8,7 +8,7 @@
 """
 
 from wolfmeans.certificate import Certificate
-from wolfmeans.estimators import KMeans
+from wolfmeans.estimators import KMeans, TrimmedKMeans
 from wolfmeans.frank_wolfe import ConcaveProblem, minimize_concave
 from wolfmeans.solution import Record, Solution, Status, Trace
 from wolfmeans.storage import load
@@ -23,6 +23,7 @@ __all__ = [
     "Solution",
     "Status",
     "Trace",
+    "TrimmedKMeans",
     "load",
     "minimize_concave",
 ]

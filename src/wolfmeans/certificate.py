@@ -25,6 +25,7 @@ _SUMS_OF_SQUARES = (
     "initial_sse",
     "inertia",
     "lower_bound",
+    "threshold",
 )
 
 
@@ -104,6 +105,12 @@ class Certificate:
     """The rung of the ladder that was verified: stationary, hartigan or swap; None below."""
     polish: Polish | None = None
     """What polishing did; None where it was not asked for."""
+    trimmed_points: int = 0
+    """How many points of positive weight are left out wholly."""
+    trimmed_mass: float = 0.0
+    """The weight that is left out; a point kept in part counts with the rest of it."""
+    threshold: float | None = None
+    """Squared distance of the last kept point from its center; None when nothing is trimmed."""
     engine: str = "reference"
     """The engine that ran."""
     unit_exponent: int = 0
@@ -148,6 +155,13 @@ class Certificate:
             return result
         steps = steps_until_spent(self.initial_sse, value, least_decrease)
         return result if steps is None else replace(result, max_iterations=steps)
+
+    @property
+    def radius(self) -> float | None:
+        """Distance of the last kept point from its center; None when nothing is trimmed."""
+        if self.threshold is None:
+            return None
+        return math.ldexp(math.sqrt(self.threshold), self.unit_exponent // 2)
 
     def in_units(self, exponent: int) -> Certificate:
         """Return the certificate with sums of squares multiplied by 2**exponent.

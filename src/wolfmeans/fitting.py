@@ -95,13 +95,21 @@ class Prepared:
         )
 
 
-def prepare(start: Start, *, stop: str, tol: float, tol_scale: str, empty: str) -> Prepared:
+def prepare(
+    start: Start,
+    *,
+    stop: str,
+    tol: float,
+    tol_scale: str,
+    empty: str,
+    kind: type[KMeansProblem] = KMeansProblem,
+) -> Prepared:
     """Label the points by the seeds and make the stopping rule."""
-    problem = KMeansProblem(start.workspace, empty, start.random)
+    problem = kind(start.workspace, empty, start.random)
     first = problem.partition(start.seeds)
     if tol_scale == "absolute":
         tol = door.scaled(tol, start.exponent)
-    return Prepared(problem, first, _rule(stop, tol, tol_scale, start.workspace, first))
+    return Prepared(problem, first, _rule(stop, tol, tol_scale, problem, first))
 
 
 def run(
@@ -175,15 +183,15 @@ def best_of_starts(
 
 
 def _rule(
-    stop: str, tol: float, tol_scale: str, workspace: Workspace, first: Partition
+    stop: str, tol: float, tol_scale: str, problem: KMeansProblem, first: Partition
 ) -> StoppingRule:
     """Turn a relative tolerance into a rule with an absolute one."""
+    workspace = problem.workspace
     if stop == "shift":
         unit = 1.0 if tol_scale == "absolute" else _mean_variance(workspace)
-        weights = workspace.weights
         return ShiftRule(
             tol * unit,
-            smallest_weight=1.0 if weights is None else float(weights[weights > 0].min()),
+            smallest_weight=problem.smallest_mass(),
             spacing=float(np.spacing(workspace.dtype.type(workspace.largest()))),
             n_coordinates=first.centers.size,
         )
@@ -245,7 +253,7 @@ def certificate_of(fit: Fit, X: Any, *, certify: str | None, notes: tuple[str, .
 
 
 def _lower_bound(fit: Fit, X: Any, certify: str | None) -> LowerBound | None:
-    if certify is None:
+    if certify is None or fit.problem.trimmed_mass() > 0:
         return None
     n, d = X.shape
     n_clusters = len(fit.centers)

@@ -34,6 +34,13 @@ LOCAL_OPTIMALITY = {
     "not stationary": "the run ended early; going on would lower the inertia",
 }
 
+TRIMMED_OPTIMALITY = {
+    "strict local minimum": "every kept point is strictly nearest to its own center, and every "
+    "trimmed one strictly farther out",
+    "stationary, with ties": "no point moves, but some point is as near to another center, or "
+    "as far out as one on the other side of the threshold",
+}
+
 LEVELS = {
     "stationary": "no reassignment of points to the centers as they are lowers the SSE",
     "hartigan": "no single point can change its cluster at a gain",
@@ -58,11 +65,13 @@ def rows_of(certificate: Certificate) -> list[Row]:
         ("gap", f"{certificate.gap:.3g}", _gap(certificate)),
         ("decrease", f"{certificate.decrease:.3g}", _decrease(certificate)),
         ("iterations", f"{certificate.iterations}", _iterations(certificate)),
-        ("local", local, LOCAL_OPTIMALITY[local]),
+        ("local", local, _local(certificate)),
     ]
     if certificate.polish is not None:
         rows.append(_polish_row(certificate))
     rows.append(_global_row(certificate))
+    if certificate.threshold is not None:
+        rows.append(_trimmed_row(certificate))
     if certificate.empty_clusters:
         rows.append(_empty_row(certificate))
     if certificate.unit_exponent:
@@ -87,10 +96,12 @@ def verdict_of(certificate: Certificate) -> str:
 
 
 def _inertia(certificate: Certificate) -> str:
+    kept = "" if certificate.threshold is None else " of kept points"
+    summed = f"sum of squared distances{kept} to the nearest center"
     if not certificate.initial_sse > 0:
-        return "sum of squared distances to the nearest center; every point sits on one"
+        return f"{summed}; every point sits on one"
     saved = 1.0 - certificate.inertia / certificate.initial_sse
-    return f"sum of squared distances to the nearest center; {saved:.1%} below the start"
+    return f"{summed}; {saved:.1%} below the start"
 
 
 def _gap(certificate: Certificate) -> str:
@@ -120,6 +131,20 @@ def _iterations(certificate: Certificate) -> str:
         return f"steps; this rule promises no number in advance{extra}"
     why = "by the lower bound" if certificate.proven_bound > 0 else "known in advance"
     return f"steps; no more than {certificate.max_iterations:,} could be needed, {why}{extra}"
+
+
+def _local(certificate: Certificate) -> str:
+    level = certificate.local_optimality
+    plain = LOCAL_OPTIMALITY[level]
+    return plain if certificate.threshold is None else TRIMMED_OPTIMALITY.get(level, plain)
+
+
+def _trimmed_row(certificate: Certificate) -> Row:
+    count, mass = certificate.trimmed_points, certificate.trimmed_mass
+    reading = f"left out: no center is nearer to them than {certificate.radius:.6g}"
+    if mass != count:
+        reading += f"; their weight is {mass:.6g}, one point may count in part"
+    return ("trimmed", "1 point" if count == 1 else f"{count} points", reading)
 
 
 def _polish_row(certificate: Certificate) -> Row:

@@ -1,4 +1,4 @@
-"""Where to start: random points, k-means++, greedy k-means++, k-means||.
+"""Where to start: random points, k-means++, greedy k-means++, k-means||, trimmed k-means++.
 
 Draws are exact and the same on every engine. A mass per point (w D, in float64) is scaled by one
 power of two to integers whose sum fits int64. One integer below 2**63 - 1, from the host's
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.engines import get_engine
-from wolfmeans.engines.base import Centers, Workspace
+from wolfmeans.engines.base import Centers, Distances, TrimmedWorkspace, Workspace
 
 _ROUNDS = 5
 _OVERSAMPLING = 2
@@ -32,7 +32,8 @@ def choose_seeds(
     workspace: Workspace, n_clusters: int, method: str, rng: np.random.RandomState
 ) -> Centers:
     """Return (K, d) seeds, each one a data point of positive weight."""
-    return workspace.rows(METHODS[method](workspace, n_clusters, rng))
+    choose = METHODS[method] if method in METHODS else TRIMMED_METHODS[method]
+    return workspace.rows(choose(workspace, n_clusters, rng))
 
 
 def integer_masses(masses: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -111,17 +112,27 @@ def _kmeans_plus_plus(n_trials: Callable[[int], int]) -> SeedingMethod:
     return choose
 
 
-def spread_rows(workspace: Workspace, drawn: NDArray[np.int64], n_trials: int) -> NDArray[np.int64]:
+def spread_rows(
+    workspace: Workspace,
+    drawn: NDArray[np.int64],
+    n_trials: int,
+    keep: Callable[[Distances], Distances] | None = None,
+) -> NDArray[np.int64]:
     """Pick one row by weight, then each further one as the best of some drawn by mass w D.
 
     Ends early when no point has any mass left. The best trial is the first of those that leave
-    the smallest potential. This is the specification of `Workspace.spread_rows`.
+    the smallest potential. `keep` says what counts of the weights, given the distances; all of
+    them by default, and then this is the specification of `Workspace.spread_rows`.
     """
-    weights = workspace.weights
+
+    def weighted(distances: Distances) -> Distances:
+        weights = workspace.weights if keep is None else keep(distances)
+        return distances if weights is None else weights * distances
+
     rows = [int(pick_rows(workspace, _weights(workspace), drawn[:1])[0])]
     closest = workspace.distances_to(workspace.rows(np.array(rows))[0])
     for of_round in drawn[1:].reshape(-1, n_trials):
-        masses = closest if weights is None else weights * closest
+        masses = weighted(closest)
         if not masses.any():
             break
         best_potential = math.inf
@@ -129,12 +140,25 @@ def spread_rows(workspace: Workspace, drawn: NDArray[np.int64], n_trials: int) -
             reached = np.minimum(
                 closest, workspace.distances_to(workspace.rows(np.array([row]))[0])
             )
-            potential = workspace.total(reached if weights is None else weights * reached)
+            potential = workspace.total(weighted(reached))
             if potential < best_potential:
                 best_potential, best_row, best_reached = potential, row, reached
         rows.append(best_row)
         closest = best_reached
     return np.array(rows, dtype=np.int64)
+
+
+def trimmed_rows(
+    workspace: TrimmedWorkspace, n_clusters: int, rng: np.random.RandomState
+) -> NDArray[np.int64]:
+    """Pick rows as k-means++ does, each time among what is kept of the points.
+
+    The mass that lies farthest from the rows picked so far is set aside before the draw: that is
+    where outliers are, and k-means++ would go for them. With nothing to trim the rows are those of
+    k-means++.
+    """
+    rows = spread_rows(workspace, draws(rng, n_clusters), 1, workspace.keep)
+    return _fill_up(rows.tolist(), workspace, n_clusters)
 
 
 def kmeans_parallel(
@@ -212,3 +236,5 @@ METHODS: dict[str, SeedingMethod] = {
     "greedy-k-means++": _kmeans_plus_plus(lambda n_clusters: 2 + int(math.log(n_clusters))),
     "k-means||": kmeans_parallel,
 }
+TRIMMED_METHODS: dict[str, Callable[..., NDArray[np.int64]]] = {"trimmed-k-means++": trimmed_rows}
+"""These need a workspace that keeps a mass."""

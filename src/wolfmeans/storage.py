@@ -17,21 +17,30 @@ from wolfmeans.files import written_whole
 from wolfmeans.solution import Record, Status, Trace
 
 if TYPE_CHECKING:
-    from wolfmeans.estimators import KMeans
+    from wolfmeans.estimators.base import CenterEstimator
 
 FORMAT = "wolfmeans-model"
 VERSION = 1
-_LOADABLE = "KMeans"
+_LOADABLE = ("KMeans", "TrimmedKMeans")
 _ARRAYS = ("cluster_centers_", "labels_", "_scaled_centers", "feature_names_in_")
 _PLAIN = ("inertia_", "n_iter_", "n_features_in_", "engine_", "_scale_exponent")
+_OF_CLASS = {
+    "TrimmedKMeans": (
+        ("kept_", "margins_"),
+        ("radius_", "n_trimmed_", "trimmed_mass_", "_threshold", "_share"),
+    )
+}
+"""Arrays and plain values that models of one class have besides."""
 
 
-def save(model: KMeans, path: Path) -> None:
+def save(model: CenterEstimator, path: Path) -> None:
     """Write a fitted model; the file appears whole or not at all."""
-    if type(model).__name__ != _LOADABLE:
-        raise ValueError(f"only a {_LOADABLE} can be saved, not a {type(model).__name__}")
+    kind = type(model).__name__
+    if kind not in _LOADABLE:
+        raise ValueError(f"only a {' or a '.join(_LOADABLE)} can be saved, not a {kind}")
+    array_names, plain_names = _names(kind)
     parameters = model.get_params(deep=False)
-    arrays = {name: getattr(model, name) for name in _ARRAYS if _has(model, name)}
+    arrays = {name: getattr(model, name) for name in array_names if _has(model, name)}
     if "feature_names_in_" in arrays:
         arrays["feature_names_in_"] = np.asarray(arrays["feature_names_in_"], dtype=np.str_)
     if callable(parameters["init"]):
@@ -44,9 +53,9 @@ def save(model: KMeans, path: Path) -> None:
     content = {
         "format": FORMAT,
         "version": VERSION,
-        "class": type(model).__name__,
+        "class": kind,
         "parameters": {name: _plain(value) for name, value in parameters.items()},
-        "attributes": {name: _plain(getattr(model, name)) for name in _PLAIN},
+        "attributes": {name: _plain(getattr(model, name)) for name in plain_names},
         "certificate": model.certificate_.to_dict(),
         "trace": {
             "lower_bound": model.trace_.lower_bound,
@@ -54,6 +63,12 @@ def save(model: KMeans, path: Path) -> None:
         },
     }
     _write(path, json.dumps(content), arrays)
+
+
+def _names(kind: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of the arrays and of the plain values that a model of this class has."""
+    arrays, plain = _OF_CLASS.get(kind, ((), ()))
+    return (*_ARRAYS, *arrays), (*_PLAIN, *plain)
 
 
 def _has(model: Any, name: str) -> bool:
@@ -76,7 +91,7 @@ def _write(path: Path, text: str, arrays: dict[str, Any]) -> None:
                 np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
-def load(path: str | os.PathLike[str]) -> KMeans:
+def load(path: str | os.PathLike[str]) -> CenterEstimator:
     """Read a model that `save` wrote.
 
     Examples
@@ -117,18 +132,20 @@ def _read(file: IO[bytes]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     return content, arrays
 
 
-def _rebuild(content: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> KMeans:
-    from wolfmeans.estimators import KMeans
+def _rebuild(content: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> CenterEstimator:
+    from wolfmeans import estimators
 
-    if content["class"] != _LOADABLE:
-        raise ValueError(f"it holds a {content['class']}")
+    kind = content["class"]
+    if kind not in _LOADABLE:
+        raise ValueError(f"it holds a {kind}")
+    array_names, plain_names = _names(kind)
     parameters = dict(content["parameters"])
     if "init" in arrays:
         parameters["init"] = arrays.pop("init")
-    model = KMeans(**parameters)
-    for name in _PLAIN:
+    model: CenterEstimator = getattr(estimators, kind)(**parameters)
+    for name in plain_names:
         setattr(model, name, content["attributes"][name])
-    for name in _ARRAYS:
+    for name in array_names:
         if name in arrays:
             setattr(model, name, arrays[name])
     if "feature_names_in_" in arrays:
@@ -144,7 +161,7 @@ def _rebuild(content: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> KMeans
     return model
 
 
-def _check_shapes(model: KMeans) -> None:
+def _check_shapes(model: CenterEstimator) -> None:
     expected = (model.n_clusters, model.n_features_in_)
     if model.cluster_centers_.shape != expected:
         raise ValueError(f"its centers have shape {model.cluster_centers_.shape}, not {expected}")

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.engines.base import Assignment, Centers
+from wolfmeans.engines.base import Assignment, Centers, Distances, Threshold
 from wolfmeans.engines.labelled import LabelledPoints
+from wolfmeans.engines.trimming import Trimming
 
 
 class NativeArithmetic(LabelledPoints):
@@ -37,3 +38,13 @@ class NativeArithmetic(LabelledPoints):
         """Return 16 bytes that stand for the centers."""
         short: bytes = self._native.digest(np.ascontiguousarray(centers))
         return short
+
+
+class NativeTrimming(Trimming, NativeArithmetic):
+    """Trimming whose threshold is found in native code (engines/native/trimming.hpp)."""
+
+    def _find_threshold(self, distances: Distances) -> Threshold:
+        found = self._native.find_threshold(
+            np.ascontiguousarray(distances), self.weights, self.mass
+        )
+        return Threshold(*found)

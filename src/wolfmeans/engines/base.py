@@ -7,6 +7,7 @@ same data and centers give the same bits on every engine (see docs/design.md, "E
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -27,6 +28,23 @@ class Forced:
 
     rows: NDArray[np.int64]
     labels: Labels
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """The last point that a mass keeps, points taken by (distance, row)."""
+
+    distance: float
+    """Its distance; infinite when all points are kept."""
+    row: int
+    """Which point it is; -1 when all are kept."""
+    mass: float
+    """What is kept of its weight."""
+
+    @staticmethod
+    def nowhere() -> Threshold:
+        """Return the threshold that keeps all points."""
+        return Threshold(math.inf, -1, 0.0)
 
 
 @dataclass(frozen=True)
@@ -173,6 +191,29 @@ class Workspace(Protocol):
         """Return the largest absolute value in the data."""
 
 
+class TrimmedWorkspace(Workspace, Protocol):
+    """A workspace whose `assign` keeps the nearest points of a mass (engines.trimming).
+
+    Labels are -1 for points of which nothing is kept, `cost` is the sum over what is kept.
+    """
+
+    mass: float
+    """What is kept of the total weight; infinite to keep all."""
+
+    @property
+    def threshold(self) -> Threshold:
+        """The last point that is kept."""
+
+    def kept(self) -> NDArray[np.float64]:
+        """Return what is kept of each point's weight (a copy)."""
+
+    def keep(self, distances: Distances) -> NDArray[np.float64]:
+        """Return what would be kept of each point's weight if the points were this far away."""
+
+    def smallest_mass(self) -> float:
+        """Return a positive number that no positive kept mass is below."""
+
+
 class Engine(Protocol):
     """A way to work on data."""
 
@@ -188,4 +229,17 @@ class Engine(Protocol):
         """Put validated data where it is worked on. X itself is never changed.
 
         The algorithm says how nearest centers are found and never changes the result.
+        """
+
+    def open_trimmed(
+        self,
+        X: Any,
+        weights: NDArray[np.float64] | None,
+        n_threads: int,
+        mass: float,
+    ) -> TrimmedWorkspace:
+        """Put data where the nearest points of a mass are kept.
+
+        The mass is a whole multiple of the weights' unit, the largest power of two of which all
+        weights are multiples: a number of points when all weigh 1.
         """

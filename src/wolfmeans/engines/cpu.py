@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from wolfmeans.engines.arithmetic import NativeArithmetic
+from wolfmeans.engines.arithmetic import NativeArithmetic, NativeTrimming
 from wolfmeans.engines.base import (
     Assignment,
     Centers,
@@ -20,11 +20,13 @@ from wolfmeans.engines.base import (
     Labels,
     Limits,
     Progress,
+    Threshold,
     Workspace,
 )
 from wolfmeans.engines.labelled import LabelledPoints
 from wolfmeans.engines.reference import ReferenceKernels
-from wolfmeans.engines.sparse import SparseNativePoints, can_be_native
+from wolfmeans.engines.sparse import SparseNativePoints, SparseTrimmedPoints, can_be_native
+from wolfmeans.engines.trimming import Masses, TrimmedPoints, Trimming
 
 _MANY = 1 << 20
 
@@ -201,6 +203,67 @@ class NativePoints(NativeArithmetic):
         _native.approach(self._X, np.ascontiguousarray(rows), closest, owner, self._n_threads)
 
 
+class NativeTrimmedPoints(NativeTrimming, NativePoints):
+    """Labels, kept masses and exact moments in native code (engines/native/trimming.hpp)."""
+
+    def __init__(
+        self, X: NDArray[np.floating], weights: Masses | None, n_threads: int, mass: float
+    ) -> None:
+        NativePoints.__init__(self, X, weights, n_threads, "auto")
+        self.keeping(mass)
+        self._trimmed: Any = None
+
+    def fork(self, n_threads: int) -> NativeTrimmedPoints:
+        """Return a workspace of the same points, without labels, that shares the data."""
+        twin = NativeTrimmedPoints(self._X, self.weights, n_threads, self.mass)
+        twin._order = self._order
+        return twin
+
+    def assign(self, centers: Centers, forced: Forced | None = None) -> Assignment:
+        """Keep the nearest points, each with the label of its nearest center."""
+        if self._trimmed is None:
+            single = self.dtype == np.float32
+            kind = _native.TrimmedPointsF32 if single else _native.TrimmedPointsF64
+            self._trimmed = kind(self._X, self.weights, self.mass, self._n_threads)
+        centers = np.ascontiguousarray(centers)
+        weights, means = np.empty(len(centers)), np.empty_like(centers)
+        residuals = np.empty(centers.shape)
+        moved, gap = self._trimmed.assign(centers, weights, means, residuals)
+        return Assignment(moved, gap, weights, means, residuals)
+
+    def _state(self) -> Any:
+        if self._trimmed is None:
+            raise RuntimeError("points have no labels before the first assignment")
+        return self._trimmed
+
+    def _current(self) -> Labels:
+        labels: Labels = np.empty(self.n_points, dtype=np.int32)
+        self._state().nearest_labels(labels)
+        return labels
+
+    def labels(self) -> Labels:
+        """Return the current labels, -1 for what is trimmed."""
+        labels: Labels = np.empty(self.n_points, dtype=np.int32)
+        self._state().labels(labels)
+        return labels
+
+    def kept(self) -> Masses:
+        """Return what is kept of each point's weight."""
+        kept = np.empty(self.n_points)
+        self._state().kept(kept)
+        return kept
+
+    @property
+    def threshold(self) -> Threshold:
+        """The last point that is kept."""
+        return Threshold(*self._state().threshold())
+
+    def cost(self, centers: Centers) -> float:
+        """Return the exact sum of v D over what is kept, rounded once."""
+        kernels = NativeKernels(self._X, self._n_threads)
+        return kernels.cost(centers, self._current(), self.kept())
+
+
 def advance_together(
     workspaces: Sequence[Workspace],
     starts: Sequence[tuple[Centers, Distances, float]],
@@ -241,13 +304,26 @@ class CpuEngine:
         algorithm: str = "auto",
     ) -> LabelledPoints:
         """Open dense or CSR data for at most `n_threads` threads."""
-        if not native_is_available():
-            raise ImportError(
-                "engine='cpu' needs wolfmeans' native module, which was not built; "
-                "use engine='reference' or reinstall with a C++ compiler present"
-            )
+        _require_native()
         if sparse.issparse(X):
             if can_be_native(X):
                 return SparseNativePoints(_native, X, weights, n_threads, algorithm)
             return LabelledPoints(X, weights, ReferenceKernels(X))
         return NativePoints(X, weights, n_threads, algorithm)
+
+    def open_trimmed(self, X: Any, weights: Masses | None, n_threads: int, mass: float) -> Trimming:
+        """Open dense or CSR data of which the nearest points of a mass are kept."""
+        _require_native()
+        if not sparse.issparse(X):
+            return NativeTrimmedPoints(X, weights, n_threads, mass)
+        if can_be_native(X):
+            return SparseTrimmedPoints(_native, X, weights, n_threads, mass)
+        return TrimmedPoints(X, weights, ReferenceKernels(X), mass)
+
+
+def _require_native() -> None:
+    if not native_is_available():
+        raise ImportError(
+            "engine='cpu' needs wolfmeans' native module, which was not built; "
+            "use engine='reference' or reinstall with a C++ compiler present"
+        )

@@ -214,11 +214,20 @@ class LabelledPoints:
 class Moments:
     """Exact cluster weights W_k and exact sums S_kj = sum of w_i x_ij, kept up to date by moves."""
 
-    def __init__(self, X: Any, weights: NDArray[np.float64] | None, n_clusters: int) -> None:
+    def __init__(
+        self,
+        X: Any,
+        weights: NDArray[np.float64] | None,
+        n_clusters: int,
+        unit_exponent: int | None = None,
+    ) -> None:
+        """All masses that are deposited are weights, or multiples of 2**unit_exponent below."""
         self._X, self._weights = X, weights
         self._n_clusters, self._d = n_clusters, X.shape[1]
         x_low, x_high = exponent_range(X.data if sparse.issparse(X) else X) or (0, 0)
         w_low, w_high = (1, 1) if weights is None else exponent_range(weights) or (0, 0)
+        if weights is not None and unit_exponent is not None:
+            w_low = min(w_low, unit_exponent + 1)
         # A term has 53 bits, a product 106; one more bit because a product may lose a leading one.
         low = x_low + w_low - 2 * MANTISSA_BITS - 1
         self._sums = ExactSums(n_clusters * self._d, low, x_high + w_high)
@@ -232,20 +241,29 @@ class Moments:
         """Take rows out of their old clusters (None for the first labels) and add them to new."""
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             part = slice(start, start + _ROWS_AT_ONCE)
-            self._deposit(rows[part], new[part], subtract=False)
+            weights = None if self._weights is None else self._weights[rows[part]]
+            self.deposit(rows[part], new[part], weights, subtract=False)
             if old is not None:
-                self._deposit(rows[part], old[part], subtract=True)
+                self.deposit(rows[part], old[part], weights, subtract=True)
 
-    def _deposit(self, rows: NDArray[np.int64], labels: Labels, *, subtract: bool) -> None:
+    def deposit(
+        self,
+        rows: NDArray[np.int64],
+        labels: Labels,
+        masses: NDArray[np.float64] | None,
+        *,
+        subtract: bool,
+    ) -> None:
+        """Add rows with the given masses (None for ones) to clusters, or take them out."""
         self._stale[labels] = True
-        weights = np.ones(len(rows)) if self._weights is None else self._weights[rows]
+        weights = np.ones(len(rows)) if masses is None else masses
         slots = labels.astype(np.int64)
         put = self._totals.subtract if subtract else self._totals.add
         put(slots, *decompose(weights))
 
         values, slots, weights = self._entries(rows, slots, weights)
         put = self._sums.subtract if subtract else self._sums.add
-        if self._weights is None:
+        if masses is None:
             put(slots, *decompose(values))
         else:
             for mantissas, exponents in exact_products(weights, values):

@@ -16,6 +16,7 @@ from scipy import sparse
 
 from wolfmeans.engines.base import Centers, Distances, Labels
 from wolfmeans.engines.labelled import LabelledPoints
+from wolfmeans.engines.trimming import TrimmedPoints
 from wolfmeans.exact_sums import exact_squares
 
 _BLOCK_ENTRIES = 1 << 20
@@ -169,3 +170,13 @@ class ReferenceEngine:
     ) -> LabelledPoints:
         """Open dense or CSR data; threads and algorithm are of no use here."""
         return LabelledPoints(X, weights, ReferenceKernels(X))
+
+    def open_trimmed(
+        self,
+        X: Any,
+        weights: NDArray[np.float64] | None,
+        n_threads: int,
+        mass: float,
+    ) -> TrimmedPoints:
+        """Open dense or CSR data of which the nearest points of a mass are kept."""
+        return TrimmedPoints(X, weights, ReferenceKernels(X), mass)

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.engines.arithmetic import NativeArithmetic
+from wolfmeans.engines.arithmetic import NativeArithmetic, NativeTrimming
 from wolfmeans.engines.base import Assignment, Centers, Distances, Forced, Labels
+from wolfmeans.engines.trimming import Masses
 
 _MOST_COLUMNS = np.iinfo(np.int32).max
 # Rows taken one by one; SciPy's own way costs as much as some dozen of them before it starts.
@@ -122,3 +123,27 @@ class SparseNativePoints(NativeArithmetic):
         zero = np.zeros((1, self.n_features), dtype=self.dtype)
         mean: Centers = self._open(self.weights if weighted else None).assign(zero, False)[3][0]
         return mean
+
+
+class SparseTrimmedPoints(NativeTrimming, SparseNativePoints):
+    """Trimming by its specification, over native distances of CSR rows."""
+
+    def __init__(
+        self,
+        native: Any,
+        X: Any,
+        weights: Masses | None,
+        n_threads: int,
+        mass: float,
+        kernels: SparseNativeKernels | None = None,
+    ) -> None:
+        SparseNativePoints.__init__(self, native, X, weights, n_threads, "auto", kernels)
+        self.keeping(mass)
+
+    def fork(self, n_threads: int) -> SparseTrimmedPoints:
+        """Return a workspace of the same points, without labels, that shares the data."""
+        twin = SparseTrimmedPoints(
+            self._native, self._X, self.weights, n_threads, self.mass, self._kernels
+        )
+        twin._order = self._order
+        return twin

@@ -1,5 +1,6 @@
 """scikit-learn's interface over the one loop, thin."""
 
 from wolfmeans.estimators.kmeans import KMeans
+from wolfmeans.estimators.trimmed import TrimmedKMeans
 
-__all__ = ["KMeans"]
+__all__ = ["KMeans", "TrimmedKMeans"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -43,6 +44,7 @@ class CenterEstimator(
     n_clusters: int
     init: Any
     n_init: int | str
+    tol: float
     verbose: int
     random_state: Any
     engine: str
@@ -85,6 +87,17 @@ class CenterEstimator(
 
     def _fit(self, X: Any, sample_weight: Any) -> Self:
         raise NotImplementedError
+
+    def _admitted(self, X: Any, sample_weight: Any) -> tuple[Any, NDArray[np.float64] | None, int]:
+        """Return what passes the door: the points, their weights, and the exponent of the scale."""
+        n_threads = effective_threads(self.n_threads)
+        X, sizes = door.admit(self, X, reset=True, n_threads=n_threads)
+        weights = door.admit_weights(sample_weight, X)
+        if X.shape[0] < self.n_clusters:
+            raise ValueError(f"n_samples={X.shape[0]} should be >= n_clusters={self.n_clusters}.")
+        if not math.isfinite(self.tol):
+            raise ValueError(f"tol must be a finite number; got {self.tol!r}")
+        return X, weights, door.scale_exponent(X, sizes, weights)
 
     def _seeding(
         self, X: Any, exponent: int

@@ -15,9 +15,7 @@ _STEPS = 60
 _SLACK = 1e-9
 
 
-def mean_above(
-    values: NDArray[np.float64], lowest: float, bet: float, confidence: float
-) -> float:
+def mean_above(values: NDArray[np.float64], lowest: float, bet: float, confidence: float) -> float:
     """Return L with P(L <= mean) >= confidence, from independent draws that are >= `lowest`.
 
     Theorem. Let X_1, ..., X_m be independent with the same mean mu (or a smaller one each) and

@@ -211,9 +211,7 @@ def best_price(
     return float(lambdas[place]), guess, place, float(caps[place])
 
 
-def _all_rows(
-    roots: Roots, problem: Problem, price: float, guess: float, report: Report
-) -> float:
+def _all_rows(roots: Roots, problem: Problem, price: float, guess: float, report: Report) -> float:
     """Return the best bound near the price, from all rows."""
     n = len(problem.weights)
     rows = np.arange(n)

@@ -138,9 +138,7 @@ class _RootsInBlocks:
                     self._n_threads,
                 )
             else:
-                roots[block] = roots_of_distances(
-                    distances, self._weights, lambdas, self._heaviest
-                )
+                roots[block] = roots_of_distances(distances, self._weights, lambdas, self._heaviest)
         return roots
 
 

@@ -161,9 +161,7 @@ def _plan(
         a = np.minimum(predicted, np.quantile(predicted[drawn], quantile))
         slope = _slope(a[drawn], pilot)
         offsets = slope * (sampler.mean(a) - a)
-        bet, bound = best_bet(
-            pilot + offsets[drawn], n_rows, float(offsets.min()), confidence
-        )
+        bet, bound = best_bet(pilot + offsets[drawn], n_rows, float(offsets.min()), confidence)
         if bound > reached:
             reached = bound
             best = _Plan(price, cap, guess, offsets, bet)

@@ -18,6 +18,8 @@ from wolfmeans.engines.reference import DenseKernels
 from wolfmeans.exact_sums import exact_sum
 from wolfmeans.seeding import RandomSource, draw_rows
 
+Masses = NDArray[np.float64]
+
 POLICIES = ("keep", "resample", "farthest", "best", "admissible")
 CANDIDATES = 256
 """How many data points `best` tries as centers when there are more."""
@@ -31,20 +33,22 @@ def refill(
     centers: Centers,
     empty: NDArray[np.bool_],
     random: RandomSource,
+    masses: Masses | None = None,
 ) -> Centers:
     """Return the centers with those of empty clusters chosen by the policy.
 
-    Every chosen center is a data point of positive weight that lies off all other centers in use,
-    so the assignment that follows gives the cluster at least that point.
+    `masses` say what counts of each point; None for all of its weight. Every chosen center is a
+    data point of positive mass that lies off all other centers in use, so the assignment that
+    follows gives the cluster at least that point.
     """
     centers = centers.copy()
     distances = workspace.nearest(np.ascontiguousarray(centers[~empty]))[1]
     if policy not in ("resample", "best"):
-        chosen = farthest_first(workspace, distances, int(empty.sum()))
+        chosen = farthest_first(workspace, distances, int(empty.sum()), masses)
         centers[np.flatnonzero(empty)[: len(chosen)]] = workspace.rows(chosen)
         return centers
     for k in np.flatnonzero(empty).tolist():
-        row = _choose(policy, workspace, distances, random)
+        row = _choose(policy, workspace, distances, random, masses)
         if row is None:
             break
         centers[k] = workspace.rows(np.array([row]))[0]
@@ -57,18 +61,22 @@ def _choose(
     workspace: Workspace,
     distances: Distances,
     random: RandomSource,
+    masses: Masses | None,
 ) -> int | None:
-    rows = _eligible_rows(workspace, distances)
+    rows = _eligible_rows(workspace, distances, masses)
     if len(rows) == 0:
         return None
     if policy == "resample":
-        masses = np.zeros(workspace.n_points)
-        masses[rows] = 1.0 if workspace.weights is None else workspace.weights[rows]
-        return int(draw_rows(workspace, masses, random())[0])
-    return best_candidate(workspace, distances)[0]
+        counting = workspace.weights if masses is None else masses
+        eligible = np.zeros(workspace.n_points)
+        eligible[rows] = 1.0 if counting is None else counting[rows]
+        return int(draw_rows(workspace, eligible, random())[0])
+    return best_candidate(workspace, distances, masses)[0]
 
 
-def farthest_first(workspace: Workspace, distances: Distances, count: int) -> NDArray[np.int64]:
+def farthest_first(
+    workspace: Workspace, distances: Distances, count: int, masses: Masses | None = None
+) -> NDArray[np.int64]:
     """Choose up to `count` points, each the farthest from all centers and points chosen before.
 
     Distances only shrink as points are chosen. So the farthest of a few far points is the farthest
@@ -76,7 +84,7 @@ def farthest_first(workspace: Workspace, distances: Distances, count: int) -> ND
     """
     chosen: list[int] = []
     while len(chosen) < count:
-        rows = _eligible_rows(workspace, distances)
+        rows = _eligible_rows(workspace, distances, masses)
         few = min(len(rows), max(_FEW, 4 * (count - len(chosen))))
         if few == 0:
             break
@@ -114,17 +122,22 @@ def _farthest_among(
     return found
 
 
-def _eligible_rows(workspace: Workspace, distances: Distances) -> NDArray[np.int64]:
-    """Return the points of positive weight off all centers, in the order of their values."""
+def _eligible_rows(
+    workspace: Workspace, distances: Distances, masses: Masses | None
+) -> NDArray[np.int64]:
+    """Return the points of positive mass off all centers, in the order of their values."""
+    counting = workspace.weights if masses is None else masses
     eligible = distances > 0
-    if workspace.weights is not None:
-        eligible &= workspace.weights > 0
+    if counting is not None:
+        eligible &= counting > 0
     order = workspace.order()
     rows: NDArray[np.int64] = order[eligible[order]]
     return rows
 
 
-def best_candidate(workspace: Workspace, distances: Distances) -> tuple[int, float]:
+def best_candidate(
+    workspace: Workspace, distances: Distances, masses: Masses | None = None
+) -> tuple[int, float]:
     """Return the data row that as a new center lowers the SSE most, and by how much at least.
 
     The guaranteed decrease of a center z is the sum of w (D - ||x - z||^2) over the points that z
@@ -132,18 +145,21 @@ def best_candidate(workspace: Workspace, distances: Distances) -> tuple[int, flo
     of them, or the farthest half and an evenly spaced half.
     """
     best_row, best_decrease = -1, 0.0
-    for row in _candidate_rows(workspace, distances).tolist():
+    counting = workspace.weights if masses is None else masses
+    for row in _candidate_rows(workspace, distances, masses).tolist():
         gains = distances - workspace.distances_to(workspace.rows(np.array([row]))[0])
         won = gains > 0
-        terms = gains[won] if workspace.weights is None else workspace.weights[won] * gains[won]
+        terms = gains[won] if counting is None else counting[won] * gains[won]
         decrease = exact_sum(terms.tolist())
         if decrease > best_decrease:
             best_row, best_decrease = row, decrease
     return best_row, best_decrease
 
 
-def _candidate_rows(workspace: Workspace, distances: Distances) -> NDArray[np.int64]:
-    rows = _eligible_rows(workspace, distances)
+def _candidate_rows(
+    workspace: Workspace, distances: Distances, masses: Masses | None = None
+) -> NDArray[np.int64]:
+    rows = _eligible_rows(workspace, distances, masses)
     if len(rows) <= CANDIDATES:
         return rows
     farthest = np.argsort(-distances[rows], kind="stable")[: CANDIDATES // 2]

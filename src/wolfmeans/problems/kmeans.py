@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.engines import advance_together
-from wolfmeans.engines.base import Centers, Limits, Progress, Workspace
+from wolfmeans.engines.base import Centers, Distances, Limits, Progress, Workspace
 from wolfmeans.exact_sums import exact_sum
 from wolfmeans.frank_wolfe import ConcaveProblem, State
 from wolfmeans.problems.empty import admissible_assignment, best_candidate, refill
@@ -91,6 +91,20 @@ class KMeansProblem(ConcaveProblem[Partition]):
         """The policy in force: `admissible` gives way to `farthest` while clusters are filled."""
         return "farthest" if self._filling and self._empty == "admissible" else self._empty
 
+    @property
+    def masses(self) -> NDArray[np.float64] | None:
+        """(n,) what each point weighs in the partition of the workspace; None for ones."""
+        return self.workspace.weights
+
+    def trimmed_mass(self) -> float:
+        """Return the weight that is left out: none here."""
+        return 0.0
+
+    def smallest_mass(self) -> float:
+        """Return a positive number that no cluster in use weighs less than."""
+        weights = self.workspace.weights
+        return 1.0 if weights is None else float(weights[weights > 0].min())
+
     def partition(self, seeds: Centers) -> Partition:
         """Return the first partition w_0: each point to its nearest seed."""
         first = self.minimize_linear(seeds)
@@ -108,7 +122,9 @@ class KMeansProblem(ConcaveProblem[Partition]):
         """Return the centers of the point, those of empty clusters chosen by the policy."""
         if self.empty == "keep" or not point.empty.any():
             return point.centers
-        return refill(self.empty, self.workspace, point.centers, point.empty, self._random)
+        return refill(
+            self.empty, self.workspace, point.centers, point.empty, self._random, self.masses
+        )
 
     def minimize_linear(self, supergradient: Centers) -> Partition:
         """Assign each point to its nearest center; the labels in the workspace become these."""
@@ -272,7 +288,7 @@ class KMeansProblem(ConcaveProblem[Partition]):
         if not solution.vertex.empty.any():
             return None
         distances = self.workspace.distances(solution.point.centers)
-        return best_candidate(self.workspace, distances)[1]
+        return best_candidate(self.workspace, distances, self.masses)[1]
 
     def tied(self, point: Partition) -> bool:
         """Whether some point of positive weight cannot be told apart from a tie.
@@ -282,15 +298,25 @@ class KMeansProblem(ConcaveProblem[Partition]):
         """
         if len(point.centers) == 1:
             return False
-        r = float(np.sqrt((point.residuals**2).sum(axis=1).max()))
-        rows, nearest, second = self.workspace.near_ties(point.centers, r)
-        if self.workspace.weights is not None:
-            heavy = self.workspace.weights[rows] > 0
+        rows, nearest, second = self.workspace.near_ties(point.centers, _largest_residual(point))
+        masses = self.masses
+        if masses is not None:
+            heavy = masses[rows] > 0
             nearest, second = nearest[heavy], second[heavy]
+        return not self._told_apart(point, nearest, second)
+
+    def _told_apart(self, point: Partition, nearest: Distances, second: Distances) -> bool:
+        """Whether each of the first distances is certainly smaller than the other one."""
+        r = _largest_residual(point)
         bound = 2.0 * _UNIT * (self.workspace.n_features + 3) * (nearest + second)
         bound += 2.0 * self.workspace.distance_error(point.centers)
         bound += 2.0 * r * (np.sqrt(nearest) + np.sqrt(second) + r)
-        return bool(np.any(~(second - nearest > bound)))
+        return bool(np.all(second - nearest > bound))
+
+
+def _largest_residual(point: Partition) -> float:
+    """How far a center is from the exact mean at most."""
+    return float(np.sqrt((point.residuals**2).sum(axis=1).max()))
 
 
 def look_ahead(

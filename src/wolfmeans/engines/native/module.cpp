@@ -21,6 +21,13 @@ void define_points(nb::module_& m);  // module_points.cpp
 void define_seeding(nb::module_& m); // module_seeding.cpp
 void define_sparse(nb::module_& m);  // module_sparse.cpp
 void define_step(nb::module_& m);    // module_step.cpp
+void define_boxes(nb::module_& m);    // module_boxes.cpp
+void define_exact(nb::module_& m);    // module_exact.cpp
+void define_points(nb::module_& m);   // module_points.cpp
+void define_seeding(nb::module_& m);  // module_seeding.cpp
+void define_sparse(nb::module_& m);   // module_sparse.cpp
+void define_step(nb::module_& m);     // module_step.cpp
+void define_trimming(nb::module_& m); // module_trimming.cpp
 
 namespace {
 
@@ -159,6 +166,7 @@ NB_MODULE(_native, m) {
     define_seeding(m);
     define_sparse(m);
     define_step(m);
+    define_trimming(m);
     m.def("hardware", &hardware,
           "What the kernels run on: the number of hardware threads and the vector unit.");
 }

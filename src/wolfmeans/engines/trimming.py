@@ -1,0 +1,262 @@
+"""Keeping the nearest points of a mass: the specification of the trimmed oracle.
+
+Points are ordered by (distance, row). A mass h keeps the first of them; the last one may be kept in
+part, so that the kept masses v_i in [0, w_i] sum to h. The threshold names that last point, and
+whoever compares with it knows what is kept. Only points whose label or kept mass changes touch the
+sums, which are exact.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfmeans.engines.base import Assignment, Centers, Distances, Forced, Labels, Threshold
+from wolfmeans.engines.labelled import Kernels, LabelledPoints, Moments
+from wolfmeans.exact_sums import decompose, exact_sum, rounded_ratio
+
+Masses = NDArray[np.float64]
+"""(n,) what is kept of each point's weight."""
+
+
+def unit_exponent(weights: Masses | None) -> int:
+    """Return the largest e for which all weights are whole multiples of 2**e.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> unit_exponent(np.array([3.0, 0.0, 0.5])), unit_exponent(None)
+    (-1, 0)
+    """
+    if weights is None:
+        return 0
+    mantissas, exponents = decompose(weights[weights > 0])
+    lowest = np.frexp((mantissas & -mantissas).astype(np.float64))[1] - 1
+    return int((exponents + lowest).min())
+
+
+def find_threshold(distances: Distances, weights: Masses | None, mass: float) -> Threshold:
+    """Return the point at which the mass is full, the points taken by (distance, row).
+
+    What is kept of that point is the exact difference, rounded once. A mass that no point exceeds
+    keeps all of them, and the threshold is infinite.
+    """
+    n = len(distances)
+    if weights is None:
+        if mass >= n:
+            return Threshold.nowhere()
+        row = int(np.argsort(distances, kind="stable")[int(mass) - 1])
+        return Threshold(float(distances[row]), row, 1.0)
+    low = min(unit_exponent(weights), math.frexp(mass)[1] - 53) if math.isfinite(mass) else 0
+    if not math.isfinite(mass) or sum(_integers(weights, low)) <= _integer(mass, low):
+        return Threshold.nowhere()
+    order = np.argsort(distances, kind="stable")
+    whole = _integer(mass, low)
+    for row, reached in zip(order, accumulate(_integers(weights[order], low)), strict=True):
+        if reached >= whole:
+            rest = whole - (reached - _integer(float(weights[row]), low))
+            return Threshold(float(distances[row]), int(row), rounded_ratio(rest, 1, low))
+    raise AssertionError("the weights were found to sum to more than the mass")
+
+
+def _integers(weights: Masses, low: int) -> list[int]:
+    return [_integer(weight, low) for weight in weights.tolist()]
+
+
+def _integer(value: float, low: int) -> int:
+    """Return value / 2**low, a whole number."""
+    top, bottom = value.as_integer_ratio()
+    return (top << max(-low, 0)) // (bottom << max(low, 0))
+
+
+def kept_masses(threshold: Threshold, distances: Distances, weights: Masses | None) -> Masses:
+    """Return what is kept of each point's weight."""
+    inside = points_inside(threshold, distances)
+    kept = np.where(inside, 1.0 if weights is None else weights, 0.0)
+    if threshold.row >= 0:
+        kept[threshold.row] = threshold.mass
+    return kept
+
+
+def points_inside(threshold: Threshold, distances: Distances) -> NDArray[np.bool_]:
+    """Return which points are kept, wholly or in part; for points of no weight, would be."""
+    inside = distances < threshold.distance
+    tied = np.flatnonzero(distances == threshold.distance)
+    inside[tied[tied <= threshold.row]] = True
+    return inside
+
+
+@dataclass(frozen=True)
+class Vertex:
+    """Where all points are: the nearest center, what is kept, and at which threshold."""
+
+    nearest_labels: Labels
+    inside: NDArray[np.bool_]
+    kept: Masses
+    threshold: Threshold
+
+    def labels(self) -> Labels:
+        """Return the labels, -1 for points outside."""
+        return np.where(self.inside, self.nearest_labels, np.int32(-1)).astype(np.int32)
+
+
+class Trimming(LabelledPoints):
+    """A workspace whose oracle keeps the nearest points of a mass.
+
+    It stands before another kind of labelled points and takes kernels and arithmetic from them.
+    """
+
+    mass: float
+    _vertex: Vertex | None = None
+
+    def keeping(self, mass: float) -> Self:
+        """Set the mass to keep, once, before the first assignment."""
+        if not mass > 0:
+            raise ValueError(f"the mass to keep must be positive; got {mass}")
+        self._unit = unit_exponent(self.weights)
+        if math.isfinite(mass) and not math.ldexp(mass, -self._unit).is_integer():
+            raise ValueError(f"the mass to keep must be a multiple of 2**{self._unit}; got {mass}")
+        self.mass = mass
+        return self
+
+    def keep(self, distances: Distances) -> Masses:
+        """Return what is kept of each point's weight when the points are this far away."""
+        return kept_masses(self._find_threshold(distances), distances, self.weights)
+
+    def _find_threshold(self, distances: Distances) -> Threshold:
+        return find_threshold(distances, self.weights, self.mass)
+
+    def smallest_mass(self) -> float:
+        """Return a positive number that no positive kept mass is below."""
+        if self.weights is None:
+            return 1.0
+        if math.isinf(self.mass):
+            return float(self.weights[self.weights > 0].min())
+        return math.ldexp(1.0, self._unit)
+
+    def assign(self, centers: Centers, forced: Forced | None = None) -> Assignment:
+        """Keep the nearest points, each with the label of its nearest center.
+
+        The gap of each point is sum of v (D - tau) before minus after, tau the new threshold: both
+        masses are the same, so subtracting tau changes nothing but makes every term at least 0.
+        """
+        labels, nearest = self._kernels.nearest(centers)
+        threshold = self._find_threshold(nearest)
+        new = Vertex(
+            labels,
+            points_inside(threshold, nearest),
+            kept_masses(threshold, nearest, self.weights),
+            threshold,
+        )
+        old = self._vertex
+        if old is None or self._moments is None:
+            self._moments = Moments(self._X, self.weights, len(centers), self._unit)
+            rows, gap = np.flatnonzero(new.inside), 0.0
+            moved = self.n_points
+        else:
+            rows = np.flatnonzero((new.labels() != old.labels()) | (new.kept != old.kept))
+            gap = self._gap_between(old, new, rows, centers, nearest)
+            moved = len(rows)
+            out = rows[old.inside[rows]]
+            self._moments.deposit(out, old.nearest_labels[out], self._of(old, out), subtract=True)
+            rows = rows[new.inside[rows]]
+        self._moments.deposit(rows, labels[rows], self._of(new, rows), subtract=False)
+        self._vertex = new
+        weights, means, residuals = self._moments.means(centers)
+        return Assignment(moved, gap, weights, means, residuals)
+
+    def _of(self, vertex: Vertex, rows: NDArray[np.int64]) -> Masses | None:
+        """Return the kept masses of rows; None when all points weigh 1 and none is in part."""
+        return None if self.weights is None else vertex.kept[rows]
+
+    def _gap_between(
+        self,
+        old: Vertex,
+        new: Vertex,
+        rows: NDArray[np.int64],
+        centers: Centers,
+        nearest: Distances,
+    ) -> float:
+        before = self._kernels.distances(centers, old.nearest_labels)[rows]
+        after = nearest[rows]
+        return exact_sum(
+            gap_terms(
+                old.kept[rows], new.kept[rows], before, after, new.threshold.distance
+            ).tolist()
+        )
+
+    def _current(self) -> Labels:
+        if self._vertex is None:
+            raise RuntimeError("points have no labels before the first assignment")
+        return self._vertex.nearest_labels
+
+    def labels(self) -> Labels:
+        """Return the current labels, -1 for what is trimmed."""
+        self._current()
+        assert self._vertex is not None
+        return self._vertex.labels()
+
+    def kept(self) -> Masses:
+        """Return what is kept of each point's weight."""
+        self._current()
+        assert self._vertex is not None
+        return self._vertex.kept.copy()
+
+    @property
+    def threshold(self) -> Threshold:
+        """The last point that is kept."""
+        self._current()
+        assert self._vertex is not None
+        return self._vertex.threshold
+
+    def cost(self, centers: Centers) -> float:
+        """Return the exact sum of v D over what is kept, rounded once."""
+        return self.total(self.kept() * self.distances(centers))
+
+    def near_ties(
+        self, centers: Centers, slack: float
+    ) -> tuple[NDArray[np.int64], Distances, Distances]:
+        """Return all rows with their distances to the nearest and second nearest center."""
+        return LabelledPoints.near_ties(self, centers, slack)
+
+    def advance(self, *_: Any) -> None:
+        """Return None: steps are taken one at a time here."""
+        return
+
+
+class TrimmedPoints(Trimming):
+    """The specification over any distance kernels."""
+
+    def __init__(self, X: Any, weights: Masses | None, kernels: Kernels, mass: float) -> None:
+        super().__init__(X, weights, kernels)
+        self.keeping(mass)
+
+    def fork(self, n_threads: int) -> TrimmedPoints:
+        """Return a workspace of the same points, without labels, that shares the data."""
+        twin = TrimmedPoints(self._X, self.weights, self._kernels, self.mass)
+        twin._order = self._order
+        return twin
+
+
+def gap_terms(
+    old: Masses, new: Masses, before: Distances, after: Distances, threshold: float
+) -> Distances:
+    """Return the terms of the gap, all at least 0: what stays, what leaves, what enters.
+
+    `old` and `new` are the kept masses, `before` and `after` the distances to the centers of the
+    old and the new labels.
+    """
+    stay = np.minimum(old, new)
+    leaves, enters = old > new, new > old
+    return np.concatenate(
+        [
+            (stay * (before - after))[stay > 0],
+            (old[leaves] - new[leaves]) * (before[leaves] - threshold),
+            (new[enters] - old[enters]) * (threshold - after[enters]),
+        ]
+    )

@@ -1,0 +1,173 @@
+"""Trimmed K-means as a concave problem: the same objective over a smaller set of partitions.
+
+{0 <= sum_k w_ik <= 1, sum_ik w_i w_ik = h} keeps a mass h of the points and leaves the rest out.
+f is still a minimum of linear functions, so the loop, the rate and the guarantee stay as they are.
+The oracle keeps the points nearest to their centers (`engines.trimming`).
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfmeans.engines.base import Distances, Limits, TrimmedWorkspace
+from wolfmeans.engines.trimming import unit_exponent
+from wolfmeans.exact_sums import exact_sum
+from wolfmeans.problems.empty import POLICIES as KMEANS_POLICIES
+from wolfmeans.problems.kmeans import KMeansProblem, Partition
+from wolfmeans.seeding import RandomSource
+from wolfmeans.solution import Solution
+from wolfmeans.stopping import StoppingRule
+
+POLICIES = tuple(policy for policy in KMEANS_POLICIES if policy != "admissible")
+
+
+def share_of(alpha: float) -> Fraction:
+    """Return alpha as the decimal number that it is written as: 0.3 of 10 points are 3.
+
+    Examples
+    --------
+    >>> share_of(0.3)
+    Fraction(3, 10)
+    """
+    return Fraction(repr(float(alpha)))
+
+
+def total_mass(weights: NDArray[np.float64] | None, n_points: int) -> Fraction:
+    """Return the exact sum of the weights."""
+    if weights is None:
+        return Fraction(n_points)
+    terms, parts = weights.tolist(), [0.0]
+    # Each round finds what the rounding of the one before has left.
+    while (part := exact_sum([*terms, *(-found for found in parts)])) != 0:
+        parts.append(part)
+    return sum(map(Fraction, parts), Fraction(0))
+
+
+def kept_mass(share: Fraction, weights: NDArray[np.float64] | None, n_points: int) -> float:
+    """Return the mass that is kept when a share of the total is trimmed; infinite to keep all.
+
+    The trimmed mass is rounded down to a multiple of the weights' unit, the largest power of two
+    of which all weights are multiples: to whole points when all weigh 1.
+
+    Examples
+    --------
+    >>> kept_mass(share_of(0.25), None, 10)
+    8.0
+    """
+    total = total_mass(weights, n_points)
+    unit = Fraction(2) ** unit_exponent(weights)
+    trimmed = math.floor(share * total / unit) * unit
+    return float(total - trimmed) if trimmed else math.inf
+
+
+class TrimmedProblem(KMeansProblem):
+    """Trimmed K-means on the points of a workspace that keeps a mass.
+
+    Parameters
+    ----------
+    workspace : TrimmedWorkspace
+        The points and the mass to keep, opened by an engine.
+    empty : {"farthest", "keep", "resample", "best"}
+        How the center of an empty cluster is chosen: always among the points that are kept, since
+        the farthest of all would be an outlier.
+    random : RandomSource
+        Where `resample` gets its generator.
+    """
+
+    workspace: TrimmedWorkspace
+
+    def __init__(self, workspace: TrimmedWorkspace, empty: str, random: RandomSource) -> None:
+        if empty not in POLICIES:
+            raise ValueError(
+                f"empty={empty!r} is not for trimmed problems: which points to force into a "
+                "cluster and which to trim would be one joint assignment problem; choose one of "
+                f"{', '.join(map(repr, POLICIES))}"
+            )
+        super().__init__(workspace, empty, random)
+
+    @property
+    def masses(self) -> NDArray[np.float64]:
+        """(n,) what is kept of each point."""
+        return self.workspace.kept()
+
+    def trimmed_mass(self) -> float:
+        """Return the weight that is left out, the exact sum rounded once."""
+        kept = self.workspace.kept()
+        weights = self.workspace.weights
+        whole = np.ones(len(kept)) if weights is None else weights
+        partial = whole != kept
+        return exact_sum([*whole[partial].tolist(), *(-kept[partial]).tolist()])
+
+    def smallest_mass(self) -> float:
+        """Return a positive number that no cluster in use weighs less than."""
+        return self.workspace.smallest_mass()
+
+    def limits(
+        self, point: Partition, stop: StoppingRule, at_most: int, seconds: float
+    ) -> Limits | None:
+        """Return None: engines take trimmed steps one at a time."""
+        return None
+
+    def clarke_gap(self, solution: Solution[Partition]) -> float:
+        """Return the gap with the columns of empty clusters ignored.
+
+        Without them other points may be kept, so both sums are taken anew.
+        """
+        point = solution.point
+        if not point.empty.any():
+            return solution.gap
+        present = np.ascontiguousarray(point.centers[~point.empty])
+        without = self.workspace.nearest(present)[1]
+        distances = self.workspace.distances(point.centers)
+        terms = self.masses * distances
+        terms_without = self.workspace.keep(without) * without
+        return max(0.0, exact_sum([solution.gap, *terms.tolist(), *(-terms_without).tolist()]))
+
+    def tied(self, point: Partition) -> bool:
+        """Whether a kept point is tied between centers, or a trimmed one with a kept one."""
+        return super().tied(point) or self._tied_at_threshold(point)
+
+    def _tied_at_threshold(self, point: Partition) -> bool:
+        """Whether mass could be exchanged between points without loss, as far as rounding tells.
+
+        A point kept in part gives to those outside and takes from those inside: it must be told
+        apart from both. Without one, the last inside must be told apart from the first outside.
+        """
+        last = self.workspace.threshold
+        if math.isinf(last.distance):
+            return False
+        distances = self.workspace.distances(point.centers)
+        kept = self.masses
+        weights = self.workspace.weights
+        whole = np.ones(len(kept)) if weights is None else weights
+        outside = distances[(kept == 0) & (whole > 0)]
+        nearer, farther = [last.distance], [np.min(outside, initial=math.inf)]
+        if last.mass < whole[last.row]:
+            inside = (kept > 0) & (np.arange(len(kept)) != last.row)
+            nearer.append(np.max(distances[inside], initial=-math.inf))
+            farther.append(last.distance)
+        pairs = [
+            pair for pair in zip(nearer, farther, strict=True) if all(map(math.isfinite, pair))
+        ]
+        if not pairs:
+            return False
+        first, second = np.array(pairs).T
+        return not self._told_apart(point, first, second)
+
+    def margins(self, point: Partition) -> Distances:
+        """Return by how much, in squared distance, the verdict on each point holds.
+
+        For a kept point the nearest other center and the threshold are so much farther; a trimmed
+        point is so much farther than the threshold.
+        """
+        _, nearest, second = self.workspace.near_ties(point.centers, math.inf)
+        threshold = self.workspace.threshold.distance
+        inside = self.workspace.labels() >= 0
+        margins: Distances = np.where(
+            inside, np.minimum(second, threshold) - nearest, nearest - threshold
+        )
+        return margins
