@@ -1,4 +1,5 @@
-// Bindings of what makes better local optima: wolfmeans.engines._native.SwapsF32 and SwapsF64.
+// Bindings of what makes better local optima: wolfmeans.engines._native.SingleMovesF32, SwapsF32
+// and the same for float64.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -7,6 +8,7 @@
 #include <nanobind/stl/optional.h>
 
 #include "binding.hpp"
+#include "single_moves.hpp"
 #include "swaps.hpp"
 
 namespace nb = nanobind;
@@ -91,6 +93,59 @@ private:
 };
 
 template <class Real>
+class SingleMovesOf {
+public:
+    SingleMovesOf(Array<const Real> X, std::optional<Array<const double>> weights,
+                  Array<const std::int32_t> labels, Array<const Real> centers, int n_threads)
+        : data_(X, weights, n_threads),
+          moves_(X.data(), X.shape(0), X.shape(1), data_.weight_data(), checked(labels, centers),
+                 centers.data(), centers.shape(0), n_threads) {}
+
+    bool run(double seconds, std::int64_t sweeps) {
+        const nb::gil_scoped_release release;
+        return moves_.run(seconds, sweeps);
+    }
+
+    nb::object labels() const { return copied(moves_.labels().data(), {moves_.n_points()}); }
+    nb::object centers() const {
+        return copied(moves_.centers().data(), {moves_.n_clusters(), moves_.n_features()});
+    }
+    std::int64_t moves() const { return moves_.moves(); }
+    std::int64_t sweeps() const { return moves_.sweeps(); }
+    double decrease() const { return moves_.decrease(); }
+    bool tied() const { return moves_.tied(); }
+
+private:
+    const std::int32_t* checked(const Array<const std::int32_t>& labels,
+                                const Array<const Real>& centers) const {
+        data_.check_centers(centers);
+        check_vector(labels, "labels", data_.X.shape(0));
+        check_range(labels, "labels", centers.shape(0));
+        return labels.data();
+    }
+
+    Data<Real> data_;
+    wolfmeans::SingleMoves<Real> moves_;
+};
+
+template <class Real>
+void define_single_moves(nb::module_& m, const char* name) {
+    using M = SingleMovesOf<Real>;
+    nb::class_<M>(m, name, "A search by single moves (engines/single_moves.py).")
+        .def(nb::init<Array<const Real>, std::optional<Array<const double>>,
+                      Array<const std::int32_t>, Array<const Real>, int>(),
+             "X"_a.noconvert(), "weights"_a.noconvert().none(), "labels"_a.noconvert(),
+             "centers"_a.noconvert(), "n_threads"_a)
+        .def("run", &M::run, "seconds"_a, "sweeps"_a, "Whether no move is left to take.")
+        .def_prop_ro("labels", &M::labels, "(n,) int32: a copy.")
+        .def_prop_ro("centers", &M::centers, "(K, d): a copy.")
+        .def_prop_ro("moves", &M::moves)
+        .def_prop_ro("sweeps", &M::sweeps)
+        .def_prop_ro("decrease", &M::decrease)
+        .def_prop_ro("tied", &M::tied);
+}
+
+template <class Real>
 void define_swaps(nb::module_& m, const char* name) {
     using S = SwapsOf<Real>;
     nb::class_<S>(m, name, "Exchanges of one center for a data point (engines/swaps.py).")
@@ -109,6 +164,8 @@ void define_swaps(nb::module_& m, const char* name) {
 } // namespace
 
 void define_polish(nb::module_& m) {
+    define_single_moves<float>(m, "SingleMovesF32");
+    define_single_moves<double>(m, "SingleMovesF64");
     define_swaps<float>(m, "SwapsF32");
     define_swaps<double>(m, "SwapsF64");
 }
