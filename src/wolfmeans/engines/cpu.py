@@ -24,8 +24,8 @@ from wolfmeans.engines.base import (
 )
 from wolfmeans.engines.labelled import LabelledPoints
 from wolfmeans.engines.reference import ReferenceKernels
-from wolfmeans.engines.sparse import SparseNativePoints, can_be_native
 from wolfmeans.engines.single_moves import SingleMoves
+from wolfmeans.engines.sparse import SparseNativePoints, can_be_native
 from wolfmeans.engines.swaps import Swaps
 
 _MANY = 1 << 20

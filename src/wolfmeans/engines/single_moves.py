@@ -9,9 +9,10 @@ primes for after the move. It is taken when this exceeds its own rounding error,
 every move and the search ends.
 
 A *sweep* looks, at the centers it begins with, for rows that may gain by some move (`may_gain`),
-then takes these in their order: the clusters that may gain at the centers by then, in the order of
-W_B / (W_B + w) D_B, the lowest index first among equals, until a move is taken. The search ends with
-a sweep that takes none. An empty cluster costs a point nothing: its center may be any point.
+then takes these in their order. For each it tries the clusters that may gain at the centers by
+then, in the order of W_B / (W_B + w) D_B, the lowest index first among equals, until a move is
+taken. The search ends with a sweep that takes none. An empty cluster costs a point nothing: its
+center may be any point.
 """
 
 from __future__ import annotations
@@ -42,10 +43,12 @@ class SingleMoves(Protocol):
     moves: int
     """How many moves were taken."""
     sweeps: int
-    decrease: float
-    """The exact sum of what they gained, rounded once."""
     tied: bool
     """Whether, in the last sweep, a move would have changed f by no more than rounding."""
+
+    @property
+    def decrease(self) -> float:
+        """The exact sum of what they gained, rounded once."""
 
     def run(self, seconds: float, sweeps: int) -> bool:
         """Go on until no move is left to take, then return True.
