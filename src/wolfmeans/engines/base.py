@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from wolfmeans.engines.single_moves import SingleMoves
+    from wolfmeans.engines.swaps import Swaps
 
 Centers = NDArray[np.floating]
 """(K, d) in the centers' dtype: float32 for float32 data, float64 otherwise."""
@@ -189,6 +193,15 @@ class Workspace(Protocol):
 
     def largest(self) -> float:
         """Return the largest absolute value in the data."""
+
+    def single_moves(self, centers: Centers) -> SingleMoves:
+        """Return a search by single moves from the current labels (engines.single_moves).
+
+        The centers are those of clusters without weight; all others have their means.
+        """
+
+    def swaps(self) -> Swaps:
+        """Return what tells the cost of exchanging a center for a data point (engines.swaps)."""
 
 
 class TrimmedWorkspace(Workspace, Protocol):

@@ -25,7 +25,9 @@ from wolfmeans.engines.base import (
 )
 from wolfmeans.engines.labelled import LabelledPoints
 from wolfmeans.engines.reference import ReferenceKernels
+from wolfmeans.engines.single_moves import SingleMoves
 from wolfmeans.engines.sparse import SparseNativePoints, SparseTrimmedPoints, can_be_native
+from wolfmeans.engines.swaps import Swaps
 from wolfmeans.engines.trimming import Masses, TrimmedPoints, Trimming
 
 _MANY = 1 << 20
@@ -103,6 +105,10 @@ class NativeKernels:
         roots = np.empty((len(self._X), len(centers)), dtype=centers.dtype)
         _native.roots(self._X, np.ascontiguousarray(centers), roots, self._n_threads)
         return roots
+
+    def of(self, rows: NDArray[np.int64]) -> NativeKernels:
+        """Return the same for some of the rows."""
+        return NativeKernels(self._X[rows], self._n_threads)
 
 
 class NativePoints(NativeArithmetic):
@@ -201,6 +207,20 @@ class NativePoints(NativeArithmetic):
     ) -> None:
         """Bring each point's nearest chosen row up to date, in place, with more rows chosen."""
         _native.approach(self._X, np.ascontiguousarray(rows), closest, owner, self._n_threads)
+
+    def single_moves(self, centers: Centers) -> SingleMoves:
+        """Return a search by single moves from the current labels."""
+        kind = _native.SingleMovesF32 if self.dtype == np.float32 else _native.SingleMovesF64
+        moves: SingleMoves = kind(
+            self._X, self.weights, self._current(), np.ascontiguousarray(centers), self._n_threads
+        )
+        return moves
+
+    def swaps(self) -> Swaps:
+        """Return what tells the cost of exchanging a center for a data point."""
+        kind = _native.SwapsF32 if self.dtype == np.float32 else _native.SwapsF64
+        swaps: Swaps = kind(self._X, self.weights, self._n_threads)
+        return swaps
 
 
 class NativeTrimmedPoints(NativeTrimming, NativePoints):

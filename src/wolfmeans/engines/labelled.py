@@ -22,6 +22,8 @@ from wolfmeans.engines.base import (
     Progress,
 )
 from wolfmeans.engines.ordering import lexicographic_order
+from wolfmeans.engines.single_moves import PlainSingleMoves, SingleMoves
+from wolfmeans.engines.swaps import PlainSwaps, Swaps
 from wolfmeans.exact_sums import (
     MANTISSA_BITS,
     ExactSums,
@@ -46,6 +48,9 @@ class Kernels(Protocol):
 
     def distances(self, centers: Centers, labels: Labels) -> Distances:
         """Return the canonical distance of each point to the center of its label."""
+
+    def of(self, rows: NDArray[np.int64]) -> Kernels:
+        """Return the same for some of the rows."""
 
 
 class LabelledPoints:
@@ -209,6 +214,30 @@ class LabelledPoints:
         """Return the largest absolute value in the data."""
         values = self._X.data if sparse.issparse(self._X) else self._X
         return float(np.abs(values).max(initial=0.0))
+
+    def single_moves(self, centers: Centers) -> SingleMoves:
+        """Return a search by single moves from the current labels."""
+        labels = self.labels()
+        moments = Moments(self._X, self.weights, len(centers))
+        moments.move(np.arange(self.n_points), None, labels)
+
+        def dense(row: int) -> Centers:
+            chosen: Centers = self.rows(np.array([row]))[0]
+            return chosen
+
+        error = self.distance_error(centers)
+        return PlainSingleMoves(labels, centers, self.weights, moments, self._kernels, dense, error)
+
+    def swaps(self) -> Swaps:
+        """Return what tells the cost of exchanging a center for a data point."""
+
+        def two_nearest(centers: Centers) -> tuple[Labels, Distances, Distances]:
+            return self._kernels.nearest(centers)[0], *self._kernels.second_nearest(centers)
+
+        def distances_to_row(row: int) -> Distances:
+            return self.distances_to(self.rows(np.array([row]))[0])
+
+        return PlainSwaps(self.weights, two_nearest, distances_to_row)
 
 
 class Moments:

@@ -155,6 +155,10 @@ class ReferenceKernels:
             result[rows] = self._pairs.to_own(rows, centers, labels[rows])
         return result
 
+    def of(self, rows: NDArray[np.int64]) -> ReferenceKernels:
+        """Return the same for some of the rows."""
+        return ReferenceKernels(self._pairs.X[rows])
+
 
 class ReferenceEngine:
     """NumPy in float64: the specification that other engines are compared with by `==`."""

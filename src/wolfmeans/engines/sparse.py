@@ -33,6 +33,7 @@ class SparseNativeKernels:
             X.shape[1],
             n_threads,
         )
+        self._native, self._X = native, X
         self._n: int = X.shape[0]
         self._n_threads = n_threads
 
@@ -56,6 +57,10 @@ class SparseNativeKernels:
         distances = np.empty(self._n)
         self.rows.distances(np.ascontiguousarray(centers), labels, distances, self._n_threads)
         return distances
+
+    def of(self, rows: NDArray[np.int64]) -> SparseNativeKernels:
+        """Return the same for some of the rows."""
+        return SparseNativeKernels(self._native, self._X[rows], self._n_threads)
 
 
 class SparseNativePoints(NativeArithmetic):

@@ -1,0 +1,103 @@
+// Hartigan's method: single points change their cluster until none can with a gain. Specification:
+// engines/single_moves.py, with which every move agrees whatever the vector unit and the threads.
+//
+// A sweep's candidates are defined by canonical distances; finding them is most of the work, and
+// all of what is here to save it. Clusters that lie too far from a point's own cannot matter
+// (triangle inequality), those left are looked at by the vicinity kernel with a little to spare,
+// and what passes is tested as defined. From the second sweep on only clusters that have changed
+// are looked at, but for points of such clusters and for the candidates of the last sweep: all
+// other tests would turn out as they did.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "exact_sum.hpp"
+#include "moments.hpp"
+
+namespace wolfmeans {
+
+template <class Real>
+class SingleMoves {
+public:
+    //   X          IN  (n, d) row-major, finite, n < 2^32; kept
+    //   weights    IN  (n,) not negative, or null: all 1; kept
+    //   labels     IN  (n,) each in 0..K-1 (checked by the caller)
+    //   centers    IN  (K, d) the centers of clusters without weight
+    //   n_threads  IN  at most so many threads, >= 1; fewer when the work is small
+    SingleMoves(const Real* X, std::size_t n, std::size_t d, const double* weights,
+                const std::int32_t* labels, const Real* centers, std::size_t K, int n_threads);
+    SingleMoves(const SingleMoves&) = delete;
+    SingleMoves& operator=(const SingleMoves&) = delete;
+
+    // Go on until no move is left to take, then return true; false when the seconds are over or so
+    // many more sweeps have begun and ended.
+    bool run(double seconds, std::int64_t sweeps);
+
+    std::size_t n_points() const { return n_; }
+    std::size_t n_features() const { return d_; }
+    std::size_t n_clusters() const { return K_; }
+    const std::vector<std::int32_t>& labels() const { return labels_; }
+    const std::vector<Real>& centers() const { return centers_; }
+    std::int64_t moves() const { return moves_; }
+    std::int64_t sweeps() const { return sweeps_; }
+    double decrease() const { return decrease_.rounded(); }
+    bool tied() const { return tied_; }
+
+private:
+    struct Worker;
+    struct Others;
+
+    double weight(std::size_t row) const { return weights_ ? weights_[row] : 1.0; }
+    double value_of_leaving(double distance, double w, std::size_t A) const;
+    bool may_gain(double value, double distance, double w, std::size_t B) const;
+    void set_cluster(std::size_t k);
+
+    void find_candidates();
+    void find_others(std::vector<Others>& others) const;
+    void look_at_rows(std::size_t begin, std::size_t end, const std::vector<Others>& others,
+                      Worker& worker);
+    void look_at_group(std::size_t first, std::size_t count, const Others& others,
+                       Worker& worker);
+    bool is_candidate(std::size_t row, std::vector<double>& distances) const;
+
+    void distances_to_all(std::size_t row, double* distances) const;
+    void try_row(std::size_t row);
+    bool try_move(std::size_t row, std::size_t A, std::size_t B, double d_A, double d_B);
+
+    const Real* X_;
+    std::size_t n_, d_, K_;
+    const double* weights_;
+    int n_threads_;
+    Moments<Real> moments_;
+    std::vector<std::int32_t> labels_;
+
+    // The clusters: centers, the same as float64, weights, how far a mean may be off its center,
+    // what the centers' rounding adds to f, and how many points of positive weight there are.
+    std::vector<Real> centers_;
+    std::vector<double> wide_centers_;
+    std::vector<double> cluster_weights_;
+    std::vector<double> off_, slack_;
+    std::vector<std::int64_t> members_;
+
+    std::vector<double> own_;               // (n,) distance to the own center, as of the last sweep
+    std::vector<unsigned char> changed_;    // (K,) since the last sweep
+    std::vector<std::int64_t> candidates_;  // rows, ascending
+    std::size_t place_ = 0;                 // how many of them were tried
+    std::int64_t accepted_ = -1;            // in this sweep; -1 before the first
+    std::int64_t moves_ = 0, sweeps_ = 0;
+    ExactSum decrease_;
+    bool tied_ = false;
+
+    // Of the next move, before it is taken.
+    std::vector<double> new_weights_, new_residuals_;
+    std::vector<Real> new_centers_;
+    std::vector<double> distances_, scores_;
+    std::vector<double> gains_, sizes_;
+};
+
+extern template class SingleMoves<float>;
+extern template class SingleMoves<double>;
+
+} // namespace wolfmeans

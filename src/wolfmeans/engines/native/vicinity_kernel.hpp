@@ -1,0 +1,96 @@
+// The body of the vicinity, written once; each vicinity_<unit>.cpp instantiates it with its own
+// width. Arguments and rounding: see vicinity.hpp. A lane is a point and never mixes with another.
+#pragma once
+
+#include "lanes.hpp"
+#include "separate_rounding.hpp"
+#include "vicinity.hpp"
+
+namespace wolfmeans {
+// Internal linkage on purpose: each translation unit keeps the code made for its own instructions.
+namespace {
+
+#if defined(__GNUC__) || defined(__clang__)
+
+template <int Lanes>
+struct VicinityVector {
+    typedef double Doubles __attribute__((vector_size(Lanes * sizeof(double))));
+    typedef long long Integers __attribute__((vector_size(Lanes * sizeof(long long))));
+};
+
+// `Centers` of them at once, so that one sum need not wait for another; updates the lanes of the
+// points that have one near (all bits set).
+template <int Lanes, int Centers>
+WOLFMEANS_INLINE void
+look_at_centers(const double* points, const double* const* center, const double* factors,
+                long long d, const double* reach, long long* near) {
+    using Doubles = typename VicinityVector<Lanes>::Doubles;
+    using Integers = typename VicinityVector<Lanes>::Integers;
+    constexpr int vectors = group_size / Lanes;
+    Doubles distance[Centers][vectors];
+    for (int k = 0; k < Centers; ++k)
+        for (int v = 0; v < vectors; ++v)
+            distance[k][v] = Doubles{};
+    for (long long j = 0; j < d; ++j) {
+        for (int v = 0; v < vectors; ++v) {
+            const Doubles x = load<Doubles>(points + j * group_size + v * Lanes);
+            for (int k = 0; k < Centers; ++k) {
+                const Doubles difference = x - center[k][j];
+                distance[k][v] = distance[k][v] + difference * difference;
+            }
+        }
+    }
+    for (int v = 0; v < vectors; ++v) {
+        const Doubles limit = load<Doubles>(reach + v * Lanes);
+        Integers found = load<Integers>(near + v * Lanes);
+        for (int k = 0; k < Centers; ++k)
+            found |= distance[k][v] * factors[k] <= limit;
+        store(near + v * Lanes, found);
+    }
+}
+
+template <int Lanes, int Centers>
+unsigned vicinity(const double* points, const double* centers, long long d, const int* list,
+                  const double* factors, long long count, const double* reach) {
+    long long near[group_size] = {};
+    const double* center[Centers];
+    long long i = 0;
+    for (; i + Centers <= count; i += Centers) {
+        for (int k = 0; k < Centers; ++k)
+            center[k] = centers + list[i + k] * d;
+        look_at_centers<Lanes, Centers>(points, center, factors + i, d, reach, near);
+    }
+    for (; i < count; ++i) {
+        center[0] = centers + list[i] * d;
+        look_at_centers<Lanes, 1>(points, center, factors + i, d, reach, near);
+    }
+    unsigned bits = 0;
+    for (int p = 0; p < group_size; ++p)
+        bits |= static_cast<unsigned>(near[p] & 1) << p;
+    return bits;
+}
+
+#else // plain loops for compilers without vector extensions
+
+template <int Lanes, int Centers>
+unsigned vicinity(const double* points, const double* centers, long long d, const int* list,
+                  const double* factors, long long count, const double* reach) {
+    unsigned bits = 0;
+    for (long long i = 0; i < count; ++i) {
+        const double* const center = centers + list[i] * d;
+        double distance[group_size] = {};
+        for (long long j = 0; j < d; ++j)
+            for (int p = 0; p < group_size; ++p) {
+                const double difference = points[j * group_size + p] - center[j];
+                distance[p] = distance[p] + difference * difference;
+            }
+        for (int p = 0; p < group_size; ++p)
+            bits |= static_cast<unsigned>(distance[p] * factors[i] <= reach[p]) << p;
+    }
+    return bits;
+}
+
+#endif
+
+} // namespace
+} // namespace wolfmeans
