@@ -85,10 +85,10 @@ SingleMoves<Real>::SingleMoves(const Real* X, std::size_t n, std::size_t d, cons
                                int n_threads)
     : X_(X), n_(n), d_(d), K_(K), weights_(weights), n_threads_(n_threads),
       moments_(X, n, d, weights, K, n_threads), labels_(labels, labels + n), centers_(K * d),
-      wide_centers_(K * d), cluster_weights_(K), off_(K), slack_(K), members_(K), own_(n),
-      low_(n, -infinity), changed_(K, 1), then_centers_(K * d), then_weights_(K), new_weights_(K),
-      new_residuals_(K * d), new_centers_(K * d), distances_(K), scores_(K), gains_(2 * d),
-      sizes_(2 * d) {
+      wide_centers_(K * d), cluster_weights_(K), off_(K), slack_(K), members_(K), up_(n),
+      low_(n, -infinity), changed_(K, 1), then_centers_(K * d), then_weights_(K), roads_(K),
+      steepness_(K), offset_(K), new_weights_(K), new_residuals_(K * d), new_centers_(K * d),
+      distances_(K), scores_(K), gains_(2 * d), sizes_(2 * d) {
     moments_.add_all(labels);
     moments_.means(centers, new_weights_.data(), new_centers_.data(), new_residuals_.data());
     for (std::size_t k = 0; k < K; ++k)
@@ -112,13 +112,19 @@ void SingleMoves<Real>::set_cluster(std::size_t k) {
     changed_[k] = 1;
 }
 
+// W_A / (W_A - w), rounded up; infinite where rounding leaves nothing of the cluster.
 template <class Real>
-double SingleMoves<Real>::value_of_leaving(double distance, double w, std::size_t A) const {
+double SingleMoves<Real>::slope_of_leaving(double w, std::size_t A) const {
     const double weight = cluster_weights_[A];
     const double rest = (weight - w) - (4.0 * unit_roundoff) * weight;
-    if (!(rest > 0.0)) return infinity;
-    const double root = std::sqrt(distance) + off_[A];
-    return (weight / rest) * (root * root) + slack_[A] / w;
+    return rest > 0.0 ? weight / rest : infinity;
+}
+
+template <class Real>
+double SingleMoves<Real>::value_of_leaving(double root, double w, std::size_t A) const {
+    const double slope = slope_of_leaving(w, A);
+    const double apart = root + off_[A];
+    return slope < infinity ? slope * (apart * apart) + slack_[A] / w : infinity;
 }
 
 template <class Real>
@@ -180,16 +186,16 @@ void SingleMoves<Real>::find_candidates() {
 
 // Bring what is known up to date with the clusters.
 //
-// For row i of cluster A, low_[i]^2 is at most W_B / (W_B + w) (1 - 2^-19) D_B for all other B with
-// weight. When centers move by `road` at most and weights become `shrink` of what they were at
-// least, sqrt(D_B) goes down by at most the one and the factor to at least the other times itself,
-// hence low_[i] to low_[i] * shrink - road. The distance between two centers goes down by twice the
-// road at most. A cluster that has just got weight is in none of the bounds: all of them go.
+// For row i of cluster A, up_[i] is at least sqrt(D_A), but for some u, and low_[i]^2 at most
+// W_B / (W_B + w) (1 - 2^-19) D_B for all other B with weight. When centers move by `road` at most
+// and weights become `shrink` of what they were at least, sqrt(D_B) goes down by at most the one
+// and the factor to at least the other times itself, hence low_[i] to low_[i] * shrink - road; and
+// up_[i] goes up by what c_A moves. The distance between two centers goes down by twice the road at
+// most. A cluster that has just got weight is in none of the bounds: all of them go.
 template <class Real>
 void SingleMoves<Real>::keep_up() {
     shrink_ = 1.0;
     road_ = 0.0;
-    std::size_t changed = 0;
     bool anew = sweeps_ == 0;
     most_off_ = most_slack_ = 0.0;
     lightest_ = infinity;
@@ -200,20 +206,22 @@ void SingleMoves<Real>::keep_up() {
         most_off_ = std::max(most_off_, off_[k]);
         most_slack_ = std::max(most_slack_, slack_[k]);
         if (weight > 0.0) lightest_ = std::min(lightest_, weight);
+        roads_[k] = 0.0;
         if (!changed_[k]) continue;
-        ++changed;
-        if (!anew) {
+        if (sweeps_ > 0) {
             double square;
             row_distances<1>(wide_centers_.data() + k * d_, then_centers_.data() + k * d_, d_,
                              &square);
-            road_ = std::max(road_, std::sqrt(square) * (1.0 + to_spare));
-            anew = then_weights_[k] == 0.0;
-            if (!anew) shrink_ = std::min(shrink_, weight / then_weights_[k]);
+            roads_[k] = std::sqrt(square) * (1.0 + to_spare);
+            road_ = std::max(road_, roads_[k]);
+            if (then_weights_[k] == 0.0)
+                anew = true;
+            else
+                shrink_ = std::min(shrink_, weight / then_weights_[k]);
         }
         std::copy_n(wide_centers_.data() + k * d_, d_, then_centers_.data() + k * d_);
         then_weights_[k] = weight;
     }
-    most_changed_ = 2 * changed > K_;
     shrink_ *= 1.0 - 0x1p-50;
     shrunk_ *= shrink_;
     drift_ += 2.0 * road_;
@@ -229,6 +237,12 @@ void SingleMoves<Real>::keep_up() {
     if (anew || 16.0 * static_cast<double>(others_.size()) * drift_ > nearest) {
         find_others();
         drift_ = 0.0;
+    }
+    // sqrt(reach) of a point at sqrt(D_A) <= up is at most up * steepness + offset.
+    for (std::size_t k = 0; weights_ == nullptr && k < K_; ++k) {
+        steepness_[k] = std::sqrt(slope_of_leaving(1.0, k)) * (1.0 + to_spare);
+        offset_[k] =
+            std::sqrt(reach_of(slack_[k], 1.0)) * (1.0 + to_spare) + steepness_[k] * off_[k];
     }
 }
 
@@ -281,43 +295,70 @@ void SingleMoves<Real>::find_others() {
 // at least |c_A - c_B| - sqrt(D_A), it holds for all B with
 //     |c_A - c_B| > sqrt(D_A) + sqrt(reach / (1 - 2^-19) / min p_B).
 template <class Real>
+double SingleMoves<Real>::reach_of(double value, double w) const {
+    return value * (1.0 + to_spare) + 0x1p21 * (most_off_ * most_off_) + 2.0 * most_slack_ / w;
+}
+
+template <class Real>
 void SingleMoves<Real>::look_at_rows(std::size_t begin, std::size_t end, Worker& worker) {
-    const double off_square = 0x1p21 * (most_off_ * most_off_);
-    if (most_changed_)
+    const bool screened = !any_empty_ && d_ <= most_screened_columns;
+    if (sweeps_ == 0) {
         best_scan().template pairs<Real>().own(X_ + begin * d_, static_cast<long long>(end - begin),
                                                static_cast<long long>(d_), wide_centers_.data(),
-                                               labels_.data() + begin, own_.data() + begin);
-
+                                               labels_.data() + begin, up_.data() + begin);
+        for (std::size_t i = begin; i < end; ++i)
+            up_[i] = std::sqrt(up_[i]);
+    }
     worker.open.clear();
     worker.ends.assign(K_ + 1, 0);
     for (std::size_t i = begin; i < end; ++i) {
         const std::size_t A = static_cast<std::size_t>(labels_[i]);
-        if (!most_changed_ && changed_[A])
-            row_distances<1>(X_ + i * d_, wide_centers_.data() + A * d_, d_, &own_[i]);
         low_[i] = low_[i] * shrink_ - road_;
+        up_[i] += roads_[A];
+        if (weights_ == nullptr && screened && low_[i] > up_[i] * steepness_[A] + offset_[A])
+            continue;
         const double w = weight(i);
         if (!(w > 0.0) || members_[A] <= 1) continue;
-        const double value = value_of_leaving(own_[i], w, A);
-        if (!(value < infinity) || (any_empty_ && value > 0.0) || d_ > most_screened_columns) {
-            if (is_candidate(i, worker.distances))
-                worker.found.push_back(static_cast<std::int64_t>(i));
+        if (weights_ != nullptr && screened && low_[i] > 0.0 &&
+            low_[i] * low_[i] > reach_of(value_of_leaving(up_[i], w, A), w) * (1.0 + to_spare))
             continue;
+        if (sweeps_ > 0) {
+            double square;
+            row_distances<1>(X_ + i * d_, wide_centers_.data() + A * d_, d_, &square);
+            up_[i] = std::sqrt(square);
         }
-        const double reach = value * (1.0 + to_spare) + off_square + 2.0 * most_slack_ / w;
-        if (low_[i] > 0.0 && low_[i] * low_[i] > reach) continue;
-        const Others& of = others_[others_.size() == 1 ? 0 : A];
-        if (of.list.empty()) continue;
-        const double least = least_factor(lightest_, w), root = std::sqrt(own_[i]);
-        const double radius =
-            least > 0.0 ? (root + std::sqrt(reach / least)) * (1.0 + to_spare) : infinity;
-        if (of.apart.front() - drift_ > radius) {
-            low_[i] = (of.apart.front() - drift_ - root) * std::sqrt(least) * (1.0 - 0x1p-40);
-            continue;
-        }
-        worker.open.push_back({static_cast<std::uint32_t>(i), labels_[i], root, reach, radius});
-        ++worker.ends[A + 1];
+        look_closer(i, up_[i], worker);
     }
+    look_at_open_rows(worker);
+}
 
+// A row that the bounds leave open, at sqrt(D_A) = root.
+template <class Real>
+void SingleMoves<Real>::look_closer(std::size_t row, double root, Worker& worker) {
+    const std::size_t A = static_cast<std::size_t>(labels_[row]);
+    const double w = weight(row), value = value_of_leaving(root, w, A);
+    if (!(value < infinity) || (any_empty_ && value > 0.0) || d_ > most_screened_columns) {
+        if (is_candidate(row, worker.distances))
+            worker.found.push_back(static_cast<std::int64_t>(row));
+        return;
+    }
+    const double reach = reach_of(value, w);
+    if (low_[row] > 0.0 && low_[row] * low_[row] > reach) return;
+    const Others& of = others_[others_.size() == 1 ? 0 : A];
+    if (of.list.empty()) return;
+    const double least = least_factor(lightest_, w);
+    const double radius =
+        least > 0.0 ? (root + std::sqrt(reach / least)) * (1.0 + to_spare) : infinity;
+    if (of.apart.front() - drift_ > radius) {
+        low_[row] = (of.apart.front() - drift_ - root) * std::sqrt(least) * (1.0 - 0x1p-40);
+        return;
+    }
+    worker.open.push_back({static_cast<std::uint32_t>(row), labels_[row], root, reach, radius});
+    ++worker.ends[A + 1];
+}
+
+template <class Real>
+void SingleMoves<Real>::look_at_open_rows(Worker& worker) {
     // By cluster, and within one by radius: a group looks as far as its farthest point must.
     std::partial_sum(worker.ends.begin(), worker.ends.end(), worker.ends.begin());
     worker.sorted.resize(worker.open.size());
@@ -391,7 +432,7 @@ bool SingleMoves<Real>::is_candidate(std::size_t row, std::vector<double>& dista
     const double w = weight(row);
     if (!(w > 0.0) || members_[A] <= 1) return false;
     distances_to_all(row, distances.data());
-    const double value = value_of_leaving(distances[A], w, A);
+    const double value = value_of_leaving(std::sqrt(distances[A]), w, A);
     for (std::size_t B = 0; B < K_; ++B)
         if (B != A && may_gain(value, distances[B], w, B)) return true;
     return false;
@@ -417,7 +458,7 @@ void SingleMoves<Real>::try_row(std::size_t row) {
     if (members_[A] <= 1) return;
     const double w = weight(row);
     distances_to_all(row, distances_.data());
-    const double d_A = distances_[A], value = value_of_leaving(d_A, w, A);
+    const double d_A = distances_[A], value = value_of_leaving(std::sqrt(d_A), w, A);
     // Not a number: not to be tried.
     constexpr double never = std::numeric_limits<double>::quiet_NaN();
     for (std::size_t B = 0; B < K_; ++B) {
