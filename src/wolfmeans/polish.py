@@ -34,8 +34,6 @@ POLISHES = ("hartigan", "swap")
 _UNIT = 2.0**-53
 # Long enough to be worth a call, short enough to hear Ctrl-C and the deadline.
 _SECONDS_AT_ONCE = 0.05
-# So many sweeps are made before Lloyd's steps, which are cheaper, have another try.
-_SWEEPS_AT_ONCE = 4
 # A guard against rounding that would lead in a circle; nobody has seen it.
 _MOST_ROUNDS = 10_000
 # Rows times forced labels that an assignment is burdened with.
@@ -255,9 +253,7 @@ class _Search:
         for _ in range(_MOST_ROUNDS):
             if self._late() or not self._stationary():
                 return
-            moved = hartigan(
-                self._problem, self._solution.point, self._deadline, sweeps=_SWEEPS_AT_ONCE
-            )
+            moved = hartigan(self._problem, self._solution.point, self._deadline)
             self._moves += moved.moves
             self._decreases.append(moved.decrease)
             self._tied = moved.tied

@@ -4,7 +4,9 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <numeric>
+#include <utility>
 
 #include "scan.hpp"
 #include "threads.hpp"
@@ -52,20 +54,14 @@ double joining_factor(double weight, double w) {
     return weight / (weight + w);
 }
 
-// At most what joining a cluster costs a unit of weight and a unit of distance, less what distances
-// and the centers' rounding may take off it.
+// Less than what joining a cluster costs a unit of weight at a unit of distance; 0 for clusters so
+// light that rounding could matter.
 double least_factor(double weight, double w) {
-    return joining_factor(weight, w) * (1.0 - to_spare) - 0x1p-30;
+    const double factor = joining_factor(weight, w);
+    return factor < 0x1p-8 ? 0.0 : factor * (1.0 - to_spare);
 }
 
 } // namespace
-
-// The other clusters that points of one cluster have to be compared with.
-template <class Real>
-struct SingleMoves<Real>::Others {
-    std::vector<std::int32_t> list;
-    std::vector<double> apart; // at most the distance of the centers, ascending; or all 0
-};
 
 // What one thread needs to find candidates.
 template <class Real>
@@ -73,6 +69,7 @@ struct SingleMoves<Real>::Worker {
     struct Row {
         std::uint32_t row;
         std::int32_t label;
+        double root; // of the distance to the own center
         double reach, radius;
     };
     std::vector<Row> open, sorted;
@@ -88,9 +85,10 @@ SingleMoves<Real>::SingleMoves(const Real* X, std::size_t n, std::size_t d, cons
                                int n_threads)
     : X_(X), n_(n), d_(d), K_(K), weights_(weights), n_threads_(n_threads),
       moments_(X, n, d, weights, K, n_threads), labels_(labels, labels + n), centers_(K * d),
-      wide_centers_(K * d), cluster_weights_(K), off_(K), slack_(K), members_(K), own_(n),
-      changed_(K, 1), new_weights_(K), new_residuals_(K * d), new_centers_(K * d), distances_(K),
-      scores_(K), gains_(2 * d), sizes_(2 * d) {
+      wide_centers_(K * d), cluster_weights_(K), off_(K), slack_(K), members_(K), up_(n),
+      low_(n, -infinity), changed_(K, 1), then_centers_(K * d), then_weights_(K), roads_(K),
+      steepness_(K), offset_(K), new_weights_(K), new_residuals_(K * d), new_centers_(K * d),
+      distances_(K), scores_(K), gains_(2 * d), sizes_(2 * d) {
     moments_.add_all(labels);
     moments_.means(centers, new_weights_.data(), new_centers_.data(), new_residuals_.data());
     for (std::size_t k = 0; k < K; ++k)
@@ -114,13 +112,19 @@ void SingleMoves<Real>::set_cluster(std::size_t k) {
     changed_[k] = 1;
 }
 
+// W_A / (W_A - w), rounded up; infinite where rounding leaves nothing of the cluster.
 template <class Real>
-double SingleMoves<Real>::value_of_leaving(double distance, double w, std::size_t A) const {
+double SingleMoves<Real>::slope_of_leaving(double w, std::size_t A) const {
     const double weight = cluster_weights_[A];
     const double rest = (weight - w) - (4.0 * unit_roundoff) * weight;
-    if (!(rest > 0.0)) return infinity;
-    const double root = std::sqrt(distance) + off_[A];
-    return (weight / rest) * (root * root) + slack_[A] / w;
+    return rest > 0.0 ? weight / rest : infinity;
+}
+
+template <class Real>
+double SingleMoves<Real>::value_of_leaving(double root, double w, std::size_t A) const {
+    const double slope = slope_of_leaving(w, A);
+    const double apart = root + off_[A];
+    return slope < infinity ? slope * (apart * apart) + slack_[A] / w : infinity;
 }
 
 template <class Real>
@@ -162,61 +166,106 @@ bool SingleMoves<Real>::run(double seconds, std::int64_t sweeps) {
 
 template <class Real>
 void SingleMoves<Real>::find_candidates() {
-    std::vector<Others> others;
-    find_others(others);
-    const std::size_t looked_at = std::accumulate(
-        others.begin(), others.end(), std::size_t{0},
-        [](std::size_t sum, const Others& of) { return sum + of.list.size(); });
-    const double each = static_cast<double>(looked_at / others.size() + 4);
-    const std::size_t chunks = worthwhile_threads(
-        n_, static_cast<double>(n_) * (4.0 + static_cast<double>(d_) * each / 4.0), n_threads_);
+    keep_up();
+    const double operations =
+        static_cast<double>(n_) *
+        (sweeps_ == 0 ? static_cast<double>(d_ * K_) / 4.0 : 8.0 + static_cast<double>(d_));
+    const std::size_t chunks = worthwhile_threads(n_, operations, n_threads_);
     std::vector<Worker> workers(chunks);
     over_rows(n_, chunks, group_size, [&](std::size_t chunk, std::size_t begin, std::size_t end) {
         workers[chunk].distances.resize(K_);
         for (std::size_t i = begin; i < end; i += tile_rows)
-            look_at_rows(i, std::min(end, i + tile_rows), others, workers[chunk]);
+            look_at_rows(i, std::min(end, i + tile_rows), workers[chunk]);
     });
-
-    std::vector<std::int64_t> found;
+    candidates_.clear();
     for (const Worker& worker : workers)
-        found.insert(found.end(), worker.found.begin(), worker.found.end());
-    // Those that were candidates and stayed were not looked at again, unless their cluster changed.
-    for (const std::int64_t row : candidates_) {
-        const std::size_t i = static_cast<std::size_t>(row);
-        if (!changed_[static_cast<std::size_t>(labels_[i])] && is_candidate(i, distances_))
-            found.push_back(row);
-    }
-    std::sort(found.begin(), found.end());
-    found.erase(std::unique(found.begin(), found.end()), found.end());
-    candidates_ = std::move(found);
+        candidates_.insert(candidates_.end(), worker.found.begin(), worker.found.end());
+    std::sort(candidates_.begin(), candidates_.end());
     std::fill(changed_.begin(), changed_.end(), static_cast<unsigned char>(0));
 }
 
-// For each cluster the others that its points must be compared with, from near to far. Where there
-// are too many clusters for that: two lists without distances, for clusters that have changed and
-// for those that have not.
+// Bring what is known up to date with the clusters.
+//
+// For row i of cluster A, up_[i] is at least sqrt(D_A), but for some u, and low_[i]^2 at most
+// W_B / (W_B + w) (1 - 2^-19) D_B for all other B with weight. When centers move by `road` at most
+// and weights become `shrink` of what they were at least, sqrt(D_B) goes down by at most the one
+// and the factor to at least the other times itself, hence low_[i] to low_[i] * shrink - road; and
+// up_[i] goes up by what c_A moves. The distance between two centers goes down by twice the road at
+// most. A cluster that has just got weight is in none of the bounds: all of them go.
 template <class Real>
-void SingleMoves<Real>::find_others(std::vector<Others>& others) const {
-    std::vector<std::int32_t> all, changed;
+void SingleMoves<Real>::keep_up() {
+    shrink_ = 1.0;
+    road_ = 0.0;
+    bool anew = sweeps_ == 0;
+    most_off_ = most_slack_ = 0.0;
+    lightest_ = infinity;
+    any_empty_ = false;
     for (std::size_t k = 0; k < K_; ++k) {
-        if (cluster_weights_[k] == 0.0) continue;
-        all.push_back(static_cast<std::int32_t>(k));
-        if (changed_[k]) changed.push_back(static_cast<std::int32_t>(k));
+        const double weight = cluster_weights_[k];
+        any_empty_ = any_empty_ || weight == 0.0;
+        most_off_ = std::max(most_off_, off_[k]);
+        most_slack_ = std::max(most_slack_, slack_[k]);
+        if (weight > 0.0) lightest_ = std::min(lightest_, weight);
+        roads_[k] = 0.0;
+        if (!changed_[k]) continue;
+        if (sweeps_ > 0) {
+            double square;
+            row_distances<1>(wide_centers_.data() + k * d_, then_centers_.data() + k * d_, d_,
+                             &square);
+            roads_[k] = std::sqrt(square) * (1.0 + to_spare);
+            road_ = std::max(road_, roads_[k]);
+            if (then_weights_[k] == 0.0)
+                anew = true;
+            else
+                shrink_ = std::min(shrink_, weight / then_weights_[k]);
+        }
+        std::copy_n(wide_centers_.data() + k * d_, d_, then_centers_.data() + k * d_);
+        then_weights_[k] = weight;
     }
-    if (changed.size() * K_ > most_separations) {
-        others.push_back({all, std::vector<double>(all.size())});
-        others.push_back({changed, std::vector<double>(changed.size())});
+    shrink_ *= 1.0 - 0x1p-50;
+    shrunk_ *= shrink_;
+    drift_ += 2.0 * road_;
+    // least_factor relies on factors that have not become much smaller.
+    if (anew || shrunk_ < 0.5) {
+        std::fill(low_.begin(), low_.end(), -infinity);
+        shrink_ = shrunk_ = 1.0;
+        road_ = 0.0;
+    }
+    double nearest = 0.0;
+    for (const Others& of : others_)
+        nearest += of.apart.empty() ? 0.0 : of.apart.front();
+    if (anew || 16.0 * static_cast<double>(others_.size()) * drift_ > nearest) {
+        find_others();
+        drift_ = 0.0;
+    }
+    // sqrt(reach) of a point at sqrt(D_A) <= up is at most up * steepness + offset.
+    for (std::size_t k = 0; weights_ == nullptr && k < K_; ++k) {
+        steepness_[k] = std::sqrt(slope_of_leaving(1.0, k)) * (1.0 + to_spare);
+        offset_[k] =
+            std::sqrt(reach_of(slack_[k], 1.0)) * (1.0 + to_spare) + steepness_[k] * off_[k];
+    }
+}
+
+// For each cluster the others, from near to far; a single list without distances where there are
+// too many of them.
+template <class Real>
+void SingleMoves<Real>::find_others() {
+    std::vector<std::int32_t> all;
+    for (std::size_t k = 0; k < K_; ++k)
+        if (cluster_weights_[k] > 0.0) all.push_back(static_cast<std::int32_t>(k));
+    if (all.size() * K_ > most_separations) {
+        others_.assign(1, {all, std::vector<double>(all.size())});
         return;
     }
-    others.resize(K_);
-    const double operations = 2.0 * static_cast<double>(K_ * changed.size()) *
-                              (static_cast<double>(d_) + 8.0);
+    others_.resize(K_);
+    const double operations =
+        static_cast<double>(K_ * all.size()) * (static_cast<double>(d_) + 8.0);
     over_rows(K_, worthwhile_threads(K_, operations, n_threads_), 1,
               [&](std::size_t, std::size_t begin, std::size_t end) {
                   std::vector<std::pair<double, std::int32_t>> sorted;
                   for (std::size_t A = begin; A < end; ++A) {
                       sorted.clear();
-                      for (const std::int32_t B : changed_[A] ? all : changed) {
+                      for (const std::int32_t B : all) {
                           if (static_cast<std::size_t>(B) == A) continue;
                           double square;
                           row_distances<1>(wide_centers_.data() + A * d_,
@@ -225,9 +274,12 @@ void SingleMoves<Real>::find_others(std::vector<Others>& others) const {
                           sorted.emplace_back(std::sqrt(square) * (1.0 - to_spare), B);
                       }
                       std::sort(sorted.begin(), sorted.end());
+                      Others& of = others_[A];
+                      of.list.clear();
+                      of.apart.clear();
                       for (const auto& [apart, B] : sorted) {
-                          others[A].list.push_back(B);
-                          others[A].apart.push_back(apart);
+                          of.list.push_back(B);
+                          of.apart.push_back(apart);
                       }
                   }
               });
@@ -236,56 +288,77 @@ void SingleMoves<Real>::find_others(std::vector<Others>& others) const {
 // A row i of cluster A, at distance D_A, is no candidate when for all others B
 //     p_B (sqrt(D_B) - r_B)^2 - s_B / w > v + e (v + D_B),
 // p_B = W_B / (W_B + w), v the value of leaving A, r and s the off_ and slack_ of B, e < 2^-30 the
-// rounding in may_gain. With (sqrt(D) - r)^2 >= (1 - 2^-20) D - 2^20 r^2 this follows from
-//     f_B D_B > reach,   f_B = p_B (1 - 2^-19) - 2^-30,
-//     reach = (1 + 2^-19) v + 2^21 max r^2 + 2 max s / w,
+// rounding in may_gain. With (sqrt(D) - r)^2 >= (1 - 2^-20) D - 2^20 r^2 this follows, for
+// p_B > 2^-10, from
+//     p_B (1 - 2^-19) D_B > reach,   reach = (1 + 2^-19) v + 2^21 max r^2 + 2 max s / w,
 // with far more to spare than the roundings on the way. And because sqrt(D_B), but for rounding, is
 // at least |c_A - c_B| - sqrt(D_A), it holds for all B with
-//     |c_A - c_B| > sqrt(D_A) + sqrt(reach / min f_B).
+//     |c_A - c_B| > sqrt(D_A) + sqrt(reach / (1 - 2^-19) / min p_B).
 template <class Real>
-void SingleMoves<Real>::look_at_rows(std::size_t begin, std::size_t end,
-                                     const std::vector<Others>& others, Worker& worker) {
-    const bool by_cluster = others.size() == K_;
-    double most_off = 0.0, most_slack = 0.0, lightest = infinity;
-    bool any_empty = false;
-    for (std::size_t k = 0; k < K_; ++k) {
-        any_empty = any_empty || cluster_weights_[k] == 0.0;
-        most_off = std::max(most_off, off_[k]);
-        most_slack = std::max(most_slack, slack_[k]);
-        if (cluster_weights_[k] > 0.0) lightest = std::min(lightest, cluster_weights_[k]);
-    }
-    const double off_square = 0x1p21 * (most_off * most_off);
-    if (sweeps_ == 0)
-        best_scan().template pairs<Real>().own(
-            X_ + begin * d_, static_cast<long long>(end - begin), static_cast<long long>(d_),
-            wide_centers_.data(), labels_.data() + begin, own_.data() + begin);
+double SingleMoves<Real>::reach_of(double value, double w) const {
+    return value * (1.0 + to_spare) + 0x1p21 * (most_off_ * most_off_) + 2.0 * most_slack_ / w;
+}
 
+template <class Real>
+void SingleMoves<Real>::look_at_rows(std::size_t begin, std::size_t end, Worker& worker) {
+    const bool screened = !any_empty_ && d_ <= most_screened_columns;
+    if (sweeps_ == 0) {
+        best_scan().template pairs<Real>().own(X_ + begin * d_, static_cast<long long>(end - begin),
+                                               static_cast<long long>(d_), wide_centers_.data(),
+                                               labels_.data() + begin, up_.data() + begin);
+        for (std::size_t i = begin; i < end; ++i)
+            up_[i] = std::sqrt(up_[i]);
+    }
     worker.open.clear();
     worker.ends.assign(K_ + 1, 0);
     for (std::size_t i = begin; i < end; ++i) {
         const std::size_t A = static_cast<std::size_t>(labels_[i]);
-        if (sweeps_ > 0 && changed_[A])
-            row_distances<1>(X_ + i * d_, wide_centers_.data() + A * d_, d_, &own_[i]);
+        low_[i] = low_[i] * shrink_ - road_;
+        up_[i] += roads_[A];
+        if (weights_ == nullptr && screened && low_[i] > up_[i] * steepness_[A] + offset_[A])
+            continue;
         const double w = weight(i);
         if (!(w > 0.0) || members_[A] <= 1) continue;
-        const double value = value_of_leaving(own_[i], w, A);
-        if (!(value < infinity) || (any_empty && value > 0.0) || d_ > most_screened_columns) {
-            if (is_candidate(i, worker.distances))
-                worker.found.push_back(static_cast<std::int64_t>(i));
+        if (weights_ != nullptr && screened && low_[i] > 0.0 &&
+            low_[i] * low_[i] > reach_of(value_of_leaving(up_[i], w, A), w) * (1.0 + to_spare))
             continue;
+        if (sweeps_ > 0) {
+            double square;
+            row_distances<1>(X_ + i * d_, wide_centers_.data() + A * d_, d_, &square);
+            up_[i] = std::sqrt(square);
         }
-        const Others& of = others[by_cluster ? A : (changed_[A] ? 0 : 1)];
-        if (of.list.empty()) continue;
-        const double reach = value * (1.0 + to_spare) + off_square + 2.0 * most_slack / w;
-        const double least = least_factor(lightest, w);
-        const double radius =
-            least > 0.0 ? (std::sqrt(own_[i]) + std::sqrt(reach / least)) * (1.0 + to_spare)
-                        : infinity;
-        if (of.apart.front() > radius) continue;
-        worker.open.push_back({static_cast<std::uint32_t>(i), labels_[i], reach, radius});
-        ++worker.ends[A + 1];
+        look_closer(i, up_[i], worker);
     }
+    look_at_open_rows(worker);
+}
 
+// A row that the bounds leave open, at sqrt(D_A) = root.
+template <class Real>
+void SingleMoves<Real>::look_closer(std::size_t row, double root, Worker& worker) {
+    const std::size_t A = static_cast<std::size_t>(labels_[row]);
+    const double w = weight(row), value = value_of_leaving(root, w, A);
+    if (!(value < infinity) || (any_empty_ && value > 0.0) || d_ > most_screened_columns) {
+        if (is_candidate(row, worker.distances))
+            worker.found.push_back(static_cast<std::int64_t>(row));
+        return;
+    }
+    const double reach = reach_of(value, w);
+    if (low_[row] > 0.0 && low_[row] * low_[row] > reach) return;
+    const Others& of = others_[others_.size() == 1 ? 0 : A];
+    if (of.list.empty()) return;
+    const double least = least_factor(lightest_, w);
+    const double radius =
+        least > 0.0 ? (root + std::sqrt(reach / least)) * (1.0 + to_spare) : infinity;
+    if (of.apart.front() - drift_ > radius) {
+        low_[row] = (of.apart.front() - drift_ - root) * std::sqrt(least) * (1.0 - 0x1p-40);
+        return;
+    }
+    worker.open.push_back({static_cast<std::uint32_t>(row), labels_[row], root, reach, radius});
+    ++worker.ends[A + 1];
+}
+
+template <class Real>
+void SingleMoves<Real>::look_at_open_rows(Worker& worker) {
     // By cluster, and within one by radius: a group looks as far as its farthest point must.
     std::partial_sum(worker.ends.begin(), worker.ends.end(), worker.ends.begin());
     worker.sorted.resize(worker.open.size());
@@ -300,7 +373,7 @@ void SingleMoves<Real>::look_at_rows(std::size_t begin, std::size_t end,
                   [](const auto& a, const auto& b) { return a.radius < b.radius; });
         for (; first < last; first += group_size)
             look_at_group(first, std::min<std::size_t>(group_size, last - first),
-                          others[by_cluster ? A : (changed_[A] ? 0 : 1)], worker);
+                          others_[others_.size() == 1 ? 0 : A], worker);
         first = last;
     }
 }
@@ -309,42 +382,47 @@ void SingleMoves<Real>::look_at_rows(std::size_t begin, std::size_t end,
 template <class Real>
 void SingleMoves<Real>::look_at_group(std::size_t first, std::size_t count, const Others& others,
                                       Worker& worker) {
+    // At a 64-byte boundary: a register's worth of lanes never straddles two cache lines.
     worker.group.resize(d_ * group_size + 8);
-    // At a 64-byte boundary, as the kernel wants it.
-    double* const points = worker.group.data() +
-                           (64 - reinterpret_cast<std::uintptr_t>(worker.group.data()) % 64) % 64 /
-                               sizeof(double);
-    alignas(64) double reach[group_size];
+    void* start = worker.group.data();
+    std::size_t space = worker.group.size() * sizeof(double);
+    double* const points =
+        static_cast<double*>(std::align(64, d_ * group_size * sizeof(double), start, space));
     double heaviest = 0.0;
     const Real* row[group_size];
     for (std::size_t p = 0; p < group_size; ++p) {
         const auto& at = worker.sorted[first + std::min(p, count - 1)];
         row[p] = X_ + at.row * d_;
-        reach[p] = at.reach;
         heaviest = std::max(heaviest, weight(at.row));
     }
     for (std::size_t j = 0; j < d_; ++j)
         for (std::size_t p = 0; p < group_size; ++p)
             points[j * group_size + p] = static_cast<double>(row[p][j]);
 
-    const double radius = worker.sorted[first + count - 1].radius;
+    // Some way beyond the radius, so that the bounds last for more than a sweep.
+    const double radius = worker.sorted[first + count - 1].radius * 1.125 + drift_;
     const std::int32_t A = worker.sorted[first].label;
     worker.list.clear();
     worker.factors.clear();
-    for (std::size_t b = 0; b < others.list.size() && !(others.apart[b] > radius); ++b) {
+    std::size_t b = 0;
+    for (; b < others.list.size() && !(others.apart[b] > radius); ++b) {
         const std::int32_t B = others.list[b];
         if (B == A) continue;
         worker.list.push_back(B);
         worker.factors.push_back(
             least_factor(cluster_weights_[static_cast<std::size_t>(B)], heaviest));
     }
-    const unsigned near = best_vicinity()(
-        points, wide_centers_.data(), static_cast<long long>(d_), worker.list.data(),
-        worker.factors.data(), static_cast<long long>(worker.list.size()), reach);
+    alignas(64) double least[group_size];
+    best_vicinity()(points, wide_centers_.data(), static_cast<long long>(d_), worker.list.data(),
+                    worker.factors.data(), static_cast<long long>(worker.list.size()), least);
+    const double beyond = b < others.list.size() ? others.apart[b] - drift_ : infinity;
+    const double factor = std::sqrt(least_factor(lightest_, heaviest));
     for (std::size_t p = 0; p < count; ++p) {
-        const std::size_t i = worker.sorted[first + p].row;
-        if ((near >> p & 1) && is_candidate(i, worker.distances))
-            worker.found.push_back(static_cast<std::int64_t>(i));
+        const auto& at = worker.sorted[first + p];
+        const double far = beyond < infinity ? (beyond - at.root) * factor : infinity;
+        low_[at.row] = std::min(std::sqrt(least[p]), far) * (1.0 - 0x1p-40);
+        if (least[p] <= at.reach && is_candidate(at.row, worker.distances))
+            worker.found.push_back(static_cast<std::int64_t>(at.row));
     }
 }
 
@@ -354,7 +432,7 @@ bool SingleMoves<Real>::is_candidate(std::size_t row, std::vector<double>& dista
     const double w = weight(row);
     if (!(w > 0.0) || members_[A] <= 1) return false;
     distances_to_all(row, distances.data());
-    const double value = value_of_leaving(distances[A], w, A);
+    const double value = value_of_leaving(std::sqrt(distances[A]), w, A);
     for (std::size_t B = 0; B < K_; ++B)
         if (B != A && may_gain(value, distances[B], w, B)) return true;
     return false;
@@ -380,7 +458,7 @@ void SingleMoves<Real>::try_row(std::size_t row) {
     if (members_[A] <= 1) return;
     const double w = weight(row);
     distances_to_all(row, distances_.data());
-    const double d_A = distances_[A], value = value_of_leaving(d_A, w, A);
+    const double d_A = distances_[A], value = value_of_leaving(std::sqrt(d_A), w, A);
     // Not a number: not to be tried.
     constexpr double never = std::numeric_limits<double>::quiet_NaN();
     for (std::size_t B = 0; B < K_; ++B) {
@@ -442,6 +520,7 @@ bool SingleMoves<Real>::try_move(std::size_t row, std::size_t A, std::size_t B, 
     set_cluster(A);
     set_cluster(B);
     labels_[row] = b;
+    low_[row] = -infinity; // the bound leaves out another cluster now
     --members_[A];
     ++members_[B];
     decrease_.add(decrease);

@@ -2,11 +2,11 @@
 // engines/single_moves.py, with which every move agrees whatever the vector unit and the threads.
 //
 // A sweep's candidates are defined by canonical distances; finding them is most of the work, and
-// all of what is here to save it. Clusters that lie too far from a point's own cannot matter
-// (triangle inequality), those left are looked at by the vicinity kernel with a little to spare,
-// and what passes is tested as defined. From the second sweep on only clusters that have changed
-// are looked at, but for points of such clusters and for the candidates of the last sweep: all
-// other tests would turn out as they did.
+// all of what is here to save it. Each row keeps bounds on its distance to its own center and on
+// the weighted one to the nearest other, which give way by as much as centers move from sweep to
+// sweep (as Hamerly's do in Lloyd's steps) and mostly tell that the row is no candidate. Where they
+// do not, clusters too far from the row's own cannot matter (triangle inequality), those left are
+// looked at by the vicinity kernel, and what passes is tested as defined.
 #pragma once
 
 #include <cstddef>
@@ -47,19 +47,26 @@ public:
 
 private:
     struct Worker;
-    struct Others;
+    // The clusters that points of one cluster have to be compared with.
+    struct Others {
+        std::vector<std::int32_t> list;
+        std::vector<double> apart; // at most the distance of the centers, ascending; or all 0
+    };
 
     double weight(std::size_t row) const { return weights_ ? weights_[row] : 1.0; }
-    double value_of_leaving(double distance, double w, std::size_t A) const;
+    double slope_of_leaving(double w, std::size_t A) const;
+    double value_of_leaving(double root, double w, std::size_t A) const;
+    double reach_of(double value, double w) const;
     bool may_gain(double value, double distance, double w, std::size_t B) const;
     void set_cluster(std::size_t k);
 
     void find_candidates();
-    void find_others(std::vector<Others>& others) const;
-    void look_at_rows(std::size_t begin, std::size_t end, const std::vector<Others>& others,
-                      Worker& worker);
-    void look_at_group(std::size_t first, std::size_t count, const Others& others,
-                       Worker& worker);
+    void keep_up();
+    void find_others();
+    void look_at_rows(std::size_t begin, std::size_t end, Worker& worker);
+    void look_closer(std::size_t row, double root, Worker& worker);
+    void look_at_open_rows(Worker& worker);
+    void look_at_group(std::size_t first, std::size_t count, const Others& others, Worker& worker);
     bool is_candidate(std::size_t row, std::vector<double>& distances) const;
 
     void distances_to_all(std::size_t row, double* distances) const;
@@ -81,11 +88,24 @@ private:
     std::vector<double> off_, slack_;
     std::vector<std::int64_t> members_;
 
-    std::vector<double> own_;               // (n,) distance to the own center, as of the last sweep
-    std::vector<unsigned char> changed_;    // (K,) since the last sweep
-    std::vector<std::int64_t> candidates_;  // rows, ascending
-    std::size_t place_ = 0;                 // how many of them were tried
-    std::int64_t accepted_ = -1;            // in this sweep; -1 before the first
+    // What is known of rows and clusters, as of the last sweep.
+    std::vector<double> up_, low_;       // (n,) see keep_up
+    std::vector<unsigned char> changed_; // (K,) whether the cluster is not what it was
+    std::vector<double> then_centers_;   // (K, d)
+    std::vector<double> then_weights_;   // (K,)
+    std::vector<Others> others_;         // by cluster, or a single list for all
+    double drift_ = 0.0;                 // by how much others_ may have come nearer since
+    // For this sweep: low_ times `shrink_` less `road_` holds now, and up_ plus roads_ of the
+    // cluster; without weights no row with low_ > up_ * steepness_ + offset_ is a candidate.
+    double shrink_ = 1.0, road_ = 0.0;
+    std::vector<double> roads_, steepness_, offset_; // (K,)
+    double shrunk_ = 1.0; // all shrink_ since low_ was new, their product
+    double most_off_ = 0.0, most_slack_ = 0.0, lightest_ = 0.0;
+    bool any_empty_ = false;
+
+    std::vector<std::int64_t> candidates_; // rows, ascending
+    std::size_t place_ = 0;                // how many of them were tried
+    std::int64_t accepted_ = -1;           // in this sweep; -1 before the first
     std::int64_t moves_ = 0, sweeps_ = 0;
     ExactSum decrease_;
     bool tied_ = false;

@@ -1,4 +1,4 @@
-// The vicinity: which points of a group have one of some centers near enough, each center's
+// The vicinity: how near the nearest of some centers is to the points of a group, each center's
 // distance taken times a factor of its own. Built once per vector unit.
 //
 // Like scan.hpp, the translation units of this header include nothing from the standard library.
@@ -13,13 +13,12 @@ namespace wolfmeans {
 //   d        IN   number of coordinates
 //   list     IN   (count,) the centers to look at
 //   factors  IN   (count,)
-//   reach    IN   (group_size,)
+//   least    OUT  (group_size,) for each point the smallest D_k * factor_k over the list, infinite
+//                 when that is empty
 //
-// Returns bit p for each point with D_k * factor_k <= reach[p] for some k of the list; D is the
-// canonical distance (scan.hpp), the product is rounded once.
-using Vicinity = unsigned(const double* points, const double* centers, long long d,
-                          const int* list, const double* factors, long long count,
-                          const double* reach);
+// D is the canonical distance (scan.hpp), the product is rounded once.
+using Vicinity = void(const double* points, const double* centers, long long d, const int* list,
+                      const double* factors, long long count, double* least);
 
 extern Vicinity* const vicinity_baseline;
 extern Vicinity* const vicinity_avx2;

@@ -15,17 +15,13 @@ namespace {
 template <int Lanes>
 struct VicinityVector {
     typedef double Doubles __attribute__((vector_size(Lanes * sizeof(double))));
-    typedef long long Integers __attribute__((vector_size(Lanes * sizeof(long long))));
 };
 
-// `Centers` of them at once, so that one sum need not wait for another; updates the lanes of the
-// points that have one near (all bits set).
+// `Centers` of them at once, so that one sum need not wait for another.
 template <int Lanes, int Centers>
-WOLFMEANS_INLINE void
-look_at_centers(const double* points, const double* const* center, const double* factors,
-                long long d, const double* reach, long long* near) {
+WOLFMEANS_INLINE void look_at_centers(const double* points, const double* const* center,
+                                      const double* factors, long long d, double* least) {
     using Doubles = typename VicinityVector<Lanes>::Doubles;
-    using Integers = typename VicinityVector<Lanes>::Integers;
     constexpr int vectors = group_size / Lanes;
     Doubles distance[Centers][vectors];
     for (int k = 0; k < Centers; ++k)
@@ -41,41 +37,40 @@ look_at_centers(const double* points, const double* const* center, const double*
         }
     }
     for (int v = 0; v < vectors; ++v) {
-        const Doubles limit = load<Doubles>(reach + v * Lanes);
-        Integers found = load<Integers>(near + v * Lanes);
-        for (int k = 0; k < Centers; ++k)
-            found |= distance[k][v] * factors[k] <= limit;
-        store(near + v * Lanes, found);
+        Doubles smallest = load<Doubles>(least + v * Lanes);
+        for (int k = 0; k < Centers; ++k) {
+            const Doubles product = distance[k][v] * factors[k];
+            smallest = product < smallest ? product : smallest;
+        }
+        store(least + v * Lanes, smallest);
     }
 }
 
 template <int Lanes, int Centers>
-unsigned vicinity(const double* points, const double* centers, long long d, const int* list,
-                  const double* factors, long long count, const double* reach) {
-    long long near[group_size] = {};
+void vicinity(const double* points, const double* centers, long long d, const int* list,
+              const double* factors, long long count, double* least) {
+    for (int p = 0; p < group_size; ++p)
+        least[p] = __builtin_huge_val();
     const double* center[Centers];
     long long i = 0;
     for (; i + Centers <= count; i += Centers) {
         for (int k = 0; k < Centers; ++k)
             center[k] = centers + list[i + k] * d;
-        look_at_centers<Lanes, Centers>(points, center, factors + i, d, reach, near);
+        look_at_centers<Lanes, Centers>(points, center, factors + i, d, least);
     }
     for (; i < count; ++i) {
         center[0] = centers + list[i] * d;
-        look_at_centers<Lanes, 1>(points, center, factors + i, d, reach, near);
+        look_at_centers<Lanes, 1>(points, center, factors + i, d, least);
     }
-    unsigned bits = 0;
-    for (int p = 0; p < group_size; ++p)
-        bits |= static_cast<unsigned>(near[p] & 1) << p;
-    return bits;
 }
 
 #else // plain loops for compilers without vector extensions
 
 template <int Lanes, int Centers>
-unsigned vicinity(const double* points, const double* centers, long long d, const int* list,
-                  const double* factors, long long count, const double* reach) {
-    unsigned bits = 0;
+void vicinity(const double* points, const double* centers, long long d, const int* list,
+              const double* factors, long long count, double* least) {
+    for (int p = 0; p < group_size; ++p)
+        least[p] = 1e308 * 10.0;
     for (long long i = 0; i < count; ++i) {
         const double* const center = centers + list[i] * d;
         double distance[group_size] = {};
@@ -84,10 +79,11 @@ unsigned vicinity(const double* points, const double* centers, long long d, cons
                 const double difference = points[j * group_size + p] - center[j];
                 distance[p] = distance[p] + difference * difference;
             }
-        for (int p = 0; p < group_size; ++p)
-            bits |= static_cast<unsigned>(distance[p] * factors[i] <= reach[p]) << p;
+        for (int p = 0; p < group_size; ++p) {
+            const double product = distance[p] * factors[i];
+            least[p] = product < least[p] ? product : least[p];
+        }
     }
-    return bits;
 }
 
 #endif
