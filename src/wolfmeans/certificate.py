@@ -12,6 +12,7 @@ from typing import Any
 
 from wolfmeans.lower_bounds import LowerBound
 from wolfmeans.plain_words import rows_of, verdict_of
+from wolfmeans.polish import Polish
 from wolfmeans.solution import Status
 from wolfmeans.stopping import steps_until_spent
 
@@ -31,22 +32,6 @@ _SUMS_OF_SQUARES = (
 
 # A bound may pass the inertia by their rounding; by more, one of them is wrong.
 _ROUNDING = 1e-9
-
-
-@dataclass(frozen=True)
-class Polish:
-    """What was done after the loop to reach a higher level of local optimality."""
-
-    moves: int
-    """Single points that changed their cluster at a gain."""
-    swaps: int
-    """Centers that were exchanged for a data point at a gain."""
-    swaps_tried: int
-    """Data points that were tried as new centers."""
-    decrease: float
-    """What all this took off the SSE, the steps of the loop after it included."""
-    interrupted: bool = False
-    """Whether time was up before the level asked for was reached."""
 
 
 @dataclass(frozen=True)

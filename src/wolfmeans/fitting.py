@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
@@ -17,9 +17,10 @@ from wolfmeans.certificate import Certificate, local_optimality
 from wolfmeans.engines.base import Centers, Labels, Workspace
 from wolfmeans.frank_wolfe import Callback, minimize_concave
 from wolfmeans.lower_bounds import LowerBound, spectral
+from wolfmeans.polish import Polish, polish
 from wolfmeans.problems.kmeans import KMeansProblem, Partition, look_ahead
 from wolfmeans.seeding import RandomSource
-from wolfmeans.solution import Solution, Status
+from wolfmeans.solution import Solution, Status, Trace
 from wolfmeans.stopping import ShiftRule, StoppingRule, make_rule
 
 # A bound that costs less than this many multiplications is not worth a thought.
@@ -53,6 +54,7 @@ class Fit:
     initial_sse: float
     labels: Labels
     inertia: float
+    polish: Polish | None = None
 
     @property
     def centers(self) -> Centers:
@@ -182,6 +184,30 @@ def best_of_starts(
     return best, (f"within the time limit {finished} of {len(states)} starts were finished",)
 
 
+def polished(fit: Fit, kind: str, random: RandomSource, deadline: float) -> Fit:
+    """Go on from a fit to a better local optimum (see `wolfmeans.polish`)."""
+    problem, workspace = fit.problem, fit.problem.workspace
+    found = polish(problem, fit.solution, kind, random, deadline)
+    if found.solution is fit.solution:
+        return replace(fit, polish=found.record)
+    inertia = workspace.cost(found.solution.point.centers)
+    audited = problem.audit(found.solution, inertia)
+    trace = Trace(fit.solution.trace)
+    after = trace[-1].t + 1
+    for record in audited.trace:
+        trace.append(replace(record, t=after + record.t))
+    solution = replace(
+        audited,
+        trace=trace,
+        iterations=fit.solution.iterations,
+        extra_iterations=fit.solution.extra_iterations,
+        max_iterations=fit.solution.max_iterations,
+    )
+    return replace(
+        fit, solution=solution, labels=workspace.labels(), inertia=inertia, polish=found.record
+    )
+
+
 def _rule(
     stop: str, tol: float, tol_scale: str, problem: KMeansProblem, first: Partition
 ) -> StoppingRule:
@@ -241,7 +267,8 @@ def certificate_of(fit: Fit, X: Any, *, certify: str | None, notes: tuple[str, .
             empty=empty > 0,
             tied=stationary and empty == 0 and problem.tied(solution.point),
         ),
-        level="stationary" if stationary else None,
+        level=_level(fit, stationary),
+        polish=fit.polish,
         engine=problem.workspace.engine,
         notes=notes,
     )
@@ -250,6 +277,13 @@ def certificate_of(fit: Fit, X: Any, *, certify: str | None, notes: tuple[str, .
         certificate = certificate.bounded_by(bound, fit.rule.least_decrease)
     solution.trace.lower_bound = certificate.proven_bound
     return certificate
+
+
+def _level(fit: Fit, stationary: bool) -> str | None:
+    """Return the rung of the ladder of local optimality that was verified."""
+    if fit.polish is not None and fit.polish.level is not None:
+        return fit.polish.level
+    return "stationary" if stationary else None
 
 
 def _lower_bound(fit: Fit, X: Any, certify: str | None) -> LowerBound | None:

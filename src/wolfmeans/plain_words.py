@@ -13,6 +13,7 @@ from wolfmeans.solution import Status
 
 if TYPE_CHECKING:
     from wolfmeans.certificate import Certificate
+    from wolfmeans.polish import Polish
 
 READINGS = {
     Status.STATIONARY: "no point changes its cluster any more",
@@ -68,7 +69,7 @@ def rows_of(certificate: Certificate) -> list[Row]:
         ("local", local, _local(certificate)),
     ]
     if certificate.polish is not None:
-        rows.append(_polish_row(certificate))
+        rows.append(_polish_row(certificate, certificate.polish))
     rows.append(_global_row(certificate))
     if certificate.threshold is not None:
         rows.append(_trimmed_row(certificate))
@@ -147,23 +148,19 @@ def _trimmed_row(certificate: Certificate) -> Row:
     return ("trimmed", "1 point" if count == 1 else f"{count} points", reading)
 
 
-def _polish_row(certificate: Certificate) -> Row:
-    polish = certificate.polish
-    assert polish is not None
-    found = []
-    if polish.moves:
-        found.append(f"{polish.moves:,} single move{'s' if polish.moves > 1 else ''}")
-    if polish.swaps:
-        found.append(f"{polish.swaps:,} swap{'s' if polish.swaps > 1 else ''}")
-    if not found:
-        gained = "nothing was left to gain"
-    else:
-        share = polish.decrease / (certificate.inertia + polish.decrease)
-        gained = f"{' and '.join(found)} gained {share:.2g} of the SSE"
+def _polish_row(certificate: Certificate, polish: Polish) -> Row:
+    counts = [(polish.moves, "single move"), (polish.swaps, "swap")]
+    found = [f"{n:,} {what}{'s' if n > 1 else ''}" for n, what in counts if n]
+    share = polish.decrease / (certificate.inertia + polish.decrease) if found else 0.0
+    gained = f"{' and '.join(found)} gained {share:.2g} of the SSE" if found else "nothing to gain"
+    if polish.swaps_tried and certificate.level != "swap":
+        gained += f"; {polish.swaps_tried:,} points were tried as centers"
+    if polish.timed_out:
+        gained += "; time was up"
     level = certificate.level or "none"
-    reading = LEVELS.get(level, "the run ended before a level was reached")
-    if polish.interrupted:
-        gained += ", until time was up"
+    reading = LEVELS.get(level, "going on would lower the SSE")
+    if certificate.level == "hartigan" and polish.tied:
+        reading += ", but some could at no loss"
     return ("level", level, f"{reading}; {gained}")
 
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from wolfmeans.scan import Cell, Scan
+
 _NAMED_CLUSTERS = 20
 GAP, BOUND, MOVED = "#1f5fa8", "#c2571a", "#4b8b3b"
 
@@ -102,3 +104,59 @@ def map_figure(X: Any, labels: NDArray[np.int32], centers: NDArray[np.floating])
     if len(centers) <= _NAMED_CLUSTERS:
         ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5), markerscale=2)
     return figure
+
+
+def scan_figure(scan: Scan) -> Figure:
+    """Draw a scan: inertia with certified bands, silhouettes, and trimmed curves if there are any.
+
+    A band reaches from the lower bound to the value found: the best possible SSE lies inside.
+    """
+    trimmed = len(scan.alphas) > 1
+    figure, axes = _figure(3 if trimmed else 2, 13.0 if trimmed else 9.0, 3.9)
+    for number, alpha in enumerate(scan.alphas):
+        cells = scan.along_clusters(alpha)
+        color, label = f"C{number}", f"alpha = {alpha:g}" if trimmed else "found"
+        places = [cell.n_clusters for cell in cells]
+        _draw_band(axes[0], places, cells, color, label)
+        silhouettes = [cell.silhouette for cell in cells]
+        axes[1].plot(places, silhouettes, color=color, marker="o", markersize=3, label=label)
+    axes[0].set(xlabel="number of clusters K", title="SSE, and where the best one can be")
+    axes[1].set(xlabel="number of clusters K", title="silhouette by centers")
+    for ax in axes[:2]:
+        ax.locator_params(axis="x", integer=True)
+    axes[0].set_ylim(bottom=0)
+    axes[0].legend(frameon=False)
+    if trimmed:
+        for number, n_clusters in enumerate(scan.n_clusters):
+            cells = scan.along_alpha(n_clusters)
+            shade = number / max(1, len(scan.n_clusters) - 1)
+            color = _shade(shade)
+            places = [cell.alpha for cell in cells]
+            values = [cell.inertia for cell in cells]
+            axes[2].plot(places, values, color=color, marker="o", markersize=3)
+            axes[2].annotate(
+                f"{n_clusters}",
+                (places[0], values[0]),
+                xytext=(-12, -3),
+                fontsize=8,
+                textcoords="offset points",
+                color=color,
+            )
+        axes[2].set(xlabel="trimmed share alpha", title="trimmed curves, one for each K")
+        axes[2].set_ylim(bottom=0)
+    return figure
+
+
+def _draw_band(ax: Axes, places: list[int], cells: list[Cell], color: str, label: str) -> None:
+    values = np.array([cell.inertia for cell in cells])
+    lows = np.array([np.nan if c.lower_bound is None else c.lower_bound for c in cells])
+    ax.plot(places, values, color=color, marker="o", markersize=3, label=label)
+    ax.fill_between(places, lows, values, color=color, alpha=0.2, linewidth=0)
+    ax.plot(places, lows, color=color, linewidth=0.8, linestyle="--")
+
+
+def _shade(share: float) -> tuple[float, float, float]:
+    """A blue that grows darker with the share."""
+    light, dark = np.array([0.62, 0.77, 0.91]), np.array([0.05, 0.19, 0.42])
+    red, green, blue = (light + share * (dark - light)).tolist()
+    return red, green, blue

@@ -12,8 +12,9 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.certificate import Certificate, Polish
+from wolfmeans.certificate import Certificate
 from wolfmeans.files import written_whole
+from wolfmeans.polish import Polish
 from wolfmeans.solution import Record, Status, Trace
 
 if TYPE_CHECKING:

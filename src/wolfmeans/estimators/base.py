@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,9 +24,11 @@ from sklearn.utils.validation import check_is_fitted
 from wolfmeans import door, storage
 from wolfmeans.certificate import Certificate
 from wolfmeans.engines import Workspace, effective_threads, get_engine
+from wolfmeans.estimators.certify import ParameterAndMethod
 from wolfmeans.fitting import Fit
 from wolfmeans.frank_wolfe import Callback
-from wolfmeans.notices import warn
+from wolfmeans.lower_bounds import lower_bound
+from wolfmeans.notices import progress_on_terminal, warn
 from wolfmeans.seeding import RandomSource, choose_seeds
 from wolfmeans.solution import Record
 
@@ -53,7 +56,7 @@ class CenterEstimator(
 
     def _validate_params(self) -> None:
         """Check the parameters as scikit-learn does, without looking up their names each time."""
-        values = {name: getattr(self, name) for name in self._parameter_constraints}
+        values = {name: vars(self)[name] for name in self._parameter_constraints}
         validate_parameter_constraints(
             self._parameter_constraints, values, caller_name=type(self).__name__
         )
@@ -98,6 +101,96 @@ class CenterEstimator(
         if not math.isfinite(self.tol):
             raise ValueError(f"tol must be a finite number; got {self.tol!r}")
         return X, weights, door.scale_exponent(X, sizes, weights)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name; `certify` as an attribute is the method."""
+        parameters: dict[str, Any] = super().get_params(deep)
+        parameters["certify"] = vars(self)["certify"]
+        return parameters
+
+    @ParameterAndMethod
+    def certify(
+        self,
+        X: Any,
+        *,
+        sample_weight: Any = None,
+        method: str = "auto",
+        confidence: float = 0.95,
+        random_state: Any = None,
+        progress: Callable[[float, str], Any] | None = None,
+    ) -> Certificate:
+        """Look for a better lower bound, whatever it costs, and put it into `certificate_`.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The points that were clustered.
+        sample_weight : array-like of shape (n_samples,), default=None
+            The weights they were clustered with.
+        method : str, default="auto"
+            The method of `wolfmeans.lower_bound`; "auto" takes the strongest of those that end in
+            minutes.
+        confidence : float, default=0.95
+            For bounds from random subsamples.
+        random_state : int, RandomState or None, default=None
+            Seed of the subsamples.
+        progress : callable or None, default=None
+            Called with the share that is done and a text; None prints to a terminal.
+
+        Returns
+        -------
+        Certificate
+            The new `certificate_`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from wolfmeans import KMeans
+        >>> X = np.repeat([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]], 20, axis=0)
+        >>> X += np.random.default_rng(0).normal(size=X.shape)
+        >>> km = KMeans(n_clusters=3, certify=None, random_state=0).fit(X)
+        >>> km.certificate_.ratio is None
+        True
+        >>> km.certify(X).ratio < 1.01
+        True
+        """
+        check_is_fitted(self)
+        certificate: Certificate = self.certificate_
+        weights = door.admit_weights(sample_weight, X)
+        inertia = self._inertia_on(X, weights)
+        if inertia != self.inertia_:
+            raise ValueError(
+                f"X and sample_weight are not what was clustered: the inertia there is {inertia}, "
+                f"and here {self.inertia_}"
+            )
+        with progress_on_terminal(progress) as told:
+            bound = lower_bound(
+                X,
+                self.n_clusters,
+                sample_weight=sample_weight,
+                trim=self._trim_on(X, weights),
+                method=method,
+                confidence=confidence,
+                random_state=random_state,
+                n_threads=self.n_threads,
+                centers=self.cluster_centers_,
+                progress=told,
+            )
+        if certificate.unit_exponent:
+            bound = replace(bound, value=math.ldexp(bound.value, -certificate.unit_exponent))
+        watched = certificate.stop in ("decrease", "gap")
+        self.certificate_ = certificate.bounded_by(bound, certificate.tol if watched else None)
+        if self.certificate_.unit_exponent == 0:
+            self.trace_.lower_bound = self.certificate_.proven_bound
+        return self.certificate_
+
+    def _inertia_on(self, X: Any, weights: NDArray[np.float64] | None) -> float:
+        """Return what the inertia of this model is on X."""
+        return -self.score(X, sample_weight=weights)
+
+    def _trim_on(self, X: Any, weights: NDArray[np.float64] | None) -> float | None:
+        """Return the mass that may be left out, None where all must be clustered."""
+        return None
 
     def _seeding(
         self, X: Any, exponent: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from functools import cache
 from numbers import Integral, Real
+from time import perf_counter
 from typing import Any, Self
 
 import numpy as np
@@ -14,10 +15,18 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from wolfmeans import door
 from wolfmeans.engines import ALGORITHMS, ENGINES, Workspace, effective_threads, get_engine
 from wolfmeans.estimators.base import CenterEstimator
-from wolfmeans.fitting import Fit, Start, best_of_starts, certificate_of, scale_notes
+from wolfmeans.fitting import (
+    Fit,
+    Start,
+    best_of_starts,
+    certificate_of,
+    polished,
+    scale_notes,
+)
 from wolfmeans.frank_wolfe import Callback
 from wolfmeans.lower_bounds import METHODS as BOUNDS
 from wolfmeans.notices import warn_about
+from wolfmeans.polish import POLISHES
 from wolfmeans.problems.empty import POLICIES
 from wolfmeans.seeding import METHODS as SEEDINGS
 from wolfmeans.stopping import STOPS, TOLERANCE_SCALES
@@ -62,8 +71,17 @@ class KMeans(CenterEstimator):
         mean, or 1. With ``stop="shift"`` it is the mean variance of the columns, or 1.
     empty : {"farthest", "keep", "resample", "best", "admissible"}, default="farthest"
         How the center of an empty cluster is chosen.
-    certify : {"auto", "spectral"} or None, default="auto"
-        The lower bound of the certificate; "auto" computes it when that is cheaper than the fit.
+    certify : str or None, default="auto"
+        The lower bound of the certificate, by the name of its method (see `wolfmeans.lower_bound`);
+        "auto" takes the best of those that are cheaper than the fit, None none. The attribute of
+        this name is a method: ``km.certify(X)`` looks for a better bound afterwards.
+    polish : {"hartigan", "swap"} or None, default=None
+        What to do after the last step: move single points as long as that lowers the SSE
+        ("hartigan"), and exchange centers for data points as well ("swap"). The certificate names
+        the level of local optimality that was reached.
+    effort : float or None, default=None
+        Seconds to spend on a search for a better clustering: restarts, swaps, breathing, polish.
+        Results depend on what the machine gets done in that time.
     engine : {"auto", "cpu", "reference"}, default="auto"
         What computes; all engines give the same bits.
     n_threads : int or None, default=None
@@ -121,6 +139,8 @@ class KMeans(CenterEstimator):
         "tol_scale": [StrOptions(set(TOLERANCE_SCALES))],
         "empty": [StrOptions(set(POLICIES))],
         "certify": [StrOptions({"auto", *BOUNDS}), None],
+        "polish": [StrOptions(set(POLISHES)), None],
+        "effort": [Interval(Real, 0, None, closed="neither"), None],
         "engine": [StrOptions(set(ENGINES))],
         "n_threads": [Interval(Integral, 1, None, closed="left"), None],
         "time_limit": [Interval(Real, 0, None, closed="left"), None],
@@ -143,6 +163,8 @@ class KMeans(CenterEstimator):
         tol_scale: str = "initial",
         empty: str = "farthest",
         certify: str | None = "auto",
+        polish: str | None = None,
+        effort: float | None = None,
         engine: str = "auto",
         n_threads: int | None = None,
         time_limit: float | None = None,
@@ -161,36 +183,35 @@ class KMeans(CenterEstimator):
         self.tol_scale = tol_scale
         self.empty = empty
         self.certify = certify
+        self.polish = polish
+        self.effort = effort
         self.engine = engine
         self.n_threads = n_threads
         self.time_limit = time_limit
         self.callback = callback
 
     def _fit(self, X: Any, sample_weight: Any) -> Self:
-        n_threads = effective_threads(self.n_threads)
-        X, sizes = door.admit(self, X, reset=True, n_threads=n_threads)
-        weights = door.admit_weights(sample_weight, X)
-        if X.shape[0] < self.n_clusters:
-            raise ValueError(f"n_samples={X.shape[0]} should be >= n_clusters={self.n_clusters}.")
-        if not math.isfinite(self.tol):
-            raise ValueError(f"tol must be a finite number; got {self.tol!r}")
-        exponent = door.scale_exponent(X, sizes, weights)
+        begun = perf_counter()
+        X, weights, exponent = self._admitted(X, sample_weight)
         scaled = door.rescale(X, exponent)
-        engine = get_engine(self.engine)
-        workspace = engine.open(scaled, weights, n_threads, self.algorithm)
+        n_threads = effective_threads(self.n_threads)
+        workspace = get_engine(self.engine).open(scaled, weights, n_threads, self.algorithm)
+        generator = check_random_state(self.random_state)
 
-        best, notes = self._best_of_starts(X, workspace, exponent)
+        best, notes = self._best_of_starts(X, workspace, exponent, generator)
+        if self.polish is not None:
+            deadline = math.inf if self.time_limit is None else begun + self.time_limit
+            best = polished(best, self.polish, lambda: generator, deadline)
         certificate = certificate_of(
-            best, scaled, certify=self.certify, notes=(*notes, *scale_notes(X))
+            best, scaled, certify=vars(self)["certify"], notes=(*notes, *scale_notes(X))
         )
         self._keep(best, certificate, exponent)
         warn_about(self.certificate_, inertia=self.inertia_, empty=self.empty, notes=notes)
         return self
 
     def _best_of_starts(
-        self, X: Any, workspace: Workspace, exponent: int
+        self, X: Any, workspace: Workspace, exponent: int, generator: np.random.RandomState
     ) -> tuple[Fit, tuple[str, ...]]:
-        generator = check_random_state(self.random_state)
         seeds_from, n_starts = self._seeding(X, exponent)
 
         def begin(state: int, n_threads: int) -> Start:

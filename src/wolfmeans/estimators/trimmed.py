@@ -220,7 +220,7 @@ class TrimmedKMeans(CenterEstimator):
         )
         best, notes = self._best_of_starts(X, scaled, share, workspace, exponent)
         certificate = certificate_of(
-            best, scaled, certify=self.certify, notes=(*notes, *scale_notes(X))
+            best, scaled, certify=vars(self)["certify"], notes=(*notes, *scale_notes(X))
         )
         self._share = f"{share.numerator}/{share.denominator}"
         self._keep(best, certificate, exponent)

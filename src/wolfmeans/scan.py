@@ -1,0 +1,435 @@
+"""Which K, which alpha? Fits over a grid of both, warm-started, each with what is proven about it.
+
+The best possible SSE falls with K and with alpha. So a lower bound for more clusters, or for more
+trimming, is one for fewer; and where the SSE found with K + 1 clusters lies below the bound for K,
+no clustering with K clusters is as good.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from wolfmeans import door
+from wolfmeans.engines import effective_threads
+from wolfmeans.estimators import KMeans, TrimmedKMeans
+from wolfmeans.lower_bounds import lower_bound
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+Model = KMeans | TrimmedKMeans
+Progress = Callable[[float, str], Any]
+_TRIALS = 16
+_DISTANCES_AT_ONCE = 1 << 22
+_COLUMNS = ("n_clusters", "alpha", "inertia", "lower_bound", "ratio", "confidence", "silhouette")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One fit of a scan."""
+
+    n_clusters: int
+    """K."""
+    alpha: float
+    """The trimmed share of the mass."""
+    inertia: float
+    """The SSE that was reached, over the kept mass."""
+    lower_bound: float | None
+    """No clustering with K clusters, this much trimmed, is below; None if nothing is known."""
+    confidence: float | None
+    """The probability that the bound holds; 1.0 for a proof."""
+    silhouette: float
+    """Mean of (b - a) / b over the kept mass: distances a to the own center, b to the next one."""
+    seconds: float
+    """What fit and bound took."""
+    model: Model
+    """The fitted estimator."""
+
+    @property
+    def ratio(self) -> float | None:
+        """Inertia / lower bound; None if nothing is known."""
+        if self.lower_bound is None:
+            return None
+        return 1.0 if self.inertia == self.lower_bound else self.inertia / self.lower_bound
+
+
+class Scan:
+    """The cells of a scan, as a table, a figure and a few sentences."""
+
+    def __init__(self, cells: Iterable[Cell]) -> None:
+        self.cells = tuple(sorted(cells, key=lambda cell: (cell.alpha, cell.n_clusters)))
+
+    def __getitem__(self, key: int | tuple[int, float]) -> Cell:
+        """Return the cell of (K, alpha), or of K where alpha is smallest."""
+        n_clusters, alpha = key if isinstance(key, tuple) else (key, self.alphas[0])
+        for cell in self.cells:
+            if cell.n_clusters == n_clusters and cell.alpha == alpha:
+                return cell
+        raise KeyError(f"no fit with n_clusters={n_clusters}, alpha={alpha} in this scan")
+
+    @property
+    def alphas(self) -> list[float]:
+        """The trimmed shares, ascending."""
+        return sorted({cell.alpha for cell in self.cells})
+
+    @property
+    def n_clusters(self) -> list[int]:
+        """The numbers of clusters, ascending."""
+        return sorted({cell.n_clusters for cell in self.cells})
+
+    def along_clusters(self, alpha: float) -> list[Cell]:
+        """Return the cells of one alpha by rising K."""
+        return [cell for cell in self.cells if cell.alpha == alpha]
+
+    def along_alpha(self, n_clusters: int) -> list[Cell]:
+        """Return the cells of one K by rising alpha."""
+        return [cell for cell in self.cells if cell.n_clusters == n_clusters]
+
+    def columns(self) -> dict[str, list[Any]]:
+        """All columns by name."""
+        return {name: [getattr(cell, name) for cell in self.cells] for name in _COLUMNS}
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the table as a pandas DataFrame (needs pandas)."""
+        import pandas as pd
+
+        return pd.DataFrame(self.columns())
+
+    def plot(self) -> Figure:
+        """Draw inertia with its certified bands, silhouettes and trimmed curves (matplotlib)."""
+        from wolfmeans.plot import scan_figure
+
+        return scan_figure(self)
+
+    def needed(self, alpha: float) -> int | None:
+        """Return the largest scanned K that is certified to beat every clustering with K - 1.
+
+        That is, whose SSE lies below the lower bound for the scanned K before it.
+        """
+        cells = self.along_clusters(alpha)
+        found = [
+            more.n_clusters
+            for fewer, more in pairwise(cells)
+            if fewer.lower_bound is not None and more.inertia < fewer.lower_bound
+        ]
+        return max(found, default=None)
+
+    def sentences(self) -> list[str]:
+        """Return what the scan suggests, one sentence for each alpha."""
+        result = []
+        for alpha in self.alphas:
+            cells = self.along_clusters(alpha)
+            best = max(cells, key=lambda cell: cell.silhouette)
+            text = f"alpha {alpha:g}: " if len(self.alphas) > 1 else ""
+            text += f"the silhouette is highest at K = {best.n_clusters} ({best.silhouette:.3f})"
+            needed = self.needed(alpha)
+            if needed is not None:
+                text += f"; up to K = {needed} more clusters are certified to be better than fewer"
+            result.append(text + ".")
+        return result
+
+    def _texts(self) -> list[tuple[str, ...]]:
+        """The table as text, header first."""
+        rows: list[tuple[str, ...]] = [
+            ("K", "alpha", "inertia", "no clustering below", "at most", "silhouette")
+        ]
+        for cell in self.cells:
+            known = cell.lower_bound is not None and cell.ratio is not None
+            bound = f"{cell.lower_bound:.6g}" if known else "unknown"
+            if known and cell.confidence != 1.0:
+                bound += f" ({cell.confidence:.0%})"
+            ratio = f"{cell.ratio:.4g}×" if known else ""
+            rows.append(
+                (
+                    f"{cell.n_clusters}",
+                    f"{cell.alpha:g}",
+                    f"{cell.inertia:.6g}",
+                    bound,
+                    ratio,
+                    f"{cell.silhouette:.3f}",
+                )
+            )
+        return rows
+
+    def __str__(self) -> str:
+        rows = self._texts()
+        widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
+        lines = ["  ".join(f"{c:>{w}}" for c, w in zip(row, widths, strict=True)) for row in rows]
+        return "\n".join([*lines, *self.sentences()])
+
+    def _repr_html_(self) -> str:
+        header, *rows = self._texts()
+        head = "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in rows
+        )
+        notes = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in self.sentences())
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
+
+
+def scan(
+    X: Any,
+    n_clusters: Iterable[int] = range(2, 11),
+    alpha: float | Iterable[float] = (0.0,),
+    *,
+    sample_weight: Any = None,
+    certify: str | None = "auto",
+    random_state: Any = None,
+    progress: Progress | None = None,
+    **parameters: Any,
+) -> Scan:
+    """Fit every number of clusters and every trimmed share, and say what is proven about each.
+
+    Every cell has a start of its own. It is also started from its neighbours: from the fit with
+    fewer clusters and one more center, from the fit with more clusters and one center less, and
+    from the fit with less trimming. The best is kept, so that the SSE falls along both axes.
+
+    Parameters
+    ----------
+    X : array-like or sparse matrix of shape (n_samples, n_features)
+        The points.
+    n_clusters : iterable of int, default=range(2, 11)
+        The numbers of clusters.
+    alpha : float or iterable of float, default=(0.0,)
+        The shares of the mass that may be trimmed; 0 is K-means.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights of the points.
+    certify : str or None, default="auto"
+        The method of `lower_bound`; None for none.
+    random_state : int, RandomState or None, default=None
+        Seed of all draws.
+    progress : callable or None, default=None
+        Called with the share that is done and a text.
+    **parameters
+        Further parameters of the estimators, such as ``n_init`` or ``effort``.
+
+    Returns
+    -------
+    Scan
+        Table, figure (`plot`), fitted models (``scan[K, alpha].model``) and sentences.
+
+    Examples
+    --------
+    >>> import numpy as np, wolfmeans
+    >>> X = np.array([[0.0], [1.0], [10.0], [11.0], [30.0], [31.0]])
+    >>> result = wolfmeans.scan(X, n_clusters=range(1, 5), random_state=0)
+    >>> result.needed(0.0)
+    4
+    >>> result[3].inertia, result[3].ratio
+    (1.5, 1.0)
+    """
+    counts = sorted({int(k) for k in n_clusters})
+    shares = sorted({float(a) for a in ((alpha,) if np.isscalar(alpha) else alpha)})  # type: ignore[arg-type, union-attr]
+    if not counts or not shares:
+        raise ValueError("a scan needs at least one number of clusters and one alpha")
+    admitted = KMeans()
+    X, _ = door.admit(admitted, X, reset=True, n_threads=effective_threads(None))
+    rng = check_random_state(random_state)
+    scanner = _Scanner(X, sample_weight, certify, rng, parameters)
+    for done, (share, count) in enumerate((a, k) for a in shares for k in counts):
+        if progress is not None:
+            text = f"K = {count}, alpha = {share:g}"
+            progress(done / (len(counts) * len(shares)), text)
+        scanner.fit(count, share, counts, shares)
+    scanner.go_back(counts, shares)
+    scanner.bound(counts, shares, progress)
+    if hasattr(admitted, "feature_names_in_"):
+        for cell in scanner.cells.values():
+            cell.model.feature_names_in_ = admitted.feature_names_in_
+    if progress is not None:
+        progress(1.0, "done")
+    return Scan(scanner.cells.values())
+
+
+class _Scanner:
+    """Holds the best fit of each cell while the scan goes on."""
+
+    def __init__(
+        self,
+        X: Any,
+        sample_weight: Any,
+        certify: str | None,
+        rng: np.random.RandomState,
+        parameters: dict[str, Any],
+    ) -> None:
+        self._X, self._weight, self._certify, self._rng = X, sample_weight, certify, rng
+        self._parameters = parameters
+        self.cells: dict[tuple[int, float], Cell] = {}
+
+    def _estimator(self, n_clusters: int, alpha: float, **changes: Any) -> Model:
+        seed = int(self._rng.randint(np.iinfo(np.int32).max))
+        settings = {**self._parameters, "certify": None, "random_state": seed, **changes}
+        if alpha == 0:
+            return KMeans(n_clusters, **settings)
+        return TrimmedKMeans(n_clusters, alpha=alpha, **settings)
+
+    def fit(self, n_clusters: int, alpha: float, counts: list[int], shares: list[float]) -> None:
+        """Fit a cell afresh, from the one with fewer clusters, and from that with less trimming."""
+        started = perf_counter()
+        self._offer(n_clusters, alpha, self._estimator(n_clusters, alpha), started)
+        before = _before(counts, n_clusters)
+        if before is not None:
+            smaller = self.cells[before, alpha].model
+            seeds = self._grown(smaller, n_clusters)
+            self._offer_from(seeds, n_clusters, alpha)
+        less = _before(shares, alpha)
+        if less is not None:
+            self._offer_from(self.cells[n_clusters, less].model.cluster_centers_, n_clusters, alpha)
+
+    def go_back(self, counts: list[int], shares: list[float]) -> None:
+        """Start each cell from the one with more clusters, without those of the least use."""
+        for alpha in shares:
+            for fewer, more in reversed(list(pairwise(counts))):
+                model = self.cells[more, alpha].model
+                self._offer_from(self._shrunk(model, fewer), fewer, alpha)
+
+    def _offer_from(self, seeds: NDArray[np.floating], n_clusters: int, alpha: float) -> None:
+        estimator = self._estimator(n_clusters, alpha, init=seeds, n_init=1)
+        self._offer(n_clusters, alpha, estimator, perf_counter())
+
+    def _offer(self, n_clusters: int, alpha: float, estimator: Model, started: float) -> None:
+        model = estimator.fit(self._X, sample_weight=self._weight)
+        known = self.cells.get((n_clusters, alpha))
+        spent = perf_counter() - started + (0.0 if known is None else known.seconds)
+        if known is not None and known.inertia <= model.inertia_:
+            self.cells[n_clusters, alpha] = replace(known, seconds=spent)
+            return
+        silhouette = self._silhouette(model)
+        self.cells[n_clusters, alpha] = Cell(
+            n_clusters, alpha, model.inertia_, None, None, silhouette, spent, model
+        )
+
+    def _two_nearest(self, model: Model) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return each point's nearest center and its distances to the two nearest, not squared."""
+        n, k = self._n_rows(), model.n_clusters
+        labels, two = np.zeros(n, dtype=np.int64), np.full((n, 2), np.inf)
+        step = max(1, _DISTANCES_AT_ONCE // k)
+        for start in range(0, n, step):
+            rows = slice(start, start + step)
+            roots = np.asarray(model.transform(self._X[rows]), dtype=np.float64)
+            labels[rows] = roots.argmin(axis=1)
+            two[rows, : min(k, 2)] = np.partition(roots, min(k, 2) - 1, axis=1)[:, :2]
+        return labels, two
+
+    def _n_rows(self) -> int:
+        return int(self._X.shape[0])
+
+    def _mass(self, model: Model) -> NDArray[np.float64]:
+        """Return the kept mass of each point."""
+        n = self._n_rows()
+        mass = np.ones(n) if self._weight is None else np.asarray(self._weight, dtype=np.float64)
+        return mass * model.kept_ if isinstance(model, TrimmedKMeans) else mass
+
+    def _silhouette(self, model: Model) -> float:
+        if model.n_clusters == 1:
+            return 0.0
+        own, other = self._two_nearest(model)[1].T
+        share = np.divide(other - own, other, out=np.zeros_like(own), where=other > 0)
+        return float(np.average(share, weights=self._mass(model)))
+
+    def _grown(self, model: Model, n_clusters: int) -> NDArray[np.floating]:
+        """Return the model's centers and further ones, each the best of some drawn data points."""
+        centers = model.cluster_centers_
+        closest = self._two_nearest(model)[1][:, 0] ** 2
+        mass = self._mass(model)
+        while len(centers) < n_clusters:
+            masses = mass * closest
+            total = float(masses.sum())
+            if not total > 0:
+                return np.vstack([centers, centers[: n_clusters - len(centers)]])
+            rows = self._rng.choice(len(masses), size=_TRIALS, p=masses / total)
+            trials = [np.minimum(closest, self._squared_distances(row)) for row in rows]
+            best = int(np.argmin([float(mass @ reached) for reached in trials]))
+            centers = np.vstack([centers, self._row(rows[best])])
+            closest = trials[best]
+        return centers.astype(model.cluster_centers_.dtype)
+
+    def _row(self, row: int) -> NDArray[np.floating]:
+        chosen = self._X[row : row + 1]
+        dense = chosen.toarray() if hasattr(chosen, "toarray") else np.asarray(chosen)
+        return dense.astype(np.float64)
+
+    def _squared_distances(self, row: int) -> NDArray[np.float64]:
+        one = self._row(row)
+        squares: list[NDArray[np.float64]] = []
+        step = max(1, _DISTANCES_AT_ONCE // one.shape[1])
+        for start in range(0, self._n_rows(), step):
+            block = self._X[start : start + step]
+            dense = block.toarray() if hasattr(block, "toarray") else np.asarray(block)
+            squares.append(((dense - one) ** 2).sum(axis=1))
+        return np.concatenate(squares)
+
+    def _shrunk(self, model: Model, n_clusters: int) -> NDArray[np.floating]:
+        """Return the model's centers without those whose points have another one nearly as near."""
+        labels, two = self._two_nearest(model)
+        losses = self._mass(model) * (two[:, 1] ** 2 - two[:, 0] ** 2)
+        uses = np.bincount(labels, weights=losses, minlength=model.n_clusters)
+        kept: NDArray[np.int64] = np.sort(np.argsort(uses, kind="stable")[-n_clusters:])
+        chosen: NDArray[np.floating] = model.cluster_centers_[kept]
+        return chosen
+
+    def bound(self, counts: list[int], shares: list[float], progress: Progress | None) -> None:
+        """Bound each cell from below; a bound for more clusters or more trimming is one as well."""
+        if self._certify is None:
+            return
+        total = float(self._mass_of_all())
+        for alpha in reversed(shares):
+            for k in reversed(counts):
+                if progress is not None:
+                    progress(1.0, f"lower bound for K = {k}, alpha = {alpha:g}")
+                started = perf_counter()
+                cell = self.cells[k, alpha]
+                found = lower_bound(
+                    self._X,
+                    k,
+                    sample_weight=self._weight,
+                    trim=self._trimmed(alpha, total) or None,
+                    method=self._certify,
+                    random_state=self._rng,
+                )
+                value, confidence = found.value, found.confidence
+                for other in self._harder(k, alpha, counts, shares):
+                    if other.lower_bound is not None and other.lower_bound > value:
+                        value, confidence = other.lower_bound, other.confidence or 1.0
+                known = value > 0 or cell.inertia == 0
+                self.cells[k, alpha] = replace(
+                    cell,
+                    lower_bound=min(value, cell.inertia) if known else None,
+                    confidence=confidence if known else None,
+                    seconds=cell.seconds + perf_counter() - started,
+                )
+
+    def _mass_of_all(self) -> float:
+        return float(self._n_rows() if self._weight is None else np.sum(self._weight))
+
+    def _trimmed(self, alpha: float, total: float) -> float:
+        return float(np.floor(alpha * total)) if self._weight is None else alpha * total
+
+    def _harder(
+        self, n_clusters: int, alpha: float, counts: list[int], shares: list[float]
+    ) -> list[Cell]:
+        """The neighbouring cells whose best SSE cannot be above this one's."""
+        more, trimmed = _after(counts, n_clusters), _after(shares, alpha)
+        found = [] if more is None else [self.cells[more, alpha]]
+        return found if trimmed is None else [*found, self.cells[n_clusters, trimmed]]
+
+
+def _before(values: list[Any], value: Any) -> Any:
+    place = values.index(value)
+    return values[place - 1] if place > 0 else None
+
+
+def _after(values: list[Any], value: Any) -> Any:
+    place = values.index(value)
+    return values[place + 1] if place + 1 < len(values) else None

@@ -1,0 +1,136 @@
+"""Scans: values fall along both axes, bands hold the optimum, and the text says what was found."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+import wolfmeans
+from wolfmeans import KMeans, TrimmedKMeans
+
+
+def blobs(n_blobs=4, each=40, d=2, spread=12.0, seed=0):
+    rng = np.random.default_rng(seed)
+    places = rng.uniform(-spread, spread, size=(n_blobs, d))
+    return (places[:, None] + rng.normal(size=(n_blobs, each, d))).reshape(-1, d)
+
+
+@pytest.fixture(scope="module")
+def X():
+    return blobs()
+
+
+@pytest.fixture(scope="module")
+def result(X):
+    return wolfmeans.scan(X, n_clusters=range(1, 8), alpha=[0.0, 0.05, 0.1], random_state=0)
+
+
+def test_every_cell_is_a_fit_with_its_own_numbers(X, result):
+    assert len(result.cells) == 21
+    for cell in result.cells:
+        assert cell.model.n_clusters == cell.n_clusters
+        assert cell.inertia == cell.model.inertia_
+        kind = KMeans if cell.alpha == 0 else TrimmedKMeans
+        assert type(cell.model) is kind
+    plain = result[3].model
+    assert -plain.score(X) == result[3].inertia
+
+
+def test_the_sse_falls_along_both_axes(result):
+    for alpha in result.alphas:
+        values = [cell.inertia for cell in result.along_clusters(alpha)]
+        assert all(later <= sooner for sooner, later in itertools.pairwise(values))
+    for k in result.n_clusters:
+        values = [cell.inertia for cell in result.along_alpha(k)]
+        assert all(later <= sooner for sooner, later in itertools.pairwise(values))
+
+
+def test_bands_hold_what_many_starts_find(X, result):
+    for k in (2, 4, 6):
+        best = KMeans(k, n_init=20, random_state=1).fit(X).inertia_
+        cell = result[k]
+        assert cell.lower_bound <= best * (1 + 1e-12)
+        assert cell.inertia <= best * 1.02
+
+
+def test_bounds_fall_along_both_axes_as_the_optimum_does(result):
+    for alpha in result.alphas:
+        bounds = [cell.lower_bound or 0.0 for cell in result.along_clusters(alpha)]
+        assert all(later <= sooner for sooner, later in itertools.pairwise(bounds))
+    for k in result.n_clusters:
+        bounds = [cell.lower_bound or 0.0 for cell in result.along_alpha(k)]
+        assert all(later <= sooner for sooner, later in itertools.pairwise(bounds))
+
+
+def test_it_finds_the_number_of_well_separated_blobs(result):
+    assert max(result.along_clusters(0.0), key=lambda cell: cell.silhouette).n_clusters == 4
+    assert "K = 4" in result.sentences()[0]
+    assert result.needed(0.0) >= 4
+
+
+def test_nothing_is_certified_without_bounds(X):
+    result = wolfmeans.scan(X, n_clusters=[2, 3], certify=None, random_state=0)
+    assert result[2].lower_bound is None
+    assert result.needed(0.0) is None
+    assert "unknown" in str(result)
+
+
+def test_silhouette_by_centers_is_what_it_says(X, result):
+    model = result[4].model
+    distances = np.sqrt(((X[:, None] - model.cluster_centers_) ** 2).sum(axis=2))
+    own, other = np.sort(distances, axis=1)[:, :2].T
+    assert result[4].silhouette == pytest.approx(np.mean((other - own) / other))
+
+
+def test_weights_are_copies(X):
+    doubled = wolfmeans.scan(np.repeat(X, 2, axis=0), n_clusters=[4], random_state=0)
+    weighted = wolfmeans.scan(
+        X, n_clusters=[4], sample_weight=np.full(len(X), 2.0), random_state=0
+    )
+    assert weighted[4].inertia == pytest.approx(doubled[4].inertia)
+    assert weighted[4].silhouette == pytest.approx(doubled[4].silhouette)
+
+
+def test_tables_text_and_figure(result, tmp_path):
+    table = result.to_pandas()
+    assert list(table["n_clusters"][:7]) == list(range(1, 8))
+    assert (table["inertia"] >= table["lower_bound"].fillna(0.0)).all()
+    assert str(result).count("\n") == 21 + 3
+    assert "<table>" in result._repr_html_()
+    figure = result.plot()
+    assert len(figure.axes) == 3
+    figure.savefig(tmp_path / "scan.png")
+    assert (tmp_path / "scan.png").stat().st_size > 1000
+
+
+def test_frames_lists_and_sparse_data_go_in(X):
+    frame = pd.DataFrame(X, columns=["left", "right"])
+    by_frame = wolfmeans.scan(frame, n_clusters=[2], random_state=0)
+    assert list(by_frame[2].model.feature_names_in_) == ["left", "right"]
+    by_list = wolfmeans.scan(X.tolist(), n_clusters=[2], random_state=0)
+    assert by_list[2].inertia == by_frame[2].inertia
+    by_csr = wolfmeans.scan(sparse.csr_array(X), n_clusters=[2, 3], random_state=0)
+    assert by_csr[2].inertia == pytest.approx(by_frame[2].inertia)
+
+
+def test_the_same_seed_gives_the_same_scan(X):
+    first, second = (
+        wolfmeans.scan(X, n_clusters=[2, 5], alpha=[0.0, 0.1], random_state=3) for _ in range(2)
+    )
+    assert first.columns() == second.columns()
+
+
+def test_progress_is_told(X):
+    told = []
+    wolfmeans.scan(X, [2, 3], random_state=0, progress=lambda share, text: told.append((share, text)))
+    assert told[-1] == (1.0, "done")
+    assert any("K = 3" in text for _, text in told)
+
+
+def test_what_cannot_be_scanned_is_said(X, result):
+    with pytest.raises(ValueError, match="at least one"):
+        wolfmeans.scan(X, n_clusters=[])
+    with pytest.raises(KeyError, match="n_clusters=99"):
+        result[99]
