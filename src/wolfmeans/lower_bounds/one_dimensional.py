@@ -49,7 +49,9 @@ def one_dimensional(
     return LowerBound(value, "exact", 1.0, perf_counter() - started)
 
 
-def _exact(x: NDArray[np.float64], weights: NDArray[np.float64] | None, n_clusters: int) -> Fraction:
+def _exact(
+    x: NDArray[np.float64], weights: NDArray[np.float64] | None, n_clusters: int
+) -> Fraction:
     sums = [(Fraction(0), Fraction(0), Fraction(0))]
     for i, value in enumerate(x.tolist()):
         w = Fraction(1 if weights is None else float(weights[i]))
