@@ -6,11 +6,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from scipy import sparse
+from sklearn.datasets import make_blobs
 
 from dense_kmeans import smooth_sse
 from instances import instances
 from wolfmeans import KMeans
-from wolfmeans.lower_bounds import spectral
+from wolfmeans.lower_bounds import (
+    REGISTRY,
+    affordable,
+    best_bound,
+    lower_bound,
+    predicted_cost,
+    spectral,
+)
+from wolfmeans.lower_bounds.methods import auto_methods
 
 
 def optimum(X, weights, k):
@@ -83,3 +92,109 @@ def test_auto_skips_a_bound_that_costs_more_than_the_fit():
     assert "certify='spectral'" in str(certificate)
     asked = KMeans(2, random_state=0, tol=0.5, certify="spectral").fit(X).certificate_
     assert asked.ratio >= 1.0
+
+
+def blobs(n, d, k):
+    return make_blobs(n, n_features=d, centers=k, random_state=0)[0]
+
+
+def test_auto_takes_the_best_that_is_affordable():
+    assert lower_bound(blobs(60, 1, 3), 3).kind == "exact"
+    assert lower_bound(blobs(60, 2, 3), 3).kind == "neighbours"
+    # One cloud in many dimensions: the neighbours of a point tell little.
+    cloud = np.random.default_rng(0).normal(size=(300, 100)) * np.linspace(3.0, 0.1, 100)
+    assert lower_bound(cloud, 2).kind == "spectral"
+    assert lower_bound(cloud, 2, trim=3).kind == "neighbours"
+    many = auto_methods(1_000_000, 10, 20, trimmed=False)
+    assert many == ("subsampled",)
+    assert affordable(1_000_000, 10, 20) == ()
+    assert affordable(20_000, 10, 20) == ("neighbours",)
+    assert affordable(20_000, 10, 5) == ("spectral", "neighbours")
+    assert affordable(20_000, 10, 5, trimmed=True) == ("neighbours",)
+    assert affordable(1000, 1, 5) == ("exact",)
+
+
+@pytest.mark.parametrize("method", REGISTRY)
+def test_costs_grow_with_the_data(method):
+    small = predicted_cost(method, 10_000, 10, 20)
+    assert 0 < small < predicted_cost(method, 100_000, 10, 20)
+
+
+def test_best_bound_is_the_largest():
+    X = np.random.default_rng(0).normal(size=(300, 100)) * np.linspace(3.0, 0.1, 100)
+    methods = ("neighbours", "spectral")
+    each = {name: best_bound(X, 2, methods=[name]).value for name in methods}
+    best = best_bound(X, 2, methods=methods)
+    assert best.value == max(each.values())
+    assert each[best.kind] == best.value
+    assert best_bound(X, 2, methods=()) is None
+
+
+@pytest.mark.parametrize("method", ["spectral", "exact"])
+def test_what_does_not_hold_for_trimmed_problems_is_refused(method):
+    with pytest.raises(ValueError, match=f"method='{method}'.*trimmed"):
+        lower_bound(blobs(30, 1, 2), 2, trim=1, method=method)
+    # Nothing is left out: not trimmed.
+    assert lower_bound(blobs(30, 1, 2), 1, trim=0, method=method).value > 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"method": "exact"}, "one column"),
+        ({"method": "magic"}, "method must be one of"),
+        ({"n_clusters": 0}, "n_clusters must be"),
+        ({"n_clusters": 2.0}, "n_clusters must be"),
+        ({"n_clusters": True}, "n_clusters must be"),
+        ({"confidence": 1.0}, "confidence must be"),
+        ({"trim": 30}, "trim must be"),
+        ({"trim": -1}, "trim must be"),
+        ({"trim": float("nan")}, "trim must be"),
+        ({"trim": "5"}, "trim must be"),
+    ],
+)
+def test_bad_settings_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        lower_bound(blobs(30, 2, 2), **{"n_clusters": 2, **settings})
+
+
+def test_bad_data_is_refused_at_the_door():
+    with pytest.raises(ValueError, match=r"row 1, column 0.*lower_bound"):
+        lower_bound([[0.0], [np.nan]], 1)
+    with pytest.raises(ValueError, match="sample_weight"):
+        lower_bound([[0.0], [1.0]], 1, sample_weight=[1.0, -1.0])
+
+
+@pytest.mark.parametrize("exponent", [-600, -520, 0, 480])
+@pytest.mark.parametrize("method", ["neighbours", "spectral"])
+def test_in_the_units_of_the_caller(method, exponent):
+    X = blobs(80, 3, 2)
+    plain = lower_bound(X, 2, method=method).value
+    scaled = lower_bound(np.ldexp(X, exponent), 2, method=method).value
+    expected = np.ldexp(plain, 2 * exponent)
+    assert scaled == pytest.approx(expected, rel=1e-9)
+    assert scaled <= expected * (1 + 1e-9)
+
+
+def test_integers_lists_sparse_and_weights_go_in():
+    X = np.array([[0, 0], [0, 2], [9, 0], [9, 2], [500, 500]])
+    weights = [1, 1, 1, 1, 0]
+    for data in (X, X.tolist(), sparse.csr_matrix(X.astype(float)), X.astype(np.float32)):
+        bound = lower_bound(data, 2, sample_weight=weights)
+        assert bound.value == pytest.approx(4.0, rel=1e-9)
+        assert bound.value <= 4.0
+    trimmed = lower_bound(X, 2, trim=1)
+    assert trimmed.value == pytest.approx(4.0, rel=1e-9)
+
+
+def test_subsampled_says_how_sure_it_is():
+    X = blobs(3000, 2, 3)
+    seen = []
+    settings = {"method": "subsampled", "confidence": 0.9, "random_state": 3}
+    bound = lower_bound(X, 3, **settings, progress=lambda done, text: seen.append(done))
+    assert (bound.kind, bound.confidence) == ("subsampled", 0.9)
+    assert bound.value == lower_bound(X, 3, **settings, n_threads=1).value
+    assert 0.8 * lower_bound(X, 3).value < bound.value
+    assert seen == sorted(seen)
+    assert seen[-1] == 1.0
+    assert bound.seconds > 0

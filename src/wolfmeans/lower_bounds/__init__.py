@@ -1,8 +1,35 @@
 """Lower bounds on the best possible SSE, each rounded down so that it is never above the truth."""
 
 from wolfmeans.lower_bounds.bound import LowerBound
+from wolfmeans.lower_bounds.front import lower_bound
+from wolfmeans.lower_bounds.methods import (
+    REGISTRY,
+    Settings,
+    affordable,
+    best_bound,
+    predicted_cost,
+    useful,
+)
+from wolfmeans.lower_bounds.neighbours import neighbours
+from wolfmeans.lower_bounds.one_dimensional import one_dimensional
 from wolfmeans.lower_bounds.spectral import spectral
+from wolfmeans.lower_bounds.subsampled import subsampled
 
 METHODS = ("spectral",)
+"""Those that a fit takes by name."""
 
-__all__ = ["METHODS", "LowerBound", "spectral"]
+__all__ = [
+    "METHODS",
+    "REGISTRY",
+    "LowerBound",
+    "Settings",
+    "affordable",
+    "best_bound",
+    "lower_bound",
+    "neighbours",
+    "one_dimensional",
+    "predicted_cost",
+    "spectral",
+    "subsampled",
+    "useful",
+]

@@ -35,22 +35,39 @@ def mean_above(values: NDArray[np.float64], lowest: float, bet: float, confidenc
     return _passing(values, len(values), lowest, bet, confidence)
 
 
-def best_bet(
-    pilot: NDArray[np.float64], count: int, lowest: float, confidence: float
-) -> tuple[float, float]:
-    """Return the bet that would do best if `count` draws looked like the pilot, and its bound."""
+def best_bet(pilot: NDArray[np.float64], count: int, lowest: float, confidence: float) -> float:
+    """Return the bet that would do best if `count` draws looked like the pilot."""
     center = float(pilot.mean())
     if not center > lowest:
-        return 1.0, lowest
-    most = 1.0 / (center - lowest)
-    bets = most * 2.0 ** np.arange(0.0, -10.0, -0.5)
-    bounds = [_passing(pilot, count, lowest, float(bet), confidence) for bet in bets]
-    place = int(np.argmax(bounds))
-    return float(bets[place]), bounds[place]
+        return 1.0
+    bets = (2.0 ** np.arange(0.0, -8.0, -0.75) / (center - lowest)).tolist()
+    bounds = [_passing(pilot, count, lowest, bet, confidence, steps=16) for bet in bets]
+    return float(bets[int(np.argmax(bounds))])
+
+
+def about_above(pilot: NDArray[np.float64], count: int, lowest: float, confidence: float) -> float:
+    """Return about the bound that the best bet would lead to, from two moments.
+
+    The product passes 1 / alpha about where count (bet (mean - mu) - bet^2 variance / 2) does
+    log(1 / alpha).
+    """
+    center, variance = float(pilot.mean()), float(pilot.var())
+    if not center > lowest:
+        return lowest
+    goal = -math.log1p(-confidence) / count
+    bet = 0.7 / (center - lowest)
+    if variance > 0:
+        bet = min(bet, math.sqrt(2.0 * goal / variance))
+    return max(lowest, center - goal / bet - 0.5 * bet * variance)
 
 
 def _passing(
-    values: NDArray[np.float64], count: int, lowest: float, bet: float, confidence: float
+    values: NDArray[np.float64],
+    count: int,
+    lowest: float,
+    bet: float,
+    confidence: float,
+    steps: int = _STEPS,
 ) -> float:
     """Return the mu at which the product, scaled to `count` draws, passes 1 / alpha."""
     scale = count / len(values)
@@ -58,12 +75,11 @@ def _passing(
     low, high = lowest, lowest + 1.0 / bet
     if scale * float(np.log1p(bet * (values - low)).sum()) < goal:
         return lowest
-    with np.errstate(divide="ignore", invalid="ignore"):
-        for _ in range(_STEPS):
-            middle = 0.5 * (low + high)
-            factors = bet * (values - middle)
-            wealth = -math.inf if factors.min() <= -1.0 else float(np.log1p(factors).sum())
-            low, high = (middle, high) if scale * wealth >= goal else (low, middle)
+    for _ in range(steps):
+        middle = 0.5 * (low + high)
+        factors = bet * (values - middle)
+        wealth = -math.inf if factors.min() <= -1.0 else float(np.log1p(factors).sum())
+        low, high = (middle, high) if scale * wealth >= goal else (low, middle)
     return low
 
 

@@ -38,8 +38,14 @@ from wolfmeans.lower_bounds.roots import Numbers, Roots, open_roots
 
 # Prices of the first, coarse grid: each a quarter of the next.
 _COARSE = 44
-# The last grid is repeated, about its best price, at most so many times.
-_LAST_LOOKS = 4
+# A price whose bound is this much of the best will do to begin with.
+_ENOUGH = 0.999
+# Prices of the last grid are apart by the factor 2**_STEP; in small problems by less.
+_STEP = 0.06
+_SMALL = 2048
+_MOST_LOOKS = 12
+# Points that are looked at to find a price.
+_FEW_POINTS, _SOME_POINTS = 1500, 6000
 _ROWS_AT_ONCE = 4096
 _BLOCK_ENTRIES = 1 << 20
 
@@ -124,11 +130,17 @@ def neighbours(
         raise ValueError("either the mass that is kept or a cap can be given, not both")
     X, weights = heavy_points(X, weights)
     given = np.ones(X.shape[0]) if weights is None else weights
-    problem = Problem(given, n_clusters, *_limits(given, mass, cap))
+    left_out = left_out_of(math.fsum(given), mass)
+    problem = Problem(given, n_clusters, left_out, math.inf if cap is None else cap)
     # Rounded up, since a larger W allows smaller roots.
     heaviest = math.inf if mass is None else mass * (1.0 + UNIT * 4.0)
-    roots = open_roots(X, weights, heaviest, n_threads)
-    value = _search(roots, problem, farthest(X), progress or quiet)
+    far, report = farthest(X), progress or quiet
+    value = 0.0
+    if far > 0:
+        price, guess = _price_of_some(X, problem, heaviest, far, n_threads)
+        report(0.1, "neighbours: all rows")
+        roots = open_roots(X, weights, heaviest, n_threads)
+        value = _search(roots, problem, price, guess, report)
     return LowerBound(value, "neighbours", 1.0, perf_counter() - started)
 
 
@@ -142,13 +154,11 @@ def heavy_points(X: Any, weights: Numbers | None) -> tuple[Any, Numbers | None]:
     return X, None if (weights == 1.0).all() else weights
 
 
-def _limits(weights: Numbers, mass: float | None, cap: float | None) -> tuple[float, float]:
-    if mass is not None:
-        # The sum of the weights is rounded once and so is the difference.
-        total = math.fsum(weights)
-        left_out = (total - mass) + 4.0 * UNIT * total if total > mass else 0.0
-        return left_out, math.inf
-    return 0.0, math.inf if cap is None else cap
+def left_out_of(total: float, mass: float | None) -> float:
+    """Return the weight outside the mass that is kept, rounded up; the total is rounded once."""
+    if mass is None or mass >= total:
+        return 0.0
+    return (total - mass) + 4.0 * UNIT * total
 
 
 def farthest(X: Any) -> float:
@@ -164,35 +174,45 @@ def farthest(X: Any) -> float:
     return 4.0 * largest
 
 
-def _search(roots: Roots, problem: Problem, far: float, report: Report) -> float:
-    """Look for the best price on few rows, then on more, then on all; bound with it."""
-    if not far > 0:
-        return 0.0
-    n = len(problem.weights)
-    best, guess = coarse_price(roots, problem, far)
-    report(0.05, "neighbours: looking for a price")
-    for n_rows, step, reach in ((256, 0.25, 4), (max(512, n // 8), 0.0625, 6)):
-        rows = spread(n, n_rows)
-        lambdas = grid(best, step, reach)
+def _price_of_some(
+    X: Any, problem: Problem, heaviest: float, far: float, n_threads: int
+) -> tuple[float, float]:
+    """Return the price and likely roots of a part of the points, for the whole."""
+    n = X.shape[0]
+    m = min(n, points_for_a_price(problem.n_clusters))
+    some = np.sort(np.random.RandomState(0).permutation(n)[:m])
+    weights = problem.weights[some]
+    share = float(weights.sum()) / float(problem.weights.sum())
+    part = Problem(weights, problem.n_clusters, problem.left_out * share, problem.cap)
+    price, guess = price_of(X[some], part, heaviest * share, far, n_threads)
+    return price / share, guess
+
+
+def points_for_a_price(n_clusters: int) -> int:
+    """Return of how many points a problem must consist to show what prices are like."""
+    return min(max(_FEW_POINTS, 20 * n_clusters), _SOME_POINTS)
+
+
+def price_of(
+    X: Any, problem: Problem, heaviest: float, far: float, n_threads: int
+) -> tuple[float, float]:
+    """Return a good price for a small problem, and a number above most of its roots.
+
+    Where many prices are as good, it is the lowest, at which sums are smallest.
+    """
+    roots = open_roots(X, problem.weights, heaviest, n_threads)
+    rows = np.arange(X.shape[0])
+    # At the highest of these every point takes all others.
+    lambdas = far * float(problem.weights.sum()) * 4.0 ** np.arange(1.0 - _COARSE, 1.0)
+    guess = far
+    for step in (0.5, 0.125, 0.0):
         found = roots(rows, lambdas, guess)
-        best, guess = best_price(problem, found, lambdas, rows)[:2]
-    report(0.15, "neighbours: all rows")
-    return _all_rows(roots, problem, best, guess, report)
-
-
-def coarse_price(roots: Roots, problem: Problem, far: float) -> tuple[float, float]:
-    """Return a price within a factor of four or so of the best, and about its largest root."""
-    rows = spread(len(problem.weights), 64)
-    # With a price above this every point would take all others.
-    top = far * float(problem.weights.sum())
-    lambdas = top * 4.0 ** np.arange(1.0 - _COARSE, 1.0)
-    found = roots(rows, lambdas, far)
-    return best_price(problem, found, lambdas, rows)[:2]
-
-
-def spread(n: int, count: int) -> NDArray[np.int64]:
-    """Return about `count` rows, evenly spread."""
-    return np.unique(np.linspace(0, n - 1, min(n, count)).astype(np.int64))
+        values, _ = problem.estimates(found, lambdas, rows)
+        place = int(np.argmax(values >= _ENOUGH * values.max()))
+        guess = likely_root(found, place)
+        price = float(lambdas[place])
+        lambdas = grid(price, step, 4)
+    return price, guess
 
 
 def grid(center: float, step: float, reach: int) -> Numbers:
@@ -200,35 +220,40 @@ def grid(center: float, step: float, reach: int) -> Numbers:
     return np.asarray(center * 2.0 ** (step * np.arange(-reach, reach + 1)))
 
 
-def best_price(
-    problem: Problem, roots: Numbers, lambdas: Numbers, rows: NDArray[np.int64]
-) -> tuple[float, float, int, float]:
-    """Return the best price, a guess at the next roots, the price's place and its cap."""
-    values, caps = problem.estimates(roots, lambdas, rows)
-    place = int(np.argmax(values))
-    # Larger than most roots: a row whose root is larger is looked at twice.
-    guess = 1.2 * float(np.quantile(roots[:, min(place + 1, len(lambdas) - 1)], 0.9))
-    return float(lambdas[place]), guess, place, float(caps[place])
+def likely_root(roots: Numbers, place: int) -> float:
+    """Return a number above most roots at about this price.
+
+    Rows with larger ones are looked at twice.
+    """
+    return 1.2 * float(np.quantile(roots[:, min(place + 1, roots.shape[1] - 1)], 0.9))
 
 
 def _all_rows(roots: Roots, problem: Problem, price: float, guess: float, report: Report) -> float:
     """Return the best bound near the price, from all rows."""
+def _search(roots: Roots, problem: Problem, price: float, guess: float, report: Report) -> float:
+    """Return the best bound from all rows; the grid follows its best price until it is inside."""
     n = len(problem.weights)
     rows = np.arange(n)
-    value = 0.0
-    # A small problem can afford to end with the best price to three digits.
-    steps = [0.03] * _LAST_LOOKS if n > 2048 else [0.03] * _LAST_LOOKS + [0.008, 0.002]
-    edge = False
-    for look, step in enumerate(steps):
-        if 0 < look < _LAST_LOOKS and not edge:
-            continue
-        lambdas = grid(price, step, 4)
+    value, step = 0.0, _STEP
+    finest = _STEP if n > _SMALL else _STEP / 16
+    for look in range(_MOST_LOOKS):
+        lambdas = grid(price, step, 3)
         found = np.empty((n, len(lambdas)))
         for start in range(0, n, _ROWS_AT_ONCE):
             part = slice(start, start + _ROWS_AT_ONCE)
             found[part] = roots(rows[part], lambdas, guess)
-            report(min(1.0, 0.15 + 0.85 * (start + _ROWS_AT_ONCE) / n), "neighbours: all rows")
-        price, guess, place, cap = best_price(problem, found, lambdas, rows)
-        value = max(value, problem.value(found[:, place], price, cap))
-        edge = place in (0, len(lambdas) - 1)
+            if look == 0:
+                report(0.1 + 0.8 * min(1.0, part.stop / n), "neighbours: all rows")
+        values, caps = problem.estimates(found, lambdas, rows)
+        place = int(np.argmax(values))
+        price, guess = float(lambdas[place]), likely_root(found, place)
+        value = max(value, problem.value(found[:, place], price, float(caps[place])))
+        # A plateau is no reason to walk on.
+        if place in (0, len(lambdas) - 1) and np.ptp(values) > 1e-6 * values[place]:
+            step = min(4.0 * step, 2.0)
+        elif step <= finest:
+            break
+        else:
+            step /= 4.0
+    report(1.0, "neighbours: done")
     return value

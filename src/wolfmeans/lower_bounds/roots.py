@@ -89,10 +89,12 @@ class _DenseDistances:
 
 
 class _SparseDistances:
-    """By scalar products: with L entries in a row at most, each scalar product and square is off by
-    at most (L + 2) u times |x_i| |x_j| <= (|x_i|^2 + |x_j|^2) / 2; with the last three roundings
-    that makes (2 L + 12) u (|x_i|^2 + |x_j|^2), which is taken off.
-    """  # noqa: D205, D209
+    """By scalar products, less their error.
+
+    With at most L entries in a row, each scalar product and square is off by at most (L + 2) u
+    times |x_i| |x_j| <= (|x_i|^2 + |x_j|^2) / 2; with the last three roundings that makes
+    (2 L + 12) u (|x_i|^2 + |x_j|^2), which is taken off.
+    """
 
     def __init__(self, X: Any) -> None:
         self.n_points = X.shape[0]
@@ -103,7 +105,7 @@ class _SparseDistances:
 
     def __call__(self, rows: NDArray[np.int64]) -> Numbers:
         size = self._squares[rows, None] + self._squares[None, :]
-        distances = size - 2.0 * (self._X[rows] @ self._X.T).toarray()
+        distances: Numbers = size - 2.0 * (self._X[rows] @ self._X.T).toarray()
         distances -= self._slack * size
         np.maximum(distances, 0.0, out=distances)
         distances[np.arange(len(rows)), rows] = 0.0

@@ -5,7 +5,7 @@ Theorem. For fixed lambda and cap c let R_i = min(r_i(lambda), c), the roots tak
 
     OPT >= total E R_I - c (total - h) - lambda K,
 
-I drawn with probability w_i / total (untrimmed: c infinite and h = total). For any numbers a_i whose
+I drawn with probability w_i / total (untrimmed: c infinite, h = total). For any numbers a_i whose
 mean is known, R_I - a_I + E a_I has the same mean as R_I and is at least E a_I - max a_i. So
 `confidence.mean_above` on m independent draws bounds E R_I from below with the stated confidence,
 when lambda, c, a and the bet are chosen beforehand: from other, independent draws.
@@ -37,22 +37,24 @@ from wolfmeans.lower_bounds.bound import (
     times_down,
     times_up,
 )
-from wolfmeans.lower_bounds.confidence import best_bet, mean_above
+from wolfmeans.lower_bounds.confidence import about_above, best_bet, mean_above
 from wolfmeans.lower_bounds.neighbours import (
     Problem,
-    best_price,
-    coarse_price,
     farthest,
     grid,
     heavy_points,
+    left_out_of,
+    likely_root,
+    points_for_a_price,
+    price_of,
 )
 from wolfmeans.lower_bounds.roots import Numbers, Roots, open_roots
-from wolfmeans.lower_bounds.sampling import Sampler
+from wolfmeans.lower_bounds.sampling import Sampler, fitted_centers
 
-_PILOT_ROWS = 512
-_COARSE_POINTS = 2000
+PILOT_ROWS = 512
 _FITTED_POINTS = 10_000
 _ROWS_AT_ONCE = 512
+_CLIPS = (0.9, 0.99, 1.0)
 
 
 @dataclass(frozen=True)
@@ -97,9 +99,7 @@ def sampled_rows(
     X, weights = heavy_points(X, weights)
     n = X.shape[0]
     total = float(n) if weights is None else math.fsum(weights)
-    left_out = 0.0
-    if mass is not None and mass < total:
-        left_out = (total - mass) + 4.0 * UNIT * total
+    left_out = left_out_of(total, mass)
     sampler = Sampler(n, weights, rng)
     roots = open_roots(
         X, weights, math.inf if mass is None else mass * (1.0 + 4.0 * UNIT), n_threads
@@ -179,50 +179,103 @@ def _first_price(
 ) -> tuple[float, float]:
     """Return a price from a small problem; prices grow as the weight of clusters does."""
     some = np.sort(sampler.distinct(min(_COARSE_POINTS, X.shape[0])))
+    total = float(X.shape[0]) if weights is None else float(weights.sum())
+    some = sampler.distinct(min(points_for_a_price(n_clusters), X.shape[0]))
     m = len(some)
-    small = Problem(np.ones(m), n_clusters, share_left_out * m)
-    roots = open_roots(X[some], None, math.inf, n_threads)
-    price, guess = coarse_price(roots, small, far)
-    return price * total / m, guess
+    small = Problem(np.ones(m), n_clusters, left_out / total * m)
+    price, guess = price_of(X[some], small, math.inf, far, n_threads)
+    # Prices grow as the weight of the clusters does.
+    price *= total / m
+    isolated = _isolated(X, weights, n_clusters, sampler, n_threads)
+    drawn = sampler.draw(PILOT_ROWS)
+    # Rows are drawn by weight, so that each stands for as much as any other.
+    share = Problem(np.full(PILOT_ROWS, total / PILOT_ROWS), n_clusters, left_out)
+    for step in (0.5, 0.125):
+        lambdas = grid(price, step, 4)
+        found = roots(drawn, lambdas, guess)
+        _, caps = share.estimates(found, lambdas, np.arange(PILOT_ROWS))
+        controls = [
+            _control(
+                np.minimum(found[:, g], caps[g]),
+                isolated.roots(price),
+                drawn,
+                sampler,
+                n_rows,
+                confidence,
+            )
+            for g, price in enumerate(lambdas.tolist())
+        ]
+        bounds = total * np.array([control.bound for control in controls]) - n_clusters * lambdas
+        if left_out > 0:
+            bounds -= left_out * caps
+        place = int(np.argmax(bounds))
+        price, guess = float(lambdas[place]), likely_root(found, place)
+    offsets = controls[place].offsets
+    pilot = np.minimum(found[:, place], caps[place]) + offsets[drawn]
+    bet = best_bet(pilot, n_rows, float(offsets.min()), confidence)
+    return _Plan(price, float(caps[place]), guess, offsets, bet)
 
 
-def _slope(a: Numbers, values: Numbers) -> float:
-    """Return the regression coefficient of the values on a."""
-    centered = a - a.mean()
-    square = float(centered @ centered)
-    return float(centered @ values) / square if square > 0 else 0.0
+@dataclass(frozen=True)
+class _Isolated:
+    """What the roots would be if clusters fitted to a sample were isolated."""
+
+    base: Numbers
+    """(n,) half the sum of D_i and its cluster's mean."""
+    per_price: Numbers
+    """(n,) 1 / W_k."""
+
+    def roots(self, price: float) -> Numbers:
+        return np.asarray(self.base + price * self.per_price)
 
 
-def _predicted(
-    X: Any,
-    weights: Numbers | None,
-    n_clusters: int,
-    price: float,
-    sampler: Sampler,
-    n_threads: int,
-) -> Numbers:
-    """Return what the roots would be if clusters fitted to a sample were isolated."""
-    from wolfmeans.estimators import KMeans
-
-    some = np.sort(sampler.distinct(min(_FITTED_POINTS, X.shape[0])))
-    k = min(n_clusters, len(some))
-    seed = int(sampler.draw(1)[0])
-    model = KMeans(
-        k, random_state=seed, certify=None, empty="keep", n_threads=n_threads, max_iter=50
-    )
-    centers = _fitted(model, X[some])
+def _isolated(
+    X: Any, weights: Numbers | None, n_clusters: int, sampler: Sampler, n_threads: int
+) -> _Isolated:
+    some = sampler.distinct(min(_FITTED_POINTS, X.shape[0]))
+    centers = fitted_centers(X[some], n_clusters, sampler, n_threads)
+    k = len(centers)
     labels, distances = get_engine().open(X, None, n_threads).nearest(centers)
     given = np.ones(X.shape[0]) if weights is None else weights
-    heavy = np.maximum(np.bincount(labels, given, minlength=k), 1e-300)
+    heavy = np.bincount(labels, given, minlength=k)
+    heavy[heavy == 0] = 1.0
     spread = np.bincount(labels, given * distances, minlength=k) / heavy
-    return np.asarray(0.5 * (distances + spread[labels]) + price / heavy[labels])
+    return _Isolated(0.5 * (distances + spread[labels]), 1.0 / heavy[labels])
 
 
-def _fitted(model: Any, X: Any) -> NDArray[np.floating]:
-    import warnings
+@dataclass(frozen=True)
+class _Control:
+    """How the a_i are made, about the bound on the mean that follows, and what sampling costs."""
 
-    with warnings.catch_warnings():
-        # The clusters of a sample need not be many, nor final.
-        warnings.simplefilter("ignore")
-        centers: NDArray[np.floating] = model.fit(X).cluster_centers_
-    return centers
+    offsets: Numbers
+    """(n,) E a - a_i."""
+    bound: float
+    loss: float
+
+
+def _control(
+    pilot: Numbers,
+    predicted: Numbers,
+    drawn: NDArray[np.int64],
+    sampler: Sampler,
+    n_rows: int,
+    confidence: float,
+) -> _Control:
+    """Choose the a_i from the roots as predicted, clipped: large ones cost more than they explain.
+
+    The choice is by the loss, which is known better than the mean.
+    """
+    best: _Control | None = None
+    for clip in (0.0, *np.quantile(predicted[drawn], _CLIPS).tolist()):
+        a = np.minimum(predicted, clip)
+        centered = a[drawn] - a[drawn].mean()
+        square = float(centered @ centered)
+        slope = max(0.0, float(centered @ pilot) / square) if square > 0 else 0.0
+        offsets = slope * (sampler.mean(a) - a)
+        values = pilot + offsets[drawn]
+        bound = about_above(values, n_rows, float(offsets.min()), confidence)
+        loss = float(values.mean()) - bound
+        if best is None or loss < best.loss:
+            best = _Control(offsets, bound, loss)
+    assert best is not None
+    return best

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.seeding import integer_masses
+
+# So many times more points than draws: hardly one is drawn twice.
+_MANY = 100
 
 
 class Sampler:
@@ -20,27 +26,53 @@ class Sampler:
     ) -> None:
         self._n = n
         self._rng = rng
-        self.masses = None if weights is None else integer_masses(weights)
-        self._cumulative = None if self.masses is None else np.cumsum(self.masses)
+        self._masses = None if weights is None else integer_masses(weights)
+        self._cumulative = None if self._masses is None else np.cumsum(self._masses)
         self.excess = 0.0
         if self._cumulative is not None:
             self.excess = n / (float(self._cumulative[-1]) * (1.0 - 1e-9))
 
     def draw(self, count: int) -> NDArray[np.int64]:
-        """Return `count` rows."""
+        """Return `count` rows, independent of each other and of all other draws."""
         if self._cumulative is None:
             return self._rng.randint(0, self._n, size=count, dtype=np.int64)
         drawn = self._rng.randint(0, self._cumulative[-1], size=count, dtype=np.int64)
         return np.searchsorted(self._cumulative, drawn, side="right").astype(np.int64)
 
     def distinct(self, count: int) -> NDArray[np.int64]:
-        """Return rows without replacement where all weights are equal; with it elsewhere."""
-        if self._cumulative is not None or count > self._n:
+        """Return `count` rows without replacement where that is possible and pays."""
+        if self._cumulative is not None or count > self._n or self._n > _MANY * count:
             return self.draw(count)
         return self._rng.permutation(self._n)[:count].astype(np.int64)
 
+    def seed(self) -> int:
+        """Return a seed for another generator."""
+        return int(self._rng.randint(0, 2**31 - 1))
+
     def mean(self, values: NDArray[np.float64]) -> float:
         """Return the expectation of a value at a draw."""
-        if self.masses is None:
+        if self._masses is None:
             return float(values.mean())
-        return float(self.masses @ values / float(self.masses.sum()))
+        return float(self._masses @ values / float(self._masses.sum()))
+
+
+def fitted_centers(
+    X: Any, n_clusters: int, sampler: Sampler, n_threads: int
+) -> NDArray[np.floating]:
+    """Return the centers of a quick fit; how good they are affects no bound's validity."""
+    # The estimators certify with lower bounds, so they cannot be imported before them.
+    from wolfmeans.estimators import KMeans
+
+    model = KMeans(
+        min(n_clusters, X.shape[0]),
+        random_state=sampler.seed(),
+        certify=None,
+        empty="keep",
+        n_threads=n_threads,
+        max_iter=50,
+    )
+    with warnings.catch_warnings():
+        # The clusters of a sample need be neither many nor final.
+        warnings.simplefilter("ignore")
+        centers: NDArray[np.floating] = model.fit(X).cluster_centers_
+    return centers

@@ -4,14 +4,16 @@
 // sums of w, w y and w y^2 about a data value s, y = x - s, in pairs of doubles: then the digits
 // that cancel between segments far from s are still there.
 //
-// Rounding. Let u = 2^-53, R = max |y|, V the total weight. y is exact as a pair, operations on
-// pairs are accurate to 15 u^2 or better. A prefix sum in blocks takes at most b = 1024 + n / 1024
-// additions, so each prefix of w, w y, w y^2 is off by at most e = 3 b + 16 times u^2 times V, R V,
-// R^2 V. Then a segment's SSE, with its own 40 u^2 R^2 V, is off by at most
-// E = (10 e + 100) u^2 R^2 V, if e u^2 V / min w is small (checked: the weight of a segment must
-// itself be known). SMAWK compares computed numbers: a column is given up for another one that is
-// worse by at most 2 E in the rows at stake; along a chain of columns given up, over all levels,
-// that is at most 2 E times 2 n columns and 2 E for each of 64 levels. A layer adds (4 n + 200) E.
+// Rounding. Let u = 2^-53, V the total weight, A = sum w |y|, Q = sum w y^2, R = max |y|. y is
+// exact as a pair, operations on pairs are accurate to 15 u^2 or better. A prefix sum in blocks of
+// b takes at most b + n / b additions, so that with e = 3 (b + n / b) + 16 the prefixes of w, w y,
+// w y^2 are off by at most e u^2 times V, A, Q (without weights V is exact). The SSE of a segment
+// has mean |S / W| <= R, and its own 40 u^2 Q; so it is off by at most E = (10 e + 100) u^2 (Q + R
+// A + R^2 V), the last term with weights only, if e u^2 V / min w is small (checked: the weight of
+// a segment must itself be known). SMAWK compares computed numbers: a column is given up for
+// another one that is worse by at most 2 E in the rows at stake; along a chain of columns given up,
+// over all levels, that is at most 2 E times 2 n columns and 2 E for each of 64 levels. A layer
+// adds (4 n + 200) E.
 #include "one_dimensional.hpp"
 
 #include <algorithm>
@@ -26,7 +28,6 @@ namespace wolfmeans {
 namespace {
 
 constexpr double unit = 0x1p-53;
-constexpr std::size_t block = 1024;
 
 // The unevaluated sum of two doubles, |low| at most half a unit in the last place of high.
 struct Pair {
@@ -100,10 +101,11 @@ class Line {
 public:
     Line(const double* x, const double* weights, std::size_t n) {
         const double shift = x[n / 2];
+        const auto block = static_cast<std::size_t>(std::ceil(std::sqrt(double(n))));
         prefix_.reserve(n + 1);
         prefix_.push_back({});
         Moments before, here;
-        double lightest = std::numeric_limits<double>::infinity();
+        double lightest = std::numeric_limits<double>::infinity(), absolute = 0.0;
         for (std::size_t i = 0; i < n; ++i) {
             if (i % block == 0) {
                 before = before + here;
@@ -114,16 +116,18 @@ public:
             const Pair first = y * w;
             here = here + Moments{{w, 0.0}, first, first * y};
             lightest = std::min(lightest, w);
+            absolute += std::abs(first.high);
             // Equal points are one.
             if (i > 0 && x[i] == x[i - 1]) prefix_.pop_back();
             prefix_.push_back(before + here);
         }
         const double reach = std::max(x[n - 1] - shift, shift - x[0]);
-        const double additions = double(std::min(n, block)) + double(n / block) + 2.0;
-        const double e = 3.0 * additions + 16.0;
-        const double total = prefix_.back().weight.high;
-        known_ = e * unit * unit * (total / lightest) < 1e-3;
-        error_ = (10.0 * e + 100.0) * unit * unit * reach * reach * total;
+        const double e = 3.0 * double(block + n / block + 2) + 16.0;
+        const Moments& all = prefix_.back();
+        known_ = e * unit * unit * (all.weight.high / lightest) < 1e-3;
+        error_ = all.second.high + reach * absolute;
+        if (weights) error_ += reach * reach * all.weight.high;
+        error_ *= (10.0 * e + 100.0) * unit * unit;
     }
 
     std::size_t size() const { return prefix_.size() - 1; } // distinct points

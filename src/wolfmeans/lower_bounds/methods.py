@@ -1,0 +1,198 @@
+"""The methods by name: what each is for, what it costs, and the best of several."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from wolfmeans.lower_bounds.bound import LowerBound, Report
+from wolfmeans.lower_bounds.neighbours import neighbours
+from wolfmeans.lower_bounds.one_dimensional import one_dimensional
+from wolfmeans.lower_bounds.roots import Numbers
+from wolfmeans.lower_bounds.sampled_rows import PILOT_ROWS
+from wolfmeans.lower_bounds.spectral import spectral
+from wolfmeans.lower_bounds.subsampled import n_sampled_rows, subsampled
+
+# A scatter matrix of this many columns takes half a gigabyte.
+_WIDEST_SCATTER = 8192
+# What `auto` takes for itself, in multiplications: some seconds.
+_AUTO = 1e10
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the methods may use besides the data."""
+
+    confidence: float = 0.95
+    rng: Callable[[], np.random.RandomState] = np.random.RandomState
+    """Gives a generator when one is needed."""
+    n_threads: int = 1
+    progress: Report | None = None
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to a lower bound."""
+
+    compute: Callable[[Any, int, Numbers | None, float | None, Settings], LowerBound]
+    """Called with admitted data, K, weights or None, the mass that is kept or None, settings."""
+    cost: Callable[[int, int, int], float]
+    """Multiplications, about, from n, d and K."""
+    refusal: Callable[[int, int, int, bool], str | None]
+    """Why it is not valid for n, d, K, and whether trimmed; None where it is."""
+    rigorous: bool = True
+    """Whether its confidence is 1."""
+
+
+def _untrimmed(name: str) -> Callable[[int, int, int, bool], str | None]:
+    def refusal(n: int, d: int, n_clusters: int, trimmed: bool) -> str | None:
+        return f"the {name} bound does not hold for trimmed problems" if trimmed else None
+
+    return refusal
+
+
+def _on_a_line(n: int, d: int, n_clusters: int, trimmed: bool) -> str | None:
+    if d != 1:
+        return f"the exact optimum is for one column only, not for {d}"
+    return _untrimmed("exact")(n, d, n_clusters, trimmed)
+
+
+def _always(n: int, d: int, n_clusters: int, trimmed: bool) -> str | None:
+    return None
+
+
+def _sampling_cost(n: int, d: int, n_clusters: int) -> float:
+    rows = n_sampled_rows(n, d)
+    if rows == 0:
+        return 4 * 1.3 * 8192.0**2 * (d + 8)
+    return (rows + 3.0 * PILOT_ROWS) * n * (d + 8) + float(n) * d * n_clusters
+
+
+REGISTRY: dict[str, Method] = {
+    "exact": Method(
+        compute=lambda X, k, weights, mass, settings: one_dimensional(X, k, weights),
+        cost=lambda n, d, k: 400.0 * n * min(n, k),
+        refusal=_on_a_line,
+    ),
+    "spectral": Method(
+        compute=lambda X, k, weights, mass, settings: spectral(X, k, weights),
+        cost=lambda n, d, k: n * float(d) ** 2 + 10.0 * float(d) ** 3,
+        refusal=_untrimmed("spectral"),
+    ),
+    "neighbours": Method(
+        compute=lambda X, k, weights, mass, settings: neighbours(
+            X, k, weights, mass, n_threads=settings.n_threads, progress=settings.progress
+        ),
+        cost=lambda n, d, k: 1.3 * float(n) ** 2 * (d + 8),
+        refusal=_always,
+    ),
+    "subsampled": Method(
+        compute=lambda X, k, weights, mass, settings: subsampled(
+            X,
+            k,
+            weights,
+            mass,
+            confidence=settings.confidence,
+            rng=settings.rng(),
+            n_threads=settings.n_threads,
+            progress=settings.progress,
+        ),
+        cost=_sampling_cost,
+        refusal=_always,
+        rigorous=False,
+    ),
+}
+"""By name; the rigorous ones come first, the cheaper ones before the dearer ones."""
+
+
+def predicted_cost(method: str, n: int, d: int, n_clusters: int) -> float:
+    """Return about how many multiplications a method takes.
+
+    Counted and not timed, so that what is chosen by it is reproducible.
+    """
+    return REGISTRY[method].cost(n, d, n_clusters)
+
+
+def useful(method: str, n: int, d: int, n_clusters: int, *, trimmed: bool = False) -> bool:
+    """Whether a method is valid for such data and can say more than 0."""
+    if REGISTRY[method].refusal(n, d, n_clusters, trimmed) is not None:
+        return False
+    return method != "spectral" or n_clusters <= d <= _WIDEST_SCATTER
+
+
+def affordable(
+    n: int, d: int, n_clusters: int, *, trimmed: bool = False, budget: float = _AUTO
+) -> tuple[str, ...]:
+    """Return the methods worth trying within a number of multiplications, in all.
+
+    The exact optimum needs no company. Sampling is for when the neighbours bound costs too much.
+    """
+    chosen: list[str] = []
+    for name, method in REGISTRY.items():
+        cost = method.cost(n, d, n_clusters)
+        if cost > budget or not useful(name, n, d, n_clusters, trimmed=trimmed):
+            continue
+        if not method.rigorous and "neighbours" in chosen:
+            continue
+        chosen.append(name)
+        budget -= cost
+        if name == "exact":
+            break
+    return tuple(chosen)
+
+
+def best_bound(
+    X: Any,
+    n_clusters: int,
+    weights: Numbers | None = None,
+    mass: float | None = None,
+    *,
+    methods: Iterable[str],
+    settings: Settings | None = None,
+) -> LowerBound | None:
+    """Return the largest of several bounds; None without any.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, d)
+        Admitted data.
+    n_clusters : int
+        K.
+    weights : ndarray of shape (n,) or None
+        The weights, at least 0.
+    mass : float or None
+        The weight that is kept; None for all.
+    methods : iterable of str
+        Which bounds, for example those of `affordable`.
+    settings : Settings or None
+        Confidence, generator, threads and progress.
+
+    At most one of the methods has a confidence below 1; the largest bound then has it at least,
+    and is called by it where it is the one.
+    """
+    settings = settings or Settings()
+    best: LowerBound | None = None
+    for name in methods:
+        found = REGISTRY[name].compute(X, n_clusters, weights, mass, settings)
+        if best is None or found.value > best.value:
+            best = found
+    return best
+
+
+def auto_methods(n: int, d: int, n_clusters: int, *, trimmed: bool) -> tuple[str, ...]:
+    """Return what `method="auto"` takes: what is affordable, else sampling."""
+    if useful("exact", n, d, n_clusters, trimmed=trimmed):
+        return ("exact",)
+    chosen = affordable(n, d, n_clusters, trimmed=trimmed)
+    if "neighbours" in chosen or "subsampled" in chosen:
+        return chosen
+    return (*chosen, "subsampled")
+
+
+def total_weight(n: int, weights: Numbers | None) -> float:
+    """Return the sum of the weights, rounded once."""
+    return float(n) if weights is None else math.fsum(weights)

@@ -1,0 +1,72 @@
+"""Bounds from samples, for many points, with a stated confidence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from wolfmeans.lower_bounds.bound import LowerBound, Report
+from wolfmeans.lower_bounds.neighbours import neighbours
+from wolfmeans.lower_bounds.roots import Numbers
+from wolfmeans.lower_bounds.sampled_problems import SampleBound, sampled_problems
+from wolfmeans.lower_bounds.sampled_rows import PILOT_ROWS, sampled_rows
+
+# Rows of the neighbours bound: as many as this many multiplications allow, within limits.
+_BUDGET = 7e10
+_FEWEST_ROWS = 1000
+_MOST_ROWS = 8000
+# Beyond this many multiplications rows are given up for small problems.
+_TOO_MUCH = 3e11
+
+
+def n_sampled_rows(n: int, d: int) -> int:
+    """Return from how many rows `subsampled` works; 0 where it solves small problems instead."""
+    each = float(n) * (d + 8.0)
+    if (_FEWEST_ROWS + 3 * PILOT_ROWS) * each > _TOO_MUCH:
+        return 0
+    return int(min(_MOST_ROWS, max(_FEWEST_ROWS, _BUDGET / each)))
+
+
+def subsampled(
+    X: Any,
+    n_clusters: int,
+    weights: Numbers | None = None,
+    mass: float | None = None,
+    *,
+    bound: SampleBound | None = None,
+    confidence: float = 0.95,
+    rng: np.random.RandomState,
+    n_threads: int = 1,
+    progress: Report | None = None,
+) -> LowerBound:
+    """Bound the SSE with the stated confidence.
+
+    Which way is taken depends on the shape of the data alone, so that one confidence covers it.
+    With a `bound` for samples: small problems (`sampled_problems`). Without: rows of the neighbours
+    bound (`sampled_rows`), which lose less, unless there are too many points for that.
+    """
+    rows = n_sampled_rows(*X.shape)
+    if bound is None and rows > 0:
+        return sampled_rows(
+            X,
+            n_clusters,
+            weights,
+            mass,
+            n_rows=rows,
+            confidence=confidence,
+            rng=rng,
+            n_threads=n_threads,
+            progress=progress,
+        )
+    return sampled_problems(
+        X,
+        n_clusters,
+        weights,
+        mass,
+        bound=bound or neighbours,
+        confidence=confidence,
+        rng=rng,
+        n_threads=n_threads,
+        progress=progress,
+    )

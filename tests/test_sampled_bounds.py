@@ -1,0 +1,158 @@
+"""Bounds from samples hold as often as they say, whatever the distribution."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from wolfmeans.lower_bounds import LowerBound, neighbours, one_dimensional, subsampled
+from wolfmeans.lower_bounds.confidence import best_bet, bounded_mean_above, mean_above
+from wolfmeans.lower_bounds.sampled_problems import sampled_problems
+from wolfmeans.lower_bounds.sampled_rows import sampled_rows
+from wolfmeans.lower_bounds.sampling import Sampler
+
+ALPHA = 0.1
+
+
+def too_many(runs, alpha=ALPHA):
+    """A number of failures that a true confidence of 1 - alpha exceeds once in ten thousand."""
+    return stats.binom.ppf(1 - 1e-4, runs, alpha)
+
+
+DISTRIBUTIONS = {
+    "coin": (lambda rng, size: (rng.random_sample(size) < 0.1) * 1.0, 0.1),
+    "uniform": (lambda rng, size: rng.random_sample(size), 0.5),
+    "lognormal": (lambda rng, size: rng.lognormal(0.0, 1.5, size), math.exp(1.125)),
+    "pareto": (lambda rng, size: rng.pareto(2.1, size), 1 / 1.1),
+}
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_betting_bounds_the_mean(name):
+    draw, mean = DISTRIBUTIONS[name]
+    rng = np.random.RandomState(0)
+    runs, failures, bounds = 600, 0, []
+    for _ in range(runs):
+        bet = best_bet(draw(rng, 100), 400, 0.0, 1 - ALPHA)
+        bounds.append(mean_above(draw(rng, 400), 0.0, bet, 1 - ALPHA))
+        failures += bounds[-1] > mean
+    assert failures <= too_many(runs)
+    # Neither is it far too careful: some do fail, and most are near.
+    assert failures > 0
+    assert np.median(bounds) > 0.6 * mean
+
+
+def test_betting_with_negative_draws():
+    rng = np.random.RandomState(1)
+    failures = 0
+    for _ in range(400):
+        values = rng.uniform(-3.0, 4.0, size=300)
+        bound = mean_above(values, -3.0, 0.05, 1 - ALPHA)
+        failures += bound > 0.5
+        assert bound >= -3.0
+    assert 0 < failures <= too_many(400)
+    assert mean_above(np.full(5, -3.0), -3.0, 0.1, 0.95) == -3.0
+
+
+@pytest.mark.parametrize("p", [0.02, 0.3, 0.9])
+def test_chernoff_bounds_the_mean_of_coins(p):
+    rng = np.random.RandomState(2)
+    averages = rng.binomial(500, p, size=2000) / 500
+    bounds = np.array([bounded_mean_above(a * 7.0, 500, 7.0, 1 - ALPHA) for a in averages])
+    failures = int((bounds > p * 7.0).sum())
+    assert 0 < failures <= too_many(2000)
+    assert (np.diff(bounds[np.argsort(averages)]) >= 0).all()
+    assert bounded_mean_above(0.0, 500, 7.0, 0.95) == 0.0
+    assert bounded_mean_above(7.0, 500, 7.0, 0.95) == pytest.approx(7.0 * 0.05 ** (1 / 500))
+
+
+def test_draws_follow_the_weights():
+    weights = np.array([1.0, 0.0, 5.0, 1e-3, 2.0])
+    sampler = Sampler(5, weights, np.random.RandomState(0))
+    counts = np.bincount(sampler.draw(100_000), minlength=5)
+    assert counts[1] == 0
+    assert counts / 100_000 == pytest.approx(weights / weights.sum(), abs=0.01)
+    assert sampler.mean(np.arange(5.0)) == pytest.approx(weights @ np.arange(5.0) / weights.sum())
+    assert 0 <= sampler.excess < 1e-9
+    assert len(np.unique(Sampler(50, None, np.random.RandomState(0)).distinct(50))) == 50
+
+
+def population(name, rng):
+    """Three clear clusters on a line, where the neighbours bound is tight, so that it can fail."""
+    centers = np.repeat([0.0, 1000.0, 5000.0], [300, 150, 50])
+    noise = {
+        "normal": lambda: rng.normal(size=500),
+        "skewed": lambda: rng.exponential(size=500) ** 2,
+        "heavy": lambda: rng.standard_t(2.5, size=500),
+    }[name]()
+    weights = None if name == "normal" else rng.uniform(0.1, 3.0, size=500)
+    return (centers + noise)[:, None], weights
+
+
+@pytest.mark.parametrize("name", ["normal", "skewed", "heavy"])
+@pytest.mark.parametrize("way", ["rows", "problems"])
+def test_holds_as_often_as_it_says(way, name):
+    X, weights = population(name, np.random.RandomState(3))
+    best = one_dimensional(X, 3, weights).value
+    runs, values = 60, []
+    for run in range(runs):
+        settings = {"confidence": 1 - ALPHA, "rng": np.random.RandomState(run)}
+        if way == "rows":
+            bound = sampled_rows(X, 3, weights, n_rows=150, **settings)
+        else:
+            bound = sampled_problems(X, 3, weights, n_points=100, n_samples=2, **settings)
+        values.append(bound.value)
+        assert bound.confidence == 1 - ALPHA
+    assert sum(value > best * (1 + 1e-9) for value in values) <= too_many(runs)
+    assert np.median(values) > (0.7 if way == "rows" else 0.2) * best
+
+
+def test_trimmed_samples_hold():
+    rng = np.random.RandomState(4)
+    X = np.concatenate([rng.normal(size=(400, 2)), rng.normal(size=(400, 2)) + 30.0])
+    X = np.concatenate([X, rng.uniform(-1e3, 1e3, size=(40, 2))])
+    full = neighbours(X, 2, mass=800.0).value
+    settings = {"confidence": 0.95, "rng": np.random.RandomState(0)}
+    rows = sampled_rows(X, 2, None, 800.0, n_rows=400, **settings).value
+    problems = sampled_problems(X, 2, None, 800.0, n_points=400, **settings).value
+    # The best that keeps the 800 leaves their own scatter, which no bound may exceed.
+    kept = sum(((part - part.mean(axis=0)) ** 2).sum() for part in (X[:400], X[400:800]))
+    assert 0.5 * kept < rows <= kept
+    assert 0 < problems <= kept
+    assert full <= kept
+
+
+def test_the_state_decides():
+    X, weights = population("skewed", np.random.RandomState(5))
+    for bound in (None, neighbours):
+        first, second, third = (
+            subsampled(X, 3, weights, bound=bound, rng=np.random.RandomState(seed)).value
+            for seed in (0, 0, 1)
+        )
+        assert first == second
+        assert first != third
+
+
+def test_the_bound_of_a_sample_is_a_parameter():
+    X, _ = population("normal", np.random.RandomState(6))
+    calls = []
+
+    def counted(sample, n_clusters, *, cap, n_threads):
+        calls.append((sample.shape, n_clusters, cap))
+        return LowerBound(1.0, "counted", 1.0, 0.0)
+
+    value = sampled_problems(
+        X, 3, bound=counted, n_points=50, n_samples=3, confidence=0.9, rng=np.random.RandomState(0)
+    ).value
+    assert [call[:2] for call in calls] == [((50, 1), 3)] * 3
+    cap = calls[0][2]
+    expected = 500 * bounded_mean_above(3.0 / 150, 150, cap, 0.9)
+    assert value == pytest.approx(expected)
+
+
+def test_one_place_gives_zero():
+    X = np.ones((400, 2))
+    settings = {"confidence": 0.95, "rng": np.random.RandomState(0)}
+    assert sampled_rows(X, 2, n_rows=50, **settings).value == 0.0
+    assert sampled_problems(X, 2, n_points=50, **settings).value == 0.0
