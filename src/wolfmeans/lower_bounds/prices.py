@@ -1,0 +1,399 @@
+"""The price bound: linear programming duality for centers anywhere in the plane, in space, ...
+
+Give each point a price a_i >= 0. A center at c is worth F(c) = sum_i w_i (a_i - ||x_i - c||^2)_+,
+what it saves of the prices. With M an upper bound of F over all of space, K centers save at most
+K M, so no clustering costs less than sum_i w_i a_i - K M. It holds for any prices; good ones are
+sought near a given clustering, and M is found by branch and bound, with proof.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfmeans.engines import cpu
+from wolfmeans.lower_bounds.bound import LowerBound
+
+Values = NDArray[np.float64]
+Progress = Callable[[float, str], None]
+
+_UNIT = 2.0**-53
+# The search: rounds of iterations, places per cluster at first and at most, how many centers too
+# few raise a price by its own size at first and at last, and the pace of the masses.
+_ROUNDS = 18
+_ITERATIONS = 150
+_FIRST_PLACES, _MOST_PLACES = 20, 60
+_FIRST_STEP, _LAST_STEP = 0.1, 0.02
+_PACE = 1.5
+_MOVES = 20
+# Places closer than this part of a cluster's radius are one.
+_SAME = 0.05
+# The ceiling is looked for with these tolerances, as parts of the bound itself, one after another.
+_TOLERANCES = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
+_OPERATIONS_PER_SECOND = 2e8
+
+
+def predicted_cost(n: int, d: int, n_clusters: int) -> float:
+    """Return roughly how many multiplications `prices` takes at most, if nothing limits it.
+
+    The search visits some _MOST_PLACES places per point and iteration. The number of boxes that
+    the ceiling takes grows like a power of d, with little left of it where data are clustered.
+    """
+    search = _ROUNDS * n * (_ITERATIONS * _MOST_PLACES + 0.3 * _MOST_PLACES * n_clusters * d)
+    return search + n * 30.0 * 20.0 ** (d - 1)
+
+
+def prices(
+    X: NDArray[np.floating],
+    n_clusters: int,
+    weights: Values | None = None,
+    mass: float | None = None,
+    *,
+    cap: float | None = None,
+    centers: NDArray[np.floating] | None = None,
+    n_threads: int = 1,
+    seconds: float = 60.0,
+    progress: Progress | None = None,
+) -> LowerBound:
+    """Bound the SSE by prices that centers anywhere can undercut only so far.
+
+    Meant for few columns (up to 4, or more where clusters are apart). Without the native module
+    it is 0.
+
+    Parameters
+    ----------
+    X : array of shape (n, d), float32 or float64, C-contiguous, finite
+    n_clusters : int
+    weights : array of shape (n,), float64, optional
+        Not negative.
+    mass : float, optional
+        The mass that is kept, for trimmed K-means; all by default.
+    cap : float, optional
+        Bound the sum of w_i min(D_i, cap) instead, where no point costs more than cap.
+    centers : array of shape (n_clusters, d), optional
+        Those of a good clustering: the better it is, the better the bound. Found here by default.
+    n_threads : int
+        Changes nothing but the time.
+    seconds : float
+        How much to spend, in seconds of a common processor core; turned into a number of
+        operations, so that the result does not depend on the clock.
+    progress : callable, optional
+        Told the finished part, from 0 to 1, and what is being done.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).random((200, 2))
+    >>> bound = prices(X, 5)
+    >>> bound.kind, bound.confidence
+    ('prices', 1.0)
+    """
+    started = perf_counter()
+
+    def finish(value: float) -> LowerBound:
+        return LowerBound(value, "prices", 1.0, perf_counter() - started)
+
+    if not cpu.native_is_available():
+        return finish(0.0)
+    tell = progress or _silence
+    budget = seconds * _OPERATIONS_PER_SECOND
+    points = _Points.admit(X, weights, mass, cap)
+    if points is None:
+        return finish(0.0)
+    if centers is None:
+        tell(0.0, "finding a clustering")
+        centers = _clustering(X, n_clusters, weights, n_threads)
+    search = _Search(points, n_clusters, points.transform(centers), n_threads)
+    if not search.total > 0:
+        return finish(0.0)
+    best, reached = search.run(budget / 2, tell)
+    value = _prove(points, n_clusters, best, reached, budget / 2, n_threads, tell)
+    tell(1.0, "done")
+    return finish(value)
+
+
+def _silence(fraction: float, text: str) -> None:
+    pass
+
+
+def _clustering(
+    X: NDArray[np.floating], n_clusters: int, weights: Values | None, n_threads: int
+) -> NDArray[np.floating]:
+    # Imported here because estimators ask for lower bounds in their turn.
+    from wolfmeans.estimators import KMeans
+
+    fit = KMeans(n_clusters, n_init=10, random_state=0, certify=None, n_threads=n_threads)
+    centers: NDArray[np.floating] = fit.fit(X, sample_weight=weights).cluster_centers_
+    return centers
+
+
+@dataclass(frozen=True)
+class _Points:
+    """The points of positive weight, scaled by powers of two to numbers of at most 1.
+
+    So nothing overflows, what underflows is negligible, and results are scaled back exactly. The
+    widest column comes first and rows ascend in it, which lets the search find neighbours.
+    """
+
+    X: Values
+    weights: Values
+    mass: float
+    cap: float
+    columns: NDArray[np.intp]
+    exponents: tuple[int, int]
+
+    @classmethod
+    def admit(
+        cls,
+        X: NDArray[np.floating],
+        weights: Values | None,
+        mass: float | None,
+        cap: float | None,
+    ) -> _Points | None:
+        """Return the points, or None where every bound is 0."""
+        if weights is None:
+            weights = np.ones(len(X))
+        positive = weights > 0
+        values = np.asarray(X[positive], dtype=np.float64)
+        weights = weights[positive]
+        if not len(values) or not np.ptp(values, axis=0).any():
+            return None
+        of_values = math.frexp(float(np.abs(values).max()))[1]
+        of_weights = math.frexp(float(weights.max()))[1]
+        columns = np.argsort(-np.ptp(values, axis=0), kind="stable")
+        rows = np.argsort(values[:, columns[0]], kind="stable")
+        return cls(
+            np.ascontiguousarray(np.ldexp(values[rows][:, columns], -of_values)),
+            np.ldexp(weights[rows], -of_weights),
+            math.inf if mass is None else math.ldexp(mass, -of_weights),
+            math.inf if cap is None else math.ldexp(cap, -2 * of_values),
+            columns,
+            (of_values, of_weights),
+        )
+
+    def transform(self, centers: NDArray[np.floating]) -> Values:
+        """Express centers as these points are."""
+        scaled = np.ldexp(np.asarray(centers, dtype=np.float64), -self.exponents[0])
+        return np.ascontiguousarray(scaled[:, self.columns])
+
+    def restore(self, value: float) -> float:
+        """Scale a sum of squared distances back."""
+        return math.ldexp(value, 2 * self.exponents[0] + self.exponents[1])
+
+    def payable(self, prices: Values) -> float:
+        """Bound from below what the cheapest points of the mass to be kept are priced.
+
+        Rounding: running sums of weights are off by n u relative, so a mass less by a little more
+        is no more than the true one; the terms are off by 3 u, their exact sum is rounded once.
+        """
+        n = len(prices)
+        order = np.argsort(prices, kind="stable")
+        weights = self.weights[order]
+        if self.mass < math.inf:
+            kept = self.mass * (1 - (n + 8) * _UNIT)
+            before = np.concatenate([[0.0], np.cumsum(weights)[:-1]])
+            weights = np.clip(kept - before, 0.0, weights)
+        return math.fsum((weights * prices[order]).tolist()) * (1 - 8 * _UNIT)
+
+
+def _prove(
+    points: _Points,
+    n_clusters: int,
+    prices: Values,
+    reached: float,
+    budget: float,
+    n_threads: int,
+    tell: Progress,
+) -> float:
+    """Return the bound that the prices give, or 0; some center is worth about `reached`.
+
+    Rounding: payable is below the truth and the ceiling above it, whatever they are made of; the
+    two operations after them are off by u times their operands each.
+    """
+    payable = points.payable(prices)
+    relevant = prices > 0
+    X = np.ascontiguousarray(points.X[relevant])
+    weights, prices = points.weights[relevant], prices[relevant]
+    value = 0.0
+    for step, part in enumerate(_TOLERANCES):
+        tell(0.5 + 0.5 * step / len(_TOLERANCES), "proving")
+        expected = max(payable - n_clusters * reached, 1e-6 * payable)
+        tolerance = min(part * expected / (n_clusters * reached), 1.0)
+        upper, higher, work, abandoned, _ = cpu._native.ceiling(
+            X, weights, prices, reached * (1 + tolerance), tolerance, budget, n_threads
+        )
+        if abandoned:
+            break
+        reached = max(reached, higher)
+        bound = payable - n_clusters * upper
+        bound -= 4 * _UNIT * (payable + n_clusters * upper)
+        value = max(value, bound)
+        budget -= work
+        if budget < 4 * work:
+            break
+    return points.restore(value)
+
+
+class _Search:
+    """The search for prices near a clustering. Nothing it does can make the bound wrong.
+
+    Prices and masses of centers at places are the two sides of a saddle point problem; places are
+    added where F has its peaks, and those that neither side needs are dropped.
+    """
+
+    def __init__(
+        self, points: _Points, n_clusters: int, centers: Values, n_threads: int
+    ) -> None:
+        self.points, self.n_clusters, self.n_threads = points, n_clusters, n_threads
+        n, d = points.X.shape
+        middle = np.average(points.X, axis=0, weights=points.weights)
+        self.X = points.X - middle
+        self.centers = centers - middle
+        self.labels = np.empty(n, dtype=np.int32)
+        nearest, second = np.empty(n), np.empty(n)
+        cpu._native.second_nearest(
+            self.X, self.centers, self.labels, nearest, second, n_threads
+        )
+        weights = points.weights
+        order = np.argsort(nearest, kind="stable")
+        before = np.cumsum(weights[order]) - weights[order]
+        self.kept = np.zeros(n, dtype=bool)
+        self.kept[order] = before < points.mass
+        self.spare = max(0.0, float(weights.sum()) - points.mass)
+        self.cap = points.cap
+        if self.spare > 0:
+            self.cap = min(self.cap, float(nearest[self.kept].max()))
+        nearest = np.minimum(nearest, self.cap)
+        self.total = float((weights * nearest)[self.kept].sum())
+        if not self.total > 0:
+            return
+        self.unit = math.sqrt(self.total / float(weights[self.kept].sum()))
+        self.X /= self.unit
+        self.centers /= self.unit
+        self.cap /= self.unit**2
+        self.total /= self.unit**2
+        self.prices = self._first_prices(nearest / self.unit**2, second / self.unit**2)
+        sums = self._by_cluster(weights * self.prices)
+        masses = self._by_cluster(weights)
+        self.scales = np.divide(sums, masses, out=np.zeros(n_clusters), where=masses > 0)
+        self.places = self._first_places()
+        self.masses = np.full(len(self.places), n_clusters / len(self.places))
+
+    def _by_cluster(self, values: Values) -> Values:
+        return np.bincount(self.labels, values, minlength=self.n_clusters)
+
+    def _first_prices(self, nearest: Values, second: Values) -> Values:
+        """One price per cluster, within the distances to the nearest two centers.
+
+        Such that all centers are worth the same. The worth is what -d(SSE)/dK would be if the SSE
+        were proportional to K^(-2/d), as it is for evenly spread points.
+        """
+        weights = self.points.weights * self.kept
+        worth = 2 * self.total / (self.points.X.shape[1] * self.n_clusters)
+        masses = np.maximum(self._by_cluster(weights), 1e-300)
+        farthest = np.zeros(self.n_clusters)
+        np.maximum.at(farthest, self.labels, nearest * self.kept)
+        low, high = np.zeros(self.n_clusters), farthest + worth / masses
+        most = np.minimum(second, self.cap)
+        for _ in range(60):
+            level = (low + high) / 2
+            gains = np.clip(level[self.labels], nearest, most) - nearest
+            short = self._by_cluster(weights * gains) < worth
+            low, high = np.where(short, level, low), np.where(short, high, level)
+        return np.clip(high[self.labels], nearest, most)
+
+    def _first_places(self) -> Values:
+        """The centers, and some points of each cluster."""
+        draw = np.random.default_rng(0).random(len(self.X))
+        order = np.lexsort((draw, self.labels))
+        order = order[self.kept[order]]
+        sizes = np.bincount(self.labels[order], minlength=self.n_clusters)
+        rank = np.arange(len(order)) - (np.cumsum(sizes) - sizes)[self.labels[order]]
+        places = np.concatenate([self.centers, self.X[order[rank < _FIRST_PLACES - 1]]])
+        return places[np.argsort(places[:, 0], kind="stable")]
+
+    def run(self, budget: float, tell: Progress) -> tuple[Values, float]:
+        """Return the best prices found, and what the best center is worth at them."""
+        best, best_value, reached = self.prices, -math.inf, 0.0
+        stale = 0
+        for number in range(_ROUNDS + 1):
+            tell(0.5 * number / (_ROUNDS + 1), "looking for prices")
+            if number == 0:
+                average, worth = self.prices, self._climb(self.prices, self.places, 0)[1]
+            else:
+                average, worth = self._settle(number - 1)
+            high = worth >= 0.9 * worth.max()
+            peaks, heights = self._climb(average, self.places[high], _MOVES)
+            highest = float(heights.max())
+            value = self.points.payable(average) - self.n_clusters * highest
+            stale = stale + 1 if value <= best_value * (1 + 1e-4) else 0
+            if value > best_value:
+                best, best_value, reached = average, value, highest
+            budget -= self._round_cost()
+            if best_value >= 0.9995 * self.total or stale >= 6 or budget < 0:
+                break
+            self._renew(peaks[heights >= 0.95 * worth.max()], worth)
+        return np.minimum(best * self.unit**2, self.points.cap), reached * self.unit**2
+
+    def _round_cost(self) -> float:
+        n, d = self.X.shape
+        visits = _ITERATIONS * len(self.places) / self.n_clusters
+        return n * (visits + 0.3 * d * len(self.places))
+
+    def _settle(self, number: int) -> tuple[Values, Values]:
+        part = _FIRST_STEP * (_LAST_STEP / _FIRST_STEP) ** (number / (_ROUNDS - 1))
+        average, worth = np.empty(len(self.X)), np.empty(len(self.places))
+        self.cap = cpu._native.settle(
+            self.X,
+            self.points.weights,
+            part * self.scales[self.labels],
+            self.places,
+            float(self.n_clusters),
+            self.spare,
+            self.cap,
+            self.prices,
+            self.masses,
+            average,
+            worth,
+            _ITERATIONS,
+            _PACE,
+            self.n_threads,
+        )
+        return average, worth
+
+    def _climb(self, prices: Values, places: Values, moves: int) -> tuple[Values, Values]:
+        places, worth = places.copy(), np.empty(len(places))
+        cpu._native.climb(
+            self.X, self.points.weights, prices, places, moves, worth, self.n_threads
+        )
+        return places, worth
+
+    def _renew(self, peaks: Values, worth: Values) -> None:
+        """Add the peaks to the places, merge what is close, and drop what is least needed."""
+        little = 0.02 * self.n_clusters / len(self.places)
+        places = np.concatenate([self.places, peaks])
+        masses = np.concatenate([self.masses, np.full(len(peaks), little)])
+        worth = np.concatenate([worth, np.full(len(peaks), worth.max())])
+        near = np.empty(len(places), dtype=np.int32)
+        cpu._native.assign(places, self.centers, near, np.empty(len(places)), self.n_threads)
+        grain = _SAME * np.sqrt(np.maximum(self.scales[near], 1e-300))
+        cells = np.column_stack([np.floor(places / grain[:, None]), near])
+        _, cell = np.unique(cells, axis=0, return_inverse=True)
+        cell = cell.reshape(-1)
+        # The heaviest place of a cell stands for all of it.
+        first = np.lexsort((-masses, cell))
+        first = first[np.concatenate([[True], np.diff(cell[first]) > 0])]
+        masses = np.bincount(cell, masses)
+        places, worth = places[first], worth[first]
+        need = np.log(masses) + 10 * worth / worth.max()
+        most = max(_MOST_PLACES * self.n_clusters, 400)
+        kept = np.argsort(-need, kind="stable")[:most]
+        kept = kept[np.argsort(places[kept, 0], kind="stable")]
+        self.places = np.ascontiguousarray(places[kept])
+        self.masses = masses[kept] * (self.n_clusters / masses[kept].sum())
