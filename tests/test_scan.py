@@ -17,8 +17,8 @@ def blobs(n_blobs=4, each=40, d=2, spread=12.0, seed=0):
     return (places[:, None] + rng.normal(size=(n_blobs, each, d))).reshape(-1, d)
 
 
-@pytest.fixture(scope="module")
-def X():
+@pytest.fixture(scope="module", name="X")
+def points():
     return blobs()
 
 
@@ -86,9 +86,7 @@ def test_silhouette_by_centers_is_what_it_says(X, result):
 
 def test_weights_are_copies(X):
     doubled = wolfmeans.scan(np.repeat(X, 2, axis=0), n_clusters=[4], random_state=0)
-    weighted = wolfmeans.scan(
-        X, n_clusters=[4], sample_weight=np.full(len(X), 2.0), random_state=0
-    )
+    weighted = wolfmeans.scan(X, n_clusters=[4], sample_weight=np.full(len(X), 2.0), random_state=0)
     assert weighted[4].inertia == pytest.approx(doubled[4].inertia)
     assert weighted[4].silhouette == pytest.approx(doubled[4].silhouette)
 
@@ -124,7 +122,9 @@ def test_the_same_seed_gives_the_same_scan(X):
 
 def test_progress_is_told(X):
     told = []
-    wolfmeans.scan(X, [2, 3], random_state=0, progress=lambda share, text: told.append((share, text)))
+    wolfmeans.scan(
+        X, [2, 3], random_state=0, progress=lambda share, text: told.append((share, text))
+    )
     assert told[-1] == (1.0, "done")
     assert any("K = 3" in text for _, text in told)
 

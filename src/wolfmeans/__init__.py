@@ -10,6 +10,8 @@
 from wolfmeans.certificate import Certificate
 from wolfmeans.estimators import KMeans, TrimmedKMeans
 from wolfmeans.frank_wolfe import ConcaveProblem, minimize_concave
+from wolfmeans.lower_bounds import LowerBound, lower_bound
+from wolfmeans.scan import Scan, scan
 from wolfmeans.solution import Record, Solution, Status, Trace
 from wolfmeans.storage import load
 
@@ -19,11 +21,15 @@ __all__ = [
     "Certificate",
     "ConcaveProblem",
     "KMeans",
+    "LowerBound",
     "Record",
+    "Scan",
     "Solution",
     "Status",
     "Trace",
     "TrimmedKMeans",
     "load",
+    "lower_bound",
     "minimize_concave",
+    "scan",
 ]

@@ -16,17 +16,15 @@ from wolfmeans import door
 from wolfmeans.certificate import Certificate, local_optimality
 from wolfmeans.engines.base import Centers, Labels, Workspace
 from wolfmeans.frank_wolfe import Callback, minimize_concave
-from wolfmeans.lower_bounds import LowerBound, spectral
+from wolfmeans.lower_bounds import REGISTRY, LowerBound, Settings, affordable, best_bound
 from wolfmeans.polish import Polish, polish
 from wolfmeans.problems.kmeans import KMeansProblem, Partition, look_ahead
 from wolfmeans.seeding import RandomSource
 from wolfmeans.solution import Solution, Status, Trace
 from wolfmeans.stopping import ShiftRule, StoppingRule, make_rule
 
-# A bound that costs less than this many multiplications is not worth a thought.
-_FREE = 10_000_000
-# A scatter matrix of this many columns takes half a gigabyte.
-_WIDEST_SCATTER = 8192
+# What a fit of next to nothing takes, in multiplications.
+_LEAST_FIT = 500_000
 _UNEVEN_VARIANCES = 1e4
 _ROWS_LOOKED_AT = 256
 # Coordinates of data small enough for each start to have a thread of its own.
@@ -240,7 +238,9 @@ def _scatter(workspace: Workspace, weights: NDArray[np.float64] | None) -> float
     return workspace.total(distances if weights is None else weights * distances)
 
 
-def certificate_of(fit: Fit, X: Any, *, certify: str | None, notes: tuple[str, ...]) -> Certificate:
+def certificate_of(
+    fit: Fit, X: Any, *, certify: str | None, notes: tuple[str, ...], n_threads: int = 1
+) -> Certificate:
     """Write down what is known at the returned point."""
     problem, solution = fit.problem, fit.solution
     empty = int(solution.vertex.empty.sum())
@@ -272,7 +272,7 @@ def certificate_of(fit: Fit, X: Any, *, certify: str | None, notes: tuple[str, .
         engine=problem.workspace.engine,
         notes=notes,
     )
-    bound = _lower_bound(fit, X, certify)
+    bound = _lower_bound(fit, X, certify, n_threads)
     if bound is not None:
         certificate = certificate.bounded_by(bound, fit.rule.least_decrease)
     solution.trace.lower_bound = certificate.proven_bound
@@ -286,21 +286,26 @@ def _level(fit: Fit, stationary: bool) -> str | None:
     return "stationary" if stationary else None
 
 
-def _lower_bound(fit: Fit, X: Any, certify: str | None) -> LowerBound | None:
-    if certify is None or fit.problem.trimmed_mass() > 0:
+def _lower_bound(fit: Fit, X: Any, certify: str | None, n_threads: int) -> LowerBound | None:
+    """Return the bound that was asked for; for "auto" the best of those cheaper than the fit."""
+    if certify is None:
         return None
     n, d = X.shape
     n_clusters = len(fit.centers)
-    if d <= n_clusters - 1:
-        return LowerBound(0.0, "spectral", 1.0, 0.0)
-    # Counted in multiplications and not in seconds, so that the certificate is reproducible.
-    cost = n * d * d + 10 * d**3
-    spent = n * d * n_clusters * (len(fit.solution.trace) + 1)
-    if certify == "auto" and cost > max(spent, _FREE):
-        return None
-    if d > _WIDEST_SCATTER:
-        return None
-    return spectral(X, n_clusters, fit.problem.workspace.weights)
+    weights, mass = fit.problem.workspace.weights, fit.problem.kept_mass()
+    trimmed = mass is not None
+    if certify == "auto":
+        # Counted in multiplications and not in seconds, so that the certificate is reproducible.
+        spent = n * d * n_clusters * (len(fit.solution.trace) + 1)
+        methods = affordable(n, d, n_clusters, trimmed=trimmed, budget=spent + _LEAST_FIT)
+        methods = tuple(name for name in methods if REGISTRY[name].rigorous)
+    else:
+        reason = REGISTRY[certify].refusal(n, d, n_clusters, trimmed)
+        if reason is not None:
+            raise ValueError(f"certify={certify!r}: {reason}")
+        methods = (certify,)
+    settings = Settings(n_threads=n_threads, centers=fit.centers)
+    return best_bound(X, n_clusters, weights, mass, methods=methods, settings=settings)
 
 
 def scale_notes(X: Any) -> tuple[str, ...]:

@@ -7,12 +7,14 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sklearn.exceptions import ConvergenceWarning
 
-from wolfmeans.certificate import Certificate
 from wolfmeans.plain_words import READINGS
+
+if TYPE_CHECKING:
+    from wolfmeans.certificate import Certificate
 
 
 def warn(message: str, category: type[Warning]) -> None:

@@ -180,7 +180,8 @@ def _global_row(certificate: Certificate) -> Row:
         f"within {amount} of the best possible{sure}: no clustering is below "
         f"{_down(certificate.lower_bound, 6)} ({certificate.lower_bound_kind} bound{hint})"
     )
-    return ("global", f"≤ {_up(certificate.ratio, 4)}×", reading)
+    ratio = f"{1.0 + percent / 100:.4f}" if percent < 100 else _up(certificate.ratio, 4)
+    return ("global", f"≤ {ratio}×", reading)
 
 
 def _no_bound(certificate: Certificate) -> str:

@@ -128,19 +128,18 @@ def scan_figure(scan: Scan) -> Figure:
     axes[0].legend(frameon=False)
     if trimmed:
         for number, n_clusters in enumerate(scan.n_clusters):
+            shade = _shade(number / max(1, len(scan.n_clusters) - 1))
             cells = scan.along_alpha(n_clusters)
-            shade = number / max(1, len(scan.n_clusters) - 1)
-            color = _shade(shade)
-            places = [cell.alpha for cell in cells]
+            shares = [cell.alpha for cell in cells]
             values = [cell.inertia for cell in cells]
-            axes[2].plot(places, values, color=color, marker="o", markersize=3)
+            axes[2].plot(shares, values, color=shade, marker="o", markersize=3)
             axes[2].annotate(
                 f"{n_clusters}",
-                (places[0], values[0]),
+                (shares[0], values[0]),
                 xytext=(-12, -3),
                 fontsize=8,
                 textcoords="offset points",
-                color=color,
+                color=shade,
             )
         axes[2].set(xlabel="trimmed share alpha", title="trimmed curves, one for each K")
         axes[2].set_ylim(bottom=0)

@@ -383,7 +383,6 @@ class _Scanner:
         """Bound each cell from below; a bound for more clusters or more trimming is one as well."""
         if self._certify is None:
             return
-        total = float(self._mass_of_all())
         for alpha in reversed(shares):
             for k in reversed(counts):
                 if progress is not None:
@@ -394,7 +393,7 @@ class _Scanner:
                     self._X,
                     k,
                     sample_weight=self._weight,
-                    trim=self._trimmed(alpha, total) or None,
+                    trim=cell.model.trimmed_mass_ if alpha > 0 else None,
                     method=self._certify,
                     random_state=self._rng,
                 )
@@ -409,12 +408,6 @@ class _Scanner:
                     confidence=confidence if known else None,
                     seconds=cell.seconds + perf_counter() - started,
                 )
-
-    def _mass_of_all(self) -> float:
-        return float(self._n_rows() if self._weight is None else np.sum(self._weight))
-
-    def _trimmed(self, alpha: float, total: float) -> float:
-        return float(np.floor(alpha * total)) if self._weight is None else alpha * total
 
     def _harder(
         self, n_clusters: int, alpha: float, counts: list[int], shares: list[float]

@@ -30,7 +30,7 @@ from wolfmeans.frank_wolfe import Callback
 from wolfmeans.lower_bounds import lower_bound
 from wolfmeans.notices import progress_on_terminal, warn
 from wolfmeans.seeding import RandomSource, choose_seeds
-from wolfmeans.solution import Record
+from wolfmeans.solution import Record, Trace
 
 _DEFAULT_STARTS = 10
 
@@ -53,6 +53,8 @@ class CenterEstimator(
     engine: str
     n_threads: int | None
     callback: Callback | None
+    certificate_: Certificate
+    trace_: Trace
 
     def _validate_params(self) -> None:
         """Check the parameters as scikit-learn does, without looking up their names each time."""
@@ -155,7 +157,7 @@ class CenterEstimator(
         True
         """
         check_is_fitted(self)
-        certificate: Certificate = self.certificate_
+        certificate = self.certificate_
         weights = door.admit_weights(sample_weight, X)
         inertia = self._inertia_on(X, weights)
         if inertia != self.inertia_:

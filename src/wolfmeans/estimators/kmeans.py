@@ -203,7 +203,11 @@ class KMeans(CenterEstimator):
             deadline = math.inf if self.time_limit is None else begun + self.time_limit
             best = polished(best, self.polish, lambda: generator, deadline)
         certificate = certificate_of(
-            best, scaled, certify=vars(self)["certify"], notes=(*notes, *scale_notes(X))
+            best,
+            scaled,
+            certify=vars(self)["certify"],
+            notes=(*notes, *scale_notes(X)),
+            n_threads=effective_threads(self.n_threads),
         )
         self._keep(best, certificate, exponent)
         warn_about(self.certificate_, inertia=self.inertia_, empty=self.empty, notes=notes)

@@ -25,6 +25,7 @@ from wolfmeans.estimators.base import CenterEstimator
 from wolfmeans.estimators.kmeans import KMeans
 from wolfmeans.fitting import Fit, Start, best_of_starts, certificate_of, scale_notes
 from wolfmeans.frank_wolfe import Callback
+from wolfmeans.lower_bounds import METHODS as BOUNDS
 from wolfmeans.notices import warn_about
 from wolfmeans.problems.empty import POLICIES as ALL_POLICIES
 from wolfmeans.problems.trimmed import TrimmedProblem, kept_mass, share_of, total_mass
@@ -100,8 +101,9 @@ class TrimmedKMeans(CenterEstimator):
         those of all points, outliers included.
     empty : {"farthest", "keep", "resample", "best"}, default="farthest"
         How the center of an empty cluster is chosen, always among the kept points.
-    certify : "auto" or None, default="auto"
-        The lower bound of the certificate.
+    certify : {"auto", "neighbours", "prices", "subsampled"} or None, default="auto"
+        The lower bound of the certificate, as for `KMeans`; two methods hold for trimmed problems,
+        and "subsampled" with a confidence.
     engine : {"auto", "cpu", "reference"}, default="auto"
         What computes; all engines give the same bits.
     n_threads : int or None, default=None
@@ -166,7 +168,7 @@ class TrimmedKMeans(CenterEstimator):
         "init": [StrOptions({"auto", *SEEDINGS, *TRIMMED_METHODS}), callable, "array-like"],
         # "admissible" passes here, so that the problem can say why it cannot be.
         "empty": [StrOptions(set(ALL_POLICIES))],
-        "certify": [StrOptions({"auto"}), None],
+        "certify": [StrOptions({"auto", *BOUNDS} - {"spectral", "exact"}), None],
     }
 
     def __init__(
@@ -220,7 +222,11 @@ class TrimmedKMeans(CenterEstimator):
         )
         best, notes = self._best_of_starts(X, scaled, share, workspace, exponent)
         certificate = certificate_of(
-            best, scaled, certify=vars(self)["certify"], notes=(*notes, *scale_notes(X))
+            best,
+            scaled,
+            certify=vars(self)["certify"],
+            notes=(*notes, *scale_notes(X)),
+            n_threads=effective_threads(self.n_threads),
         )
         self._share = f"{share.numerator}/{share.denominator}"
         self._keep(best, certificate, exponent)
@@ -352,6 +358,10 @@ class TrimmedKMeans(CenterEstimator):
         self.margins_ = np.ldexp(problem.margins(fit.solution.point), -2 * exponent)
         self.n_trimmed_ = certificate.trimmed_points
         self.trimmed_mass_ = certificate.trimmed_mass
+
+    def _trim_on(self, X: Any, weights: NDArray[np.float64] | None) -> float | None:
+        """Return the mass that may be left out, None where all must be clustered."""
+        return self.trimmed_mass_ or None
 
     def predict(self, X: Any) -> NDArray[np.int32]:
         """Return the nearest center of each point, or -1 for points beyond the radius.

@@ -12,11 +12,12 @@ from wolfmeans.lower_bounds.methods import (
 )
 from wolfmeans.lower_bounds.neighbours import neighbours
 from wolfmeans.lower_bounds.one_dimensional import one_dimensional
+from wolfmeans.lower_bounds.prices import prices
 from wolfmeans.lower_bounds.spectral import spectral
 from wolfmeans.lower_bounds.subsampled import subsampled
 
-METHODS = ("spectral",)
-"""Those that a fit takes by name."""
+METHODS = tuple(REGISTRY)
+"""By name."""
 
 __all__ = [
     "METHODS",
@@ -29,6 +30,7 @@ __all__ = [
     "neighbours",
     "one_dimensional",
     "predicted_cost",
+    "prices",
     "spectral",
     "subsampled",
     "useful",

@@ -38,6 +38,7 @@ def lower_bound(
     confidence: float = 0.95,
     random_state: Any = None,
     n_threads: int | None = None,
+    centers: Any = None,
     progress: Report | None = None,
 ) -> LowerBound:
     """Return a number that the SSE of no clustering of X into n_clusters clusters is below.
@@ -52,18 +53,22 @@ def lower_bound(
         Weights of the points, at least 0.
     trim : float, default=None
         The weight (the number of points, without weights) that a clustering may leave out.
-    method : {"auto", "exact", "spectral", "neighbours", "subsampled"}, default="auto"
+    method : {"auto", "exact", "spectral", "neighbours", "prices", "subsampled"}, default="auto"
         How the bound is found. "exact" is the optimum itself, for one column, untrimmed.
         "spectral" is what K - 1 directions cannot explain; it needs n_features >= n_clusters,
         untrimmed. "neighbours" adds up what each point's nearest neighbours cost; its time grows
-        with the square of n_samples. "subsampled" estimates that from a sample, and holds with the
-        stated confidence only. "auto" takes the largest of those that are valid and affordable.
+        with the square of n_samples. "prices" is for few columns and clusters that touch: it finds
+        prices for the points that centers anywhere can undercut only so far. "subsampled"
+        estimates from a sample, and holds with the stated confidence only. "auto" takes the
+        largest of those that are valid and affordable.
     confidence : float, default=0.95
         The probability with which a bound from a sample holds, at least.
     random_state : int, RandomState or None, default=None
         Where samples come from.
     n_threads : int, default=None
         At most so many threads; None for as many as scikit-learn would take.
+    centers : array-like of shape (n_clusters, n_features), default=None
+        Those of a good clustering, if you have one; saves "prices" looking for it.
     progress : callable, default=None
         Called now and then with the fraction that is done and a text.
 
@@ -101,6 +106,7 @@ def lower_bound(
         rng=lambda: _generator(random_state),
         n_threads=threads,
         progress=progress,
+        centers=None if centers is None else np.ldexp(door.admit_centers(centers, k, X), exponent),
     )
     found = best_bound(
         door.rescale(X, exponent), k, weights, mass, methods=methods, settings=settings

@@ -8,10 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 
 from wolfmeans.lower_bounds.bound import LowerBound, Report
 from wolfmeans.lower_bounds.neighbours import neighbours
 from wolfmeans.lower_bounds.one_dimensional import one_dimensional
+from wolfmeans.lower_bounds.prices import predicted_cost as price_cost
+from wolfmeans.lower_bounds.prices import prices
 from wolfmeans.lower_bounds.roots import Numbers
 from wolfmeans.lower_bounds.sampled_rows import PILOT_ROWS
 from wolfmeans.lower_bounds.spectral import spectral
@@ -19,6 +23,8 @@ from wolfmeans.lower_bounds.subsampled import n_sampled_rows, subsampled
 
 # A scatter matrix of this many columns takes half a gigabyte.
 _WIDEST_SCATTER = 8192
+# With more columns the boxes that prove a ceiling are too many.
+_MOST_PRICED_COLUMNS = 8
 # What `auto` takes for itself, in multiplications: some seconds.
 _AUTO = 1e10
 
@@ -32,6 +38,10 @@ class Settings:
     """Gives a generator when one is needed."""
     n_threads: int = 1
     progress: Report | None = None
+    centers: NDArray[np.floating] | None = None
+    """Those of a good clustering, where one is known: they tell `prices` where to look."""
+    seconds: float = 60.0
+    """What `prices` may spend, turned into a number of operations."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +75,14 @@ def _always(n: int, d: int, n_clusters: int, trimmed: bool) -> str | None:
     return None
 
 
+def _few_columns(n: int, d: int, n_clusters: int, trimmed: bool) -> str | None:
+    return (
+        None
+        if d <= _MOST_PRICED_COLUMNS
+        else f"prices are for up to {_MOST_PRICED_COLUMNS} columns, not {d}"
+    )
+
+
 def _sampling_cost(n: int, d: int, n_clusters: int) -> float:
     rows = n_sampled_rows(n, d)
     if rows == 0:
@@ -87,8 +105,22 @@ REGISTRY: dict[str, Method] = {
         compute=lambda X, k, weights, mass, settings: neighbours(
             X, k, weights, mass, n_threads=settings.n_threads, progress=settings.progress
         ),
-        cost=lambda n, d, k: 1.3 * float(n) ** 2 * (d + 8),
+        cost=lambda n, d, k: 500_000.0 + 1.3 * float(n) ** 2 * (d + 8),
         refusal=_always,
+    ),
+    "prices": Method(
+        compute=lambda X, k, weights, mass, settings: prices(
+            X.toarray() if sparse.issparse(X) else X,
+            k,
+            weights,
+            mass,
+            centers=settings.centers,
+            n_threads=settings.n_threads,
+            seconds=settings.seconds,
+            progress=settings.progress,
+        ),
+        cost=price_cost,
+        refusal=_few_columns,
     ),
     "subsampled": Method(
         compute=lambda X, k, weights, mass, settings: subsampled(
@@ -133,8 +165,10 @@ def affordable(
     """
     chosen: list[str] = []
     for name, method in REGISTRY.items():
+        if not useful(name, n, d, n_clusters, trimmed=trimmed):
+            continue
         cost = method.cost(n, d, n_clusters)
-        if cost > budget or not useful(name, n, d, n_clusters, trimmed=trimmed):
+        if cost > budget:
             continue
         if not method.rigorous and "neighbours" in chosen:
             continue

@@ -228,8 +228,6 @@ def likely_root(roots: Numbers, place: int) -> float:
     return 1.2 * float(np.quantile(roots[:, min(place + 1, roots.shape[1] - 1)], 0.9))
 
 
-def _all_rows(roots: Roots, problem: Problem, price: float, guess: float, report: Report) -> float:
-    """Return the best bound near the price, from all rows."""
 def _search(roots: Roots, problem: Problem, price: float, guess: float, report: Report) -> float:
     """Return the best bound from all rows; the grid follows its best price until it is inside."""
     n = len(problem.weights)

@@ -142,43 +142,6 @@ def _plan(
     far = farthest(X)
     if not far > 0:
         return None
-    n = X.shape[0]
-    total = float(n) if weights is None else float(weights.sum())
-    price, guess = _first_price(X, n_clusters, left_out / total, total, far, sampler, n_threads)
-    # Rows are drawn by weight, so that each stands for as much as any other.
-    drawn = sampler.draw(_PILOT_ROWS)
-    share = Problem(np.full(_PILOT_ROWS, total / _PILOT_ROWS), n_clusters, left_out)
-    rows = np.arange(_PILOT_ROWS)
-    for step, reach in ((0.25, 4), (0.0625, 5)):
-        lambdas = grid(price, step, reach)
-        found = roots(drawn, lambdas, guess)
-        price, guess, place, cap = best_price(share, found, lambdas, rows)
-    pilot = np.minimum(found[:, place], cap)
-    best = _Plan(price, cap, guess, np.zeros(n), best_bet(pilot, n_rows, 0.0, confidence)[0])
-    reached = best_bet(pilot, n_rows, 0.0, confidence)[1]
-    predicted = _predicted(X, weights, n_clusters, price, sampler, n_threads)
-    for quantile in (0.9, 0.99, 0.999, 1.0):
-        a = np.minimum(predicted, np.quantile(predicted[drawn], quantile))
-        slope = _slope(a[drawn], pilot)
-        offsets = slope * (sampler.mean(a) - a)
-        bet, bound = best_bet(pilot + offsets[drawn], n_rows, float(offsets.min()), confidence)
-        if bound > reached:
-            reached = bound
-            best = _Plan(price, cap, guess, offsets, bet)
-    return best
-
-
-def _first_price(
-    X: Any,
-    n_clusters: int,
-    share_left_out: float,
-    total: float,
-    far: float,
-    sampler: Sampler,
-    n_threads: int,
-) -> tuple[float, float]:
-    """Return a price from a small problem; prices grow as the weight of clusters does."""
-    some = np.sort(sampler.distinct(min(_COARSE_POINTS, X.shape[0])))
     total = float(X.shape[0]) if weights is None else float(weights.sum())
     some = sampler.distinct(min(points_for_a_price(n_clusters), X.shape[0]))
     m = len(some)

@@ -100,6 +100,10 @@ class KMeansProblem(ConcaveProblem[Partition]):
         """Return the weight that is left out: none here."""
         return 0.0
 
+    def kept_mass(self) -> float | None:
+        """Return the weight that every partition has to keep; None for all of it."""
+        return None
+
     def smallest_mass(self) -> float:
         """Return a positive number that no cluster in use weighs less than."""
         weights = self.workspace.weights

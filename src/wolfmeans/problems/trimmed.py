@@ -102,6 +102,10 @@ class TrimmedProblem(KMeansProblem):
         partial = whole != kept
         return exact_sum([*whole[partial].tolist(), *(-kept[partial]).tolist()])
 
+    def kept_mass(self) -> float | None:
+        """Return the weight that every partition has to keep; None for all of it."""
+        return self.workspace.mass if self.trimmed_mass() > 0 else None
+
     def smallest_mass(self) -> float:
         """Return a positive number that no cluster in use weighs less than."""
         return self.workspace.smallest_mass()

@@ -14,18 +14,12 @@ namespace nb = nanobind;
 using namespace nb::literals;
 using namespace wolfmeans::binding;
 
-void define_bounds(nb::module_& m);  // module_bounds.cpp
-void define_boxes(nb::module_& m);   // module_boxes.cpp
-void define_exact(nb::module_& m);   // module_exact.cpp
-void define_points(nb::module_& m);  // module_points.cpp
-void define_polish(nb::module_& m);  // module_polish.cpp
-void define_prices(nb::module_& m);  // module_prices.cpp
-void define_seeding(nb::module_& m); // module_seeding.cpp
-void define_sparse(nb::module_& m);  // module_sparse.cpp
-void define_step(nb::module_& m);    // module_step.cpp
+void define_bounds(nb::module_& m);   // module_bounds.cpp
 void define_boxes(nb::module_& m);    // module_boxes.cpp
 void define_exact(nb::module_& m);    // module_exact.cpp
 void define_points(nb::module_& m);   // module_points.cpp
+void define_polish(nb::module_& m);   // module_polish.cpp
+void define_prices(nb::module_& m);   // module_prices.cpp
 void define_seeding(nb::module_& m);  // module_seeding.cpp
 void define_sparse(nb::module_& m);   // module_sparse.cpp
 void define_step(nb::module_& m);     // module_step.cpp
