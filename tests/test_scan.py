@@ -105,9 +105,9 @@ def test_tables_text_and_figure(result, tmp_path):
 
 def test_frames_lists_and_sparse_data_go_in(X):
     frame = pd.DataFrame(X, columns=["left", "right"])
-    by_frame = wolfmeans.scan(frame, n_clusters=[2], random_state=0)
+    by_frame = wolfmeans.scan(frame, n_clusters=[2, 3], random_state=0)
     assert list(by_frame[2].model.feature_names_in_) == ["left", "right"]
-    by_list = wolfmeans.scan(X.tolist(), n_clusters=[2], random_state=0)
+    by_list = wolfmeans.scan(X.tolist(), n_clusters=[2, 3], random_state=0)
     assert by_list[2].inertia == by_frame[2].inertia
     by_csr = wolfmeans.scan(sparse.csr_array(X), n_clusters=[2, 3], random_state=0)
     assert by_csr[2].inertia == pytest.approx(by_frame[2].inertia)

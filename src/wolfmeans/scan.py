@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 Model = KMeans | TrimmedKMeans
 Progress = Callable[[float, str], Any]
 _TRIALS = 16
+_STARTS = 5
 _DISTANCES_AT_ONCE = 1 << 22
 _COLUMNS = ("n_clusters", "alpha", "inertia", "lower_bound", "ratio", "confidence", "silhouette")
 
@@ -212,7 +213,7 @@ def scan(
     progress : callable or None, default=None
         Called with the share that is done and a text.
     **parameters
-        Further parameters of the estimators, such as ``n_init`` or ``effort``.
+        Further parameters of the estimators, such as ``n_init`` (5 by default for K-means).
 
     Returns
     -------
@@ -271,7 +272,7 @@ class _Scanner:
         seed = int(self._rng.randint(np.iinfo(np.int32).max))
         settings = {**self._parameters, "certify": None, "random_state": seed, **changes}
         if alpha == 0:
-            return KMeans(n_clusters, **settings)
+            return KMeans(n_clusters, **{"n_init": _STARTS, **settings})
         return TrimmedKMeans(n_clusters, alpha=alpha, **settings)
 
     def fit(self, n_clusters: int, alpha: float, counts: list[int], shares: list[float]) -> None:
