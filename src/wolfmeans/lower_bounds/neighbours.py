@@ -38,8 +38,10 @@ from wolfmeans.lower_bounds.roots import Numbers, Roots, open_roots
 
 # Prices of the first, coarse grid: each a quarter of the next.
 _COARSE = 44
-# A price whose bound is this much of the best will do to begin with.
-_ENOUGH = 0.999
+# Of prices whose bounds are this much of the best, at each level, the lowest will do.
+_ENOUGH = (0.99, 0.999, 0.9999)
+# A grid whose best price is at its edge by less than this share is good enough for many points.
+_GAIN, _SMALL_GAIN = 3e-4, 1e-6
 # Prices of the last grid are apart by the factor 2**_STEP; in small problems by less.
 _STEP = 0.06
 _SMALL = 2048
@@ -205,10 +207,10 @@ def price_of(
     # At the highest of these every point takes all others.
     lambdas = far * float(problem.weights.sum()) * 4.0 ** np.arange(1.0 - _COARSE, 1.0)
     guess = far
-    for step in (0.5, 0.125, 0.0):
+    for enough, step in zip(_ENOUGH, (0.5, 0.125, 0.0), strict=True):
         found = roots(rows, lambdas, guess)
         values, _ = problem.estimates(found, lambdas, rows)
-        place = int(np.argmax(values >= _ENOUGH * values.max()))
+        place = int(np.argmax(values >= enough * values.max()))
         guess = likely_root(found, place)
         price = float(lambdas[place])
         lambdas = grid(price, step, 4)
@@ -233,7 +235,7 @@ def _search(roots: Roots, problem: Problem, price: float, guess: float, report: 
     n = len(problem.weights)
     rows = np.arange(n)
     value, step = 0.0, _STEP
-    finest = _STEP if n > _SMALL else _STEP / 16
+    finest, gain = (_STEP, _GAIN) if n > _SMALL else (_STEP / 16, _SMALL_GAIN)
     for look in range(_MOST_LOOKS):
         lambdas = grid(price, step, 3)
         found = np.empty((n, len(lambdas)))
@@ -247,7 +249,8 @@ def _search(roots: Roots, problem: Problem, price: float, guess: float, report: 
         price, guess = float(lambdas[place]), likely_root(found, place)
         value = max(value, problem.value(found[:, place], price, float(caps[place])))
         # A plateau is no reason to walk on.
-        if place in (0, len(lambdas) - 1) and np.ptp(values) > 1e-6 * values[place]:
+        rise = values[place] - values[len(lambdas) // 2]
+        if place in (0, len(lambdas) - 1) and rise > gain * values[place]:
             step = min(4.0 * step, 2.0)
         elif step <= finest:
             break

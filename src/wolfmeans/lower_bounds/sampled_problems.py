@@ -109,7 +109,7 @@ def _cap(
     """Return the cap that would do best if distances looked as in a fit to some other points."""
     some = sampler.distinct(min(2 * _PILOT_POINTS, X.shape[0]))
     half = max(1, len(some) // 2)
-    centers = fitted_centers(X[some[:half]], n_clusters, sampler, n_threads)
+    centers = fitted_centers(X[some[:half]], n_clusters, share_left_out, sampler, n_threads)
     _, distances = get_engine().open(X[some[-half:]], None, n_threads).nearest(centers)
     best, reached = 0.0, -math.inf
     for cap in np.quantile(distances, _QUANTILES).tolist():

@@ -55,6 +55,8 @@ PILOT_ROWS = 512
 _FITTED_POINTS = 10_000
 _ROWS_AT_ONCE = 512
 _CLIPS = (0.9, 0.99, 1.0)
+# Caps that are tried: quantiles so much below the share that is kept.
+_BELOW = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
 
 
 @dataclass(frozen=True)
@@ -149,14 +151,12 @@ def _plan(
     price, guess = price_of(X[some], small, math.inf, far, n_threads)
     # Prices grow as the weight of the clusters does.
     price *= total / m
-    isolated = _isolated(X, weights, n_clusters, sampler, n_threads)
+    isolated = _isolated(X, weights, n_clusters, left_out / total, sampler, n_threads)
     drawn = sampler.draw(PILOT_ROWS)
-    # Rows are drawn by weight, so that each stands for as much as any other.
-    share = Problem(np.full(PILOT_ROWS, total / PILOT_ROWS), n_clusters, left_out)
     for step in (0.5, 0.125):
         lambdas = grid(price, step, 4)
         found = roots(drawn, lambdas, guess)
-        _, caps = share.estimates(found, lambdas, np.arange(PILOT_ROWS))
+        caps = _caps(found, left_out / total, n_rows, confidence)
         controls = [
             _control(
                 np.minimum(found[:, g], caps[g]),
@@ -179,6 +179,27 @@ def _plan(
     return _Plan(price, float(caps[place]), guess, offsets, bet)
 
 
+def _caps(roots: Numbers, share_left_out: float, n_rows: int, confidence: float) -> Numbers:
+    """Return for each price the cap that would do best; infinite where nothing is left out.
+
+    What is left out pays it, so that a cap above the roots of what is kept costs far too much.
+    """
+    if share_left_out == 0:
+        return np.full(roots.shape[1], math.inf)
+    quantiles = np.clip(1.0 - share_left_out - np.array(_BELOW), 0.01, 1.0)
+    caps = np.quantile(roots, quantiles, axis=0)
+    bounds = [
+        [
+            about_above(np.minimum(roots[:, g], cap), n_rows, 0.0, confidence)
+            - share_left_out * cap
+            for cap in caps[:, g].tolist()
+        ]
+        for g in range(roots.shape[1])
+    ]
+    best = np.argmax(bounds, axis=1)
+    return np.asarray(caps[best, np.arange(roots.shape[1])])
+
+
 @dataclass(frozen=True)
 class _Isolated:
     """What the roots would be if clusters fitted to a sample were isolated."""
@@ -193,10 +214,15 @@ class _Isolated:
 
 
 def _isolated(
-    X: Any, weights: Numbers | None, n_clusters: int, sampler: Sampler, n_threads: int
+    X: Any,
+    weights: Numbers | None,
+    n_clusters: int,
+    share_left_out: float,
+    sampler: Sampler,
+    n_threads: int,
 ) -> _Isolated:
     some = sampler.distinct(min(_FITTED_POINTS, X.shape[0]))
-    centers = fitted_centers(X[some], n_clusters, sampler, n_threads)
+    centers = fitted_centers(X[some], n_clusters, share_left_out, sampler, n_threads)
     k = len(centers)
     labels, distances = get_engine().open(X, None, n_threads).nearest(centers)
     given = np.ones(X.shape[0]) if weights is None else weights

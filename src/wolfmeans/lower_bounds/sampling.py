@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfmeans.engines import get_engine
 from wolfmeans.seeding import integer_masses
 
 # So many times more points than draws: hardly one is drawn twice.
 _MANY = 100
+_TRIMMED_FITS = 6
 
 
 class Sampler:
@@ -57,22 +59,30 @@ class Sampler:
 
 
 def fitted_centers(
-    X: Any, n_clusters: int, sampler: Sampler, n_threads: int
+    X: Any, n_clusters: int, share_left_out: float, sampler: Sampler, n_threads: int
 ) -> NDArray[np.floating]:
-    """Return the centers of a quick fit; how good they are affects no bound's validity."""
+    """Return the centers of a quick fit; how good they are affects no bound's validity.
+
+    Where a share of the points may be left out, the farthest are, and the others fitted again.
+    """
     # The estimators certify with lower bounds, so they cannot be imported before them.
     from wolfmeans.estimators import KMeans
 
-    model = KMeans(
-        min(n_clusters, X.shape[0]),
-        random_state=sampler.seed(),
-        certify=None,
-        empty="keep",
-        n_threads=n_threads,
-        max_iter=50,
-    )
-    with warnings.catch_warnings():
-        # The clusters of a sample need be neither many nor final.
-        warnings.simplefilter("ignore")
-        centers: NDArray[np.floating] = model.fit(X).cluster_centers_
+    kept = X
+    for _ in range(1 if share_left_out == 0 else _TRIMMED_FITS):
+        model = KMeans(
+            min(n_clusters, kept.shape[0]),
+            random_state=sampler.seed(),
+            certify=None,
+            empty="keep",
+            n_threads=n_threads,
+            max_iter=50,
+        )
+        with warnings.catch_warnings():
+            # The clusters of a sample need be neither many nor final.
+            warnings.simplefilter("ignore")
+            centers: NDArray[np.floating] = model.fit(kept).cluster_centers_
+        if share_left_out > 0:
+            _, distances = get_engine().open(X, None, n_threads).nearest(centers)
+            kept = X[distances <= np.quantile(distances, 1.0 - share_left_out)]
     return centers
