@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,12 +25,14 @@ Progress = Callable[[float, str], None]
 _UNIT = 2.0**-53
 # The search: rounds of iterations, places per cluster at first and at most, how many centers too
 # few raise a price by its own size at first and at last, and the pace of the masses.
-_ROUNDS = 18
-_ITERATIONS = 150
+_ROUNDS = 20
+_ITERATIONS = 100
 _FIRST_PLACES, _MOST_PLACES = 20, 60
 _FIRST_STEP, _LAST_STEP = 0.1, 0.02
 _PACE = 1.5
 _MOVES = 20
+# Peaks are looked for from places worth this part of the best, and everywhere to this tolerance.
+_HIGH, _LOOK = 0.9, 0.02
 # Places closer than this part of a cluster's radius are one.
 _SAME = 0.05
 # The ceiling is looked for with these tolerances, as parts of the bound itself, one after another.
@@ -220,6 +221,10 @@ def _prove(
     relevant = prices > 0
     X = np.ascontiguousarray(points.X[relevant])
     weights, prices = points.weights[relevant], prices[relevant]
+    if not relevant.any():
+        return 0.0
+    # A center on a point saves that point's price.
+    reached = max(reached, float((weights * prices).max()))
     value = 0.0
     for step, part in enumerate(_TOLERANCES):
         tell(0.5 + 0.5 * step / len(_TOLERANCES), "proving")
@@ -247,19 +252,15 @@ class _Search:
     added where F has its peaks, and those that neither side needs are dropped.
     """
 
-    def __init__(
-        self, points: _Points, n_clusters: int, centers: Values, n_threads: int
-    ) -> None:
+    def __init__(self, points: _Points, n_clusters: int, centers: Values, n_threads: int) -> None:
         self.points, self.n_clusters, self.n_threads = points, n_clusters, n_threads
-        n, d = points.X.shape
+        n = len(points.X)
         middle = np.average(points.X, axis=0, weights=points.weights)
         self.X = points.X - middle
         self.centers = centers - middle
         self.labels = np.empty(n, dtype=np.int32)
         nearest, second = np.empty(n), np.empty(n)
-        cpu._native.second_nearest(
-            self.X, self.centers, self.labels, nearest, second, n_threads
-        )
+        cpu._native.second_nearest(self.X, self.centers, self.labels, nearest, second, n_threads)
         weights = points.weights
         order = np.argsort(nearest, kind="stable")
         before = np.cumsum(weights[order]) - weights[order]
@@ -282,11 +283,13 @@ class _Search:
         sums = self._by_cluster(weights * self.prices)
         masses = self._by_cluster(weights)
         self.scales = np.divide(sums, masses, out=np.zeros(n_clusters), where=masses > 0)
+        self.ceiling_is_cheap = True
         self.places = self._first_places()
         self.masses = np.full(len(self.places), n_clusters / len(self.places))
 
     def _by_cluster(self, values: Values) -> Values:
-        return np.bincount(self.labels, values, minlength=self.n_clusters)
+        sums: Values = np.bincount(self.labels, values, self.n_clusters).astype(np.float64)
+        return sums
 
     def _first_prices(self, nearest: Values, second: Values) -> Values:
         """One price per cluster, within the distances to the nearest two centers.
@@ -306,7 +309,8 @@ class _Search:
             gains = np.clip(level[self.labels], nearest, most) - nearest
             short = self._by_cluster(weights * gains) < worth
             low, high = np.where(short, level, low), np.where(short, high, level)
-        return np.clip(high[self.labels], nearest, most)
+        first: Values = np.clip(high[self.labels], nearest, most)
+        return first
 
     def _first_places(self) -> Values:
         """The centers, and some points of each cluster."""
@@ -320,23 +324,23 @@ class _Search:
 
     def run(self, budget: float, tell: Progress) -> tuple[Values, float]:
         """Return the best prices found, and what the best center is worth at them."""
-        best, best_value, reached = self.prices, -math.inf, 0.0
+        best, best_value, reached = self.prices.copy(), -math.inf, 0.0
         stale = 0
         for number in range(_ROUNDS + 1):
             tell(0.5 * number / (_ROUNDS + 1), "looking for prices")
             if number == 0:
-                average, worth = self.prices, self._climb(self.prices, self.places, 0)[1]
+                average = best
+                worth = self._climb(average, self.places, 0)[1]
             else:
                 average, worth = self._settle(number - 1)
-            high = worth >= 0.9 * worth.max()
-            peaks, heights = self._climb(average, self.places[high], _MOVES)
-            highest = float(heights.max())
+            peaks, heights = self._peaks(average, worth, everywhere=number % 2 == 1)
+            highest = float(heights.max(initial=0.0))
             value = self.points.payable(average) - self.n_clusters * highest
             stale = stale + 1 if value <= best_value * (1 + 1e-4) else 0
             if value > best_value:
                 best, best_value, reached = average, value, highest
             budget -= self._round_cost()
-            if best_value >= 0.9995 * self.total or stale >= 6 or budget < 0:
+            if best_value >= 0.9995 * self.total or stale >= 6 or not (highest > 0 and budget > 0):
                 break
             self._renew(peaks[heights >= 0.95 * worth.max()], worth)
         return np.minimum(best * self.unit**2, self.points.cap), reached * self.unit**2
@@ -344,7 +348,7 @@ class _Search:
     def _round_cost(self) -> float:
         n, d = self.X.shape
         visits = _ITERATIONS * len(self.places) / self.n_clusters
-        return n * (visits + 0.3 * d * len(self.places))
+        return float(n * (visits + 0.3 * d * len(self.places)))
 
     def _settle(self, number: int) -> tuple[Values, Values]:
         part = _FIRST_STEP * (_LAST_STEP / _FIRST_STEP) ** (number / (_ROUNDS - 1))
@@ -367,11 +371,31 @@ class _Search:
         )
         return average, worth
 
+    def _peaks(self, prices: Values, worth: Values, everywhere: bool) -> tuple[Values, Values]:
+        """Return the highest peaks of F that can be found, and their heights."""
+        starts = self.places[worth >= _HIGH * worth.max()]
+        peaks, heights = self._climb(prices, starts, _MOVES)
+        # Climbing misses peaks that no place is near; the ceiling misses none.
+        if everywhere and self.ceiling_is_cheap:
+            enough = float(heights.max()) * (1 + _LOOK)
+            _, _, work, _, missed = cpu._native.ceiling(
+                self.X,
+                self.points.weights,
+                prices,
+                enough,
+                _LOOK,
+                self._round_cost(),
+                self.n_threads,
+            )
+            self.ceiling_is_cheap = work < self._round_cost()
+            if len(missed):
+                more, higher = self._climb(prices, np.ascontiguousarray(missed), _MOVES)
+                peaks, heights = np.concatenate([peaks, more]), np.concatenate([heights, higher])
+        return peaks, heights
+
     def _climb(self, prices: Values, places: Values, moves: int) -> tuple[Values, Values]:
         places, worth = places.copy(), np.empty(len(places))
-        cpu._native.climb(
-            self.X, self.points.weights, prices, places, moves, worth, self.n_threads
-        )
+        cpu._native.climb(self.X, self.points.weights, prices, places, moves, worth, self.n_threads)
         return places, worth
 
     def _renew(self, peaks: Values, worth: Values) -> None:
@@ -391,7 +415,7 @@ class _Search:
         first = first[np.concatenate([[True], np.diff(cell[first]) > 0])]
         masses = np.bincount(cell, masses)
         places, worth = places[first], worth[first]
-        need = np.log(masses) + 10 * worth / worth.max()
+        need = np.log(masses) + 30 * worth / worth.max()
         most = max(_MOST_PLACES * self.n_clusters, 400)
         kept = np.argsort(-need, kind="stable")[:most]
         kept = kept[np.argsort(places[kept, 0], kind="stable")]

@@ -75,7 +75,7 @@ public:
         const std::size_t first_averaged = iterations_ / 2;
         for (std::size_t t = 0; t < iterations_; ++t) {
             each([&](Chunk& chunk) { move_prices(chunk, t, t >= first_averaged); });
-            if (!move_masses(t)) break;
+            move_masses(t);
             if (m_.spare > 0) move_cap(t);
         }
         const double averaged = double(iterations_ - first_averaged);
@@ -143,13 +143,14 @@ private:
                 m_.worth[place] += chunk.worth[place];
     }
 
-    bool move_masses(std::size_t t) {
+    void move_masses(std::size_t t) {
         gather();
         double mean = 0;
         for (std::size_t place = 0; place < m_.G; ++place)
             mean += m_.masses[place] * m_.worth[place];
         mean /= m_.n_clusters;
-        if (!(mean > 0)) return false;
+        // Where no place is worth anything yet, prices rise until some are.
+        if (!(mean > 0)) return;
         double sum = 0;
         for (std::size_t place = 0; place < m_.G; ++place) {
             const double excess = m_.worth[place] / mean - 1;
@@ -161,7 +162,6 @@ private:
         }
         for (std::size_t place = 0; place < m_.G; ++place)
             m_.masses[place] *= m_.n_clusters / sum;
-        return true;
     }
 
     // A higher cap pays as long as the points at it are short of more mass than may be left out.

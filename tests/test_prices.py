@@ -1,0 +1,255 @@
+"""The price bound is below every clustering, and its ceiling above every center's worth."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from wolfmeans import KMeans
+from wolfmeans.engines import cpu
+from wolfmeans.lower_bounds.prices import predicted_cost, prices
+
+pytestmark = pytest.mark.skipif(not cpu.native_is_available(), reason="needs the native module")
+
+
+def labellings(n, n_clusters):
+    """All partitions of n points into at most n_clusters, each once."""
+
+    def extend(prefix, used):
+        if len(prefix) == n:
+            yield prefix
+            return
+        for label in range(min(used + 1, n_clusters)):
+            yield from extend([*prefix, label], max(used, label + 1))
+
+    return np.array(list(extend([], 0)))
+
+
+ALL = {(n, k): labellings(n, k) for n in range(1, 8) for k in range(1, 4)}
+
+
+def sse(X, weights, labels):
+    """The cost of each labelling of the rows, about the weighted means; labels (m, n)."""
+    total = np.zeros(len(labels))
+    for k in range(labels.max() + 1):
+        inside = (labels == k) * weights
+        mass = inside.sum(axis=1)
+        means = (inside @ X) / np.where(mass > 0, mass, 1)[:, None]
+        total += (inside[:, :, None] * (X[None] - means[:, None]) ** 2).sum(axis=(1, 2))
+    return total
+
+
+def optimum(X, weights, n_clusters):
+    return float(sse(X, weights, ALL[len(X), n_clusters]).min())
+
+
+def trimmed_optimum(X, weights, n_clusters, mass):
+    """The objective is concave in what is kept, so at most one point is kept in part."""
+    n, best = len(X), math.inf
+    for kept in itertools.product([0.0, 1.0], repeat=n):
+        inside = np.array(kept) * weights
+        rest = mass - inside.sum()
+        if abs(rest) <= 1e-12:
+            best = min(best, optimum(X, inside, n_clusters))
+        for i in range(n):
+            if kept[i] == 0 and 0 < rest < weights[i]:
+                part = inside.copy()
+                part[i] = rest
+                best = min(best, optimum(X, part, n_clusters))
+    return best
+
+
+def capped_optimum(X, weights, n_clusters, cap):
+    """Each point is in a cluster, or pays the cap."""
+    best = math.inf
+    for kept in itertools.product([0.0, 1.0], repeat=len(X)):
+        inside = np.array(kept) * weights
+        best = min(best, optimum(X, inside, n_clusters) + cap * (weights - inside).sum())
+    return best
+
+
+def instance(rng, most_points):
+    """A tiny problem of a random kind: values, weights, the number of clusters."""
+    n, d = int(rng.integers(1, most_points + 1)), int(rng.integers(1, 4))
+    X = [
+        lambda: rng.normal(size=(n, d)),
+        lambda: rng.integers(0, 3, size=(n, d)).astype(float),
+        lambda: rng.normal(size=(3, d))[rng.integers(0, 3, n)],
+        lambda: rng.standard_cauchy(size=(n, d)),
+        lambda: rng.normal(size=(n, d)) * 10.0 ** rng.integers(-3, 4, size=d),
+    ][rng.integers(5)]()
+    weights = [
+        lambda: np.ones(n),
+        lambda: rng.integers(0, 3, n).astype(float),
+        lambda: 10.0 ** rng.uniform(-6, 6, n),
+    ][rng.integers(3)]()
+    if not weights.any():
+        weights[0] = 1.0
+    return X, weights, int(rng.integers(1, 4))
+
+
+def centers_for(rng, X, n_clusters):
+    return X[rng.integers(0, len(X), n_clusters)] + rng.normal(size=X.shape[1]) * 0.1
+
+
+def test_never_above_the_optimum_and_often_equal():
+    rng = np.random.default_rng(0)
+    reached = 0
+    for trial in range(400):
+        X, weights, n_clusters = instance(rng, 7)
+        best = optimum(X, weights, n_clusters)
+        centers = centers_for(rng, X, n_clusters)
+        value = prices(X, n_clusters, weights, centers=centers, n_threads=1 + trial % 2).value
+        assert 0 <= value <= best * (1 + 1e-12)
+        reached += value >= 0.95 * best
+    assert reached > 200
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_offsets_and_single_precision(offset, dtype):
+    rng = np.random.default_rng(1)
+    for _ in range(60):
+        X, weights, n_clusters = instance(rng, 7)
+        X = (np.clip(X, -1e3, 1e3) + offset).astype(dtype)
+        centered = X.astype(np.float64) - offset
+        best = optimum(centered, weights, n_clusters)
+        value = prices(X, n_clusters, weights, centers=centers_for(rng, X, n_clusters)).value
+        assert 0 <= value <= best * (1 + 1e-12) + 1e-20
+
+
+def test_trimmed_with_parts_of_points():
+    rng = np.random.default_rng(2)
+    useful = 0
+    for _ in range(60):
+        X, weights, n_clusters = instance(rng, 5)
+        mass = float(weights.sum() * rng.uniform(0.3, 1.0))
+        best = trimmed_optimum(X, weights, n_clusters, mass)
+        centers = centers_for(rng, X, n_clusters)
+        value = prices(X, n_clusters, weights, mass, centers=centers).value
+        assert 0 <= value <= best * (1 + 1e-9) + 1e-14 * (weights[:, None] * X**2).sum()
+        useful += value > 0.5 * best > 0
+    assert useful > 10
+
+
+def test_capped_costs():
+    rng = np.random.default_rng(3)
+    useful = 0
+    for _ in range(80):
+        X, weights, n_clusters = instance(rng, 6)
+        cap = float(rng.uniform(0.1, 2.0) * np.var(X, axis=0).sum())
+        best = capped_optimum(X, weights, n_clusters, cap)
+        centers = centers_for(rng, X, n_clusters)
+        value = prices(X, n_clusters, weights, cap=cap, centers=centers).value
+        assert 0 <= value <= best * (1 + 1e-12)
+        useful += value > 0.5 * best > 0
+    assert useful > 20
+
+
+def worth(X, weights, price, places):
+    distances = ((X[None] - places[:, None]) ** 2).sum(axis=2)
+    return (weights * np.maximum(price - distances, 0)).sum(axis=1)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 5])
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_the_ceiling_is_above_all_centers_and_not_far(d, offset):
+    rng = np.random.default_rng(d)
+    for tolerance in (0.3, 0.02):
+        X = rng.normal(size=(60, d)) + offset
+        X = np.ascontiguousarray(X[np.argsort(X[:, 0])])
+        weights, price = rng.exponential(size=60), rng.exponential(scale=d, size=60)
+        places = np.concatenate([X, X.mean(axis=0) + rng.normal(size=(3000, d))])
+        highest = worth(X, weights, price, places).max()
+        heights = np.empty(len(places))
+        cpu._native.climb(X, weights, price, places, 100, heights, 1)
+        np.testing.assert_allclose(worth(X, weights, price, places), heights, rtol=1e-9)
+        found = [
+            cpu._native.ceiling(X, weights, price, 0.9 * highest, tolerance, math.inf, n_threads)
+            for n_threads in (1, 3)
+        ]
+        assert found[0][:4] == found[1][:4]
+        np.testing.assert_array_equal(found[0][4], found[1][4])
+        upper, reached, _, abandoned, peaks = found[0]
+        assert highest <= heights.max() <= upper <= (1 + tolerance) * heights.max() * (1 + 1e-9)
+        assert reached <= upper
+        assert not abandoned
+        assert len(peaks) >= 1
+
+
+def test_a_ceiling_without_room_is_abandoned():
+    rng = np.random.default_rng(0)
+    X, ones = rng.normal(size=(200, 3)), np.ones(200)
+    *_, work, abandoned, _ = cpu._native.ceiling(X, ones, ones, 0.0, 1e-3, 1e4, 2)
+    assert abandoned
+    assert work > 1e4
+
+
+def test_out_of_budget_is_a_bound_still():
+    X = np.random.default_rng(0).random((300, 6))
+    fit = KMeans(5, n_init=5, random_state=0).fit(X)
+    small = prices(X, 5, centers=fit.cluster_centers_, seconds=0.05)
+    assert 0 <= small.value <= fit.inertia_
+
+
+def test_one_cluster_is_exact():
+    X = np.random.default_rng(0).normal(size=(50, 3)) + 7
+    total = float(((X - X.mean(axis=0)) ** 2).sum())
+    assert 0.999 * total <= prices(X, 1).value <= total * (1 + 1e-12)
+
+
+def test_separate_clusters_are_nearly_exact():
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.normal(size=(6, 2)) * 100, 40, axis=0) + rng.normal(size=(240, 2))
+    fit = KMeans(6, n_init=5, random_state=0).fit(X)
+    assert prices(X, 6, centers=fit.cluster_centers_).value >= 0.995 * fit.inertia_
+
+
+def test_evenly_spread_points():
+    X = np.random.default_rng(0).random((400, 2))
+    fit = KMeans(8, n_init=10, random_state=0).fit(X)
+    values = [prices(X, 8, n_threads=n_threads).value for n_threads in (1, 2)]
+    assert values[0] == values[1]
+    assert 0.95 * fit.inertia_ < values[0] <= fit.inertia_
+
+
+def test_outliers_can_be_trimmed():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.random((300, 2)), rng.normal(size=(15, 2)) * 50])
+    fit = KMeans(6, n_init=10, random_state=0).fit(X[:300])
+    cost = np.sort(fit.transform(X).min(axis=1) ** 2)[:300].sum()
+    value = prices(X, 6, mass=300.0, centers=fit.cluster_centers_).value
+    assert 0.85 * cost < value <= cost
+
+
+def test_points_without_spread_or_weight_give_nothing():
+    assert prices(np.ones((5, 2)), 2).value == 0.0
+    X = np.arange(6.0).reshape(3, 2)
+    assert prices(X, 3, centers=X).value == 0.0
+    assert prices(X, 1, np.array([1.0, 0.0, 0.0]), centers=X[:1]).value == 0.0
+
+
+def test_extreme_scales():
+    X = np.random.default_rng(0).random((40, 2))
+    fit = KMeans(3, n_init=5, random_state=0).fit(X)
+    usual = prices(X, 3, centers=fit.cluster_centers_).value
+    for exponent in (-400, 400):
+        factor = 2.0**exponent
+        scaled = prices(X * factor, 3, centers=fit.cluster_centers_ * factor).value
+        assert scaled == usual * factor**2
+
+
+def test_without_the_native_module_there_is_no_bound(monkeypatch):
+    monkeypatch.setattr(cpu, "_native", None)
+    assert prices(np.random.default_rng(0).random((20, 2)), 2).value == 0.0
+
+
+def test_progress_and_cost():
+    told = []
+    X = np.random.default_rng(0).random((60, 2))
+    prices(X, 4, progress=lambda fraction, text: told.append((fraction, text)))
+    fractions = [fraction for fraction, _ in told]
+    assert fractions == sorted(fractions)
+    assert fractions[-1] == 1.0
+    assert predicted_cost(5000, 3, 50) > predicted_cost(5000, 2, 50) > predicted_cost(500, 2, 50)
