@@ -214,6 +214,25 @@ def test_vector_units_and_threads_change_no_move(unit, kind, monkeypatch):
 
 
 @needs_native
+@pytest.mark.parametrize("weighted", [False, True])
+def test_bounds_last_through_a_long_search(weighted):
+    """From seeds in a corner, some of them out of reach, points move for dozens of sweeps."""
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(900, 2))
+    weights = rng.choice([0.5, 1.0, 1.0, 8.0], size=len(X)) if weighted else None
+    seeds = X[np.argsort(X[:, 0])[:24]].copy()
+    seeds[:2] += 1000.0
+    instance = Instance(X, weights, seeds)
+    _, expected = search_of(instance)
+    assert expected.run(math.inf, EVER)
+    assert expected.sweeps > 20 and expected.moves > 1000
+    for threads in (1, 3):
+        _, search = search_of(instance, "cpu", threads)
+        assert search.run(math.inf, EVER)
+        assert_same_search(search, expected)
+
+
+@needs_native
 def test_a_search_in_many_short_calls_is_the_same():
     X = np.random.default_rng(0).normal(size=(3000, 3))
     instance = Instance(X, None, X[:15].copy())
