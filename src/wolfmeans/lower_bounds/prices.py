@@ -20,7 +20,7 @@ from wolfmeans.engines import cpu
 from wolfmeans.lower_bounds.bound import LowerBound
 
 Values = NDArray[np.float64]
-Progress = Callable[[float, str], None]
+Progress = Callable[[float, str], object]
 
 _UNIT = 2.0**-53
 # The search: rounds of iterations, places per cluster at first and at most, how many centers too
