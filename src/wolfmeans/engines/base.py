@@ -8,10 +8,13 @@ same data and centers give the same bits on every engine (see docs/design.md, "E
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from wolfmeans.engines.swaps import Swaps
 
 Centers = NDArray[np.floating]
 """(K, d) in the centers' dtype: float32 for float32 data, float64 otherwise."""
@@ -174,6 +177,9 @@ class Workspace(Protocol):
 
     def largest(self) -> float:
         """Return the largest absolute value in the data."""
+
+    def swaps(self) -> Swaps:
+        """Return what tells the cost of exchanging a center for a data point (engines.swaps)."""
 
 
 class Engine(Protocol):

@@ -25,6 +25,7 @@ from wolfmeans.engines.base import (
 from wolfmeans.engines.labelled import LabelledPoints
 from wolfmeans.engines.reference import ReferenceKernels
 from wolfmeans.engines.sparse import SparseNativePoints, can_be_native
+from wolfmeans.engines.swaps import Swaps
 
 _MANY = 1 << 20
 
@@ -203,6 +204,12 @@ class NativePoints(NativeArithmetic):
     ) -> None:
         """Bring each point's nearest chosen row up to date, in place, with more rows chosen."""
         _native.approach(self._X, np.ascontiguousarray(rows), closest, owner, self._n_threads)
+
+    def swaps(self) -> Swaps:
+        """Return what tells the cost of exchanging a center for a data point."""
+        kind = _native.SwapsF32 if self.dtype == np.float32 else _native.SwapsF64
+        swaps: Swaps = kind(self._X, self.weights, self._n_threads)
+        return swaps
 
 
 def advance_together(

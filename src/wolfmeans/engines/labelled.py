@@ -22,6 +22,7 @@ from wolfmeans.engines.base import (
     Progress,
 )
 from wolfmeans.engines.ordering import lexicographic_order
+from wolfmeans.engines.swaps import PlainSwaps, Swaps
 from wolfmeans.exact_sums import (
     MANTISSA_BITS,
     ExactSums,
@@ -217,6 +218,17 @@ class LabelledPoints:
         """Return the largest absolute value in the data."""
         values = self._X.data if sparse.issparse(self._X) else self._X
         return float(np.abs(values).max(initial=0.0))
+
+    def swaps(self) -> Swaps:
+        """Return what tells the cost of exchanging a center for a data point."""
+
+        def two_nearest(centers: Centers) -> tuple[Labels, Distances, Distances]:
+            return self._kernels.nearest(centers)[0], *self._kernels.second_nearest(centers)
+
+        def distances_to_row(row: int) -> Distances:
+            return self.distances_to(self.rows(np.array([row]))[0])
+
+        return PlainSwaps(self.weights, two_nearest, distances_to_row)
 
 
 class Moments:
