@@ -329,11 +329,13 @@ def look_ahead(
     rules: Sequence[StoppingRule],
     max_steps: int | None,
     n_threads: int,
+    seconds: float = math.inf,
 ) -> None:
     """Let the engine take the steps of several runs at once, spread over threads.
 
     Each problem keeps what was found and hands it out when its loop asks for these steps. Where
     the engine or a rule does not allow it, nothing happens here and the loops take their steps.
+    No step is taken later than so many seconds from now.
     """
     starts, limits = [], []
     for problem, first, rule in zip(problems, firsts, rules, strict=True):
@@ -341,7 +343,7 @@ def look_ahead(
         problem.steps_per_block = _STEPS_TOGETHER
         limit = rule.guarantee(first.sse, problem.lower_bound()) if max_steps is None else max_steps
         at_most = _STEPS_TOGETHER if limit is None else max(1, min(_STEPS_TOGETHER, limit))
-        found = problem.limits(first, rule, at_most, seconds=math.inf)
+        found = problem.limits(first, rule, at_most, seconds)
         if found is None:
             return
         starts.append((first.centers, first.weights, first.shift))
