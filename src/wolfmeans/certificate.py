@@ -10,6 +10,7 @@ import math
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from wolfmeans.effort import Effort
 from wolfmeans.lower_bounds import LowerBound
 from wolfmeans.plain_words import rows_of, verdict_of
 from wolfmeans.polish import Polish
@@ -90,6 +91,8 @@ class Certificate:
     """The rung of the ladder that was verified: stationary, hartigan or swap; None below."""
     polish: Polish | None = None
     """What polishing did; None where it was not asked for."""
+    effort: Effort | None = None
+    """What a search for a better clustering did; None where it was not asked for."""
     trimmed_points: int = 0
     """How many points of positive weight are left out wholly."""
     trimmed_mass: float = 0.0
@@ -165,6 +168,8 @@ class Certificate:
         if self.polish is not None:
             gained = math.ldexp(self.polish.decrease, exponent)
             scaled["polish"] = replace(self.polish, decrease=gained)
+        if self.effort is not None:
+            scaled["effort"] = self.effort.in_units(exponent)
         return replace(self, **scaled)
 
     def rows(self) -> list[tuple[str, str, str]]:

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from wolfmeans import door
 from wolfmeans.certificate import Certificate, local_optimality
+from wolfmeans.effort import Effort, search
 from wolfmeans.engines.base import Centers, Labels, Workspace
 from wolfmeans.frank_wolfe import Callback, minimize_concave
 from wolfmeans.lower_bounds import REGISTRY, LowerBound, Settings, affordable, best_bound
@@ -53,6 +54,7 @@ class Fit:
     labels: Labels
     inertia: float
     polish: Polish | None = None
+    effort: Effort | None = None
 
     @property
     def centers(self) -> Centers:
@@ -182,6 +184,30 @@ def best_of_starts(
     return best, (f"within the time limit {finished} of {len(states)} starts were finished",)
 
 
+def searched(
+    fit: Fit,
+    start: Start,
+    *,
+    seconds: float,
+    n_threads: int,
+    max_steps: int | None,
+    **settings: Any,
+) -> Fit:
+    """Spend some time on a better clustering (see `wolfmeans.effort`), and fit it from there.
+
+    `start` has a workspace of its own and begins at the fit's centers; the settings are those of
+    `prepare`.
+    """
+    found, effort = search(
+        start.workspace, start.seeds, start.random, seconds=seconds, n_threads=n_threads
+    )
+    if effort.after < effort.before:
+        again = run(replace(start, seeds=found), max_steps=max_steps, **settings)
+        if again.inertia < fit.inertia:
+            fit, effort = again, replace(effort, before=fit.inertia, after=again.inertia)
+    return replace(fit, effort=effort)
+
+
 def polished(fit: Fit, kind: str, random: RandomSource, deadline: float) -> Fit:
     """Go on from a fit to a better local optimum (see `wolfmeans.polish`)."""
     problem, workspace = fit.problem, fit.problem.workspace
@@ -269,6 +295,7 @@ def certificate_of(
         ),
         level=_level(fit, stationary),
         polish=fit.polish,
+        effort=fit.effort,
         engine=problem.workspace.engine,
         notes=notes,
     )

@@ -68,6 +68,8 @@ def rows_of(certificate: Certificate) -> list[Row]:
         ("iterations", f"{certificate.iterations}", _iterations(certificate)),
         ("local", local, _local(certificate)),
     ]
+    if certificate.effort is not None:
+        rows.append(("effort", f"{certificate.effort.seconds:.3g} s", str(certificate.effort)))
     if certificate.polish is not None:
         rows.append(_polish_row(certificate, certificate.polish))
     rows.append(_global_row(certificate))

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.certificate import Certificate
+from wolfmeans.effort import Effort
 from wolfmeans.files import written_whole
 from wolfmeans.polish import Polish
 from wolfmeans.solution import Record, Status, Trace
@@ -175,6 +176,7 @@ def _certificate(fields: dict[str, Any]) -> Certificate:
     values = {name: value for name, value in fields.items() if name in names}
     values["status"] = Status[fields["status_name"]]
     values["notes"] = tuple(values["notes"])
-    if values.get("polish") is not None:
-        values["polish"] = Polish(**values["polish"])
+    for name, kind in (("polish", Polish), ("effort", Effort)):
+        if values.get(name) is not None:
+            values[name] = kind(**values[name])
     return Certificate(**values)

@@ -22,6 +22,7 @@ from wolfmeans.fitting import (
     certificate_of,
     polished,
     scale_notes,
+    searched,
 )
 from wolfmeans.frank_wolfe import Callback
 from wolfmeans.lower_bounds import METHODS as BOUNDS
@@ -199,9 +200,13 @@ class KMeans(CenterEstimator):
         generator = check_random_state(self.random_state)
 
         best, notes = self._best_of_starts(X, workspace, exponent, generator)
-        if self.polish is not None:
+        if self.effort is not None:
+            best = self._search(best, begun, workspace, exponent, generator)
+        # Single moves are what a search leaves undone.
+        level = self.polish or (None if self.effort is None else "hartigan")
+        if level is not None:
             deadline = math.inf if self.time_limit is None else begun + self.time_limit
-            best = polished(best, self.polish, lambda: generator, deadline)
+            best = polished(best, level, lambda: generator, deadline)
         certificate = certificate_of(
             best,
             scaled,
@@ -229,9 +234,32 @@ class KMeans(CenterEstimator):
             n_threads=effective_threads(self.n_threads),
             time_limit=self.time_limit,
             watcher=self._watcher,
-            stop=self.stop,
-            tol=self.tol,
-            tol_scale=self.tol_scale,
-            empty=self.empty,
-            max_steps=None if self.max_iter is None else self.max_iter - 1,
+            **self._settings(),
         )
+
+    def _settings(self) -> dict[str, Any]:
+        """Return what every run of the loop is told."""
+        return {
+            "stop": self.stop,
+            "tol": self.tol,
+            "tol_scale": self.tol_scale,
+            "empty": self.empty,
+            "max_steps": None if self.max_iter is None else self.max_iter - 1,
+        }
+
+    def _search(
+        self,
+        fit: Fit,
+        begun: float,
+        workspace: Workspace,
+        exponent: int,
+        generator: np.random.RandomState,
+    ) -> Fit:
+        """Spend what is left of the effort, and of the time limit, on a better clustering."""
+        assert self.effort is not None
+        spent = perf_counter() - begun
+        whole = self.effort if self.time_limit is None else min(self.effort, self.time_limit)
+        n_threads = effective_threads(self.n_threads)
+        start = Start(workspace.fork(n_threads), fit.centers, lambda: generator, exponent)
+        seconds = max(0.0, whole - spent)
+        return searched(fit, start, seconds=seconds, n_threads=n_threads, **self._settings())
