@@ -20,7 +20,7 @@ from wolfmeans.lower_bounds.subsampled import n_sampled_rows, subsampled
 # A scatter matrix of this many columns takes half a gigabyte.
 _WIDEST_SCATTER = 8192
 # What `auto` takes for itself, in multiplications: some seconds.
-_AUTO = 1e10
+_AUTO = 5e10
 
 
 @dataclass(frozen=True)

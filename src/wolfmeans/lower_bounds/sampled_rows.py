@@ -173,7 +173,7 @@ def _plan(
             bounds -= left_out * caps
         place = int(np.argmax(bounds))
         price, guess = float(lambdas[place]), likely_root(found, place)
-    offsets = controls[place].offsets
+    offsets = controls[place].offsets(isolated.roots(price), sampler)
     pilot = np.minimum(found[:, place], caps[place]) + offsets[drawn]
     bet = best_bet(pilot, n_rows, float(offsets.min()), confidence)
     return _Plan(price, float(caps[place]), guess, offsets, bet)
@@ -236,10 +236,15 @@ def _isolated(
 class _Control:
     """How the a_i are made, about the bound on the mean that follows, and what sampling costs."""
 
-    offsets: Numbers
-    """(n,) E a - a_i."""
+    slope: float
+    clip: float
     bound: float
     loss: float
+
+    def offsets(self, predicted: Numbers, sampler: Sampler) -> Numbers:
+        """Return (n,) E a - a_i."""
+        a = np.minimum(predicted, self.clip)
+        return self.slope * (sampler.mean(a) - a)
 
 
 def _control(
@@ -265,6 +270,6 @@ def _control(
         bound = about_above(values, n_rows, float(offsets.min()), confidence)
         loss = float(values.mean()) - bound
         if best is None or loss < best.loss:
-            best = _Control(offsets, bound, loss)
+            best = _Control(slope, clip, bound, loss)
     assert best is not None
     return best
