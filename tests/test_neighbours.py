@@ -171,10 +171,11 @@ def test_sparse_agrees_with_dense(wide, monkeypatch):
 
 def test_scalar_products_of_sparse_rows_err_on_the_safe_side(monkeypatch):
     monkeypatch.setattr(roots, "_DENSE_ENTRIES", 0)
-    # Differences of 1 beside values of 1e9: all digits of the distances cancel.
-    points = np.array([[0, 0], [0, 1], [7, 0], [7, 2]])
-    X = sparse.csr_array(points + 1e9)
-    assert Fraction(neighbours(X, 2).value) <= optimum(points.tolist(), [1] * 4, 2)
+    # Differences of 1 beside values of 1e8: most digits of the distances cancel.
+    for points, weights, k in tiny_problems(60, seed=5):
+        X = sparse.csr_array(points + 123456789.0)
+        best = optimum(*exact(points, weights), k)
+        assert Fraction(neighbours(X, k, given(weights)).value) <= best
 
 
 def test_weights_are_copies():

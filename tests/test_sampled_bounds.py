@@ -105,7 +105,8 @@ def test_holds_as_often_as_it_says(way, name):
         values.append(bound.value)
         assert bound.confidence == 1 - ALPHA
     assert sum(value > best * (1 + 1e-9) for value in values) <= too_many(runs)
-    assert np.median(values) > {"normal": 0.5, "skewed": 0.1, "heavy": 0.05}[name] * best
+    least = {"normal": 0.5, "skewed": 0.1, "heavy": 0.05}[name] if way == "rows" else 0.1
+    assert np.median(values) > least * best
 
 
 def test_trimmed_samples_hold():

@@ -26,7 +26,7 @@ _WIDEST_SCATTER = 8192
 # With more columns the boxes that prove a ceiling are too many.
 _MOST_PRICED_COLUMNS = 8
 # What `auto` takes for itself, in multiplications: some seconds.
-_AUTO = 1e10
+_AUTO = 5e10
 
 
 @dataclass(frozen=True)

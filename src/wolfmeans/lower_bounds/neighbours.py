@@ -79,7 +79,9 @@ class Problem:
         sums = scale * (weights @ np.minimum(roots, caps))
         if self.left_out > 0:
             sums -= caps * self.left_out
-        return sums - lambdas * self.n_clusters, caps
+        # The highest prices of very large data may be too much for float64, and are no good.
+        with np.errstate(over="ignore"):
+            return sums - lambdas * self.n_clusters, caps
 
     def value(self, roots: Numbers, price: float, cap: float) -> float:
         """Return the bound from the roots of all rows, rounded down.
@@ -132,10 +134,10 @@ def neighbours(
         raise ValueError("either the mass that is kept or a cap can be given, not both")
     X, weights = heavy_points(X, weights)
     given = np.ones(X.shape[0]) if weights is None else weights
-    left_out = left_out_of(math.fsum(given), mass)
+    total = math.fsum(given)
+    left_out = left_out_of(total, mass)
     problem = Problem(given, n_clusters, left_out, math.inf if cap is None else cap)
-    # Rounded up, since a larger W allows smaller roots.
-    heaviest = math.inf if mass is None else mass * (1.0 + UNIT * 4.0)
+    heaviest = heaviest_of(total, mass)
     far, report = farthest(X), progress or quiet
     value = 0.0
     if far > 0:
@@ -161,6 +163,11 @@ def left_out_of(total: float, mass: float | None) -> float:
     if mass is None or mass >= total:
         return 0.0
     return (total - mass) + 4.0 * UNIT * total
+
+
+def heaviest_of(total: float, mass: float | None) -> float:
+    """Return the largest weight of a cluster, rounded up: a larger one allows smaller roots."""
+    return math.inf if mass is None else mass + 4.0 * UNIT * total
 
 
 def farthest(X: Any) -> float:

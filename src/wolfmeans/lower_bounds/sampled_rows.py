@@ -42,6 +42,7 @@ from wolfmeans.lower_bounds.neighbours import (
     Problem,
     farthest,
     grid,
+    heaviest_of,
     heavy_points,
     left_out_of,
     likely_root,
@@ -68,6 +69,7 @@ class _Plan:
     guess: float
     offsets: Numbers
     """(n,) E a - a_i."""
+    largest_a: float
     bet: float
 
 
@@ -103,9 +105,7 @@ def sampled_rows(
     total = float(n) if weights is None else math.fsum(weights)
     left_out = left_out_of(total, mass)
     sampler = Sampler(n, weights, rng)
-    roots = open_roots(
-        X, weights, math.inf if mass is None else mass * (1.0 + 4.0 * UNIT), n_threads
-    )
+    roots = open_roots(X, weights, heaviest_of(total, mass), n_threads)
     plan = _plan(X, weights, n_clusters, left_out, roots, sampler, n_rows, confidence, n_threads)
     if plan is None:
         return LowerBound(0.0, "subsampled", confidence, perf_counter() - started)
@@ -118,8 +118,8 @@ def sampled_rows(
         report(min(1.0, 0.3 + 0.7 * (start + _ROWS_AT_ONCE) / n_rows), "subsampled: rows")
     values = np.minimum(values, plan.cap) + plan.offsets[drawn]
     average = mean_above(values, float(plan.offsets.min()), plan.bet, confidence)
-    # The mean of the a_i was summed with n roundings.
-    average -= (n + 16.0) * UNIT * float(np.abs(plan.offsets).max())
+    # The mean of the a_i was summed with n roundings, and the values have two more.
+    average -= UNIT * ((n + 16.0) * plan.largest_a + 16.0 * float(np.abs(values).max()))
     rooted = times_down(total * (1.0 - 4.0 * UNIT), max(0.0, average)) / (1.0 + sampler.excess)
     value = below(
         rooted * (1.0 - 4.0 * UNIT),
@@ -173,10 +173,11 @@ def _plan(
             bounds -= left_out * caps
         place = int(np.argmax(bounds))
         price, guess = float(lambdas[place]), likely_root(found, place)
-    offsets = controls[place].offsets
+    offsets = controls[place].offsets(isolated.roots(price), sampler)
     pilot = np.minimum(found[:, place], caps[place]) + offsets[drawn]
     bet = best_bet(pilot, n_rows, float(offsets.min()), confidence)
-    return _Plan(price, float(caps[place]), guess, offsets, bet)
+    largest_a = controls[place].slope * controls[place].clip
+    return _Plan(price, float(caps[place]), guess, offsets, largest_a, bet)
 
 
 def _caps(roots: Numbers, share_left_out: float, n_rows: int, confidence: float) -> Numbers:
@@ -236,10 +237,15 @@ def _isolated(
 class _Control:
     """How the a_i are made, about the bound on the mean that follows, and what sampling costs."""
 
-    offsets: Numbers
-    """(n,) E a - a_i."""
+    slope: float
+    clip: float
     bound: float
     loss: float
+
+    def offsets(self, predicted: Numbers, sampler: Sampler) -> Numbers:
+        """Return (n,) E a - a_i."""
+        a = np.minimum(predicted, self.clip)
+        return self.slope * (sampler.mean(a) - a)
 
 
 def _control(
@@ -265,6 +271,6 @@ def _control(
         bound = about_above(values, n_rows, float(offsets.min()), confidence)
         loss = float(values.mean()) - bound
         if best is None or loss < best.loss:
-            best = _Control(offsets, bound, loss)
+            best = _Control(slope, clip, bound, loss)
     assert best is not None
     return best

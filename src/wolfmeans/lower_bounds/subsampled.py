@@ -13,11 +13,11 @@ from wolfmeans.lower_bounds.sampled_problems import SampleBound, sampled_problem
 from wolfmeans.lower_bounds.sampled_rows import PILOT_ROWS, sampled_rows
 
 # Rows of the neighbours bound: as many as this many multiplications allow, within limits.
-_BUDGET = 7e10
+_BUDGET = 1.2e11
 _FEWEST_ROWS = 1000
 _MOST_ROWS = 8000
 # Beyond this many multiplications rows are given up for small problems.
-_TOO_MUCH = 3e11
+_TOO_MUCH = 6e11
 
 
 def n_sampled_rows(n: int, d: int) -> int:

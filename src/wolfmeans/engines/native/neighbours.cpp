@@ -13,7 +13,7 @@ namespace {
 
 constexpr double unit = 0x1p-53;
 // Tiles whose distances to a group of rows stay in the second cache.
-constexpr std::size_t tiles_at_once = 128;
+constexpr std::size_t tiles_at_once = 64;
 
 // The points near one row, found block by block, and the roots from them.
 class NearPoints {
@@ -27,8 +27,8 @@ public:
     }
 
     void add(const double* distances, const double* weights, std::size_t count) {
-        if (distances_.size() < count_ + count + 1) {
-            distances_.resize(2 * count_ + count + 1);
+        if (distances_.size() < count_ + count + neighbours_room) {
+            distances_.resize(2 * count_ + count + neighbours_room);
             if (weighted_) weights_.resize(distances_.size());
         }
         count_ += static_cast<std::size_t>(kernels_.gather(

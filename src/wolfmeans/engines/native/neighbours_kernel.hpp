@@ -92,10 +92,11 @@ long long gather_below(const double* distances, const double* weights, long long
         for (; i + 8 <= count; i += 8) {
             const __m512d D = _mm512_loadu_pd(distances + i);
             const __mmask8 below = _mm512_cmp_pd_mask(D, bound, _CMP_LT_OQ);
-            _mm512_mask_compressstoreu_pd(near + found, below, D);
+            // Compressed in the register: straight to memory it takes many times as long.
+            _mm512_storeu_pd(near + found, _mm512_maskz_compress_pd(below, D));
             if (weights)
-                _mm512_mask_compressstoreu_pd(near_weights + found, below,
-                                              _mm512_loadu_pd(weights + i));
+                _mm512_storeu_pd(near_weights + found,
+                                 _mm512_maskz_compress_pd(below, _mm512_loadu_pd(weights + i)));
             found += __builtin_popcount(below);
         }
     }

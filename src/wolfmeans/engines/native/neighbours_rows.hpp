@@ -9,8 +9,11 @@ namespace wolfmeans {
 
 // Points that lie side by side in memory, coordinate by coordinate.
 inline constexpr int neighbours_tile = 16;
-// Rows whose distances are computed together.
-inline constexpr int neighbours_group = 4;
+// Rows whose distances are computed together: the more, the fewer times all tiles come from memory.
+inline constexpr int neighbours_group = 16;
+
+// Places that `gather` may write to beyond what it finds.
+inline constexpr int neighbours_room = 8;
 
 struct NearSums {
     double distance; // sum of w D over the points with D < limit
@@ -31,8 +34,8 @@ struct NeighboursVersion {
     // the relative error is at most (count + 2) u.
     NearSums (*sums)(const double* distances, const double* weights, long long count, double limit);
 
-    // Copy the distances below the limit, and their weights, in order; returns how many. Room for
-    // one more than are found is needed, so `count` is enough and one more.
+    // Copy the distances below the limit, and their weights, in order; returns how many. Up to
+    // neighbours_room more places are written to.
     long long (*gather)(const double* distances, const double* weights, long long count,
                         double limit, double* near, double* near_weights);
 };
