@@ -69,9 +69,9 @@ def capped_optimum(X, weights, n_clusters, cap):
     return best
 
 
-def instance(rng, most_points):
+def instance(rng, most_points, least_points=1):
     """A tiny problem of a random kind: values, weights, the number of clusters."""
-    n, d = int(rng.integers(1, most_points + 1)), int(rng.integers(1, 4))
+    n, d = int(rng.integers(least_points, most_points + 1)), int(rng.integers(1, 4))
     X = [
         lambda: rng.normal(size=(n, d)),
         lambda: rng.integers(0, 3, size=(n, d)).astype(float),
@@ -123,8 +123,9 @@ def test_trimmed_with_parts_of_points():
     rng = np.random.default_rng(2)
     useful = 0
     for _ in range(60):
-        X, weights, n_clusters = instance(rng, 5)
-        mass = float(weights.sum() * rng.uniform(0.3, 1.0))
+        X, weights, n_clusters = instance(rng, 5, least_points=4)
+        n_clusters = min(n_clusters, 2)
+        mass = float(weights.sum() * rng.uniform(0.5, 1.0))
         best = trimmed_optimum(X, weights, n_clusters, mass)
         centers = centers_for(rng, X, n_clusters)
         value = prices(X, n_clusters, weights, mass, centers=centers).value
@@ -156,10 +157,10 @@ def worth(X, weights, price, places):
 @pytest.mark.parametrize("offset", [0.0, 1e6])
 def test_the_ceiling_is_above_all_centers_and_not_far(d, offset):
     rng = np.random.default_rng(d)
-    for tolerance in (0.3, 0.02):
-        X = rng.normal(size=(60, d)) + offset
+    for tolerance in (0.3, 0.05):
+        X = rng.normal(size=(40, d)) + offset
         X = np.ascontiguousarray(X[np.argsort(X[:, 0])])
-        weights, price = rng.exponential(size=60), rng.exponential(scale=d, size=60)
+        weights, price = rng.exponential(size=40), rng.exponential(scale=d, size=40)
         places = np.concatenate([X, X.mean(axis=0) + rng.normal(size=(3000, d))])
         highest = worth(X, weights, price, places).max()
         heights = np.empty(len(places))
