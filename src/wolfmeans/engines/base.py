@@ -117,9 +117,6 @@ class Workspace(Protocol):
     def fork(self, n_threads: int) -> Workspace:
         """Return a workspace of the same points, without labels, that shares the data."""
 
-    def part(self, rows: NDArray[np.int64], n_threads: int) -> Workspace:
-        """Return a workspace of some of the points, without labels."""
-
     def assign(self, centers: Centers, forced: Forced | None = None) -> Assignment:
         """Give each point the label of its nearest center, ties to the lowest index."""
 

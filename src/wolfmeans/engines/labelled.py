@@ -75,14 +75,6 @@ class LabelledPoints:
         twin._order = self._order
         return twin
 
-    def part(self, rows: NDArray[np.int64], n_threads: int) -> LabelledPoints:
-        """Return a workspace of some of the points, without labels."""
-        X = self._X[rows]
-        return LabelledPoints(X, self._weights_of(rows), type(self._kernels)(X))
-
-    def _weights_of(self, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
-        return None if self.weights is None else self.weights[rows]
-
     def assign(self, centers: Centers, forced: Forced | None = None) -> Assignment:
         """Give each point the label of its nearest center, ties to the lowest index."""
         labels, nearest = self._kernels.nearest(centers)

@@ -92,12 +92,6 @@ class SparseNativePoints(NativeArithmetic):
         twin._order = self._order
         return twin
 
-    def part(self, rows: NDArray[np.int64], n_threads: int) -> SparseNativePoints:
-        """Return a workspace of some of the points, without labels."""
-        return SparseNativePoints(
-            self._native, self._X[rows], self._weights_of(rows), n_threads, self._algorithm
-        )
-
     def assign(self, centers: Centers, forced: Forced | None = None) -> Assignment:
         """Give each point the label of its nearest center, ties to the lowest index."""
         if self._points is None:
