@@ -19,7 +19,7 @@ import wolfmeans
 from instances import ENGINES, Instance, instances
 from wolfmeans import KMeans, TrimmedKMeans
 from wolfmeans.datasets import load_banknotes
-from wolfmeans.engines import get_engine
+from wolfmeans.engines import Forced, get_engine
 from wolfmeans.engines.base import Threshold
 from wolfmeans.engines.trimming import find_threshold, gap_terms, kept_masses, unit_exponent
 from wolfmeans.fitting import Start, run
@@ -81,18 +81,23 @@ def masses_at_distances(draw):
     kinds = [[0.0, 1.0, 2.0, 3.0], [1e-8, 1.0, 1e8, 0.1], rng.uniform(size=9)]
     weights = rng.choice(draw(st.sampled_from(kinds)), size=n)
     weights[rng.integers(n)] = 1.0
-    share = Fraction(draw(st.integers(0, 99)), 100)
-    return distances, weights if draw(st.booleans()) else None, share
+    weights = weights if draw(st.booleans()) else None
+    mass = kept_mass(Fraction(draw(st.integers(0, 99)), 100), weights, n)
+    if weights is not None and draw(st.booleans()):
+        # Full with the last of some points, where no part of another one is left to keep.
+        first = np.argsort(distances, kind="stable")[: rng.integers(1, n + 1)]
+        total = sum(map(Fraction, weights[first].tolist()))
+        mass = float(total) if total > 0 and float(total) == total else mass
+    return distances, weights, mass
 
 
 @given(masses_at_distances())
 def test_the_nearest_are_kept_up_to_the_mass(case):
-    distances, weights, share = case
-    mass = kept_mass(share, weights, len(distances))
+    distances, weights, mass = case
     threshold = find_threshold(distances, weights, mass)
     kept = kept_masses(threshold, distances, weights)
     given_weights = np.ones(len(distances)) if weights is None else weights
-    if math.isinf(mass):
+    if mass >= math.fsum(given_weights):
         assert threshold == Threshold.nowhere()
         assert (kept == given_weights).all()
         return
@@ -157,6 +162,8 @@ def test_a_workspace_refuses_masses_that_its_sums_cannot_hold():
             workspace.labels()
         with pytest.raises(RuntimeError, match="no labels"):
             workspace.kept()
+        with pytest.raises(ValueError, match="forced"):
+            workspace.assign(X[:1], Forced(np.array([0]), np.array([0], dtype=np.int32)))
 
 
 # Engines.
@@ -246,6 +253,19 @@ def test_moments_are_those_of_the_kept_masses(instance, share):
             centers = found.means
 
 
+def test_a_part_finer_than_any_weight_is_summed_exactly():
+    X = np.array([[1.0], [2.0], [4.0]])
+    weights = np.array([1.0, 1.0 + 2.0**-52, 1.0])
+    # The nearest point whole, and of the second as little as the weights' bits allow.
+    for engine in ENGINES:
+        workspace = get_engine(engine).open_trimmed(X, weights, 1, 1.0 + 2.0**-51)
+        found = workspace.assign(np.array([[1.0], [2.0]]))
+        assert workspace.kept().tolist() == [1.0, 2.0**-51, 0.0]
+        assert found.weights.tolist() == [1.0, 2.0**-51]
+        assert found.means.tolist() == [[1.0], [2.0]]
+        assert workspace.smallest_mass() == 2.0**-52
+
+
 # The problem on the loop.
 
 
@@ -262,6 +282,14 @@ def test_ledger_descent_rate_and_guarantee(instance, share, empty, stop):
     assert (np.minimum.accumulate(trace.gap) <= (h_0 + slack) / (trace.t + 1)).all()
     if solution.max_iterations is not None:
         assert solution.iterations <= solution.max_iterations
+
+
+@settings(max_examples=60)
+@given(instances(), st.sampled_from(SHARES))
+def test_the_shift_rule_counts_on_the_smallest_mass_a_cluster_can_have(instance, share):
+    found = fit(instance, share, stop="shift", tol=0.1)
+    weights = found.solution.vertex.weights
+    assert 0 < found.rule.smallest_weight <= weights[weights > 0].min()
 
 
 @settings(max_examples=60)
@@ -497,8 +525,10 @@ def test_engines_fit_the_same_model():
     X, _, _, _ = blobs(0.1, "far", 3)
     weights = np.random.default_rng(0).choice([0.0, 0.5, 1.0, 2.5], size=len(X))
     for sample_weight in (None, weights):
+        settings = {"alpha": 0.12, "n_init": 12, "random_state": 0, "tol_scale": "total"}
+        stop = "decrease" if sample_weight is None else "shift"
         models = [
-            TrimmedKMeans(3, alpha=0.12, n_init=12, random_state=0, engine=e, n_threads=t).fit(
+            TrimmedKMeans(3, stop=stop, engine=e, n_threads=t, **settings).fit(
                 X, sample_weight=sample_weight
             )
             for e in ENGINES
@@ -604,6 +634,11 @@ def test_powers_of_two_change_nothing_but_the_unit(exponent):
     assert scaled.radius_ == math.ldexp(model.radius_, exponent)
     assert scaled.certificate_.radius == scaled.radius_
     assert (scaled.predict(np.ldexp(X, exponent)) == model.labels_).all()
+    if exponent == -520:
+        return
+    # Far larger numbers among new data bring all of it to another scale.
+    larger = np.concatenate([np.ldexp(X, exponent), np.full((1, 2), 2.0**700)])
+    assert (scaled.predict(larger) == [*model.labels_, -1]).all()
 
 
 def test_an_offset_of_1e8_does_not_unbalance_the_ledger():

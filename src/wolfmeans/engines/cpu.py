@@ -28,7 +28,7 @@ from wolfmeans.engines.reference import ReferenceKernels
 from wolfmeans.engines.single_moves import SingleMoves
 from wolfmeans.engines.sparse import SparseNativePoints, SparseTrimmedPoints, can_be_native
 from wolfmeans.engines.swaps import Swaps
-from wolfmeans.engines.trimming import Masses, TrimmedPoints, Trimming
+from wolfmeans.engines.trimming import Masses, TrimmedPoints, Trimming, refuse
 
 _MANY = 1 << 20
 
@@ -241,6 +241,7 @@ class NativeTrimmedPoints(NativeTrimming, NativePoints):
 
     def assign(self, centers: Centers, forced: Forced | None = None) -> Assignment:
         """Keep the nearest points, each with the label of its nearest center."""
+        refuse(forced)
         if self._trimmed is None:
             single = self.dtype == np.float32
             kind = _native.TrimmedPointsF32 if single else _native.TrimmedPointsF64

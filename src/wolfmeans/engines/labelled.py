@@ -243,20 +243,11 @@ class LabelledPoints:
 class Moments:
     """Exact cluster weights W_k and exact sums S_kj = sum of w_i x_ij, kept up to date by moves."""
 
-    def __init__(
-        self,
-        X: Any,
-        weights: NDArray[np.float64] | None,
-        n_clusters: int,
-        unit_exponent: int | None = None,
-    ) -> None:
-        """All masses that are deposited are weights, or multiples of 2**unit_exponent below."""
+    def __init__(self, X: Any, weights: NDArray[np.float64] | None, n_clusters: int) -> None:
         self._X, self._weights = X, weights
         self._n_clusters, self._d = n_clusters, X.shape[1]
         x_low, x_high = exponent_range(X.data if sparse.issparse(X) else X) or (0, 0)
         w_low, w_high = (1, 1) if weights is None else exponent_range(weights) or (0, 0)
-        if weights is not None and unit_exponent is not None:
-            w_low = min(w_low, unit_exponent + 1)
         # A term has 53 bits, a product 106; one more bit because a product may lose a leading one.
         low = x_low + w_low - 2 * MANTISSA_BITS - 1
         self._sums = ExactSums(n_clusters * self._d, low, x_high + w_high)
@@ -283,7 +274,11 @@ class Moments:
         *,
         subtract: bool,
     ) -> None:
-        """Add rows with the given masses (None for ones) to clusters, or take them out."""
+        """Add rows with the given masses (None for ones) to clusters, or take them out.
+
+        A mass is a weight or less, and a multiple of a power of two that all weights are multiples
+        of.
+        """
         self._stale[labels] = True
         weights = np.ones(len(rows)) if masses is None else masses
         slots = labels.astype(np.int64)

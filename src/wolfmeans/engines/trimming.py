@@ -142,9 +142,11 @@ class Trimming(LabelledPoints):
     def assign(self, centers: Centers, forced: Forced | None = None) -> Assignment:
         """Keep the nearest points, each with the label of its nearest center.
 
-        The gap of each point is sum of v (D - tau) before minus after, tau the new threshold: both
-        masses are the same, so subtracting tau changes nothing but makes every term at least 0.
+        The gap is the sum of v (D - tau) before less that after, tau the new threshold: the masses
+        are the same, so subtracting tau changes nothing, but makes every term at least 0. Labels
+        cannot be forced here.
         """
+        refuse(forced)
         labels, nearest = self._kernels.nearest(centers)
         threshold = self._find_threshold(nearest)
         new = Vertex(
@@ -155,7 +157,7 @@ class Trimming(LabelledPoints):
         )
         old = self._vertex
         if old is None or self._moments is None:
-            self._moments = Moments(self._X, self.weights, len(centers), self._unit)
+            self._moments = Moments(self._X, self.weights, len(centers))
             rows, gap = np.flatnonzero(new.inside), 0.0
             moved = self.n_points
         else:
@@ -190,29 +192,26 @@ class Trimming(LabelledPoints):
             ).tolist()
         )
 
-    def _current(self) -> Labels:
+    def _at(self) -> Vertex:
         if self._vertex is None:
             raise RuntimeError("points have no labels before the first assignment")
-        return self._vertex.nearest_labels
+        return self._vertex
+
+    def _current(self) -> Labels:
+        return self._at().nearest_labels
 
     def labels(self) -> Labels:
         """Return the current labels, -1 for what is trimmed."""
-        self._current()
-        assert self._vertex is not None
-        return self._vertex.labels()
+        return self._at().labels()
 
     def kept(self) -> Masses:
         """Return what is kept of each point's weight."""
-        self._current()
-        assert self._vertex is not None
-        return self._vertex.kept.copy()
+        return self._at().kept.copy()
 
     @property
     def threshold(self) -> Threshold:
         """The last point that is kept."""
-        self._current()
-        assert self._vertex is not None
-        return self._vertex.threshold
+        return self._at().threshold
 
     def cost(self, centers: Centers) -> float:
         """Return the exact sum of v D over what is kept, rounded once."""
@@ -241,6 +240,12 @@ class TrimmedPoints(Trimming):
         twin = TrimmedPoints(self._X, self.weights, self._kernels, self.mass)
         twin._order = self._order
         return twin
+
+
+def refuse(forced: Forced | None) -> None:
+    """Refuse labels to be forced: which points would have to be trimmed for them is not known."""
+    if forced is not None:
+        raise ValueError("labels cannot be forced where points are trimmed")
 
 
 def gap_terms(
