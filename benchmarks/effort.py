@@ -38,6 +38,7 @@ from wolfmeans.seeding import choose_seeds
 
 FIXED = 1.0
 SAME = 1e-9
+TIE = 5e-6  # of the SSE; what a page shows as 0
 FIT = {"stop": "decrease", "tol": 1e-6, "tol_scale": "initial", "empty": "farthest"}
 PEER, BREATHING, OURS = "scikit-learn", "bkmeans", "wolfmeans"
 
@@ -137,7 +138,7 @@ def measure(case: Case, n_seeds: int, threads: int, *, breathing: bool) -> Row:
 
 
 def percent(share: float) -> str:
-    return "0" if share < 5e-6 else f"{100 * share:.3f}"
+    return "0" if share < TIE else f"{100 * share:.3f}"
 
 
 def table(rows: Sequence[Row], *, breathing: bool) -> str:
@@ -168,8 +169,8 @@ def summary(rows: Sequence[Row], *, breathing: bool) -> str:
         comparisons = [(BREATHING, PEER), (BREATHING, BREATHING), *comparisons]
     for budget, method in comparisons:
         pairs = [(row.excess(budget, OURS), row.excess(budget, method)) for row in rows]
-        below = sum(ours < theirs - SAME for ours, theirs in pairs)
-        above = sum(ours > theirs + SAME for ours, theirs in pairs)
+        below = sum(ours < theirs - TIE for ours, theirs in pairs)
+        above = sum(ours > theirs + TIE for ours, theirs in pairs)
         time = f"{FIXED:g} s" if budget == "fixed" else "the time of bkmeans"
         lines.append(
             f"- In {time}: {OURS} is below {method} on {below} of {len(rows)} data sets and above "

@@ -247,3 +247,24 @@ def test_mnist_is_read_from_its_own_format(bench: SimpleNamespace, tmp_path: Pat
 def test_a_cell_that_cannot_be_read_is_refused(bench: SimpleNamespace, text: str) -> None:
     with pytest.raises(SystemExit):
         bench.cpu.main(["--cells", text])
+
+
+def test_the_search_benchmark_reports_every_method(
+    bench: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(bench.effort, "FIXED", 0.01)
+    page = tmp_path / "effort.md"
+    bench.effort.main(["--seeds", "1", "--only", "iris", "--out", str(page)])
+    text = page.read_text(encoding="utf-8")
+    assert "| iris | 150 × 4, K = 10 |" in text
+    assert "In 0.01 s: wolfmeans is below scikit-learn on" in text
+
+
+def test_the_search_benchmark_counts_who_is_below(bench: SimpleNamespace) -> None:
+    row = bench.effort.Row("made up", "2 × 1, K = 1")
+    for method, sse in (("scikit-learn", 12.0), ("wolfmeans", 10.0)):
+        row.add("fixed", method, bench.effort.Outcome(sse, 1.0))
+    assert row.excess("fixed", "scikit-learn") == pytest.approx(0.2)
+    text = bench.effort.summary([row], breathing=False)
+    assert "below scikit-learn on 1 of 1 data sets and above it on 0" in text
+    assert "mean excess 0.000 % against 20.000 %" in text

@@ -145,6 +145,18 @@ def search(
         The best centers found.
     effort : Effort
         What was done.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from wolfmeans.effort import search
+    >>> from wolfmeans.engines import get_engine
+    >>> X = np.array([[0.0], [1.0], [10.0], [11.0], [20.0], [21.0]])
+    >>> rng = np.random.RandomState(0)
+    >>> poor = np.array([[0.0], [1.0], [15.5]])
+    >>> centers, effort = search(get_engine().open(X, None, 1), poor, lambda: rng, rounds=4)
+    >>> np.sort(centers.ravel()), effort.before, effort.after
+    (array([ 0.5, 10.5, 20.5]), 101.0, 1.5)
     """
     if rounds is None and math.isinf(seconds):
         raise ValueError("a search needs a limit: seconds or rounds")
