@@ -2,7 +2,7 @@
 
 Breathing k-means (`pip install bkmeans`) runs with its defaults, and the time it takes is what the
 others get: scikit-learn restarts from new k-means++ seeds until the time is over (the restart that
-is under way then may end), and wolfmeans makes one fit, searches, and fits from what it found. A
+is under way then may end), and wolfmeans has it as its `effort`. A
 second round gives scikit-learn and wolfmeans one second each. All in one process, one after the
 other, on the same number of threads. The SSE is computed from the returned centers, in float64, by
 the same function for all; wolfmeans' own number must agree with it. Reported is its excess over the
@@ -19,7 +19,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from functools import cache
 from pathlib import Path
 from statistics import fmean, median
 from time import perf_counter
@@ -31,15 +30,11 @@ from machine import machine, versions
 from peers import ScikitLearn, inertia
 from threadpoolctl import threadpool_limits
 
-from wolfmeans.effort import search
-from wolfmeans.engines import get_engine
-from wolfmeans.fitting import Start, run
-from wolfmeans.seeding import choose_seeds
+from wolfmeans import KMeans
 
 FIXED = 1.0
 SAME = 1e-9
 TIE = 5e-6  # of the SSE; what a page shows as 0
-FIT = {"stop": "decrease", "tol": 1e-6, "tol_scale": "initial", "empty": "farthest"}
 PEER, BREATHING, OURS = "scikit-learn", "bkmeans", "wolfmeans"
 
 
@@ -104,23 +99,16 @@ def breathe(case: Case, seed: int) -> Outcome:
 
 
 def effort(case: Case, seconds: float, seed: int, threads: int) -> Outcome:
-    """Fit, search until there is just time for another fit, and fit from what was found."""
+    """Let wolfmeans spend the time."""
     started = perf_counter()
-    random = cache(lambda: np.random.RandomState(seed))
-    workspace = get_engine("cpu").open(np.ascontiguousarray(case.points), None, threads)
-    seeds = choose_seeds(workspace, case.n_clusters, "greedy-k-means++", random())
-    seeded = perf_counter()
-    first = run(Start(workspace.fork(threads), seeds, random), max_steps=299, **FIT)
-    fitted = perf_counter()
-    left = seconds - (fitted - started) - (fitted - seeded)
-    centers, record = search(
-        workspace, first.centers, random, seconds=max(0.0, left), n_threads=threads
-    )
-    last = run(Start(workspace.fork(threads), centers, random), max_steps=299, **FIT)
+    model = KMeans(
+        case.n_clusters, effort=seconds, random_state=seed, n_threads=threads, certify=None
+    ).fit(case.points)
     spent = perf_counter() - started
-    judged = inertia(case.points, last.centers)
-    if abs(judged - last.inertia) > SAME * judged or last.inertia > first.inertia:
-        raise AssertionError(f"{case.name}: {last.inertia} where {judged} was found; {record}")
+    judged = inertia(case.points, model.cluster_centers_)
+    record = model.certificate_.effort
+    if abs(judged - model.inertia_) > SAME * judged:
+        raise AssertionError(f"{case.name}: {model.inertia_} where {judged} was found; {record}")
     return Outcome(judged, spent, record.tried)
 
 

@@ -85,11 +85,11 @@ class Effort:
         )
 
     def __str__(self) -> str:
-        again = f" and {self.starts} new starts" if self.starts else ""
-        tried = f"in {self.seconds:.3g} s of search, {self.tried} exchanges of centers{again}"
+        again = f" and {self.starts:,} new starts" if self.starts else ""
+        tried = f"{self.tried:,} exchanges of centers{again}"
         if self.gained <= 0:
             return f"{tried} found nothing better than the first fit"
-        return f"{tried} lowered the SSE by {100 * self.gained:.3g} % of that of the first fit"
+        return f"{tried} lowered the SSE of the first fit by {100 * self.gained:.3g} %"
 
 
 @dataclass(frozen=True)

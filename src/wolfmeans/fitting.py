@@ -26,6 +26,7 @@ from wolfmeans.stopping import ShiftRule, StoppingRule, make_rule
 
 # What a fit of next to nothing takes, in multiplications.
 _LEAST_FIT = 500_000
+_PER_SECOND = 1e8
 _UNEVEN_VARIANCES = 1e4
 _ROWS_LOOKED_AT = 256
 # Coordinates of data small enough for each start to have a thread of its own.
@@ -324,6 +325,8 @@ def _lower_bound(fit: Fit, X: Any, certify: str | None, n_threads: int) -> Lower
     if certify == "auto":
         # Counted in multiplications and not in seconds, so that the certificate is reproducible.
         spent = n * d * n_clusters * (len(fit.solution.trace) + 1)
+        if fit.effort is not None:
+            spent += int(fit.effort.seconds * _PER_SECOND)
         methods = affordable(n, d, n_clusters, trimmed=trimmed, budget=spent + _LEAST_FIT)
         methods = tuple(name for name in methods if REGISTRY[name].rigorous)
     else:

@@ -154,16 +154,16 @@ def _polish_row(certificate: Certificate, polish: Polish) -> Row:
     counts = [(polish.moves, "single move"), (polish.swaps, "swap")]
     found = [f"{n:,} {what}{'s' if n > 1 else ''}" for n, what in counts if n]
     share = polish.decrease / (certificate.inertia + polish.decrease) if found else 0.0
-    gained = f"{' and '.join(found)} gained {share:.2g} of the SSE" if found else "nothing to gain"
+    facts = [f"{' and '.join(found)} gained {share:.2g} of the SSE" if found else "nothing gained"]
     if polish.swaps_tried and certificate.level != "swap":
-        gained += f"; {polish.swaps_tried:,} points were tried as centers"
+        facts.append(f"{polish.swaps_tried:,} points were tried as centers")
     if polish.timed_out:
-        gained += "; time was up"
+        facts.append("time was up")
     level = certificate.level or "none"
     reading = LEVELS.get(level, "going on would lower the SSE")
     if certificate.level == "hartigan" and polish.tied:
         reading += ", but some could at no loss"
-    return ("level", level, f"{reading}; {gained}")
+    return ("level", level, "; ".join([reading, *facts]))
 
 
 def _global_row(certificate: Certificate) -> Row:

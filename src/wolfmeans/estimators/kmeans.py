@@ -202,10 +202,11 @@ class KMeans(CenterEstimator):
         best, notes = self._best_of_starts(X, workspace, exponent, generator)
         if self.effort is not None:
             best = self._search(best, begun, workspace, exponent, generator)
+        limits = [limit for limit in (self.time_limit, self.effort) if limit is not None]
         # Single moves are what a search leaves undone.
         level = self.polish or (None if self.effort is None else "hartigan")
         if level is not None:
-            deadline = math.inf if self.time_limit is None else begun + self.time_limit
+            deadline = begun + min(limits, default=math.inf)
             best = polished(best, level, lambda: generator, deadline)
         certificate = certificate_of(
             best,
@@ -257,9 +258,10 @@ class KMeans(CenterEstimator):
     ) -> Fit:
         """Spend what is left of the effort, and of the time limit, on a better clustering."""
         assert self.effort is not None
-        spent = perf_counter() - begun
         whole = self.effort if self.time_limit is None else min(self.effort, self.time_limit)
+        # The fit from what is found and its polish take about as long as the first one did.
+        last_fit = min(max(2.0 * fit.solution.trace[-1].seconds, 0.02 * whole), 0.2 * whole)
         n_threads = effective_threads(self.n_threads)
         start = Start(workspace.fork(n_threads), fit.centers, lambda: generator, exponent)
-        seconds = max(0.0, whole - spent)
+        seconds = max(0.0, whole - last_fit - (perf_counter() - begun))
         return searched(fit, start, seconds=seconds, n_threads=n_threads, **self._settings())
