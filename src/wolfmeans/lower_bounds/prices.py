@@ -32,7 +32,9 @@ _FIRST_STEP, _LAST_STEP = 0.1, 0.02
 _PACE = 1.5
 _MOVES = 20
 # Peaks are looked for from places worth this part of the best, and everywhere to this tolerance.
-_HIGH, _LOOK = 0.9, 0.02
+_HIGH, _LOOK = 0.9, 0.004
+# Looking everywhere may cost so many times as much as the rest of a round.
+_LOOKING = 3.0
 # Places closer than this part of a cluster's radius are one.
 _SAME = 0.05
 # The ceiling is looked for with these tolerances, as parts of the bound itself, one after another.
@@ -333,11 +335,13 @@ class _Search:
                 worth = self._climb(average, self.places, 0)[1]
             else:
                 average, worth = self._settle(number - 1)
-            peaks, heights = self._peaks(average, worth, everywhere=number % 2 == 1)
+            # Prices whose peaks are all known are to be trusted more than those of early rounds.
+            looked = number % 3 == 0 or number > _ROUNDS // 3
+            peaks, heights = self._peaks(average, worth, looked)
             highest = float(heights.max(initial=0.0))
             value = self.points.payable(average) - self.n_clusters * highest
-            stale = stale + 1 if value <= best_value * (1 + 1e-4) else 0
-            if value > best_value:
+            stale = stale + 1 if value <= best_value * (1 + 1e-4) and looked else 0
+            if value > best_value and (looked or not self.ceiling_is_cheap):
                 best, best_value, reached = average, value, highest
             budget -= self._round_cost()
             if best_value >= 0.9995 * self.total or stale >= 6 or not (highest > 0 and budget > 0):
@@ -384,10 +388,10 @@ class _Search:
                 prices,
                 enough,
                 _LOOK,
-                self._round_cost(),
+                _LOOKING * self._round_cost(),
                 self.n_threads,
             )
-            self.ceiling_is_cheap = work < self._round_cost()
+            self.ceiling_is_cheap = work < _LOOKING * self._round_cost()
             if len(missed):
                 more, higher = self._climb(prices, np.ascontiguousarray(missed), _MOVES)
                 peaks, heights = np.concatenate([peaks, more]), np.concatenate([heights, higher])
