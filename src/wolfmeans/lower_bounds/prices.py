@@ -9,6 +9,7 @@ sought near a given clustering, and M is found by branch and bound, with proof.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
@@ -45,11 +46,12 @@ _OPERATIONS_PER_SECOND = 2e8
 def predicted_cost(n: int, d: int, n_clusters: int) -> float:
     """Return roughly how many multiplications `prices` takes at most, if nothing limits it.
 
-    The search visits some _MOST_PLACES places per point and iteration. The number of boxes that
-    the ceiling takes grows like a power of d, with little left of it where data are clustered.
+    The search visits some _MOST_PLACES places per point and iteration. The work of a ceiling grows
+    like a power of d, for evenly spread data as measured; clustered data take less.
     """
     search = _ROUNDS * n * (_ITERATIONS * _MOST_PLACES + 0.3 * _MOST_PLACES * n_clusters * d)
-    return search + n * 30.0 * 20.0 ** (d - 1)
+    ceiling = n * 30.0 * 20.0 ** (d - 1)
+    return search + min(_ROUNDS * ceiling, _LOOKING * search) + ceiling
 
 
 def prices(
@@ -107,11 +109,11 @@ def prices(
     tell = progress or _silence
     budget = seconds * _OPERATIONS_PER_SECOND
     points = _Points.admit(X, weights, mass, cap)
-    if points is None:
+    if points is None or n_clusters >= len(points.X):
         return finish(0.0)
     if centers is None:
         tell(0.0, "finding a clustering")
-        centers = _clustering(X, n_clusters, weights, n_threads)
+        centers = _clustering(X, n_clusters, weights, mass, n_threads)
     search = _Search(points, n_clusters, points.transform(centers), n_threads)
     if not search.total > 0:
         return finish(0.0)
@@ -126,13 +128,29 @@ def _silence(fraction: float, text: str) -> None:
 
 
 def _clustering(
-    X: NDArray[np.floating], n_clusters: int, weights: Values | None, n_threads: int
+    X: NDArray[np.floating],
+    n_clusters: int,
+    weights: Values | None,
+    mass: float | None,
+    n_threads: int,
 ) -> NDArray[np.floating]:
+    """Return the centers of a good clustering; of the points worth keeping, where mass is given."""
     # Imported here because estimators ask for lower bounds in their turn.
     from wolfmeans.estimators import KMeans
 
-    fit = KMeans(n_clusters, n_init=10, random_state=0, certify=None, n_threads=n_threads)
-    centers: NDArray[np.floating] = fit.fit(X, sample_weight=weights).cluster_centers_
+    if weights is None:
+        weights = np.ones(len(X))
+    kept = weights
+    for _ in range(1 if mass is None else 5):
+        fit = KMeans(n_clusters, n_init=10, random_state=0, certify=None, n_threads=n_threads)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            centers: NDArray[np.floating] = fit.fit(X, sample_weight=kept).cluster_centers_
+        if mass is not None:
+            order = np.argsort(np.min(fit.transform(X), axis=1), kind="stable")
+            before = np.cumsum(weights[order]) - weights[order]
+            kept = np.zeros(len(X))
+            kept[order] = np.clip(mass - before, 0.0, weights[order])
     return centers
 
 
@@ -227,6 +245,8 @@ def _prove(
         return 0.0
     # A center on a point saves that point's price.
     reached = max(reached, float((weights * prices).max()))
+    if payable < (1 - 1e-9) * n_clusters * reached:
+        return 0.0
     value = 0.0
     for step, part in enumerate(_TOLERANCES):
         tell(0.5 + 0.5 * step / len(_TOLERANCES), "proving")
