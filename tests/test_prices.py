@@ -222,12 +222,15 @@ def test_outliers_can_be_trimmed():
     cost = np.sort(fit.transform(X).min(axis=1) ** 2)[:300].sum()
     value = prices(X, 6, mass=300.0, centers=fit.cluster_centers_).value
     assert 0.85 * cost < value <= cost
+    assert 0.85 * cost < prices(X, 6, mass=300.0).value <= cost
 
 
 def test_points_without_spread_or_weight_give_nothing():
     assert prices(np.ones((5, 2)), 2).value == 0.0
     X = np.arange(6.0).reshape(3, 2)
     assert prices(X, 3, centers=X).value == 0.0
+    assert prices(X, 7).value == 0.0
+    assert prices(np.repeat(X, 4, axis=0), 5).value == 0.0
     assert prices(X, 1, np.array([1.0, 0.0, 0.0]), centers=X[:1]).value == 0.0
 
 

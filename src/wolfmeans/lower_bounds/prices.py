@@ -9,6 +9,7 @@ sought near a given clustering, and M is found by branch and bound, with proof.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
@@ -32,7 +33,9 @@ _FIRST_STEP, _LAST_STEP = 0.1, 0.02
 _PACE = 1.5
 _MOVES = 20
 # Peaks are looked for from places worth this part of the best, and everywhere to this tolerance.
-_HIGH, _LOOK = 0.9, 0.02
+_HIGH, _LOOK = 0.9, 0.004
+# Looking everywhere may cost so many times as much as the rest of a round.
+_LOOKING = 3.0
 # Places closer than this part of a cluster's radius are one.
 _SAME = 0.05
 # The ceiling is looked for with these tolerances, as parts of the bound itself, one after another.
@@ -43,11 +46,12 @@ _OPERATIONS_PER_SECOND = 2e8
 def predicted_cost(n: int, d: int, n_clusters: int) -> float:
     """Return roughly how many multiplications `prices` takes at most, if nothing limits it.
 
-    The search visits some _MOST_PLACES places per point and iteration. The number of boxes that
-    the ceiling takes grows like a power of d, with little left of it where data are clustered.
+    The search visits some _MOST_PLACES places per point and iteration. The work of a ceiling grows
+    like a power of d, for evenly spread data as measured; clustered data take less.
     """
     search = _ROUNDS * n * (_ITERATIONS * _MOST_PLACES + 0.3 * _MOST_PLACES * n_clusters * d)
-    return search + n * 30.0 * 20.0 ** (d - 1)
+    ceiling = n * 30.0 * 20.0 ** (d - 1)
+    return search + min(_ROUNDS * ceiling, _LOOKING * search) + ceiling
 
 
 def prices(
@@ -105,11 +109,11 @@ def prices(
     tell = progress or _silence
     budget = seconds * _OPERATIONS_PER_SECOND
     points = _Points.admit(X, weights, mass, cap)
-    if points is None:
+    if points is None or n_clusters >= len(points.X):
         return finish(0.0)
     if centers is None:
         tell(0.0, "finding a clustering")
-        centers = _clustering(X, n_clusters, weights, n_threads)
+        centers = _clustering(X, n_clusters, weights, mass, n_threads)
     search = _Search(points, n_clusters, points.transform(centers), n_threads)
     if not search.total > 0:
         return finish(0.0)
@@ -124,13 +128,29 @@ def _silence(fraction: float, text: str) -> None:
 
 
 def _clustering(
-    X: NDArray[np.floating], n_clusters: int, weights: Values | None, n_threads: int
+    X: NDArray[np.floating],
+    n_clusters: int,
+    weights: Values | None,
+    mass: float | None,
+    n_threads: int,
 ) -> NDArray[np.floating]:
+    """Return the centers of a good clustering; of the points worth keeping, where mass is given."""
     # Imported here because estimators ask for lower bounds in their turn.
     from wolfmeans.estimators import KMeans
 
-    fit = KMeans(n_clusters, n_init=10, random_state=0, certify=None, n_threads=n_threads)
-    centers: NDArray[np.floating] = fit.fit(X, sample_weight=weights).cluster_centers_
+    if weights is None:
+        weights = np.ones(len(X))
+    kept = weights
+    for _ in range(1 if mass is None else 5):
+        fit = KMeans(n_clusters, n_init=10, random_state=0, certify=None, n_threads=n_threads)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            centers: NDArray[np.floating] = fit.fit(X, sample_weight=kept).cluster_centers_
+        if mass is not None:
+            order = np.argsort(np.min(fit.transform(X), axis=1), kind="stable")
+            before = np.cumsum(weights[order]) - weights[order]
+            kept = np.zeros(len(X))
+            kept[order] = np.clip(mass - before, 0.0, weights[order])
     return centers
 
 
@@ -225,6 +245,8 @@ def _prove(
         return 0.0
     # A center on a point saves that point's price.
     reached = max(reached, float((weights * prices).max()))
+    if payable < (1 - 1e-9) * n_clusters * reached:
+        return 0.0
     value = 0.0
     for step, part in enumerate(_TOLERANCES):
         tell(0.5 + 0.5 * step / len(_TOLERANCES), "proving")
@@ -333,11 +355,13 @@ class _Search:
                 worth = self._climb(average, self.places, 0)[1]
             else:
                 average, worth = self._settle(number - 1)
-            peaks, heights = self._peaks(average, worth, everywhere=number % 2 == 1)
+            # Prices whose peaks are all known are to be trusted more than those of early rounds.
+            looked = number % 3 == 0 or number > _ROUNDS // 3
+            peaks, heights = self._peaks(average, worth, looked)
             highest = float(heights.max(initial=0.0))
             value = self.points.payable(average) - self.n_clusters * highest
-            stale = stale + 1 if value <= best_value * (1 + 1e-4) else 0
-            if value > best_value:
+            stale = stale + 1 if value <= best_value * (1 + 1e-4) and looked else 0
+            if value > best_value and (looked or not self.ceiling_is_cheap):
                 best, best_value, reached = average, value, highest
             budget -= self._round_cost()
             if best_value >= 0.9995 * self.total or stale >= 6 or not (highest > 0 and budget > 0):
@@ -384,10 +408,10 @@ class _Search:
                 prices,
                 enough,
                 _LOOK,
-                self._round_cost(),
+                _LOOKING * self._round_cost(),
                 self.n_threads,
             )
-            self.ceiling_is_cheap = work < self._round_cost()
+            self.ceiling_is_cheap = work < _LOOKING * self._round_cost()
             if len(missed):
                 more, higher = self._climb(prices, np.ascontiguousarray(missed), _MOVES)
                 peaks, heights = np.concatenate([peaks, more]), np.concatenate([heights, higher])
