@@ -27,7 +27,7 @@ from wolfmeans.engines import Workspace, effective_threads, get_engine
 from wolfmeans.estimators.certify import ParameterAndMethod
 from wolfmeans.fitting import Fit
 from wolfmeans.frank_wolfe import Callback
-from wolfmeans.lower_bounds import lower_bound
+from wolfmeans.lower_bounds import WHATEVER_IT_COSTS, lower_bound
 from wolfmeans.notices import progress_on_terminal, warn
 from wolfmeans.seeding import RandomSource, choose_seeds
 from wolfmeans.solution import Record, Trace
@@ -176,6 +176,7 @@ class CenterEstimator(
                 random_state=random_state,
                 n_threads=self.n_threads,
                 centers=self.cluster_centers_,
+                budget=WHATEVER_IT_COSTS,
                 progress=told,
             )
         if certificate.unit_exponent:

@@ -4,6 +4,7 @@ from wolfmeans.lower_bounds.bound import LowerBound
 from wolfmeans.lower_bounds.front import lower_bound
 from wolfmeans.lower_bounds.methods import (
     REGISTRY,
+    WHATEVER_IT_COSTS,
     Settings,
     affordable,
     best_bound,
@@ -22,6 +23,7 @@ METHODS = tuple(REGISTRY)
 __all__ = [
     "METHODS",
     "REGISTRY",
+    "WHATEVER_IT_COSTS",
     "LowerBound",
     "Settings",
     "affordable",

@@ -14,10 +14,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from wolfmeans import door
-from wolfmeans.engines import effective_threads
+from wolfmeans.engines import effective_threads, get_engine
 from wolfmeans.lower_bounds.bound import LowerBound, Report
 from wolfmeans.lower_bounds.methods import (
     REGISTRY,
+    SOME_SECONDS,
     Settings,
     auto_methods,
     best_bound,
@@ -39,6 +40,7 @@ def lower_bound(
     random_state: Any = None,
     n_threads: int | None = None,
     centers: Any = None,
+    budget: float = SOME_SECONDS,
     progress: Report | None = None,
 ) -> LowerBound:
     """Return a number that the SSE of no clustering of X into n_clusters clusters is below.
@@ -68,7 +70,10 @@ def lower_bound(
     n_threads : int, default=None
         At most so many threads; None for as many as scikit-learn would take.
     centers : array-like of shape (n_clusters, n_features), default=None
-        Those of a good clustering, if you have one; saves "prices" looking for it.
+        Those of a good clustering, if you have one. They show "prices" where to look, and "auto"
+        when there is nothing left to gain.
+    budget : float, default=5e10
+        How many multiplications "auto" may take, about; the default is some seconds.
     progress : callable, default=None
         Called now and then with the fraction that is done and a text.
 
@@ -94,27 +99,38 @@ def lower_bound(
     mass = _kept(total_weight(X.shape[0], weights), trim)
     (n, d), k = X.shape, int(n_clusters)
     if method == "auto":
-        methods = auto_methods(n, d, k, trimmed=mass is not None)
+        methods = auto_methods(n, d, k, trimmed=mass is not None, budget=budget)
     else:
         reason = REGISTRY[method].refusal(n, d, k, mass is not None)
         if reason is not None:
             raise ValueError(f"method={method!r}: {reason}")
         methods = (method,)
     exponent = door.scale_exponent(X, sizes, weights)
+    scaled = door.rescale(X, exponent)
+    if centers is not None:
+        centers = np.ldexp(door.admit_centers(centers, k, X), exponent)
     settings = Settings(
         confidence=confidence,
         rng=lambda: _generator(random_state),
         n_threads=threads,
         progress=progress,
-        centers=None if centers is None else np.ldexp(door.admit_centers(centers, k, X), exponent),
+        centers=centers,
+        goal=_reached(scaled, weights, centers, threads) if mass is None else None,
     )
-    found = best_bound(
-        door.rescale(X, exponent), k, weights, mass, methods=methods, settings=settings
-    )
+    found = best_bound(scaled, k, weights, mass, methods=methods, settings=settings)
     if found is None:
         found = LowerBound(0.0, "none", 1.0, 0.0)
     value = _unscaled_down(found.value, exponent)
     return replace(found, value=value, seconds=perf_counter() - started)
+
+
+def _reached(X: Any, weights: Any, centers: Any, n_threads: int) -> float | None:
+    """Return the SSE at the given centers."""
+    if centers is None:
+        return None
+    workspace = get_engine().open(X, weights, n_threads)
+    distances = workspace.nearest(centers.astype(workspace.dtype))[1]
+    return workspace.total(distances if weights is None else weights * distances)
 
 
 def _check(n_clusters: Any, method: str, confidence: Any) -> None:

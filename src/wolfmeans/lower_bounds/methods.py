@@ -24,9 +24,13 @@ from wolfmeans.lower_bounds.subsampled import n_sampled_rows, subsampled
 # A scatter matrix of this many columns takes half a gigabyte.
 _WIDEST_SCATTER = 8192
 # With more columns the boxes that prove a ceiling are too many.
-_MOST_PRICED_COLUMNS = 8
-# What `auto` takes for itself, in multiplications: some seconds.
-_AUTO = 5e10
+_MOST_PRICED_COLUMNS = 10
+# A bound this near to what was reached need not be improved.
+_NEAR = 1.0 - 1e-4
+SOME_SECONDS = 5e10
+"""Multiplications that `auto` takes for itself."""
+WHATEVER_IT_COSTS = 1e12
+"""Multiplications that take minutes."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +44,8 @@ class Settings:
     progress: Report | None = None
     centers: NDArray[np.floating] | None = None
     """Those of a good clustering, where one is known: they tell `prices` where to look."""
-    seconds: float = 60.0
-    """What `prices` may spend, turned into a number of operations."""
+    goal: float | None = None
+    """An SSE that was reached: a bound next to it ends the search for a better one."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +120,6 @@ REGISTRY: dict[str, Method] = {
             mass,
             centers=settings.centers,
             n_threads=settings.n_threads,
-            seconds=settings.seconds,
             progress=settings.progress,
         ),
         cost=price_cost,
@@ -157,7 +160,7 @@ def useful(method: str, n: int, d: int, n_clusters: int, *, trimmed: bool = Fals
 
 
 def affordable(
-    n: int, d: int, n_clusters: int, *, trimmed: bool = False, budget: float = _AUTO
+    n: int, d: int, n_clusters: int, *, trimmed: bool = False, budget: float = SOME_SECONDS
 ) -> tuple[str, ...]:
     """Return the methods worth trying within a number of multiplications, in all.
 
@@ -214,14 +217,18 @@ def best_bound(
         found = REGISTRY[name].compute(X, n_clusters, weights, mass, settings)
         if best is None or found.value > best.value:
             best = found
+        if settings.goal is not None and best.value >= _NEAR * settings.goal:
+            break
     return best
 
 
-def auto_methods(n: int, d: int, n_clusters: int, *, trimmed: bool) -> tuple[str, ...]:
+def auto_methods(
+    n: int, d: int, n_clusters: int, *, trimmed: bool, budget: float = SOME_SECONDS
+) -> tuple[str, ...]:
     """Return what `method="auto"` takes: what is affordable, else sampling."""
     if useful("exact", n, d, n_clusters, trimmed=trimmed):
         return ("exact",)
-    chosen = affordable(n, d, n_clusters, trimmed=trimmed)
+    chosen = affordable(n, d, n_clusters, trimmed=trimmed, budget=budget)
     if "neighbours" in chosen or "subsampled" in chosen:
         return chosen
     return (*chosen, "subsampled")

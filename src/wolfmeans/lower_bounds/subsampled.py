@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
+from wolfmeans.engines import cpu
 from wolfmeans.lower_bounds.bound import LowerBound, Report
 from wolfmeans.lower_bounds.neighbours import neighbours
+from wolfmeans.lower_bounds.prices import prices
 from wolfmeans.lower_bounds.roots import Numbers
 from wolfmeans.lower_bounds.sampled_problems import SampleBound, sampled_problems
 from wolfmeans.lower_bounds.sampled_rows import PILOT_ROWS, sampled_rows
@@ -18,6 +21,14 @@ _FEWEST_ROWS = 1000
 _MOST_ROWS = 8000
 # Beyond this many multiplications rows are given up for small problems.
 _TOO_MUCH = 6e11
+# Prices take a sample of three columns four times as long as one of two.
+_PRICED_COLUMNS = 3
+_POINTS, _FEWER_POINTS = 8192, 4096
+
+
+def _priced(X: Any, n_clusters: int, *, cap: float, n_threads: int) -> LowerBound:
+    dense = X.toarray() if sparse.issparse(X) else np.ascontiguousarray(X)
+    return prices(dense, n_clusters, cap=cap, n_threads=n_threads)
 
 
 def n_sampled_rows(n: int, d: int) -> int:
@@ -43,9 +54,12 @@ def subsampled(
     """Bound the SSE with the stated confidence.
 
     Which way is taken depends on the shape of the data alone, so that one confidence covers it.
-    With a `bound` for samples: small problems (`sampled_problems`). Without: rows of the neighbours
-    bound (`sampled_rows`), which lose less, unless there are too many points for that.
+    With a `bound` for samples: small problems (`sampled_problems`), and so in few columns, where
+    prices are so much better than neighbours. Else rows of the neighbours bound (`sampled_rows`),
+    which lose less, unless there are too many points for that.
     """
+    if bound is None and X.shape[1] <= _PRICED_COLUMNS and cpu.native_is_available():
+        bound = _priced
     rows = n_sampled_rows(*X.shape)
     if bound is None and rows > 0:
         return sampled_rows(
@@ -65,6 +79,7 @@ def subsampled(
         weights,
         mass,
         bound=bound or neighbours,
+        n_points=_FEWER_POINTS if X.shape[1] == _PRICED_COLUMNS else _POINTS,
         confidence=confidence,
         rng=rng,
         n_threads=n_threads,
