@@ -93,7 +93,7 @@ def verdict_of(certificate: Certificate) -> str:
         tail = "how far it is from the best possible clustering is not known"
     else:
         sure = "proven" if certificate.lower_bound_confidence == 1.0 else "likely"
-        most = _up(certificate.ratio, 3)
+        most = rounded_up(certificate.ratio, 3)
         tail = f"its inertia is {sure} to be at most {most} times the best possible"
     return f"{head} after {certificate.iterations} steps: {ended}; {tail}."
 
@@ -172,7 +172,9 @@ def _global_row(certificate: Certificate) -> Row:
     if certificate.lower_bound is None or certificate.ratio is None:
         return ("global", "unknown", _no_bound(certificate))
     percent = math.ceil((certificate.ratio * _NEARLY - 1.0) * 1e4) / 100
-    amount = f"{percent:.2f}%" if percent < 100 else f"a factor of {_up(certificate.ratio, 3)}"
+    amount = (
+        f"{percent:.2f}%" if percent < 100 else f"a factor of {rounded_up(certificate.ratio, 3)}"
+    )
     sure, hint = "", ""
     if certificate.lower_bound_confidence != 1.0:
         sure = f", with confidence {certificate.lower_bound_confidence:.1%}"
@@ -180,9 +182,9 @@ def _global_row(certificate: Certificate) -> Row:
         hint = "; certify(X) looks for a better one"
     reading = (
         f"within {amount} of the best possible{sure}: no clustering is below "
-        f"{_down(certificate.lower_bound, 6)} ({certificate.lower_bound_kind} bound{hint})"
+        f"{rounded_down(certificate.lower_bound, 6)} ({certificate.lower_bound_kind} bound{hint})"
     )
-    ratio = f"{1.0 + percent / 100:.4f}" if percent < 100 else _up(certificate.ratio, 4)
+    ratio = f"{1.0 + percent / 100:.4f}" if percent < 100 else rounded_up(certificate.ratio, 4)
     return ("global", f"≤ {ratio}×", reading)
 
 
@@ -203,11 +205,11 @@ def _empty_row(certificate: Certificate) -> Row:
     return ("empty", f"{certificate.empty_clusters} of {certificate.n_clusters}", reading)
 
 
-def _up(value: float, digits: int) -> str:
+def rounded_up(value: float, digits: int) -> str:
     """Write a positive number with so many digits, rounded up."""
     return f"{Context(prec=digits, rounding=ROUND_CEILING).create_decimal(value * _NEARLY):g}"
 
 
-def _down(value: float, digits: int) -> str:
+def rounded_down(value: float, digits: int) -> str:
     """Write a positive number with so many digits, rounded down."""
     return f"{Context(prec=digits, rounding=ROUND_FLOOR).create_decimal(value):g}"

@@ -22,6 +22,7 @@ from wolfmeans import door
 from wolfmeans.engines import effective_threads
 from wolfmeans.estimators import KMeans, TrimmedKMeans
 from wolfmeans.lower_bounds import lower_bound
+from wolfmeans.plain_words import rounded_down, rounded_up
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -135,7 +136,7 @@ class Scan:
             text += f"the silhouette is highest at K = {best.n_clusters} ({best.silhouette:.3f})"
             needed = self.needed(alpha)
             if needed is not None:
-                text += f"; up to K = {needed} more clusters are certified to be better than fewer"
+                text += f"; K = {needed} is certified to beat every clustering with fewer clusters"
             result.append(text + ".")
         return result
 
@@ -146,10 +147,10 @@ class Scan:
         ]
         for cell in self.cells:
             known = cell.lower_bound is not None and cell.ratio is not None
-            bound = f"{cell.lower_bound:.6g}" if known else "unknown"
+            bound = rounded_down(cell.lower_bound, 6) if cell.lower_bound else "unknown"
             if known and cell.confidence != 1.0:
                 bound += f" ({cell.confidence:.0%})"
-            ratio = f"{cell.ratio:.4g}×" if known else ""
+            ratio = f"{rounded_up(cell.ratio, 5)}×" if cell.ratio else ""
             rows.append(
                 (
                     f"{cell.n_clusters}",

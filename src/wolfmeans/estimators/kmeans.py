@@ -81,8 +81,9 @@ class KMeans(CenterEstimator):
         ("hartigan"), and exchange centers for data points as well ("swap"). The certificate names
         the level of local optimality that was reached.
     effort : float or None, default=None
-        Seconds to spend on a search for a better clustering: restarts, swaps, breathing, polish.
-        Results depend on what the machine gets done in that time.
+        Seconds to spend on a search for a better clustering: exchanges of centers, many at a time
+        at first, new starts, crossings of the best ones, and single moves at the end. Results
+        depend on what the machine gets done in that time.
     engine : {"auto", "cpu", "reference"}, default="auto"
         What computes; all engines give the same bits.
     n_threads : int or None, default=None
