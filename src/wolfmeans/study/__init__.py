@@ -6,6 +6,7 @@
 """
 
 from wolfmeans.study.results import GAPS, ScenarioResult
+from wolfmeans.study.runner import run
 from wolfmeans.study.scenarios import Scenario, data, grid, segmentation
 from wolfmeans.study.statistics import Regression, sidak, window
 
@@ -16,6 +17,7 @@ __all__ = [
     "ScenarioResult",
     "data",
     "grid",
+    "run",
     "segmentation",
     "sidak",
     "window",

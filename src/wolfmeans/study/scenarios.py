@@ -97,7 +97,9 @@ class Scenario:
     @cached_property
     def fingerprint(self) -> str | None:
         """A digest of the data set, None where the data is drawn."""
-        return None if self.points is None else blake2b(self.points, digest_size=16).hexdigest()
+        return (
+            None if self.points is None else blake2b(self.points.data, digest_size=16).hexdigest()
+        )
 
     def stream(self, replication: int) -> np.random.Generator:
         """Return the random stream of one replication."""

@@ -49,7 +49,7 @@ def least_squares(x: ArrayLike, y: ArrayLike) -> Regression:
     --------
     >>> line = least_squares([0.0, 1.0, 2.0, 3.0], [5.0, 4.1, 2.9, 2.0])
     >>> round(line.slope, 3), round(line.intercept, 3), round(line.p_value, 3)
-    (-1.02, 5.03, 0.724)
+    (-1.02, 5.03, 0.658)
     """
     abscissae, ordinates = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     n_points = len(abscissae)

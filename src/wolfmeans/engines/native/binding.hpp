@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <initializer_list>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -57,5 +59,23 @@ void check_range(const Array<const Integer>& array, const char* name, std::size_
                        std::to_string(values[i]) + ", outside 0.." +
                        std::to_string(static_cast<long long>(limit) - 1));
 }
+
+// A new NumPy array that owns its memory.
+template <class Element>
+struct Owned {
+    explicit Owned(std::initializer_list<std::size_t> shape) : shape(shape) {
+        std::size_t size = 1;
+        for (const std::size_t extent : shape)
+            size *= extent;
+        data = new Element[size];
+    }
+    nb::object release() {
+        nb::capsule owner(data,
+                          [](void* memory) noexcept { delete[] static_cast<Element*>(memory); });
+        return nb::cast(nb::ndarray<nb::numpy, Element>(data, shape.size(), shape.data(), owner));
+    }
+    std::vector<std::size_t> shape;
+    Element* data;
+};
 
 } // namespace wolfmeans::binding

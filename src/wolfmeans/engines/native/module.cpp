@@ -17,6 +17,7 @@ using namespace wolfmeans::binding;
 void define_boxes(nb::module_& m);   // module_boxes.cpp
 void define_exact(nb::module_& m);   // module_exact.cpp
 void define_points(nb::module_& m);  // module_points.cpp
+void define_runs(nb::module_& m);    // module_runs.cpp
 void define_seeding(nb::module_& m); // module_seeding.cpp
 void define_sparse(nb::module_& m);  // module_sparse.cpp
 void define_step(nb::module_& m);    // module_step.cpp
@@ -154,6 +155,7 @@ NB_MODULE(_native, m) {
     define_boxes(m);
     define_exact(m);
     define_points(m);
+    define_runs(m);
     define_seeding(m);
     define_sparse(m);
     define_step(m);
