@@ -195,13 +195,13 @@ def data_(
     """
     gaps = _gaps(gap)
     table = read(file)
-    if table.dropped:
-        shown = ", ".join(table.dropped)
-        typer.echo(f"Columns that are not numbers are left out: {shown}.", err=True)
     if k is None and table.classes is None:
         raise ValueError("say how many clusters with --k, for example --k 5")
     numbers = whole_numbers("--k", k or [str(table.classes)])
     settings = _settings(replications, empty, seeding, alpha, seed, repeats)
+    if table.dropped:
+        shown = ", ".join(table.dropped)
+        typer.echo(f"Columns that are not numbers are left out: {shown}.", err=True)
     points = table.standardized() if standardize else table.data
     name = f"{table.name}-standardized" if standardize else table.name
     scenarios = study.data(points, f"{FILE}{name}", numbers, **settings)

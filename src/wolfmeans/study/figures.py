@@ -234,7 +234,9 @@ def _make_room(ax: Axes, results: Sequence[ScenarioResult], gap: str) -> None:
     ]
     if not heights:
         return
-    top = max(*heights, *(result.scatter_max for result in results))
+    starts = [result.regression(gap).intercept for result in results]
+    starts = [math.exp(start) for start in starts if math.isfinite(start)]
+    top = max(*heights, *starts, *(result.scatter_max for result in results))
     low, high = math.log10(min(heights)), math.log10(top)
     ax.set_ylim(10 ** (low - 0.55 * (high - low) - 0.1), 10 ** (high + 0.06 * (high - low) + 0.05))
 

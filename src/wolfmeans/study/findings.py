@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -38,6 +39,11 @@ def not_run(sentence: str, missing: str) -> Finding:
 def counted(number: int, noun: str) -> str:
     """Return "1 scenario", "2 scenarios", "no scenario"."""
     return f"{number or 'no'} {noun}{'' if number in (0, 1) else 's'}"
+
+
+def listed(texts: Sequence[str]) -> str:
+    """Return "a", "a and b" or "a, b and c"."""
+    return " and ".join(filter(None, (", ".join(texts[:-1]), *texts[-1:])))
 
 
 def by_share(number: int, total: int) -> Verdict:

@@ -318,7 +318,8 @@ def inline_svg(svg: str, name: str, label: str) -> str:
     svg = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', svg)
     svg = re.sub(r'(?:xlink:)?href="#([^"]+)"', rf'href="#{name}-\1"', svg)
     svg = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", svg)
-    svg = re.sub(r"(\.\d\d)\d+", r"\1", svg)  # a hundredth of a point is seen by nobody
+    # A hundredth of a point is seen by nobody; scales of transforms stay as they are.
+    svg = re.sub(r' (?:d|x|y)="[^"]*"', lambda m: re.sub(r"(\.\d\d)\d+", r"\1", m.group()), svg)
     for color, variable in ((INK, "--ink"), (LINE, "--line"), (PAPER, "--paper")):
         svg = svg.replace(color, f"var({variable})")
     return svg.strip()

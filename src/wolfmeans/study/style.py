@@ -19,7 +19,7 @@ p { max-width: 46rem; } p { margin: .4rem 0 .8rem; }
 p.lead, .soft { color: var(--soft); }
 nav { margin: 1rem 0 0; font-size: .95rem; } nav a { margin-right: 1.1rem; white-space: nowrap; }
 a { color: inherit; text-underline-offset: .2em; }
-code { font: .9em ui-monospace, monospace; background: var(--band); padding: .05em .3em;
+code { font: .9em ui-monospace, monospace; background: var(--band); padding: .05em .12em;
        border-radius: 3px; }
 dl { display: grid; grid-template-columns: 11rem 1fr; gap: .7rem 1.4rem; margin: 0;
      max-width: 58rem; }
@@ -47,10 +47,11 @@ th, td { text-align: right; padding: .28rem .45rem; border-bottom: 1px solid var
 th.text, td.text { text-align: left; white-space: normal; min-width: 7rem; max-width: 26rem; }
 thead th { color: var(--soft); font-weight: 600; vertical-align: bottom; }
 thead th.group { text-align: center; border-bottom-color: var(--soft); }
+thead th.text { padding-left: 0; }
 th[scope=row] { position: sticky; left: 0; background: var(--paper); font-weight: 600;
                 text-align: left; padding-left: 0; }
 td.theirs { color: var(--soft); } td.apart { background: var(--band); }
-tr.block td, tr.block th[scope=row] { border-top: 1px solid var(--soft); }
+tr.block td, tr.block th[scope=row] { border-top: 2px solid var(--line); }
 .plates { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 27rem), 1fr));
           gap: 1.2rem 1.6rem; }
 figure { margin: 0; } figure svg { display: block; width: 100%; height: auto; }
@@ -60,6 +61,7 @@ footer { margin-top: 3rem; padding-top: .8rem; border-top: 1px solid var(--line)
          color: var(--soft); font-size: .87rem; }
 @media (max-width: 40rem) {
   body { font-size: 15px; padding-top: 1.2rem; } h1 { font-size: 1.4rem; }
+  th[scope=row] { white-space: normal; max-width: 9rem; padding-right: .6rem; }
   dl { display: block; } dt { margin-top: .9rem; }
   nav a { display: inline-block; margin: .1rem .9rem .1rem 0; }
 }

@@ -10,7 +10,7 @@ from statistics import mean, median, stdev
 from wolfmeans.study import comparison
 from wolfmeans.study.collection import Collection, data_label
 from wolfmeans.study.comparison import PRINTED_REPLICATIONS, Agreement
-from wolfmeans.study.findings import Finding, Verdict, cell, counted
+from wolfmeans.study.findings import Finding, Verdict, cell, counted, listed
 from wolfmeans.study.results import GAPS, ScenarioResult
 from wolfmeans.study.sentences import rejected
 from wolfmeans.study.tables import table_rows
@@ -45,9 +45,7 @@ def _extent(collection: Collection) -> str:
     if grid:
         parts.append(f"{len(grid)} of the {GRID} scenarios of the paper’s grid ({_runs(grid)})")
     if segmentation:
-        variants = " and ".join(
-            data_label(r.scenario.data).partition(", ")[2] for r in segmentation
-        )
+        variants = listed([data_label(r.scenario.data).partition(", ")[2] for r in segmentation])
         parts.append(f"image segmentation with {variants} columns ({_runs(segmentation)})")
     if others := collection.beyond():
         parts.append(f"{counted(len(others), 'scenario')} beyond the paper ({_runs(others)})")
