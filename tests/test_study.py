@@ -513,3 +513,19 @@ def test_printed_rows_agree_with_their_windows():
             t = (row["slope"] + 1.0) / row["slope_se"]
             assert statistics.stdtr(number - 2, -t) == pytest.approx(row["p_value"], abs=2e-3)
     assert printed.row(1, 1, 1) is None
+
+
+def test_what_a_killed_run_was_writing_is_removed(tmp_path, undisturbed):
+    folder = tmp_path / "a"
+    study.run(TINY, folder)
+    for place in (folder, folder / "scenarios"):
+        (place / ".abc-1.part").write_bytes(b"half a fi")
+    study.run(TINY, folder, resume=True)
+    assert contents(folder) == undisturbed
+
+
+def test_results_without_settings_are_not_taken_for_a_study(tmp_path):
+    (tmp_path / "scenarios").mkdir()
+    (tmp_path / "scenarios" / f"{TINY[0].name}.json").write_text("{}")
+    with pytest.raises(FileExistsError, match="belong to no study"):
+        study.run(TINY, tmp_path)

@@ -47,7 +47,7 @@ class Chunk:
     def work(self) -> float:
         """About how long it takes, in arbitrary units."""
         scenario = self.scenario
-        each = scenario.n * (4.0 + scenario.d + 0.2 * scenario.k) + 2000.0
+        each = scenario.n * (10.0 + scenario.d + 0.25 * scenario.k) + 5500.0
         return len(self.replications) * each
 
 
