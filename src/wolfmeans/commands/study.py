@@ -307,4 +307,4 @@ def _print_fits(results: Sequence[ScenarioResult], gaps: Sequence[str]) -> None:
         )
     Console().print(table)
     if len(rows) > _MORE_ROWS:
-        typer.echo(f"… and {len(rows) - _MORE_ROWS} more in tables.csv")
+        typer.echo(f"… and {len(rows) - _MORE_ROWS} more rows")

@@ -5,6 +5,7 @@
 ['blobs-n500-d2-k5', 'blobs-n500-d2-k10']
 """
 
+from wolfmeans.study.report import write_report
 from wolfmeans.study.results import GAPS, ScenarioResult
 from wolfmeans.study.runner import run
 from wolfmeans.study.scenarios import Scenario, data, grid, segmentation
@@ -21,4 +22,5 @@ __all__ = [
     "segmentation",
     "sidak",
     "window",
+    "write_report",
 ]

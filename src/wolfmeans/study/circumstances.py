@@ -190,10 +190,9 @@ def segmentation(collection: Collection) -> Finding:
         if slopes:
             variant = data_label(repeats[0].scenario.data).partition(", ")[2]
             parts.append(f"{_span(slopes)} on {variant} columns")
-    shifted = any(repeats[0].scenario.data == "segmentation-shifted" for repeats in groups)
-    meaning = (
-        " Shifted columns are “columns 6 through 19” read one column earlier." if shifted else ""
-    )
+    shifted = any(repeats[0].scenario.data == SEGMENTATION[2] for repeats in groups)
+    meaning = " The paper’s “columns 6 through 19” can also be read one column earlier: shifted"
+    meaning += "." if shifted else " (not run; `--features shifted`)."
     hits = {gap: sum(h) for gap, h in outcome.items()}
     rejections = ", ".join(f"{n} of {len(outcome[gap])} with `{gap}`" for gap, n in hits.items())
     evidence = (

@@ -11,7 +11,7 @@ import math
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,7 +86,15 @@ def plates(collection: Collection, gaps: Sequence[str]) -> list[Plate]:
         data = scenario.data.partition("-")[0] if _is_segmentation(result) else scenario.data
         key = (data, scenario.n, scenario.d, scenario.seeding, scenario.empty, scenario.alpha)
         families.setdefault(key, []).append(result)
-    return [_plate(results, gap) for gap in gaps for results in families.values()]
+    drawn: dict[str, Plate] = {}
+    for gap in gaps:
+        for results in families.values():
+            plate = _plate(results, gap)
+            name, number = plate.name, 2
+            while plate.name in drawn:  # names of data that differ in odd letters alone
+                plate, number = replace(plate, name=f"{name}-{number}"), number + 1
+            drawn[plate.name] = plate
+    return list(drawn.values())
 
 
 def _is_segmentation(result: ScenarioResult) -> bool:

@@ -281,7 +281,15 @@ def _runs(collection: Collection) -> str:
         "with an empty cluster",
     )
     table = _grid(header, rows)
-    return f"<details><summary>Steps, empty clusters and settings</summary>{table}</details>"
+    note = (
+        "Beside this page lie `tables.csv` (one row for each scenario and gap), `scenarios.csv` "
+        "(the same with repeats and everything that tells scenarios apart), `tables.md`, "
+        "`tables.tex`, and `figures/` with every figure as PNG, SVG and PDF."
+    )
+    return (
+        f"<p>{_text(note)}</p>"
+        f"<details><summary>Steps, empty clusters and settings</summary>{table}</details>"
+    )
 
 
 # --- Figures ---------------------------------------------------------------------------------
