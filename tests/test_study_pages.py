@@ -197,6 +197,14 @@ def test_a_scenario_that_is_there_twice_counts_once():
     assert len(collect(result(), result(repeat=1)).repeats()) == 1
 
 
+def test_of_several_numbers_of_replications_the_most_are_shown():
+    some = collect(result(replications=10), result(replications=1000), result(replications=100))
+    assert [r.scenario.replications for r in some.firsts()] == [1000]
+    assert [r.scenario.replications for r in some.grid()] == [1000]
+    assert some.beyond() == []
+    assert len(some.repeats()) == 3
+
+
 def test_the_grid_is_the_paper_s_and_the_rest_is_beyond():
     some = collect(result(), result(n=77), result("elliptic"), result("segmentation-raw", k=7))
     assert [r.scenario.name for r in some.grid()] == ["blobs-n500-d2-k5"]
@@ -431,11 +439,16 @@ def test_the_summary_measures_noise_only_with_repeats():
 
 
 def test_spreads_are_measured_in_units_of_a_further_study():
-    some = collect(*(result(slope=s, repeat=r) for r, s in enumerate((-1.0, -1.1, -1.2))))
-    spread = comparison.spreads(some)[0]
+    def repeated(replications):
+        slopes = enumerate((-1.0, -1.1, -1.2))
+        made = (result(slope=s, repeat=r, replications=replications) for r, s in slopes)
+        return comparison.spreads(collect(*made))[0]
+
+    spread = repeated(10_000)
     slopes = spread.slopes
     expected = (-0.8559 - np.mean(slopes)) / (np.std(slopes, ddof=1) * math.sqrt(4 / 3))
     assert spread.away("slope", slopes) == pytest.approx(expected)
+    assert repeated(9_999).away("slope", slopes) is None
     assert comparison.spreads(collect(result(), result(repeat=1))) == []
 
 

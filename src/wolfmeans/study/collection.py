@@ -89,8 +89,11 @@ class Collection:
         return cls.of(results)
 
     def firsts(self) -> list[ScenarioResult]:
-        """Return one result a setting, that of the first repeat."""
-        return [same[0] for same in self.repeats()]
+        """Return one result a setting: the first repeat, with the most replications there are."""
+        found: dict[Setting, ScenarioResult] = {}
+        for result in self.results:  # the most replications come first
+            found.setdefault(setting(result)._replace(replications=0), result)
+        return list(found.values())
 
     def repeats(self) -> list[list[ScenarioResult]]:
         """Return the results of each setting, one list a setting."""
@@ -101,13 +104,13 @@ class Collection:
 
     def grid(self) -> list[ScenarioResult]:
         """Return the first repeats of the scenarios that have a row in the paper's tables."""
-        chosen: dict[tuple[int, int, int], ScenarioResult] = {}
-        for result in self.firsts():
-            scenario = result.scenario
-            cell = (scenario.n, scenario.d, scenario.k)
-            if scenario.data == "blobs" and follows_protocol(result) and printed.row(*cell):
-                chosen.setdefault(cell, result)  # the most replications come first
-        return list(chosen.values())
+        return [
+            result
+            for result in self.firsts()
+            if (scenario := result.scenario).data == "blobs"
+            and follows_protocol(result)
+            and printed.row(scenario.n, scenario.d, scenario.k)
+        ]
 
     def segmentation(self) -> list[ScenarioResult]:
         """Return the first repeats on the image segmentation data, as the paper seeds them."""

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
 
-from wolfmeans.study.collection import Collection
+from wolfmeans.study.collection import SEGMENTATION, Collection
 from wolfmeans.study.results import GAPS, ScenarioResult
 from wolfmeans.study.tables import Row, printed_values, table_rows
 
 PRINTED_REPLICATIONS = 10_000
+PRINTED_SEEDINGS = 50_000
 NEAR = 0.1
 """Theoretical intercepts this near to each other count as equal: the maximum of 10,000 scatters
 varies by about so much from one study to the next."""
@@ -72,8 +73,14 @@ class Spread:
     def away(self, name: str, values: Sequence[float]) -> float | None:
         """Return how many spreads the printed value lies from our mean.
 
-        A further study would differ from the mean of R by the spread times sqrt(1 + 1/R).
+        A further study would differ from the mean of R by the spread times sqrt(1 + 1/R). None
+        where nothing is printed or replications are not as many as the paper's: worst cases grow
+        with their number.
         """
+        scenario = self.result.scenario
+        paper = PRINTED_SEEDINGS if scenario.data in SEGMENTATION else PRINTED_REPLICATIONS
+        if scenario.replications != paper:
+            return None
         printed = printed_values(self.result).get(name)
         spread = stdev(values) * math.sqrt(1 + 1 / len(values))
         return None if printed is None or spread == 0 else (printed - mean(values)) / spread

@@ -116,10 +116,6 @@ def _plate(results: list[ScenarioResult], gap: str) -> Plate:
             f"for n = {first.n} and d = {first.d}."
         )
         labels = [f"K = {result.scenario.k}" for result in results]
-    if len({r.scenario.replications for r in results}) > 1:
-        labels = [
-            f"{x}, {r.scenario.replications:,} runs" for x, r in zip(labels, results, strict=True)
-        ]
     return Plate(f"{name}-{gap}", caption, rate_figure(results, labels, gap), gap)
 
 
