@@ -75,8 +75,9 @@ def test_version(capsys):
     assert capsys.readouterr().out.startswith("wolfmeans ")
 
 
-def test_without_a_command_there_is_help(capsys):
-    assert cli.main([]) == 2
+@pytest.mark.parametrize("arguments", [[], ["study"]])
+def test_without_a_command_there_is_help(capsys, arguments):
+    assert cli.main(arguments) == 0
     said = capsys.readouterr()
     assert "study" in said.out + said.err
 

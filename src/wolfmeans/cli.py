@@ -51,8 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         message = getattr(error, "format_message", None)
         if message is None:
             raise
-        if text := message():
-            print(f"wolfmeans: {text}", file=sys.stderr)
+        if not (text := message()):
+            return 0  # no command was given, and help was shown
+        print(f"wolfmeans: {text}", file=sys.stderr)
         return int(getattr(error, "exit_code", 2))
     return code if isinstance(code, int) else 0
 
