@@ -170,7 +170,7 @@ def rate_figure(results: Sequence[ScenarioResult], labels: Sequence[str], gap: s
     legend.get_title().set(color=INK, fontsize=9)
     legend.set_alignment("left")
     _logarithmic(ax, max((len(result.worst[gap]) for result in results), default=1))
-    _make_room(ax, results, gap)
+    _make_room(ax, results, gap, rows=len(texts) + 1)
     ax.set_xlabel("$t + 1$", color=INK)
     ax.set_ylabel(r"worst case $g_t^{\mathrm{WC}}$", color=INK)
     return figure
@@ -228,21 +228,26 @@ def _power(value: float) -> str:
     return "10" + str(round(math.log10(value))).translate(_RAISED) if value > 0 else ""
 
 
-def _make_room(ax: Axes, results: Sequence[ScenarioResult], gap: str) -> None:
-    """Leave the last, tiny gaps of single runs out of view, so that the fitted part is large."""
-    heights = [
-        value
-        for result in results
-        for value in result.worst[gap][: window(len(result.worst[gap]))]
-        if value > 0
-    ]
-    if not heights:
+def _make_room(ax: Axes, results: Sequence[ScenarioResult], gap: str, rows: int) -> None:
+    """Leave the last, tiny gaps out of view, but keep the marks clear of the legend below left."""
+    fitted, beside = [], []
+    longest = max(2, *(len(result.worst[gap]) for result in results))
+    tops = [math.log10(result.scatter_max) for result in results if result.scatter_max > 0]
+    for result in results:
+        heights = [math.log10(value) if value > 0 else None for value in result.worst[gap]]
+        inside = window(len(heights))
+        fitted += [height for height in heights[:inside] if height is not None]
+        left = sum(math.log(t) < 0.5 * math.log(longest) for t in range(1, len(heights) + 1))
+        beside += [height for height in heights[:left] if height is not None]
+        start = result.regression(gap).intercept
+        tops += [start / math.log(10)] if math.isfinite(start) else []
+    if not fitted or not beside:
         return
-    starts = [result.regression(gap).intercept for result in results]
-    starts = [math.exp(start) for start in starts if math.isfinite(start)]
-    top = max(*heights, *starts, *(result.scatter_max for result in results))
-    low, high = math.log10(min(heights)), math.log10(top)
-    ax.set_ylim(10 ** (low - 0.55 * (high - low) - 0.1), 10 ** (high + 0.06 * (high - low) + 0.05))
+    high, low = max(*tops, *fitted), min(fitted)
+    high += 0.05 * (high - low) + 0.05
+    share = min(0.7, 0.058 * rows + 0.03)
+    low = min(low - 0.08 * (high - low), (min(beside) - share * high) / (1 - share))
+    ax.set_ylim(10**low, 10**high)
 
 
 def sky_plate(sky: SkyDistances) -> Plate:
