@@ -14,8 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import wolfmeans
 from wolfmeans import KMeans, study
 from wolfmeans.datasets import load_banknotes, load_segmentation
+from wolfmeans.engines.cpu import native_is_available, run_to_rest
 from wolfmeans.files import written_whole
 from wolfmeans.study import mixtures, printed, results, runner, runs, statistics
 from wolfmeans.study.results import GAPS, ScenarioResult
@@ -39,7 +41,7 @@ SHAPES = [
 NAMES = [scenario.name for scenario in SHAPES]
 
 
-@pytest.fixture(params=["engine", "loop"])
+@pytest.fixture(params=["native call", "loop"])
 def way(request, monkeypatch):
     """Both ways to run: in one native call, and through the ordinary loop."""
     if request.param == "loop":
@@ -197,6 +199,46 @@ def test_streams_are_one_per_replication_and_shared_by_what_is_compared():
     assert (draw(base, 5)[0] == X).all() and len(set(rows.tolist())) == 3
 
 
+needs_native = pytest.mark.skipif(not native_is_available(), reason="needs the native module")
+
+
+@needs_native
+@pytest.mark.parametrize("shape", [(600, 2, 9), (300, 10, 40), (50, 30, 5)])
+def test_methods_agree(shape):
+    scenario = Scenario("blobs", *shape)
+    drawn = [draw(scenario, replication) for replication in range(3)]
+    X, seeds = np.array([x for x, _ in drawn]), np.array([rows for _, rows in drawn])
+    expected = [array.tolist() for array in run_to_rest(X, seeds, 10_000)]
+    for algorithm in ("dense", "bounds", "tree"):
+        found = run_to_rest(X, seeds, 10_000, algorithm)
+        assert [array.tolist() for array in found] == expected
+    _, lengths, table = run_to_rest(X[:1], seeds[:1], 2)
+    assert lengths.tolist() == [2] and table.tolist() == expected[2][:2]
+
+
+@needs_native
+def test_native_runs_refuse_what_does_not_fit():
+    X, seeds = np.zeros((2, 5, 3)), np.array([[0, 1], [2, 3]])
+    for bad_X, bad_seeds, at_most, algorithm in [
+        (X[0], seeds, 5, "auto"),
+        (X, seeds[0], 5, "auto"),
+        (np.zeros((3, 5, 3)), seeds, 5, "auto"),
+        (X, seeds[:, :0].copy(), 5, "auto"),
+        (X, seeds + 3, 5, "auto"),
+        (X, seeds - 1, 5, "auto"),
+        (X, seeds, 0, "auto"),
+        (X, seeds, 5, "nothing"),
+    ]:
+        with pytest.raises(ValueError, match=r"must|outside"):
+            run_to_rest(bad_X, bad_seeds, at_most, algorithm)
+
+
+def test_a_run_without_end_is_reported(monkeypatch):
+    monkeypatch.setattr(runs, "_STEPS", 2)
+    with pytest.raises(RuntimeError, match="did not end within 2 steps"):
+        perform(Scenario("blobs", 500, 2, 20), range(3))
+
+
 def test_other_policies_take_the_ordinary_loop():
     scenario = Scenario("blobs", 100, 2, 40, empty="farthest")
     some = perform(scenario, range(2))
@@ -204,6 +246,25 @@ def test_other_policies_take_the_ordinary_loop():
     km = KMeans(40, init=X[rows], empty="farthest", stop="stationary", max_iter=None).fit(X)
     assert steps_of(some, 1)[0].tolist() == km.trace_.gap.tolist()
     assert some.scatter[1] == runs.scatter(X)
+
+
+@pytest.mark.filterwarnings("ignore:.*clusters are empty")
+def test_trimmed_runs_are_those_of_trimmed_kmeans():
+    pytest.importorskip("wolfmeans.problems.trimmed")
+    scenario = Scenario("heavy", 200, 2, 6, alpha=0.1, replications=4)
+    some = perform(scenario, range(4))
+    for replication in range(4):
+        X, rows = draw(scenario, replication)
+        km = wolfmeans.TrimmedKMeans(
+            6, alpha=0.1, init=X[rows], empty="keep", stop="stationary", max_iter=None
+        ).fit(X)
+        gap, movement = steps_of(some, replication)
+        assert gap.tolist() == km.trace_.gap.tolist()
+        assert movement.tolist() == km.trace_.movement.tolist()
+        kept = np.sort(nearest(X, X[rows]).min(axis=1))[:180].sum()
+        first = kept - km.trace_.sse[0]
+        assert some.first_movement[replication] == pytest.approx(first, rel=1e-9)
+    assert 0.0 < Tally.of(some).result(scenario).worst_ratio["decrease"] <= 1.0
 
 
 TINY = [
@@ -522,6 +583,7 @@ def test_what_a_killed_run_was_writing_is_removed(tmp_path, undisturbed):
         (place / ".abc-1.part").write_bytes(b"half a fi")
     study.run(TINY, folder, resume=True)
     assert contents(folder) == undisturbed
+    assert not (folder / "parts").exists()
 
 
 def test_results_without_settings_are_not_taken_for_a_study(tmp_path):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from math import fsum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,9 +86,8 @@ def perform(scenario: Scenario, replications: Sequence[int], n_threads: int = 1)
     >>> bool((runs.gaps()["gap"] <= runs.gaps()["decrease"]).all())
     True
     """
-    if scenario.alpha > 0.0:
-        return _gathered([_trimmed(scenario, r, n_threads) for r in replications])
-    if scenario.empty == "keep" and is_small(scenario) and native_is_available():
+    plain = scenario.empty == "keep" and scenario.alpha == 0.0
+    if plain and is_small(scenario) and native_is_available():
         return _together(scenario, replications)
     return _gathered([_alone(scenario, r, n_threads) for r in replications])
 
@@ -141,10 +140,10 @@ def _together(scenario: Scenario, replications: Sequence[int]) -> Runs:
 def _alone(scenario: Scenario, replication: int, n_threads: int) -> Runs:
     """One run through the ordinary loop."""
     points, rows = draw(scenario, replication)
-    workspace = _opened(points, n_threads)
+    workspace, kind = _problem(scenario, points, n_threads)
     start = Start(workspace, workspace.rows(rows), lambda: _later(scenario, replication))
     prepared = prepare(
-        start, stop="stationary", tol=0.0, tol_scale="absolute", empty=scenario.empty
+        start, stop="stationary", tol=0.0, tol_scale="absolute", empty=scenario.empty, **kind
     )
     solution = prepared.finish(max_steps=None).solution
     if not solution.converged:
@@ -155,42 +154,6 @@ def _alone(scenario: Scenario, replication: int, n_threads: int) -> Runs:
         movement=trace.movement[None],
         first_movement=np.array([prepared.first.movement]),
         initial_sse=np.array([prepared.first.sse]),
-        scatter=np.array([scatter_in(workspace, None)]),
-        steps=np.array([len(trace)]),
-        ever_empty=np.array([trace.empty.any()]),
-    )
-
-
-def _trimmed(scenario: Scenario, replication: int, n_threads: int) -> Runs:
-    """One run of trimmed K-means."""
-    points, rows = draw(scenario, replication)
-    workspace = _opened(points, n_threads)
-    seeds = workspace.rows(rows)
-    model = (
-        import_module("wolfmeans.estimators")
-        .TrimmedKMeans(
-            scenario.k,
-            alpha=scenario.alpha,
-            init=seeds,
-            n_init=1,
-            max_iter=None,
-            tol=0.0,
-            stop="stationary",
-            empty=scenario.empty,
-            certify=None,
-            n_threads=n_threads,
-            random_state=_later(scenario, replication),
-        )
-        .fit(points)
-    )
-    trace = model.trace_
-    kept = int((model.labels_ >= 0).sum())
-    at_seeds = fsum(np.sort(workspace.nearest(seeds)[1])[:kept].tolist())
-    return Runs(
-        gap=trace.gap[None],
-        movement=trace.movement[None],
-        first_movement=np.array([max(0.0, at_seeds - trace.sse[0])]),
-        initial_sse=trace.sse[:1],
         scatter=np.array([scatter_in(workspace, None)]),
         steps=np.array([len(trace)]),
         ever_empty=np.array([trace.empty.any()]),
@@ -213,6 +176,18 @@ def _gathered(runs: Sequence[Runs]) -> Runs:
         steps=np.concatenate([run.steps for run in runs]),
         ever_empty=np.concatenate([run.ever_empty for run in runs]),
     )
+
+
+def _problem(
+    scenario: Scenario, points: Points, n_threads: int
+) -> tuple[Workspace, dict[str, Any]]:
+    """Open the points for K-means or, with alpha > 0, for trimmed K-means."""
+    if scenario.alpha == 0.0:
+        return _opened(points, n_threads), {}
+    trimmed = import_module("wolfmeans.problems.trimmed")
+    engine: Any = get_engine()
+    mass = trimmed.kept_mass(trimmed.share_of(scenario.alpha), None, scenario.n)
+    return engine.open_trimmed(points, None, n_threads, mass), {"kind": trimmed.TrimmedProblem}
 
 
 def _opened(points: Points, n_threads: int) -> Workspace:

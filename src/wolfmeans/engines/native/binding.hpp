@@ -41,6 +41,7 @@ inline void check_threads(int n_threads) {
     require(n_threads >= 1, "n_threads must be at least 1, got " + std::to_string(n_threads));
 }
 
+// Arrays of several dimensions are numbered through.
 template <class Integer>
 void check_range(const Array<const Integer>& array, const char* name, std::size_t limit) {
     const Integer* const values = array.data();
@@ -49,7 +50,7 @@ void check_range(const Array<const Integer>& array, const char* name, std::size_
     };
     // Without a way out of the loop, which would keep it from running in vectors.
     bool any = false;
-    for (std::size_t i = 0; i < array.shape(0); ++i)
+    for (std::size_t i = 0; i < array.size(); ++i)
         any |= outside(values[i]);
     if (!any) return;
     std::size_t i = 0;
