@@ -14,8 +14,9 @@ from wolfmeans import __version__
 from wolfmeans.study import comparison
 from wolfmeans.study.circumstances import mean_iterations, name_of
 from wolfmeans.study.collection import Collection
-from wolfmeans.study.figures import INK, LINE, PAPER, Plate
+from wolfmeans.study.figures import Plate
 from wolfmeans.study.findings import Finding, Verdict
+from wolfmeans.study.inline import inline_svg
 from wolfmeans.study.results import GAPS
 from wolfmeans.study.style import STYLE
 from wolfmeans.study.summary import Point, signed
@@ -312,22 +313,3 @@ def _figures(plates: Sequence[Plate], gaps: Sequence[str]) -> str:
 def _figure(plate: Plate) -> str:
     svg = inline_svg(plate.svg.decode(), plate.name, plate.caption)
     return f"<figure>{svg}<figcaption>{_text(plate.caption)}</figcaption></figure>"
-
-
-def inline_svg(svg: str, name: str, label: str) -> str:
-    """Return an SVG as an element of the page: own names, the theme's colors, no addresses."""
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", svg, flags=re.DOTALL)
-    box = re.search(r'viewBox="[^"]*"', svg)
-    assert box is not None
-    opening = f'<svg {box.group()} role="img" aria-label="{html.escape(label)}">'
-    svg = re.sub(r"<svg[^>]*>", lambda _: opening, svg, count=1)
-    # Other figures have a patch_1, too.
-    svg = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', svg)
-    svg = re.sub(r'(?:xlink:)?href="#([^"]+)"', rf'href="#{name}-\1"', svg)
-    svg = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", svg)
-    # A hundredth of a point is seen by nobody; scales of transforms stay as they are.
-    svg = re.sub(r' (?:d|x|y)="[^"]*"', lambda m: re.sub(r"(\.\d\d)\d+", r"\1", m.group()), svg)
-    for color, variable in ((INK, "--ink"), (LINE, "--line"), (PAPER, "--paper")):
-        svg = svg.replace(color, f"var({variable})")
-    return svg.strip()
