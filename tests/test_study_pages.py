@@ -17,7 +17,7 @@ from wolfmeans.study.report import write_report
 from wolfmeans.study.results import GAPS, ScenarioResult
 from wolfmeans.study.scenarios import Scenario
 from wolfmeans.study.sky import SkyDistances, reduced_to_rank, sky_distances
-from wolfmeans.study.summary import summary
+from wolfmeans.study.summary import signed, summary
 
 HOLDS, PARTLY, FAILS, NOT_RUN = Verdict
 HOSTILE = "file:<script>alert('x')</script> & \"q\" </title>"
@@ -382,6 +382,7 @@ def test_every_sentence_says_not_run_when_nothing_was():
 
 
 def test_words():
+    assert [signed(x) for x in (-0.001, 0.004, -0.016)] == ["+0.00", "+0.00", "−0.02"]
     assert [by_share(k, 10) for k in (10, 9, 8, 6, 5, 0)] == [HOLDS] * 2 + [PARTLY] * 2 + [
         FAILS
     ] * 2

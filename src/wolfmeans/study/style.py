@@ -49,7 +49,7 @@ thead th { color: var(--soft); font-weight: 600; vertical-align: bottom; }
 thead th.group { text-align: center; border-bottom-color: var(--soft); }
 thead th.text { padding-left: 0; }
 th[scope=row] { position: sticky; left: 0; background: var(--paper); font-weight: 600;
-                text-align: left; padding-left: 0; }
+                text-align: left; padding-left: 0; white-space: normal; max-width: 13rem; }
 td.theirs { color: var(--soft); } td.apart { background: var(--band); }
 tr.block td, tr.block th[scope=row] { border-top: 2px solid var(--line); }
 .plates { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 27rem), 1fr));
@@ -61,7 +61,7 @@ footer { margin-top: 3rem; padding-top: .8rem; border-top: 1px solid var(--line)
          color: var(--soft); font-size: .87rem; }
 @media (max-width: 40rem) {
   body { font-size: 15px; padding-top: 1.2rem; } h1 { font-size: 1.4rem; }
-  th[scope=row] { white-space: normal; max-width: 9rem; padding-right: .6rem; }
+  th[scope=row] { max-width: 9rem; padding-right: .6rem; }
   dl { display: block; } dt { margin-top: .9rem; }
   nav a { display: inline-block; margin: .1rem .9rem .1rem 0; }
 }

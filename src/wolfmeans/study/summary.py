@@ -90,8 +90,8 @@ def _means(agreement: Agreement) -> str:
 
 
 def signed(value: float, digits: int = 2) -> str:
-    """Return a difference with its sign."""
-    return f"{value:+.{digits}f}".replace("-", "−")
+    """Return a difference with its sign; what rounds to zero has a plus."""
+    return f"{round(value, digits) + 0.0:+.{digits}f}".replace("-", "−")
 
 
 def _rejections(collection: Collection) -> str:
