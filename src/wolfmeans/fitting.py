@@ -249,17 +249,17 @@ def _rule(
     if tol_scale == "initial":
         return make_rule(stop, tol * first.sse)
     if tol_scale == "total":
-        return make_rule(stop, tol * _scatter(workspace, workspace.weights))
+        return make_rule(stop, tol * scatter(workspace, workspace.weights))
     return make_rule(stop, tol)
 
 
 def _mean_variance(workspace: Workspace) -> float:
     """scikit-learn's unit for `tol`: the unweighted mean of the columns' variances."""
-    return _scatter(workspace, None) / (workspace.n_points * workspace.n_features)
+    return scatter(workspace, None) / (workspace.n_points * workspace.n_features)
 
 
-def _scatter(workspace: Workspace, weights: NDArray[np.float64] | None) -> float:
-    """The sum of squares about the mean, with or without the points' weights."""
+def scatter(workspace: Workspace, weights: NDArray[np.float64] | None) -> float:
+    """Return the sum of squares about the mean, with or without the points' weights."""
     mean = workspace.mean(weighted=weights is not None)
     distances = workspace.distances_to(mean)
     return workspace.total(distances if weights is None else weights * distances)

@@ -312,6 +312,25 @@ def advance_together(
     return [Progress(*result) for result in results]
 
 
+def run_to_rest(
+    X: NDArray[np.float64], seeds: NDArray[np.int64], at_most: int, algorithm: str = "auto"
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
+    """Run K-means from seeds until no label changes, many times (engines/native/whole_runs.hpp).
+
+    X is (runs, n, d), or (1, n, d) for all runs, and must have passed the door; `seeds` is
+    (runs, K) rows of it. Empty clusters keep their centers. Returns (runs, 2) the movement from the
+    seeds and the first partition's SSE; (runs,) how many points were evaluated; moved, empty, gap
+    and movement of each of them, run after run.
+    """
+    starts, lengths, evaluations = _native.run_to_rest(X, seeds, at_most, algorithm)
+    return starts, lengths, evaluations
+
+
+def scatter(X: NDArray[np.float64]) -> float:
+    """Return the exact sum of squared distances of the rows to their mean, rounded once."""
+    return float(_native.scatter(X))
+
+
 class CpuEngine:
     """Native kernels, for dense data and for CSR."""
 

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <initializer_list>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -39,6 +41,7 @@ inline void check_threads(int n_threads) {
     require(n_threads >= 1, "n_threads must be at least 1, got " + std::to_string(n_threads));
 }
 
+// Arrays of several dimensions are numbered through.
 template <class Integer>
 void check_range(const Array<const Integer>& array, const char* name, std::size_t limit) {
     const Integer* const values = array.data();
@@ -47,7 +50,7 @@ void check_range(const Array<const Integer>& array, const char* name, std::size_
     };
     // Without a way out of the loop, which would keep it from running in vectors.
     bool any = false;
-    for (std::size_t i = 0; i < array.shape(0); ++i)
+    for (std::size_t i = 0; i < array.size(); ++i)
         any |= outside(values[i]);
     if (!any) return;
     std::size_t i = 0;
@@ -57,5 +60,23 @@ void check_range(const Array<const Integer>& array, const char* name, std::size_
                        std::to_string(values[i]) + ", outside 0.." +
                        std::to_string(static_cast<long long>(limit) - 1));
 }
+
+// A new NumPy array that owns its memory.
+template <class Element>
+struct Owned {
+    explicit Owned(std::initializer_list<std::size_t> shape) : shape(shape) {
+        std::size_t size = 1;
+        for (const std::size_t extent : shape)
+            size *= extent;
+        data = new Element[size];
+    }
+    nb::object release() {
+        nb::capsule owner(data,
+                          [](void* memory) noexcept { delete[] static_cast<Element*>(memory); });
+        return nb::cast(nb::ndarray<nb::numpy, Element>(data, shape.size(), shape.data(), owner));
+    }
+    std::vector<std::size_t> shape;
+    Element* data;
+};
 
 } // namespace wolfmeans::binding

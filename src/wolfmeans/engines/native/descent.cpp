@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <numeric>
+#include <stdexcept>
 #include <utility>
 
 #include "center_step.hpp"
@@ -14,6 +15,14 @@ namespace {
 constexpr std::size_t rows_screened_afresh = std::size_t{1} << 14;
 
 } // namespace
+
+Method method_named(const std::string& name) {
+    if (name == "dense") return Method::dense;
+    if (name == "bounds") return Method::bounds;
+    if (name == "tree") return Method::tree;
+    if (name == "auto") return Method::automatic;
+    throw std::invalid_argument("algorithm must be auto, dense, bounds or tree, got " + name);
+}
 
 template <class Real>
 std::size_t Partition<Real>::n_empty() const {

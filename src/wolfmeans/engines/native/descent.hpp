@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "boxes.hpp"
@@ -45,6 +46,9 @@ struct Limits {
 
 // How nearest centers are found. The result does not depend on it.
 enum class Method { automatic, dense, bounds, tree };
+
+// The method that Python calls auto, dense, bounds or tree; throws std::invalid_argument.
+Method method_named(const std::string& name);
 
 template <class Real>
 class Descent {

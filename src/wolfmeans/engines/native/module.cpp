@@ -20,6 +20,7 @@ void define_exact(nb::module_& m);    // module_exact.cpp
 void define_points(nb::module_& m);   // module_points.cpp
 void define_polish(nb::module_& m);   // module_polish.cpp
 void define_prices(nb::module_& m);   // module_prices.cpp
+void define_runs(nb::module_& m);     // module_runs.cpp
 void define_seeding(nb::module_& m);  // module_seeding.cpp
 void define_sparse(nb::module_& m);   // module_sparse.cpp
 void define_step(nb::module_& m);     // module_step.cpp
@@ -161,6 +162,7 @@ NB_MODULE(_native, m) {
     define_points(m);
     define_polish(m);
     define_prices(m);
+    define_runs(m);
     define_seeding(m);
     define_sparse(m);
     define_step(m);

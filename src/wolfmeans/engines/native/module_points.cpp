@@ -19,24 +19,6 @@ using namespace wolfmeans::binding;
 
 namespace {
 
-// A new NumPy array that owns its memory.
-template <class Element>
-struct Owned {
-    explicit Owned(std::initializer_list<std::size_t> shape) : shape(shape) {
-        std::size_t size = 1;
-        for (const std::size_t extent : shape)
-            size *= extent;
-        data = new Element[size];
-    }
-    nb::object release() {
-        nb::capsule owner(data,
-                          [](void* memory) noexcept { delete[] static_cast<Element*>(memory); });
-        return nb::cast(nb::ndarray<nb::numpy, Element>(data, shape.size(), shape.data(), owner));
-    }
-    std::vector<std::size_t> shape;
-    Element* data;
-};
-
 template <class Element>
 nb::object copied(const std::vector<Element>& values, std::initializer_list<std::size_t> shape) {
     Owned<Element> copy(shape);
@@ -53,7 +35,7 @@ public:
     DescendingPoints(Array<const Real> X, std::optional<Array<const double>> weights, int n_threads,
                      const std::string& algorithm)
         : X_(X), weights_(weights), descent_(checked(X), X.shape(0), X.shape(1), weight_data(),
-                                             n_threads, method(algorithm)) {
+                                             n_threads, wolfmeans::method_named(algorithm)) {
         check_threads(n_threads);
     }
 
@@ -117,15 +99,6 @@ public:
     }
 
 private:
-    static wolfmeans::Method method(const std::string& name) {
-        using wolfmeans::Method;
-        if (name == "dense") return Method::dense;
-        if (name == "bounds") return Method::bounds;
-        if (name == "tree") return Method::tree;
-        require(name == "auto", "algorithm must be auto, dense, bounds or tree, got " + name);
-        return Method::automatic;
-    }
-
     static const Real* checked(const Array<const Real>& X) {
         require(X.ndim() == 2, "X must have two dimensions");
         return X.data();

@@ -1,0 +1,62 @@
+"""The command `wolfmeans`: puts the groups of wolfmeans.commands together.
+
+Typer and rich are imported when the command runs, never with the package.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typer import Typer
+
+_INSTALL = "wolfmeans: the command needs typer and rich: pip install 'wolfmeans[cli]'"
+
+
+def application() -> Typer:
+    """Return the Typer application with all commands."""
+    import typer
+
+    from wolfmeans.commands import demo, root, study
+
+    app = typer.Typer(
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(root.root)
+    app.add_typer(study.app, name="study")
+    app.command("demo")(demo.demo)
+    return app
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code: 0, 2 for an error, 130 for Ctrl-C."""
+    try:
+        import rich  # noqa: F401
+        import typer
+    except ImportError:
+        print(_INSTALL, file=sys.stderr)
+        return 2
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    command = typer.main.get_command(application())
+    try:
+        code = command.main(given, prog_name="wolfmeans", standalone_mode=False, obj=given)
+    except Exception as error:
+        # Wrong usage; the class of such errors has moved between versions of typer.
+        message = getattr(error, "format_message", None)
+        if message is None:
+            raise
+        if not (text := message()):
+            return 0  # no command was given, and help was shown
+        print(f"wolfmeans: {text}", file=sys.stderr)
+        return int(getattr(error, "exit_code", 2))
+    return code if isinstance(code, int) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

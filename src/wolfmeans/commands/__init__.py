@@ -1,0 +1,1 @@
+"""The commands of `wolfmeans`, a file for each group; wolfmeans.cli puts them together."""
