@@ -118,8 +118,15 @@ def scan_figure(scan: Scan) -> Figure:
         color, label = f"C{number}", f"alpha = {alpha:g}" if trimmed else "found"
         places = [cell.n_clusters for cell in cells]
         _draw_band(axes[0], places, cells, color, label)
-        silhouettes = [cell.silhouette for cell in cells]
-        axes[1].plot(places, silhouettes, color=color, marker="o", markersize=3, label=label)
+        several = [cell for cell in cells if cell.n_clusters > 1]
+        axes[1].plot(
+            [cell.n_clusters for cell in several],
+            [cell.silhouette for cell in several],
+            color=color,
+            marker="o",
+            markersize=3,
+            label=label,
+        )
     axes[0].set(xlabel="number of clusters K", title="SSE, and where the best one can be")
     axes[1].set(xlabel="number of clusters K", title="silhouette by centers")
     for ax in axes[:2]:
@@ -135,8 +142,8 @@ def scan_figure(scan: Scan) -> Figure:
             axes[2].plot(shares, values, color=shade, marker="o", markersize=3)
             axes[2].annotate(
                 f"{n_clusters}",
-                (shares[0], values[0]),
-                xytext=(-12, -3),
+                (shares[-1], values[-1]),
+                xytext=(5, -3),
                 fontsize=8,
                 textcoords="offset points",
                 color=shade,

@@ -1,0 +1,184 @@
+"""Certifying afterwards, polishing and searching: what estimators do with bounds and levels."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_blobs
+from sklearn.model_selection import GridSearchCV
+
+import wolfmeans
+from wolfmeans import KMeans, TrimmedKMeans
+
+
+def blobs(n=300, d=2, k=6, seed=0, spread=1.0):
+    return make_blobs(n, n_features=d, centers=k, random_state=seed, cluster_std=spread)[0]
+
+
+@pytest.mark.parametrize(("shape", "most"), [((500, 10, 20), 1.01), ((500, 5, 50), 1.08)])
+@pytest.mark.parametrize("seed", range(3))
+def test_clear_clusters_are_certified_to_a_few_percent(shape, most, seed):
+    n, d, k = shape
+    X = blobs(n, d, k, seed)
+    km = KMeans(k, n_init=10, polish="swap", random_state=0, certify=None).fit(X)
+    assert km.certificate_.ratio is None
+    assert 1.0 <= km.certify(X).ratio <= most
+    assert km.certificate_.lower_bound_confidence == 1.0
+
+
+def test_certify_is_a_parameter_and_a_method():
+    km = KMeans(3, certify="spectral", random_state=0)
+    assert km.get_params()["certify"] == "spectral"
+    assert clone(km).get_params()["certify"] == "spectral"
+    assert km.set_params(certify=None).get_params()["certify"] is None
+    assert "certify=None" in repr(km)
+    assert callable(km.certify)
+    assert callable(KMeans.certify)
+    X = blobs(60)
+    fitted = pickle.loads(pickle.dumps(km.fit(X)))
+    assert fitted.get_params()["certify"] is None
+    assert fitted.certify(X).ratio < 2.0
+    search = GridSearchCV(KMeans(3, random_state=0), {"certify": [None, "spectral"]}, cv=2).fit(X)
+    assert search.best_params_["certify"] in (None, "spectral")
+
+
+def test_certifying_gives_the_bound_of_the_function_and_tightens_the_guarantee():
+    X = blobs()
+    km = KMeans(6, random_state=0, certify=None).fit(X)
+    loose = km.certificate_
+    bound = wolfmeans.lower_bound(X, 6, centers=km.cluster_centers_)
+    certificate = km.certify(X)
+    assert certificate is km.certificate_
+    assert certificate.lower_bound == bound.value
+    assert certificate.lower_bound_kind == bound.kind
+    assert certificate.max_iterations < loose.max_iterations
+    assert km.trace_.lower_bound == bound.value
+    assert np.all(np.minimum.accumulate(km.trace_.gap) <= km.trace_.rate_bound)
+
+
+def test_certifying_asks_for_the_data_of_the_fit():
+    X = blobs()
+    km = KMeans(6, random_state=0).fit(X)
+    before = km.certificate_
+    with pytest.raises(ValueError, match="not what was clustered"):
+        km.certify(X[:-1])
+    with pytest.raises(ValueError, match="not what was clustered"):
+        km.certify(X, sample_weight=np.arange(len(X)))
+    with pytest.raises(ValueError, match="method must be one of"):
+        km.certify(X, method="magic")
+    assert km.certificate_ is before
+
+
+@pytest.mark.parametrize("scale", [2.0**-480, 2.0**480])
+def test_a_scale_inside_changes_no_ratio(scale):
+    X = blobs(60)
+    ratio = KMeans(6, random_state=0, certify="neighbours").fit(X).certificate_.ratio
+    km = KMeans(6, random_state=0, certify=None).fit(X * scale)
+    assert km.certify(X * scale, method="neighbours").ratio == pytest.approx(ratio, rel=1e-9)
+
+
+@pytest.mark.parametrize("scale", [2.0**-600, 2.0**700])
+def test_bounds_come_in_the_units_of_the_certificate(scale):
+    X = blobs(60)
+    ratio = KMeans(6, random_state=0, certify="neighbours").fit(X).certificate_.ratio
+    with pytest.warns(RuntimeWarning, match="do not fit into float64"):
+        km = KMeans(6, random_state=0, certify="neighbours").fit(X * scale)
+    assert km.certificate_.unit_exponent != 0
+    assert km.certificate_.ratio == pytest.approx(ratio, rel=1e-9)
+
+
+def test_a_method_that_does_not_hold_is_refused_in_a_sentence():
+    X = blobs()
+    with pytest.raises(ValueError, match="for one column only"):
+        KMeans(3, certify="exact").fit(X)
+    with pytest.raises(ValueError, match="must be a str among"):
+        TrimmedKMeans(3, certify="spectral").fit(X)
+    with pytest.raises(ValueError, match="does not hold for trimmed"):
+        TrimmedKMeans(3, random_state=0).fit(X).certify(X, method="spectral")
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_trimmed_fits_are_certified_for_what_they_keep(weighted):
+    X = np.vstack([blobs(200, 2, 3, 1), np.full((10, 2), 1e4) * np.arange(1, 11)[:, None]])
+    weights = np.random.default_rng(0).integers(1, 4, size=len(X)) if weighted else None
+    km = TrimmedKMeans(3, alpha=0.1, random_state=0, certify=None)
+    km.fit(X, sample_weight=weights)
+    certificate = km.certify(X, sample_weight=weights)
+    assert 1.0 <= certificate.ratio < 1.5
+    # Untrimmed, the outliers alone cost more than all the rest.
+    assert certificate.lower_bound < 1e-3 * wolfmeans.lower_bound(X, 3, sample_weight=weights).value
+
+
+@pytest.mark.parametrize("polish", ["hartigan", "swap"])
+def test_polish_lowers_the_inertia_and_names_the_level(polish):
+    X = blobs(400, 2, 25, seed=3, spread=0.4)
+    plain = KMeans(25, init="random", n_init=1, random_state=1).fit(X)
+    km = KMeans(25, init="random", n_init=1, random_state=1, polish=polish).fit(X)
+    certificate = km.certificate_
+    assert km.inertia_ < plain.inertia_
+    assert certificate.level == polish
+    assert certificate.gap == 0
+    assert (km.predict(X) == km.labels_).all()
+    assert km.inertia_ == -km.score(X)
+    assert certificate.iterations == plain.certificate_.iterations
+    assert certificate.polish.decrease == pytest.approx(
+        plain.inertia_ + plain.certificate_.gap - km.inertia_, rel=1e-6
+    )
+    assert list(km.trace_.t) == list(range(len(km.trace_)))
+    assert f"level       {polish}" in str(certificate)
+
+
+def test_the_ladder_has_three_rungs():
+    X = blobs(400, 2, 25, seed=3, spread=0.4)
+    settings = {"init": "random", "n_init": 1, "random_state": 1}
+    levels = [
+        KMeans(25, polish=polish, **settings).fit(X).certificate_.level
+        for polish in (None, "hartigan", "swap")
+    ]
+    assert levels == ["stationary", "hartigan", "swap"]
+    with pytest.warns(UserWarning, match="Not converged"):
+        early = KMeans(25, max_iter=1, **settings).fit(X)
+    assert early.certificate_.level is None
+
+
+@pytest.mark.parametrize("engine", ["reference", "cpu"])
+def test_polish_is_the_same_on_every_engine_and_with_many_starts(engine):
+    X = blobs(120, 3, 8, seed=2).astype(np.float32)
+    models = [
+        KMeans(8, init="random", n_init=3, random_state=0, polish="swap", **settings).fit(X)
+        for settings in ({"engine": "cpu", "n_threads": 1}, {"engine": engine, "n_threads": 3})
+    ]
+    assert (models[0].labels_ == models[1].labels_).all()
+    assert (models[0].cluster_centers_ == models[1].cluster_centers_).all()
+    assert models[0].certificate_.polish == models[1].certificate_.polish
+
+
+def test_effort_never_does_worse_and_says_what_it_gained():
+    X = blobs(400, 2, 25, seed=3, spread=0.4)
+    plain = KMeans(25, init="random", n_init=1, random_state=1).fit(X)
+    km = KMeans(25, init="random", n_init=1, random_state=1, effort=0.5).fit(X)
+    effort = km.certificate_.effort
+    assert km.inertia_ < plain.inertia_
+    assert effort.before == plain.inertia_
+    assert effort.after >= km.inertia_
+    assert effort.seconds <= 0.6
+    assert (km.predict(X) == km.labels_).all()
+    assert "lowered the SSE of the first fit by" in str(km.certificate_)
+
+
+def test_what_polish_and_effort_did_is_saved_with_the_model(tmp_path):
+    X = blobs()
+    km = KMeans(6, random_state=0, polish="swap", effort=0.1).fit(X)
+    km.save(tmp_path / "model.wolf")
+    again = wolfmeans.load(tmp_path / "model.wolf")
+    assert again.certificate_ == km.certificate_
+    assert str(again.certificate_) == str(km.certificate_)
+    assert again.get_params() == km.get_params()
+
+
+def test_effort_and_polish_must_be_what_they_can_be():
+    with pytest.raises(ValueError, match="effort"):
+        KMeans(2, effort=0).fit(blobs())
+    with pytest.raises(ValueError, match="polish"):
+        KMeans(2, polish="shine").fit(blobs())
