@@ -10,14 +10,12 @@ from pathlib import Path
 import numpy as np
 from peers import Method, Wolfmeans
 
-from wolfmeans.engines import effective_threads
-
 
 def machine(threads: int) -> dict[str, str]:
     info = _cpu_info()
     found = {
         "CPU": info.get("model name") or platform.processor() or platform.machine(),
-        "cores": str(effective_threads(None)),
+        "cores": str(_cores()),
         "threads used": str(threads),
         "vector unit": _vector_unit(info.get("flags", "")),
         "system": f"{platform.system()} {platform.machine()}",
@@ -25,6 +23,11 @@ def machine(threads: int) -> dict[str, str]:
     if hasattr(os, "getloadavg"):
         found["load average at the start"] = f"{os.getloadavg()[0]:.1f}"
     return found
+
+
+def _cores() -> int:
+    """The cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _cpu_info() -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cache
 from numbers import Integral, Real
 from time import perf_counter
@@ -21,6 +22,7 @@ from wolfmeans.fitting import (
     best_of_starts,
     certificate_of,
     polished,
+    run,
     scale_notes,
     searched,
 )
@@ -209,6 +211,11 @@ class KMeans(CenterEstimator):
         if level is not None:
             deadline = begun + min(limits, default=math.inf)
             best = polished(best, level, lambda: generator, deadline)
+            if self.time_limit is None and not best.solution.converged:
+                # An effort that is spent ends the search, not the last fit.
+                start = Start(workspace.fork(n_threads), best.centers, lambda: generator, exponent)
+                last = run(start, **self._settings())
+                best = replace(last, effort=best.effort, polish=best.polish)
         certificate = certificate_of(
             best,
             scaled,
