@@ -302,7 +302,7 @@ def test_every_bad_parameter_is_refused_by_name(name, value):
         KMeans(**{"n_clusters": 2, name: value}).fit(blobs()[0])
 
 
-@pytest.mark.parametrize("name", ["polish", "effort", "n_jobs"])
+@pytest.mark.parametrize("name", ["precompute_distances", "n_jobs"])
 def test_parameters_that_do_not_exist_are_not_accepted(name):
     with pytest.raises(TypeError, match=name):
         KMeans(**{name: None})
