@@ -148,8 +148,9 @@ def test_printed_numbers_claim_no_more_than_the_proof():
         percent = re.search(r"within ([\d.]+)%", reading)
         if percent:
             assert 1 + float(percent[1]) / 100 >= certificate.ratio * (1 - 1e-12)
-        most = re.search(r"at most (\S+) times", certificate.verdict)[1]
-        assert float(most) >= certificate.ratio * (1 - 1e-12)
+        claimed = re.search(r"within (?:a factor of (\S+)|([\d.]+)%) of", certificate.verdict)
+        most = float(claimed[1]) if claimed[1] else 1 + float(claimed[2]) / 100
+        assert most >= certificate.ratio * (1 - 1e-12)
 
 
 def test_a_bound_that_contradicts_the_result_is_dropped_and_said(monkeypatch):
@@ -188,6 +189,38 @@ def test_a_weaker_bound_changes_nothing():
     certificate = KMeans(4, random_state=0, certify="spectral").fit(blobs()).certificate_
     weaker = LowerBound(0.5 * certificate.lower_bound, "neighbours", 1.0, 0.0)
     assert certificate.bounded_by(weaker, certificate.tol) is certificate
+
+
+def test_proofs_are_kept_beside_likely_bounds():
+    bare = KMeans(4, random_state=0, certify=None).fit(blobs()).certificate_
+    shares = {"proof": (0.8, 1.0), "likely": (0.9, 0.95), "better proof": (0.85, 1.0)}
+    steps, certificate = [], bare
+    for share, confidence in shares.values():
+        bound = LowerBound(share * bare.inertia, "any", confidence, 0.0)
+        certificate = certificate.bounded_by(bound, bare.tol)
+        steps.append(certificate.max_iterations)
+        assert certificate.in_units(10).proven_bound == 1024 * certificate.proven_bound
+    assert certificate.lower_bound == 0.9 * bare.inertia
+    assert certificate.lower_bound_confidence == 0.95
+    assert certificate.proven_bound == 0.85 * bare.inertia
+    assert steps[0] == steps[1] > steps[2]
+
+
+@pytest.mark.parametrize("second", [0.7, 0.9])
+def test_the_larger_of_two_likely_bounds_holds_with_both_confidences(second):
+    certificate = KMeans(4, random_state=0, certify=None).fit(blobs()).certificate_
+    for share in (0.8, second):
+        bound = LowerBound(share * certificate.inertia, "subsampled", 0.95, 0.0)
+        certificate = certificate.bounded_by(bound)
+    assert certificate.lower_bound == max(0.8, second) * certificate.inertia
+    assert certificate.lower_bound_confidence == pytest.approx(0.9)
+
+
+def test_a_likely_bound_above_the_result_is_dropped_without_alarm():
+    certificate = KMeans(4, random_state=0, certify=None).fit(blobs()).certificate_
+    failed = certificate.bounded_by(LowerBound(2 * certificate.inertia, "subsampled", 0.9, 0.0))
+    assert failed.lower_bound is None
+    assert "as may happen" in failed.notes[0]
 
 
 def test_notebook_view_escapes_what_it_shows():

@@ -1,6 +1,8 @@
 """Certifying afterwards, polishing and searching: what estimators do with bounds and levels."""
 
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from sklearn.datasets import make_blobs
 from sklearn.model_selection import GridSearchCV
 
 import wolfmeans
+import wolfmeans.datasets
 from wolfmeans import KMeans, TrimmedKMeans
 
 
@@ -182,3 +185,46 @@ def test_effort_and_polish_must_be_what_they_can_be():
         KMeans(2, effort=0).fit(blobs())
     with pytest.raises(ValueError, match="polish"):
         KMeans(2, polish="shine").fit(blobs())
+
+
+@pytest.mark.parametrize("scale", [2.0**-600, 2.0**700])
+def test_certifying_afterwards_knows_the_units_of_the_certificate(scale):
+    X = blobs(60)
+    ratio = KMeans(6, random_state=0, certify="neighbours").fit(X).certificate_.ratio
+    with pytest.warns(RuntimeWarning, match="do not fit into float64"):
+        km = KMeans(6, random_state=0, certify=None).fit(X * scale)
+    assert km.certify(X * scale, method="neighbours").ratio == pytest.approx(ratio, rel=1e-9)
+
+
+def test_the_price_bound_does_not_depend_on_threads():
+    X = wolfmeans.datasets.load_banknotes().data
+    found = {
+        wolfmeans.lower_bound(X, 5, method="prices", n_threads=threads).value
+        for threads in (1, 2, 3, 2)
+    }
+    assert len(found) == 1
+
+
+def test_one_cluster_is_called_optimal():
+    X = blobs(40)
+    certificate = KMeans(1, random_state=0, certify="spectral").fit(X).certificate_
+    row = next(row for row in certificate.rows() if row[0] == "global")
+    assert row[1] in ("optimal", "≤ 1.0001×")
+
+
+def test_ctrl_c_is_heard_between_the_layers_of_the_exact_bound():
+    code = (
+        "import os, signal, sys, threading, time\n"
+        "import numpy as np, wolfmeans\n"
+        "x = np.random.default_rng(0).normal(size=(400_000, 1))\n"
+        "def press():\n"
+        "    time.sleep(0.3)\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "threading.Thread(target=press).start()\n"
+        "try:\n"
+        "    wolfmeans.lower_bound(x, 2000, method='exact')\n"
+        "except KeyboardInterrupt:\n"
+        "    sys.exit(7)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], timeout=60, check=False)
+    assert done.returncode == 7

@@ -10,7 +10,7 @@ from sklearn.datasets import make_blobs
 
 from dense_kmeans import smooth_sse
 from instances import instances
-from wolfmeans import KMeans
+from wolfmeans import KMeans, TrimmedKMeans
 from wolfmeans.lower_bounds import (
     REGISTRY,
     affordable,
@@ -201,3 +201,14 @@ def test_subsampled_says_how_sure_it_is():
     assert seen == sorted(seen)
     assert seen[-1] == 1.0
     assert bound.seconds > 0
+
+
+def test_a_trim_that_vanishes_in_the_total_is_not_forgotten():
+    X, weights = np.array([[0.0, 0.0], [1e6, 0.0]]), np.array([1e17, 1.0])
+    for method in ("neighbours", "prices", "subsampled"):
+        bound = lower_bound(X, 1, sample_weight=weights, trim=1, method=method, random_state=0)
+        assert bound.value == 0.0
+    km = TrimmedKMeans(1, alpha=2e-17, certify="neighbours", random_state=0)
+    points = np.array([[0.0, 0.0], [1e3, 0.0], [1001.0, 0.0], [0.0, 1e3]])
+    km.fit(points, sample_weight=[1e17, 1.0, 1.0, 1.0])
+    assert not any("contradicts" in note for note in km.certificate_.notes)

@@ -1,6 +1,7 @@
 """Scans: values fall along both axes, bands hold the optimum, and the text says what was found."""
 
 import itertools
+import sys
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,7 @@ import pytest
 from scipy import sparse
 
 import wolfmeans
-from wolfmeans import KMeans, TrimmedKMeans
+from wolfmeans import KMeans, LowerBound, TrimmedKMeans
 
 
 def blobs(n_blobs=4, each=40, d=2, spread=12.0, seed=0):
@@ -134,3 +135,54 @@ def test_what_cannot_be_scanned_is_said(X, result):
         wolfmeans.scan(X, n_clusters=[])
     with pytest.raises(KeyError, match="n_clusters=99"):
         result[99]
+
+
+def test_bounds_from_samples_hold_together_and_prove_nothing(X, monkeypatch):
+    asked = []
+
+    def likely(*data, confidence, **settings):
+        asked.append(confidence)
+        return LowerBound(1e9 if len(asked) == 1 else 1.0, "subsampled", confidence, 0.0)
+
+    monkeypatch.setattr(sys.modules["wolfmeans.scan"], "lower_bound", likely)
+    result = wolfmeans.scan(X, n_clusters=[2, 3, 4], alpha=[0.0, 0.1], random_state=0)
+    assert asked == [pytest.approx(1 - 0.05 / 6)] * 6
+    # The first one lies above all values: it failed, and is not handed on.
+    assert result[4, 0.1].lower_bound is None
+    assert {cell.lower_bound for cell in result.cells} == {None, 1.0}
+    assert {cell.confidence for cell in result.cells} == {None, 0.95}
+    assert result.needed(0.0) is None
+    assert "proven" not in str(result)
+
+
+def test_a_gap_in_the_numbers_of_clusters_proves_nothing():
+    X = np.repeat([[0.0], [1.0], [5.0], [9.0]], 5, axis=0)
+    with pytest.warns(UserWarning, match="distinct clusters"):
+        result = wolfmeans.scan(X, n_clusters=[2, 5], random_state=0)
+    assert result.needed(0.0) is None
+
+
+def test_models_of_a_scan_know_the_bound(X):
+    result = wolfmeans.scan(X, n_clusters=[3, 4], random_state=0)
+    for cell in result:
+        assert cell.model.certificate_.lower_bound == pytest.approx(cell.lower_bound)
+
+
+def test_arguments_that_make_no_scan_are_named(X):
+    assert wolfmeans.scan(X, 3, random_state=0).n_clusters == [3]
+    for wrong in ([2.7], "23", [0], [True]):
+        with pytest.raises(ValueError, match="whole numbers"):
+            wolfmeans.scan(X, wrong)
+    with pytest.raises(ValueError, match="cannot take polish"):
+        wolfmeans.scan(X, [2], alpha=[0.0, 0.1], polish="swap")
+    for scale in (1e200, 1e-200):
+        with pytest.raises(ValueError, match="do not fit into float64"):
+            wolfmeans.scan(X * scale, [2, 3])
+
+
+def test_points_alone_in_their_cluster_are_no_praise(X):
+    some = X[:12]
+    result = wolfmeans.scan(some, n_clusters=[12], random_state=0)
+    assert result[12].silhouette == 0.0
+    assert result[12].inertia == 0.0
+    assert " 0 " in str(result)

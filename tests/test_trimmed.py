@@ -791,3 +791,11 @@ def test_banknotes_forged_notes_of_another_kind_are_trimmed():
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_estimator_checks(estimator, check):
     check(estimator)
+
+
+def test_equal_weights_trim_as_many_points_as_none():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    for weight in (0.3, 0.1, 0.25):
+        km = TrimmedKMeans(2, alpha=0.25, random_state=0).fit(X, sample_weight=np.full(40, weight))
+        assert km.n_trimmed_ == 10
+        assert km.trimmed_mass_ == pytest.approx(10 * weight)

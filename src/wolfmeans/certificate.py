@@ -27,6 +27,7 @@ _SUMS_OF_SQUARES = (
     "initial_sse",
     "inertia",
     "lower_bound",
+    "proven_bound",
     "threshold",
 )
 
@@ -87,6 +88,8 @@ class Certificate:
     """How the lower bound was found."""
     lower_bound_confidence: float | None = None
     """1.0 for a proof."""
+    proven_bound: float = 0.0
+    """The largest lower bound that is a proof; 0 always is one."""
     level: str | None = None
     """The rung of the ladder that was verified: stationary, hartigan or swap; None below."""
     polish: Polish | None = None
@@ -113,36 +116,46 @@ class Certificate:
             return None
         return self.inertia / self.lower_bound
 
-    @property
-    def proven_bound(self) -> float:
-        """The lower bound where it is a proof, else 0."""
-        proven = self.lower_bound is not None and self.lower_bound_confidence == 1.0
-        return self.lower_bound or 0.0 if proven else 0.0
-
     def bounded_by(self, bound: LowerBound, least_decrease: float | None = None) -> Certificate:
         """Return the certificate with a lower bound, where it says more than the one so far.
 
         A proven bound lowers the number of steps that could be needed when every step that does
-        not end the run takes at least `least_decrease` off the value.
+        not end the run takes at least `least_decrease` off the value. Of several bounds that hold
+        with a confidence the largest holds with that of all of them together.
         """
-        value = bound.value
-        if value > self.inertia * (1.0 + _ROUNDING):
-            note = "the lower bound contradicts the result; please report this"
-            return replace(self, notes=(*self.notes, note))
+        if bound.value > self.inertia * (1.0 + _ROUNDING):
+            return replace(self, notes=(*self.notes, _contradiction(bound)))
         # It may pass the inertia by the rounding of both.
-        value = min(value, self.inertia)
-        if self.lower_bound is not None and value <= self.lower_bound:
-            return self
-        result = replace(
-            self,
-            lower_bound=value if value > 0 else None,
-            lower_bound_kind=bound.kind,
-            lower_bound_confidence=bound.confidence,
-        )
-        if bound.confidence < 1.0 or self.max_iterations is None or least_decrease is None:
+        value = min(bound.value, self.inertia)
+        if bound.confidence == 1.0:
+            return self._proven(value, bound.kind, least_decrease)
+        confidence = bound.confidence
+        if self.lower_bound_confidence is not None and self.lower_bound_confidence < 1.0:
+            confidence = max(0.0, confidence + self.lower_bound_confidence - 1.0)
+            if value <= (self.lower_bound or 0.0):
+                return replace(self, lower_bound_confidence=confidence)
+        return self._showing(value, bound.kind, confidence)
+
+    def _proven(self, value: float, kind: str, least_decrease: float | None) -> Certificate:
+        result = self._showing(value, kind, 1.0)
+        if value <= self.proven_bound:
+            return result
+        result = replace(result, proven_bound=value)
+        if self.max_iterations is None or least_decrease is None:
             return result
         steps = steps_until_spent(self.initial_sse, value, least_decrease)
         return result if steps is None else replace(result, max_iterations=steps)
+
+    def _showing(self, value: float, kind: str, confidence: float) -> Certificate:
+        """Return the certificate with this bound to show, unless the one it shows is as good."""
+        if self.lower_bound is not None and value <= self.lower_bound:
+            return self
+        return replace(
+            self,
+            lower_bound=value if value > 0 else None,
+            lower_bound_kind=kind,
+            lower_bound_confidence=confidence,
+        )
 
     @property
     def radius(self) -> float | None:
@@ -211,6 +224,15 @@ class Certificate:
             "<thead><tr><th>what</th><th>value</th><th>in plain words</th></tr></thead>"
             f"<tbody>{cells}</tbody></table>"
         )
+
+
+def _contradiction(bound: LowerBound) -> str:
+    if bound.confidence == 1.0:
+        return "the lower bound contradicts the result; please report this"
+    return (
+        f"a {bound.kind} bound of confidence {bound.confidence:.1%} came out above the result, as "
+        "may happen; it was dropped"
+    )
 
 
 def _fits(value: float, exponent: int) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typer import Typer
 
-_INSTALL = "wolfmeans: the command needs typer and rich: pip install 'wolfmeans[cli]'"
+_INSTALL = "wolfmeans: the command needs typer and rich: pip install typer rich"
 
 
 def application() -> Typer:

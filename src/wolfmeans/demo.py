@@ -27,7 +27,7 @@ def main(directory: str = "demo-output") -> None:
         f"into {_CLASSES} clusters.\n"
     )
     model = KMeans(n_clusters=_CLASSES, random_state=0).fit(X)
-    print(model.certificate_)
+    print(model.certify(X))
     print(f"\n{model.certificate_.verdict}")
 
     trace = model.trace_.plot()

@@ -266,7 +266,13 @@ def scatter(workspace: Workspace, weights: NDArray[np.float64] | None) -> float:
 
 
 def certificate_of(
-    fit: Fit, X: Any, *, certify: str | None, notes: tuple[str, ...], n_threads: int = 1
+    fit: Fit,
+    X: Any,
+    *,
+    certify: str | None,
+    notes: tuple[str, ...],
+    n_threads: int = 1,
+    random: RandomSource,
 ) -> Certificate:
     """Write down what is known at the returned point."""
     problem, solution = fit.problem, fit.solution
@@ -300,7 +306,7 @@ def certificate_of(
         engine=problem.workspace.engine,
         notes=notes,
     )
-    bound = _lower_bound(fit, X, certify, n_threads)
+    bound = _lower_bound(fit, X, certify, n_threads, random)
     if bound is not None:
         certificate = certificate.bounded_by(bound, fit.rule.least_decrease)
     solution.trace.lower_bound = certificate.proven_bound
@@ -314,7 +320,9 @@ def _level(fit: Fit, stationary: bool) -> str | None:
     return "stationary" if stationary else None
 
 
-def _lower_bound(fit: Fit, X: Any, certify: str | None, n_threads: int) -> LowerBound | None:
+def _lower_bound(
+    fit: Fit, X: Any, certify: str | None, n_threads: int, random: RandomSource
+) -> LowerBound | None:
     """Return the bound that was asked for; for "auto" the best of those cheaper than the fit."""
     if certify is None:
         return None
@@ -334,7 +342,7 @@ def _lower_bound(fit: Fit, X: Any, certify: str | None, n_threads: int) -> Lower
         if reason is not None:
             raise ValueError(f"certify={certify!r}: {reason}")
         methods = (certify,)
-    settings = Settings(n_threads=n_threads, centers=fit.centers)
+    settings = Settings(rng=random, n_threads=n_threads, centers=fit.centers)
     return best_bound(X, n_clusters, weights, mass, methods=methods, settings=settings)
 
 

@@ -93,14 +93,30 @@ def verdict_of(certificate: Certificate) -> str:
         tail = "how far it is from the best possible clustering is not known"
     else:
         sure = "proven" if certificate.lower_bound_confidence == 1.0 else "likely"
-        most = rounded_up(certificate.ratio, 3)
-        tail = f"its inertia is {sure} to be at most {most} times the best possible"
-    return f"{head} after {certificate.iterations} steps: {ended}; {tail}."
+        tail = f"its inertia is {sure} to be {_distance(certificate.ratio)} the best possible"
+    steps = "1 step" if certificate.iterations == 1 else f"{certificate.iterations} steps"
+    return f"{head} after {steps}: {ended}; {tail}."
+
+
+def _percent(ratio: float) -> float:
+    """The excess of a ratio over 1 in percent, rounded up to hundredths."""
+    return math.ceil((ratio * _NEARLY - 1.0) * 1e4) / 100
+
+
+def _distance(ratio: float) -> str:
+    percent = _percent(ratio)
+    return (
+        f"within {percent:.2f}% of"
+        if percent < 100
+        else f"within a factor of {rounded_up(ratio, 3)} of"
+    )
 
 
 def _inertia(certificate: Certificate) -> str:
     kept = "" if certificate.threshold is None else " of kept points"
     summed = f"sum of squared distances{kept} to the nearest center"
+    if certificate.effort is not None:
+        return summed  # the start is where the search ended, and says little
     if not certificate.initial_sse > 0:
         return f"{summed}; every point sits on one"
     saved = 1.0 - certificate.inertia / certificate.initial_sse
@@ -171,17 +187,17 @@ def _global_row(certificate: Certificate) -> Row:
         return ("global", "optimal", "no clustering can have an inertia below 0")
     if certificate.lower_bound is None or certificate.ratio is None:
         return ("global", "unknown", _no_bound(certificate))
-    percent = math.ceil((certificate.ratio * _NEARLY - 1.0) * 1e4) / 100
-    amount = (
-        f"{percent:.2f}%" if percent < 100 else f"a factor of {rounded_up(certificate.ratio, 3)}"
-    )
+    percent = _percent(certificate.ratio)
+    if percent <= 0 and certificate.lower_bound_confidence == 1.0:
+        kind = certificate.lower_bound_kind
+        return ("global", "optimal", f"no clustering is better, up to rounding ({kind} bound)")
     sure, hint = "", ""
     if certificate.lower_bound_confidence != 1.0:
         sure = f", with confidence {certificate.lower_bound_confidence:.1%}"
     if certificate.ratio > _WEAK and certificate.lower_bound_kind == "spectral":
         hint = "; certify(X) looks for a better one"
     reading = (
-        f"within {amount} of the best possible{sure}: no clustering is below "
+        f"{_distance(certificate.ratio)} the best possible{sure}: no clustering is below "
         f"{rounded_down(certificate.lower_bound, 6)} ({certificate.lower_bound_kind} bound{hint})"
     )
     ratio = f"{1.0 + percent / 100:.4f}" if percent < 100 else rounded_up(certificate.ratio, 4)

@@ -109,7 +109,8 @@ def map_figure(X: Any, labels: NDArray[np.int32], centers: NDArray[np.floating])
 def scan_figure(scan: Scan) -> Figure:
     """Draw a scan: inertia with certified bands, silhouettes, and trimmed curves if there are any.
 
-    A band reaches from the lower bound to the value found: the best possible SSE lies inside.
+    A band reaches from the lower bound to the value found: the best possible SSE lies inside, with
+    the confidence of the scan's bounds.
     """
     trimmed = len(scan.alphas) > 1
     figure, axes = _figure(3 if trimmed else 2, 13.0 if trimmed else 9.0, 3.9)
@@ -158,7 +159,8 @@ def _draw_band(ax: Axes, places: list[int], cells: list[Cell], color: str, label
     lows = np.array([np.nan if c.lower_bound is None else c.lower_bound for c in cells])
     ax.plot(places, values, color=color, marker="o", markersize=3, label=label)
     ax.fill_between(places, lows, values, color=color, alpha=0.2, linewidth=0)
-    ax.plot(places, lows, color=color, linewidth=0.8, linestyle="--")
+    below = "no clustering below" if label == "found" else None
+    ax.plot(places, lows, color=color, linewidth=0.8, linestyle="--", label=below)
 
 
 def _shade(share: float) -> tuple[float, float, float]:

@@ -8,9 +8,10 @@ no clustering with K clusters is as good.
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from numbers import Integral
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,8 @@ from sklearn.utils import check_random_state
 from wolfmeans import door
 from wolfmeans.engines import effective_threads
 from wolfmeans.estimators import KMeans, TrimmedKMeans
-from wolfmeans.lower_bounds import lower_bound
+from wolfmeans.frames import to_frame
+from wolfmeans.lower_bounds import LowerBound, lower_bound
 from wolfmeans.plain_words import rounded_down, rounded_up
 
 if TYPE_CHECKING:
@@ -49,9 +51,12 @@ class Cell:
     lower_bound: float | None
     """No clustering with K clusters, this much trimmed, is below; None if nothing is known."""
     confidence: float | None
-    """The probability that the bound holds; 1.0 for a proof."""
+    """1.0 for a proof; else the probability that all such bounds of the scan hold together."""
+    proven: float
+    """The largest bound that is a proof; 0 always is one."""
     silhouette: float
-    """Mean of (b - a) / b over the kept mass: distances a to the own center, b to the next one."""
+    """Mean of (b - a) / b over the kept mass: distances a to the own center, b to the next one;
+    0 for points that are alone."""
     seconds: float
     """What fit and bound took."""
     model: Model
@@ -97,15 +102,16 @@ class Scan:
         """Return the cells of one K by rising alpha."""
         return [cell for cell in self.cells if cell.n_clusters == n_clusters]
 
+    def __iter__(self) -> Iterator[Cell]:
+        return iter(self.cells)
+
     def columns(self) -> dict[str, list[Any]]:
         """All columns by name."""
         return {name: [getattr(cell, name) for cell in self.cells] for name in _COLUMNS}
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the table as a pandas DataFrame (needs pandas)."""
-        import pandas as pd
-
-        return pd.DataFrame(self.columns())
+        return to_frame(self.columns())
 
     def plot(self) -> Figure:
         """Draw inertia with its certified bands, silhouettes and trimmed curves (matplotlib)."""
@@ -114,15 +120,14 @@ class Scan:
         return scan_figure(self)
 
     def needed(self, alpha: float) -> int | None:
-        """Return the largest scanned K that is certified to beat every clustering with K - 1.
+        """Return the largest K that is proven to beat every clustering with fewer clusters.
 
-        That is, whose SSE lies below the lower bound for the scanned K before it.
+        That is, whose SSE lies below the proven bound for K - 1, which was scanned as well.
         """
-        cells = self.along_clusters(alpha)
         found = [
             more.n_clusters
-            for fewer, more in pairwise(cells)
-            if fewer.lower_bound is not None and more.inertia < fewer.lower_bound
+            for fewer, more in pairwise(self.along_clusters(alpha))
+            if more.n_clusters == fewer.n_clusters + 1 and more.inertia < fewer.proven
         ]
         return max(found, default=None)
 
@@ -130,13 +135,15 @@ class Scan:
         """Return what the scan suggests, one sentence for each alpha."""
         result = []
         for alpha in self.alphas:
-            cells = self.along_clusters(alpha)
+            cells = [cell for cell in self.along_clusters(alpha) if cell.n_clusters > 1]
+            if not cells:
+                continue
             best = max(cells, key=lambda cell: cell.silhouette)
             text = f"alpha {alpha:g}: " if len(self.alphas) > 1 else ""
             text += f"the silhouette is highest at K = {best.n_clusters} ({best.silhouette:.3f})"
             needed = self.needed(alpha)
             if needed is not None:
-                text += f"; K = {needed} is certified to beat every clustering with fewer clusters"
+                text += f"; K = {needed} is proven to beat every clustering with fewer clusters"
             result.append(text + ".")
         return result
 
@@ -147,7 +154,8 @@ class Scan:
         ]
         for cell in self.cells:
             known = cell.lower_bound is not None and cell.ratio is not None
-            bound = rounded_down(cell.lower_bound, 6) if cell.lower_bound else "unknown"
+            unknown = "0" if cell.inertia == 0 else "unknown"
+            bound = rounded_down(cell.lower_bound, 6) if cell.lower_bound else unknown
             if known and cell.confidence != 1.0:
                 bound += f" ({cell.confidence:.0%})"
             ratio = f"{rounded_up(cell.ratio, 5)}×" if cell.ratio else ""
@@ -182,11 +190,12 @@ class Scan:
 
 def scan(
     X: Any,
-    n_clusters: Iterable[int] = range(2, 11),
+    n_clusters: int | Iterable[int] = range(2, 11),
     alpha: float | Iterable[float] = (0.0,),
     *,
     sample_weight: Any = None,
     certify: str | None = "auto",
+    confidence: float = 0.95,
     random_state: Any = None,
     progress: Progress | None = None,
     **parameters: Any,
@@ -201,7 +210,7 @@ def scan(
     ----------
     X : array-like or sparse matrix of shape (n_samples, n_features)
         The points.
-    n_clusters : iterable of int, default=range(2, 11)
+    n_clusters : int or iterable of int, default=range(2, 11)
         The numbers of clusters.
     alpha : float or iterable of float, default=(0.0,)
         The shares of the mass that may be trimmed; 0 is K-means.
@@ -209,6 +218,8 @@ def scan(
         Weights of the points.
     certify : str or None, default="auto"
         The method of `lower_bound`; None for none.
+    confidence : float, default=0.95
+        The probability with which all bounds from samples hold together.
     random_state : int, RandomState or None, default=None
         Seed of all draws.
     progress : callable or None, default=None
@@ -231,27 +242,40 @@ def scan(
     >>> result[3].inertia, result[3].ratio
     (1.5, 1.0)
     """
-    counts = sorted({int(k) for k in n_clusters})
+    counts = _numbers_of_clusters(n_clusters)
     shares = sorted({float(a) for a in ((alpha,) if np.isscalar(alpha) else alpha)})  # type: ignore[arg-type, union-attr]
     if not counts or not shares:
         raise ValueError("a scan needs at least one number of clusters and one alpha")
+    if shares[-1] > 0 and (unknown := set(parameters) - set(TrimmedKMeans().get_params())):
+        raise ValueError(f"with alpha > 0 a scan cannot take {', '.join(sorted(unknown))}")
     admitted = KMeans()
-    X, _ = door.admit(admitted, X, reset=True, n_threads=effective_threads(None))
-    rng = check_random_state(random_state)
-    scanner = _Scanner(X, sample_weight, certify, rng, parameters)
+    X, sizes = door.admit(admitted, X, reset=True, n_threads=effective_threads(None))
+    weights = door.admit_weights(sample_weight, X)
+    if door.scale_exponent(X, sizes, weights):
+        raise ValueError("squares of X do not fit into float64; multiply X by a constant first")
+    scanner = _Scanner(X, weights, check_random_state(random_state), parameters)
     for done, (share, count) in enumerate((a, k) for a in shares for k in counts):
         if progress is not None:
             text = f"K = {count}, alpha = {share:g}"
             progress(done / (len(counts) * len(shares)), text)
         scanner.fit(count, share, counts, shares)
     scanner.go_back(counts, shares)
-    scanner.bound(counts, shares, progress)
+    if certify is not None:
+        scanner.bound(counts, shares, certify, confidence, progress)
     if hasattr(admitted, "feature_names_in_"):
         for cell in scanner.cells.values():
             cell.model.feature_names_in_ = admitted.feature_names_in_
     if progress is not None:
         progress(1.0, "done")
     return Scan(scanner.cells.values())
+
+
+def _numbers_of_clusters(n_clusters: Any) -> list[int]:
+    given: list[Any] = [n_clusters] if isinstance(n_clusters, Integral) else list(n_clusters)
+    whole = [k for k in given if isinstance(k, Integral) and not isinstance(k, bool)]
+    if len(whole) < len(given) or any(int(k) < 1 for k in whole):
+        raise ValueError(f"n_clusters must be whole numbers of at least 1; got {given}")
+    return sorted({int(k) for k in given})
 
 
 class _Scanner:
@@ -261,11 +285,10 @@ class _Scanner:
         self,
         X: Any,
         sample_weight: Any,
-        certify: str | None,
         rng: np.random.RandomState,
         parameters: dict[str, Any],
     ) -> None:
-        self._X, self._weight, self._certify, self._rng = X, sample_weight, certify, rng
+        self._X, self._weight, self._rng = X, sample_weight, rng
         self._parameters = parameters
         self.cells: dict[tuple[int, float], Cell] = {}
 
@@ -309,7 +332,7 @@ class _Scanner:
             return
         silhouette = self._silhouette(model)
         self.cells[n_clusters, alpha] = Cell(
-            n_clusters, alpha, model.inertia_, None, None, silhouette, spent, model
+            n_clusters, alpha, model.inertia_, None, None, 0.0, silhouette, spent, model
         )
 
     def _two_nearest(self, model: Model) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -336,9 +359,12 @@ class _Scanner:
     def _silhouette(self, model: Model) -> float:
         if model.n_clusters == 1:
             return 0.0
-        own, other = self._two_nearest(model)[1].T
+        labels, (own, other) = (found := self._two_nearest(model))[0], found[1].T
         share = np.divide(other - own, other, out=np.zeros_like(own), where=other > 0)
-        return float(np.average(share, weights=self._mass(model)))
+        mass = self._mass(model)
+        # A point alone in its cluster says nothing about the clustering.
+        share[np.bincount(labels, weights=mass > 0)[labels] == 1] = 0.0
+        return float(np.average(share, weights=mass))
 
     def _grown(self, model: Model, n_clusters: int) -> NDArray[np.floating]:
         """Return the model's centers and further ones, each the best of some drawn data points."""
@@ -381,35 +407,67 @@ class _Scanner:
         chosen: NDArray[np.floating] = model.cluster_centers_[kept]
         return chosen
 
-    def bound(self, counts: list[int], shares: list[float], progress: Progress | None) -> None:
-        """Bound each cell from below; a bound for more clusters or more trimming is one as well."""
-        if self._certify is None:
-            return
+    def bound(
+        self,
+        counts: list[int],
+        shares: list[float],
+        method: str,
+        confidence: float,
+        progress: Progress | None,
+    ) -> None:
+        """Bound each cell from below; a bound for more clusters or more trimming is one as well.
+
+        Each bound from samples may fail with its share of 1 - confidence, so that with the stated
+        confidence none of them does, whichever is the largest.
+        """
+        each = 1.0 - (1.0 - confidence) / (len(counts) * len(shares))
         for alpha in reversed(shares):
             for k in reversed(counts):
                 if progress is not None:
                     progress(1.0, f"lower bound for K = {k}, alpha = {alpha:g}")
                 started = perf_counter()
-                cell = self.cells[k, alpha]
-                found = lower_bound(
-                    self._X,
-                    k,
-                    sample_weight=self._weight,
-                    trim=cell.model.trimmed_mass_ if alpha > 0 else None,
-                    method=self._certify,
-                    random_state=self._rng,
-                )
-                value, confidence = found.value, found.confidence
-                for other in self._harder(k, alpha, counts, shares):
-                    if other.lower_bound is not None and other.lower_bound > value:
-                        value, confidence = other.lower_bound, other.confidence or 1.0
-                known = value > 0 or cell.inertia == 0
-                self.cells[k, alpha] = replace(
-                    cell,
-                    lower_bound=min(value, cell.inertia) if known else None,
-                    confidence=confidence if known else None,
-                    seconds=cell.seconds + perf_counter() - started,
-                )
+                found = self._bound_of(self.cells[k, alpha], method, each)
+                bounded = self._bounded(found, confidence, self._harder(k, alpha, counts, shares))
+                spent = bounded.seconds + perf_counter() - started
+                self.cells[k, alpha] = replace(bounded, seconds=spent)
+
+    def _bound_of(self, cell: Cell, method: str, confidence: float) -> tuple[Cell, LowerBound]:
+        model = cell.model
+        bound = lower_bound(
+            self._X,
+            cell.n_clusters,
+            sample_weight=self._weight,
+            trim=model.trimmed_mass_ if isinstance(model, TrimmedKMeans) else None,
+            method=method,
+            confidence=confidence,
+            random_state=self._rng,
+            centers=model.cluster_centers_,
+        )
+        model.certificate_ = model.certificate_.bounded_by(bound)
+        return cell, bound
+
+    def _bounded(
+        self, found: tuple[Cell, LowerBound], confidence: float, harder: list[Cell]
+    ) -> Cell:
+        """Return the cell with the best proof and the best bound among its own and its neighbours'.
+
+        A bound from samples that lies above the SSE has failed and says nothing.
+        """
+        cell, bound = found
+        is_proof = bound.confidence == 1.0
+        proven = max([other.proven for other in harder], default=0.0)
+        proven = min(max(proven, bound.value if is_proof else 0.0), cell.inertia)
+        sampled = [other.lower_bound or 0.0 for other in harder if other.confidence != 1.0]
+        likely = max([*sampled, 0.0 if is_proof else bound.value])
+        if proven < likely <= cell.inertia:
+            return replace(cell, proven=proven, lower_bound=likely, confidence=confidence)
+        known = proven > 0 or cell.inertia == 0
+        return replace(
+            cell,
+            proven=proven,
+            lower_bound=proven if known else None,
+            confidence=1.0 if known else None,
+        )
 
     def _harder(
         self, n_clusters: int, alpha: float, counts: list[int], shares: list[float]

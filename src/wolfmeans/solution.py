@@ -195,9 +195,9 @@ class Trace:
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the table as a pandas DataFrame (needs pandas)."""
-        import pandas as pd
+        from wolfmeans.frames import to_frame
 
-        return pd.DataFrame(self.columns()).set_index("t")
+        return to_frame(self.columns()).set_index("t")
 
     def plot(self) -> Figure:
         """Draw gap with its guaranteed line, SSE and moved points (needs matplotlib)."""

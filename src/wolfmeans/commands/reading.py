@@ -46,7 +46,13 @@ def read(source: str) -> Numbers:
     readers = {".csv": _csv, ".tsv": _csv, ".txt": _csv, ".npy": _npy, ".parquet": _parquet}
     if kind not in readers:
         raise ValueError(f"{source}: only {', '.join(readers)} files can be read")
-    columns, dropped = readers[kind](path)
+    try:
+        columns, dropped = readers[kind](path)
+    except (ValueError, OSError) as error:
+        said = str(error).partition("\n")[0]
+        raise ValueError(
+            said if str(path) in said else f"{source} cannot be read: {said}"
+        ) from error
     if not columns:
         raise ValueError(f"{source} has no column of numbers")
     data = np.column_stack(list(columns.values())).astype(np.float64)
@@ -75,7 +81,10 @@ Columns = tuple[dict[str, Any], list[str]]
 
 
 def _npy(path: Path) -> Columns:
-    array = np.load(path, allow_pickle=False)
+    try:
+        array = np.load(path, allow_pickle=False)
+    except ValueError as error:
+        raise ValueError(f"{path} is not a NumPy file of numbers") from error
     if array.ndim != 2 or array.dtype.kind not in "fiub":
         raise ValueError(
             f"{path} must hold a table of numbers; it has {array.ndim} axes of {array.dtype}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,7 +26,7 @@ from wolfmeans.engines import Workspace, effective_threads, get_engine
 from wolfmeans.estimators.certify import ParameterAndMethod
 from wolfmeans.fitting import Fit
 from wolfmeans.frank_wolfe import Callback
-from wolfmeans.lower_bounds import WHATEVER_IT_COSTS, lower_bound
+from wolfmeans.lower_bounds import WHATEVER_IT_COSTS, bound_in_units
 from wolfmeans.notices import progress_on_terminal, warn
 from wolfmeans.seeding import RandomSource, choose_seeds
 from wolfmeans.solution import Record, Trace
@@ -162,11 +161,11 @@ class CenterEstimator(
         inertia = self._inertia_on(X, weights)
         if inertia != self.inertia_:
             raise ValueError(
-                f"X and sample_weight are not what was clustered: the inertia there is {inertia}, "
-                f"and here {self.inertia_}"
+                "X and sample_weight are not what was clustered: with these centers their inertia "
+                f"is {inertia}, and that of the fit was {self.inertia_}"
             )
         with progress_on_terminal(progress) as told:
-            bound = lower_bound(
+            bound = bound_in_units(
                 X,
                 self.n_clusters,
                 sample_weight=sample_weight,
@@ -178,9 +177,8 @@ class CenterEstimator(
                 centers=self.cluster_centers_,
                 budget=WHATEVER_IT_COSTS,
                 progress=told,
+                unit_exponent=certificate.unit_exponent,
             )
-        if certificate.unit_exponent:
-            bound = replace(bound, value=math.ldexp(bound.value, -certificate.unit_exponent))
         watched = certificate.stop in ("decrease", "gap")
         self.certificate_ = certificate.bounded_by(bound, certificate.tol if watched else None)
         if self.certificate_.unit_exponent == 0:

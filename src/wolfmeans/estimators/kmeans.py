@@ -222,6 +222,7 @@ class KMeans(CenterEstimator):
             certify=vars(self)["certify"],
             notes=(*notes, *scale_notes(X)),
             n_threads=effective_threads(self.n_threads),
+            random=lambda: check_random_state(self.random_state),
         )
         self._keep(best, certificate, exponent)
         warn_about(self.certificate_, inertia=self.inertia_, empty=self.empty, notes=notes)

@@ -227,6 +227,7 @@ class TrimmedKMeans(CenterEstimator):
             certify=vars(self)["certify"],
             notes=(*notes, *scale_notes(X)),
             n_threads=effective_threads(self.n_threads),
+            random=lambda: check_random_state(self.random_state),
         )
         self._share = f"{share.numerator}/{share.denominator}"
         self._keep(best, certificate, exponent)

@@ -1,7 +1,7 @@
 """Lower bounds on the best possible SSE, each rounded down so that it is never above the truth."""
 
 from wolfmeans.lower_bounds.bound import LowerBound
-from wolfmeans.lower_bounds.front import lower_bound
+from wolfmeans.lower_bounds.front import bound_in_units, lower_bound
 from wolfmeans.lower_bounds.methods import (
     REGISTRY,
     WHATEVER_IT_COSTS,
@@ -28,6 +28,7 @@ __all__ = [
     "Settings",
     "affordable",
     "best_bound",
+    "bound_in_units",
     "lower_bound",
     "neighbours",
     "one_dimensional",

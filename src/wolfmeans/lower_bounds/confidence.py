@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 _STEPS = 60
 # Logarithms and their sum are computed; this much more than needed is asked of them.
-_SLACK = 1e-9
+_SLACK = 1e-6
 
 
 def mean_above(values: NDArray[np.float64], lowest: float, bet: float, confidence: float) -> float:

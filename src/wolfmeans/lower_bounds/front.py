@@ -91,8 +91,39 @@ def lower_bound(
     >>> round(bound.value, 6), bound.kind, bound.confidence
     (4.0, 'neighbours', 1.0)
     """
+    return bound_in_units(
+        X,
+        n_clusters,
+        sample_weight=sample_weight,
+        trim=trim,
+        method=method,
+        confidence=confidence,
+        random_state=random_state,
+        n_threads=n_threads,
+        centers=centers,
+        budget=budget,
+        progress=progress,
+    )
+
+
+def bound_in_units(
+    X: Any,
+    n_clusters: int,
+    *,
+    sample_weight: Any,
+    trim: float | None,
+    method: str,
+    confidence: float,
+    random_state: Any,
+    n_threads: int | None,
+    centers: Any,
+    budget: float,
+    progress: Report | None,
+    unit_exponent: int = 0,
+) -> LowerBound:
+    """Return what `lower_bound` does, in units of 2**unit_exponent of the squares of X."""
     started = perf_counter()
-    _check(n_clusters, method, confidence)
+    _check(n_clusters, method, confidence, budget)
     threads = effective_threads(n_threads)
     X, sizes = door.admit(_ASKER(), X, reset=True, n_threads=threads)
     weights = door.admit_weights(sample_weight, X)
@@ -120,7 +151,7 @@ def lower_bound(
     found = best_bound(scaled, k, weights, mass, methods=methods, settings=settings)
     if found is None:
         found = LowerBound(0.0, "none", 1.0, 0.0)
-    value = _unscaled_down(found.value, exponent)
+    value = _scaled_down(found.value, -2 * exponent - unit_exponent)
     return replace(found, value=value, seconds=perf_counter() - started)
 
 
@@ -133,7 +164,7 @@ def _reached(X: Any, weights: Any, centers: Any, n_threads: int) -> float | None
     return workspace.total(distances if weights is None else weights * distances)
 
 
-def _check(n_clusters: Any, method: str, confidence: Any) -> None:
+def _check(n_clusters: Any, method: str, confidence: Any, budget: Any) -> None:
     if not _is_number(n_clusters, Integral) or n_clusters < 1:
         raise ValueError(f"n_clusters must be an integer of at least 1, got {n_clusters!r}")
     if method != "auto" and method not in REGISTRY:
@@ -141,6 +172,8 @@ def _check(n_clusters: Any, method: str, confidence: Any) -> None:
         raise ValueError(f"method must be one of {names}; got {method!r}")
     if not _is_number(confidence, Real) or not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence must be between 0 and 1, got {confidence!r}")
+    if not _is_number(budget, Real) or not budget >= 0:
+        raise ValueError(f"budget must be a number of multiplications, got {budget!r}")
 
 
 def _is_number(value: Any, kind: type) -> bool:
@@ -163,9 +196,12 @@ def _generator(random_state: Any) -> np.random.RandomState:
     return generator
 
 
-def _unscaled_down(value: float, exponent: int) -> float:
-    """Return 2**(-2 exponent) value, rounded down."""
-    unscaled = min(door.unscaled(value, exponent), sys.float_info.max)
-    if door.scaled(unscaled, exponent) > value:
-        return math.nextafter(unscaled, 0.0)
-    return unscaled
+def _scaled_down(value: float, exponent: int) -> float:
+    """Return 2**exponent value, rounded down."""
+    try:
+        scaled = math.ldexp(value, exponent)
+    except OverflowError:
+        return sys.float_info.max
+    # A number that falls below the normal ones may have been rounded up.
+    exact = scaled == 0.0 or abs(scaled) >= sys.float_info.min
+    return scaled if exact else math.nextafter(scaled, 0.0)

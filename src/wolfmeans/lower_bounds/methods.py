@@ -226,10 +226,8 @@ def auto_methods(
     n: int, d: int, n_clusters: int, *, trimmed: bool, budget: float = SOME_SECONDS
 ) -> tuple[str, ...]:
     """Return what `method="auto"` takes: what is affordable, else sampling."""
-    if useful("exact", n, d, n_clusters, trimmed=trimmed):
-        return ("exact",)
     chosen = affordable(n, d, n_clusters, trimmed=trimmed, budget=budget)
-    if "neighbours" in chosen or "subsampled" in chosen:
+    if {"exact", "neighbours", "subsampled"} & set(chosen):
         return chosen
     return (*chosen, "subsampled")
 

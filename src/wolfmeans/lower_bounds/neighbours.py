@@ -159,10 +159,11 @@ def heavy_points(X: Any, weights: Numbers | None) -> tuple[Any, Numbers | None]:
 
 
 def left_out_of(total: float, mass: float | None) -> float:
-    """Return the weight outside the mass that is kept, rounded up; the total is rounded once."""
-    if mass is None or mass >= total:
-        return 0.0
-    return (total - mass) + 4.0 * UNIT * total
+    """Return the weight outside the mass that is kept, rounded up.
+
+    Total and mass are rounded once each, so that even equal ones may differ in truth.
+    """
+    return 0.0 if mass is None else max(0.0, total - mass) + 4.0 * UNIT * total
 
 
 def heaviest_of(total: float, mass: float | None) -> float:

@@ -181,7 +181,7 @@ class PriceSearch:
         # Climbing misses peaks that no place is near; the ceiling misses none.
         if everywhere and self.ceiling_is_cheap:
             enough = float(heights.max()) * (1 + _LOOK)
-            _, _, work, _, missed = cpu._native.ceiling(
+            _, _, _, abandoned, missed = cpu._native.ceiling(
                 self.X,
                 self.points.weights,
                 prices,
@@ -190,9 +190,11 @@ class PriceSearch:
                 _LOOKING * self._round_cost(),
                 self.n_threads,
             )
-            self.ceiling_is_cheap = work < _LOOKING * self._round_cost()
-            if len(missed):
-                more, higher = self._climb(prices, np.ascontiguousarray(missed), _MOVES)
+            self.ceiling_is_cheap = not abandoned
+            # What threads find before they give up is a matter of chance, and so is their order.
+            if len(missed) and not abandoned:
+                missed = np.ascontiguousarray(missed[np.lexsort(missed.T)])
+                more, higher = self._climb(prices, missed, _MOVES)
                 peaks, heights = np.concatenate([peaks, more]), np.concatenate([heights, higher])
         return peaks, heights
 

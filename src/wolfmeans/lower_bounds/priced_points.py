@@ -69,14 +69,15 @@ class PricedPoints:
     def payable(self, prices: Values) -> float:
         """Bound from below what the cheapest points of the mass to be kept are priced.
 
-        Rounding: running sums of weights are off by n u relative, so a mass less by a little more
-        is no more than the true one; the terms are off by 3 u, their exact sum is rounded once.
+        Rounding: running sums of weights are off by n u relative, and the mass, a difference of
+        the total, by u of that; a mass less by a little more is no more than the true one. The
+        terms are off by 3 u, their exact sum is rounded once.
         """
         n = len(prices)
         order = np.argsort(prices, kind="stable")
         weights = self.weights[order]
         if self.mass < math.inf:
-            kept = self.mass * (1 - (n + 8) * UNIT)
+            kept = self.mass * (1 - (n + 8) * UNIT) - 4 * UNIT * float(weights.sum())
             before = np.concatenate([[0.0], np.cumsum(weights)[:-1]])
             weights = np.clip(kept - before, 0.0, weights)
         return math.fsum((weights * prices[order]).tolist()) * (1 - 8 * UNIT)

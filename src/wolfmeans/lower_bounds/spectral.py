@@ -40,12 +40,13 @@ def spectral(X: Any, n_clusters: int, weights: NDArray[np.float64] | None = None
     scatter, trace, uncertain = _scatter(X, weights)
     if d <= n_clusters - 1:
         return LowerBound(0.0, "spectral", 1.0, perf_counter() - started)
-    kept = linalg.eigh(
-        scatter, eigvals_only=True, subset_by_index=[0, d - n_clusters], driver="evr"
-    )
+    explained = 0.0
+    if n_clusters > 1:
+        largest = [d - n_clusters + 1, d - 1]
+        values = linalg.eigh(scatter, eigvals_only=True, subset_by_index=largest, driver="evr")
+        explained = float(np.sum(values))
     rounding = _UNIT * trace * (n + 64.0 * d + 8.0) * n_clusters
-    value = float(np.sum(kept)) - rounding - uncertain
-    value *= 1.0 - _UNIT * (d + 16.0)
+    value = (trace - explained - rounding - uncertain) * (1.0 - _UNIT * (d + 16.0))
     return LowerBound(max(0.0, value), "spectral", 1.0, perf_counter() - started)
 
 
@@ -67,8 +68,8 @@ def _scatter(
         deviations = (block - center) * np.sqrt(weights[rows, None])
         matrix += deviations.T @ deviations
     # About another center c than the mean the scatter is W ||c - mean||^2 too large in trace; the
-    # computed mean is off by at most (n + 2) u max|x| in each coordinate.
-    uncertain = total * d * ((n + 2.0) * _UNIT * largest) ** 2
+    # computed mean is off by at most (2 n + 4) u max|x| in each coordinate.
+    uncertain = total * d * ((2.0 * n + 4.0) * _UNIT * largest) ** 2
     return matrix, float(np.trace(matrix)), uncertain
 
 

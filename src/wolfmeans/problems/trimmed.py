@@ -61,7 +61,13 @@ def kept_mass(share: Fraction, weights: NDArray[np.float64] | None, n_points: in
     total = total_mass(weights, n_points)
     unit = Fraction(2) ** unit_exponent(weights)
     trimmed = math.floor(share * total / unit) * unit
-    return float(total - trimmed) if trimmed else math.inf
+    return _rounded_down(total - trimmed) if trimmed else math.inf
+
+
+def _rounded_down(mass: Fraction) -> float:
+    """Return the largest float64 that is no more: a little less is kept, never a trace more."""
+    nearest = float(mass)
+    return nearest if Fraction(nearest) <= mass else math.nextafter(nearest, 0.0)
 
 
 class TrimmedProblem(KMeansProblem):

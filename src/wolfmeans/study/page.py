@@ -126,8 +126,9 @@ def _gaps() -> str:
 
 def _findings(findings: Iterable[Finding]) -> str:
     rule = (
-        "Every verdict is computed from the results on this page. A tendency holds where nine of "
-        "ten cases show it, and does not hold where no more than half do."
+        "Every verdict is computed from the results on this page, and is no better than these: the "
+        "paper has 10,000 runs of each scenario. A tendency holds where nine of ten cases show it, "
+        "and does not hold where no more than half do."
     )
     items = "\n".join(map(_finding, findings))
     return f'<p class="soft">{_text(rule)}</p>\n<ol class="claims">\n{items}\n</ol>'

@@ -62,6 +62,8 @@ class Scenario:
             raise ValueError(f"alpha must be in [0, 1); got {self.alpha}")
         _check("seeding", self.seeding, SEEDINGS)
         _check("empty", self.empty, tuple(POLICIES))
+        if self.alpha > 0.0 and self.empty == "admissible":
+            raise ValueError("empty='admissible' is not for trimmed problems; choose another")
         if self.points is not None and self.points.shape != (self.n, self.d):
             raise ValueError(f"points must be {self.n} by {self.d}; got {self.points.shape}")
 

@@ -94,7 +94,10 @@ nb::tuple one_dimensional(Array<const double> x, Weights weights, std::size_t n_
     wolfmeans::Optimum optimum;
     {
         const nb::gil_scoped_release release;
-        optimum = wolfmeans::one_dimensional(x.data(), given, n, n_clusters);
+        optimum = wolfmeans::one_dimensional(x.data(), given, n, n_clusters, [] {
+            const nb::gil_scoped_acquire acquire;
+            if (PyErr_CheckSignals() != 0) throw nb::python_error(); // Ctrl-C
+        });
     }
     return nb::make_tuple(optimum.value, optimum.error);
 }

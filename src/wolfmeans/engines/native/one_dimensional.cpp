@@ -207,7 +207,8 @@ private:
 
 } // namespace
 
-Optimum one_dimensional(const double* x, const double* weights, std::size_t n, std::size_t K) {
+Optimum one_dimensional(const double* x, const double* weights, std::size_t n, std::size_t K,
+                        const std::function<void()>& between_layers) {
     const Line line(x, weights, n);
     const std::size_t m = line.size();
     if (K >= m) return {0.0, 0.0};
@@ -218,6 +219,7 @@ Optimum one_dimensional(const double* x, const double* weights, std::size_t n, s
     for (std::size_t k = 2; k < K; ++k) {
         Layer(line, before, after).minimize(k);
         before.swap(after);
+        between_layers();
     }
     Pair best = before[m];
     if (K > 1) {
