@@ -17,6 +17,11 @@ TESTS = (
     "test_engines.py",
     "test_kmeans_problem.py",
     "test_seeding.py",
+    "test_neighbours.py",
+    "test_one_dimensional.py",
+    "test_polish.py",
+    "test_prices.py",
+    "test_trimmed.py",
 )
 
 
