@@ -45,8 +45,8 @@ def test_the_script_is_declared_and_its_dependencies_are_an_extra():
     project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
     assert project["scripts"] == {"wolfmeans": "wolfmeans.cli:main"}
     extra = project["optional-dependencies"]["cli"]
-    assert [text.partition(">")[0] for text in extra] == ["rich", "typer"]
-    assert not any(text.startswith(("rich", "typer")) for text in project["dependencies"])
+    assert [text.partition(">")[0] for text in extra] == ["polars", "rich", "typer"]
+    assert not any(text.startswith(("polars", "rich", "typer")) for text in project["dependencies"])
 
 
 def test_without_typer_one_line_says_what_to_install():

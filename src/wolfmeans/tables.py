@@ -209,7 +209,7 @@ def read(sources: Sequence[str], kind: str | None = None) -> Table:
 def _matching(source: str) -> list[str]:
     if source == STANDARD_INPUT or Path(source).exists() or not glob.has_magic(source):
         return [source]
-    found = sorted(glob.glob(source, recursive=True))
+    found = sorted(glob.glob(source, recursive=True))  # noqa: PTH207 - of any folder
     if not found:
         raise FileNotFoundError(f"no file is called like {source}")
     return found
@@ -357,7 +357,7 @@ def _columnar(content: Path | bytes, name: str, reader: str, kind: str) -> Table
             frame = getattr(polars, reader)(file if isinstance(content, bytes) else content)
         # A damaged file may also end in a panic, which is no Exception.
         except (Exception, polars.exceptions.PanicException) as error:
-            message = f"{name} is damaged, or not {kind}: {_first_line(error)}"  # type: ignore[arg-type]
+            message = f"{name} is damaged, or not {kind}: {_first_line(error)}"
             raise ValueError(message) from None
     return FrameTable(frame, [Part(name, len(frame))])
 

@@ -1,5 +1,7 @@
-"""CSV and its relatives as text: what separates fields, whether the first line is names, what is
-wrong with a file that cannot be read, and a reader that needs nothing but the standard library.
+"""CSV and its relatives, as text.
+
+What separates fields, whether the first line is names, what is wrong with a file that cannot be
+read, and a reader that needs nothing but the standard library.
 """
 
 from __future__ import annotations

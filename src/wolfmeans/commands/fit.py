@@ -176,7 +176,7 @@ def fit(
 
       wolfmeans fit measurements.csv -k 8 --standardize --labels labels.csv --model model.wolf
 
-      wolfmeans fit 'parts/*.parquet' -k 20 --exclude id --alpha 0.02 --labels all.parquet --with-data
+      wolfmeans fit 'parts/*.parquet' -k 20 --exclude id --alpha 0.02 --labels all.parquet
 
       gunzip -c big.csv.gz | wolfmeans fit - -k 8 --columns x,y --json
     """
@@ -335,11 +335,11 @@ def _facts(
 def _center_columns(estimator: Model, preparation: Preparation) -> dict[str, NDArray[Any]]:
     centers = preparation.undo(estimator.cluster_centers_)
     inside = estimator.labels_[estimator.labels_ >= 0]
-    own = {
+    own: dict[str, NDArray[Any]] = {
         "label": np.arange(len(centers), dtype=np.int32),
         "points": np.bincount(inside, minlength=len(centers)),
     }
-    named = dict(zip(preparation.columns, centers.T, strict=True))
+    named: dict[str, NDArray[Any]] = dict(zip(preparation.columns, centers.T, strict=True))
     # Columns of the data keep their names, whatever they are.
     return {f"{n}_" if n in named else n: values for n, values in own.items()} | named
 

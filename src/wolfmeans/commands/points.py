@@ -23,7 +23,7 @@ _SHOWN = 5
 File = Annotated[
     list[str],
     typer.Argument(
-        metavar="FILE...", help="CSV, TSV, Parquet, Arrow or NPY; several, a pattern, or - (stdin)."
+        metavar="FILE", help="CSV, TSV, Parquet, Arrow or NPY; several, a pattern, or - (stdin)."
     ),
 ]
 Columns = Annotated[

@@ -61,7 +61,8 @@ def predict(
     data = points.data if preparation is None else preparation.apply(points.data)
     estimator.n_threads = threads
     # Names were matched here; what follows is numbers.
-    vars(estimator).pop("feature_names_in_", None)
+    if hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
     found = estimator.predict(data)
     outputs.write_table(labels, {"label": found}, table if with_data else None)
     if labels != outputs.STANDARD_OUTPUT and not quiet:
@@ -80,10 +81,11 @@ def _wanted(
     table: Table, estimator: CenterEstimator, preparation: Preparation | None
 ) -> list[str] | None:
     """Return the names that the fit's columns had; None where nobody wrote them down."""
-    names = getattr(estimator, "feature_names_in_", None)
-    names = list(names) if preparation is None and names is not None else names
-    wanted = list(preparation.columns) if preparation is not None else names
-    if wanted is None:
+    if preparation is not None:
+        wanted = list(preparation.columns)
+    elif hasattr(estimator, "feature_names_in_"):
+        wanted = [str(name) for name in estimator.feature_names_in_]
+    else:
         return None
     missing = [name for name in wanted if name not in table.names]
     if missing:

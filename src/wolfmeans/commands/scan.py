@@ -1,4 +1,4 @@
-"""`wolfmeans scan`: which number of clusters, and how much trimming?"""
+"""`wolfmeans scan`: find the number of clusters, and how much to trim."""
 
 from __future__ import annotations
 
@@ -147,13 +147,16 @@ def _columns(found: Scan) -> dict[str, Any]:
 
 
 def _print(found: Scan) -> None:
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        typer.echo(str(found))
+        return
     header, *rows = found.texts()
     table = Rows(box=None, pad_edge=False, header_style="bold")
     for name in header:
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(*row)
-    console = Console(highlight=False)
     console.print(table)
     for sentence in found.sentences():
         console.print(sentence, markup=False)

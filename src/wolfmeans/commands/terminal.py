@@ -122,18 +122,26 @@ def print_json(content: Any) -> None:
 
 def print_facts(verdict: str, rows: Iterable[Sequence[str]]) -> None:
     """Print a sentence and lines of name, value and plain reading; in colour on a terminal."""
-    console = Console(highlight=False, soft_wrap=False)
+    console = Console(highlight=False)
     if not console.is_terminal:
-        # Whoever reads a pipe wants a fact in a line, however long.
-        console.width = 1000
+        _print_plainly(verdict, [tuple(row) for row in rows])
+        return
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(no_wrap=True)
-    table.add_column(style="dim" if console.is_terminal else "")
+    table.add_column(style="dim")
     for row in rows:
         table.add_row(*map(escape, row))
     console.print(Text(verdict, style="bold"))
     console.print(table)
+
+
+def _print_plainly(verdict: str, rows: Sequence[Sequence[str]]) -> None:
+    """Print the same for a pipe: a fact in a line, however long, and no colours."""
+    widths = [max(len(row[j]) for row in rows) for j in (0, 1)]
+    typer.echo(verdict)
+    for name, value, reading in rows:
+        typer.echo(f"{name:<{widths[0]}}  {value:<{widths[1]}}  {reading}".rstrip())
 
 
 @contextmanager
