@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -125,7 +126,7 @@ def test_columns_that_are_words_are_left_out_and_named(data, capsys):
     assert found["data"]["n_samples"] == 90
     assert sum(found["cluster_sizes"]) == 90
     assert found["status_name"] == "STATIONARY"
-    assert found["ratio"] >= 1
+    assert found["verdict"].startswith("Converged")
 
 
 def test_every_option_reaches_the_estimator(data, monkeypatch):
@@ -178,7 +179,7 @@ def test_every_option_reaches_the_estimator(data, monkeypatch):
 
 def test_weights_are_a_column(data, points):
     fit("data.csv", "-k", 3, "--weights", "w", "--certificate", "c.json")
-    found = json.loads(open("c.json").read())
+    found = json.loads(Path("c.json").read_text())
     km = wolfmeans.KMeans(3, random_state=0).fit(points, sample_weight=data["w"].to_numpy())
     assert found["inertia"] == km.inertia_
     assert found["data"]["columns"] == ["x", "y"]
@@ -235,9 +236,9 @@ def test_labels_beside_the_data(data, suffix):
 
 
 def test_without_polars_csv_still_works(data, points, monkeypatch):
-    monkeypatch.setitem(sys.modules, "polars", None)
-    fit("data.csv", "-k", 3, "--labels", "l.csv", "--with-data")
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "polars", None)
+        fit("data.csv", "-k", 3, "--labels", "l.csv", "--with-data")
     found = pl.read_csv("l.csv")
     assert found["name"].to_list() == data["name"].to_list()
     expected = wolfmeans.KMeans(3, random_state=0).fit(points).labels_
@@ -253,13 +254,13 @@ def test_trimmed_fits_have_outliers(data, points):
     pl.DataFrame({"x": [0.0, -5e4], "y": [0.0, 0.0]}).write_csv("new.csv")
     done = run("predict", "m.wolf", "new.csv")
     assert done.stdout.splitlines()[::2] == ["label", "-1"]
-    assert "<h2>Clusters" in open("p.html").read()
+    assert "<h2>Clusters" in Path("p.html").read_text()
 
 
 def test_the_strongest_bound_is_at_least_as_good(data):
     fit("data.csv", "-k", 4, "--certify", "none", "--certificate", "a.json")
     fit("data.csv", "-k", 4, "--certify", "strongest", "--certificate", "b.json")
-    none, best = (json.loads(open(name).read()) for name in ("a.json", "b.json"))
+    none, best = (json.loads(Path(name).read_text()) for name in ("a.json", "b.json"))
     assert none["lower_bound"] is None
     assert best["lower_bound"] > 0
     assert none["inertia"] == best["inertia"]
@@ -286,7 +287,7 @@ def test_labels_go_to_standard_output_alone(data, capfdbinary):
 
 
 def test_a_pipe_gets_no_colours_and_standard_input_is_read(data):
-    content = open("data.csv", "rb").read()
+    content = Path("data.csv").read_bytes()
     done = shell("fit", "-", "-k", 3, "--exclude", "w", input=content)
     assert done.returncode == 0
     assert done.stdout.startswith(b"Converged after")
@@ -377,7 +378,7 @@ def test_negative_weights_are_refused_with_their_row(inside, capsys):
     assert "w.csv: row 2, column 'w' is a negative weight" in line
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs Linux")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux")
 @pytest.mark.parametrize("option", ["--labels", "--centers", "--model", "--certificate", "--page"])
 def test_a_full_disk_is_one_line(data, capsys, option):
     line = refused(capsys, ["fit", "data.csv", "-k", "3", "-q", option, "/dev/full"])
@@ -407,7 +408,7 @@ def test_ctrl_c_is_130(data, capsys, monkeypatch):
     monkeypatch.setattr(fit_command, "_run", stopped)
     assert cli.main(["fit", "data.csv", "-k", "3", "-q", "--labels", "l.csv"]) == 130
     assert capsys.readouterr().err == "wolfmeans: stopped\n"
-    assert not os.path.exists("l.csv")
+    assert not Path("l.csv").exists()
 
 
 def test_ctrl_c_from_outside_is_130_too(inside):
@@ -416,7 +417,7 @@ def test_ctrl_c_from_outside_is_130_too(inside):
     child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     for _ in range(300):
         # Once the data is mapped, imports are over and handlers are in place.
-        if "x.npy" in open(f"/proc/{child.pid}/maps").read():
+        if "x.npy" in Path(f"/proc/{child.pid}/maps").read_text():
             break
         time.sleep(0.1)
     child.send_signal(signal.SIGINT)
@@ -466,7 +467,7 @@ def test_certify_takes_a_column_of_the_data(data, points):
     fit("data.csv", "-k", 3, "--labels", "both.parquet", "--with-data")
     run("certify", "both.parquet", "--label-column", "label", "--exclude", "w",
         "--certificate", "c.json", "-q")  # fmt: skip
-    found = json.loads(open("c.json").read())
+    found = json.loads(Path("c.json").read_text())
     assert found["columns"] == ["x", "y"]
     assert found["gap"] == 0.0
 
@@ -500,7 +501,7 @@ def test_scan_tabulates_draws_and_writes(data, points):
     best = wolfmeans.KMeans(3, random_state=0).fit(points).inertia_
     assert table["inertia"][1] == pytest.approx(best)
     assert "K = 3" in found["sentences"][0]
-    assert open("s.svg").read(5) == "<?xml"
+    assert Path("s.svg").read_text().startswith("<?xml")
     assert "silhouette" in run("scan", *command).stdout
 
 
@@ -554,7 +555,7 @@ def test_the_watch_estimates_the_end_of_a_geometric_fall():
 def test_a_long_fit_is_shown_on_a_terminal_and_ctrl_c_keeps_the_result(inside):
     import pty
 
-    np.save("x.npy", np.random.default_rng(0).normal(size=(100_000, 8)))
+    np.save("x.npy", np.random.default_rng(0).normal(size=(400_000, 8)))
     options = ["-k", "40", "--tol", "0", "--stop", "stationary", "--max-iter", "1000000"]
     command = [sys.executable, "-m", "wolfmeans.cli", "fit", "x.npy", *options,
                "--certify", "none", "--certificate", "c.json", "--threads", "1"]  # fmt: skip
@@ -562,15 +563,18 @@ def test_a_long_fit_is_shown_on_a_terminal_and_ctrl_c_keeps_the_result(inside):
     child = subprocess.Popen(command, stderr=side, stdout=subprocess.PIPE)
     os.close(side)
     shown = b""
-    while b"iteration" not in shown:
-        shown += os.read(main, 4096)
-    child.send_signal(signal.SIGINT)
+    asked = False
     while True:
         try:
             shown += os.read(main, 4096)
         except OSError:
             break
-    assert child.wait(timeout=30) == 130
-    child.stdout.close()
+        if b"iteration" in shown and not asked:
+            child.send_signal(signal.SIGINT)
+            asked = True
+    os.close(main)
+    said = child.communicate(timeout=30)[0]
+    assert child.returncode == 130
     assert b"SSE" in shown
-    assert json.loads(open("c.json").read())["status"] == Status.CALLBACK.value
+    assert b"Ctrl-C ended it" in said
+    assert json.loads(Path("c.json").read_text())["status"] == Status.CALLBACK.value

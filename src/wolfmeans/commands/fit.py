@@ -51,6 +51,14 @@ STRONGEST = "strongest"
 CERTIFY = ("auto", "none", STRONGEST, *BOUNDS)
 _OUTPUT, _SEARCH, _TRIMMING = "Output", "How hard to try", "Outliers"
 
+_ADVICE = {
+    "certify(X)": f"--certify {STRONGEST}",
+    "effort=SECONDS": "--effort SECONDS",
+    "max_iter": "--max-iter",
+    "time_limit": "--time-limit",
+    "the callback asked to stop": "Ctrl-C ended it",
+}
+
 Model = KMeans | TrimmedKMeans
 
 
@@ -233,7 +241,8 @@ def fit(
     if json_:
         print_json(facts)
     elif not quiet and outputs.STANDARD_OUTPUT not in targets.values():
-        print_facts(estimator.certificate_.verdict, estimator.certificate_.rows())
+        rows = [tuple(map(_for_the_command, row)) for row in estimator.certificate_.rows()]
+        print_facts(_for_the_command(estimator.certificate_.verdict), rows)
     written = [target for target in targets.values() if target not in (None, "-")]
     if written and not quiet:
         say(f"Written: {', '.join(map(str, written))}")
@@ -244,6 +253,13 @@ def fit(
         if not quiet:
             say(f"wolfmeans: {estimator.certificate_.status}")
         raise typer.Exit(1)
+
+
+def _for_the_command(text: str) -> str:
+    """Turn advice for Python into advice for the command line."""
+    for python, command in _ADVICE.items():
+        text = text.replace(python, command)
+    return text
 
 
 def _bound(certify: str) -> str | None:
@@ -291,7 +307,8 @@ def _run(
     # Small problems run faster than anybody could watch, many starts of them at once.
     long = data.size * estimator.n_clusters >= LONG_STEP and not quiet
     with (
-        warnings_in_one_line(quiet=quiet),
+        # That it has not converged is what the certificate begins with.
+        warnings_in_one_line(quiet=quiet, known="Not converged"),
         watching(estimator.stop, estimator.tol, n_starts, wanted=long) as (watch, callback),
     ):
         estimator.callback = callback

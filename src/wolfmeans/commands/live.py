@@ -86,15 +86,15 @@ class Watch:
         starts = f"start {self.start}" + (f" of {self._n_starts}" if self._n_starts > 1 else "")
         goal = self.tolerance
         left = self.seconds_left()
-        table.add_row("iteration", f"{record.t + 1:,}", starts)
+        until = "" if goal is None else f"until the {self._stop} is {goal:.3g}"
+        table.add_row("iteration", f"{record.t + 1:,}", f"of {starts} {until}".rstrip())
         table.add_row("SSE", f"{record.value:.6g}", "sum of squared distances")
         table.add_row("gap", f"{record.gap:.3g}", "what moving points to nearer centers gains")
-        until = f"until it is {goal:.3g}" if goal is not None and self._stop != "gap" else ""
-        table.add_row("decrease", f"{record.decrease:.3g}", f"what a full step gains; {until}")
+        table.add_row("decrease", f"{record.decrease:.3g}", "what a full step gains")
         table.add_row("moved", f"{record.moved:,}", "points that change their cluster")
         if left is not None:
             table.add_row("left", f"≈ {clock(left)}", "an estimate, from the last steps")
-        table.add_row("", "", "Ctrl-C ends it here and keeps the result; twice stops at once")
+        table.add_row("", "", "Ctrl-C ends it and keeps the result; twice, nothing")
         return table
 
 

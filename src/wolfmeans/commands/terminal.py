@@ -145,15 +145,19 @@ def _print_plainly(verdict: str, rows: Sequence[Sequence[str]]) -> None:
 
 
 @contextmanager
-def warnings_in_one_line(*, quiet: bool = False) -> Iterator[None]:
-    """Say warnings as sentences, without the place in the program where they arose; or not."""
+def warnings_in_one_line(*, quiet: bool = False, known: str | None = None) -> Iterator[None]:
+    """Say warnings as sentences, without the place in the program where they arose.
+
+    None if quiet, and none that begins with what is `known` from elsewhere.
+    """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
     if quiet:
         return
     for text in dict.fromkeys(" ".join(str(entry.message).split()) for entry in caught):
-        say(f"wolfmeans: {text}")
+        if known is None or not text.startswith(known):
+            say(f"wolfmeans: {text}")
 
 
 @contextmanager
