@@ -2,7 +2,6 @@
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -330,6 +329,7 @@ def test_bad_files_are_one_line_and_exit_code_2(inside, capsys, text, said):
         (["--labels", "no/l.csv"], "--labels: there is no folder no"),
         (["--labels", "."], "--labels: . is a folder"),
         (["--labels", "data.csv"], "--labels: data.csv is already the file of the data"),
+        (["*.csv", "--labels", "data.csv"], "--labels: data.csv is already the file of the data"),
         (["--labels", "l.csv", "--centers", "l.csv"], "is already the file of --labels"),
         (["--with-data"], "--with-data needs --labels"),
         (["--init", "best"], "--init must be one of"),
@@ -357,7 +357,9 @@ def test_files_that_cannot_be_read_are_refused(inside, capsys):
     assert "is a folder" in refused(capsys, ["fit", ".", "-k", "2"])
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is unreadable for root")
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="nothing is unreadable for root"
+)
 def test_an_unreadable_file_is_refused(data, inside, capsys):
     (inside / "data.csv").chmod(0)
     assert "cannot be read: Permission denied" in refused(capsys, ["fit", "data.csv", "-k", "2"])
@@ -385,8 +387,11 @@ def test_a_full_disk_is_one_line(data, capsys, option):
     assert "/dev/full cannot be written: No space left on device" in line
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="needs limits on the size of files")
 @pytest.mark.parametrize("name", ["l.csv", "l.parquet"])
 def test_outputs_appear_whole_or_not_at_all(inside, name):
+    import resource
+
     np.save("x.npy", np.random.default_rng(0).normal(size=(200_000, 1)))
     (inside / name).write_text("before")
 
@@ -411,6 +416,7 @@ def test_ctrl_c_is_130(data, capsys, monkeypatch):
     assert not Path("l.csv").exists()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 def test_ctrl_c_from_outside_is_130_too(inside):
     np.save("x.npy", np.random.default_rng(0).normal(size=(20_000, 8)))
     command = [sys.executable, "-m", "wolfmeans.cli", "fit", "x.npy", "-k", "8", "--effort", "60"]
@@ -423,6 +429,15 @@ def test_ctrl_c_from_outside_is_130_too(inside):
     child.send_signal(signal.SIGINT)
     assert child.communicate(timeout=30)[1] == "wolfmeans: stopped\n"
     assert child.returncode == 130
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes break differently there")
+def test_a_reader_that_has_had_enough_is_no_error(data, inside):
+    np.save("x.npy", np.zeros((200_000, 2)) + np.arange(200_000)[:, None])
+    fit("data.csv", "-k", 3, "--model", "m.wolf")
+    command = f"{sys.executable} -m wolfmeans.cli predict m.wolf x.npy --columns 0,1 | head -1"
+    done = subprocess.run(command, shell=True, capture_output=True, check=False, timeout=60)
+    assert (done.stdout, done.stderr) == (b"label\n", b"")
 
 
 # --- Predict, certify, scan, info ------------------------------------------------------------

@@ -202,11 +202,12 @@ def _refuse_large(size: int, where: str) -> None:
 
 def read(sources: Sequence[str], kind: str | None = None) -> Table:
     """Read files, patterns of file names, or standard input ("-"), one below the other."""
-    tables = [_read_one(source, kind) for name in sources for source in _matching(name)]
+    tables = [_read_one(source, kind) for name in sources for source in matching(name)]
     return tables[0] if len(tables) == 1 else _stacked(tables)
 
 
-def _matching(source: str) -> list[str]:
+def matching(source: str) -> list[str]:
+    """Return the files that a name stands for: itself, or those that a pattern matches."""
     if source == STANDARD_INPUT or Path(source).exists() or not glob.has_magic(source):
         return [source]
     found = sorted(glob.glob(source, recursive=True))  # noqa: PTH207 - of any folder

@@ -16,14 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.files import written_whole
-from wolfmeans.tables import STANDARD_INPUT, SUFFIXES, FrameTable, Table
+from wolfmeans.tables import SUFFIXES, FrameTable, Table, matching
 
 STANDARD_OUTPUT = "-"
 
 
 def check_targets(targets: Mapping[str, str | None], inputs: Sequence[str]) -> None:
     """Refuse, before anything long begins, targets that could not or should not be written."""
-    seen: dict[str, str] = {os.path.realpath(source): "the data" for source in inputs}
+    files = [file for source in inputs for file in matching(source)]
+    seen: dict[str, str] = {os.path.realpath(file): "the data" for file in files}
     for option, target in targets.items():
         if target is None or target == STANDARD_OUTPUT:
             continue
@@ -33,7 +34,8 @@ def check_targets(targets: Mapping[str, str | None], inputs: Sequence[str]) -> N
         if not path.parent.is_dir():
             raise FileNotFoundError(f"{option}: there is no folder {path.parent}")
         place = os.path.realpath(path)
-        if place in seen and path.is_file() | (seen[place] != "the data"):
+        special = path.exists() and not path.is_file()
+        if place in seen and not special:
             raise ValueError(f"{option}: {target} is already the file of {seen[place]}")
         seen[place] = option
 
@@ -137,7 +139,10 @@ def write_json(target: str, content: Any) -> None:
 def _target(target: str) -> Iterator[IO[bytes]]:
     with naming(target):
         if target == STANDARD_OUTPUT:
-            yield sys.stdout.buffer
+            # Written by Python itself, which knows a pipe that breaks from a disk that is full.
+            whole = io.BytesIO()
+            yield whole
+            sys.stdout.buffer.write(whole.getbuffer())
             sys.stdout.buffer.flush()
             return
         with written_whole(target) as file:
@@ -149,6 +154,8 @@ def naming(target: str) -> Iterator[None]:
     """Say which file could not be written, and why."""
     try:
         yield
+    except BrokenPipeError:
+        raise
     except OSError as error:
         reason = error.strerror or str(error)
         raise OSError(f"{target} cannot be written: {reason}") from error
@@ -158,14 +165,3 @@ def naming(target: str) -> Iterator[None]:
             raise
         reason = str(error).strip().splitlines()[0]
         raise OSError(f"{target} cannot be written: {reason}") from error
-
-
-__all__ = [
-    "STANDARD_INPUT",
-    "STANDARD_OUTPUT",
-    "check_table_target",
-    "check_targets",
-    "naming",
-    "write_json",
-    "write_table",
-]

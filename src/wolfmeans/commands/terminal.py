@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,6 +34,10 @@ def errors_in_one_line(command: Callable[P, R]) -> Callable[P, R]:
         except KeyboardInterrupt:
             typer.echo("wolfmeans: stopped", err=True)
             raise typer.Exit(130) from None
+        except BrokenPipeError:
+            # Whoever read has had enough; nothing is left to say, nor to flush at the end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(141) from None
         except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
             text = " ".join(str(error).split()) or type(error).__name__
             typer.echo(f"wolfmeans: {text}", err=True)
