@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -126,7 +127,9 @@ def _write_npy(file: IO[bytes], columns: Mapping[str, NDArray[Any]], beside: Tab
     if beside is not None:
         arrays = [beside.numbers(beside.names), *arrays]
     array = arrays[0] if len(arrays) == 1 else np.column_stack(arrays)
-    np.lib.format.write_array(file, array, allow_pickle=False)
+    np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
+    # Not by NumPy, which says how many bytes a full disk took, and not that it is full.
+    file.write(memoryview(np.ascontiguousarray(array)).cast("B"))
 
 
 def write_json(target: str, content: Any) -> None:
@@ -157,11 +160,18 @@ def naming(target: str) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise OSError(f"{target} cannot be written: {reason}") from error
+        raise OSError(f"{target} cannot be written: {_reason(error)}") from error
     except Exception as error:
         # Polars has errors of its own.
         if type(error).__module__.partition(".")[0] != "polars":
             raise
-        reason = str(error).strip().splitlines()[0]
-        raise OSError(f"{target} cannot be written: {reason}") from error
+        raise OSError(f"{target} cannot be written: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    """Return what the system said, through whatever it came."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    text = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    number = re.search(r"\(os error (\d+)\)", text)
+    return os.strerror(int(number[1])) if number else text
