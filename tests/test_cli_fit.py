@@ -332,6 +332,7 @@ def test_bad_files_are_one_line_and_exit_code_2(inside, capsys, text, said):
         (["*.csv", "--labels", "data.csv"], "--labels: data.csv is already the file of the data"),
         (["--labels", "l.csv", "--centers", "l.csv"], "is already the file of --labels"),
         (["--with-data"], "--with-data needs --labels"),
+        (["--with-data", "--labels", "l.npy"], "an .npy file has numbers only"),
         (["--init", "best"], "--init must be one of"),
         (["--init", "trimmed-k-means++"], "is for fits with --alpha or --trim"),
         (["--polish", "shine"], "--polish must be one of hartigan, swap"),

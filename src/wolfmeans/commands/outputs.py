@@ -125,11 +125,13 @@ def _write_text(
 def _write_npy(file: IO[bytes], columns: Mapping[str, NDArray[Any]], beside: Table | None) -> None:
     arrays = list(columns.values())
     if beside is not None:
+        if not all(map(beside.is_numeric, beside.names)):
+            raise ValueError("an .npy file has numbers only; write labels and data to .csv")
         arrays = [beside.numbers(beside.names), *arrays]
     array = arrays[0] if len(arrays) == 1 else np.column_stack(arrays)
     np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
     # Not by NumPy, which says how many bytes a full disk took, and not that it is full.
-    file.write(memoryview(np.ascontiguousarray(array)).cast("B"))
+    file.write(np.ascontiguousarray(array).data.cast("B"))
 
 
 def write_json(target: str, content: Any) -> None:
