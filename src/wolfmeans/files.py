@@ -14,6 +14,9 @@ from typing import IO
 def written_whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a file for writing that takes its name only when everything was written.
 
+    A link keeps pointing where it points. A device or a pipe is written to as it is: putting a
+    file in its place would take it away from everybody else.
+
     Examples
     --------
     >>> import tempfile, pathlib
@@ -24,6 +27,13 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     'all of it'
     """
     target = Path(path)
+    if target.is_dir():
+        raise IsADirectoryError(f"{target} is a folder")
+    if target.exists() and not target.is_file():
+        with target.open("wb") as file:
+            yield file
+        return
+    target = Path(os.path.realpath(target))
     if not target.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {target.parent} to write {target.name} into")
     descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=".part")

@@ -147,8 +147,8 @@ class Scan:
             result.append(text + ".")
         return result
 
-    def _texts(self) -> list[tuple[str, ...]]:
-        """The table as text, header first."""
+    def texts(self) -> list[tuple[str, ...]]:
+        """Return the table as text, header first."""
         rows: list[tuple[str, ...]] = [
             ("K", "alpha", "inertia", "no clustering below", "at most", "silhouette")
         ]
@@ -172,13 +172,13 @@ class Scan:
         return rows
 
     def __str__(self) -> str:
-        rows = self._texts()
+        rows = self.texts()
         widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
         lines = ["  ".join(f"{c:>{w}}" for c, w in zip(row, widths, strict=True)) for row in rows]
         return "\n".join([*lines, *self.sentences()])
 
     def _repr_html_(self) -> str:
-        header, *rows = self._texts()
+        header, *rows = self.texts()
         head = "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
         body = "".join(
             "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"

@@ -16,6 +16,7 @@ from wolfmeans.certificate import Certificate
 from wolfmeans.effort import Effort
 from wolfmeans.files import written_whole
 from wolfmeans.polish import Polish
+from wolfmeans.preparation import Preparation
 from wolfmeans.solution import Record, Status, Trace
 
 if TYPE_CHECKING:
@@ -35,8 +36,8 @@ _OF_CLASS = {
 """Arrays and plain values that models of one class have besides."""
 
 
-def save(model: CenterEstimator, path: Path) -> None:
-    """Write a fitted model; the file appears whole or not at all."""
+def save(model: CenterEstimator, path: Path, preparation: Preparation | None = None) -> None:
+    """Write a fitted model, and what its columns went through before; whole or not at all."""
     kind = type(model).__name__
     if kind not in _LOADABLE:
         raise ValueError(f"only a {' or a '.join(_LOADABLE)} can be saved, not a {kind}")
@@ -64,7 +65,18 @@ def save(model: CenterEstimator, path: Path) -> None:
             "records": [asdict(record) for record in model.trace_],
         },
     }
+    if preparation is not None:
+        content["preparation"] = _preparation_fields(preparation)
     _write(path, json.dumps(content), arrays)
+
+
+def _preparation_fields(preparation: Preparation) -> dict[str, Any]:
+    center, scale = preparation.center, preparation.scale
+    return {
+        "columns": list(preparation.columns),
+        "center": None if center is None else center.tolist(),
+        "scale": None if scale is None else scale.tolist(),
+    }
 
 
 def _names(kind: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -107,12 +119,26 @@ def load(path: str | os.PathLike[str]) -> CenterEstimator:
     >>> bool((again.predict(X) == km.labels_).all())
     True
     """
+    model, preparation = load_prepared(path)
+    if preparation is not None and preparation.standardizes:
+        raise ValueError(
+            f"{path} is a model of standardized columns, and its predict alone would not "
+            "standardize; use wolfmeans.storage.load_prepared, or the command wolfmeans predict"
+        )
+    return model
+
+
+def load_prepared(
+    path: str | os.PathLike[str],
+) -> tuple[CenterEstimator, Preparation | None]:
+    """Read a model and what its columns go through first; None where that was not kept."""
     path = Path(path)
     with path.open("rb") as file:
         try:
             content, arrays = _read(file)
             if content["version"] == VERSION:
-                return _rebuild(content, arrays)
+                model = _rebuild(content, arrays)
+                return model, _preparation(content.get("preparation"), model.n_features_in_)
         # Whatever is wrong inside a file from anywhere, it is the file that is wrong.
         except Exception as error:
             raise ValueError(f"{path} is not a wolfmeans model, or is damaged: {error}") from error
@@ -161,6 +187,19 @@ def _rebuild(content: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Center
     )
     _check_shapes(model)
     return model
+
+
+def _preparation(fields: dict[str, Any] | None, n_features: int) -> Preparation | None:
+    if fields is None:
+        return None
+    center, scale = (
+        None if fields[name] is None else np.array(fields[name], dtype=np.float64)
+        for name in ("center", "scale")
+    )
+    lengths = {len(fields["columns"]), *(len(a) for a in (center, scale) if a is not None)}
+    if lengths != {n_features} or (center is None) != (scale is None):
+        raise ValueError("what it says about its columns does not fit its centers")
+    return Preparation(tuple(map(str, fields["columns"])), center, scale)
 
 
 def _check_shapes(model: CenterEstimator) -> None:

@@ -1,17 +1,23 @@
-"""What all commands share: errors in one line, lists of numbers, and a progress bar."""
+"""What all commands share: errors in one line, lists of numbers, tables and a progress bar."""
 
 from __future__ import annotations
 
 import functools
+import json
+import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+from rich.text import Text
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -25,7 +31,14 @@ def errors_in_one_line(command: Callable[P, R]) -> Callable[P, R]:
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
-        except (ValueError, TypeError, OSError, ImportError) as error:
+        except KeyboardInterrupt:
+            typer.echo("wolfmeans: stopped", err=True)
+            raise typer.Exit(130) from None
+        except BrokenPipeError:
+            # Whoever read has had enough; nothing is left to say, nor to flush at the end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(141) from None
+        except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
             text = " ".join(str(error).split()) or type(error).__name__
             typer.echo(f"wolfmeans: {text}", err=True)
             raise typer.Exit(2) from error
@@ -54,6 +67,41 @@ def whole_numbers(option: str, texts: Sequence[str]) -> list[int]:
     return list(dict.fromkeys(numbers))
 
 
+def whole_range(option: str, texts: Sequence[str]) -> list[int]:
+    """Return the numbers of an option that takes ranges as well, both ends included.
+
+    Examples
+    --------
+    >>> whole_range("-k", ["2:5,8", "10:20:5"])
+    [2, 3, 4, 5, 8, 10, 15, 20]
+    """
+    numbers: list[int] = []
+    for part in words(texts):
+        ends = [whole_numbers(option, [end or "none"])[0] for end in part.split(":")]
+        if len(ends) > 3 or ends[0] > ends[min(1, len(ends) - 1)]:
+            raise ValueError(f"{option} takes numbers and ranges such as 2:10; got {part!r}")
+        step = ends[2] if len(ends) == 3 else 1
+        numbers += range(ends[0], ends[min(1, len(ends) - 1)] + 1, step)
+    if not numbers:
+        raise ValueError(f"{option} needs a number")
+    return list(dict.fromkeys(numbers))
+
+
+def shares(option: str, texts: Sequence[str]) -> list[float]:
+    """Return the numbers of an option, each at least 0 and below 1."""
+    numbers = []
+    for part in words(texts):
+        try:
+            numbers.append(float(part))
+        except ValueError:
+            raise ValueError(f"{option} takes numbers; got {part!r}") from None
+        if not 0 <= numbers[-1] < 1:
+            raise ValueError(f"{option} must be at least 0 and below 1; got {part}")
+    if not numbers:
+        raise ValueError(f"{option} needs a number")
+    return list(dict.fromkeys(numbers))
+
+
 def words(texts: Sequence[str]) -> list[str]:
     """Return the words of an option that is repeated or has commas, each once."""
     parts = [part.strip() for text in texts for part in text.split(",")]
@@ -65,6 +113,56 @@ def one_of(option: str, value: str, allowed: Sequence[str]) -> str:
     if value not in allowed:
         raise ValueError(f"{option} must be one of {', '.join(allowed)}; got {value!r}")
     return value
+
+
+def say(text: str) -> None:
+    """Say something to the person, away from the results."""
+    typer.echo(text, err=True)
+
+
+def print_json(content: Any) -> None:
+    """Print something as JSON, and nothing else."""
+    typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
+
+
+def print_facts(verdict: str, rows: Iterable[Sequence[str]]) -> None:
+    """Print a sentence and lines of name, value and plain reading; in colour on a terminal."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        _print_plainly(verdict, [tuple(row) for row in rows])
+        return
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(style="dim")
+    for row in rows:
+        table.add_row(*map(escape, row))
+    console.print(Text(verdict, style="bold"))
+    console.print(table)
+
+
+def _print_plainly(verdict: str, rows: Sequence[Sequence[str]]) -> None:
+    """Print the same for a pipe: a fact in a line, however long, and no colours."""
+    widths = [max(len(row[j]) for row in rows) for j in (0, 1)]
+    typer.echo(verdict)
+    for name, value, reading in rows:
+        typer.echo(f"{name:<{widths[0]}}  {value:<{widths[1]}}  {reading}".rstrip())
+
+
+@contextmanager
+def warnings_in_one_line(*, quiet: bool = False, known: str | None = None) -> Iterator[None]:
+    """Say warnings as sentences, without the place in the program where they arose.
+
+    None if quiet, and none that begins with what is `known` from elsewhere.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    if quiet:
+        return
+    for text in dict.fromkeys(" ".join(str(entry.message).split()) for entry in caught):
+        if known is None or not text.startswith(known):
+            say(f"wolfmeans: {text}")
 
 
 @contextmanager

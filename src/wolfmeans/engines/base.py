@@ -194,8 +194,10 @@ class Workspace(Protocol):
     def largest(self) -> float:
         """Return the largest absolute value in the data."""
 
-    def single_moves(self, centers: Centers) -> SingleMoves:
-        """Return a search by single moves from the current labels (engines.single_moves).
+    def single_moves(self, centers: Centers, labels: Labels | None = None) -> SingleMoves:
+        """Return a search by single moves from the labels (engines.single_moves).
+
+        None stands for the current ones; given ones may be anybody's, and change nothing here.
 
         The centers are those of clusters without weight; all others have their means.
         """

@@ -208,11 +208,12 @@ class NativePoints(NativeArithmetic):
         """Bring each point's nearest chosen row up to date, in place, with more rows chosen."""
         _native.approach(self._X, np.ascontiguousarray(rows), closest, owner, self._n_threads)
 
-    def single_moves(self, centers: Centers) -> SingleMoves:
-        """Return a search by single moves from the current labels."""
+    def single_moves(self, centers: Centers, labels: Labels | None = None) -> SingleMoves:
+        """Return a search by single moves from the given labels, or from the current ones."""
+        labels = self._current() if labels is None else labels
         kind = _native.SingleMovesF32 if self.dtype == np.float32 else _native.SingleMovesF64
         moves: SingleMoves = kind(
-            self._X, self.weights, self._current(), np.ascontiguousarray(centers), self._n_threads
+            self._X, self.weights, labels, np.ascontiguousarray(centers), self._n_threads
         )
         return moves
 

@@ -215,9 +215,9 @@ class LabelledPoints:
         values = self._X.data if sparse.issparse(self._X) else self._X
         return float(np.abs(values).max(initial=0.0))
 
-    def single_moves(self, centers: Centers) -> SingleMoves:
-        """Return a search by single moves from the current labels."""
-        labels = self.labels()
+    def single_moves(self, centers: Centers, labels: Labels | None = None) -> SingleMoves:
+        """Return a search by single moves from the given labels, or from the current ones."""
+        labels = self.labels() if labels is None else labels
         moments = Moments(self._X, self.weights, len(centers))
         moments.move(np.arange(self.n_points), None, labels)
 

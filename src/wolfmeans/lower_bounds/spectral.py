@@ -13,7 +13,8 @@ from scipy import linalg, sparse
 from wolfmeans.lower_bounds.bound import LowerBound
 
 _UNIT = 2.0**-53
-_BLOCK_ENTRIES = 1 << 22
+# What stays in a core's cache.
+_BLOCK_ENTRIES = 1 << 17
 
 
 def spectral(X: Any, n_clusters: int, weights: NDArray[np.float64] | None = None) -> LowerBound:
@@ -75,7 +76,8 @@ def _scatter(
 
 def _blocks(X: Any) -> Iterator[tuple[slice, NDArray[np.float64]]]:
     """Yield row blocks as dense float64, so that no copy of all the data is ever made."""
-    rows_at_once = max(1, _BLOCK_ENTRIES // max(X.shape[1], 1))
+    d = max(X.shape[1], 1)
+    rows_at_once = max(d, _BLOCK_ENTRIES // d)
     for start in range(0, X.shape[0], rows_at_once):
         rows = slice(start, start + rows_at_once)
         block = X[rows].toarray() if sparse.issparse(X) else X[rows]

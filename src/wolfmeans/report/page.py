@@ -107,7 +107,7 @@ def _certificate_section(certificate: Certificate) -> str:
 
 def _clusters_section(model: KMeans) -> str:
     labels = model.labels_
-    counts = np.bincount(labels, minlength=len(model.cluster_centers_))
+    counts = np.bincount(labels[labels >= 0], minlength=len(model.cluster_centers_))
     rows = [
         (str(k), f"{count:,}", f"{count / len(labels):.1%}")
         for k, count in enumerate(counts.tolist())

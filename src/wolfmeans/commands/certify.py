@@ -1,0 +1,160 @@
+"""`wolfmeans certify`: judge a clustering that came from anywhere."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from wolfmeans.commands import outputs
+from wolfmeans.commands.points import (
+    Columns,
+    Exclude,
+    Format,
+    Json,
+    Quiet,
+    Seed,
+    Standardize,
+    Threads,
+    Weights,
+    check_column,
+    choose,
+    read_table,
+)
+from wolfmeans.commands.terminal import (
+    errors_in_one_line,
+    one_of,
+    print_facts,
+    print_json,
+    say,
+)
+from wolfmeans.judgement import judge
+from wolfmeans.lower_bounds import METHODS as BOUNDS
+from wolfmeans.notices import progress_on_terminal
+from wolfmeans.preparation import Preparation
+from wolfmeans.tables import Table
+
+_METHODS = ("auto", "none", *BOUNDS)
+
+
+@errors_in_one_line
+def certify(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="The points: CSV, TSV, Parquet, Arrow or NPY.")
+    ],
+    labels: Annotated[
+        str | None,
+        typer.Argument(metavar="[LABELS]", help="A file with the cluster of each row."),
+    ] = None,
+    label_column: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The column of LABELS, or of FILE, that has them."),
+    ] = None,
+    outlier: Annotated[
+        str, typer.Option(metavar="LABEL", help="The label of points in no cluster.")
+    ] = "-1",
+    columns: Columns = None,
+    exclude: Exclude = None,
+    weights: Weights = None,
+    standardize: Standardize = False,
+    format_: Format = None,
+    method: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help=f"Lower bound: {', '.join(_METHODS)}.",
+            autocompletion=lambda: list(_METHODS),
+        ),
+    ] = "auto",
+    seed: Seed = 0,
+    threads: Threads = None,
+    certificate: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Write the judgement as JSON.")
+    ] = None,
+    quiet: Quiet = False,
+    json_: Json = False,
+) -> None:
+    """Judge a clustering, whatever made it: only its labels are needed.
+
+    Says its SSE at the means of its clusters, its Frank-Wolfe gap, whether a single point could
+    change its cluster at a gain, and how far it is from the best possible.
+
+    [bold]Examples[/bold]
+
+      wolfmeans certify measurements.csv labels.csv
+
+      wolfmeans certify measurements.csv --label-column cluster --standardize --json
+
+      wolfmeans certify points.npy labels.npy --outlier noise
+    """
+    outputs.check_targets({"--certificate": certificate}, [file, *([labels] if labels else [])])
+    one_of("--method", method, _METHODS)
+    table = read_table([file], format_)
+    given, aside = _labels(table, labels, label_column)
+    if len(given) != table.n_rows:
+        raise ValueError(
+            f"{file} has {table.n_rows:,} rows and {labels} {len(given):,}; "
+            "a clustering has a label for each row"
+        )
+    points = choose(table, columns, exclude, weights, aside=aside, quiet=quiet or json_)
+    data = points.data
+    if standardize:
+        data = Preparation.standardizing(points.names, data, points.weights).apply(data)
+    with progress_on_terminal((lambda share, text: None) if quiet else None) as told:
+        found = judge(
+            data,
+            given,
+            sample_weight=points.weights,
+            outlier=outlier,
+            method=None if method == "none" else method,
+            random_state=seed,
+            n_threads=threads,
+            progress=told,
+        )
+    facts = {**found.to_dict(), "columns": list(points.names)}
+    if certificate is not None:
+        outputs.write_json(certificate, facts)
+    if json_:
+        print_json(facts)
+    elif not quiet:
+        print_facts(found.verdict, found.rows())
+    if certificate is not None and not quiet:
+        say(f"Written: {certificate}")
+
+
+def _labels(
+    table: Table, labels: str | None, name: str | None
+) -> tuple[NDArray[Any], tuple[str, ...]]:
+    """Return the labels as texts, and the columns of the data that are not data then."""
+    if labels is None:
+        if name is None:
+            raise ValueError("say where the labels are: a second file, or --label-column NAME")
+        check_column(table, name, "--label-column")
+        return _texts(table, name), (name,)
+    other = read_table([labels], None)
+    if name is None and len(other.names) == 1:
+        return _texts(other, other.names[0]), ()
+    if name is None and "label" in other.names:
+        return _texts(other, "label"), ()
+    if name is None:
+        raise ValueError(
+            f"{labels} has columns {', '.join(other.names[:12])}; say which with --label-column"
+        )
+    check_column(other, name, "--label-column")
+    return _texts(other, name), ()
+
+
+def _texts(table: Table, name: str) -> NDArray[Any]:
+    """Return labels as texts, whole numbers without a point: 3.0 and 3 are the same cluster."""
+    if not table.is_numeric(name):
+        entries = table.entries(name)
+        texts = np.array(["" if entry is None else str(entry).strip() for entry in entries])
+        if (texts == "").any():
+            raise ValueError(f"{table.place(int(np.argmax(texts == '')))} has no label")
+        return texts
+    numbers = table.finite_numbers([name])[:, 0]
+    if (numbers == np.round(numbers)).all():
+        numbers = numbers.astype(np.int64)
+    return numbers.astype(str)

@@ -1,0 +1,376 @@
+"""`wolfmeans fit`: cluster the rows of files, say what is proven, and write what is wanted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from wolfmeans import storage
+from wolfmeans.commands import outputs
+from wolfmeans.commands.live import LONG_STEP, watching
+from wolfmeans.commands.points import (
+    Columns,
+    Exclude,
+    File,
+    Format,
+    Json,
+    Points,
+    Quiet,
+    Seed,
+    Standardize,
+    Threads,
+    Weights,
+    choose,
+    read_table,
+)
+from wolfmeans.commands.terminal import (
+    errors_in_one_line,
+    one_of,
+    print_facts,
+    print_json,
+    say,
+    warnings_in_one_line,
+)
+from wolfmeans.engines import ENGINES
+from wolfmeans.estimators import KMeans, TrimmedKMeans
+from wolfmeans.lower_bounds import METHODS as BOUNDS
+from wolfmeans.notices import progress_on_terminal
+from wolfmeans.polish import POLISHES
+from wolfmeans.preparation import Preparation
+from wolfmeans.problems.empty import POLICIES
+from wolfmeans.seeding import METHODS as SEEDINGS
+from wolfmeans.seeding import TRIMMED_METHODS
+from wolfmeans.stopping import STOPS
+
+STRONGEST = "strongest"
+CERTIFY = ("auto", "none", STRONGEST, *BOUNDS)
+_OUTPUT, _SEARCH, _TRIMMING = "Output", "How hard to try", "Outliers"
+
+_ADVICE = {
+    "certify(X)": f"--certify {STRONGEST}",
+    "effort=SECONDS": "--effort SECONDS",
+    "max_iter": "--max-iter",
+    "time_limit": "--time-limit",
+    "the callback asked to stop": "Ctrl-C ended it",
+}
+
+Model = KMeans | TrimmedKMeans
+
+
+def _named(names: tuple[str, ...], text: str, panel: str | None = None, **more: Any) -> Any:
+    return typer.Option(
+        metavar="NAME",
+        help=f"{text}: {', '.join(names)}.",
+        autocompletion=lambda: list(names),
+        rich_help_panel=panel,
+        **more,
+    )
+
+
+def _target(text: str) -> Any:
+    return typer.Option(metavar="PATH", help=text, rich_help_panel=_OUTPUT)
+
+
+Certify = Annotated[str, _named(CERTIFY, "Lower bound", _SEARCH)]
+Engine = Annotated[str, _named(ENGINES, "What computes; results are the same")]
+
+
+@errors_in_one_line
+def fit(
+    files: File,
+    k: Annotated[
+        int, typer.Option("--clusters", "-k", min=1, metavar="K", help="Number of clusters.")
+    ],
+    columns: Columns = None,
+    exclude: Exclude = None,
+    weights: Weights = None,
+    standardize: Standardize = False,
+    format_: Format = None,
+    alpha: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            metavar="SHARE",
+            help="Leave out this share of the points, the farthest.",
+            rich_help_panel=_TRIMMING,
+        ),
+    ] = None,
+    trim: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            metavar="N",
+            help="Leave out so many points, or so much weight.",
+            rich_help_panel=_TRIMMING,
+        ),
+    ] = None,
+    init: Annotated[
+        str | None,
+        _named((*SEEDINGS, *TRIMMED_METHODS), "Where to start", show_default="by the kind of fit"),
+    ] = None,
+    n_init: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Number of starts; the best result is kept.",
+            show_default="auto",
+            rich_help_panel=_SEARCH,
+        ),
+    ] = None,
+    max_iter: Annotated[
+        int,
+        typer.Option(min=1, metavar="N", help="Most iterations of a start."),
+    ] = 300,
+    stop: Annotated[str, _named(STOPS, "When to stop")] = "decrease",
+    tol: Annotated[
+        float, typer.Option(min=0.0, metavar="T", help="Relative tolerance of the stopping rule.")
+    ] = 1e-6,
+    empty: Annotated[str, _named(POLICIES, "Centers of empty clusters")] = "farthest",
+    polish: Annotated[
+        str | None, _named(POLISHES, "Go on to a better local optimum", _SEARCH)
+    ] = None,
+    effort: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="Search so long for a better clustering.",
+            rich_help_panel=_SEARCH,
+        ),
+    ] = None,
+    certify: Certify = "auto",
+    engine: Engine = "auto",
+    threads: Threads = None,
+    seed: Seed = 0,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(min=0.0, metavar="SECONDS", help="Begin no further step after so long."),
+    ] = None,
+    labels: Annotated[
+        str | None, _target("The cluster of each row: .csv, .tsv, .parquet, .arrow, .npy, or -.")
+    ] = None,
+    with_data: Annotated[
+        bool,
+        typer.Option(
+            "--with-data", help="Put labels next to the columns.", rich_help_panel=_OUTPUT
+        ),
+    ] = False,
+    centers: Annotated[
+        str | None, _target("Centers and sizes, in the units of the columns: a table.")
+    ] = None,
+    model: Annotated[str | None, _target("The model, for wolfmeans predict.")] = None,
+    certificate: Annotated[str | None, _target("The certificate as JSON.")] = None,
+    page: Annotated[str | None, _target("A page about the result, as HTML.")] = None,
+    quiet: Quiet = False,
+    json_: Json = False,
+    require_converged: Annotated[
+        bool,
+        typer.Option("--require-converged", help="Exit with 1 if the stopping rule was not met."),
+    ] = False,
+) -> None:
+    """Cluster the rows of files, and say what is proven about the result.
+
+    Exit codes: 0 fine, 1 not converged (with --require-converged), 2 wrong usage or input,
+    130 stopped by Ctrl-C.
+
+    [bold]Examples[/bold]
+
+      wolfmeans fit measurements.csv -k 8
+
+      wolfmeans fit measurements.csv -k 8 --standardize --labels labels.csv --model model.wolf
+
+      wolfmeans fit 'parts/*.parquet' -k 20 --exclude id --alpha 0.02 --labels all.parquet
+
+      gunzip -c big.csv.gz | wolfmeans fit - -k 8 --columns x,y --json
+    """
+    targets = {
+        "--labels": labels,
+        "--centers": centers,
+        "--model": model,
+        "--certificate": certificate,
+        "--page": page,
+    }
+    for option in ("--labels", "--centers"):
+        outputs.check_table_target(option, targets[option])
+    outputs.check_targets(targets, files)
+    if with_data and labels is None:
+        raise ValueError("--with-data needs --labels, which says where they go")
+    settings = {
+        "n_init": "auto" if n_init is None else n_init,
+        "max_iter": max_iter,
+        "stop": one_of("--stop", stop, STOPS),
+        "tol": tol,
+        "empty": one_of("--empty", empty, POLICIES),
+        "certify": _bound(certify),
+        "engine": one_of("--engine", engine, ENGINES),
+        "n_threads": threads,
+        "random_state": seed,
+        "time_limit": time_limit,
+    }
+    if init is not None:
+        settings["init"] = one_of("--init", init, (*SEEDINGS, *TRIMMED_METHODS))
+    estimator = _estimator(k, alpha, trim, polish, effort, settings)
+
+    points = choose(read_table(files, format_), columns, exclude, weights, quiet=quiet)
+    begun = perf_counter()
+    preparation = Preparation(points.names)
+    if standardize:
+        preparation = Preparation.standardizing(points.names, points.data, points.weights)
+    interrupted = _run(estimator, preparation.apply(points.data), points, certify, quiet=quiet)
+    # A model file has the names of its columns, for whoever loads it.
+    estimator.feature_names_in_ = np.array(points.names, dtype=object)
+    facts = _facts(estimator, points, preparation, perf_counter() - begun)
+
+    if labels is not None:
+        columns_out = {"label": estimator.labels_}
+        outputs.write_table(labels, columns_out, points.table if with_data else None)
+    if centers is not None:
+        outputs.write_table(centers, _center_columns(estimator, preparation))
+    if model is not None:
+        with outputs.naming(model):
+            storage.save(estimator, Path(model), preparation)
+    if certificate is not None:
+        outputs.write_json(certificate, facts)
+    if page is not None:
+        _write_page(page, estimator, files)
+    if json_:
+        print_json(facts)
+    elif not quiet and outputs.STANDARD_OUTPUT not in targets.values():
+        rows = [tuple(map(_for_the_command, row)) for row in estimator.certificate_.rows()]
+        print_facts(_for_the_command(estimator.certificate_.verdict), rows)
+    written = [target for target in targets.values() if target not in (None, "-")]
+    if written and not quiet:
+        say(f"Written: {', '.join(map(str, written))}")
+    if interrupted:
+        say("wolfmeans: stopped; the result is the one so far")
+        raise typer.Exit(130)
+    if require_converged and not estimator.certificate_.status.converged:
+        if not quiet:
+            say(f"wolfmeans: {estimator.certificate_.status}")
+        raise typer.Exit(1)
+
+
+def _for_the_command(text: str) -> str:
+    """Turn advice for Python into advice for the command line."""
+    for python, command in _ADVICE.items():
+        text = text.replace(python, command)
+    return text
+
+
+def _bound(certify: str) -> str | None:
+    """Return the bound that the fit itself looks for."""
+    one_of("--certify", certify, CERTIFY)
+    return None if certify in ("none", STRONGEST) else certify
+
+
+def _estimator(
+    k: int,
+    alpha: float | None,
+    trim: float | None,
+    polish: str | None,
+    effort: float | None,
+    settings: dict[str, Any],
+) -> Model:
+    if alpha is None and trim is None:
+        if settings.get("init") in TRIMMED_METHODS:
+            raise ValueError(f"--init {settings['init']} is for fits with --alpha or --trim")
+        if polish is not None:
+            one_of("--polish", polish, POLISHES)
+        if effort is not None and not effort > 0:
+            raise ValueError(f"--effort must be more than 0 seconds; got {effort:g}")
+        return KMeans(k, polish=polish, effort=effort, **settings)
+    for option, value in (("--polish", polish), ("--effort", effort)):
+        if value is not None:
+            raise ValueError(f"{option} is for fits without --alpha and --trim")
+    if alpha is not None and trim is not None:
+        raise ValueError("--alpha and --trim both say how much to leave out; give one")
+    if alpha is not None and alpha >= 1:
+        raise ValueError(f"--alpha must be at least 0 and below 1; got {alpha:g}")
+    return TrimmedKMeans(k, alpha=alpha, trim=trim, **settings)
+
+
+def _run(
+    estimator: Model,
+    data: NDArray[np.floating],
+    points: Points,
+    certify: str,
+    *,
+    quiet: bool,
+) -> bool:
+    """Fit, with a display where steps are long and somebody looks; whether Ctrl-C ended it."""
+    n_starts = estimator.n_init if isinstance(estimator.n_init, int) else 1
+    # Small problems run faster than anybody could watch, many starts of them at once.
+    long = data.size * estimator.n_clusters >= LONG_STEP and not quiet
+    with (
+        # That it has not converged is what the certificate begins with.
+        warnings_in_one_line(quiet=quiet, known="Not converged"),
+        watching(estimator.stop, estimator.tol, n_starts, wanted=long) as (watch, callback),
+    ):
+        estimator.callback = callback
+        estimator.fit(data, sample_weight=points.weights)
+        estimator.callback = None
+    if certify == STRONGEST and not watch.interrupted:
+        with progress_on_terminal(_silent if quiet else None) as told:
+            estimator.certify(
+                data,
+                sample_weight=points.weights,
+                random_state=estimator.random_state,
+                progress=told,
+            )
+    return watch.interrupted
+
+
+def _silent(share: float, text: str) -> None:
+    """Show nothing."""
+
+
+def _facts(
+    estimator: Model, points: Points, preparation: Preparation, seconds: float
+) -> dict[str, Any]:
+    """Return the certificate and what it is about, ready for JSON."""
+    inside = estimator.labels_[estimator.labels_ >= 0]
+    return {
+        **estimator.certificate_.to_dict(),
+        "verdict": estimator.certificate_.verdict,
+        "data": {
+            "files": [part.name for part in points.table.parts],
+            "n_samples": int(points.data.shape[0]),
+            "columns": list(points.names),
+            "standardized": preparation.standardizes,
+            "weighted": points.weights is not None,
+        },
+        "cluster_sizes": np.bincount(inside, minlength=estimator.n_clusters).tolist(),
+        "seconds": seconds,
+    }
+
+
+def _center_columns(estimator: Model, preparation: Preparation) -> dict[str, NDArray[Any]]:
+    centers = preparation.undo(estimator.cluster_centers_)
+    inside = estimator.labels_[estimator.labels_ >= 0]
+    own: dict[str, NDArray[Any]] = {
+        "label": np.arange(len(centers), dtype=np.int32),
+        "points": np.bincount(inside, minlength=len(centers)),
+    }
+    named: dict[str, NDArray[Any]] = dict(zip(preparation.columns, centers.T, strict=True))
+    # Columns of the data keep their names, whatever they are.
+    return {f"{n}_" if n in named else n: values for n, values in own.items()} | named
+
+
+def _write_page(target: str, estimator: Any, files: list[str]) -> None:
+    from wolfmeans.report.page import write_page
+
+    figures = []
+    try:
+        figures.append(("The run", estimator.trace_.plot()))
+    except ImportError:
+        say("The page has no pictures: they need matplotlib (pip install 'wolfmeans[plot]').")
+    name = "standard input" if files == ["-"] else ", ".join(Path(file).name for file in files)
+    with outputs.naming(target):
+        write_page(
+            target, estimator, title=f"{name}: {estimator.n_clusters} clusters", figures=figures
+        )

@@ -1,0 +1,133 @@
+"""What a long fit shows while it runs, on a terminal: where it stands and when it may end."""
+
+from __future__ import annotations
+
+import math
+import signal
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import monotonic
+from types import FrameType
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from wolfmeans.commands.terminal import clock
+from wolfmeans.solution import Record
+
+# Multiplications in a step from which on a call of Python between two steps costs nothing.
+LONG_STEP = 5_000_000
+_SECONDS_BEFORE = 1.0
+_REMEMBERED = 12
+
+
+class Watch:
+    """Follows the records of a fit, of one start after the other."""
+
+    def __init__(self, stop: str, tol: float, n_starts: int) -> None:
+        self._stop, self._tol, self._n_starts = stop, tol, n_starts
+        self._recent: deque[Record] = deque(maxlen=_REMEMBERED)
+        self._first_value = math.nan
+        self.start = 0
+        self.interrupted = False
+
+    def see(self, record: Record) -> bool:
+        """Take note of a step; whether the run is to end."""
+        if record.t == 0:
+            self.start += 1
+            self._recent.clear()
+            self._first_value = record.value
+        self._recent.append(record)
+        return self.interrupted
+
+    @property
+    def tolerance(self) -> float | None:
+        """What the watched number must fall to; None where the rule is another."""
+        known = self._stop in ("decrease", "gap")
+        return self._tol * self._first_value if known else None
+
+    def watched(self, record: Record) -> float:
+        """The number that the rule looks at."""
+        return record.gap if self._stop == "gap" else record.decrease
+
+    def seconds_left(self) -> float | None:
+        """Return when the start may end, if the number goes on falling as it did of late.
+
+        It falls about geometrically near a fixed point, by fits and starts; an estimate.
+        """
+        goal = self.tolerance
+        records = [r for r in self._recent if self.watched(r) > 0]
+        if goal is None or goal <= 0 or len(records) < 4:
+            return None
+        steps = [float(r.t) for r in records]
+        logs = [math.log(self.watched(r)) for r in records]
+        middle, level = sum(steps) / len(steps), sum(logs) / len(logs)
+        spread = sum((t - middle) ** 2 for t in steps)
+        slope = sum((t - middle) * (y - level) for t, y in zip(steps, logs, strict=True)) / spread
+        if slope >= -1e-6:
+            return None
+        n_steps = max(0.0, (math.log(goal) - (level + slope * (steps[-1] - middle))) / slope)
+        pace = (records[-1].seconds - records[0].seconds) / (steps[-1] - steps[0])
+        return n_steps * pace
+
+    def table(self) -> Table:
+        """Return what is shown."""
+        table = Table(box=None, pad_edge=False, show_header=False)
+        table.add_column(style="bold")
+        table.add_column(justify="right")
+        table.add_column(style="dim")
+        if not self._recent:
+            table.add_row("seeding", "", "")
+            return table
+        record = self._recent[-1]
+        starts = f"start {self.start}" + (f" of {self._n_starts}" if self._n_starts > 1 else "")
+        goal = self.tolerance
+        left = self.seconds_left()
+        until = "" if goal is None else f"until the {self._stop} is {goal:.3g}"
+        table.add_row("iteration", f"{record.t + 1:,}", f"of {starts} {until}".rstrip())
+        table.add_row("SSE", f"{record.value:.6g}", "sum of squared distances")
+        table.add_row("gap", f"{record.gap:.3g}", "what moving points to nearer centers gains")
+        table.add_row("decrease", f"{record.decrease:.3g}", "what a full step gains")
+        table.add_row("moved", f"{record.moved:,}", "points that change their cluster")
+        if left is not None:
+            table.add_row("left", f"≈ {clock(left)}", "an estimate, from the last steps")
+        table.add_row("", "", "Ctrl-C ends it and keeps the result; twice, nothing")
+        return table
+
+
+@contextmanager
+def watching(
+    stop: str, tol: float, n_starts: int, *, wanted: bool
+) -> Iterator[tuple[Watch, Callable[[Record], Any] | None]]:
+    """Show a fit while it runs; the callback is None where nobody looks."""
+    watch = Watch(stop, tol, n_starts)
+    console = Console(stderr=True)
+    if not (wanted and console.is_terminal):
+        yield watch, None
+        return
+    begun = monotonic()
+    live = Live(console=console, get_renderable=watch.table, transient=True, refresh_per_second=8)
+
+    def callback(record: Record) -> bool:
+        if not live.is_started and monotonic() - begun > _SECONDS_BEFORE:
+            live.start()
+        return watch.see(record)
+
+    before = signal.getsignal(signal.SIGINT)
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        # Once is a wish that the next step fulfils, twice is an order.
+        if watch.interrupted or not watch.start:
+            raise KeyboardInterrupt
+        watch.interrupted = True
+
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield watch, callback
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if live.is_started:
+            live.stop()

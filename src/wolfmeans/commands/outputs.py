@@ -1,0 +1,179 @@
+"""The files that commands write: tables by their ending, JSON, the model and the page."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfmeans.files import written_whole
+from wolfmeans.tables import SUFFIXES, FrameTable, Table, matching
+
+STANDARD_OUTPUT = "-"
+
+
+def check_targets(targets: Mapping[str, str | None], inputs: Sequence[str]) -> None:
+    """Refuse, before anything long begins, targets that could not or should not be written."""
+    files = [file for source in inputs for file in matching(source)]
+    seen: dict[str, str] = {os.path.realpath(file): "the data" for file in files}
+    for option, target in targets.items():
+        if target is None or target == STANDARD_OUTPUT:
+            continue
+        path = Path(target)
+        if path.is_dir():
+            raise IsADirectoryError(f"{option}: {target} is a folder; name a file")
+        if not path.parent.is_dir():
+            raise FileNotFoundError(f"{option}: there is no folder {path.parent}")
+        place = os.path.realpath(path)
+        special = path.exists() and not path.is_file()
+        if place in seen and not special:
+            raise ValueError(f"{option}: {target} is already the file of {seen[place]}")
+        seen[place] = option
+
+
+def check_table_target(option: str, target: str | None) -> None:
+    """Refuse the name of a table whose ending says no format that can be written."""
+    if target is None or target == STANDARD_OUTPUT:
+        return
+    kind = _kind(target)
+    if kind is None:
+        raise ValueError(f"{option}: {target} must end in one of {', '.join(SUFFIXES)}")
+    if kind in ("parquet", "arrow"):
+        _polars(kind)
+
+
+def _kind(target: str) -> str | None:
+    path = Path(target)
+    # What is no file has no ending, and gets text.
+    special = path.exists() and not path.is_file()
+    return "csv" if special else SUFFIXES.get(path.suffix.lower())
+
+
+def _polars(kind: str) -> Any:
+    try:
+        import polars
+    except ImportError:
+        raise ImportError(f"writing {kind} needs polars: pip install 'wolfmeans[cli]'") from None
+    return polars
+
+
+def write_table(
+    target: str, columns: Mapping[str, NDArray[Any]], beside: Table | None = None
+) -> None:
+    """Write columns, beside those of a table if there is one; "-" is standard output."""
+    if beside is not None:
+        columns = {_free_name(name, beside.names): column for name, column in columns.items()}
+    kind = "csv" if target == STANDARD_OUTPUT else _kind(target)
+    with _target(target) as file:
+        if kind == "npy":
+            _write_npy(file, columns, beside)
+            return
+        frame = _frame(columns, beside)
+        if frame is None:
+            _write_text(file, columns, beside, "\t" if kind == "tsv" else ",")
+        elif kind == "parquet":
+            frame.write_parquet(file)
+        elif kind == "arrow":
+            frame.write_ipc(file)
+        else:
+            frame.write_csv(file, separator="\t" if kind == "tsv" else ",")
+
+
+def _free_name(name: str, taken: Sequence[str]) -> str:
+    number, free = 1, name
+    while free in taken:
+        number += 1
+        free = f"{name}_{number}"
+    return free
+
+
+def _frame(columns: Mapping[str, NDArray[Any]], beside: Table | None) -> Any:
+    try:
+        import polars as pl
+    except ImportError:
+        return None
+    new = [pl.Series(name, column) for name, column in columns.items()]
+    if isinstance(beside, FrameTable):
+        return beside.frame.with_columns(new)
+    old = [] if beside is None else [pl.Series(n, beside.entries(n)) for n in beside.names]
+    return pl.DataFrame([*old, *new])
+
+
+def _write_text(
+    file: IO[bytes], columns: Mapping[str, NDArray[Any]], beside: Table | None, separator: str
+) -> None:
+    old = {} if beside is None else {name: beside.entries(name) for name in beside.names}
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    writer = csv.writer(text, delimiter=separator, lineterminator="\n")
+    every = {**old, **columns}
+    writer.writerow(every)
+    writer.writerows(zip(*(column.tolist() for column in every.values()), strict=True))
+    text.flush()
+    text.detach()
+
+
+def _write_npy(file: IO[bytes], columns: Mapping[str, NDArray[Any]], beside: Table | None) -> None:
+    arrays = list(columns.values())
+    if beside is not None:
+        if not all(map(beside.is_numeric, beside.names)):
+            raise ValueError("an .npy file has numbers only; write labels and data to .csv")
+        arrays = [beside.numbers(beside.names), *arrays]
+    array = arrays[0] if len(arrays) == 1 else np.column_stack(arrays)
+    np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
+    # Not by NumPy, which says how many bytes a full disk took, and not that it is full.
+    file.write(np.ascontiguousarray(array).data.cast("B"))
+
+
+def write_json(target: str, content: Any) -> None:
+    """Write something as JSON."""
+    with _target(target) as file:
+        file.write(json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n")
+
+
+@contextmanager
+def _target(target: str) -> Iterator[IO[bytes]]:
+    with naming(target):
+        if target == STANDARD_OUTPUT:
+            # Written by Python itself, which knows a pipe that breaks from a disk that is full.
+            whole = io.BytesIO()
+            yield whole
+            sys.stdout.buffer.write(whole.getbuffer())
+            sys.stdout.buffer.flush()
+            return
+        with written_whole(target) as file:
+            yield file
+
+
+@contextmanager
+def naming(target: str) -> Iterator[None]:
+    """Say which file could not be written, and why."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OSError(f"{target} cannot be written: {_reason(error)}") from error
+    except Exception as error:
+        # Polars has errors of its own.
+        if type(error).__module__.partition(".")[0] != "polars":
+            raise
+        raise OSError(f"{target} cannot be written: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    """Return what the system said, through whatever it came."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    text = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    number = re.search(r"\(os error (\d+)\)", text)
+    return os.strerror(int(number[1])) if number else text

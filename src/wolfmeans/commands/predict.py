@@ -1,0 +1,95 @@
+"""`wolfmeans predict`: the clusters of new rows, by a model that `wolfmeans fit` wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from wolfmeans.commands import outputs
+from wolfmeans.commands.points import Columns, File, Format, Quiet, Threads, choose, read_table
+from wolfmeans.commands.terminal import errors_in_one_line, say
+from wolfmeans.estimators.base import CenterEstimator
+from wolfmeans.preparation import Preparation
+from wolfmeans.storage import load_prepared
+from wolfmeans.tables import Table
+
+
+@errors_in_one_line
+def predict(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="The file of wolfmeans fit --model.")
+    ],
+    files: File,
+    columns: Columns = None,
+    format_: Format = None,
+    labels: Annotated[
+        str,
+        typer.Option(
+            metavar="PATH",
+            help="Where labels go: .csv, .tsv, .parquet, .arrow, .npy, or - (stdout).",
+        ),
+    ] = outputs.STANDARD_OUTPUT,
+    with_data: Annotated[
+        bool, typer.Option("--with-data", help="Put labels next to the columns.")
+    ] = False,
+    threads: Threads = None,
+    quiet: Quiet = False,
+) -> None:
+    """Label new rows by the nearest center of a model; -1 for outliers of a trimmed one.
+
+    Columns are found by the names they had in the fit, and standardized as they were there.
+
+    [bold]Examples[/bold]
+
+      wolfmeans predict model.wolf new.csv
+
+      wolfmeans predict model.wolf new.parquet --labels new-labels.parquet --with-data
+    """
+    outputs.check_table_target("--labels", labels)
+    outputs.check_targets({"--labels": labels}, [model, *files])
+    estimator, preparation = _loaded(model)
+    table = read_table(files, format_)
+    points = choose(table, columns or _wanted(table, estimator, preparation), quiet=quiet)
+    if len(points.names) != estimator.n_features_in_:
+        raise ValueError(
+            f"{model} was fitted to {estimator.n_features_in_} columns, and these are "
+            f"{len(points.names)}: {', '.join(points.names)}"
+        )
+    data = points.data if preparation is None else preparation.apply(points.data)
+    estimator.n_threads = threads
+    # Names were matched here; what follows is numbers.
+    if hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
+    found = estimator.predict(data)
+    outputs.write_table(labels, {"label": found}, table if with_data else None)
+    if labels != outputs.STANDARD_OUTPUT and not quiet:
+        outliers = int(np.sum(found < 0))
+        left_out = f", {outliers:,} of them outliers" if outliers else ""
+        say(f"Written: {labels} ({len(found):,} rows{left_out})")
+
+
+def _loaded(path: str) -> tuple[CenterEstimator, Preparation | None]:
+    if Path(path).is_dir() or not Path(path).exists():
+        raise FileNotFoundError(f"there is no model {path}")
+    return load_prepared(path)
+
+
+def _wanted(
+    table: Table, estimator: CenterEstimator, preparation: Preparation | None
+) -> list[str] | None:
+    """Return the names that the fit's columns had; None where nobody wrote them down."""
+    if preparation is not None:
+        wanted = list(preparation.columns)
+    elif hasattr(estimator, "feature_names_in_"):
+        wanted = [str(name) for name in estimator.feature_names_in_]
+    else:
+        return None
+    missing = [name for name in wanted if name not in table.names]
+    if missing:
+        raise ValueError(
+            f"{table.source} has no column {missing[0]!r}, which the model was fitted to"
+        )
+    return wanted

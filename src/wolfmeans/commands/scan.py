@@ -1,0 +1,172 @@
+"""`wolfmeans scan`: find the number of clusters, and how much to trim."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table as Rows
+
+from wolfmeans.commands import outputs
+from wolfmeans.commands.points import (
+    Columns,
+    Exclude,
+    File,
+    Format,
+    Json,
+    Quiet,
+    Seed,
+    Standardize,
+    Threads,
+    Weights,
+    choose,
+    read_table,
+)
+from wolfmeans.commands.terminal import (
+    errors_in_one_line,
+    one_of,
+    print_json,
+    say,
+    shares,
+    warnings_in_one_line,
+    whole_range,
+)
+from wolfmeans.files import written_whole
+from wolfmeans.lower_bounds import METHODS as BOUNDS
+from wolfmeans.notices import progress_on_terminal
+from wolfmeans.preparation import Preparation
+from wolfmeans.scan import Scan
+from wolfmeans.scan import scan as run_scan
+
+_METHODS = ("auto", "none", *BOUNDS)
+_PICTURES = (".png", ".svg", ".pdf")
+
+
+@errors_in_one_line
+def scan(
+    files: File,
+    k: Annotated[
+        list[str],
+        typer.Option("--clusters", "-k", metavar="A:B,...", help="Numbers of clusters."),
+    ] = ["2:10"],  # noqa: B006
+    alpha: Annotated[
+        list[str],
+        typer.Option(metavar="SHARE,...", help="Shares of the points to leave out."),
+    ] = ["0"],  # noqa: B006
+    columns: Columns = None,
+    exclude: Exclude = None,
+    weights: Weights = None,
+    standardize: Standardize = False,
+    format_: Format = None,
+    n_init: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Starts of each fit.", show_default="auto"),
+    ] = None,
+    certify: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help=f"Lower bounds: {', '.join(_METHODS)}.",
+            autocompletion=lambda: list(_METHODS),
+        ),
+    ] = "auto",
+    threads: Threads = None,
+    seed: Seed = 0,
+    csv: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Write the table: .csv, .parquet, ...")
+    ] = None,
+    plot: Annotated[
+        str | None, typer.Option(metavar="PATH", help=f"Draw it: {', '.join(_PICTURES)}.")
+    ] = None,
+    quiet: Quiet = False,
+    json_: Json = False,
+) -> None:
+    """Fit every number of clusters and every trimmed share, and say what is proven about each.
+
+    [bold]Examples[/bold]
+
+      wolfmeans scan measurements.csv -k 2:10
+
+      wolfmeans scan measurements.csv -k 2:6,8,10 --alpha 0,0.05 --plot scan.png --csv scan.csv
+    """
+    counts, trimmed = whole_range("-k", k), shares("--alpha", alpha)
+    one_of("--certify", certify, _METHODS)
+    outputs.check_table_target("--csv", csv)
+    outputs.check_targets({"--csv": csv, "--plot": plot}, files)
+    if plot is not None and Path(plot).suffix.lower() not in _PICTURES:
+        raise ValueError(f"--plot: {plot} must end in one of {', '.join(_PICTURES)}")
+    points = choose(read_table(files, format_), columns, exclude, weights, quiet=quiet or json_)
+    data = points.data
+    if max(counts) > len(data):
+        raise ValueError(f"-k: there are {len(data):,} rows for {max(counts):,} clusters")
+    if standardize:
+        data = Preparation.standardizing(points.names, data, points.weights).apply(data)
+    parameters: dict[str, Any] = {"n_threads": threads}
+    if n_init is not None:
+        parameters["n_init"] = n_init
+    with (
+        warnings_in_one_line(quiet=quiet),
+        progress_on_terminal((lambda share, text: None) if quiet else None) as told,
+    ):
+        found = run_scan(
+            data,
+            counts,
+            trimmed,
+            sample_weight=points.weights,
+            certify=None if certify == "none" else certify,
+            random_state=seed,
+            progress=told,
+            **parameters,
+        )
+    if csv is not None:
+        outputs.write_table(csv, _columns(found))
+    if plot is not None:
+        _draw(plot, found)
+    if json_:
+        cells = [dict(zip(found.columns(), row, strict=True)) for row in _rows(found)]
+        print_json({"cells": cells, "sentences": found.sentences()})
+    elif not quiet:
+        _print(found)
+    if (csv or plot) and not quiet:
+        say(f"Written: {', '.join(target for target in (csv, plot) if target)}")
+
+
+def _rows(found: Scan) -> list[tuple[Any, ...]]:
+    return list(zip(*found.columns().values(), strict=True))
+
+
+def _columns(found: Scan) -> dict[str, Any]:
+    """Return the table with NaN where nothing is known."""
+    return {
+        name: np.array([np.nan if value is None else value for value in values])
+        for name, values in found.columns().items()
+    }
+
+
+def _print(found: Scan) -> None:
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        typer.echo(str(found))
+        return
+    header, *rows = found.texts()
+    table = Rows(box=None, pad_edge=False, header_style="bold")
+    for name in header:
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+    for sentence in found.sentences():
+        console.print(sentence, markup=False)
+
+
+def _draw(target: str, found: Scan) -> None:
+    try:
+        figure = found.plot()
+    except ImportError:
+        raise ImportError("--plot needs matplotlib: pip install 'wolfmeans[plot]'") from None
+    kind = Path(target).suffix[1:].lower()
+    with outputs.naming(target), written_whole(target) as file:
+        figure.savefig(file, format=kind)

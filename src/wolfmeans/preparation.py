@@ -1,0 +1,72 @@
+"""What is done to columns before they are clustered, kept with the model for new data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """Which columns are used, and how they are standardized, if they are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[1.0, 5.0], [3.0, 5.0]])
+    >>> prepared = Preparation.standardizing(("a", "b"), X)
+    >>> prepared.apply(X).tolist()
+    [[-1.0, 0.0], [1.0, 0.0]]
+    >>> prepared.undo(np.array([[1.0, 0.0]])).tolist()
+    [[3.0, 5.0]]
+    """
+
+    columns: tuple[str, ...]
+    """Their names."""
+    center: NDArray[np.float64] | None = None
+    """What is subtracted; None where columns stay as they are."""
+    scale: NDArray[np.float64] | None = None
+    """What they are divided by then."""
+
+    @classmethod
+    def standardizing(
+        cls,
+        columns: tuple[str, ...],
+        X: NDArray[np.floating],
+        weights: NDArray[np.float64] | None = None,
+    ) -> Preparation:
+        """Return what makes z-scores of these columns; a constant one becomes 0."""
+        X = X.astype(np.float64, copy=False)
+        center = np.average(X, axis=0, weights=weights)
+        variance = np.zeros(len(columns))
+        # A column at a time: no second table of the size of X.
+        for j in range(len(columns)):
+            variance[j] = np.average((X[:, j] - center[j]) ** 2, weights=weights)
+        if not (np.isfinite(center).all() and np.isfinite(variance).all()):
+            raise ValueError("values are too large to be standardized; rescale the columns")
+        constant = X.min(axis=0) == X.max(axis=0)
+        center[constant] = X[0, constant]
+        scale = np.sqrt(variance)
+        scale[constant | (scale == 0)] = 1.0
+        return cls(columns, center, scale)
+
+    @property
+    def standardizes(self) -> bool:
+        """Whether columns are changed."""
+        return self.scale is not None
+
+    def apply(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Return the points as they are clustered."""
+        if self.center is None or self.scale is None:
+            return X
+        prepared: NDArray[np.float64] = np.subtract(X, self.center, dtype=np.float64)
+        prepared /= self.scale
+        return prepared
+
+    def undo(self, centers: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Return centers in the units of the columns."""
+        if self.center is None or self.scale is None:
+            return centers
+        return centers * self.scale + self.center

@@ -1,0 +1,105 @@
+"""Judging clusterings from anywhere, against sums done by hand."""
+
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans as OtherKMeans
+
+from wolfmeans import KMeans
+from wolfmeans.judgement import judge
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    rng = np.random.default_rng(3)
+    return np.repeat([[0.0, 0.0], [8.0, 0.0], [0.0, 8.0]], 60, axis=0) + rng.normal(size=(180, 2))
+
+
+def by_hand(X, labels, weights=None):
+    weights = np.ones(len(X)) if weights is None else weights
+    names = np.unique(labels)
+    means = np.array(
+        [np.average(X[labels == k], axis=0, weights=weights[labels == k]) for k in names]
+    )
+    squares = ((X[:, None, :] - means[None]) ** 2).sum(axis=2)
+    own = squares[np.arange(len(X)), np.searchsorted(names, labels)]
+    return (weights * own).sum(), (weights * (own - squares.min(axis=1))).sum()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_sse_and_gap_are_those_of_the_labels(blobs, weighted, dtype):
+    rng = np.random.default_rng(0)
+    X = blobs.astype(dtype)
+    labels = rng.integers(4, size=len(X))
+    weights = rng.integers(1, 4, size=len(X)).astype(float) if weighted else None
+    found = judge(X, labels, sample_weight=weights)
+    sse, gap = by_hand(X.astype(float), labels, weights)
+    assert found.n_clusters == 4
+    assert found.sse == pytest.approx(sse, rel=1e-5)
+    assert found.gap == pytest.approx(gap, rel=1e-5)
+    assert found.misplaced > 50
+    assert found.level is None
+    assert found.single_moves > 0
+    assert 0 < found.single_moves_gain < found.sse
+    assert found.ratio > 2
+    assert "nearer to another" in found.verdict
+
+
+def test_a_good_clustering_of_another_library_is_recognized(blobs):
+    labels = OtherKMeans(3, n_init=10, random_state=0).fit(blobs).labels_
+    found = judge(blobs, labels)
+    ours = KMeans(3, n_init=10, random_state=0).fit(blobs)
+    assert found.sse == pytest.approx(ours.inertia_, rel=1e-12)
+    assert (found.gap, found.misplaced, found.single_moves) == (0.0, 0, 0)
+    assert found.level == "hartigan"
+    assert found.ratio < 1.05
+    assert "no single move" in found.verdict
+
+
+def test_single_moves_are_found_where_lloyd_rests():
+    # 1.4 is nearer to its mean 0 than to 3; yet leaving saves 2 * 1.4^2, and joining costs
+    # 4/5 * 1.6^2 only.
+    X = np.array([[-1.4], [1.4], [3.0], [3.0], [3.0], [3.0]])
+    found = judge(X, [0, 0, 1, 1, 1, 1])
+    assert found.misplaced == 0
+    assert found.single_moves > 0
+    assert found.level == "stationary"
+    assert found.sse == pytest.approx(2 * 1.4**2)
+
+
+def test_labels_may_be_words_and_leave_points_out(blobs):
+    X = np.vstack([blobs, [[500.0, 500.0]]])
+    labels = np.array([*np.repeat(["red", "green", "blue"], 60), "noise"])
+    found = judge(X, labels, outlier="noise")
+    assert (found.n_clusters, found.n_points, found.left_out) == (3, 180, 1)
+    assert found.sse == pytest.approx(by_hand(blobs, labels[:-1])[0])
+    assert found.ratio < 1.2
+    assert judge(X, labels).n_clusters == 4
+
+
+def test_huge_values_keep_their_units():
+    X = np.array([[0.0], [1.0], [10.0], [11.0]]) * 2.0**480
+    found = judge(X, [0, 0, 1, 1])
+    assert found.sse == 2.0**960
+    assert found.ratio == pytest.approx(1.0)
+
+
+def test_nothing_can_be_better_than_no_error():
+    found = judge(np.array([[1.0], [1.0], [2.0]]), [0, 0, 1])
+    assert (found.sse, found.ratio) == (0.0, 1.0)
+    assert "no clustering can be better" in found.verdict
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"), [([0, 1], "4 points and 2 labels"), ([-1] * 4, "no point is in a cluster")]
+)
+def test_labels_must_fit(labels, said):
+    with pytest.raises(ValueError, match=said):
+        judge(np.arange(4.0)[:, None], labels)
+
+
+def test_clusters_without_weight_do_no_harm():
+    X = np.array([[0.0], [1.0], [10.0], [11.0], [50.0]])
+    found = judge(X, [0, 0, 1, 1, 2], sample_weight=[1, 1, 1, 1, 0])
+    assert found.sse == 1.0
+    assert found.misplaced == 0

@@ -1,0 +1,197 @@
+"""Tables from files: every format, several files, and one clear sentence for what is no table."""
+
+import io
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import polars as pl
+import pytest
+
+from wolfmeans import tables
+from wolfmeans.text_tables import layout_of
+
+ROWS = {"x": [1.0, 2.0, 3.5], "word": ["a", "b", "c"], "n": [4, 5, 6]}
+
+
+@pytest.fixture(params=["polars", "plain"])
+def reader(request, monkeypatch):
+    """Read with polars, and with the standard library alone."""
+    if request.param == "plain":
+        monkeypatch.setitem(sys.modules, "polars", None)
+    return request.param
+
+
+def write(path, text):
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return str(path)
+
+
+def refusal(path, kind=None):
+    with pytest.raises((ValueError, OSError)) as caught:
+        table = tables.read([str(path)], kind)
+        table.finite_numbers([name for name in table.names if table.is_numeric(name)])
+    return str(caught.value)
+
+
+# --- What is read ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet", ".arrow", ".feather"])
+def test_every_format_has_the_same_columns(tmp_path, suffix):
+    frame, path = pl.DataFrame(ROWS), tmp_path / f"t{suffix}"
+    if suffix in (".csv", ".tsv"):
+        frame.write_csv(path, separator="\t" if suffix == ".tsv" else ",")
+    elif suffix == ".parquet":
+        frame.write_parquet(path)
+    else:
+        frame.write_ipc(path)
+    table = tables.read([str(path)])
+    assert table.names == ("x", "word", "n")
+    assert [table.is_numeric(name) for name in table.names] == [True, False, True]
+    found = table.finite_numbers(["n", "x"])
+    np.testing.assert_array_equal(found, [[4, 1], [5, 2], [6, 3.5]])
+    assert found.flags.c_contiguous
+    assert found.dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a,b\n1,2\n3,4.5\n", [[1, 2], [3, 4.5]]),
+        ("1,2\n3,4\n", [[1, 2], [3, 4]]),
+        ("a;b\n1;2\n", [[1, 2]]),
+        ("\ufeffa,b\n1,2\n", [[1, 2]]),
+        ("a, b\n1, 2\n3, 4\n", [[1, 2], [3, 4]]),
+        ('"a, b",c\n1,2\n', [[1, 2]]),
+        ("a\r\n1\r\n2\r\n", [[1], [2]]),
+        ("a,a,\n1,2,3\n", [[1, 2, 3]]),
+    ],
+)
+def test_csv_in_its_dialects(tmp_path, reader, text, expected):
+    table = tables.read([write(tmp_path / "t.csv", text)])
+    assert len(set(table.names)) == len(expected[0])
+    np.testing.assert_array_equal(table.finite_numbers(table.names), expected)
+
+
+def test_a_late_fraction_does_not_surprise(tmp_path):
+    text = "a,b\n" + "1,2\n" * 3000 + "1.5,2\n"
+    table = tables.read([write(tmp_path / "t.csv", text)])
+    assert table.finite_numbers(["a", "b"])[-1].tolist() == [1.5, 2]
+
+
+def test_an_npy_file_stays_on_disk(tmp_path):
+    X = np.arange(12.0).reshape(4, 3)
+    np.save(tmp_path / "t.npy", X)
+    found = tables.read([str(tmp_path / "t.npy")]).finite_numbers(["0", "1", "2"])
+    np.testing.assert_array_equal(found, X)
+    assert type(found) is np.ndarray
+    base = found
+    while not isinstance(base, np.memmap):
+        base = base.base
+        assert base is not None, "the data was copied"
+    np.save(tmp_path / "s.npy", X.astype(np.float32))
+    assert tables.read([str(tmp_path / "s.npy")]).finite_numbers(["0"]).dtype == np.float32
+
+
+def test_files_and_patterns_are_put_below_each_other(tmp_path, reader):
+    write(tmp_path / "part1.csv", "a,b\n1,2\n")
+    write(tmp_path / "part2.csv", "b,a\n2.5,3\n4,5\n")
+    table = tables.read([str(tmp_path / "part*.csv")])
+    np.testing.assert_array_equal(table.finite_numbers(["a", "b"]), [[1, 2], [3, 2.5], [5, 4]])
+    assert table.place(2) == f"{tmp_path / 'part2.csv'}: row 2"
+    write(tmp_path / "part3.csv", "a,c\n1,2\n")
+    assert "part3.csv has no column 'b'" in refusal(tmp_path / "part*.csv")
+    assert "no file is called like" in refusal(tmp_path / "nothing*.csv")
+
+
+def test_standard_input_is_recognized(monkeypatch):
+    buffer = io.BytesIO()
+    pl.DataFrame(ROWS).write_parquet(buffer)
+    for content in (buffer.getvalue(), b"x,word,n\n1,a,4\n2,b,5\n3.5,c,6\n"):
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(content)))
+        table = tables.read(["-"])
+        assert table.finite_numbers(["x"])[:, 0].tolist() == ROWS["x"]
+        assert table.source == "standard input"
+
+
+# --- What is not -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is empty"),
+        (" \n \n", "is empty"),
+        ("a,b\n", "has no rows"),
+        ("a,b\n1,2\n3,4,5\n6,7\n", "line 3 has 3 fields, and the first one 2"),
+        ("a,b\n1,\n3,4\n", "row 1, column 'b' is missing"),
+        ("a,b\n1,2\n3,inf\n", "row 2, column 'b' is infinite"),
+        ("a,b\n1,2\nnan,4\n", "row 2, column 'a' is missing"),
+        (b"a,b\n1,2\n\x00\x01\x02", "is not text"),
+        (b"\xff\xfe\xf0\x9f", "not text in UTF-8"),
+        (b"\x1f\x8b\x08\x00\x00", "compressed by gzip"),
+        (b"PK\x03\x04\x14\x00", "a zip or a spreadsheet"),
+    ],
+)
+def test_a_bad_csv_file_is_refused_with_the_place(tmp_path, reader, text, said):
+    assert said in refusal(write(tmp_path / "bad.csv", text))
+
+
+def test_short_rows_are_refused_too(tmp_path, reader):
+    said = refusal(write(tmp_path / "bad.csv", "a,b\n1,2\n3\n"))
+    assert "line 3" in said or "row 2, column 'b' is missing" in said
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "npy"])
+def test_garbage_and_torn_files_are_refused(tmp_path, kind):
+    garbage = write(tmp_path / f"bad.{kind}", bytes(range(200)))
+    assert f"not {kind}" in refusal(garbage)
+    magic = {"parquet": b"PAR1", "arrow": b"ARROW1\0\0", "npy": b"\x93NUMPY\x01\x00"}[kind]
+    assert "is damaged" in refusal(write(tmp_path / f"torn.{kind}", magic + bytes(50)))
+
+
+def test_a_wrong_ending_is_said(tmp_path):
+    pl.DataFrame(ROWS).write_parquet(tmp_path / "t.csv")
+    assert "is a file of format parquet, not csv" in refusal(tmp_path / "t.csv")
+    assert tables.read([str(tmp_path / "t.csv")], "parquet").n_rows == 3
+    assert "say what it is with --format" in refusal(write(tmp_path / "t.xlsx", "a\n1\n"))
+    assert tables.read([str(tmp_path / "t.xlsx")], "csv").n_rows == 1
+    assert "not parquet" in refusal(write(tmp_path / "t.parquet", "a,b\n1,2\n"))
+
+
+def test_what_is_no_file_is_said(tmp_path):
+    assert "is a folder" in refusal(tmp_path)
+    assert "there is no file" in refusal(tmp_path / "absent.csv")
+
+
+def test_npy_files_hold_tables_of_numbers(tmp_path):
+    np.save(tmp_path / "cube.npy", np.zeros((2, 2, 2)))
+    assert "3 axes" in refusal(tmp_path / "cube.npy")
+    np.save(tmp_path / "words.npy", np.array([["a", "b"]]))
+    assert "table of numbers" in refusal(tmp_path / "words.npy")
+    np.save(tmp_path / "none.npy", np.zeros((0, 3)))
+    assert "has no rows" in refusal(tmp_path / "none.npy")
+    np.save(tmp_path / "objects.npy", np.array([[1, {}]], dtype=object), allow_pickle=True)
+    assert "is damaged" in refusal(tmp_path / "objects.npy")
+
+
+def test_large_identifiers_are_not_rounded_silently(tmp_path):
+    path = write(tmp_path / "t.csv", f"id\n{2**53 + 1}\n1\n")
+    assert "beyond 2**53" in refusal(path)
+    np.save(tmp_path / "t.npy", np.array([[2**53 + 1], [1]]))
+    assert "beyond 2**53" in refusal(tmp_path / "t.npy")
+
+
+def test_without_polars_columnar_files_say_what_to_install(tmp_path, monkeypatch):
+    pl.DataFrame(ROWS).write_parquet(tmp_path / "t.parquet")
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(ImportError, match=r"pip install 'wolfmeans\[cli\]'"):
+        tables.read([str(tmp_path / "t.parquet")])
+
+
+def test_the_layout_of_text():
+    assert layout_of(io.BytesIO(b"a|b\n1|2\n"), "t").separator == "|"
+    assert layout_of(io.BytesIO(b"1,2\n"), "t").named is False
+    assert layout_of(io.BytesIO(b"x,x,\n"), "t").names == ("x", "x_2", "2")
+    assert layout_of(io.BytesIO(b"a b,c\n"), "t", "\t").names == ("a b,c",)
