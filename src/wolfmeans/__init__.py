@@ -11,7 +11,8 @@ from wolfmeans.certificate import Certificate
 from wolfmeans.estimators import KMeans, TrimmedKMeans
 from wolfmeans.frank_wolfe import ConcaveProblem, minimize_concave
 from wolfmeans.lower_bounds import LowerBound, lower_bound
-from wolfmeans.scan import Scan, scan
+from wolfmeans.scan import scan
+from wolfmeans.scanned import Scan
 from wolfmeans.solution import Record, Solution, Status, Trace
 from wolfmeans.storage import load
 

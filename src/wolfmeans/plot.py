@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from wolfmeans.scan import Cell, Scan
+    from wolfmeans.scanned import Cell, Scan
 
 _NAMED_CLUSTERS = 20
 GAP, BOUND, MOVED = "#1f5fa8", "#c2571a", "#4b8b3b"

@@ -38,8 +38,8 @@ from wolfmeans.files import written_whole
 from wolfmeans.lower_bounds import METHODS as BOUNDS
 from wolfmeans.notices import progress_on_terminal
 from wolfmeans.preparation import Preparation
-from wolfmeans.scan import Scan
 from wolfmeans.scan import scan as run_scan
+from wolfmeans.scanned import Scan
 
 _METHODS = ("auto", "none", *BOUNDS)
 _PICTURES = (".png", ".svg", ".pdf")

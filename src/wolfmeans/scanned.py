@@ -1,0 +1,170 @@
+"""What a scan found: its cells as a table, a figure and a few sentences."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from wolfmeans.estimators import KMeans, TrimmedKMeans
+from wolfmeans.frames import to_frame
+from wolfmeans.plain_words import rounded_down, rounded_up
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+Model = KMeans | TrimmedKMeans
+_COLUMNS = ("n_clusters", "alpha", "inertia", "lower_bound", "ratio", "confidence", "silhouette")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One fit of a scan."""
+
+    n_clusters: int
+    """K."""
+    alpha: float
+    """The trimmed share of the mass."""
+    inertia: float
+    """The SSE that was reached, over the kept mass."""
+    lower_bound: float | None
+    """No clustering with K clusters, this much trimmed, is below; None if nothing is known."""
+    confidence: float | None
+    """1.0 for a proof; else the probability that all such bounds of the scan hold together."""
+    proven: float
+    """The largest bound that is a proof; 0 always is one."""
+    silhouette: float
+    """Mean of (b - a) / b over the kept mass: distances a to the own center, b to the next one;
+    0 for points that are alone."""
+    seconds: float
+    """What fit and bound took."""
+    model: Model
+    """The fitted estimator."""
+
+    @property
+    def ratio(self) -> float | None:
+        """Inertia / lower bound; None if nothing is known."""
+        if self.lower_bound is None:
+            return None
+        return 1.0 if self.inertia == self.lower_bound else self.inertia / self.lower_bound
+
+
+class Scan:
+    """The cells of a scan, as a table, a figure and a few sentences."""
+
+    def __init__(self, cells: Iterable[Cell]) -> None:
+        self.cells = tuple(sorted(cells, key=lambda cell: (cell.alpha, cell.n_clusters)))
+
+    def __getitem__(self, key: int | tuple[int, float]) -> Cell:
+        """Return the cell of (K, alpha), or of K where alpha is smallest."""
+        n_clusters, alpha = key if isinstance(key, tuple) else (key, self.alphas[0])
+        for cell in self.cells:
+            if cell.n_clusters == n_clusters and cell.alpha == alpha:
+                return cell
+        raise KeyError(f"no fit with n_clusters={n_clusters}, alpha={alpha} in this scan")
+
+    @property
+    def alphas(self) -> list[float]:
+        """The trimmed shares, ascending."""
+        return sorted({cell.alpha for cell in self.cells})
+
+    @property
+    def n_clusters(self) -> list[int]:
+        """The numbers of clusters, ascending."""
+        return sorted({cell.n_clusters for cell in self.cells})
+
+    def along_clusters(self, alpha: float) -> list[Cell]:
+        """Return the cells of one alpha by rising K."""
+        return [cell for cell in self.cells if cell.alpha == alpha]
+
+    def along_alpha(self, n_clusters: int) -> list[Cell]:
+        """Return the cells of one K by rising alpha."""
+        return [cell for cell in self.cells if cell.n_clusters == n_clusters]
+
+    def __iter__(self) -> Iterator[Cell]:
+        return iter(self.cells)
+
+    def columns(self) -> dict[str, list[Any]]:
+        """All columns by name."""
+        return {name: [getattr(cell, name) for cell in self.cells] for name in _COLUMNS}
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the table as a pandas DataFrame (needs pandas)."""
+        return to_frame(self.columns())
+
+    def plot(self) -> Figure:
+        """Draw inertia with its certified bands, silhouettes and trimmed curves (matplotlib)."""
+        from wolfmeans.plot import scan_figure
+
+        return scan_figure(self)
+
+    def needed(self, alpha: float) -> int | None:
+        """Return the largest K that is proven to beat every clustering with fewer clusters.
+
+        That is, whose SSE lies below the proven bound for K - 1, which was scanned as well.
+        """
+        found = [
+            more.n_clusters
+            for fewer, more in pairwise(self.along_clusters(alpha))
+            if more.n_clusters == fewer.n_clusters + 1 and more.inertia < fewer.proven
+        ]
+        return max(found, default=None)
+
+    def sentences(self) -> list[str]:
+        """Return what the scan suggests, one sentence for each alpha."""
+        result = []
+        for alpha in self.alphas:
+            cells = [cell for cell in self.along_clusters(alpha) if cell.n_clusters > 1]
+            if not cells:
+                continue
+            best = max(cells, key=lambda cell: cell.silhouette)
+            text = f"alpha {alpha:g}: " if len(self.alphas) > 1 else ""
+            text += f"the silhouette is highest at K = {best.n_clusters} ({best.silhouette:.3f})"
+            needed = self.needed(alpha)
+            if needed is not None:
+                text += f"; K = {needed} is proven to beat every clustering with fewer clusters"
+            result.append(text + ".")
+        return result
+
+    def texts(self) -> list[tuple[str, ...]]:
+        """Return the table as text, header first."""
+        rows: list[tuple[str, ...]] = [
+            ("K", "alpha", "inertia", "no clustering below", "at most", "silhouette")
+        ]
+        for cell in self.cells:
+            known = cell.lower_bound is not None and cell.ratio is not None
+            unknown = "0" if cell.inertia == 0 else "unknown"
+            bound = rounded_down(cell.lower_bound, 6) if cell.lower_bound else unknown
+            if known and cell.confidence != 1.0:
+                bound += f" ({cell.confidence:.0%})"
+            ratio = f"{rounded_up(cell.ratio, 5)}×" if cell.ratio else ""
+            rows.append(
+                (
+                    f"{cell.n_clusters}",
+                    f"{cell.alpha:g}",
+                    f"{cell.inertia:.6g}",
+                    bound,
+                    ratio,
+                    f"{cell.silhouette:.3f}",
+                )
+            )
+        return rows
+
+    def __str__(self) -> str:
+        rows = self.texts()
+        widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
+        lines = ["  ".join(f"{c:>{w}}" for c, w in zip(row, widths, strict=True)) for row in rows]
+        return "\n".join([*lines, *self.sentences()])
+
+    def _repr_html_(self) -> str:
+        header, *rows = self.texts()
+        head = "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in rows
+        )
+        notes = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in self.sentences())
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
