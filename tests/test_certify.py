@@ -204,11 +204,11 @@ def test_the_price_bound_does_not_depend_on_threads():
     assert len(found) == 1
 
 
-def test_one_cluster_is_called_optimal():
-    X = blobs(40)
-    certificate = KMeans(1, random_state=0, certify="spectral").fit(X).certificate_
-    row = next(row for row in certificate.rows() if row[0] == "global")
-    assert row[1] in ("optimal", "≤ 1.0001×")
+@pytest.mark.parametrize(("confidence", "said"), [(1.0, "optimal"), (0.9, "≤ 1.0000×")])
+def test_only_a_proof_that_meets_the_inertia_is_called_optimal(confidence, said):
+    bare = KMeans(3, random_state=0, certify=None).fit(blobs(40)).certificate_
+    bounded = bare.bounded_by(wolfmeans.LowerBound(bare.inertia, "any", confidence, 0.0))
+    assert next(row[1] for row in bounded.rows() if row[0] == "global") == said
 
 
 def test_ctrl_c_is_heard_between_the_layers_of_the_exact_bound():
