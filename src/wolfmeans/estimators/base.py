@@ -245,6 +245,7 @@ class CenterEstimator(
         self._scaled_centers = fit.centers if exponent else None
         centers = np.ldexp(fit.centers, -exponent) if exponent else fit.centers.copy()
         self.cluster_centers_ = centers
+        self.initial_centers_ = np.ldexp(fit.seeds, -exponent) if exponent else fit.seeds.copy()
         self._n_features_out = len(centers)
         self.labels_ = fit.labels
         self.inertia_ = door.unscaled(fit.inertia, exponent)

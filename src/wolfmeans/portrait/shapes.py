@@ -20,7 +20,7 @@ class Cluster:
     share: float
     """`weight` as a share of the weight of all points."""
     sse: float
-    """Sum of the weighted squared distances to the center."""
+    """Sum of the weighted squared distances to the center, in the units of the certificate."""
     radius: float
     """Root mean square distance to the center; 0 when there is no weight."""
     nearest: int
@@ -33,7 +33,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Profiles:
-    """Feature means of the clusters relative to the whole."""
+    """Feature means of the clusters relative to the whole: all points that are in clusters."""
 
     order: NDArray[np.int64]
     """(d,) features, the most distinguishing first."""
@@ -51,7 +51,7 @@ class Profiles:
 
 @dataclass(frozen=True)
 class Map:
-    """The plane of the first two principal components."""
+    """The plane of the first two principal components of the points in clusters."""
 
     rows: NDArray[np.int64]
     """(m,) the rows shown, ascending."""
@@ -88,16 +88,22 @@ class Margins:
 
 @dataclass(frozen=True)
 class Frame:
-    """One moment of a run."""
+    """One moment of a run: centers, and every point with its nearest one.
+
+    Frame 0 shows the initial centers. Frame t shows what ``max_iter=t`` would return; it belongs to
+    row t - 1 of the model's trace.
+    """
 
     t: int
     """The iteration."""
     title: str
+    """"the start", "iteration 3", "after polishing", "the model"."""
     sse: float
+    """Sum of squared distances to these centers, in the units of the certificate."""
     gap: float
-    """The Frank-Wolfe gap there; nan where it was not recorded."""
+    """The Frank-Wolfe gap of the reassignment to these centers; nan at the start."""
     moved: int
-    """How many of all points changed cluster since the partition before."""
+    """How many of all points changed cluster in this iteration."""
     centers: NDArray[np.float64]
     """(K, 2) in the plane of the map."""
     labels: NDArray[np.int32]
