@@ -1,4 +1,4 @@
-"""What people look at: certificate, trace, figures, page and demonstration."""
+"""What people look at: certificate, trace and figures."""
 
 import json
 from dataclasses import replace
@@ -9,9 +9,8 @@ import pytest
 from matplotlib.figure import Figure
 from sklearn.exceptions import ConvergenceWarning
 
-from wolfmeans import KMeans, demo
+from wolfmeans import KMeans
 from wolfmeans.plot import map_figure
-from wolfmeans.report import write_page
 
 VOID = {"meta", "br", "img", "link", "input", "hr", "source"}
 HOSTILE = "<script>alert('x')</script> & \"quotes\" </title>"
@@ -57,10 +56,6 @@ class Page(HTMLParser):
     def handle_data(self, data):
         if self.open:
             self.texts[self.open[-1]] = self.texts.get(self.open[-1], "") + data
-
-
-def page_of(path):
-    return Page(path.read_text(encoding="utf-8"))
 
 
 # --- certificate -----------------------------------------------------------------------------
@@ -195,61 +190,3 @@ def test_every_clustering_can_be_drawn_as_a_map(d, k, dtype, tmp_path):
 def test_a_single_point_can_be_drawn_as_a_map(tmp_path):
     X = np.array([[1.0, 2.0, 3.0]])
     _draws(map_figure(X, np.zeros(1, dtype=np.int32), X), tmp_path)
-
-
-# --- page and demonstration ------------------------------------------------------------------
-
-
-def test_a_page_is_self_contained_and_well_formed(model, tmp_path):
-    X = points()
-    figures = [
-        ("Trace", model.trace_.plot()),
-        ("Map", map_figure(X, model.labels_, model.cluster_centers_)),
-    ]
-    path = write_page(tmp_path / "new" / "page.html", model, title="A page", figures=figures)
-    assert path == tmp_path / "new" / "page.html"
-    page = page_of(path)
-    assert page.open == []
-    assert page.tags.count("svg") + page.tags.count("img") == 2
-    assert not {"script", "link", "iframe", "object", "embed", "base"} & set(page.tags)
-    assert page.references
-    assert all(reference.startswith(("#", "data:")) for reference in page.references)
-    assert "@import" not in page.texts["style"] and "url(" not in page.texts["style"]
-    assert page.texts["h1"] == page.texts["title"] == "A page"
-    assert [p.name for p in path.parent.iterdir()] == ["page.html"]
-
-
-def test_a_page_escapes_hostile_texts(model, tmp_path):
-    figures = [(HOSTILE, model.trace_.plot())]
-    page = page_of(write_page(tmp_path / "page.html", model, title=HOSTILE, figures=figures))
-    assert "script" not in page.tags
-    assert page.texts["h1"] == page.texts["title"] == HOSTILE
-    assert HOSTILE in page.texts["h2"]
-
-
-def test_a_page_lists_every_cluster_and_the_verdict(model, tmp_path):
-    page = page_of(write_page(tmp_path / "page.html", model, title="x"))
-    assert model.certificate_.verdict in page.texts["p"]
-    for count in np.bincount(model.labels_).tolist():
-        assert str(count) in page.texts["td"]
-
-
-def test_a_page_that_cannot_be_written_leaves_nothing(model, tmp_path):
-    (tmp_path / "page.html").write_text("old")
-    with pytest.raises(UnicodeEncodeError):
-        write_page(tmp_path / "page.html", model, title="\ud800")
-    assert [p.name for p in tmp_path.iterdir()] == ["page.html"]
-    assert (tmp_path / "page.html").read_text() == "old"
-
-
-def test_the_demonstration_writes_its_files_and_prints_the_certificate(tmp_path, capsys):
-    demo.main(str(tmp_path / "out"))
-    names = {path.name for path in (tmp_path / "out").iterdir()}
-    assert names == {"trace.png", "trace.svg", "clusters.png", "clusters.svg", "page.html"}
-    printed = capsys.readouterr().out
-    assert "Certificate" in printed
-    assert "global" in printed and "of the best possible" in printed
-    assert "page.html" in printed
-    page = page_of(tmp_path / "out" / "page.html")
-    assert all(reference.startswith(("#", "data:")) for reference in page.references)
-    assert page.tags.count("svg") + page.tags.count("img") == 2

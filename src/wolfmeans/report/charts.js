@@ -32,14 +32,18 @@ const OPTIONS = {
   modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
 };
 
+/** Whether what is drawn now goes on paper. */
+const onPaper = () => document.documentElement.dataset.theme === "print";
+const fontSize = () => (onPaper() ? 10 : 12);
+
 function axis(colors, title, more = {}) {
   return {
-    title: { text: title, standoff: 8, font: { size: 12, color: colors.soft } },
+    title: { text: title, standoff: 8, font: { size: fontSize(), color: colors.soft } },
     color: colors.soft,
     gridcolor: colors.line,
     linecolor: colors.line,
     zeroline: false,
-    tickfont: { size: 12 },
+    tickfont: { size: fontSize() },
     automargin: true,
     ...more,
   };
@@ -47,7 +51,7 @@ function axis(colors, title, more = {}) {
 
 function layoutOf(colors, xaxis, yaxis, more = {}) {
   return {
-    font: { family: FONT, size: 12, color: colors.ink },
+    font: { family: FONT, size: fontSize(), color: colors.ink },
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
     margin: { l: 52, r: 12, t: 8, b: 44 },
@@ -74,6 +78,19 @@ function iterationTicks(last) {
     for (const m of [1, 2, 5]) if (m * unit <= Math.max(2, last)) ticks.push(m * unit);
   }
   return ticks;
+}
+
+/** Whole numbers on an axis of iterations, however short. */
+function wholeTicks({ iteration }) {
+  return iteration.length <= 8 ? { dtick: 1 } : { tickformat: ",d", nticks: 7 };
+}
+
+/** The color and the name of each trimmed share of a scan. */
+function scanLine(scan, number, colors) {
+  if (scan.length === 1) return { color: colors.accent, name: "found" };
+  const { alpha } = scan[number];
+  const name = alpha ? `${figures(100 * alpha, 3)}% trimmed` : "untrimmed";
+  return { color: colors.clusters[number], name };
 }
 
 /** What is said instead of a chart that would be empty. */
@@ -140,7 +157,7 @@ const CHARTS = {
       data,
       layout: layoutOf(
         colors,
-        axis(colors, "iteration", { tickformat: ",d", nticks: 7 }),
+        axis(colors, "iteration", wholeTicks(trace)),
         axis(colors, "", { tickformat: "~g", exponentformat: "power" }),
         trace.lower_bound !== null ? LEGEND_ABOVE : {},
       ),
@@ -158,7 +175,7 @@ const CHARTS = {
       ],
       layout: layoutOf(
         colors,
-        axis(colors, "iteration", { tickformat: ",d", nticks: 7, showgrid: false }),
+        axis(colors, "iteration", { ...wholeTicks(trace), showgrid: false }),
         axis(colors, "", { tickformat: ",d", nticks: 6, rangemode: "tozero" }),
         { bargap: trace.iteration.length > 100 ? 0 : 0.25 },
       ),
@@ -171,7 +188,7 @@ const CHARTS = {
         {
           type: "bar", x: shares.map((_, k) => k), y: shares, customdata: points,
           marker: { color: colors.clusters }, cliponaxis: false,
-          ...(n <= 20 ? { texttemplate: "%{y:.1%}", textposition: "outside", constraintext: "none" } : {}),
+          texttemplate: n <= 20 ? "%{y:.1%}" : "", textposition: "outside", constraintext: "none",
           hovertemplate: "cluster %{x}<br>%{customdata:,} points, %{y:.1%}<extra></extra>",
         },
       ],
@@ -224,9 +241,8 @@ const CHARTS = {
   },
 
   inertia({ scan }, colors) {
-    const data = scan.flatMap(({ alpha, cells }, number) => {
-      const color = colors.clusters[number];
-      const name = scan.length > 1 ? `trimmed ${(100 * alpha).toFixed(1)}%` : "found";
+    const data = scan.flatMap(({ cells }, number) => {
+      const { color, name } = scanLine(scan, number, colors);
       const x = cells.map((cell) => cell.k);
       const known = cells.filter((cell) => cell.lower !== null);
       return [
@@ -265,8 +281,8 @@ const CHARTS = {
     return {
       data: several.map((cells, number) => ({
         x: cells.map((cell) => cell.k), y: cells.map((cell) => cell.silhouette),
-        mode: "lines+markers", line: { color: colors.clusters[number], width: 2 },
-        marker: { size: 6 }, name: `trimmed ${(100 * scan[number].alpha).toFixed(1)}%`,
+        mode: "lines+markers", name: scanLine(scan, number, colors).name,
+        line: { color: scanLine(scan, number, colors).color, width: 2 }, marker: { size: 6 },
         hovertemplate: "K = %{x}<br>silhouette %{y:.3f}<extra></extra>",
       })),
       layout: layoutOf(
@@ -308,7 +324,6 @@ function draw(place, page, colors) {
     return null;
   }
   // Paper does not wait for a chart to find out its size.
-  const onPaper = document.documentElement.dataset.theme === "print";
-  const size = onPaper ? { width: place.clientWidth, height: place.clientHeight } : {};
+  const size = onPaper() ? { width: place.clientWidth, height: place.clientHeight } : {};
   return Plotly.react(place, chart.data, { ...chart.layout, ...size }, OPTIONS);
 }

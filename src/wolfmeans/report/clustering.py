@@ -223,9 +223,7 @@ def _clusters(found: Portrait) -> tuple[str, str]:
     if found.n_clusters == 1:
         return markup.table("clusters", header, rows), markup.paragraph(words)
     of_what = "weight" if found.weighted else "points"
-    sizes = markup.chart(
-        "sizes", "Sizes", f"Share of the {of_what} in each cluster.", alone=True
-    )
+    sizes = markup.chart("sizes", "Sizes", f"Share of the {of_what} in each cluster.", alone=True)
     return sizes, markup.table("clusters", header, rows, shown=_CLUSTERS) + markup.paragraph(words)
 
 
@@ -272,7 +270,9 @@ def _margins(found: Portrait) -> str:
     )
     if np.isfinite(found.margins.mean):
         caption += f"The mean is {found.margins.mean:.2f}."
-    return markup.chart("margins", "How clearly points belong to their clusters", caption, alone=True)
+    return markup.chart(
+        "margins", "How clearly points belong to their clusters", caption, alone=True
+    )
 
 
 def _run(trace: Trace, certificate: Certificate) -> tuple[str, str]:

@@ -57,10 +57,14 @@ function start() {
     if (before) root.dataset.theme = before;
     else delete root.dataset.theme;
     drawAll();
+    for (const place of places) if (place.data) Plotly.Plots.resize(place);
   };
   addEventListener("beforeprint", toPaper);
   addEventListener("afterprint", toScreen);
-  matchMedia("print").addEventListener("change", (change) => (change.matches ? toPaper() : toScreen()));
+  matchMedia("print").addEventListener("change", ({ matches }) => {
+    if (matches) toPaper();
+    else toScreen();
+  });
 }
 
 start();

@@ -119,8 +119,10 @@ class Replay {
         },
         {
           ...this.moved(), mode: "markers", hoverinfo: "skip",
-          marker: { size: size + 5, symbol: "circle-open", color: colors.ink, line: { width: 1.25 } },
           opacity: this.ringOpacity(),
+          marker: {
+            size: size + 5, symbol: "circle-open", color: colors.ink, line: { width: 1.25 },
+          },
         },
         {
           ...this.tails(), mode: "lines", hoverinfo: "skip",

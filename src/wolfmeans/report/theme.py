@@ -35,8 +35,8 @@ DARK = {
     "bound": "#f0a070",
     "good": "#7ccf81",
     "open": "#e6b35a",
-    "high": "#a85f1c",
-    "low": "#2f6fb0",
+    "high": "#96531a",
+    "low": "#29639e",
     "out": "#7b848d",
 }
 _FIRST = (
@@ -64,7 +64,7 @@ def cluster_colors(n_clusters: int, paper: str) -> list[str]:
     Examples
     --------
     >>> cluster_colors(3, "#ffffff")
-    ['#0072b2', '#c68900', '#009e73']
+    ['#0072b2', '#c48700', '#009e73']
     """
     further = (_around_the_circle(number) for number in range(n_clusters - len(_FIRST)))
     colors = [*map(_parsed, _FIRST[:n_clusters]), *further]
