@@ -21,7 +21,10 @@ from wolfmeans.portrait import portrait
 from wolfmeans.preparation import Preparation
 
 CHROMIUM = os.environ.get("WOLFMEANS_CHROMIUM", "/usr/bin/chromium")
-HOSTILE = "<img src=x onerror=\"document.title='hurt'\">'\"</script><script>document.title='hurt'</script>"
+HOSTILE = (
+    "<img src=x onerror=\"document.title='hurt'\">'\"</script>"
+    "<script>document.title = 'hurt'</script>"
+)
 DESK = {"width": 1280, "height": 900}
 PHONE = {"width": 360, "height": 740}
 
@@ -92,7 +95,10 @@ class Opened:
 
     def slide_to(self, frame):
         self.tab.locator(".steps input").evaluate(
-            "(slider, frame) => { slider.value = frame; slider.dispatchEvent(new Event('input')); }",
+            """(slider, frame) => {
+                slider.value = frame;
+                slider.dispatchEvent(new Event("input"));
+            }""",
             frame,
         )
 
@@ -123,8 +129,8 @@ def blobs(n=400, k=5, d=4, seed=3):
 NAMES = ["alpha", HOSTILE, 'say "hi", all', "=1+1"]
 
 
-@pytest.fixture(scope="module")
-def X():
+@pytest.fixture(scope="module", name="X")
+def points():
     return blobs()
 
 
@@ -363,7 +369,7 @@ def test_paper_is_light_and_shows_the_charts(browser, path):
         page.emulate_media(media="screen", color_scheme="dark")
         page.until(lambda: page.get_attribute("html", "data-theme") is None)
         assert contrast(page.color("body", "backgroundColor"), "rgb(0, 0, 0)") < 1.5
-        fits = "chart._fullLayout.width === chart.clientWidth"
+        fits = "Math.abs(chart._fullLayout.width - chart.clientWidth) < 1"
         page.until(lambda: page.chart("map", fits))
         assert page.pdf(format="A4").startswith(b"%PDF")
         page.check()

@@ -283,8 +283,8 @@ def _run(trace: Trace, certificate: Certificate) -> tuple[str, str]:
             "gap",
             "Frank-Wolfe gap",
             "What moving points to nearer centers would gain, before each step. Theory guarantees "
-            "that its running minimum stays below the dashed line h₀/(t + 1); h₀ is the distance of "
-            "the start from the lower bound.",
+            "that its running minimum stays below the dashed line h₀/(t + 1); h₀ is how far above "
+            "the lower bound the run began.",
         )
         + markup.chart(
             "sse",

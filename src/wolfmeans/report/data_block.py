@@ -14,12 +14,12 @@ _LONG = 64
 
 
 def data_block(content: Any) -> str:
-    """Return the element with the data; nothing in it can end it or begin another one.
+    r"""Return the element with the data; nothing in it can end it or begin another one.
 
     Examples
     --------
     >>> data_block({"name": "</script>"})
-    '<script type="application/json" id="data">{"name":"\\\\u003c/script\\\\u003e"}</script>'
+    '<script type="application/json" id="data">{"name":"\\u003c/script\\u003e"}</script>'
     """
     text = json.dumps(_plain(content), allow_nan=False, separators=(",", ":"))
     for sign in "<>&":
