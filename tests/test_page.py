@@ -15,11 +15,12 @@ import pytest
 from scipy import sparse
 
 import wolfmeans
-from wolfmeans import KMeans, TrimmedKMeans, demo, report
+from wolfmeans import KMeans, TrimmedKMeans, cli, demo, report
 from wolfmeans.portrait import portrait
 from wolfmeans.preparation import Preparation
 from wolfmeans.report import clustering, markup
 from wolfmeans.report.data_block import data_block, packed
+from wolfmeans.report.script_data import thinned
 from wolfmeans.report.theme import DARK, LIGHT, cluster_colors, contrast, theme_css
 
 VOID = {"meta", "br", "img", "link", "input", "hr", "source"}
@@ -280,10 +281,10 @@ def test_many_columns_and_clusters_fit_into_a_page():
 
 
 def test_long_runs_are_thinned_and_keep_both_ends():
-    assert clustering._thinned(10, 300).tolist() == list(range(10))
-    thinned = clustering._thinned(100_000, 300)
-    assert len(thinned) <= 300 and thinned[0] == 0 and thinned[-1] == 99_999
-    assert thinned[:5].tolist() == [0, 1, 2, 3, 4]
+    assert thinned(10, 300).tolist() == list(range(10))
+    rows = thinned(100_000, 300)
+    assert len(rows) <= 300 and rows[0] == 0 and rows[-1] == 99_999
+    assert rows[:5].tolist() == [0, 1, 2, 3, 4]
 
 
 # --- Colors ----------------------------------------------------------------------------------
@@ -362,6 +363,50 @@ def test_a_scan_gets_a_page_of_its_own():
     for sentence in found.sentences():
         assert sentence[1:] in read.texts["p"]
     assert [len(part["cells"]) for part in data_of(page)["scan"]] == [3, 3]
+
+
+# --- Commands --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    """A file of data, in the folder where commands run that have no matplotlib."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("matplotlib", "matplotlib.figure"):
+        monkeypatch.setitem(sys.modules, name, None)
+    rows = points() * [1.0, 50.0, 1e-3] + [7.0, -1e3, 0.0]
+    lines = [",".join(map(repr, row)) for row in rows.tolist()]
+    (tmp_path / "d<b>.csv").write_text("\n".join(["a,<i>b</i>,w", *lines]))
+    return rows
+
+
+@pytest.mark.parametrize("more", [[], ["--alpha", "0.05"], ["--standardize"]])
+def test_fit_writes_a_page_in_the_units_of_the_file(table, more, tmp_path):
+    options = ["-k", "3", "-q", "--page", "p.html", "--labels", "l.npy", *more]
+    assert cli.main(["fit", "d<b>.csv", *options]) == 0
+    found = Document((tmp_path / "p.html").read_text(encoding="utf-8"))
+    assert found.texts["h1"] == "d<b>.csv: 3 clusters"
+    profiles = json.loads(found.blocks["application/json"])["profiles"]
+    assert sorted(profiles["names"]) == ["<i>b</i>", "a", "w"]
+    labels, j = np.load(tmp_path / "l.npy"), profiles["names"].index("<i>b</i>")
+    means = np.array(profiles["means"]).reshape(3, 3)[j]
+    assert means == pytest.approx([table[labels == k, 1].mean() for k in range(3)])
+    assert ("standardized" in found.texts["p"]) == ("--standardize" in more)
+
+
+def test_fit_writes_a_page_about_weighted_rows(table, tmp_path):
+    rows = [f"{i},{i * i % 17},{1 + i % 3}" for i in range(60)]
+    (tmp_path / "w.csv").write_text("\n".join(["x,y,w", *rows]))
+    assert cli.main(["fit", "w.csv", "-k", "3", "-q", "--weights", "w", "--page", "p.html"]) == 0
+    assert "60 weighted points" in (tmp_path / "p.html").read_text(encoding="utf-8")
+
+
+def test_scan_writes_a_page(table, tmp_path, capsys):
+    assert cli.main(["scan", "d<b>.csv", "-k", "1:3", "--page", "s.html"]) == 0
+    assert "s.html" in capsys.readouterr().err
+    found = Document((tmp_path / "s.html").read_text(encoding="utf-8"))
+    assert found.texts["h1"] == "d<b>.csv: how many clusters?"
+    assert [row[0] for row in found.rows["scan"]] == ["K", "1", "2", "3"]
 
 
 # --- The demonstration -----------------------------------------------------------------------

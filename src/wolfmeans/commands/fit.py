@@ -366,6 +366,8 @@ def _write_page(
 ) -> None:
     from wolfmeans.report import page
 
+    # The page is told what the columns are called; scikit-learn would miss the names on the array.
+    del estimator.feature_names_in_
     name = "standard input" if files == ["-"] else ", ".join(Path(file).name for file in files)
     made = page(
         estimator,

@@ -28,6 +28,7 @@ const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Liberation Sans", s
 const TOUCH = matchMedia("(pointer: coarse)").matches;
 const OPTIONS = {
   displaylogo: false,
+  displayModeBar: TOUCH ? false : "hover",
   responsive: true,
   modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
 };

@@ -7,22 +7,21 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wolfmeans.certificate import Certificate
 from wolfmeans.estimators import KMeans, TrimmedKMeans
-from wolfmeans.portrait import Map, Portrait, Profiles, Replay, portrait
+from wolfmeans.portrait import Portrait, Profiles, portrait
 from wolfmeans.preparation import Preparation
 from wolfmeans.report import markup
-from wolfmeans.report.data_block import packed
 from wolfmeans.report.document import Page, document
 from wolfmeans.report.markup import Cell
+from wolfmeans.report.script_data import features_kept, script_data, thinned
 from wolfmeans.solution import Trace
 
 # What is shown before somebody asks for the rest.
 _FEATURES, _CLUSTERS = 15, 20
-# What a page has room for.
-_MEANS, _STEPS, _ROWS = 100_000, 2_000, 300
+# Longer tables of iterations are thinned.
+_ROWS = 300
 
 
 def page(
@@ -96,14 +95,14 @@ def draw(
         markup.section("clusters", "Clusters", *_clusters(found)),
         markup.section("profiles", "Profiles", *_profiles(found)) if several else "",
         markup.section("margins", "Margins", _margins(found)) if several else "",
-        markup.section("run", "The run", *_run(trace, certificate)),
+        markup.section("run", "The run", *_run(trace)),
     ]
     return document(
         title=title,
         lead=_lead(found, standardized),
         top=_top(certificate),
         sections=[section for section in sections if section],
-        data=_data(found, trace, certificate),
+        data=script_data(found, trace),
         footer=f"Computed by the engine {certificate.engine}.",
     )
 
@@ -113,9 +112,9 @@ def _in_units(profiles: Profiles, preparation: Preparation) -> Profiles:
     assert preparation.scale is not None
     return replace(
         profiles,
-        overall=preparation.undo(profiles.overall),
+        overall=preparation.undo(profiles.overall).astype(np.float64),
         spread=profiles.spread * preparation.scale,
-        means=preparation.undo(profiles.means),
+        means=preparation.undo(profiles.means).astype(np.float64),
     )
 
 
@@ -229,7 +228,7 @@ def _clusters(found: Portrait) -> tuple[str, str]:
 
 def _profiles(found: Portrait) -> tuple[str, str]:
     profiles, n_clusters = found.profiles, found.n_clusters
-    kept = _features(found)
+    kept = features_kept(found)
     words = (
         "How far the mean of each column in a cluster lies above or below the mean of all points, "
         "in standard deviations of that column. The columns that tell clusters apart best come "
@@ -237,7 +236,8 @@ def _profiles(found: Portrait) -> tuple[str, str]:
     )
     if len(kept) < found.n_features:
         words += f" Only the first {len(kept):,} of {found.n_features:,} columns are in this page."
-    header = ("column", "between", "mean of all", *map(markup.cluster, range(n_clusters)))
+    header: list[str | Cell] = ["column", "between", "mean of all"]
+    header += [markup.cluster(k) for k in range(n_clusters)]
     rows = [
         [
             Cell(found.names[j]),
@@ -258,11 +258,6 @@ def _deviation(value: float) -> Cell:
     return Cell(shown, value, heat=value)
 
 
-def _features(found: Portrait) -> NDArray[np.int64]:
-    """Return the columns that the page knows, the most distinguishing first."""
-    return found.profiles.order[: max(_FEATURES, _MEANS // found.n_clusters)]
-
-
 def _margins(found: Portrait) -> str:
     caption = (
         "One bar for each point, sorted within its cluster: (b − a) / b with the distances a to "
@@ -275,7 +270,7 @@ def _margins(found: Portrait) -> str:
     )
 
 
-def _run(trace: Trace, certificate: Certificate) -> tuple[str, str]:
+def _run(trace: Trace) -> tuple[str, str]:
     below = "the dashed line is a lower bound: no clustering is below it"
     bounded = trace.lower_bound > 0
     plates = (
@@ -294,101 +289,21 @@ def _run(trace: Trace, certificate: Certificate) -> tuple[str, str]:
         + markup.chart("moved", "Points that change cluster", "In each step.")
     )
     header = ("iteration", "SSE", "gap", "guaranteed", "decrease", "moved")
+    shown = thinned(len(trace), _ROWS)
+    columns = (trace.t + 1, trace.sse, trace.gap, trace.rate_bound, trace.decrease, trace.moved)
     rows = [
         [
-            markup.count(int(trace.t[i]) + 1),
-            markup.number(float(trace.sse[i]), 7),
-            markup.number(float(trace.gap[i])),
-            markup.number(float(trace.rate_bound[i])),
-            markup.number(float(trace.decrease[i])),
-            markup.count(int(trace.moved[i])),
+            markup.count(t),
+            markup.number(sse, 7),
+            *map(markup.number, (gap, bound, decrease)),
+            markup.count(moved),
         ]
-        for i in _thinned(len(trace), _ROWS).tolist()
+        for t, sse, gap, bound, decrease, moved in zip(
+            *(column[shown].tolist() for column in columns), strict=True
+        )
     ]
     table = markup.table("iterations", header, rows)
     title = "The iterations as a table"
     if len(rows) < len(trace):
         title += f" ({len(rows):,} of {len(trace):,})"
     return f'<div class="plates">{plates}</div>', markup.folded(title, table)
-
-
-def _thinned(length: int, at_most: int) -> NDArray[np.int64]:
-    """Return which of so many rows to show: all, or fewer and fewer towards the end."""
-    if length <= at_most:
-        return np.arange(length)
-    places = np.geomspace(1, length, at_most).round().astype(np.int64) - 1
-    return np.unique(places)
-
-
-# --- What the script reads ---------------------------------------------------------------------
-
-
-def _data(found: Portrait, trace: Trace, certificate: Certificate) -> dict[str, Any]:
-    return {
-        "n_clusters": found.n_clusters,
-        "shares": [cluster.share for cluster in found.clusters],
-        "points": [cluster.points for cluster in found.clusters],
-        "map": _map_data(found.map) | {"replay": _replay_data(found.replay)},
-        "margins": packed(found.margins.values, "f4"),
-        "profiles": _profile_data(found) if found.n_clusters > 1 else None,
-        "trace": _trace_data(trace),
-    }
-
-
-def _map_data(shown: Map) -> dict[str, Any]:
-    return {
-        "rows": packed(shown.rows, "u4"),
-        "x": packed(shown.points[:, 0], "f4"),
-        "y": packed(shown.points[:, 1], "f4"),
-        "labels": packed(shown.labels, "i4"),
-        "centers": packed(shown.centers, "f4"),
-        "explained": list(shown.explained),
-    }
-
-
-def _replay_data(replay: Replay | None) -> dict[str, Any] | None:
-    """Return the frames: centers, and labels as differences to the frame before."""
-    if replay is None:
-        return None
-    first = replay.frames[0].labels
-    frames, before = [], first
-    for frame in replay.frames:
-        rows = np.flatnonzero(frame.labels != before)
-        frames.append(
-            {
-                "title": frame.title,
-                "t": frame.t,
-                "sse": float(frame.sse),
-                "gap": float(frame.gap),
-                "moved": int(frame.moved),
-                "centers": packed(frame.centers, "f4"),
-                "rows": packed(rows, "u4"),
-                "labels": packed(frame.labels[rows], "i4"),
-            }
-        )
-        before = frame.labels
-    return {"labels": packed(first, "i4"), "frames": frames}
-
-
-def _profile_data(found: Portrait) -> dict[str, Any]:
-    profiles, kept = found.profiles, _features(found)
-    return {
-        "names": [found.names[j] for j in kept.tolist()],
-        "strength": packed(profiles.strength[kept], "f8"),
-        "overall": packed(profiles.overall[kept], "f8"),
-        "means": packed(profiles.means[:, kept].T, "f8"),
-        "spread": packed(profiles.spread[kept], "f8"),
-    }
-
-
-def _trace_data(trace: Trace) -> dict[str, Any]:
-    shown = _thinned(len(trace), _STEPS)
-    return {
-        "iteration": (trace.t[shown] + 1).tolist(),
-        "sse": trace.sse[shown].tolist(),
-        "gap": trace.gap[shown].tolist(),
-        "smallest": np.minimum.accumulate(trace.gap)[shown].tolist(),
-        "guaranteed": trace.rate_bound[shown].tolist(),
-        "moved": trace.moved[shown].tolist(),
-        "lower_bound": trace.lower_bound if trace.lower_bound > 0 else None,
-    }

@@ -27,7 +27,6 @@ class Replay {
     this.leftOut = before.includes(-1);
     this.shown = this.frames.length - 1;
     this.chosen = null;
-    this.timer = null;
   }
 
   get last() {
@@ -68,6 +67,11 @@ class Replay {
       opacity: this.chosen === null ? 0.75 : labels.map(chosen),
       symbol: this.leftOut ? labels.map((label) => (label < 0 ? "x" : "circle")) : "circle",
     };
+  }
+
+  /** What is said about the points under the pointer. */
+  clusterNames() {
+    return this.frames[this.shown].labels.map((k) => (k < 0 ? "left out" : `cluster ${k}`));
   }
 
   moved() {
@@ -115,7 +119,9 @@ class Replay {
           x: this.x, y: this.y, mode: "markers",
           customdata: Array.from(this.rows, (row, i) => [row, this.margins[i]]),
           marker: { size, ...this.pointStyle(colors) },
-          hovertemplate: "row %{customdata[0]}<br>margin %{customdata[1]:.2f}<extra></extra>",
+          text: this.clusterNames(),
+          hovertemplate:
+            "row %{customdata[0]}, %{text}<br>margin %{customdata[1]:.2f}<extra></extra>",
         },
         {
           ...this.moved(), mode: "markers", hoverinfo: "skip",
@@ -153,9 +159,9 @@ class Replay {
 
   /** Show another frame, or the same in another way: all changes at once, for one drawing. */
   update(place, colors) {
-    const style = this.pointStyle(colors);
     const [points, moved, tails, centers] = place.data;
-    Object.assign(points.marker, style);
+    Object.assign(points.marker, this.pointStyle(colors));
+    points.text = this.clusterNames();
     Object.assign(moved, this.moved(), { opacity: this.ringOpacity() });
     Object.assign(tails, this.tails());
     Object.assign(centers, this.centers());
@@ -247,16 +253,19 @@ class Panel {
     const { last } = this.replay;
     if (this.replay.shown === last) this.show(0);
     this.play.textContent = "❚❚ Pause";
-    const step = Math.min(700, Math.max(150, 8000 / last));
-    this.timer = setInterval(() => {
-      if (this.replay.shown < last) this.show(this.replay.shown + 1);
-      if (this.replay.shown >= last) this.stop();
-    }, step);
+    // Eight seconds for a long run, and time to look at each step of a short one.
+    const pause = Math.min(700, Math.max(100, 8000 / last));
+    const next = () => {
+      this.show(this.replay.shown + 1);
+      if (this.replay.shown < last) this.timer = setTimeout(next, pause);
+      else this.stop();
+    };
+    this.timer = setTimeout(next, pause);
   }
 
   stop() {
     if (this.timer === null) return;
-    clearInterval(this.timer);
+    clearTimeout(this.timer);
     this.timer = null;
     this.play.textContent = "▶ Play";
   }

@@ -18,9 +18,10 @@ def scan_page(scan: Scan, *, title: str = "How many clusters?", n_points: int = 
     --------
     >>> import numpy as np
     >>> import wolfmeans
+    >>> from wolfmeans import report
     >>> X = np.random.default_rng(0).normal(size=(100, 3))
     >>> found = wolfmeans.scan(X, n_clusters=range(1, 5), random_state=0)
-    >>> wolfmeans.report.scan_page(found).title
+    >>> report.scan_page(found).title
     'How many clusters?'
     """
     trimmed = len(scan.alphas) > 1
