@@ -185,6 +185,17 @@ def test_the_page_draws_all_its_charts_and_asks_for_nothing(desk, model):
     desk.check()
 
 
+def test_no_button_takes_the_charts_elsewhere(desk):
+    titles = desk.evaluate(
+        """() => [...document.querySelectorAll(".modebar-btn")].map(b => b.dataset.title)"""
+    )
+    assert set(titles) == {"Download plot as a PNG", "Zoom", "Pan", "Reset axes"}
+    settings = "[chart._context.showSendToCloud, chart._context.plotlyServerURL]"
+    for name in ("map", "sizes", "margins", "gap", "sse", "moved"):
+        assert desk.chart(name, settings) == [False, ""], name
+    assert desk.locator("a[href]:not([href^='#'])").count() == 0
+
+
 def test_margins_fall_within_each_cluster(desk, model, X):
     drawn = desk.chart("margins", "chart.data.map(trace => trace.y)")
     shown = portrait(model, X).margins

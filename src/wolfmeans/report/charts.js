@@ -30,7 +30,10 @@ const OPTIONS = {
   displaylogo: false,
   displayModeBar: TOUCH ? false : "hover",
   responsive: true,
-  modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
+  // By default there is a button that uploads the chart. A page goes nowhere by itself.
+  showSendToCloud: false,
+  plotlyServerURL: "",
+  modeBarButtons: [["toImage"], ["zoom2d", "pan2d"], ["resetScale2d"]],
 };
 
 /** Whether what is drawn now goes on paper. */

@@ -247,7 +247,7 @@ def _profiles(found: Portrait) -> tuple[str, str]:
         ]
         for j in kept[:_FEATURES].tolist()
     ]
-    kind = "profiles wide" if n_clusters > 12 else "profiles"
+    kind = "profiles" + " wide" * (n_clusters > 12) + " crowded" * (n_clusters > 40)
     table = markup.table("profiles", header, rows, shown=_FEATURES, kind=kind)
     return markup.paragraph(words), table
 

@@ -33,20 +33,13 @@ class Replay {
     return this.frames.length - 1;
   }
 
-  /** What is seen at first: all kept points, centers at all times, and what lies not far away. */
+  /** What is seen at first: all kept points. Others, and centers of empty clusters, may be far. */
   range() {
     const { labels } = this.frames[this.last];
-    const xs = this.frames.flatMap((frame) => frame.centers.filter((_, i) => i % 2 === 0));
-    const ys = this.frames.flatMap((frame) => frame.centers.filter((_, i) => i % 2 === 1));
-    labels.forEach((label, i) => {
-      if (label >= 0) {
-        xs.push(this.x[i]);
-        ys.push(this.y[i]);
-      }
-    });
-    return [xs, ys].map((values) => {
-      const low = values.reduce((a, b) => Math.min(a, b), Infinity);
-      const high = values.reduce((a, b) => Math.max(a, b), -Infinity);
+    return [this.x, this.y].map((values) => {
+      const kept = Array.from(values).filter((_, i) => labels[i] >= 0);
+      const low = kept.reduce((a, b) => Math.min(a, b), Infinity);
+      const high = kept.reduce((a, b) => Math.max(a, b), -Infinity);
       const air = 0.05 * (high - low) || 1;
       return [low - air, high + air];
     });
@@ -75,7 +68,8 @@ class Replay {
   }
 
   moved() {
-    const { changed } = this.frames[this.shown];
+    const { changed: all, labels } = this.frames[this.shown];
+    const changed = all.filter((i) => this.chosen === null || labels[i] === this.chosen);
     return { x: changed.map((i) => this.x[i]), y: changed.map((i) => this.y[i]) };
   }
 
