@@ -1,7 +1,6 @@
 """What people look at: certificate, trace, figures, page and demonstration."""
 
 import json
-from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -108,14 +107,6 @@ def test_without_a_useful_bound_the_certificate_says_so():
     assert certificate.lower_bound is None
     assert certificate.ratio is None
     assert "unknown" in str(certificate)
-
-
-def test_the_html_of_the_certificate_escapes_its_texts(model):
-    hostile = replace(model.certificate_, notes=(HOSTILE,))
-    page = Page(hostile._repr_html_())
-    assert "script" not in page.tags
-    assert HOSTILE in page.texts["td"]
-    assert page.open == []
 
 
 def test_a_certificate_with_empty_clusters_does_not_call_them_good():
