@@ -64,6 +64,8 @@ function layoutOf(colors, xaxis, yaxis, more = {}) {
     hoverlabel: { bgcolor: colors.paper, bordercolor: colors.line, font: { color: colors.ink } },
     modebar: { bgcolor: "rgba(0,0,0,0)", color: colors.line, activecolor: colors.soft },
     showlegend: false,
+    // Where the reader has zoomed to survives a change of colors.
+    uirevision: "kept",
     xaxis,
     yaxis,
     ...more,
