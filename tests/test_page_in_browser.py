@@ -447,6 +447,8 @@ def test_other_pages_open_without_complaint(browser, tmp_path, make):
         assert opened.title() == page.title
         for button in opened.locator(".unfold").all():
             button.click()
+        if make is trimmed:
+            assert "20 of them are outside" in opened.inner_text("#map figcaption")
         if make is wide:
             assert opened.locator('[data-name="profiles"] tbody tr').count() == 120
         opened.check()

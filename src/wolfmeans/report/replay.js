@@ -45,6 +45,13 @@ class Replay {
     });
   }
 
+  /** How many points that are left out cannot be seen at first. */
+  outside() {
+    const [[left, right], [low, high]] = this.range();
+    const seen = (x, y) => left <= x && x <= right && low <= y && y <= high;
+    return this.frames[this.last].labels.filter((_, i) => !seen(this.x[i], this.y[i])).length;
+  }
+
   /** Whether both axes have the same scale, as they should unless one of them hardly shows then. */
   trueToScale() {
     const [x, y] = this.range().map(([low, high]) => high - low);
@@ -171,10 +178,10 @@ class Panel {
     this.box.hidden = false;
     if (replay.replayed) this.addSteps();
     if (replay.nClusters > 1) this.addChips();
-    if (!replay.trueToScale()) {
-      const caption = place.parentElement.querySelector("figcaption");
-      caption.append(" The axes have different scales.");
-    }
+    const caption = place.parentElement.querySelector("figcaption");
+    const outside = replay.outside();
+    if (outside) caption.append(` ${outside} of them are outside; a double click shows them.`);
+    if (!replay.trueToScale()) caption.append(" The axes have different scales.");
     if (!this.box.childNodes.length) this.box.hidden = true;
   }
 
