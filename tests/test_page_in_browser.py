@@ -406,10 +406,6 @@ def one_column():
     return report.page(KMeans(3, random_state=0).fit(X), X)
 
 
-def one_point():
-    return report.page(KMeans(1).fit([[1.0, 2.0]]), [[1.0, 2.0]])
-
-
 def trimmed():
     X = np.vstack([blobs(), np.full((20, 4), 100.0)])
     return report.page(TrimmedKMeans(4, trim=20, random_state=0).fit(X), X)
@@ -425,20 +421,18 @@ def standardized():
 
 
 def wide():
-    X = blobs(n=900, k=60, d=120)
+    X = blobs(n=300, k=45, d=40)
     return report.page(
-        KMeans(60, random_state=0).fit(X), X, names=[HOSTILE + str(j) for j in range(120)]
+        KMeans(45, random_state=0).fit(X), X, names=[HOSTILE + str(j) for j in range(40)]
     )
 
 
 def scan():
-    found = wolfmeans.scan(blobs(120), n_clusters=[1, 2, 3], alpha=[0.0, 0.1], random_state=0)
+    found = wolfmeans.scan(blobs(120), n_clusters=[1, 2], alpha=[0.0, 0.1], random_state=0)
     return report.scan_page(found, title=HOSTILE)
 
 
-@pytest.mark.parametrize(
-    "make", [one_cluster, one_column, one_point, trimmed, standardized, wide, scan]
-)
+@pytest.mark.parametrize("make", [one_cluster, one_column, trimmed, standardized, wide, scan])
 def test_other_pages_open_without_complaint(browser, tmp_path, make):
     page = make()
     assert len(page.html.encode()) < 5_000_000
@@ -450,7 +444,7 @@ def test_other_pages_open_without_complaint(browser, tmp_path, make):
         if make is trimmed:
             assert "20 of them are outside" in opened.inner_text("#map figcaption")
         if make is wide:
-            assert opened.locator('[data-name="profiles"] tbody tr').count() == 120
+            assert opened.locator('[data-name="profiles"] tbody tr').count() == 40
         opened.check()
 
 
