@@ -18,10 +18,9 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.engines.cpu import value_range
+from wolfmeans.choices import FORMATS as FORMATS
 from wolfmeans.text_tables import Layout, as_numbers, fault_of, is_number, layout_of, read_plainly
 
-FORMATS = ("csv", "tsv", "parquet", "arrow", "npy")
 SUFFIXES = {
     ".csv": "csv",
     ".txt": "csv",
@@ -90,6 +89,8 @@ class Table:
 
     def finite_numbers(self, names: Sequence[str]) -> NDArray[np.floating]:
         """Return numeric columns; refuse missing and infinite entries with their place."""
+        from wolfmeans.engines.cpu import value_range
+
         data = self.numbers(names)
         if not value_range(data)[0]:
             first = int(np.flatnonzero(~np.isfinite(data.ravel()))[0])

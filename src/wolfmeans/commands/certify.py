@@ -8,7 +8,9 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from wolfmeans.choices import BOUNDS
 from wolfmeans.commands import outputs
+from wolfmeans.commands.loading import loading
 from wolfmeans.commands.points import (
     Columns,
     Exclude,
@@ -19,6 +21,7 @@ from wolfmeans.commands.points import (
     Standardize,
     Threads,
     Weights,
+    begin_reading,
     check_column,
     choose,
     read_table,
@@ -30,9 +33,6 @@ from wolfmeans.commands.terminal import (
     print_json,
     say,
 )
-from wolfmeans.judgement import judge
-from wolfmeans.lower_bounds import METHODS as BOUNDS
-from wolfmeans.notices import progress_on_terminal
 from wolfmeans.preparation import Preparation
 from wolfmeans.tables import Table
 
@@ -91,7 +91,12 @@ def certify(
     """
     outputs.check_targets({"--certificate": certificate}, [file, *([labels] if labels else [])])
     one_of("--method", method, _METHODS)
-    table = read_table([file], format_)
+    reading = begin_reading([file], format_)
+    with loading():
+        from wolfmeans.judgement import judge
+        from wolfmeans.notices import progress_on_terminal
+
+        table = reading.result()
     given, aside = _labels(table, labels, label_column)
     if len(given) != table.n_rows:
         raise ValueError(

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from wolfmeans import storage
+from wolfmeans.choices import (
+    BOUNDS,
+    ENGINES,
+    POLICIES,
+    POLISHES,
+    SEEDINGS,
+    STOPS,
+    TRIMMED_SEEDINGS,
+)
 from wolfmeans.commands import outputs
 from wolfmeans.commands.live import LONG_STEP, watching
+from wolfmeans.commands.loading import loading
 from wolfmeans.commands.points import (
     Columns,
     Exclude,
@@ -25,8 +34,8 @@ from wolfmeans.commands.points import (
     Standardize,
     Threads,
     Weights,
+    begin_reading,
     choose,
-    read_table,
 )
 from wolfmeans.commands.terminal import (
     errors_in_one_line,
@@ -36,16 +45,12 @@ from wolfmeans.commands.terminal import (
     say,
     warnings_in_one_line,
 )
-from wolfmeans.engines import ENGINES
-from wolfmeans.estimators import KMeans, TrimmedKMeans
-from wolfmeans.lower_bounds import METHODS as BOUNDS
-from wolfmeans.notices import progress_on_terminal
-from wolfmeans.polish import POLISHES
 from wolfmeans.preparation import Preparation
-from wolfmeans.problems.empty import POLICIES
-from wolfmeans.seeding import METHODS as SEEDINGS
-from wolfmeans.seeding import TRIMMED_METHODS
-from wolfmeans.stopping import STOPS
+
+if TYPE_CHECKING:
+    from wolfmeans.estimators import KMeans, TrimmedKMeans
+
+    Model = KMeans | TrimmedKMeans
 
 STRONGEST = "strongest"
 CERTIFY = ("auto", "none", STRONGEST, *BOUNDS)
@@ -58,8 +63,6 @@ _ADVICE = {
     "time_limit": "--time-limit",
     "the callback asked to stop": "Ctrl-C ended it",
 }
-
-Model = KMeans | TrimmedKMeans
 
 
 def _named(names: tuple[str, ...], text: str, panel: str | None = None, **more: Any) -> Any:
@@ -111,7 +114,7 @@ def fit(
     ] = None,
     init: Annotated[
         str | None,
-        _named((*SEEDINGS, *TRIMMED_METHODS), "Where to start", show_default="by the kind of fit"),
+        _named((*SEEDINGS, *TRIMMED_SEEDINGS), "Where to start", show_default="by the kind of fit"),
     ] = None,
     n_init: Annotated[
         int | None,
@@ -213,10 +216,14 @@ def fit(
         "time_limit": time_limit,
     }
     if init is not None:
-        settings["init"] = one_of("--init", init, (*SEEDINGS, *TRIMMED_METHODS))
-    estimator = _estimator(k, alpha, trim, polish, effort, settings)
+        settings["init"] = one_of("--init", init, (*SEEDINGS, *TRIMMED_SEEDINGS))
+    _check_kind_of_fit(alpha, trim, polish, effort, init)
 
-    points = choose(read_table(files, format_), columns, exclude, weights, quiet=quiet)
+    reading = begin_reading(files, format_)
+    with loading():
+        estimator = _estimator(k, alpha, trim, polish, effort, settings)
+        table = reading.result()
+    points = choose(table, columns, exclude, weights, quiet=quiet)
     begun = perf_counter()
     preparation = Preparation(points.names)
     if standardize:
@@ -232,6 +239,8 @@ def fit(
     if centers is not None:
         outputs.write_table(centers, _center_columns(estimator, preparation))
     if model is not None:
+        from wolfmeans import storage
+
         with outputs.naming(model):
             storage.save(estimator, Path(model), preparation)
     if certificate is not None:
@@ -268,6 +277,31 @@ def _bound(certify: str) -> str | None:
     return None if certify in ("none", STRONGEST) else certify
 
 
+def _check_kind_of_fit(
+    alpha: float | None,
+    trim: float | None,
+    polish: str | None,
+    effort: float | None,
+    init: str | None,
+) -> None:
+    """Refuse options that do not go together."""
+    if alpha is None and trim is None:
+        if init in TRIMMED_SEEDINGS:
+            raise ValueError(f"--init {init} is for fits with --alpha or --trim")
+        if polish is not None:
+            one_of("--polish", polish, POLISHES)
+        if effort is not None and not effort > 0:
+            raise ValueError(f"--effort must be more than 0 seconds; got {effort:g}")
+        return
+    for option, value in (("--polish", polish), ("--effort", effort)):
+        if value is not None:
+            raise ValueError(f"{option} is for fits without --alpha and --trim")
+    if alpha is not None and trim is not None:
+        raise ValueError("--alpha and --trim both say how much to leave out; give one")
+    if alpha is not None and alpha >= 1:
+        raise ValueError(f"--alpha must be at least 0 and below 1; got {alpha:g}")
+
+
 def _estimator(
     k: int,
     alpha: float | None,
@@ -276,21 +310,10 @@ def _estimator(
     effort: float | None,
     settings: dict[str, Any],
 ) -> Model:
+    from wolfmeans.estimators import KMeans, TrimmedKMeans
+
     if alpha is None and trim is None:
-        if settings.get("init") in TRIMMED_METHODS:
-            raise ValueError(f"--init {settings['init']} is for fits with --alpha or --trim")
-        if polish is not None:
-            one_of("--polish", polish, POLISHES)
-        if effort is not None and not effort > 0:
-            raise ValueError(f"--effort must be more than 0 seconds; got {effort:g}")
         return KMeans(k, polish=polish, effort=effort, **settings)
-    for option, value in (("--polish", polish), ("--effort", effort)):
-        if value is not None:
-            raise ValueError(f"{option} is for fits without --alpha and --trim")
-    if alpha is not None and trim is not None:
-        raise ValueError("--alpha and --trim both say how much to leave out; give one")
-    if alpha is not None and alpha >= 1:
-        raise ValueError(f"--alpha must be at least 0 and below 1; got {alpha:g}")
     return TrimmedKMeans(k, alpha=alpha, trim=trim, **settings)
 
 
@@ -303,6 +326,8 @@ def _run(
     quiet: bool,
 ) -> bool:
     """Fit, with a display where steps are long and somebody looks; whether Ctrl-C ended it."""
+    from wolfmeans.notices import progress_on_terminal
+
     n_starts = estimator.n_init if isinstance(estimator.n_init, int) else 1
     # Small problems run faster than anybody could watch, many starts of them at once.
     long = data.size * estimator.n_clusters >= LONG_STEP and not quiet

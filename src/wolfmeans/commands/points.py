@@ -10,8 +10,10 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from wolfmeans.choices import FORMATS
+from wolfmeans.commands.loading import InTheMeantime
 from wolfmeans.commands.terminal import one_of, say, words
-from wolfmeans.tables import FORMATS, Table, read
+from wolfmeans.tables import Table, read
 
 # A column with more numbers than this has a mistake in it, rather than words.
 _MOSTLY_NUMBERS = 0.5
@@ -72,6 +74,13 @@ class Points:
 def read_table(files: Sequence[str], kind: str | None) -> Table:
     """Read the files of a command."""
     return read(files, None if kind is None else one_of("--format", kind, FORMATS))
+
+
+def begin_reading(files: Sequence[str], kind: str | None) -> InTheMeantime[Table]:
+    """Begin to read the files of a command; its options must have been checked."""
+    if kind is not None:
+        one_of("--format", kind, FORMATS)
+    return InTheMeantime(read, files, kind)
 
 
 def choose(

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
 
 from wolfmeans.commands import outputs
-from wolfmeans.commands.points import Columns, File, Format, Quiet, Threads, choose, read_table
+from wolfmeans.commands.loading import loading
+from wolfmeans.commands.points import (
+    Columns,
+    File,
+    Format,
+    Quiet,
+    Threads,
+    begin_reading,
+    choose,
+)
 from wolfmeans.commands.terminal import errors_in_one_line, say
-from wolfmeans.estimators.base import CenterEstimator
 from wolfmeans.preparation import Preparation
-from wolfmeans.storage import load_prepared
 from wolfmeans.tables import Table
+
+if TYPE_CHECKING:
+    from wolfmeans.estimators.base import CenterEstimator
 
 
 @errors_in_one_line
@@ -50,8 +60,14 @@ def predict(
     """
     outputs.check_table_target("--labels", labels)
     outputs.check_targets({"--labels": labels}, [model, *files])
-    estimator, preparation = _loaded(model)
-    table = read_table(files, format_)
+    if Path(model).is_dir() or not Path(model).exists():
+        raise FileNotFoundError(f"there is no model {model}")
+    reading = begin_reading(files, format_)
+    with loading():
+        from wolfmeans.storage import load_prepared
+
+        estimator, preparation = load_prepared(model)
+        table = reading.result()
     points = choose(table, columns or _wanted(table, estimator, preparation), quiet=quiet)
     if len(points.names) != estimator.n_features_in_:
         raise ValueError(
@@ -69,12 +85,6 @@ def predict(
         outliers = int(np.sum(found < 0))
         left_out = f", {outliers:,} of them outliers" if outliers else ""
         say(f"Written: {labels} ({len(found):,} rows{left_out})")
-
-
-def _loaded(path: str) -> tuple[CenterEstimator, Preparation | None]:
-    if Path(path).is_dir() or not Path(path).exists():
-        raise FileNotFoundError(f"there is no model {path}")
-    return load_prepared(path)
 
 
 def _wanted(
