@@ -143,7 +143,7 @@ def test_choices_are_those_there_are():
     assert tuple(seeding.METHODS) == choices.SEEDINGS
     assert tuple(seeding.TRIMMED_METHODS) == choices.TRIMMED_SEEDINGS
     assert tuple(mixtures.MIXTURES) == choices.MIXTURES
-    assert tuple(tables._READERS) == choices.FORMATS
+    assert set(tables.SUFFIXES.values()) == set(choices.FORMATS)
 
 
 def test_importing_and_fitting_print_and_warn_nothing():

@@ -24,6 +24,7 @@ from wolfmeans.commands.live import LONG_STEP, watching
 from wolfmeans.commands.loading import loading
 from wolfmeans.commands.points import (
     Columns,
+    DropMissing,
     Exclude,
     File,
     Format,
@@ -93,6 +94,7 @@ def fit(
     exclude: Exclude = None,
     weights: Weights = None,
     standardize: Standardize = False,
+    drop_missing: DropMissing = False,
     format_: Format = None,
     alpha: Annotated[
         float | None,
@@ -223,7 +225,8 @@ def fit(
     with loading():
         estimator = _estimator(k, alpha, trim, polish, effort, settings)
         table = reading.result()
-    points = choose(table, columns, exclude, weights, quiet=quiet)
+    points = choose(table, columns, exclude, weights, quiet=quiet, drop_missing=drop_missing)
+    outputs.check_gaps(labels, points.kept)
     begun = perf_counter()
     preparation = Preparation(points.names)
     if standardize:
@@ -234,7 +237,7 @@ def fit(
     facts = _facts(estimator, points, preparation, perf_counter() - begun)
 
     if labels is not None:
-        columns_out = {"label": estimator.labels_}
+        columns_out = {"label": points.beside(estimator.labels_)}
         outputs.write_table(labels, columns_out, points.table if with_data else None)
     if centers is not None:
         outputs.write_table(centers, _center_columns(estimator, preparation))
@@ -365,6 +368,7 @@ def _facts(
         "data": {
             "files": [part.name for part in points.table.parts],
             "n_samples": int(points.data.shape[0]),
+            "rows_left_out": points.left_out,
             "columns": list(points.names),
             "standardized": preparation.standardizes,
             "weighted": points.weights is not None,

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
+from wolfmeans.columns import Table
 from wolfmeans.commands import outputs
 from wolfmeans.commands.loading import loading
 from wolfmeans.commands.points import (
     Columns,
+    DropMissing,
     File,
     Format,
     Quiet,
@@ -21,7 +23,6 @@ from wolfmeans.commands.points import (
 )
 from wolfmeans.commands.terminal import errors_in_one_line, say
 from wolfmeans.preparation import Preparation
-from wolfmeans.tables import Table
 
 if TYPE_CHECKING:
     from wolfmeans.estimators.base import CenterEstimator
@@ -34,6 +35,7 @@ def predict(
     ],
     files: File,
     columns: Columns = None,
+    drop_missing: DropMissing = False,
     format_: Format = None,
     labels: Annotated[
         str,
@@ -68,7 +70,9 @@ def predict(
 
         estimator, preparation = load_prepared(model)
         table = reading.result()
-    points = choose(table, columns or _wanted(table, estimator, preparation), quiet=quiet)
+    wanted = columns or _wanted(table, estimator, preparation)
+    points = choose(table, wanted, quiet=quiet, drop_missing=drop_missing)
+    outputs.check_gaps(labels, points.kept)
     if len(points.names) != estimator.n_features_in_:
         raise ValueError(
             f"{model} was fitted to {estimator.n_features_in_} columns, and these are "
@@ -80,7 +84,7 @@ def predict(
     if hasattr(estimator, "feature_names_in_"):
         del estimator.feature_names_in_
     found = estimator.predict(data)
-    outputs.write_table(labels, {"label": found}, table if with_data else None)
+    outputs.write_table(labels, {"label": points.beside(found)}, table if with_data else None)
     if labels != outputs.STANDARD_OUTPUT and not quiet:
         outliers = int(np.sum(found < 0))
         left_out = f", {outliers:,} of them outliers" if outliers else ""

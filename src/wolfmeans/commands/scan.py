@@ -15,6 +15,7 @@ from wolfmeans.commands import outputs
 from wolfmeans.commands.loading import loading
 from wolfmeans.commands.points import (
     Columns,
+    DropMissing,
     Exclude,
     File,
     Format,
@@ -61,6 +62,7 @@ def scan(
     exclude: Exclude = None,
     weights: Weights = None,
     standardize: Standardize = False,
+    drop_missing: DropMissing = False,
     format_: Format = None,
     n_init: Annotated[
         int | None,
@@ -105,7 +107,9 @@ def scan(
         from wolfmeans.scanning import scan as run_scan
 
         table = reading.result()
-    points = choose(table, columns, exclude, weights, quiet=quiet or json_)
+    points = choose(
+        table, columns, exclude, weights, quiet=quiet or json_, drop_missing=drop_missing
+    )
     data = points.data
     if max(counts) > len(data):
         raise ValueError(f"-k: there are {len(data):,} rows for {max(counts):,} clusters")
