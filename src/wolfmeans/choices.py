@@ -22,5 +22,14 @@ MIXTURES = ("blobs", "elliptic", "unbalanced", "heavy", "uniform")
 """Of the study."""
 SEGMENTATION_FEATURES = ("standardized", "raw", "shifted")
 
+PEERS = {
+    "scikit-learn-intelex": "sklearnex",
+    "faiss-cpu": "faiss",
+    "superkmeans": "superkmeans",
+}
+"""Other K-means libraries, and the names of their modules; scikit-learn is always there."""
+BENCH_SIZES = ("small", "medium", "large")
+DTYPES = ("float32", "float64")
+
 FORMATS = ("csv", "tsv", "parquet", "arrow", "npy")
 """Of tables."""

@@ -30,6 +30,7 @@ from wolfmeans.commands.points import (
 )
 from wolfmeans.commands.terminal import (
     errors_in_one_line,
+    named,
     one_of,
     print_facts,
     print_json,
@@ -62,14 +63,7 @@ def certify(
     standardize: Standardize = False,
     drop_missing: DropMissing = False,
     format_: Format = None,
-    method: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help=f"Lower bound: {', '.join(_METHODS)}.",
-            autocompletion=lambda: list(_METHODS),
-        ),
-    ] = "auto",
+    method: Annotated[str, named(_METHODS, "Lower bound")] = "auto",
     seed: Seed = 0,
     threads: Threads = None,
     certificate: Annotated[

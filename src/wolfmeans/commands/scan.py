@@ -30,6 +30,7 @@ from wolfmeans.commands.points import (
 )
 from wolfmeans.commands.terminal import (
     errors_in_one_line,
+    named,
     one_of,
     print_json,
     say,
@@ -68,14 +69,7 @@ def scan(
         int | None,
         typer.Option(min=1, metavar="N", help="Starts of each fit.", show_default="auto"),
     ] = None,
-    certify: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help=f"Lower bounds: {', '.join(_METHODS)}.",
-            autocompletion=lambda: list(_METHODS),
-        ),
-    ] = "auto",
+    certify: Annotated[str, named(_METHODS, "Lower bounds")] = "auto",
     threads: Threads = None,
     seed: Seed = 0,
     csv: Annotated[

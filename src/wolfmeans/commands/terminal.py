@@ -111,6 +111,17 @@ def words(texts: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(part for part in parts if part))
 
 
+def named(names: Sequence[str], text: str, panel: str | None = None, **more: Any) -> Any:
+    """Return an option that takes one of some names; shells complete them."""
+    return typer.Option(
+        metavar="NAME",
+        help=f"{text}: {', '.join(names)}.",
+        autocompletion=lambda: list(names),
+        rich_help_panel=panel,
+        **more,
+    )
+
+
 def one_of(option: str, value: str, allowed: Sequence[str]) -> str:
     """Return the value if it is allowed, or say what is."""
     if value not in allowed:
