@@ -20,6 +20,7 @@ GAPS = ("published", "decrease", "gap")
 the decrease g_t + m_t of the objective; the Frank-Wolfe gap g_t proper."""
 MIXTURES = ("blobs", "elliptic", "unbalanced", "heavy", "uniform")
 """Of the study."""
+STUDY_SEEDINGS = ("random", "k-means++")
 SEGMENTATION_FEATURES = ("standardized", "raw", "shifted")
 
 PEERS = {

@@ -17,7 +17,7 @@ from wolfmeans.choices import BENCH_SIZES, DTYPES
 from wolfmeans.commands import outputs
 from wolfmeans.commands.loading import loading
 from wolfmeans.commands.points import Json, Threads
-from wolfmeans.commands.terminal import errors_in_one_line, named, one_of, say
+from wolfmeans.commands.terminal import errors_in_one_line, live_console, named, one_of, say
 
 if TYPE_CHECKING:
     from wolfmeans.bench.comparison import Comparison
@@ -38,15 +38,16 @@ def bench(
 ) -> None:
     """Race wolfmeans against the K-means libraries that are installed, on this machine.
 
-    All get the same data, the same start and the same end, in turn; whole fits count, by their
-    median. Who finds something else is marked with *: other inertia, or other iterations. Nothing
-    is installed. Ctrl-C keeps what is finished.
+    All get the same data, the same start and the same end, in turn; what
+    counts is the median time of a whole fit. Who finds another inertia, or
+    needs other iterations, is marked with *. Nothing is installed. Ctrl-C
+    keeps what is finished.
 
     [bold]Examples[/bold]
 
       wolfmeans bench
 
-      wolfmeans bench --size medium --dtype float32 --threads 4 --out bench.md
+      wolfmeans bench --size medium --dtype float32 --threads 1 --out bench.md
     """
     one_of("--size", size, BENCH_SIZES)
     one_of("--dtype", dtype, (*DTYPES, "both"))
@@ -90,14 +91,14 @@ def _shown(
     found: Comparison, n_cells: int
 ) -> Iterator[tuple[Callable[[str], Any], Callable[[Race], Any]]]:
     """Keep a table up to date on a terminal; say a line for each cell elsewhere."""
-    console = Console(stderr=True, highlight=False)
+    console = live_console()
     doing = ""
 
     def announce(what: str) -> None:
         nonlocal doing
         doing = what
 
-    if not console.is_terminal:
+    if console is None:
 
         def line(one: Race) -> None:
             say(f"{len(found.races)} of {n_cells}: {doing}")

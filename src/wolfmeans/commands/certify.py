@@ -74,16 +74,17 @@ def certify(
 ) -> None:
     """Judge a clustering, whatever made it: only its labels are needed.
 
-    Says its SSE at the means of its clusters, its Frank-Wolfe gap, whether a single point could
-    change its cluster at a gain, and how far it is from the best possible.
+    Says its SSE at the means of its clusters, its Frank-Wolfe gap, whether a
+    single point could change its cluster at a gain, and how far it is from
+    the best possible.
 
     [bold]Examples[/bold]
 
       wolfmeans certify measurements.csv labels.csv
 
-      wolfmeans certify measurements.csv --label-column cluster --standardize --json
+      wolfmeans certify labelled.csv --label-column team --outlier noise
 
-      wolfmeans certify points.npy labels.npy --outlier noise
+      wolfmeans certify points.npy labels.npy --standardize --json
     """
     outputs.check_targets({"--certificate": certificate}, [file, *([labels] if labels else [])])
     one_of("--method", method, _METHODS)

@@ -171,18 +171,20 @@ def fit(
 ) -> None:
     """Cluster the rows of files, and say what is proven about the result.
 
-    Exit codes: 0 fine, 1 not converged (with --require-converged), 2 wrong usage or input,
-    130 stopped by Ctrl-C.
+    Exit codes: 0 fine, 1 not converged (with --require-converged),
+    2 wrong usage or input, 130 stopped by Ctrl-C.
 
     [bold]Examples[/bold]
 
       wolfmeans fit measurements.csv -k 8
 
-      wolfmeans fit measurements.csv -k 8 --standardize --labels labels.csv --model model.wolf
+      wolfmeans fit measurements.csv -k 8 --standardize --model model.wolf
 
-      wolfmeans fit 'parts/*.parquet' -k 20 --exclude id --alpha 0.02 --labels all.parquet
+      wolfmeans fit big.csv.gz -k 8 --columns x,y --drop-missing --json
 
-      gunzip -c big.csv.gz | wolfmeans fit - -k 8 --columns x,y --json
+      wolfmeans fit 'parts/*.parquet' -k 5 --alpha 0.02 --labels all.parquet
+
+      zcat big.csv.gz | wolfmeans fit - -k 8 --labels labels.csv
     """
     targets = {
         "--labels": labels,

@@ -81,13 +81,15 @@ def scan(
     quiet: Quiet = False,
     json_: Json = False,
 ) -> None:
-    """Fit every number of clusters and every trimmed share, and say what is proven about each.
+    """Fit every number of clusters and trimmed share, and say what is proven about each.
 
     [bold]Examples[/bold]
 
       wolfmeans scan measurements.csv -k 2:10
 
-      wolfmeans scan measurements.csv -k 2:6,8,10 --alpha 0,0.05 --plot scan.png --csv scan.csv
+      wolfmeans scan measurements.csv -k 2:4,8 --alpha 0,0.05 --plot scan.png
+
+      wolfmeans scan measurements.csv -k 2:6 --csv scan.csv --quiet
     """
     counts, trimmed = whole_range("-k", k), shares("--alpha", alpha)
     one_of("--certify", certify, _METHODS)

@@ -129,6 +129,16 @@ def one_of(option: str, value: str, allowed: Sequence[str]) -> str:
     return value
 
 
+def live_console() -> Console | None:
+    """Return where something that changes can be shown, None where nobody looks.
+
+    FORCE_COLOR is about colours: a file gets none of what moves a cursor.
+    """
+    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        return None
+    return Console(stderr=True, highlight=False)
+
+
 def say(text: str) -> None:
     """Say something to the person, away from the results."""
     typer.echo(text, err=True)
@@ -182,8 +192,8 @@ def warnings_in_one_line(*, quiet: bool = False, known: str | None = None) -> It
 @contextmanager
 def meter(what: str) -> Iterator[Callable[[int, int, float | None], None]]:
     """Show progress: a bar with the time left on a terminal, now and then a line elsewhere."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
+    console = live_console()
+    if console is None:
         yield _lines(what)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
