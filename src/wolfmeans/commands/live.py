@@ -9,14 +9,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from wolfmeans.commands.terminal import clock
-from wolfmeans.solution import Record
+from wolfmeans.commands.terminal import clock, live_console
+
+if TYPE_CHECKING:
+    from wolfmeans.solution import Record
 
 # Multiplications in a step from which on a call of Python between two steps costs nothing.
 LONG_STEP = 5_000_000
@@ -104,8 +105,8 @@ def watching(
 ) -> Iterator[tuple[Watch, Callable[[Record], Any] | None]]:
     """Show a fit while it runs; the callback is None where nobody looks."""
     watch = Watch(stop, tol, n_starts)
-    console = Console(stderr=True)
-    if not (wanted and console.is_terminal):
+    console = live_console() if wanted else None
+    if console is None:
         yield watch, None
         return
     begun = monotonic()

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table as Rows
 
+from wolfmeans.choices import BOUNDS
 from wolfmeans.commands import outputs
+from wolfmeans.commands.loading import loading
 from wolfmeans.commands.points import (
     Columns,
+    DropMissing,
     Exclude,
     File,
     Format,
@@ -22,11 +25,12 @@ from wolfmeans.commands.points import (
     Standardize,
     Threads,
     Weights,
+    begin_reading,
     choose,
-    read_table,
 )
 from wolfmeans.commands.terminal import (
     errors_in_one_line,
+    named,
     one_of,
     print_json,
     say,
@@ -35,11 +39,10 @@ from wolfmeans.commands.terminal import (
     whole_range,
 )
 from wolfmeans.files import written_whole
-from wolfmeans.lower_bounds import METHODS as BOUNDS
-from wolfmeans.notices import progress_on_terminal
 from wolfmeans.preparation import Preparation
-from wolfmeans.scan import scan as run_scan
-from wolfmeans.scanned import Scan
+
+if TYPE_CHECKING:
+    from wolfmeans.scanned import Scan
 
 _METHODS = ("auto", "none", *BOUNDS)
 _PICTURES = (".png", ".svg", ".pdf")
@@ -60,19 +63,13 @@ def scan(
     exclude: Exclude = None,
     weights: Weights = None,
     standardize: Standardize = False,
+    drop_missing: DropMissing = False,
     format_: Format = None,
     n_init: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="Starts of each fit.", show_default="auto"),
     ] = None,
-    certify: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help=f"Lower bounds: {', '.join(_METHODS)}.",
-            autocompletion=lambda: list(_METHODS),
-        ),
-    ] = "auto",
+    certify: Annotated[str, named(_METHODS, "Lower bounds")] = "auto",
     threads: Threads = None,
     seed: Seed = 0,
     csv: Annotated[
@@ -87,13 +84,15 @@ def scan(
     quiet: Quiet = False,
     json_: Json = False,
 ) -> None:
-    """Fit every number of clusters and every trimmed share, and say what is proven about each.
+    """Fit every number of clusters and trimmed share, and say what is proven about each.
 
     [bold]Examples[/bold]
 
       wolfmeans scan measurements.csv -k 2:10
 
-      wolfmeans scan measurements.csv -k 2:6,8,10 --alpha 0,0.05 --plot scan.png --csv scan.csv
+      wolfmeans scan measurements.csv -k 2:4,8 --alpha 0,0.05 --plot scan.png
+
+      wolfmeans scan measurements.csv -k 2:6 --csv scan.csv --quiet
     """
     counts, trimmed = whole_range("-k", k), shares("--alpha", alpha)
     one_of("--certify", certify, _METHODS)
@@ -101,7 +100,15 @@ def scan(
     outputs.check_targets({"--csv": csv, "--plot": plot, "--page": page}, files)
     if plot is not None and Path(plot).suffix.lower() not in _PICTURES:
         raise ValueError(f"--plot: {plot} must end in one of {', '.join(_PICTURES)}")
-    points = choose(read_table(files, format_), columns, exclude, weights, quiet=quiet or json_)
+    reading = begin_reading(files, format_)
+    with loading():
+        from wolfmeans.notices import progress_on_terminal
+        from wolfmeans.scanning import scan as run_scan
+
+        table = reading.result()
+    points = choose(
+        table, columns, exclude, weights, quiet=quiet or json_, drop_missing=drop_missing
+    )
     data = points.data
     if max(counts) > len(data):
         raise ValueError(f"-k: there are {len(data):,} rows for {max(counts):,} clusters")

@@ -19,6 +19,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from wolfmeans.commands.loading import begin_work
+
 P = ParamSpec("P")
 R = TypeVar("R")
 _SECONDS_BETWEEN_LINES = 10.0
@@ -29,6 +31,7 @@ def errors_in_one_line(command: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        begin_work()
         try:
             return command(*args, **kwargs)
         except KeyboardInterrupt:
@@ -108,11 +111,32 @@ def words(texts: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(part for part in parts if part))
 
 
+def named(names: Sequence[str], text: str, panel: str | None = None, **more: Any) -> Any:
+    """Return an option that takes one of some names; shells complete them."""
+    return typer.Option(
+        metavar="NAME",
+        help=f"{text}: {', '.join(names)}.",
+        autocompletion=lambda: list(names),
+        rich_help_panel=panel,
+        **more,
+    )
+
+
 def one_of(option: str, value: str, allowed: Sequence[str]) -> str:
     """Return the value if it is allowed, or say what is."""
     if value not in allowed:
         raise ValueError(f"{option} must be one of {', '.join(allowed)}; got {value!r}")
     return value
+
+
+def live_console() -> Console | None:
+    """Return where something that changes can be shown, None where nobody looks.
+
+    FORCE_COLOR is about colours: a file gets none of what moves a cursor.
+    """
+    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        return None
+    return Console(stderr=True, highlight=False)
 
 
 def say(text: str) -> None:
@@ -168,8 +192,8 @@ def warnings_in_one_line(*, quiet: bool = False, known: str | None = None) -> It
 @contextmanager
 def meter(what: str) -> Iterator[Callable[[int, int, float | None], None]]:
     """Show progress: a bar with the time left on a terminal, now and then a line elsewhere."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
+    console = live_console()
+    if console is None:
         yield _lines(what)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
