@@ -6,37 +6,13 @@ import io
 import itertools
 import re
 import warnings
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+from doc_pages import PAGES, ROOT, Block, blocks_of, name_of, prose_of
+
+LINK = re.compile(r"\]\(([^)#\s]*)(#[^)\s]*)?\)")
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-
-
-@dataclass(frozen=True)
-class Block:
-    kind: str
-    text: str
-
-
-def blocks_of(page):
-    """The fenced blocks of a Markdown file, in order."""
-    blocks, kind, lines = [], None, []
-    for line in page.read_text(encoding="utf-8").splitlines():
-        if line.startswith("```"):
-            if kind is None:
-                kind, lines = line[3:].strip(), []
-            else:
-                blocks.append(Block(kind, "\n".join(lines) + "\n"))
-                kind = None
-        elif kind is not None:
-            lines.append(line)
-    assert kind is None, f"{page.name} ends inside a block"
-    return blocks
 
 
 def run_session(text, names, page):
@@ -57,7 +33,7 @@ def run_script(text, names, page):
     return printed.getvalue()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_examples_run_and_print_what_is_shown(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = blocks_of(page)
@@ -75,11 +51,26 @@ def test_examples_run_and_print_what_is_shown(page, tmp_path, monkeypatch):
             assert printed.rstrip() == following.text.rstrip()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_links_to_files_lead_somewhere(page):
-    for target in LINK.findall(page.read_text(encoding="utf-8")):
-        if "://" not in target:
-            assert (page.parent / target).exists(), target
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page):
+    for target, anchor in LINK.findall(prose_of(page)):
+        if "://" in target:
+            continue
+        leads_to = page.parent / target if target else page
+        assert leads_to.exists(), target
+        if anchor and not is_reference(leads_to):
+            assert anchor[1:] in anchors_of(leads_to), f"{target}{anchor}"
+
+
+def is_reference(page):
+    """Whether the headings of a page are made from docstrings, when the site is built."""
+    return page.resolve().parent == ROOT / "docs" / "api"
+
+
+def anchors_of(page):
+    """The anchors that a code host gives to the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", prose_of(page), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_the_readme_shows_what_its_example_prints():

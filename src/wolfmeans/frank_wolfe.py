@@ -140,7 +140,7 @@ def minimize_concave(
         The objective's value and supergradient, and the linear minimization oracle.
     start : Point
         A feasible point x_0.
-    stop : {"gap", "decrease", "stationary"} or StoppingRule, default="gap"
+    stop : "gap", "decrease", "stationary" or StoppingRule, default="gap"
         When to stop.
     tol : float, default=0.0
         The absolute tolerance of the rule.
