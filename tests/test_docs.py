@@ -7,9 +7,12 @@ import itertools
 import re
 import warnings
 
+import numpy as np
 import pytest
+from sklearn.cluster import KMeans as SklearnKMeans
 
 from doc_pages import PAGES, ROOT, Block, blocks_of, name_of, prose_of
+from wolfmeans import KMeans
 
 LINK = re.compile(r"\]\(([^)#\s]*)(#[^)\s]*)?\)")
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -76,3 +79,16 @@ def anchors_of(page):
 def test_the_readme_shows_what_its_example_prints():
     kinds = [block.kind for block in blocks_of(ROOT / "README.md")]
     assert ("python", "text") in itertools.pairwise(kinds)
+
+
+def test_the_faq_names_every_difference_in_the_interface():
+    faq = (ROOT / "docs" / "faq.md").read_text(encoding="utf-8")
+    table = faq[faq.index("## Every difference") : faq.index("## Stopping")]
+    X = np.arange(12.0).reshape(6, 2)
+    ours, theirs = (kind(n_clusters=2, random_state=0).fit(X) for kind in (KMeans, SklearnKMeans))
+    names = {name for name in {*dir(ours)} ^ {*dir(theirs)} if not name.startswith("_")}
+    defaults = KMeans().get_params(), SklearnKMeans().get_params()
+    names |= {name for name, value in defaults[1].items() if defaults[0][name] != value}
+    assert names, "the two would be the same"
+    for name in names:
+        assert f"`{name}`" in table, name

@@ -31,6 +31,8 @@ OUTSIDE = {
 """Files outside docs/ and the page of the site that each one becomes."""
 _WRITTEN_THERE = ("index.md",)
 _LINK = re.compile(r"(\]\()([^)#\s]+)")
+# On a code host a bar inside code must be escaped in a table; here it must not.
+_CELL_CODE = re.compile(r"^\|.*`[^`]*\\\|[^`]*`.*$", re.MULTILINE)
 _FORMULA = re.compile(
     r'<(?P<tag>span|div) class="arithmatex">\\[(\[](?P<tex>.*?)\\[)\]]</(?P=tag)>', re.DOTALL
 )
@@ -51,6 +53,8 @@ def on_files(files, config):
 
 def on_page_markdown(markdown, page, config, files):
     """Turn links between files into links between pages."""
+    if page.is_homepage:
+        page.meta["hide"] = ["navigation"]
     sources = {target: source for source, target in OUTSIDE.items() if target not in _WRITTEN_THERE}
     here = page.file.src_uri
     origin = posixpath.dirname(sources.get(here, f"docs/{here}"))
@@ -68,7 +72,7 @@ def on_page_markdown(markdown, page, config, files):
             return match[0]
         return match[1] + os.path.relpath(found, posixpath.dirname(here) or ".")
 
-    return _LINK.sub(turned, markdown)
+    return _CELL_CODE.sub(lambda row: row[0].replace(r"\|", "|"), _LINK.sub(turned, markdown))
 
 
 def on_page_content(content, page, config, files):
