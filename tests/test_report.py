@@ -1,16 +1,15 @@
 """What people look at: certificate, trace, figures, page and demonstration."""
 
 import json
-from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 from sklearn.exceptions import ConvergenceWarning
 
 from wolfmeans import KMeans, demo
 from wolfmeans.plot import map_figure
+from wolfmeans.portrait import portrait
 from wolfmeans.report import write_page
 
 VOID = {"meta", "br", "img", "link", "input", "hr", "source"}
@@ -110,14 +109,6 @@ def test_without_a_useful_bound_the_certificate_says_so():
     assert "unknown" in str(certificate)
 
 
-def test_the_html_of_the_certificate_escapes_its_texts(model):
-    hostile = replace(model.certificate_, notes=(HOSTILE,))
-    page = Page(hostile._repr_html_())
-    assert "script" not in page.tags
-    assert HOSTILE in page.texts["td"]
-    assert page.open == []
-
-
 def test_a_certificate_with_empty_clusters_does_not_call_them_good():
     X = np.vstack([points(30), points(30)])
     init = np.vstack([X[:2], np.full((1, 3), 1e4)])
@@ -135,7 +126,7 @@ def test_columns_of_very_different_variance_are_told():
     assert not KMeans(3, random_state=0).fit(points()).certificate_.notes
 
 
-# --- trace and figures -----------------------------------------------------------------------
+# --- trace -----------------------------------------------------------------------------------
 
 
 def test_the_trace_becomes_a_table(model):
@@ -154,49 +145,6 @@ def test_the_trace_is_a_ledger(model):
     assert trace.sse[-1] - trace.gap[-1] == pytest.approx(model.inertia_)
 
 
-def _draws(figure, tmp_path):
-    assert isinstance(figure, Figure)
-    for kind in ("png", "svg"):
-        figure.savefig(tmp_path / f"figure.{kind}")
-        assert (tmp_path / f"figure.{kind}").stat().st_size > 1000
-
-
-SITUATIONS = {
-    "ordinary": lambda: KMeans(4, random_state=0).fit(points()),
-    "one cluster": lambda: KMeans(1).fit(points()),
-    "one column": lambda: KMeans(3, random_state=0).fit(points(d=1)),
-    "stationary at once": lambda: KMeans(2, init=[[0.0], [9.0]]).fit([[0.0], [9.0]]),
-    "one point": lambda: KMeans(1).fit([[1.0, 2.0]]),
-    "equal points": lambda: KMeans(1).fit(np.ones((5, 2))),
-}
-
-
-@pytest.mark.parametrize("situation", SITUATIONS)
-def test_every_trace_can_be_drawn(situation, tmp_path):
-    _draws(SITUATIONS[situation]().trace_.plot(), tmp_path)
-
-
-def test_the_trace_of_a_run_with_a_lower_bound_shows_it(model):
-    figure = KMeans(2, random_state=0, certify="spectral").fit(points()).trace_.plot()
-    assert len(figure.axes) == 3
-    assert any("lower bound" in line.get_label() for line in figure.axes[1].lines)
-    assert figure.axes[0].get_xscale() == figure.axes[0].get_yscale() == "log"
-
-
-@pytest.mark.parametrize("d", [1, 2, 5])
-@pytest.mark.parametrize("k", [1, 3])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_every_clustering_can_be_drawn_as_a_map(d, k, dtype, tmp_path):
-    X = points(d=d).astype(dtype)
-    fitted = KMeans(k, random_state=0).fit(X)
-    _draws(map_figure(X, fitted.labels_, fitted.cluster_centers_), tmp_path)
-
-
-def test_a_single_point_can_be_drawn_as_a_map(tmp_path):
-    X = np.array([[1.0, 2.0, 3.0]])
-    _draws(map_figure(X, np.zeros(1, dtype=np.int32), X), tmp_path)
-
-
 # --- page and demonstration ------------------------------------------------------------------
 
 
@@ -204,7 +152,7 @@ def test_a_page_is_self_contained_and_well_formed(model, tmp_path):
     X = points()
     figures = [
         ("Trace", model.trace_.plot()),
-        ("Map", map_figure(X, model.labels_, model.cluster_centers_)),
+        ("Map", map_figure(portrait(model, X))),
     ]
     path = write_page(tmp_path / "new" / "page.html", model, title="A page", figures=figures)
     assert path == tmp_path / "new" / "page.html"

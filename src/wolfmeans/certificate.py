@@ -5,13 +5,13 @@ Every number was computed at the returned point. Nothing here claims more than t
 
 from __future__ import annotations
 
-import html
 import math
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from wolfmeans.effort import Effort
 from wolfmeans.lower_bounds import LowerBound
+from wolfmeans.notebook import certificate_view
 from wolfmeans.plain_words import rows_of, verdict_of
 from wolfmeans.polish import Polish
 from wolfmeans.solution import Status
@@ -213,17 +213,7 @@ class Certificate:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        cells = "".join(
-            "<tr>"
-            + "".join(f"<td style='text-align:left'>{html.escape(cell)}</td>" for cell in row)
-            + "</tr>"
-            for row in self.rows()
-        )
-        return (
-            "<table><caption>Certificate</caption>"
-            "<thead><tr><th>what</th><th>value</th><th>in plain words</th></tr></thead>"
-            f"<tbody>{cells}</tbody></table>"
-        )
+        return certificate_view(self)
 
 
 def _contradiction(bound: LowerBound) -> str:

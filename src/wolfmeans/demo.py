@@ -11,6 +11,7 @@ from pathlib import Path
 from wolfmeans.datasets import load_segmentation
 from wolfmeans.estimators import KMeans
 from wolfmeans.plot import map_figure
+from wolfmeans.portrait import portrait
 from wolfmeans.report import write_page
 
 _CLASSES = 7
@@ -31,7 +32,7 @@ def main(directory: str = "demo-output") -> None:
     print(f"\n{model.certificate_.verdict}")
 
     trace = model.trace_.plot()
-    clusters = map_figure(X, model.labels_, model.cluster_centers_)
+    clusters = map_figure(portrait(model, X, replay=False))
     written = []
     for name, figure in (("trace", trace), ("clusters", clusters)):
         for kind in ("png", "svg"):

@@ -51,6 +51,8 @@ class Fit:
     problem: KMeansProblem
     rule: StoppingRule
     solution: Solution[Partition]
+    seeds: Centers
+    """(K, d) where it began."""
     initial_sse: float
     labels: Labels
     inertia: float
@@ -70,6 +72,7 @@ class Prepared:
     problem: KMeansProblem
     first: Partition
     rule: StoppingRule
+    seeds: Centers
 
     def finish(
         self,
@@ -92,6 +95,7 @@ class Prepared:
             problem=self.problem,
             rule=self.rule,
             solution=self.problem.audit(solution, inertia),
+            seeds=self.seeds,
             initial_sse=self.first.sse,
             labels=workspace.labels(),
             inertia=inertia,
@@ -112,7 +116,8 @@ def prepare(
     first = problem.partition(start.seeds)
     if tol_scale == "absolute":
         tol = door.scaled(tol, start.exponent)
-    return Prepared(problem, first, _rule(stop, tol, tol_scale, problem, first))
+    rule = _rule(stop, tol, tol_scale, problem, first)
+    return Prepared(problem, first, rule, start.seeds)
 
 
 def run(

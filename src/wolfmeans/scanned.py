@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from wolfmeans.estimators import KMeans, TrimmedKMeans
 from wolfmeans.frames import to_frame
+from wolfmeans.notebook import scan_view
 from wolfmeans.plain_words import rounded_down, rounded_up
 
 if TYPE_CHECKING:
@@ -160,11 +160,4 @@ class Scan:
         return "\n".join([*lines, *self.sentences()])
 
     def _repr_html_(self) -> str:
-        header, *rows = self.texts()
-        head = "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-            for row in rows
-        )
-        notes = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in self.sentences())
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
+        return scan_view(self)

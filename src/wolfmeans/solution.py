@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfmeans.notebook import trace_view
+
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
@@ -210,6 +212,9 @@ class Trace:
             return "Trace(no rows)"
         last = self._records[-1]
         return f"Trace({len(self)} rows, sse={last.value:.6g}, gap={last.gap:.3g})"
+
+    def _repr_html_(self) -> str:
+        return trace_view(self)
 
 
 @dataclass(frozen=True)

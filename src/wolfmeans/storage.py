@@ -25,7 +25,14 @@ if TYPE_CHECKING:
 FORMAT = "wolfmeans-model"
 VERSION = 1
 _LOADABLE = ("KMeans", "TrimmedKMeans")
-_ARRAYS = ("cluster_centers_", "labels_", "_scaled_centers", "feature_names_in_")
+_ARRAYS = (
+    "cluster_centers_",
+    # Files from before it was kept lack it, and so do their models.
+    "initial_centers_",
+    "labels_",
+    "_scaled_centers",
+    "feature_names_in_",
+)
 _PLAIN = ("inertia_", "n_iter_", "n_features_in_", "engine_", "_scale_exponent")
 _OF_CLASS = {
     "TrimmedKMeans": (
@@ -206,6 +213,8 @@ def _check_shapes(model: CenterEstimator) -> None:
     expected = (model.n_clusters, model.n_features_in_)
     if model.cluster_centers_.shape != expected:
         raise ValueError(f"its centers have shape {model.cluster_centers_.shape}, not {expected}")
+    if _has(model, "initial_centers_") and model.initial_centers_.shape != expected:
+        raise ValueError(f"its initial centers have shape {model.initial_centers_.shape}")
     if model.labels_.ndim != 1 or model.labels_.dtype != np.int32:
         raise ValueError("its labels are not a list of integers")
 

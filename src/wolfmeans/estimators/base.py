@@ -27,6 +27,7 @@ from wolfmeans.estimators.certify import ParameterAndMethod
 from wolfmeans.fitting import Fit
 from wolfmeans.frank_wolfe import Callback
 from wolfmeans.lower_bounds import WHATEVER_IT_COSTS, bound_in_units
+from wolfmeans.notebook import certificate_view
 from wolfmeans.notices import progress_on_terminal, warn
 from wolfmeans.seeding import RandomSource, choose_seeds
 from wolfmeans.solution import Record, Trace
@@ -245,6 +246,7 @@ class CenterEstimator(
         self._scaled_centers = fit.centers if exponent else None
         centers = np.ldexp(fit.centers, -exponent) if exponent else fit.centers.copy()
         self.cluster_centers_ = centers
+        self.initial_centers_ = np.ldexp(fit.seeds, -exponent) if exponent else fit.seeds.copy()
         self._n_features_out = len(centers)
         self.labels_ = fit.labels
         self.inertia_ = door.unscaled(fit.inertia, exponent)
@@ -310,6 +312,23 @@ class CenterEstimator(
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "cluster_centers_")
+
+    def _repr_html_inner(self) -> str:
+        """Return scikit-learn's diagram, and under it what was verified about the result."""
+        return self._with_certificate(super()._repr_html_inner())
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] = self._with_certificate(bundle["text/html"])
+        return bundle
+
+    def _with_certificate(self, diagram: str) -> str:
+        return (
+            diagram + certificate_view(self.certificate_)
+            if hasattr(self, "certificate_")
+            else diagram
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to a file that cannot execute code; see `wolfmeans.load`."""

@@ -100,6 +100,10 @@ class KMeans(CenterEstimator):
     ----------
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
         The centers, in the dtype of the data.
+    initial_centers_ : ndarray of shape (n_clusters, n_features)
+        Where the run began that `trace_` describes: the best start, or what a search (`effort`)
+        found. With ``init=km.initial_centers_, n_init=1`` it is repeated bit for bit, save for what
+        is drawn (``empty="resample"``, ``polish="swap"``) or ends by the clock.
     labels_ : ndarray of shape (n_samples,)
         Nearest center of each point, ties to the lowest index; equal to ``predict(X)``.
     inertia_ : float

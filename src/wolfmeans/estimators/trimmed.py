@@ -118,6 +118,9 @@ class TrimmedKMeans(CenterEstimator):
     ----------
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
         The centers, in the dtype of the data.
+    initial_centers_ : ndarray of shape (n_clusters, n_features)
+        Where the best start began: its seeds, or with many points the centers of its short run.
+        With ``init=km.initial_centers_, n_init=1`` the run is repeated bit for bit.
     labels_ : ndarray of shape (n_samples,)
         Nearest center of each kept point, -1 for points that are trimmed. Points of no weight are
         labelled by the threshold like the others.

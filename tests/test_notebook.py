@@ -1,0 +1,211 @@
+"""What notebooks show: well-formed, escaped, without scripts, readable on white and on black."""
+
+import re
+import warnings
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from wolfmeans import KMeans, Record, Status, Trace, TrimmedKMeans, notebook, scan
+
+HOSTILE = "<script>alert('x')</script> & \"quotes\" </td></style>"
+VOID = {"br", "img", "hr", "polyline", "circle"}
+
+
+def points(n=200, d=3, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, d)) * 2 + 3.0 * rng.integers(0, 4, size=(n, 1))
+
+
+class Fragment(HTMLParser):
+    """Tags, texts by tag in order, and attributes; elements must be closed in order."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.open, self.attributes = [], [], []
+        self.texts = {}
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.handle_startendtag(tag, attributes)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append(tag)
+        self.attributes += [(tag, *attribute) for attribute in attributes]
+
+    def handle_endtag(self, tag):
+        assert self.open and self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.setdefault(self.open[-1] if self.open else "", []).append(data)
+
+
+def harmless(text):
+    """Parse a fragment, which runs nothing, fetches nothing and belongs to one element."""
+    page = Fragment(text)
+    assert not {"script", "link", "iframe", "object", "embed", "img", "base"} & set(page.tags)
+    for tag, name, value in page.attributes:
+        assert not name.startswith("on") and name not in ("src", "href", "style"), (tag, name)
+        assert "url(" not in (value or "")
+    assert "@import" not in "".join(page.texts["style"])
+    assert "url(" not in "".join(page.texts["style"])
+    assert ("div", "class", "wolfmeans") in page.attributes
+    return page
+
+
+@pytest.fixture(scope="module")
+def model():
+    return KMeans(4, random_state=0).fit(points())
+
+
+# --- certificate -----------------------------------------------------------------------------
+
+
+def test_the_verdict_of_a_certificate_comes_first(model):
+    page = harmless(model.certificate_._repr_html_())
+    assert page.texts["p"] == [model.certificate_.verdict]
+    assert page.tags.index("p") < page.tags.index("table")
+    cells = page.texts["td"]
+    for row in model.certificate_.rows():
+        assert all(cell in cells for cell in row if cell)
+
+
+def test_a_certificate_escapes_its_texts(model):
+    page = harmless(replace(model.certificate_, notes=(HOSTILE,))._repr_html_())
+    assert HOSTILE in page.texts["td"]
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (Status.STATIONARY, "verdict"),
+        (Status.MAX_ITER, "verdict open"),
+        (Status.TIME_LIMIT, "verdict open"),
+        (Status.REPEATED_STATE, "verdict failed"),
+        (Status.DESCENT_VIOLATED, "verdict failed"),
+    ],
+)
+def test_the_color_of_the_verdict_tells_how_the_run_ended(model, status, kind):
+    page = harmless(replace(model.certificate_, status=status)._repr_html_())
+    assert ("p", "class", kind) in page.attributes
+
+
+def test_colors_stand_out_from_white_and_from_black():
+    def luminance(color):
+        channels = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    colors = re.findall(r"--\w+: (#[0-9a-f]{6})", notebook._STYLE)
+    assert len(colors) == 4
+    for color in colors:
+        assert 1.05 / (luminance(color) + 0.05) >= 3
+        assert (luminance(color) + 0.05) / (luminance("#111111") + 0.05) >= 3
+
+
+# --- trace -----------------------------------------------------------------------------------
+
+
+def test_a_trace_shows_its_ways_and_its_rows(model):
+    page = harmless(model.trace_._repr_html_())
+    assert page.tags.count("svg") == 2
+    assert page.tags.count("tr") - 1 == min(len(model.trace_), 12)
+    first, last = model.trace_[0], model.trace_[-1]
+    for record in (first, last):
+        assert f"{record.value:.6g}" in page.texts["td"]
+    lines = [value for tag, name, value in page.attributes if name == "points"]
+    places = np.array([pair.split(",") for pair in lines[0].split()], dtype=float)
+    assert len(places) == len(model.trace_)
+    assert (np.diff(places[:, 0]) > 0).all() and (np.diff(places[:, 1]) >= 0).all()
+    assert places.min() == 0 and places[:, 0].max() == 150 and places[:, 1].max() == 34
+    heights = 34 * (model.trace_.sse[0] - model.trace_.sse) / np.ptp(model.trace_.sse)
+    np.testing.assert_allclose(places[:, 1], heights, atol=0.06)
+
+
+def test_long_traces_are_cut_in_the_middle():
+    records = [Record(t, 1000.0 - t, 1.0, 0.5, False, moved=t) for t in range(1000)]
+    page = harmless(Trace(records)._repr_html_())
+    assert page.tags.count("tr") == 1 + 12
+    shown = page.texts["td"][::7]
+    assert shown == ["0", "1", "2", "3", "4", "5", "…", "995", "996", "997", "998", "999"]
+    line = next(v for _, name, v in page.attributes if name == "points").split()
+    assert 200 <= len(line) <= 300 and line[-1] == "150.0,34.0"
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [],
+        [Record(0, 5.0, 0.0, 0.0, True)],
+        [Record(t, 5.0, 0.0, 0.0, False) for t in range(3)],
+        [Record(t, np.inf, np.nan, np.nan, False) for t in range(3)],
+        [Record(t, 10.0 ** (300 - 300 * t), 1e-300, 0.0, False) for t in range(3)],
+    ],
+)
+def test_odd_traces_are_shown(records):
+    text = Trace(records)._repr_html_()
+    page = harmless(text)
+    assert not [v for _, name, v in page.attributes if name == "points" and "nan" in v]
+    assert page.tags.count("tr") == (1 + len(records) if records else 0)
+
+
+# --- scan ------------------------------------------------------------------------------------
+
+
+def test_a_scan_is_a_table_with_its_best_rows_marked():
+    found = scan(points(80), range(1, 5), (0.0, 0.1), random_state=0)
+    page = harmless(found._repr_html_())
+    header, *rows = found.texts()
+    assert page.texts["th"] == list(header)
+    assert page.texts["td"] == [cell for row in rows for cell in row if cell]
+    assert page.texts["p"] == found.sentences()
+    best = [row for row in re.split("<tr", found._repr_html_()) if row.startswith(' class="best"')]
+    assert len(best) == 2
+    for row, alpha in zip(best, found.alphas, strict=True):
+        cells = found.along_clusters(alpha)
+        highest = max(cells[1:], key=lambda cell: cell.silhouette)
+        assert re.findall(r">([^<]*)</td>", row)[0] == str(highest.n_clusters)
+
+
+# --- estimators ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [KMeans, TrimmedKMeans])
+def test_a_fitted_estimator_is_its_diagram_and_its_certificate(kind):
+    estimator = kind(3, random_state=0)
+    unfitted = estimator._repr_mimebundle_()["text/html"]
+    assert "sk-container" in unfitted and "wolfmeans" not in unfitted
+    fitted = estimator.fit(points())
+    view = fitted.certificate_._repr_html_()
+    for shown in (fitted._repr_mimebundle_()["text/html"], fitted._repr_html_()):
+        assert shown.endswith(view)
+        assert shown.count('class="wolfmeans"') == 1
+        assert "sk-container" in shown[: -len(view)]
+    assert fitted._repr_mimebundle_()["text/plain"] == repr(fitted)
+    assert "wolfmeans" not in clone(fitted)._repr_html_()
+
+
+def test_who_wants_text_gets_text(model):
+    with sklearn.config_context(display="text"):
+        assert set(model._repr_mimebundle_()) == {"text/plain"}
+        assert not hasattr(model, "_repr_html_")
+    with sklearn.config_context(display="diagram"):
+        assert hasattr(model, "_repr_html_")
+
+
+def test_a_pipeline_shows_its_own_diagram():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pipeline = make_pipeline(StandardScaler(), KMeans(3, random_state=0)).fit(points())
+        shown = pipeline._repr_mimebundle_()["text/html"]
+    assert "KMeans" in shown and 'class="wolfmeans"' not in shown

@@ -1,0 +1,272 @@
+"""Figures: what they show is what the portrait says, and every clustering can be drawn."""
+
+import logging
+import warnings
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex, to_rgb
+from matplotlib.figure import Figure
+from scipy import sparse
+
+import wolfmeans
+from wolfmeans import KMeans, TrimmedKMeans
+from wolfmeans.plot import (
+    map_figure,
+    margins_figure,
+    profiles_figure,
+    replay_figure,
+    scan_figure,
+    sizes_figure,
+    trace_figure,
+)
+from wolfmeans.plot.canvas import color_of
+from wolfmeans.portrait import portrait
+
+OF_PORTRAITS = (map_figure, sizes_figure, profiles_figure, margins_figure, replay_figure)
+
+
+def points(n=300, d=3, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, d)) * 2 + 3.0 * rng.integers(0, 4, size=(n, 1))
+
+
+def fit_quietly(model, X):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(X)
+
+
+def draws(figure, tmp_path, caplog):
+    """The figure can be written, and matplotlib has nothing to complain about."""
+    assert isinstance(figure, Figure)
+    with caplog.at_level(logging.WARNING):
+        figure.savefig(tmp_path / "figure.png", dpi=40)
+    assert (tmp_path / "figure.png").stat().st_size > 1000
+    assert not caplog.records
+
+
+def texts_of(figure):
+    figure.draw_without_rendering()
+    return [text.get_text() for text in figure.findobj(lambda o: hasattr(o, "get_text"))]
+
+
+@pytest.fixture(scope="module")
+def shown():
+    X = points()
+    return portrait(KMeans(4, random_state=0).fit(X), X, names=["a", "b", "c"])
+
+
+# --- every situation -------------------------------------------------------------------------
+
+SITUATIONS = {
+    "ordinary": lambda: (KMeans(4, random_state=0), points()),
+    "float32": lambda: (KMeans(3, random_state=0), points().astype(np.float32)),
+    "one cluster": lambda: (KMeans(1), points()),
+    "one column": lambda: (KMeans(3, random_state=0), points(d=1)),
+    "two columns": lambda: (KMeans(3, random_state=0), points(d=2)),
+    "stationary at once": lambda: (KMeans(2, init=[[0.0], [9.0]]), np.array([[0.0], [9.0]])),
+    "one point": lambda: (KMeans(1), np.array([[1.0, 2.0, 3.0]])),
+    "equal points": lambda: (KMeans(1), np.ones((5, 2))),
+    "an empty cluster": lambda: (
+        KMeans(3, init=[[0.0, 0], [9, 9], [500, 500]], n_init=1, empty="keep"),
+        points(d=2),
+    ),
+    "many clusters": lambda: (KMeans(70, random_state=0, certify=None), points()),
+    "many columns": lambda: (KMeans(3, random_state=0), points(d=60)),
+    "outliers": lambda: (
+        TrimmedKMeans(3, trim=9, random_state=0),
+        np.vstack([points(), [[1e9] * 3]]),
+    ),
+    "sparse": lambda: (KMeans(3, random_state=0), sparse.csr_array(np.maximum(points(), 0))),
+    "huge": lambda: (KMeans(3, random_state=0), points() * 1e200),
+    "tiny": lambda: (KMeans(3, random_state=0), points() * 1e-200),
+    "far": lambda: (KMeans(3, random_state=0), points() + 1e8),
+}
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_every_clustering_can_be_drawn(situation, tmp_path, caplog):
+    model, X = SITUATIONS[situation]()
+    fit_quietly(model, X)
+    seen = portrait(model, X)
+    for draw in OF_PORTRAITS:
+        draws(draw(seen), tmp_path, caplog)
+    draws(model.trace_.plot(), tmp_path, caplog)
+
+
+@pytest.mark.parametrize("alpha", [(0.0,), (0.0, 0.1)])
+def test_every_scan_can_be_drawn(alpha, tmp_path, caplog):
+    found = wolfmeans.scan(points(80), range(1, 4), alpha, random_state=0)
+    figure = scan_figure(found)
+    assert len(figure.axes) == len(alpha) + 1
+    draws(figure, tmp_path, caplog)
+
+
+# --- trace -----------------------------------------------------------------------------------
+
+
+def test_the_trace_of_a_run_with_a_lower_bound_shows_it():
+    trace = KMeans(2, random_state=0, certify="spectral").fit(points()).trace_
+    figure = trace_figure(trace)
+    gap, sse, moved = figure.axes
+    assert any("lower bound" in line.get_label() for line in sse.lines)
+    assert gap.get_xscale() == gap.get_yscale() == "log"
+    assert np.array_equal(sse.lines[0].get_ydata(), trace.sse)
+    assert [bar.get_height() for bar in moved.patches] == trace.moved.tolist()
+
+
+# --- map and replay --------------------------------------------------------------------------
+
+
+def test_the_map_shows_points_centers_and_numbers(shown):
+    figure = map_figure(shown)
+    (ax,) = figure.axes
+    drawn = np.vstack([collection.get_offsets() for collection in ax.collections])
+    for place in (*shown.map.points, *shown.map.centers):
+        assert (drawn == place).all(axis=1).any()
+    texts = texts_of(figure)
+    assert {"0", "1", "2", "3"} <= set(texts)
+    assert "4 clusters" in texts and "300 points" in texts
+    assert f"{shown.map.explained[0]:.0%} of the variance" in ax.get_xlabel()
+    (x0, x1), (y0, y1) = ax.get_xlim(), ax.get_ylim()
+    assert x0 < drawn[:, 0].min() and drawn[:, 0].max() < x1
+    assert y0 < drawn[:, 1].min() and drawn[:, 1].max() < y1
+
+
+def test_points_have_the_colors_of_their_clusters(shown):
+    (ax,) = map_figure(shown).axes
+    colors = [to_hex(color) for color in ax.collections[0].get_facecolors()]
+    assert colors == [color_of(k) for k in shown.map.labels.tolist()]
+
+
+def test_outliers_do_not_squeeze_the_clusters():
+    X = np.vstack([points(), [[1e6, 0, 0], [0, 1e6, 0]]])
+    seen = portrait(TrimmedKMeans(3, trim=12, random_state=0).fit(X), X)
+    figure = map_figure(seen)
+    assert max(figure.axes[0].get_xlim()) < 100
+    (remark,) = [text for text in texts_of(figure) if "left out" in text]
+    assert remark.startswith("302 points, 12 left out (grey), 2 of those")
+
+
+@pytest.mark.parametrize("k", [8, 30, 60])
+def test_numbers_of_clusters_do_not_hide_each_other(k):
+    X = points(600, d=2, seed=4)
+    seen = portrait(KMeans(k, random_state=0, certify=None).fit(X), X, replay=False)
+    figure = map_figure(seen)
+    figure.draw_without_rendering()
+    (ax,) = figure.axes
+    numbers = [text for text in ax.texts if text.get_text().isdigit()]
+    assert [text.get_text() for text in numbers] == [str(j) for j in range(k)]
+    boxes = [text.get_window_extent() for text in numbers]
+    hidden = sum(
+        min(a.x1, b.x1) - max(a.x0, b.x0) > 5 and min(a.y1, b.y1) - max(a.y0, b.y0) > 5
+        for a, b in combinations(boxes, 2)
+    )
+    assert hidden <= k // 15
+
+
+def test_a_sampled_map_says_so():
+    X = points()
+    seen = portrait(KMeans(2, random_state=0).fit(X), X, at_most=50)
+    assert "50 of 300 points" in texts_of(map_figure(seen))
+
+
+def test_the_replay_shows_the_first_and_the_last_frame(shown):
+    frames = shown.replay.frames
+    assert len(frames) > 6
+    figure = replay_figure(shown, n_frames=4)
+    titles = [ax.get_title(loc="left") for ax in figure.axes if ax.get_visible()]
+    assert len(titles) == 4
+    assert titles[0] == "the start" and titles[-1] == frames[-1].title
+    for ax in figure.axes[1:4]:
+        (frame,) = [f for f in frames if f.title == ax.get_title(loc="left")]
+        drawn = np.vstack([c.get_offsets() for c in ax.collections])
+        assert all((drawn == center).all(axis=1).any() for center in frame.centers)
+        assert any(f"{frame.sse:.5g}" in text.get_text() for text in ax.texts)
+    assert len([ax for ax in replay_figure(shown, 100).axes if ax.get_visible()]) == len(frames)
+    (only,) = replay_figure(shown, 1).axes
+    assert only.get_title(loc="left") == frames[-1].title
+
+
+def test_without_a_replay_there_is_nothing_to_draw(shown):
+    with pytest.raises(ValueError, match="no replay to draw: because"):
+        replay_figure(replace(shown, replay=None, replay_note="because"))
+    with pytest.raises(ValueError, match="made without one"):
+        replay_figure(replace(shown, replay=None, replay_note=""))
+    with pytest.raises(ValueError, match="n_frames must be at least 1"):
+        replay_figure(shown, 0)
+
+
+# --- clusters --------------------------------------------------------------------------------
+
+
+def test_sizes_are_sorted_and_add_up(shown):
+    (ax,) = sizes_figure(shown).axes
+    widths = [bar.get_width() for bar in ax.patches]
+    assert widths == sorted((c.points for c in shown.clusters), reverse=True)
+    names = [label.get_text() for label in ax.get_yticklabels()]
+    for name, width in zip(names, widths, strict=True):
+        assert shown.clusters[int(name)].points == width
+
+
+def test_sizes_of_weighted_and_trimmed_points():
+    X = points()
+    weights = np.full(len(X), 0.5)
+    model = TrimmedKMeans(3, trim=10, random_state=0).fit(X, sample_weight=weights)
+    seen = portrait(model, X, sample_weight=weights)
+    (ax,) = sizes_figure(seen).axes
+    widths = [bar.get_width() for bar in ax.patches]
+    assert sum(widths) == pytest.approx(150) and widths[-1] == pytest.approx(10)
+    assert ax.get_title(loc="left") == "weight in each cluster"
+
+
+def test_profiles_show_the_most_distinguishing_features_first(shown):
+    figure = profiles_figure(shown)
+    bars, cells = figure.axes[:2]
+    order = shown.profiles.order
+    assert [bar.get_height() for bar in bars.patches] == shown.profiles.strength[order].tolist()
+    names = [label.get_text() for label in cells.get_xticklabels()]
+    assert names == [shown.names[j] for j in order]
+    assert np.array_equal(cells.images[0].get_array(), shown.profiles.deviation[:, order])
+    some = profiles_figure(shown, at_most=2)
+    assert any("2 of 3 features" in text for text in texts_of(some))
+
+
+def test_long_and_strange_names_are_cut_and_not_typeset(tmp_path, caplog):
+    X = points(d=2)
+    names = ["an endless name " * 20, "$x_{broken $ \n\t line"]
+    seen = portrait(KMeans(2, random_state=0).fit(X), X, names=names)
+    figure = profiles_figure(seen)
+    written = {label.get_text() for label in figure.axes[1].get_xticklabels()}
+    assert written == {"an endless name an endles…", "$x_{broken $ line"}
+    draws(figure, tmp_path, caplog)
+
+
+def test_margins_are_all_there(shown):
+    (ax,) = margins_figure(shown).axes
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["0", "1", "2", "3"]
+    assert ax.lines[0].get_xdata()[0] == shown.margins.mean
+    for k, area in enumerate(ax.collections):
+        largest = shown.margins.values[shown.margins.labels == k].max()
+        assert area.get_paths()[0].vertices[:, 0].max() == largest
+
+
+def cielab(rgb):
+    """CIE 1976 L*a*b*, in which differences of about 2 can just be seen."""
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    to_xyz = np.array(
+        [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    )
+    xyz = linear @ to_xyz.T / [0.9505, 1.0, 1.089]
+    x, y, z = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116).T
+    return np.column_stack([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+def test_colors_of_clusters_are_distinct():
+    colors = cielab(np.array([to_rgb(color_of(k)) for k in range(-1, 24)]))
+    apart = np.sqrt(((colors[:, None] - colors) ** 2).sum(axis=2))
+    assert apart[~np.eye(len(colors), dtype=bool)].min() > 20
+    assert all(0 <= channel <= 1 for k in range(500) for channel in to_rgb(color_of(k)))
