@@ -1,5 +1,6 @@
 """The package as a whole: what importing it needs, and life without the native module."""
 
+import ast
 import inspect
 import subprocess
 import sys
@@ -77,6 +78,72 @@ def test_importing_loads_nothing_that_scikit_learn_does_not_load():
     ours = run("import sys, wolfmeans\n" + listing).split()
     assert set(ours) <= set(theirs)
     assert "matplotlib" not in ours
+
+
+def test_names_are_imported_when_they_are_asked_for():
+    listing = "print(*[n for n in ('numpy', 'scipy', 'sklearn') if n in sys.modules])"
+    assert run("import sys, wolfmeans, wolfmeans.cli\ndir(wolfmeans)\n" + listing) == ""
+    assert set(wolfmeans.__all__) <= set(dir(wolfmeans))
+    assert run("from wolfmeans import *\nprint(KMeans.__name__, callable(scan))") == "KMeans True"
+    with pytest.raises(AttributeError, match="no attribute 'KMedians'"):
+        wolfmeans.KMedians  # noqa: B018
+
+
+def test_public_names_are_found_where_type_checkers_find_them():
+    source = (ROOT / "src/wolfmeans/__init__.py").read_text()
+    imports = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)]
+    homes = {
+        alias.name: node.module.removeprefix("wolfmeans.")
+        for node in imports
+        if node.module and node.module.startswith("wolfmeans.")
+        for alias in node.names
+    }
+    assert homes == wolfmeans._HOMES
+    assert sorted(homes) == wolfmeans.__all__
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "import wolfmeans",
+        "import wolfmeans.scanning, wolfmeans.scanned",
+        "import wolfmeans.commands.scan",
+        "from wolfmeans import KMeans, cli; cli.application()",
+        "import wolfmeans; wolfmeans.scan",
+    ],
+)
+def test_scan_is_the_function_whatever_was_imported_before(before):
+    check = "import wolfmeans\nfrom wolfmeans import scan\nprint(scan is wolfmeans.scan, "
+    assert run(f"{before}\n{check}type(scan).__name__)") == "True function"
+
+
+def test_every_module_can_be_imported_first():
+    """Nobody may rely on what `import wolfmeans` once loaded: half of a circle is an error."""
+    modules = [
+        ".".join(path.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
+        for path in sorted((ROOT / "src/wolfmeans").rglob("*.py"))
+    ]
+    # A fresh start for each in one process: only what is ours is forgotten in between.
+    code = f"""
+import importlib, sys
+for name in {modules!r}:
+    for loaded in [m for m in sys.modules if m.partition(".")[0] == "wolfmeans"]:
+        if loaded != "wolfmeans.engines._native":
+            del sys.modules[loaded]
+    importlib.import_module(name)
+"""
+    run(code)
+
+
+def test_choices_are_those_there_are():
+    from wolfmeans import choices, lower_bounds, seeding, tables
+    from wolfmeans.study import mixtures
+
+    assert tuple(lower_bounds.REGISTRY) == choices.BOUNDS
+    assert tuple(seeding.METHODS) == choices.SEEDINGS
+    assert tuple(seeding.TRIMMED_METHODS) == choices.TRIMMED_SEEDINGS
+    assert tuple(mixtures.MIXTURES) == choices.MIXTURES
+    assert set(tables.SUFFIXES.values()) == set(choices.FORMATS)
 
 
 def test_importing_and_fitting_print_and_warn_nothing():

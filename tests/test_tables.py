@@ -1,7 +1,10 @@
 """Tables from files: every format, several files, and one clear sentence for what is no table."""
 
+import gzip
 import io
+import pathlib
 import sys
+import tempfile
 from types import SimpleNamespace
 
 import numpy as np
@@ -105,6 +108,70 @@ def test_files_and_patterns_are_put_below_each_other(tmp_path, reader):
     assert "no file is called like" in refusal(tmp_path / "nothing*.csv")
 
 
+def zstd(text):
+    """Pack text as polars does."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "t.csv.zst"
+        lines = pl.DataFrame({"": text.splitlines()}).lazy()
+        lines.sink_csv(path, compression="zstd", include_header=False, quote_style="never")
+        return path.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["t.csv.gz", "t.CSV.GZ", "t.tsv.gz", "t.csv.zst", "t.txt.zst"])
+def test_compressed_text_is_read(tmp_path, name):
+    text = "a,b\n1,2\n3,4.5\n".replace(",", "\t" if "tsv" in name else ",")
+    packed = zstd(text) if name.endswith("zst") else gzip.compress(text.encode())
+    table = tables.read([write(tmp_path / name, packed)])
+    assert table.names == ("a", "b")
+    np.testing.assert_array_equal(table.finite_numbers(["a", "b"]), [[1, 2], [3, 4.5]])
+
+
+def test_gzip_is_read_without_polars(tmp_path, reader):
+    path = write(tmp_path / "t.csv.gz", gzip.compress(b"a,b\n1,2\n3,4\n"))
+    np.testing.assert_array_equal(tables.read([path]).finite_numbers(["b"]), [[2], [4]])
+
+
+def test_compressed_standard_input_is_recognized(monkeypatch):
+    for content in (gzip.compress(b"a\n1\n2\n"), zstd("a\n1\n2\n")):
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(content)))
+        assert tables.read(["-"]).finite_numbers(["a"])[:, 0].tolist() == [1, 2]
+
+
+def test_compressed_text_with_a_fault_is_refused_with_the_line(tmp_path, reader):
+    packed = gzip.compress(b"a,b\n1,2\n3,4,5\n")
+    assert "line 3 has 3 fields" in refusal(write(tmp_path / "t.csv.gz", packed))
+
+
+@pytest.mark.parametrize("packing", ["gz", "zst"])
+def test_torn_and_misnamed_compressed_files_are_refused(tmp_path, packing):
+    text = "a,b\n" + "".join(f"{i},{i * i}\n" for i in range(5000))
+    packed = zstd(text) if packing == "zst" else gzip.compress(text.encode())
+    torn = refusal(write(tmp_path / f"torn.csv.{packing}", packed[: len(packed) // 2]))
+    assert "is damaged" in torn or "cannot be read" in torn
+    plain = refusal(write(tmp_path / f"plain.csv.{packing}", "a,b\n1,2\n"))
+    assert "is not compressed by" in plain
+    named = refusal(write(tmp_path / "packed.csv", packed))
+    assert f"rename it to {tmp_path / 'packed.csv'}.{packing}" in named
+    assert "say what it is with --format" in refusal(write(tmp_path / f"x.parquet.{packing}", "x"))
+
+
+def test_marks_of_missing_values_are_read_as_such_where_asked(tmp_path, reader):
+    path = write(tmp_path / "t.csv", "a,b,word\n1,NA,x\n2,?,y\n 3 ,4,NA\n")
+    table = tables.read([path])
+    assert not table.is_numeric("b")
+    table.read_marks()
+    assert [table.is_numeric(name) for name in table.names] == [True, True, False]
+    np.testing.assert_array_equal(
+        table.numbers_or_missing(["b", "a"]), [[np.nan, 1], [np.nan, 2], [4, 3]]
+    )
+
+
+def test_a_missing_entry_alone_in_its_line_keeps_its_row(tmp_path, reader):
+    for blank in ("", '""'):
+        table = tables.read([write(tmp_path / "t.csv", f"label\n1\n{blank}\n2\n")])
+        assert table.n_rows == 3
+
+
 def test_standard_input_is_recognized(monkeypatch):
     buffer = io.BytesIO()
     pl.DataFrame(ROWS).write_parquet(buffer)
@@ -130,7 +197,7 @@ def test_standard_input_is_recognized(monkeypatch):
         ("a,b\n1,2\nnan,4\n", "row 2, column 'a' is missing"),
         (b"a,b\n1,2\n\x00\x01\x02", "is not text"),
         (b"\xff\xfe\xf0\x9f", "not text in UTF-8"),
-        (b"\x1f\x8b\x08\x00\x00", "compressed by gzip"),
+        (b"\x1f\x8b\x08\x00\x00", "compressed by gzip; rename it to"),
         (b"PK\x03\x04\x14\x00", "a zip or a spreadsheet"),
     ],
 )
@@ -173,7 +240,7 @@ def test_npy_files_hold_tables_of_numbers(tmp_path):
     np.save(tmp_path / "none.npy", np.zeros((0, 3)))
     assert "has no rows" in refusal(tmp_path / "none.npy")
     np.save(tmp_path / "objects.npy", np.array([[1, {}]], dtype=object), allow_pickle=True)
-    assert "is damaged" in refusal(tmp_path / "objects.npy")
+    assert "Python objects in it, which are never loaded" in refusal(tmp_path / "objects.npy")
 
 
 def test_large_identifiers_are_not_rounded_silently(tmp_path):

@@ -7,14 +7,17 @@
 'STATIONARY'
 """
 
-from wolfmeans.certificate import Certificate
-from wolfmeans.estimators import KMeans, TrimmedKMeans
-from wolfmeans.frank_wolfe import ConcaveProblem, minimize_concave
-from wolfmeans.lower_bounds import LowerBound, lower_bound
-from wolfmeans.scan import scan
-from wolfmeans.scanned import Scan
-from wolfmeans.solution import Record, Solution, Status, Trace
-from wolfmeans.storage import load
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from wolfmeans.certificate import Certificate
+    from wolfmeans.estimators import KMeans, TrimmedKMeans
+    from wolfmeans.frank_wolfe import ConcaveProblem, minimize_concave
+    from wolfmeans.lower_bounds import LowerBound, lower_bound
+    from wolfmeans.scanned import Scan
+    from wolfmeans.scanning import scan
+    from wolfmeans.solution import Record, Solution, Status, Trace
+    from wolfmeans.storage import load
 
 __version__ = "0.1.0"
 
@@ -34,3 +37,37 @@ __all__ = [
     "minimize_concave",
     "scan",
 ]
+
+# Where the public names live. Each is imported when it is first asked for: the command says its
+# help, or reads a file, long before scikit-learn would be there.
+_HOMES = {
+    "Certificate": "certificate",
+    "ConcaveProblem": "frank_wolfe",
+    "KMeans": "estimators",
+    "LowerBound": "lower_bounds",
+    "Record": "solution",
+    "Scan": "scanned",
+    "Solution": "solution",
+    "Status": "solution",
+    "Trace": "solution",
+    "TrimmedKMeans": "estimators",
+    "load": "storage",
+    "lower_bound": "lower_bounds",
+    "minimize_concave": "frank_wolfe",
+    "scan": "scanning",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    found = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,14 +1,16 @@
 """The command `wolfmeans`: puts the groups of wolfmeans.commands together.
 
-Typer and rich are imported when the command runs, never with the package.
+Typer and rich are imported when the command runs, never with the package; NumPy and scikit-learn
+when a command has work to do. Help and wrong usage are answered before.
 """
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from wolfmeans.commands.loading import finish, take_over
 
 if TYPE_CHECKING:
     from typer import Typer
@@ -41,30 +43,31 @@ def application() -> Typer:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code: 0, 1, 2 for an error, 130 for Ctrl-C."""
+    if arguments is None:
+        take_over()
     try:
         import rich  # noqa: F401
         import typer
     except ImportError:
         print(_INSTALL, file=sys.stderr)
         return 2
-    if arguments is None:
-        # What imports have made lives until the process ends; nobody need look through it for
-        # garbage, neither now nor then. It is a quarter of a second.
-        gc.freeze()
     given = list(sys.argv[1:] if arguments is None else arguments)
     command = typer.main.get_command(application())
     try:
         code = command.main(given, prog_name="wolfmeans", standalone_mode=False, obj=given)
     except Exception as error:
         # Wrong usage; the class of such errors has moved between versions of typer.
+        if type(error).__name__ == "Abort":  # which click makes of Ctrl-C
+            print("wolfmeans: stopped", file=sys.stderr)
+            return finish(130)
         message = getattr(error, "format_message", None)
         if message is None:
             raise
         if not (text := message()):
             return 0  # no command was given, and help was shown
-        print(f"wolfmeans: {text}", file=sys.stderr)
+        print(f"wolfmeans: {' '.join(text.split())}", file=sys.stderr)
         return int(getattr(error, "exit_code", 2))
-    return code if isinstance(code, int) else 0
+    return finish(code if isinstance(code, int) else 0)
 
 
 if __name__ == "__main__":

@@ -22,8 +22,6 @@ from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
-from scipy.spatial.distance import cdist
 
 from wolfmeans.engines.base import Centers, Labels, Workspace
 from wolfmeans.frank_wolfe import minimize_concave
@@ -283,6 +281,10 @@ class _Search:
 
     def _child(self, rng: np.random.RandomState) -> Centers:
         """Cross two of the best clusterings: match their centers and keep one of each pair."""
+        # Imported where they are needed: they are slow to load, and few fits come here.
+        from scipy.optimize import linear_sum_assignment
+        from scipy.spatial.distance import cdist
+
         one, other = rng.choice(len(self._elites), 2, replace=False).tolist()
         left, right = self._elites[one].centers, self._elites[other].centers
         _, partners = linear_sum_assignment(cdist(left, right, "sqeuclidean"))

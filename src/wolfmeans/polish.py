@@ -20,6 +20,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfmeans.choices import POLISHES as POLISHES
 from wolfmeans.engines.base import Centers, Forced, Workspace
 from wolfmeans.engines.single_moves import SingleMoves
 from wolfmeans.engines.swaps import Swaps
@@ -28,8 +29,6 @@ from wolfmeans.frank_wolfe import minimize_concave
 from wolfmeans.problems.kmeans import KMeansProblem, Partition
 from wolfmeans.seeding import RandomSource, draw_rows
 from wolfmeans.solution import Solution
-
-POLISHES = ("hartigan", "swap")
 
 _UNIT = 2.0**-53
 # Long enough to be worth a call, short enough to hear Ctrl-C and the deadline.

@@ -12,10 +12,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 
+from wolfmeans.choices import STOPS as STOPS
+from wolfmeans.choices import TOLERANCE_SCALES as TOLERANCE_SCALES
 from wolfmeans.solution import Record, Status
 
-STOPS = ("decrease", "gap", "shift", "stationary")
-TOLERANCE_SCALES = ("initial", "total", "absolute")
 _ROUNDING = Fraction(4, 2**53)
 
 

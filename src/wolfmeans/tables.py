@@ -1,5 +1,7 @@
 """Tables from files: CSV, TSV, Parquet, Arrow and NPY, one or several, or standard input.
 
+Text may be compressed by gzip or zstd.
+
 Polars reads them where it is installed; without it CSV is read by the standard library and NPY by
 NumPy. A table that cannot be read is refused in one sentence that names the file and the place.
 """
@@ -11,17 +13,17 @@ import io
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.engines.cpu import value_range
-from wolfmeans.text_tables import Layout, as_numbers, fault_of, is_number, layout_of, read_plainly
+from wolfmeans.choices import FORMATS as FORMATS
+from wolfmeans.columns import ArrayTable, FrameTable, Part, Table
+from wolfmeans.packed import PACKINGS, ending_of, first_lines, packing_of, unpacked
+from wolfmeans.text_tables import Layout, as_numbers, fault_of, layout_of, read_plainly
 
-FORMATS = ("csv", "tsv", "parquet", "arrow", "npy")
 SUFFIXES = {
     ".csv": "csv",
     ".txt": "csv",
@@ -36,168 +38,15 @@ SUFFIXES = {
 }
 STANDARD_INPUT = "-"
 _MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", b"\x93NUMPY": "npy"}
-_FOREIGN = {b"\x1f\x8b": "compressed by gzip", b"PK\x03\x04": "a zip or a spreadsheet"}
-_EXACT_INTEGERS = 2**53
-
-
-@dataclass(frozen=True)
-class Part:
-    """A file of a table."""
-
-    name: str
-    n_rows: int
-
-
-class Table:
-    """Named columns of equal length. What kind of arrays they are is a subclass's business."""
-
-    names: tuple[str, ...]
-    parts: tuple[Part, ...]
-
-    @property
-    def n_rows(self) -> int:
-        """The number of rows."""
-        return sum(part.n_rows for part in self.parts)
-
-    @property
-    def source(self) -> str:
-        """The name of the file, or of the first of several."""
-        return self.parts[0].name
-
-    def is_numeric(self, name: str) -> bool:
-        """Whether a column has numbers."""
-        raise NotImplementedError
-
-    def word_in(self, name: str) -> tuple[int, str, float] | None:
-        """Return row and text of the first entry that is no number, and the share of numbers."""
-        raise NotImplementedError
-
-    def numbers(self, names: Sequence[str]) -> NDArray[np.floating]:
-        """Return numeric columns as a C-contiguous array, NaN where an entry is missing."""
-        raise NotImplementedError
-
-    def entries(self, name: str) -> NDArray[Any]:
-        """Return a column, of whatever kind."""
-        raise NotImplementedError
-
-    def place(self, row: int) -> str:
-        """Return where a row is: the file and the row in it, counted from 1 without names."""
-        for part in self.parts:
-            if row < part.n_rows:
-                return f"{part.name}: row {row + 1}"
-            row -= part.n_rows
-        raise IndexError(row)
-
-    def finite_numbers(self, names: Sequence[str]) -> NDArray[np.floating]:
-        """Return numeric columns; refuse missing and infinite entries with their place."""
-        data = self.numbers(names)
-        if not value_range(data)[0]:
-            first = int(np.flatnonzero(~np.isfinite(data.ravel()))[0])
-            row, column = divmod(first, data.shape[1])
-            what = "is missing" if np.isnan(data[row, column]) else "is infinite"
-            raise ValueError(
-                f"{self.place(row)}, column {names[column]!r} {what}; "
-                "fill it in or remove the row first"
-            )
-        return data
-
-
-class ArrayTable(Table):
-    """NumPy columns: those of a matrix, or of a CSV file read without polars."""
-
-    def __init__(self, columns: dict[str, NDArray[Any]], name: str, matrix: Any = None) -> None:
-        self.columns, self.names = columns, tuple(columns)
-        self.parts = (Part(name, len(next(iter(columns.values())))),)
-        self.matrix = matrix
-
-    def is_numeric(self, name: str) -> bool:
-        """Whether a column has numbers."""
-        return self.columns[name].dtype.kind in "fiub"
-
-    def word_in(self, name: str) -> tuple[int, str, float] | None:
-        """Return row and text of the first entry that is no number, and the share of numbers."""
-        entries = [str(entry) for entry in self.columns[name].tolist()]
-        good = [not entry.strip() or is_number(entry) for entry in entries]
-        if all(good):
-            return None
-        row = good.index(False)
-        return row, entries[row], sum(map(is_number, entries)) / len(entries)
-
-    def numbers(self, names: Sequence[str]) -> NDArray[np.floating]:
-        """Return numeric columns as a C-contiguous array; a memory map stays one if it can."""
-        if self.matrix is not None and tuple(names) == self.names:
-            return _floats(self.matrix)
-        return _floats(np.column_stack([self.columns[name] for name in names]))
-
-    def entries(self, name: str) -> NDArray[Any]:
-        """Return a column, of whatever kind."""
-        return self.columns[name]
-
-
-class FrameTable(Table):
-    """Columns of a polars data frame."""
-
-    def __init__(self, frame: Any, parts: Sequence[Part]) -> None:
-        self.frame, self.parts = frame, tuple(parts)
-        self.names = tuple(frame.columns)
-
-    def is_numeric(self, name: str) -> bool:
-        """Whether a column has numbers."""
-        return bool(self.frame.schema[name].is_numeric())
-
-    def word_in(self, name: str) -> tuple[int, str, float] | None:
-        """Return row and text of the first entry that is no number, and the share of numbers."""
-        import polars as pl
-
-        column = self.frame[name]
-        if column.dtype != pl.String:
-            return (0, str(column[0]), 0.0) if not column.dtype.is_numeric() else None
-        numbers = column.str.strip_chars().cast(pl.Float64, strict=False)
-        bad = numbers.is_null() & column.is_not_null()
-        if not bad.any():
-            return None
-        row = int(bad.arg_max())
-        return row, column[row], numbers.count() / len(column)
-
-    def numbers(self, names: Sequence[str]) -> NDArray[np.floating]:
-        """Return numeric columns as a C-contiguous array, NaN where an entry is missing."""
-        import polars as pl
-
-        chosen = self.frame.select(names)
-        single = all(dtype == pl.Float32 for dtype in chosen.dtypes)
-        for name, dtype in chosen.schema.items():
-            if dtype.is_integer():
-                ends = (chosen[name].min() or 0, chosen[name].max() or 0)
-                _refuse_large(max(map(abs, ends)), f"{self.source}: column {name!r}")
-        if not single:
-            chosen = chosen.cast(pl.Float64)
-        data: NDArray[np.floating] = np.ascontiguousarray(chosen.to_numpy(order="c"))
-        return data
-
-    def entries(self, name: str) -> NDArray[Any]:
-        """Return a column, of whatever kind."""
-        values: NDArray[Any] = self.frame[name].to_numpy()
-        return values
-
-
-def _floats(array: Any) -> NDArray[np.floating]:
-    """Return native float32 or float64, C-contiguous, without a copy where it is that."""
-    if array.dtype.kind in "iu":
-        _refuse_large(max(abs(int(array.min())), int(array.max())), "the data")
-    dtype = np.float32 if array.dtype in (np.float16, np.float32) else np.float64
-    result: NDArray[np.floating] = np.asarray(array, dtype=dtype, order="C")
-    return result
-
-
-def _refuse_large(size: int, where: str) -> None:
-    if size > _EXACT_INTEGERS:
-        raise ValueError(
-            f"{where} has integers beyond 2**53, which float64 cannot hold exactly: "
-            "an identifier, perhaps? Leave it out with --exclude"
-        )
-
-
-# --- Reading -----------------------------------------------------------------------------------
+_FOREIGN = {
+    b"PK\x03\x04": "a zip or a spreadsheet",
+    b"BZh": "compressed by bzip2",
+    b"\xfd7zXZ": "compressed by xz",
+    b"\x80\x04\x95": "a pickle",
+    b"SQLite": "a database",
+    b"\x89HDF": "an HDF5 file",
+    b"%PDF": "a PDF file",
+}
 
 
 def read(sources: Sequence[str], kind: str | None = None) -> Table:
@@ -224,19 +73,40 @@ def _read_one(source: str, kind: str | None) -> Table:
         head = file.read(8)
     if not head:
         raise ValueError(f"{name} is empty")
-    found = next((form for magic, form in _MAGIC.items() if head.startswith(magic)), None)
+    packing = packing_of(head)
     if kind is None and isinstance(content, Path):
-        kind = SUFFIXES.get(content.suffix.lower())
+        kind, promised = kind_of(content)
         if kind is None:
             known = ", ".join(SUFFIXES)
             raise ValueError(f"{name}: its ending is none of {known}; say what it is with --format")
+        if packing != promised:
+            _refuse_other_packing(name, packing, promised)
+    found = next((form for magic, form in _MAGIC.items() if head.startswith(magic)), None)
     kind = kind or found or "csv"
     if (found or "csv") != ("csv" if kind == "tsv" else kind):
         _refuse_other_kind(name, kind, found, head)
-    table = _READERS[kind](content, name)
+    if kind in ("csv", "tsv"):
+        table = _csv(content, name, packing, "\t" if kind == "tsv" else None)
+    else:
+        table = _READERS[kind](content, name)
     if not table.names or not table.n_rows:
         raise ValueError(f"{name} has no rows")
     return table
+
+
+def kind_of(path: Path) -> tuple[str | None, str | None]:
+    """Return the format that a file's name promises, and its packing."""
+    packing = PACKINGS.get(path.suffix.lower())
+    kind = SUFFIXES.get((path.with_suffix("") if packing else path).suffix.lower())
+    return (None if packing and kind not in ("csv", "tsv") else kind), packing
+
+
+def _refuse_other_packing(name: str, packing: str | None, promised: str | None) -> None:
+    if packing is None:
+        raise ValueError(f"{name} is not compressed by {promised}; rename it without its ending")
+    plain = name.removesuffix(ending_of(promised)) if promised else name
+    ending = ending_of(packing)
+    raise ValueError(f"{name} is compressed by {packing}; rename it to {plain}{ending}")
 
 
 def _refuse_other_kind(name: str, kind: str, found: str | None, head: bytes) -> None:
@@ -244,19 +114,30 @@ def _refuse_other_kind(name: str, kind: str, found: str | None, head: bytes) -> 
         raise ValueError(
             f"{name} is a file of format {found}, not {kind}; rename it or say --format {found}"
         )
-    foreign = next((what for magic, what in _FOREIGN.items() if head.startswith(magic)), None)
-    raise ValueError(f"{name} is {foreign or 'damaged or something else'}, not {kind}")
+    what = _foreign(head) or "damaged or something else"
+    if _is_text(head):
+        what = "text"
+    raise ValueError(f"{name} is {what}, not {kind}")
+
+
+def _is_text(head: bytes) -> bool:
+    return all(byte >= 32 or byte in b"\t\r\n" for byte in head) and head.isascii()
 
 
 def _content(source: str) -> Path | bytes:
     if source == STANDARD_INPUT:
         return sys.stdin.buffer.read()
     path = Path(source)
+    if path.is_symlink() and not path.exists():
+        raise FileNotFoundError(f"{source} is a link to {path.readlink()}, which is not there")
     if path.is_dir():
         raise IsADirectoryError(f"{source} is a folder; for the files in it say '{source}/*.csv'")
     if not path.exists():
         raise FileNotFoundError(f"there is no file {source}")
-    return path if path.is_file() else path.read_bytes()
+    if path.is_file():
+        return path
+    with _opened(path) as file:
+        return file.read()
 
 
 @contextmanager
@@ -280,17 +161,31 @@ def _polars() -> Any:
     return polars
 
 
-def _csv(content: Path | bytes, name: str, separator: str | None = None) -> Table:
-    with _opened(content) as file:
-        if (foreign := _foreign(file.read(4))) is not None:
-            raise ValueError(f"{name} is {foreign}, not text; unpack it first")
-        file.seek(0)
-        layout = layout_of(file, name, separator)
-        if (polars := _polars()) is None:
-            file.seek(0)
-            return _plain_table(read_plainly(file, name, layout), name)
-    frame = _csv_frame(polars, content, name, layout)
+def _csv(content: Path | bytes, name: str, packing: str | None, separator: str | None) -> Table:
+    polars = _polars()
+    with _opened(content) as file, unpacked(file, packing, name) as text:
+        if text is not None:
+            layout = _layout(text, name, separator)
+            if polars is None:
+                text.seek(0)
+                return _plain_table(read_plainly(text, name, layout), name)
+        elif polars is None:
+            raise ImportError(f"reading {packing} needs polars: pip install 'wolfmeans[cli]'")
+        else:
+            try:
+                head = io.BytesIO(first_lines(polars, content))
+            except (OSError, polars.exceptions.PolarsError) as error:
+                raise ValueError(f"{name} is damaged: {_first_line(error)}") from None
+            layout = _layout(head, name, separator)
+    frame = _csv_frame(polars, content, name, layout, packing)
     return FrameTable(frame, [Part(name, len(frame))])
+
+
+def _layout(text: IO[bytes], name: str, separator: str | None) -> Layout:
+    if (foreign := _foreign(text.read(8))) is not None:
+        raise ValueError(f"{name} is {foreign}, not text; unpack it first")
+    text.seek(0)
+    return layout_of(text, name, separator)
 
 
 def _foreign(head: bytes) -> str | None:
@@ -305,34 +200,38 @@ def _plain_table(fields: dict[str, list[str]], name: str) -> Table:
     return ArrayTable(columns, name)
 
 
-def _csv_frame(polars: Any, content: Path | bytes, name: str, layout: Layout) -> Any:
+def _csv_frame(
+    polars: Any, content: Path | bytes, name: str, layout: Layout, packing: str | None
+) -> Any:
     """Read text with polars: types from the first rows, and from all of them if that fails."""
-    frame = None
+    frame, failure = None, None
+    options = {"separator": layout.separator, "has_header": layout.named, "glob": False}
     for rows in (1000, None):
         source = io.BytesIO(content) if isinstance(content, bytes) else content
-        options = {"separator": layout.separator, "has_header": layout.named, "glob": False}
         try:
             frame = polars.read_csv(
                 source, infer_schema_length=rows, raise_if_empty=False, **options
             )
-        except polars.exceptions.PolarsError as error:
+        except (OSError, polars.exceptions.PolarsError) as error:
             failure = error
         else:
             break
     if frame is None or len(frame.columns) != len(layout.names):
-        with _opened(content) as file:
-            fault = fault_of(file, name, layout)
-        raise ValueError(fault or f"{name} cannot be read: {_first_line(failure)}")
+        with _opened(content) as file, unpacked(file, packing, name) as text:
+            fault = None if text is None else fault_of(text, name, layout)
+        reason = "lines differ in length" if failure is None else _first_line(failure)
+        raise ValueError(fault or f"{name} cannot be read: {reason}")
     frame.columns = list(layout.names)
     return _numbers_with_blanks(polars, frame)
 
 
 def _numbers_with_blanks(polars: Any, frame: Any) -> Any:
-    """Turn columns into numbers that are texts only because of blanks around them."""
+    """Turn columns into numbers that are texts only because of blanks."""
     for column in frame.iter_columns():
         if column.dtype == polars.String and column.null_count() < len(column):
-            numbers = column.str.strip_chars().cast(polars.Float64, strict=False)
-            if numbers.null_count() == column.null_count():
+            texts = column.str.strip_chars()
+            numbers = texts.cast(polars.Float64, strict=False)
+            if numbers.count() and (numbers.is_not_null() | column.is_null() | (texts == "")).all():
                 frame = frame.with_columns(numbers)
     return frame
 
@@ -369,7 +268,11 @@ def _npy(content: Path | bytes, name: str) -> Table:
             array = np.load(io.BytesIO(content), allow_pickle=False)
         else:
             array = np.load(content, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError) as error:
+    except Exception as error:
+        # Its header is text that NumPy parses: whatever is wrong, it is the file.
+        if "pickle" in str(error) or "Python objects" in str(error):
+            message = f"{name} has Python objects in it, which are never loaded; save it as numbers"
+            raise ValueError(message) from None
         raise ValueError(f"{name} is damaged: {_first_line(error)}") from None
     if array.ndim == 1:
         array = array[:, None]
@@ -382,11 +285,7 @@ def _npy(content: Path | bytes, name: str) -> Table:
     return ArrayTable({str(j): array[:, j] for j in range(array.shape[1])}, name, array)
 
 
-def _tsv(content: Path | bytes, name: str) -> Table:
-    return _csv(content, name, "\t")
-
-
-_READERS = {"csv": _csv, "tsv": _tsv, "parquet": _parquet, "arrow": _arrow, "npy": _npy}
+_READERS = {"parquet": _parquet, "arrow": _arrow, "npy": _npy}
 
 
 def _stacked(tables: list[Table]) -> Table:

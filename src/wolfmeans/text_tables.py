@@ -110,6 +110,8 @@ def _lines(file: IO[bytes], layout: Layout) -> Iterator[tuple[int, list[str]]]:
         for row in reader:
             if row:
                 yield reader.line_num, row
+            elif len(layout.names) == 1:
+                yield reader.line_num, [""]  # a missing entry, and no blank line
     finally:
         text.detach()
 

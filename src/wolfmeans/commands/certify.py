@@ -8,9 +8,13 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from wolfmeans.choices import BOUNDS
+from wolfmeans.columns import Table
 from wolfmeans.commands import outputs
+from wolfmeans.commands.loading import loading
 from wolfmeans.commands.points import (
     Columns,
+    DropMissing,
     Exclude,
     Format,
     Json,
@@ -19,6 +23,7 @@ from wolfmeans.commands.points import (
     Standardize,
     Threads,
     Weights,
+    begin_reading,
     check_column,
     choose,
     read_table,
@@ -30,11 +35,7 @@ from wolfmeans.commands.terminal import (
     print_json,
     say,
 )
-from wolfmeans.judgement import judge
-from wolfmeans.lower_bounds import METHODS as BOUNDS
-from wolfmeans.notices import progress_on_terminal
 from wolfmeans.preparation import Preparation
-from wolfmeans.tables import Table
 
 _METHODS = ("auto", "none", *BOUNDS)
 
@@ -59,6 +60,7 @@ def certify(
     exclude: Exclude = None,
     weights: Weights = None,
     standardize: Standardize = False,
+    drop_missing: DropMissing = False,
     format_: Format = None,
     method: Annotated[
         str,
@@ -91,15 +93,29 @@ def certify(
     """
     outputs.check_targets({"--certificate": certificate}, [file, *([labels] if labels else [])])
     one_of("--method", method, _METHODS)
-    table = read_table([file], format_)
-    given, aside = _labels(table, labels, label_column)
+    reading = begin_reading([file], format_)
+    with loading():
+        from wolfmeans.judgement import judge
+        from wolfmeans.notices import progress_on_terminal
+
+        table = reading.result()
+    given, aside = _labels(table, labels, label_column, drop_missing)
     if len(given) != table.n_rows:
         raise ValueError(
             f"{file} has {table.n_rows:,} rows and {labels} {len(given):,}; "
             "a clustering has a label for each row"
         )
-    points = choose(table, columns, exclude, weights, aside=aside, quiet=quiet or json_)
-    data = points.data
+    points = choose(
+        table,
+        columns,
+        exclude,
+        weights,
+        aside=aside,
+        quiet=quiet or json_,
+        drop_missing=drop_missing,
+        missing=given == "",
+    )
+    data, given = points.data, given if points.kept is None else given[points.kept]
     if standardize:
         data = Preparation.standardizing(points.names, data, points.weights).apply(data)
     with progress_on_terminal((lambda share, text: None) if quiet else None) as told:
@@ -125,36 +141,46 @@ def certify(
 
 
 def _labels(
-    table: Table, labels: str | None, name: str | None
+    table: Table, labels: str | None, name: str | None, drop_missing: bool
 ) -> tuple[NDArray[Any], tuple[str, ...]]:
     """Return the labels as texts, and the columns of the data that are not data then."""
     if labels is None:
         if name is None:
             raise ValueError("say where the labels are: a second file, or --label-column NAME")
         check_column(table, name, "--label-column")
-        return _texts(table, name), (name,)
+        return _texts(table, name, drop_missing), (name,)
     other = read_table([labels], None)
     if name is None and len(other.names) == 1:
-        return _texts(other, other.names[0]), ()
-    if name is None and "label" in other.names:
-        return _texts(other, "label"), ()
-    if name is None:
+        name = other.names[0]
+    elif name is None and "label" in other.names:
+        name = "label"
+    elif name is None:
         raise ValueError(
             f"{labels} has columns {', '.join(other.names[:12])}; say which with --label-column"
         )
     check_column(other, name, "--label-column")
-    return _texts(other, name), ()
+    return _texts(other, name, drop_missing), ()
 
 
-def _texts(table: Table, name: str) -> NDArray[Any]:
-    """Return labels as texts, whole numbers without a point: 3.0 and 3 are the same cluster."""
-    if not table.is_numeric(name):
+def _texts(table: Table, name: str, drop_missing: bool) -> NDArray[Any]:
+    """Return labels as texts, empty where missing.
+
+    Whole numbers have no point: 3.0 and 3 are the same cluster.
+    """
+    if table.is_numeric(name):
+        numbers = table.numbers_or_missing([name])[:, 0]
+        missing = np.isnan(numbers)
+        known = numbers[~missing]
+        whole = bool((known == np.round(known)).all())
+        texts = np.full(len(numbers), "", dtype="U32")
+        texts[~missing] = (known.astype(np.int64) if whole else known).astype(str)
+    else:
         entries = table.entries(name)
         texts = np.array(["" if entry is None else str(entry).strip() for entry in entries])
-        if (texts == "").any():
-            raise ValueError(f"{table.place(int(np.argmax(texts == '')))} has no label")
-        return texts
-    numbers = table.finite_numbers([name])[:, 0]
-    if (numbers == np.round(numbers)).all():
-        numbers = numbers.astype(np.int64)
-    return numbers.astype(str)
+        missing = texts == ""
+    if missing.any() and not drop_missing:
+        raise ValueError(
+            f"{table.place(int(np.argmax(missing)))} has no label; "
+            "give it one, or leave such rows out with --drop-missing"
+        )
+    return texts

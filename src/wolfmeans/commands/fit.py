@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from wolfmeans import storage
+from wolfmeans.choices import (
+    BOUNDS,
+    ENGINES,
+    POLICIES,
+    POLISHES,
+    SEEDINGS,
+    STOPS,
+    TRIMMED_SEEDINGS,
+)
 from wolfmeans.commands import outputs
 from wolfmeans.commands.live import LONG_STEP, watching
+from wolfmeans.commands.loading import loading
 from wolfmeans.commands.points import (
     Columns,
+    DropMissing,
     Exclude,
     File,
     Format,
@@ -25,8 +35,8 @@ from wolfmeans.commands.points import (
     Standardize,
     Threads,
     Weights,
+    begin_reading,
     choose,
-    read_table,
 )
 from wolfmeans.commands.terminal import (
     errors_in_one_line,
@@ -36,16 +46,12 @@ from wolfmeans.commands.terminal import (
     say,
     warnings_in_one_line,
 )
-from wolfmeans.engines import ENGINES
-from wolfmeans.estimators import KMeans, TrimmedKMeans
-from wolfmeans.lower_bounds import METHODS as BOUNDS
-from wolfmeans.notices import progress_on_terminal
-from wolfmeans.polish import POLISHES
 from wolfmeans.preparation import Preparation
-from wolfmeans.problems.empty import POLICIES
-from wolfmeans.seeding import METHODS as SEEDINGS
-from wolfmeans.seeding import TRIMMED_METHODS
-from wolfmeans.stopping import STOPS
+
+if TYPE_CHECKING:
+    from wolfmeans.estimators import KMeans, TrimmedKMeans
+
+    Model = KMeans | TrimmedKMeans
 
 STRONGEST = "strongest"
 CERTIFY = ("auto", "none", STRONGEST, *BOUNDS)
@@ -58,8 +64,6 @@ _ADVICE = {
     "time_limit": "--time-limit",
     "the callback asked to stop": "Ctrl-C ended it",
 }
-
-Model = KMeans | TrimmedKMeans
 
 
 def _named(names: tuple[str, ...], text: str, panel: str | None = None, **more: Any) -> Any:
@@ -90,6 +94,7 @@ def fit(
     exclude: Exclude = None,
     weights: Weights = None,
     standardize: Standardize = False,
+    drop_missing: DropMissing = False,
     format_: Format = None,
     alpha: Annotated[
         float | None,
@@ -111,7 +116,7 @@ def fit(
     ] = None,
     init: Annotated[
         str | None,
-        _named((*SEEDINGS, *TRIMMED_METHODS), "Where to start", show_default="by the kind of fit"),
+        _named((*SEEDINGS, *TRIMMED_SEEDINGS), "Where to start", show_default="by the kind of fit"),
     ] = None,
     n_init: Annotated[
         int | None,
@@ -213,10 +218,15 @@ def fit(
         "time_limit": time_limit,
     }
     if init is not None:
-        settings["init"] = one_of("--init", init, (*SEEDINGS, *TRIMMED_METHODS))
-    estimator = _estimator(k, alpha, trim, polish, effort, settings)
+        settings["init"] = one_of("--init", init, (*SEEDINGS, *TRIMMED_SEEDINGS))
+    _check_kind_of_fit(alpha, trim, polish, effort, init)
 
-    points = choose(read_table(files, format_), columns, exclude, weights, quiet=quiet)
+    reading = begin_reading(files, format_)
+    with loading():
+        estimator = _estimator(k, alpha, trim, polish, effort, settings)
+        table = reading.result()
+    points = choose(table, columns, exclude, weights, quiet=quiet, drop_missing=drop_missing)
+    outputs.check_gaps(labels, points.kept)
     begun = perf_counter()
     preparation = Preparation(points.names)
     if standardize:
@@ -227,11 +237,13 @@ def fit(
     facts = _facts(estimator, points, preparation, perf_counter() - begun)
 
     if labels is not None:
-        columns_out = {"label": estimator.labels_}
+        columns_out = {"label": points.beside(estimator.labels_)}
         outputs.write_table(labels, columns_out, points.table if with_data else None)
     if centers is not None:
         outputs.write_table(centers, _center_columns(estimator, preparation))
     if model is not None:
+        from wolfmeans import storage
+
         with outputs.naming(model):
             storage.save(estimator, Path(model), preparation)
     if certificate is not None:
@@ -268,6 +280,31 @@ def _bound(certify: str) -> str | None:
     return None if certify in ("none", STRONGEST) else certify
 
 
+def _check_kind_of_fit(
+    alpha: float | None,
+    trim: float | None,
+    polish: str | None,
+    effort: float | None,
+    init: str | None,
+) -> None:
+    """Refuse options that do not go together."""
+    if alpha is None and trim is None:
+        if init in TRIMMED_SEEDINGS:
+            raise ValueError(f"--init {init} is for fits with --alpha or --trim")
+        if polish is not None:
+            one_of("--polish", polish, POLISHES)
+        if effort is not None and not effort > 0:
+            raise ValueError(f"--effort must be more than 0 seconds; got {effort:g}")
+        return
+    for option, value in (("--polish", polish), ("--effort", effort)):
+        if value is not None:
+            raise ValueError(f"{option} is for fits without --alpha and --trim")
+    if alpha is not None and trim is not None:
+        raise ValueError("--alpha and --trim both say how much to leave out; give one")
+    if alpha is not None and alpha >= 1:
+        raise ValueError(f"--alpha must be at least 0 and below 1; got {alpha:g}")
+
+
 def _estimator(
     k: int,
     alpha: float | None,
@@ -276,21 +313,10 @@ def _estimator(
     effort: float | None,
     settings: dict[str, Any],
 ) -> Model:
+    from wolfmeans.estimators import KMeans, TrimmedKMeans
+
     if alpha is None and trim is None:
-        if settings.get("init") in TRIMMED_METHODS:
-            raise ValueError(f"--init {settings['init']} is for fits with --alpha or --trim")
-        if polish is not None:
-            one_of("--polish", polish, POLISHES)
-        if effort is not None and not effort > 0:
-            raise ValueError(f"--effort must be more than 0 seconds; got {effort:g}")
         return KMeans(k, polish=polish, effort=effort, **settings)
-    for option, value in (("--polish", polish), ("--effort", effort)):
-        if value is not None:
-            raise ValueError(f"{option} is for fits without --alpha and --trim")
-    if alpha is not None and trim is not None:
-        raise ValueError("--alpha and --trim both say how much to leave out; give one")
-    if alpha is not None and alpha >= 1:
-        raise ValueError(f"--alpha must be at least 0 and below 1; got {alpha:g}")
     return TrimmedKMeans(k, alpha=alpha, trim=trim, **settings)
 
 
@@ -303,6 +329,8 @@ def _run(
     quiet: bool,
 ) -> bool:
     """Fit, with a display where steps are long and somebody looks; whether Ctrl-C ended it."""
+    from wolfmeans.notices import progress_on_terminal
+
     n_starts = estimator.n_init if isinstance(estimator.n_init, int) else 1
     # Small problems run faster than anybody could watch, many starts of them at once.
     long = data.size * estimator.n_clusters >= LONG_STEP and not quiet
@@ -340,6 +368,7 @@ def _facts(
         "data": {
             "files": [part.name for part in points.table.parts],
             "n_samples": int(points.data.shape[0]),
+            "rows_left_out": points.left_out,
             "columns": list(points.names),
             "standardized": preparation.standardizes,
             "weighted": points.weights is not None,

@@ -9,10 +9,9 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from wolfmeans import __version__
+from wolfmeans.commands.loading import loading
 from wolfmeans.commands.points import Json
 from wolfmeans.commands.terminal import errors_in_one_line, print_facts, print_json
-from wolfmeans.engines import effective_threads
-from wolfmeans.engines.cpu import native_is_available
 
 _NEEDED = ("numpy", "scipy", "scikit-learn")
 _OPTIONAL = {
@@ -58,6 +57,10 @@ def info(json_: Json = False) -> None:
 
 def gather() -> dict[str, Any]:
     """Return what is known about this installation."""
+    with loading():
+        from wolfmeans.engines import effective_threads
+        from wolfmeans.engines.cpu import native_is_available
+
     native = native_is_available()
     hardware: dict[str, Any] = {}
     if native:

@@ -9,14 +9,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
 from wolfmeans.commands.terminal import clock
-from wolfmeans.solution import Record
+
+if TYPE_CHECKING:
+    from wolfmeans.solution import Record
 
 # Multiplications in a step from which on a call of Python between two steps costs nothing.
 LONG_STEP = 5_000_000

@@ -16,8 +16,9 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfmeans.columns import FrameTable, Table
 from wolfmeans.files import written_whole
-from wolfmeans.tables import SUFFIXES, FrameTable, Table, matching
+from wolfmeans.tables import SUFFIXES, matching
 
 STANDARD_OUTPUT = "-"
 
@@ -34,6 +35,8 @@ def check_targets(targets: Mapping[str, str | None], inputs: Sequence[str]) -> N
             raise IsADirectoryError(f"{option}: {target} is a folder; name a file")
         if not path.parent.is_dir():
             raise FileNotFoundError(f"{option}: there is no folder {path.parent}")
+        if not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise PermissionError(f"{option}: {target} cannot be written: Permission denied")
         place = os.path.realpath(path)
         special = path.exists() and not path.is_file()
         if place in seen and not special:
@@ -50,6 +53,15 @@ def check_table_target(option: str, target: str | None) -> None:
         raise ValueError(f"{option}: {target} must end in one of {', '.join(SUFFIXES)}")
     if kind in ("parquet", "arrow"):
         _polars(kind)
+
+
+def check_gaps(target: str | None, kept: NDArray[np.bool_] | None) -> None:
+    """Refuse labels in a file that cannot say which rows have none."""
+    if target is not None and kept is not None and _kind(target) == "npy":
+        raise ValueError(
+            f"{target}: an .npy file has no empty entries for rows that are left out; "
+            "write .csv or .parquet"
+        )
 
 
 def _kind(target: str) -> str | None:
@@ -86,7 +98,10 @@ def write_table(
         elif kind == "arrow":
             frame.write_ipc(file)
         else:
-            frame.write_csv(file, separator="\t" if kind == "tsv" else ",")
+            # Alone in its line, a missing entry would be a blank line, which others skip.
+            missing = '""' if frame.width == 1 else ""
+            separator = "\t" if kind == "tsv" else ","
+            frame.write_csv(file, separator=separator, null_value=missing)
 
 
 def _free_name(name: str, taken: Sequence[str]) -> str:
@@ -102,11 +117,19 @@ def _frame(columns: Mapping[str, NDArray[Any]], beside: Table | None) -> Any:
         import polars as pl
     except ImportError:
         return None
-    new = [pl.Series(name, column) for name, column in columns.items()]
+    new = [_series(pl, name, column) for name, column in columns.items()]
     if isinstance(beside, FrameTable):
         return beside.frame.with_columns(new)
     old = [] if beside is None else [pl.Series(n, beside.entries(n)) for n in beside.names]
     return pl.DataFrame([*old, *new])
+
+
+def _series(polars: Any, name: str, column: NDArray[Any]) -> Any:
+    series = polars.Series(name, np.asarray(column))
+    mask = np.ma.getmaskarray(column)
+    return (
+        series.zip_with(polars.Series(~mask), series.clear(len(series))) if mask.any() else series
+    )
 
 
 def _write_text(

@@ -10,12 +10,16 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from wolfmeans.choices import FORMATS
+from wolfmeans.columns import FILL_IN, MARKS, Table
+from wolfmeans.commands.loading import InTheMeantime
 from wolfmeans.commands.terminal import one_of, say, words
-from wolfmeans.tables import FORMATS, Table, read
+from wolfmeans.tables import read
 
 # A column with more numbers than this has a mistake in it, rather than words.
 _MOSTLY_NUMBERS = 0.5
 _SHOWN = 5
+_DROP = "fill it in, or leave such rows out with --drop-missing"
 
 
 # --- Options that several commands have ------------------------------------------------------
@@ -49,6 +53,9 @@ Format = Annotated[
 Standardize = Annotated[
     bool, typer.Option("--standardize", help="Turn columns into z-scores first.")
 ]
+DropMissing = Annotated[
+    bool, typer.Option("--drop-missing", help="Leave out rows with missing values.")
+]
 Seed = Annotated[
     int | None, typer.Option(min=0, metavar="S", help="Random numbers: same seed, same result.")
 ]
@@ -67,11 +74,33 @@ class Points:
     names: tuple[str, ...]
     data: NDArray[np.floating]
     weights: NDArray[np.float64] | None
+    kept: NDArray[np.bool_] | None = None
+    """Which rows of the table these are; None if all."""
+
+    @property
+    def left_out(self) -> int:
+        """How many rows of the table have missing values and are not here."""
+        return 0 if self.kept is None else int(np.sum(~self.kept))
+
+    def beside(self, labels: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return labels for all rows of the table, masked where a row was left out."""
+        if self.kept is None:
+            return labels
+        every = np.zeros(len(self.kept), dtype=labels.dtype)
+        every[self.kept] = labels
+        return np.ma.MaskedArray(every, mask=~self.kept)
 
 
 def read_table(files: Sequence[str], kind: str | None) -> Table:
     """Read the files of a command."""
     return read(files, None if kind is None else one_of("--format", kind, FORMATS))
+
+
+def begin_reading(files: Sequence[str], kind: str | None) -> InTheMeantime[Table]:
+    """Begin to read the files of a command; its options must have been checked."""
+    if kind is not None:
+        one_of("--format", kind, FORMATS)
+    return InTheMeantime(read, files, kind)
 
 
 def choose(
@@ -82,12 +111,17 @@ def choose(
     *,
     aside: Sequence[str] = (),
     quiet: bool = False,
+    drop_missing: bool | None = None,
+    missing: NDArray[np.bool_] | None = None,
 ) -> Points:
     """Take the columns that were asked for, or all that have numbers.
 
     Columns of words are left out, and named. A column of numbers with a word in it is a mistake,
-    and refused. `aside` are columns with another role.
+    and refused. `aside` are columns with another role. Rows with missing values are refused, or
+    left out with `drop_missing`, and then those of `missing` as well.
     """
+    if drop_missing:
+        table.read_marks()
     asked, unwanted = names_in(table, columns or ()), names_in(table, exclude or ())
     for option, names in (
         ("--columns", asked),
@@ -99,18 +133,49 @@ def choose(
     special = {*unwanted, *aside, *([] if weights is None else [weights])}
     names = [name for name in asked or table.names if name not in special]
     for name in asked:
-        if not table.is_numeric(name):
-            raise ValueError(_not_a_number(table, name))
+        _refuse_words(table, name)
     numeric = [name for name in names if table.is_numeric(name)]
     _tell_dropped(table, [name for name in names if name not in numeric], quiet)
     if not numeric:
         raise ValueError(f"{table.source} has no column of numbers to cluster")
+    if drop_missing:
+        return _complete_rows(table, numeric, weights, missing, quiet)
+    advice = FILL_IN if drop_missing is None else _DROP
     return Points(
         table=table,
         names=tuple(numeric),
-        data=table.finite_numbers(numeric),
-        weights=None if weights is None else weights_of(table, weights),
+        data=table.finite_numbers(numeric, advice),
+        weights=None if weights is None else weights_of(table, weights, advice),
     )
+
+
+def _complete_rows(
+    table: Table,
+    names: Sequence[str],
+    weights: str | None,
+    missing: NDArray[np.bool_] | None,
+    quiet: bool,
+) -> Points:
+    """Return the rows that have all values, and say how many have not."""
+    data = table.numbers_or_missing(names)
+    kept = ~np.isnan(data).any(axis=1)
+    if missing is not None:
+        kept &= ~missing
+    masses = None
+    if weights is not None:
+        _refuse_words(table, weights)
+        masses = table.numbers_or_missing([weights])[:, 0].astype(np.float64)
+        _refuse_negative(table, weights, masses)
+        kept &= ~np.isnan(masses)
+    if kept.all():
+        return Points(table, tuple(names), data, masses)
+    if not kept.any():
+        raise ValueError(f"{table.source}: every row has a missing value; use fewer columns")
+    if not quiet:
+        count = int(np.sum(~kept))
+        say(f"{count:,} of {len(kept):,} rows have missing values and are left out.")
+    masses = None if masses is None else masses[kept]
+    return Points(table, tuple(names), np.ascontiguousarray(data[kept]), masses, kept)
 
 
 def names_in(table: Table, texts: Sequence[str]) -> list[str]:
@@ -127,15 +192,23 @@ def check_column(table: Table, name: str, option: str) -> None:
     raise ValueError(f"{option}: {table.source} has no column {name!r}; it has {there}")
 
 
-def weights_of(table: Table, name: str) -> NDArray[np.float64]:
+def weights_of(table: Table, name: str, advice: str) -> NDArray[np.float64]:
     """Return a column of weights, none of them negative."""
+    _refuse_words(table, name)
+    weights = table.finite_numbers([name], advice)[:, 0].astype(np.float64)
+    _refuse_negative(table, name, weights)
+    return weights
+
+
+def _refuse_words(table: Table, name: str) -> None:
     if not table.is_numeric(name):
         raise ValueError(_not_a_number(table, name))
-    weights = table.finite_numbers([name])[:, 0].astype(np.float64)
+
+
+def _refuse_negative(table: Table, name: str, weights: NDArray[np.float64]) -> None:
     if (weights < 0).any():
         row = int(np.argmax(weights < 0))
         raise ValueError(f"{table.place(row)}, column {name!r} is a negative weight")
-    return weights
 
 
 def _not_a_number(table: Table, name: str) -> str:
@@ -155,9 +228,10 @@ def _tell_dropped(table: Table, names: Sequence[str], quiet: bool) -> None:
     for name in names:
         found = table.word_in(name)
         if found is not None and found[2] >= _MOSTLY_NUMBERS:
+            rows = "leave such rows out with --drop-missing" if found[1].lower() in MARKS else ""
             raise ValueError(
-                f"{_not_a_number(table, name)}, and most of the column is; mend it, or leave the "
-                f"column out with --exclude {name}"
+                f"{_not_a_number(table, name)}, and most of the column is; "
+                f"{rows or 'mend it'}, or leave the column out with --exclude {name}"
             )
         examples.append(f"{name} (no values)" if found is None else f"{name} ({_short(found[1])})")
     if examples and not quiet:

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
 
+from wolfmeans.columns import Table
 from wolfmeans.commands import outputs
-from wolfmeans.commands.points import Columns, File, Format, Quiet, Threads, choose, read_table
+from wolfmeans.commands.loading import loading
+from wolfmeans.commands.points import (
+    Columns,
+    DropMissing,
+    File,
+    Format,
+    Quiet,
+    Threads,
+    begin_reading,
+    choose,
+)
 from wolfmeans.commands.terminal import errors_in_one_line, say
-from wolfmeans.estimators.base import CenterEstimator
 from wolfmeans.preparation import Preparation
-from wolfmeans.storage import load_prepared
-from wolfmeans.tables import Table
+
+if TYPE_CHECKING:
+    from wolfmeans.estimators.base import CenterEstimator
 
 
 @errors_in_one_line
@@ -24,6 +35,7 @@ def predict(
     ],
     files: File,
     columns: Columns = None,
+    drop_missing: DropMissing = False,
     format_: Format = None,
     labels: Annotated[
         str,
@@ -50,9 +62,17 @@ def predict(
     """
     outputs.check_table_target("--labels", labels)
     outputs.check_targets({"--labels": labels}, [model, *files])
-    estimator, preparation = _loaded(model)
-    table = read_table(files, format_)
-    points = choose(table, columns or _wanted(table, estimator, preparation), quiet=quiet)
+    if Path(model).is_dir() or not Path(model).exists():
+        raise FileNotFoundError(f"there is no model {model}")
+    reading = begin_reading(files, format_)
+    with loading():
+        from wolfmeans.storage import load_prepared
+
+        estimator, preparation = load_prepared(model)
+        table = reading.result()
+    wanted = columns or _wanted(table, estimator, preparation)
+    points = choose(table, wanted, quiet=quiet, drop_missing=drop_missing)
+    outputs.check_gaps(labels, points.kept)
     if len(points.names) != estimator.n_features_in_:
         raise ValueError(
             f"{model} was fitted to {estimator.n_features_in_} columns, and these are "
@@ -64,17 +84,11 @@ def predict(
     if hasattr(estimator, "feature_names_in_"):
         del estimator.feature_names_in_
     found = estimator.predict(data)
-    outputs.write_table(labels, {"label": found}, table if with_data else None)
+    outputs.write_table(labels, {"label": points.beside(found)}, table if with_data else None)
     if labels != outputs.STANDARD_OUTPUT and not quiet:
         outliers = int(np.sum(found < 0))
         left_out = f", {outliers:,} of them outliers" if outliers else ""
         say(f"Written: {labels} ({len(found):,} rows{left_out})")
-
-
-def _loaded(path: str) -> tuple[CenterEstimator, Preparation | None]:
-    if Path(path).is_dir() or not Path(path).exists():
-        raise FileNotFoundError(f"there is no model {path}")
-    return load_prepared(path)
 
 
 def _wanted(

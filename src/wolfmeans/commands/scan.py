@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table as Rows
 
+from wolfmeans.choices import BOUNDS
 from wolfmeans.commands import outputs
+from wolfmeans.commands.loading import loading
 from wolfmeans.commands.points import (
     Columns,
+    DropMissing,
     Exclude,
     File,
     Format,
@@ -22,8 +25,8 @@ from wolfmeans.commands.points import (
     Standardize,
     Threads,
     Weights,
+    begin_reading,
     choose,
-    read_table,
 )
 from wolfmeans.commands.terminal import (
     errors_in_one_line,
@@ -35,11 +38,10 @@ from wolfmeans.commands.terminal import (
     whole_range,
 )
 from wolfmeans.files import written_whole
-from wolfmeans.lower_bounds import METHODS as BOUNDS
-from wolfmeans.notices import progress_on_terminal
 from wolfmeans.preparation import Preparation
-from wolfmeans.scan import scan as run_scan
-from wolfmeans.scanned import Scan
+
+if TYPE_CHECKING:
+    from wolfmeans.scanned import Scan
 
 _METHODS = ("auto", "none", *BOUNDS)
 _PICTURES = (".png", ".svg", ".pdf")
@@ -60,6 +62,7 @@ def scan(
     exclude: Exclude = None,
     weights: Weights = None,
     standardize: Standardize = False,
+    drop_missing: DropMissing = False,
     format_: Format = None,
     n_init: Annotated[
         int | None,
@@ -98,7 +101,15 @@ def scan(
     outputs.check_targets({"--csv": csv, "--plot": plot}, files)
     if plot is not None and Path(plot).suffix.lower() not in _PICTURES:
         raise ValueError(f"--plot: {plot} must end in one of {', '.join(_PICTURES)}")
-    points = choose(read_table(files, format_), columns, exclude, weights, quiet=quiet or json_)
+    reading = begin_reading(files, format_)
+    with loading():
+        from wolfmeans.notices import progress_on_terminal
+        from wolfmeans.scanning import scan as run_scan
+
+        table = reading.result()
+    points = choose(
+        table, columns, exclude, weights, quiet=quiet or json_, drop_missing=drop_missing
+    )
     data = points.data
     if max(counts) > len(data):
         raise ValueError(f"-k: there are {len(data):,} rows for {max(counts):,} clusters")

@@ -5,14 +5,16 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from wolfmeans import study
+from wolfmeans.choices import GAPS, MIXTURES, POLICIES, SEGMENTATION_FEATURES
+from wolfmeans.commands.loading import loading
 from wolfmeans.commands.reading import BUNDLED, read
 from wolfmeans.commands.terminal import (
     errors_in_one_line,
@@ -21,13 +23,10 @@ from wolfmeans.commands.terminal import (
     whole_numbers,
     words,
 )
-from wolfmeans.problems.empty import POLICIES
-from wolfmeans.study.collection import FILE
-from wolfmeans.study.mixtures import MIXTURES
-from wolfmeans.study.report import write_report
-from wolfmeans.study.results import GAPS, ScenarioResult
-from wolfmeans.study.scenarios import SEGMENTATION_FEATURES, Scenario
-from wolfmeans.study.tables import number, scenario_label, with_error
+
+if TYPE_CHECKING:
+    from wolfmeans.study.results import ScenarioResult
+    from wolfmeans.study.scenarios import Scenario
 
 app = typer.Typer(
     help="Redo the paper's study, compare with its printed numbers, or study your own data.",
@@ -110,9 +109,9 @@ def grid(
     """
     gaps = _gaps(gap)
     sizes = [whole_numbers(name, texts) for name, texts in (("--n", n), ("--d", d), ("--k", k))]
-    kinds = [one_of("--kind", name, tuple(MIXTURES)) for name in words(kind)]
+    kinds = [one_of("--kind", name, MIXTURES) for name in words(kind)]
     settings = _settings(replications, empty, seeding, alpha, seed, repeats)
-    scenarios = [s for data in kinds for s in study.grid(*sizes, data=data, **settings)]
+    scenarios = [s for data in kinds for s in _study().grid(*sizes, data=data, **settings)]
     _carry_out(context, scenarios, out, gaps, workers=workers, resume=resume, report=report)
 
 
@@ -151,7 +150,7 @@ def segmentation(
     """
     gaps = _gaps(gap)
     settings = _settings(replications, empty, seeding, alpha, seed, repeats)
-    scenarios = study.segmentation(words(features), k=k, **settings)
+    scenarios = _study().segmentation(words(features), k=k, **settings)
     _carry_out(context, scenarios, out, gaps, workers=workers, resume=resume, report=report)
 
 
@@ -204,7 +203,9 @@ def data_(
         typer.echo(f"Columns that are not numbers are left out: {shown}.", err=True)
     points = table.standardized() if standardize else table.data
     name = f"{table.name}-standardized" if standardize else table.name
-    scenarios = study.data(points, f"{FILE}{name}", numbers, **settings)
+    from wolfmeans.study.collection import FILE
+
+    scenarios = _study().data(points, f"{FILE}{name}", numbers, **settings)
     target = out or Path(f"study-{name}")
     _carry_out(context, scenarios, target, gaps, workers=workers, resume=resume, report=report)
 
@@ -233,11 +234,18 @@ def report_(
     """
     if out is None and len(directories) > 1:
         raise ValueError("say with --out where the report on several folders goes")
-    page = write_report(*directories, out=out, gaps=_gaps(gap))
+    page = _study().write_report(*directories, out=out, gaps=_gaps(gap))
     typer.echo(f"The page: {page}")
 
 
 # --- What they do ----------------------------------------------------------------------------
+
+
+def _study() -> ModuleType:
+    """Import the study when it is needed; help is said without it."""
+    with loading():
+        from wolfmeans import study
+    return study
 
 
 def _gaps(gap: str) -> tuple[str, ...]:
@@ -267,6 +275,7 @@ def _carry_out(
     resume: bool,
     report: bool,
 ) -> None:
+    study = _study()
     try:
         with meter("runs") as progress:
             results = study.run(scenarios, out, workers=workers, resume=resume, progress=progress)
@@ -277,7 +286,7 @@ def _carry_out(
     _print_fits(results, gaps)
     if report:
         typer.echo("Writing tables, figures and page …", err=True)
-        typer.echo(f"The page: {write_report(out, gaps=gaps)}")
+        typer.echo(f"The page: {study.write_report(out, gaps=gaps)}")
     else:
         typer.echo(f"The results: {out / 'scenarios'}")
 
@@ -291,6 +300,8 @@ def _command_to_resume(context: typer.Context, out: Path) -> str:
 
 
 def _print_fits(results: Sequence[ScenarioResult], gaps: Sequence[str]) -> None:
+    from wolfmeans.study.tables import number, scenario_label, with_error
+
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("data", "n", "d", "K", "gap", "N", "slope (SE)", "p-value"):
         table.add_column(name, justify="left" if name in ("data", "gap") else "right")

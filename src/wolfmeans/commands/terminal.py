@@ -19,6 +19,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from wolfmeans.commands.loading import begin_work
+
 P = ParamSpec("P")
 R = TypeVar("R")
 _SECONDS_BETWEEN_LINES = 10.0
@@ -29,6 +31,7 @@ def errors_in_one_line(command: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        begin_work()
         try:
             return command(*args, **kwargs)
         except KeyboardInterrupt:

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 
+from wolfmeans.choices import ALGORITHMS, ENGINES
 from wolfmeans.engines.base import Assignment, Engine, Forced, Workspace
 from wolfmeans.engines.cpu import CpuEngine, advance_together, native_is_available
 from wolfmeans.engines.reference import ReferenceEngine
 from wolfmeans.notices import warn
-
-ENGINES = ("auto", "reference", "cpu")
-ALGORITHMS = ("auto", "dense", "bounds", "tree", "lloyd", "elkan")
 
 __all__ = [
     "ALGORITHMS",

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 
+from wolfmeans.choices import POLICIES as POLICIES
 from wolfmeans.engines.base import Centers, Distances, Forced, Workspace
 from wolfmeans.engines.reference import DenseKernels
 from wolfmeans.exact_sums import exact_sum
@@ -20,7 +18,6 @@ from wolfmeans.seeding import RandomSource, draw_rows
 
 Masses = NDArray[np.float64]
 
-POLICIES = ("keep", "resample", "farthest", "best", "admissible")
 CANDIDATES = 256
 """How many data points `best` tries as centers when there are more."""
 _DENSE_MATCHING = 1 << 22
@@ -201,6 +198,11 @@ def _cheapest(costs: Distances, own: NDArray[np.bool_], count: int) -> NDArray[n
 
 def _match(rows: list[NDArray[np.int64]], costs: list[Distances]) -> NDArray[np.int64]:
     """Choose one row per cluster, all different, at the least total cost."""
+    # Imported where they are needed: they are slow to load, and few fits come here.
+    from scipy.optimize import linear_sum_assignment
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import min_weight_full_bipartite_matching
+
     points, position = np.unique(np.concatenate(rows), return_inverse=True)
     n_clusters = len(rows)
     cluster = np.repeat(np.arange(n_clusters), [len(r) for r in rows])

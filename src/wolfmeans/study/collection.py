@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from wolfmeans.choices import MIXTURES as MIXTURES
 from wolfmeans.study import printed
 from wolfmeans.study.results import ScenarioResult
 
 SEGMENTATION = ("segmentation-standardized", "segmentation-raw", "segmentation-shifted")
-MIXTURES = ("blobs", "elliptic", "unbalanced", "heavy", "uniform")
 FILE = "file:"
 
 

@@ -13,14 +13,12 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from wolfmeans.choices import GAPS as GAPS
 from wolfmeans.files import written_whole
 from wolfmeans.study.scenarios import Scenario
 from wolfmeans.study.statistics import Regression, log_log_line
 
 FORMAT, VERSION = "wolfmeans-study", 1
-GAPS = ("published", "decrease", "gap")
-"""What is called a gap: the drop of the inertia counted from the seeds, which the paper printed;
-the decrease g_t + m_t of the objective; the Frank-Wolfe gap g_t proper."""
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans import datasets, door
+from wolfmeans.choices import SEGMENTATION_FEATURES as SEGMENTATION_FEATURES
 from wolfmeans.estimators import KMeans
 from wolfmeans.problems.empty import POLICIES
 from wolfmeans.study.mixtures import MIXTURES
 
 SEEDINGS = ("random", "k-means++")
-SEGMENTATION_FEATURES = ("standardized", "raw", "shifted")
 
 Points = NDArray[np.float64]
 

@@ -1,0 +1,26 @@
+"""What can be chosen by name, in one place, and nothing else.
+
+The command's help and its checks need the names long before what they stand for is imported.
+"""
+
+ENGINES = ("auto", "reference", "cpu")
+ALGORITHMS = ("auto", "dense", "bounds", "tree", "lloyd", "elkan")
+STOPS = ("decrease", "gap", "shift", "stationary")
+TOLERANCE_SCALES = ("initial", "total", "absolute")
+POLICIES = ("keep", "resample", "farthest", "best", "admissible")
+"""For empty clusters."""
+POLISHES = ("hartigan", "swap")
+SEEDINGS = ("random", "k-means++", "greedy-k-means++", "k-means||")
+TRIMMED_SEEDINGS = ("trimmed-k-means++",)
+BOUNDS = ("exact", "spectral", "neighbours", "prices", "subsampled")
+"""Lower bounds on the best possible SSE."""
+
+GAPS = ("published", "decrease", "gap")
+"""What is called a gap: the drop of the inertia counted from the seeds, which the paper printed;
+the decrease g_t + m_t of the objective; the Frank-Wolfe gap g_t proper."""
+MIXTURES = ("blobs", "elliptic", "unbalanced", "heavy", "uniform")
+"""Of the study."""
+SEGMENTATION_FEATURES = ("standardized", "raw", "shifted")
+
+FORMATS = ("csv", "tsv", "parquet", "arrow", "npy")
+"""Of tables."""

@@ -1,0 +1,114 @@
+"""How the command begins: Ctrl-C during imports, what is imported, and reading in the meantime."""
+
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from wolfmeans import cli, later
+from wolfmeans.commands.loading import InTheMeantime
+
+# Sends Ctrl-C to itself when a module is about to be imported.
+INTERRUPTED = """
+import os, signal, sys
+wanted, sys.argv = sys.argv[1], ["wolfmeans", *sys.argv[2:]]
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == wanted:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+import wolfmeans.cli
+code = wolfmeans.cli.main()
+sys.exit(f"{wanted} was not imported" if wanted not in sys.modules else code)
+"""
+
+
+def process(code, *arguments):
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    np.savetxt("data.csv", X, delimiter=",", header="x,y", comments="")
+    return tmp_path
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals differ")
+@pytest.mark.parametrize(
+    "module",
+    ["typer", "rich.console", "numpy", "polars", "scipy.sparse", "sklearn.base",
+     "sklearn.utils._openmp_helpers", "wolfmeans.fitting", "wolfmeans.estimators"],
+)  # fmt: skip
+def test_ctrl_c_during_imports_is_130_and_one_line(data, module):
+    done = process(INTERRUPTED, module, "fit", "data.csv", "-k", "2", "--labels", "l.csv")
+    assert done.stderr == "wolfmeans: stopped\n"
+    assert done.returncode == 130
+    assert [path.name for path in data.iterdir()] == ["data.csv"]
+
+
+LOADED = """
+import sys
+import wolfmeans.cli
+names, sys.argv = sys.argv[1], ["wolfmeans", *sys.argv[2:]]
+code = wolfmeans.cli.main()
+from wolfmeans.later import _Later
+print(*[n for n in names.split(",") if type(sys.modules.get(n, _Later(""))) is not _Later])
+sys.exit(code)
+"""
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["fit", "--help"], ["fit", "x.csv"]])
+def test_help_and_wrong_usage_are_answered_without_scikit_learn(arguments):
+    done = process(LOADED, "sklearn,scipy,polars,wolfmeans.engines", *arguments)
+    assert done.returncode in (0, 2)
+    assert done.stdout.splitlines()[-1] == ""
+
+
+def test_a_fit_needs_no_pandas_and_no_statistics(data):
+    done = process(LOADED, "sklearn,pandas,scipy.stats,scipy.optimize", "fit", "data.csv",
+                   "-k", "2", "-q")  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split() == ["sklearn"]
+
+
+def test_what_is_put_off_is_there_when_it_is_asked_for():
+    code = """
+from wolfmeans.later import absent, put_off
+put_off("scipy.stats")
+with absent("pandas"):
+    import sklearn.base
+from scipy.stats import chi2
+import scipy.stats.distributions
+print(scipy.stats.norm.cdf(0.0), chi2 is scipy.stats.chi2)
+import pandas
+"""
+    done = process(code)
+    assert (done.stdout, done.stderr) == ("0.5 True\n", "")
+
+
+def test_only_what_is_not_loaded_is_put_off():
+    later.put_off("json")
+    assert type(sys.modules["json"]).__name__ == "module"
+
+
+def test_a_result_and_an_error_come_back_from_the_other_thread():
+    def work(number):
+        assert threading.current_thread() is not threading.main_thread()
+        return 1 / number
+
+    assert InTheMeantime(work, 4).result() == 0.25
+    with pytest.raises(ZeroDivisionError):
+        InTheMeantime(work, 0).result()
+
+
+def test_the_caller_of_main_keeps_its_own_signals(data, capsys):
+    import signal
+
+    before = signal.getsignal(signal.SIGINT)
+    assert cli.main(["fit", "data.csv", "-k", "2", "-q"]) == 0
+    assert signal.getsignal(signal.SIGINT) is before

@@ -1,0 +1,269 @@
+"""What cannot be read or written: one line, exit code 2, and nothing left behind.
+
+One table of everything that may be wrong with a file, its name, its place or the disk.
+"""
+
+import builtins
+import errno
+import gzip
+import io
+import os
+import pickle
+import sys
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import polars as pl
+import pytest
+
+import wolfmeans
+from wolfmeans import cli
+
+GOOD = "x,y\n" + "".join(f"{i},{i * i % 7}\n" for i in range(20))
+
+
+def write(name, content):
+    def make():
+        Path(name).write_bytes(content.encode() if isinstance(content, str) else content)
+
+    return make
+
+
+def parquet(name, share=1.0):
+    def make():
+        buffer = io.BytesIO()
+        pl.DataFrame({"x": np.arange(500.0)}).write_parquet(buffer)
+        whole = buffer.getvalue()
+        Path(name).write_bytes(whole[: int(share * len(whole))])
+
+    return make
+
+
+def npy(name, array, share=1.0):
+    def make():
+        buffer = io.BytesIO()
+        np.save(buffer, array, allow_pickle=True)
+        whole = buffer.getvalue()
+        Path(name).write_bytes(whole[: int(share * len(whole))])
+
+    return make
+
+
+def zipped(name):
+    def make():
+        with zipfile.ZipFile(name, "w") as archive:
+            archive.writestr("data.csv", GOOD)
+
+    return make
+
+
+class Trap:
+    """Would leave a file behind if it were ever loaded."""
+
+    def __reduce__(self):
+        return Path.touch, (Path("sprung"),)
+
+
+INPUTS = {
+    "a row too long": ("d.csv", write("d.csv", "x,y\n1,2\n3,4,5\n"), "line 3 has 3 fields"),
+    "a row too short": ("d.csv", write("d.csv", "x,y\n1,2\n3\n"), "row 2, column 'y' is missing"),
+    "a word in a column": (
+        "d.csv",
+        write("d.csv", "x,y\n1,2\n3,four\n5,6\n"),
+        "d.csv: row 2, column 'y' is 'four', which is not a number",
+    ),
+    "words only": ("d.csv", write("d.csv", "a,b\nx,y\nz,w\n"), "no column of numbers"),
+    "an empty cell": ("d.csv", write("d.csv", "x,y\n1,\n3,4\n"), "row 1, column 'y' is missing"),
+    "NaN": ("d.csv", write("d.csv", "x,y\n1,2\nnan,4\n"), "row 2, column 'x' is missing"),
+    "infinity": ("d.csv", write("d.csv", "x,y\n1,2\n3,-inf\n"), "row 2, column 'y' is infinite"),
+    "NaN in npy": (
+        "d.npy",
+        npy("d.npy", np.array([[1.0, 2.0], [np.nan, 1.0]])),
+        "d.npy: row 2, column '0' is missing",
+    ),
+    "an empty file": ("d.csv", write("d.csv", ""), "d.csv is empty"),
+    "an empty parquet": ("d.parquet", write("d.parquet", ""), "d.parquet is empty"),
+    "blank lines": ("d.csv", write("d.csv", "\n \n"), "d.csv is empty"),
+    "names only": ("d.csv", write("d.csv", "x,y\n"), "d.csv has no rows"),
+    "garbage": ("d.csv", write("d.csv", bytes(range(256)) * 4), "d.csv is not text"),
+    "not UTF-8": ("d.csv", write("d.csv", "naïve\n1\n".encode("latin-1")), "not text in UTF-8"),
+    "not UTF-8, far down": (
+        "d.csv",
+        write("d.csv", b"x,name\n" + b"1,a\n" * 30_000 + b"2,\xe9\n"),
+        "d.csv",
+    ),
+    "parquet named csv": ("d.csv", parquet("d.csv"), "is a file of format parquet, not csv"),
+    "csv named parquet": ("d.parquet", write("d.parquet", GOOD), "d.parquet is text, not parquet"),
+    "csv named npy": ("d.npy", write("d.npy", GOOD), "d.npy is text, not npy"),
+    "gzip named csv": (
+        "d.csv",
+        write("d.csv", gzip.compress(GOOD.encode())),
+        "d.csv is compressed by gzip; rename it to d.csv.gz",
+    ),
+    "csv named gz": ("d.csv.gz", write("d.csv.gz", GOOD), "d.csv.gz is not compressed by gzip"),
+    "zip named csv": ("d.csv", zipped("d.csv"), "a zip or a spreadsheet, not text"),
+    "zip named parquet": ("d.parquet", zipped("d.parquet"), "a zip or a spreadsheet, not parquet"),
+    "an unknown ending": ("d.xyz", write("d.xyz", GOOD), "say what it is with --format"),
+    "torn gzip": (
+        "d.csv.gz",
+        write("d.csv.gz", gzip.compress(GOOD.encode())[:-20]),
+        "d.csv.gz is damaged",
+    ),
+    "torn parquet": ("d.parquet", parquet("d.parquet", 0.6), "d.parquet is damaged"),
+    "torn npy": ("d.npy", npy("d.npy", np.arange(90.0), 0.6), "d.npy is damaged"),
+    "torn header of npy": ("d.npy", npy("d.npy", np.arange(90.0), 0.05), "d.npy is damaged"),
+    "objects in npy": (
+        "d.npy",
+        npy("d.npy", np.array([[Trap(), 1]], dtype=object)),
+        "Python objects in it, which are never loaded",
+    ),
+    "a pickle named npy": ("d.npy", write("d.npy", pickle.dumps(Trap())), "is a pickle, not npy"),
+    "no file": ("absent.csv", lambda: None, "there is no file absent.csv"),
+    "no file of that pattern": ("*.csv", lambda: None, "no file is called like *.csv"),
+    "a folder": ("d.csv", lambda: Path("d.csv").mkdir(), "d.csv is a folder"),
+    "a broken link": (
+        "d.csv",
+        lambda: Path("d.csv").symlink_to("gone.csv"),
+        "d.csv is a link to gone.csv, which is not there",
+    ),
+    "a link to itself": ("d.csv", lambda: Path("d.csv").symlink_to("d.csv"), "d.csv is a link"),
+}
+
+
+@pytest.fixture
+def inside(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def refused(capsys, arguments):
+    """Run a command that must fail; return its one line."""
+    before = sorted(path.name for path in Path().iterdir())
+    assert cli.main(arguments) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    [line] = said.err.splitlines()
+    assert line.startswith("wolfmeans: ")
+    assert sorted(path.name for path in Path().iterdir()) == before
+    return line
+
+
+@pytest.mark.parametrize("case", INPUTS)
+@pytest.mark.parametrize("command", ["fit", "predict", "certify", "scan"])
+def test_input_that_is_no_table_is_one_line(inside, capsys, case, command, tmp_path_factory):
+    name, make, said = INPUTS[case]
+    if os.name == "nt" and "link" in case:
+        pytest.skip("links need rights there")
+    make()
+    folder = tmp_path_factory.mktemp("else")
+    X = np.arange(8.0).reshape(4, 2)
+    wolfmeans.KMeans(2, random_state=0).fit(X).save(folder / "m.wolf")
+    (folder / "labels.csv").write_text("label\n0\n1\n")
+    options = {
+        "fit": ["fit", name, "-k", "2", "--labels", "l.csv"],
+        "predict": ["predict", str(folder / "m.wolf"), name, "--labels", "l.csv"],
+        "certify": ["certify", name, str(folder / "labels.csv"), "--certificate", "c.json"],
+        "scan": ["scan", name, "-k", "1:2", "--csv", "s.csv"],
+    }[command]
+    line = refused(capsys, [*options, "-q"])
+    # A file of labels with other rows is no better than what is in it.
+    assert said in line or (command == "certify" and "a clustering has a label for each" in line)
+
+
+def test_standard_input_without_anything_is_one_line(inside, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"")))
+    assert "standard input is empty" in refused(capsys, ["fit", "-", "-k", "2"])
+
+
+@pytest.mark.parametrize("failure", [errno.EACCES, errno.EIO, errno.ESTALE])
+def test_what_the_system_does_not_let_us_read_is_one_line(inside, capsys, monkeypatch, failure):
+    Path("d.csv").write_text(GOOD)
+    opened = io.open
+
+    def closed(path, *arguments, **options):
+        if str(path) == "d.csv":
+            raise OSError(failure, os.strerror(failure), "d.csv")
+        return opened(path, *arguments, **options)
+
+    monkeypatch.setattr(io, "open", closed)
+    monkeypatch.setattr(builtins, "open", closed)
+    line = refused(capsys, ["fit", "d.csv", "-k", "2"])
+    assert line == f"wolfmeans: d.csv cannot be read: {os.strerror(failure)}"
+
+
+OUTPUTS = {
+    "--labels": "l.csv",
+    "--centers": "c.csv",
+    "--model": "m.wolf",
+    "--certificate": "c.json",
+    "--page": "p.html",
+}
+
+
+@pytest.mark.parametrize("option", OUTPUTS)
+@pytest.mark.parametrize("failure", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
+def test_a_disk_that_takes_no_more_is_one_line(inside, capsys, monkeypatch, option, failure):
+    Path("d.csv").write_text(GOOD)
+
+    class Full(io.RawIOBase):
+        """Has no number that polars could write to by itself."""
+
+        def writable(self):
+            return True
+
+        def write(self, data):
+            raise OSError(failure, os.strerror(failure))
+
+    def fdopen(descriptor, mode):
+        os.close(descriptor)
+        return io.BufferedWriter(Full())
+
+    monkeypatch.setattr("wolfmeans.files.os.fdopen", fdopen)
+    line = refused(capsys, ["fit", "d.csv", "-k", "2", "-q", option, OUTPUTS[option]])
+    assert line == f"wolfmeans: {OUTPUTS[option]} cannot be written: {os.strerror(failure)}"
+
+
+@pytest.mark.parametrize("option", OUTPUTS)
+def test_a_folder_that_cannot_be_written_to_is_one_line(inside, capsys, monkeypatch, option):
+    Path("d.csv").write_text(GOOD)
+    command = ["fit", "d.csv", "-k", "2", "-q", option]
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+        line = refused(capsys, [*command, OUTPUTS[option]])
+        assert f"{option}: {OUTPUTS[option]} cannot be written: Permission denied" in line
+    # Where nobody could tell before.
+    with monkeypatch.context() as patch:
+
+        def closed(*_, **__):
+            raise PermissionError(errno.EACCES, "Permission denied")
+
+        patch.setattr("wolfmeans.files.tempfile.mkstemp", closed)
+        line = refused(capsys, [*command, OUTPUTS[option]])
+        assert line == f"wolfmeans: {OUTPUTS[option]} cannot be written: Permission denied"
+    assert f"{option}: there is no folder no" in refused(capsys, [*command, "no/l.csv"])
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux")
+@pytest.mark.parametrize(
+    "arguments",
+    [["predict", "m.wolf", "d.csv", "--labels"], ["scan", "d.csv", "-k", "2", "--csv"],
+     ["certify", "d.csv", "l.csv", "--certificate"]],
+)  # fmt: skip
+def test_a_full_device_is_one_line(inside, capsys, arguments):
+    Path("d.csv").write_text(GOOD)
+    Path("l.csv").write_text("label\n" + "0\n1\n" * 10)
+    wolfmeans.KMeans(2, random_state=0).fit(np.arange(8.0).reshape(4, 2)).save("m.wolf")
+    line = refused(capsys, [*arguments, "/dev/full", "-q"])
+    assert line == "wolfmeans: /dev/full cannot be written: No space left on device"
+
+
+def test_a_model_that_is_none_is_one_line(inside, capsys):
+    Path("d.csv").write_text(GOOD)
+    Path("m.wolf").write_bytes(pickle.dumps(Trap()))
+    assert "is not a wolfmeans model" in refused(capsys, ["predict", "m.wolf", "d.csv"])
+    wolfmeans.KMeans(2, random_state=0).fit(np.arange(8.0).reshape(4, 2)).save("m.wolf")
+    Path("m.wolf").write_bytes(Path("m.wolf").read_bytes()[:300])
+    assert "is not a wolfmeans model" in refused(capsys, ["predict", "m.wolf", "d.csv"])
+    assert "there is no model" in refused(capsys, ["predict", "absent.wolf", "d.csv"])
