@@ -2,6 +2,7 @@
 
 import contextlib
 import doctest
+import importlib
 import io
 import itertools
 import re
@@ -92,3 +93,18 @@ def test_the_faq_names_every_difference_in_the_interface():
     assert names, "the two would be the same"
     for name in names:
         assert f"`{name}`" in table, name
+
+
+@pytest.mark.parametrize("name", ["", ".plot", ".portrait", ".report", ".study"])
+def test_the_reference_has_every_public_name(name):
+    module = importlib.import_module(f"wolfmeans{name}")
+    shown = re.findall(
+        r"^::: (\S+)",
+        "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "api").glob("*.md")),
+        flags=re.MULTILINE,
+    )
+    whole = module.__name__ in shown
+    for public in module.__all__:
+        value = getattr(module, public)
+        assert whole or f"{module.__name__}.{public}" in shown or not callable(value), public
+        assert not callable(value) or value.__doc__, public
