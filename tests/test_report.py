@@ -1,19 +1,12 @@
-"""What people look at: certificate, trace, figures, page and demonstration."""
+"""What people look at: certificate and trace."""
 
 import json
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from wolfmeans import KMeans, demo
-from wolfmeans.plot import map_figure
-from wolfmeans.portrait import portrait
-from wolfmeans.report import write_page
-
-VOID = {"meta", "br", "img", "link", "input", "hr", "source"}
-HOSTILE = "<script>alert('x')</script> & \"quotes\" </title>"
+from wolfmeans import KMeans
 
 
 def points(n=120, d=3, seed=0):
@@ -24,42 +17,6 @@ def points(n=120, d=3, seed=0):
 @pytest.fixture(scope="module")
 def model():
     return KMeans(4, random_state=0).fit(points())
-
-
-class Page(HTMLParser):
-    """Collects tags, texts and references, and checks that elements are closed in order."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.tags, self.open, self.references = [], [], []
-        self.texts = {}
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag, attributes):
-        self.handle_startendtag(tag, attributes)
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attributes):
-        self.tags.append(tag)
-        for name, value in attributes:
-            if name in {"src", "href", "xlink:href", "srcset", "data", "action", "poster"}:
-                self.references.append(value)
-            if name == "style" and "url(" in value:
-                self.references.append(value.partition("url(")[2].strip("'\""))
-            assert not name.startswith("on"), f"{tag} has {name}"
-
-    def handle_endtag(self, tag):
-        assert self.open and self.open.pop() == tag
-
-    def handle_data(self, data):
-        if self.open:
-            self.texts[self.open[-1]] = self.texts.get(self.open[-1], "") + data
-
-
-def page_of(path):
-    return Page(path.read_text(encoding="utf-8"))
 
 
 # --- certificate -----------------------------------------------------------------------------
@@ -143,61 +100,3 @@ def test_the_trace_is_a_ledger(model):
     np.testing.assert_allclose(trace.sse[1:], (trace.sse - trace.gap - trace.movement)[:-1])
     assert (np.minimum.accumulate(trace.gap) <= trace.rate_bound).all()
     assert trace.sse[-1] - trace.gap[-1] == pytest.approx(model.inertia_)
-
-
-# --- page and demonstration ------------------------------------------------------------------
-
-
-def test_a_page_is_self_contained_and_well_formed(model, tmp_path):
-    X = points()
-    figures = [
-        ("Trace", model.trace_.plot()),
-        ("Map", map_figure(portrait(model, X))),
-    ]
-    path = write_page(tmp_path / "new" / "page.html", model, title="A page", figures=figures)
-    assert path == tmp_path / "new" / "page.html"
-    page = page_of(path)
-    assert page.open == []
-    assert page.tags.count("svg") + page.tags.count("img") == 2
-    assert not {"script", "link", "iframe", "object", "embed", "base"} & set(page.tags)
-    assert page.references
-    assert all(reference.startswith(("#", "data:")) for reference in page.references)
-    assert "@import" not in page.texts["style"] and "url(" not in page.texts["style"]
-    assert page.texts["h1"] == page.texts["title"] == "A page"
-    assert [p.name for p in path.parent.iterdir()] == ["page.html"]
-
-
-def test_a_page_escapes_hostile_texts(model, tmp_path):
-    figures = [(HOSTILE, model.trace_.plot())]
-    page = page_of(write_page(tmp_path / "page.html", model, title=HOSTILE, figures=figures))
-    assert "script" not in page.tags
-    assert page.texts["h1"] == page.texts["title"] == HOSTILE
-    assert HOSTILE in page.texts["h2"]
-
-
-def test_a_page_lists_every_cluster_and_the_verdict(model, tmp_path):
-    page = page_of(write_page(tmp_path / "page.html", model, title="x"))
-    assert model.certificate_.verdict in page.texts["p"]
-    for count in np.bincount(model.labels_).tolist():
-        assert str(count) in page.texts["td"]
-
-
-def test_a_page_that_cannot_be_written_leaves_nothing(model, tmp_path):
-    (tmp_path / "page.html").write_text("old")
-    with pytest.raises(UnicodeEncodeError):
-        write_page(tmp_path / "page.html", model, title="\ud800")
-    assert [p.name for p in tmp_path.iterdir()] == ["page.html"]
-    assert (tmp_path / "page.html").read_text() == "old"
-
-
-def test_the_demonstration_writes_its_files_and_prints_the_certificate(tmp_path, capsys):
-    demo.main(str(tmp_path / "out"))
-    names = {path.name for path in (tmp_path / "out").iterdir()}
-    assert names == {"trace.png", "trace.svg", "clusters.png", "clusters.svg", "page.html"}
-    printed = capsys.readouterr().out
-    assert "Certificate" in printed
-    assert "global" in printed and "of the best possible" in printed
-    assert "page.html" in printed
-    page = page_of(tmp_path / "out" / "page.html")
-    assert all(reference.startswith(("#", "data:")) for reference in page.references)
-    assert page.tags.count("svg") + page.tags.count("img") == 2

@@ -12,7 +12,8 @@ from wolfmeans.datasets import load_segmentation
 from wolfmeans.estimators import KMeans
 from wolfmeans.plot import map_figure
 from wolfmeans.portrait import portrait
-from wolfmeans.report import write_page
+from wolfmeans.preparation import Preparation
+from wolfmeans.report import page
 
 _CLASSES = 7
 
@@ -38,14 +39,16 @@ def main(directory: str = "demo-output") -> None:
         for kind in ("png", "svg"):
             written.append(folder / f"{name}.{kind}")
             figure.savefig(written[-1], dpi=150)
-    page = write_page(
-        folder / "page.html",
+    names = segmentation.feature_names
+    target = page(
         model,
+        X,
+        names=names,
         title="Image segmentation in seven clusters",
-        figures=[("How the run went", trace), ("The clusters", clusters)],
-    )
+        preparation=Preparation.standardizing(names, segmentation.data),
+    ).save(folder / "page.html")
     print("\nWritten: " + ", ".join(str(path) for path in written))
-    print(f"The page: {page} (open it in a browser)")
+    print(f"The page: {target} (open it in a browser)")
 
 
 if __name__ == "__main__":

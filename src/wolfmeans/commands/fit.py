@@ -249,7 +249,7 @@ def fit(
     if certificate is not None:
         outputs.write_json(certificate, facts)
     if page is not None:
-        _write_page(page, estimator, files)
+        _write_page(page, estimator, points, preparation, files)
     if json_:
         print_json(facts)
     elif not quiet and outputs.STANDARD_OUTPUT not in targets.values():
@@ -390,16 +390,21 @@ def _center_columns(estimator: Model, preparation: Preparation) -> dict[str, NDA
     return {f"{n}_" if n in named else n: values for n, values in own.items()} | named
 
 
-def _write_page(target: str, estimator: Any, files: list[str]) -> None:
-    from wolfmeans.report.page import write_page
+def _write_page(
+    target: str, estimator: Model, points: Points, preparation: Preparation, files: list[str]
+) -> None:
+    from wolfmeans.report import page
 
-    figures = []
-    try:
-        figures.append(("The run", estimator.trace_.plot()))
-    except ImportError:
-        say("The page has no pictures: they need matplotlib (pip install 'wolfmeans[plot]').")
+    # The page is told what the columns are called; scikit-learn would miss the names on the array.
+    del estimator.feature_names_in_
     name = "standard input" if files == ["-"] else ", ".join(Path(file).name for file in files)
+    made = page(
+        estimator,
+        preparation.apply(points.data),
+        sample_weight=points.weights,
+        names=points.names,
+        title=f"{name}: {estimator.n_clusters} clusters",
+        preparation=preparation,
+    )
     with outputs.naming(target):
-        write_page(
-            target, estimator, title=f"{name}: {estimator.n_clusters} clusters", figures=figures
-        )
+        made.save(target)

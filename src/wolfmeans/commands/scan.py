@@ -84,6 +84,9 @@ def scan(
     plot: Annotated[
         str | None, typer.Option(metavar="PATH", help=f"Draw it: {', '.join(_PICTURES)}.")
     ] = None,
+    page: Annotated[
+        str | None, typer.Option(metavar="PATH", help="A page about the scan, as HTML.")
+    ] = None,
     quiet: Quiet = False,
     json_: Json = False,
 ) -> None:
@@ -98,7 +101,7 @@ def scan(
     counts, trimmed = whole_range("-k", k), shares("--alpha", alpha)
     one_of("--certify", certify, _METHODS)
     outputs.check_table_target("--csv", csv)
-    outputs.check_targets({"--csv": csv, "--plot": plot}, files)
+    outputs.check_targets({"--csv": csv, "--plot": plot, "--page": page}, files)
     if plot is not None and Path(plot).suffix.lower() not in _PICTURES:
         raise ValueError(f"--plot: {plot} must end in one of {', '.join(_PICTURES)}")
     reading = begin_reading(files, format_)
@@ -136,13 +139,16 @@ def scan(
         outputs.write_table(csv, _columns(found))
     if plot is not None:
         _draw(plot, found)
+    if page is not None:
+        _write_page(page, found, len(data), files)
     if json_:
         cells = [dict(zip(found.columns(), row, strict=True)) for row in _rows(found)]
         print_json({"cells": cells, "sentences": found.sentences()})
     elif not quiet:
         _print(found)
-    if (csv or plot) and not quiet:
-        say(f"Written: {', '.join(target for target in (csv, plot) if target)}")
+    written = [target for target in (csv, plot, page) if target]
+    if written and not quiet:
+        say(f"Written: {', '.join(written)}")
 
 
 def _rows(found: Scan) -> list[tuple[Any, ...]]:
@@ -181,3 +187,12 @@ def _draw(target: str, found: Scan) -> None:
     kind = Path(target).suffix[1:].lower()
     with outputs.naming(target), written_whole(target) as file:
         figure.savefig(file, format=kind)
+
+
+def _write_page(target: str, found: Scan, n_points: int, files: list[str]) -> None:
+    from wolfmeans.report import scan_page
+
+    name = "standard input" if files == ["-"] else ", ".join(Path(file).name for file in files)
+    made = scan_page(found, title=f"{name}: how many clusters?", n_points=n_points)
+    with outputs.naming(target):
+        made.save(target)

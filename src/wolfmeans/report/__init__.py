@@ -1,5 +1,7 @@
 """Reports: self-contained pages that can be mailed to a colleague."""
 
-from wolfmeans.report.page import write_page
+from wolfmeans.report.clustering import page
+from wolfmeans.report.document import Page
+from wolfmeans.report.scanning import scan_page
 
-__all__ = ["write_page"]
+__all__ = ["Page", "page", "scan_page"]

@@ -1,0 +1,266 @@
+// The map, on which a slider replays the run: centers with their tails, points in the colors of
+// their clusters, rings around those that have just moved.
+
+// Above so many, numbers would cover what they name.
+const NUMBERED = 80;
+
+class Replay {
+  constructor(page) {
+    const { map } = page;
+    this.nClusters = page.n_clusters;
+    this.rows = unpacked(map.rows);
+    this.x = unpacked(map.x);
+    this.y = unpacked(map.y);
+    this.margins = unpacked(page.margins);
+    this.explained = map.explained;
+    const last = { centers: map.centers, title: "result", rows: [], labels: [] };
+    const { labels, frames } = map.replay || { labels: map.labels, frames: [last] };
+    this.replayed = Boolean(map.replay);
+    let before = Array.from(unpacked(labels));
+    this.frames = frames.map((frame) => {
+      const changed = Array.from(unpacked(frame.rows));
+      const own = before.slice();
+      unpacked(frame.labels).forEach((label, i) => (own[changed[i]] = label));
+      before = own;
+      return { ...frame, centers: Array.from(unpacked(frame.centers)), changed, labels: own };
+    });
+    this.leftOut = before.includes(-1);
+    this.shown = this.frames.length - 1;
+    this.chosen = null;
+  }
+
+  get last() {
+    return this.frames.length - 1;
+  }
+
+  /** What is seen at first: all kept points. Others, and centers of empty clusters, may be far. */
+  range() {
+    const { labels } = this.frames[this.last];
+    return [this.x, this.y].map((values) => {
+      const kept = Array.from(values).filter((_, i) => labels[i] >= 0);
+      const low = kept.reduce((a, b) => Math.min(a, b), Infinity);
+      const high = kept.reduce((a, b) => Math.max(a, b), -Infinity);
+      const air = 0.05 * (high - low) || 1;
+      return [low - air, high + air];
+    });
+  }
+
+  /** Whether both axes have the same scale, as they should unless one of them hardly shows then. */
+  trueToScale() {
+    const [x, y] = this.range().map(([low, high]) => high - low);
+    return y < 1.5 * x && x < 4 * y;
+  }
+
+  /** Colors, opacities and signs of the points in the frame that is shown. */
+  pointStyle(colors) {
+    const { labels } = this.frames[this.shown];
+    const chosen = (label) => (label === this.chosen ? 0.9 : 0.1);
+    return {
+      color: labels.map((label) => (label < 0 ? colors.out : colors.clusters[label])),
+      opacity: this.chosen === null ? 0.75 : labels.map(chosen),
+      symbol: this.leftOut ? labels.map((label) => (label < 0 ? "x" : "circle")) : "circle",
+    };
+  }
+
+  /** What is said about the points under the pointer. */
+  clusterNames() {
+    return this.frames[this.shown].labels.map((k) => (k < 0 ? "left out" : `cluster ${k}`));
+  }
+
+  moved() {
+    const { changed: all, labels } = this.frames[this.shown];
+    const changed = all.filter((i) => this.chosen === null || labels[i] === this.chosen);
+    return { x: changed.map((i) => this.x[i]), y: changed.map((i) => this.y[i]) };
+  }
+
+  /** Few rings are strong; many would hide the points. */
+  ringOpacity() {
+    return Math.min(0.9, Math.max(0.25, 150 / this.frames[this.shown].changed.length));
+  }
+
+  /** The paths of the centers up to the frame that is shown, with breaks between them. */
+  tails() {
+    const x = [];
+    const y = [];
+    for (let k = 0; k < this.nClusters; k++) {
+      for (let f = 0; f <= this.shown; f++) {
+        x.push(this.frames[f].centers[2 * k]);
+        y.push(this.frames[f].centers[2 * k + 1]);
+      }
+      x.push(null);
+      y.push(null);
+    }
+    return { x, y };
+  }
+
+  centers() {
+    const { centers } = this.frames[this.shown];
+    return {
+      x: centers.filter((_, i) => i % 2 === 0),
+      y: centers.filter((_, i) => i % 2 === 1),
+    };
+  }
+
+  chart(colors) {
+    const numbers = Array.from({ length: this.nClusters }, (_, k) => String(k));
+    const numbered = this.nClusters <= NUMBERED;
+    const size = this.x.length > 1000 ? 5 : 7;
+    const [xrange, yrange] = this.range();
+    const share = (i) => `component ${i + 1} (${(100 * this.explained[i]).toFixed(0)}%)`;
+    return {
+      data: [
+        {
+          x: this.x, y: this.y, mode: "markers",
+          customdata: Array.from(this.rows, (row, i) => [row, this.margins[i]]),
+          marker: { size, ...this.pointStyle(colors) },
+          text: this.clusterNames(),
+          hovertemplate:
+            "row %{customdata[0]}, %{text}<br>margin %{customdata[1]:.2f}<extra></extra>",
+        },
+        {
+          ...this.moved(), mode: "markers", hoverinfo: "skip",
+          opacity: this.ringOpacity(),
+          marker: {
+            size: size + 5, symbol: "circle-open", color: colors.ink, line: { width: 1.25 },
+          },
+        },
+        {
+          ...this.tails(), mode: "lines", hoverinfo: "skip",
+          line: { color: colors.ink, width: 1.5 }, opacity: 0.65,
+        },
+        {
+          ...this.centers(), mode: numbered ? "markers+text" : "markers", text: numbers,
+          textfont: { size: this.nClusters > 30 ? 9 : 12, color: colors.ink },
+          marker: {
+            size: numbered ? (this.nClusters > 30 ? 16 : 22) : 9, color: colors.paper,
+            line: { width: this.nClusters > 30 ? 2 : 3, color: colors.clusters },
+          },
+          cliponaxis: false,
+          hovertemplate: "center of cluster %{text}<extra></extra>",
+        },
+      ],
+      layout: layoutOf(
+        colors,
+        axis(colors, share(0), { range: xrange, showgrid: false, nticks: 6, ticks: "outside" }),
+        axis(colors, share(1), {
+          range: yrange, showgrid: false, nticks: 6, ticks: "outside",
+          ...(this.trueToScale() ? { scaleanchor: "x" } : {}),
+        }),
+        { hovermode: "closest", dragmode: TOUCH ? false : "pan" },
+      ),
+    };
+  }
+
+  /** Show another frame, or the same in another way: all changes at once, for one drawing. */
+  update(place, colors) {
+    const [points, moved, tails, centers] = place.data;
+    Object.assign(points.marker, this.pointStyle(colors));
+    points.text = this.clusterNames();
+    Object.assign(moved, this.moved(), { opacity: this.ringOpacity() });
+    Object.assign(tails, this.tails());
+    Object.assign(centers, this.centers());
+    Plotly.redraw(place);
+  }
+}
+
+/** Slider, play button, readout and the clusters to choose from, beside the map. */
+class Panel {
+  constructor(page, replay, place) {
+    Object.assign(this, { page, replay, place, timer: null });
+    this.box = place.closest(".replay").querySelector(".panel");
+    this.box.hidden = false;
+    if (replay.replayed) this.addSteps();
+    if (replay.nClusters > 1) this.addChips();
+    if (!replay.trueToScale()) {
+      const caption = place.parentElement.querySelector("figcaption");
+      caption.append(" The axes have different scales.");
+    }
+    if (!this.box.childNodes.length) this.box.hidden = true;
+  }
+
+  addSteps() {
+    this.play = element("button", { type: "button", className: "play" }, "▶ Play");
+    this.slider = element("input", {
+      type: "range", min: 0, max: this.replay.last, step: 1, value: this.replay.last,
+      "aria-label": "Iteration",
+    });
+    this.readout = element("dl", { className: "readout" });
+    this.box.append(element("div", { className: "steps" }, this.play, this.slider), this.readout);
+    this.slider.addEventListener("input", () => {
+      this.stop();
+      this.show(Number(this.slider.value));
+    });
+    this.play.addEventListener("click", () => (this.timer === null ? this.start() : this.stop()));
+    if (this.replay.last === 0) {
+      this.play.disabled = this.slider.disabled = true;
+    }
+    this.read();
+  }
+
+  addChips() {
+    const chips = element("div", {
+      className: "chips", role: "group", "aria-label": "Highlight a cluster",
+    });
+    this.page.shares.forEach((share, k) => {
+      const chip = element(
+        "button",
+        { type: "button", "aria-pressed": "false", title: `Highlight cluster ${k}` },
+        element("i", { className: "swatch", style: `--c:var(--k${k})` }),
+        `${k}`,
+      );
+      chip.addEventListener("click", () => {
+        this.replay.chosen = this.replay.chosen === k ? null : k;
+        [...chips.children].forEach((other, j) =>
+          other.setAttribute("aria-pressed", String(this.replay.chosen === j)),
+        );
+        this.show(this.replay.shown);
+      });
+      chips.append(chip);
+    });
+    this.box.append(element("h3", { className: "chips-title" }, "Highlight a cluster"), chips);
+  }
+
+  show(frame) {
+    this.replay.shown = frame;
+    if (this.slider) {
+      this.slider.value = frame;
+      this.read();
+    }
+    this.replay.update(this.place, currentColors(this.replay.nClusters));
+  }
+
+  read() {
+    const frame = this.replay.frames[this.replay.shown];
+    const facts = [
+      ["SSE", figures(frame.sse, 7)],
+      ["gap", frame.gap === null ? "–" : figures(frame.gap, 4)],
+      ["points that moved", frame.moved.toLocaleString("en")],
+    ];
+    this.readout.replaceChildren(element("dd", { className: "title" }, frame.title));
+    for (const [name, value] of facts) {
+      this.readout.append(element("dt", {}, name), element("dd", {}, value));
+    }
+    this.slider.setAttribute("aria-valuetext", `${frame.title}, SSE ${facts[0][1]}`);
+  }
+
+  start() {
+    const { last } = this.replay;
+    if (this.replay.shown === last) this.show(0);
+    this.play.textContent = "❚❚ Pause";
+    // Eight seconds for a long run, and time to look at each step of a short one.
+    const pause = Math.min(700, Math.max(100, 8000 / last));
+    const next = () => {
+      this.show(this.replay.shown + 1);
+      if (this.replay.shown < last) this.timer = setTimeout(next, pause);
+      else this.stop();
+    };
+    this.timer = setTimeout(next, pause);
+  }
+
+  stop() {
+    if (this.timer === null) return;
+    clearTimeout(this.timer);
+    this.timer = null;
+    this.play.textContent = "▶ Play";
+  }
+}

@@ -1,0 +1,100 @@
+"""What the script of a clustering's page reads, and how much of it a page has room for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfmeans.portrait import Map, Portrait, Replay
+from wolfmeans.report.data_block import packed
+from wolfmeans.solution import Trace
+
+# What a page has room for.
+_MEANS, _STEPS = 100_000, 2_000
+
+
+def script_data(found: Portrait, trace: Trace) -> dict[str, Any]:
+    """Return everything that is drawn."""
+    return {
+        "n_clusters": found.n_clusters,
+        "shares": [cluster.share for cluster in found.clusters],
+        "points": [cluster.points for cluster in found.clusters],
+        "map": _map_data(found.map) | {"replay": _replay_data(found.replay)},
+        "margins": packed(found.margins.values, "f4"),
+        "profiles": _profile_data(found) if found.n_clusters > 1 else None,
+        "trace": _trace_data(trace),
+    }
+
+
+def _map_data(shown: Map) -> dict[str, Any]:
+    return {
+        "rows": packed(shown.rows, "u4"),
+        "x": packed(shown.points[:, 0], "f4"),
+        "y": packed(shown.points[:, 1], "f4"),
+        "labels": packed(shown.labels, "i4"),
+        "centers": packed(shown.centers, "f4"),
+        "explained": list(shown.explained),
+    }
+
+
+def _replay_data(replay: Replay | None) -> dict[str, Any] | None:
+    """Return the frames: centers, and labels as differences to the frame before."""
+    if replay is None:
+        return None
+    first = replay.frames[0].labels
+    frames, before = [], first
+    for frame in replay.frames:
+        rows = np.flatnonzero(frame.labels != before)
+        frames.append(
+            {
+                "title": frame.title,
+                "t": frame.t,
+                "sse": float(frame.sse),
+                "gap": float(frame.gap),
+                "moved": int(frame.moved),
+                "centers": packed(frame.centers, "f4"),
+                "rows": packed(rows, "u4"),
+                "labels": packed(frame.labels[rows], "i4"),
+            }
+        )
+        before = frame.labels
+    return {"labels": packed(first, "i4"), "frames": frames}
+
+
+def _profile_data(found: Portrait) -> dict[str, Any]:
+    profiles, kept = found.profiles, features_kept(found)
+    return {
+        "names": [found.names[j] for j in kept.tolist()],
+        "strength": packed(profiles.strength[kept], "f8"),
+        "overall": packed(profiles.overall[kept], "f8"),
+        "means": packed(profiles.means[:, kept].T, "f8"),
+        "spread": packed(profiles.spread[kept], "f8"),
+    }
+
+
+def _trace_data(trace: Trace) -> dict[str, Any]:
+    shown = thinned(len(trace), _STEPS)
+    return {
+        "iteration": (trace.t[shown] + 1).tolist(),
+        "sse": trace.sse[shown].tolist(),
+        "gap": trace.gap[shown].tolist(),
+        "smallest": np.minimum.accumulate(trace.gap)[shown].tolist(),
+        "guaranteed": trace.rate_bound[shown].tolist(),
+        "moved": trace.moved[shown].tolist(),
+        "lower_bound": trace.lower_bound if trace.lower_bound > 0 else None,
+    }
+
+
+def features_kept(found: Portrait) -> NDArray[np.int64]:
+    """Return the columns that the page knows, the most distinguishing first."""
+    return found.profiles.order[: max(1, _MEANS // found.n_clusters)]
+
+
+def thinned(length: int, at_most: int) -> NDArray[np.int64]:
+    """Return which of so many rows to show: all, or fewer and fewer towards the end."""
+    if length <= at_most:
+        return np.arange(length)
+    places = np.geomspace(1, length, at_most).round().astype(np.int64) - 1
+    return np.unique(places)

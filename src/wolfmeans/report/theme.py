@@ -1,0 +1,153 @@
+"""The colors of pages: light and dark, and one color for each cluster in both.
+
+Cluster colors start with ones that most people can tell apart (after Okabe and Ito); further ones
+go around the circle of hues by the golden angle. Each is darkened or lightened until it stands out
+from the paper.
+"""
+
+from __future__ import annotations
+
+import math
+
+LIGHT = {
+    "ink": "#1b1f24",
+    "soft": "#57616b",
+    "paper": "#ffffff",
+    "band": "#f4f6f8",
+    "line": "#d7dbe0",
+    "tint": "#d5e3f3",
+    "accent": "#1f5fa8",
+    "bound": "#b34a12",
+    "good": "#23752b",
+    "open": "#8a5200",
+    "high": "#f0a35e",
+    "low": "#7fb2e5",
+    "out": "#8a929a",
+}
+DARK = {
+    "ink": "#e6e9ec",
+    "soft": "#a3adb7",
+    "paper": "#15181c",
+    "band": "#1e2227",
+    "line": "#3a4149",
+    "tint": "#27405c",
+    "accent": "#7db4f0",
+    "bound": "#f0a070",
+    "good": "#7ccf81",
+    "open": "#e6b35a",
+    "high": "#96531a",
+    "low": "#29639e",
+    "out": "#7b848d",
+}
+_FIRST = (
+    "#0072b2",
+    "#e69f00",
+    "#009e73",
+    "#cc79a7",
+    "#56b4e9",
+    "#d55e00",
+    "#7b5ea7",
+    "#999933",
+    "#882255",
+    "#8c613c",
+)
+_GOLDEN_ANGLE = math.pi * (3.0 - math.sqrt(5.0))
+# What WCAG asks of parts of a picture.
+_STANDS_OUT = 3.0
+
+RGB = tuple[float, float, float]
+
+
+def cluster_colors(n_clusters: int, paper: str) -> list[str]:
+    """Return a color for each cluster that stands out from the paper.
+
+    Examples
+    --------
+    >>> cluster_colors(3, "#ffffff")
+    ['#0072b2', '#c48700', '#009e73']
+    """
+    further = (_around_the_circle(number) for number in range(n_clusters - len(_FIRST)))
+    colors = [*map(_parsed, _FIRST[:n_clusters]), *further]
+    return [_written(_standing_out(color, _parsed(paper))) for color in colors]
+
+
+def theme_css(n_clusters: int) -> str:
+    """Return the colors as CSS variables: of the system's choice, or of the reader's."""
+    light, dark = (
+        {**colors, **{f"k{k}": c for k, c in enumerate(cluster_colors(n_clusters, paper))}}
+        for colors, paper in ((LIGHT, LIGHT["paper"]), (DARK, DARK["paper"]))
+    )
+    on_paper = {**light, "ink": "#000000", "soft": "#454d55"}
+    return "\n".join(
+        (
+            f":root {{ color-scheme: light; {_declared(light)} }}",
+            "@media (prefers-color-scheme: dark) {",
+            f":root:not([data-theme]) {{ color-scheme: dark; {_declared(dark)} }} }}",
+            f":root[data-theme=dark] {{ color-scheme: dark; {_declared(dark)} }}",
+            f":root[data-theme=print] {{ color-scheme: light; {_declared(on_paper)} }}",
+            f"@media print {{ :root:root {{ color-scheme: light; {_declared(on_paper)} }} }}",
+        )
+    )
+
+
+def contrast(one: str, other: str) -> float:
+    """Return the contrast of two colors as WCAG defines it, 1 to 21.
+
+    Examples
+    --------
+    >>> contrast("#ffffff", "#000000")
+    21.0
+    """
+    return _contrast(_parsed(one), _parsed(other))
+
+
+def _declared(colors: dict[str, str]) -> str:
+    return " ".join(f"--{name}: {color};" for name, color in colors.items())
+
+
+def _contrast(one: RGB, other: RGB) -> float:
+    dark, light = sorted((_luminance(one), _luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(color: RGB) -> float:
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in color)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def _standing_out(color: RGB, paper: RGB) -> RGB:
+    target = 0.0 if _luminance(paper) > 0.5 else 1.0
+    while _contrast(color, paper) < _STANDS_OUT:
+        red, green, blue = (c + 0.02 * (target - c) for c in color)
+        color = (red, green, blue)
+    return color
+
+
+def _around_the_circle(number: int) -> RGB:
+    """Return color `number` on a spiral: hues by the golden angle, in three shades (Oklch)."""
+    hue, shade = 0.6 + number * _GOLDEN_ANGLE, number % 3
+    lightness, chroma = ((0.62, 0.14), (0.48, 0.12), (0.74, 0.10))[shade]
+    a, b = chroma * math.cos(hue), chroma * math.sin(hue)
+    long = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3
+    middle = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3
+    short = (lightness - 0.0894841775 * a - 1.2914855480 * b) ** 3
+    linear = (
+        4.0767416621 * long - 3.3077115913 * middle + 0.2309699292 * short,
+        -1.2684380046 * long + 2.6097574011 * middle - 0.3413193965 * short,
+        -0.0041960863 * long - 0.7034186147 * middle + 1.7076147010 * short,
+    )
+    red, green, blue = (_companded(min(1.0, max(0.0, c))) for c in linear)
+    return red, green, blue
+
+
+def _companded(c: float) -> float:
+    return 12.92 * c if c <= 0.0031308 else 1.055 * float(c ** (1 / 2.4)) - 0.055
+
+
+def _parsed(color: str) -> RGB:
+    red, green, blue = (int(color[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    return red, green, blue
+
+
+def _written(color: RGB) -> str:
+    return "#" + "".join(f"{round(255 * c):02x}" for c in color)

@@ -1,0 +1,426 @@
+"""The page as a file: complete, escaped, self-contained, small; and the demonstration."""
+
+import base64
+import hashlib
+import json
+import re
+import sys
+from dataclasses import replace
+from html import unescape
+from html.parser import HTMLParser
+from importlib.resources import files
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import wolfmeans
+from wolfmeans import KMeans, TrimmedKMeans, cli, demo, report
+from wolfmeans.portrait import portrait
+from wolfmeans.preparation import Preparation
+from wolfmeans.report import clustering, markup
+from wolfmeans.report.data_block import data_block, packed
+from wolfmeans.report.script_data import thinned
+from wolfmeans.report.theme import DARK, LIGHT, cluster_colors, contrast, theme_css
+
+VOID = {"meta", "br", "img", "link", "input", "hr", "source"}
+HOSTILE = "<script>alert('x')</script> & \"quotes\" </title> <!-- ${x} --> </script>"
+LIMIT = 5_000_000
+
+
+def points(n=120, d=3, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, d)) * 2 + 3.0 * rng.integers(0, 4, size=(n, 1))
+
+
+@pytest.fixture(scope="module")
+def model():
+    return KMeans(4, random_state=0).fit(points())
+
+
+@pytest.fixture(scope="module")
+def page(model):
+    return report.page(model, points(), title="A page")
+
+
+class Document(HTMLParser):
+    """Collects tags, texts, tables and references; checks that elements are closed in order."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.open, self.references, self.ids = [], [], [], []
+        self.texts, self.rows, self.blocks = {}, {}, {}
+        self.table = None
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        self.handle_startendtag(tag, attributes)
+        given = dict(attributes)
+        if "table" in given.get("class", "").split():
+            self.table = given["data-name"]
+        if tag == "tr":
+            self.rows.setdefault(self.table, []).append([])
+        if tag in {"th", "td"}:
+            self.rows[self.table][-1].append("")
+        if tag == "script":
+            self.blocks[given.get("type", "script")] = ""
+            self.kind = given.get("type", "script")
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append(tag)
+        for name, value in attributes:
+            if name in {"src", "href", "xlink:href", "srcset", "data", "action", "poster"}:
+                self.references.append(value)
+            if name == "id":
+                self.ids.append(value)
+            assert "url(" not in (value or ""), f"{tag} has {name}={value}"
+            assert not name.startswith("on"), f"{tag} has {name}"
+
+    def handle_endtag(self, tag):
+        assert self.open and self.open.pop() == tag
+
+    def handle_data(self, data):
+        if not self.open:
+            return
+        self.texts[self.open[-1]] = self.texts.get(self.open[-1], "") + data
+        if self.open[-1] == "script":
+            self.blocks[self.kind] += data
+        if {"th", "td"} & set(self.open):
+            self.rows[self.table][-1][-1] += data
+
+
+def data_of(page):
+    return json.loads(Document(page.html).blocks["application/json"])
+
+
+# --- The document ----------------------------------------------------------------------------
+
+
+def test_a_page_is_self_contained_and_well_formed(page):
+    found = Document(page.html)
+    assert found.open == []
+    assert not {"link", "iframe", "object", "embed", "base", "img", "form"} & set(found.tags)
+    assert found.references
+    assert all(reference[1:] in found.ids for reference in found.references)
+    assert len(set(found.ids)) == len(found.ids)
+    assert "@import" not in found.texts["style"] and "url(" not in found.texts["style"]
+    assert found.texts["h1"] == found.texts["title"] == page.title == "A page"
+    assert "default-src 'none'" in page.html
+    assert len(page.html.encode()) < LIMIT
+
+
+def test_a_page_embeds_the_charts_once_and_as_published(page):
+    vendored = files("wolfmeans.report") / "vendor"
+    script = (vendored / "plotly-basic.min.js").read_bytes()
+    named = (vendored / "README.md").read_text(encoding="utf-8")
+    assert hashlib.sha256(script).hexdigest() in named
+    assert re.search(r"v(\S+)", script[:200].decode())[1] in named
+    assert "MIT" in (vendored / "LICENSE-plotly.txt").read_text(encoding="utf-8")
+    assert page.html.count("Copyright 2012-2026, Plotly") == 1
+    # Either would end the element that holds it, or change how it is read.
+    assert b"</script" not in script.lower() and b"<!--" not in script
+
+
+def test_a_page_has_every_section_readable_without_scripts(page, model):
+    found = Document(page.html)
+    assert set(found.ids) >= {"certificate", "map", "clusters", "profiles", "margins", "run"}
+    assert model.certificate_.verdict in found.texts["p"]
+    rows = [tuple(row) for row in found.rows["certificate"][1:]]
+    assert rows == model.certificate_.rows()
+    counts = [int(row[1]) for row in found.rows["clusters"][1:]]
+    assert counts == np.bincount(model.labels_).tolist()
+    assert len(found.rows["profiles"]) == 1 + 3
+    assert len(found.rows["iterations"]) == 1 + len(model.trace_)
+    assert "noscript" in found.tags
+
+
+def test_everything_that_came_from_data_is_escaped(model):
+    names = [HOSTILE, "<b>bold</b>", "</table>"]
+    page = report.page(model, points(), names=names, title=HOSTILE)
+    found = Document(page.html)
+    assert found.open == []
+    assert found.texts["h1"] == found.texts["title"] == HOSTILE
+    assert {row[0] for row in found.rows["profiles"][1:]} == set(names)
+    assert found.tags.count("script") == 3 and "b" not in found.tags
+    assert set(data_of(page)["profiles"]["names"]) == set(names)
+
+
+def test_the_data_block_is_strict_json_and_cannot_be_left():
+    text = data_block({"a": [1.5, float("nan"), float("inf")], "b": "</script><!--&\u2028"})
+    inside = text.removeprefix('<script type="application/json" id="data">')
+    inside = inside.removesuffix("</script>")
+    assert not set("<>&\u2028") & set(inside)
+    assert json.loads(inside) == {"a": [1.5, None, None], "b": "</script><!--&\u2028"}
+
+
+def test_long_arrays_are_packed_as_their_bytes():
+    values = np.linspace(0, 1, 100)
+    found = packed(values, "f8")
+    assert np.array_equal(np.frombuffer(base64.b64decode(found["bytes"]), "<f8"), values)
+    assert packed(values[:3], "f8") == values[:3].tolist()
+
+
+# --- What it says ----------------------------------------------------------------------------
+
+
+def test_the_replay_ends_at_the_models_labels_and_centers(model, page):
+    found, shown = data_of(page), portrait(model, points())
+    frames = found["map"]["replay"]["frames"]
+    assert len(frames) == len(shown.replay.frames)
+
+    def unpacked(entry):
+        if isinstance(entry, list):
+            return np.array(entry)
+        return np.frombuffer(base64.b64decode(entry["bytes"]), f"<{entry['kind']}")
+
+    labels = unpacked(found["map"]["replay"]["labels"]).astype(int)
+    for frame, expected in zip(frames, shown.replay.frames, strict=True):
+        labels[unpacked(frame["rows"]).astype(int)] = unpacked(frame["labels"])
+        assert np.array_equal(labels, expected.labels)
+        np.testing.assert_allclose(unpacked(frame["centers"]), expected.centers.ravel(), rtol=1e-6)
+    assert np.array_equal(labels, model.labels_[shown.map.rows])
+    assert frames[-1]["sse"] == model.inertia_
+
+
+def test_standardized_columns_are_shown_in_their_own_units():
+    raw = points() * [1.0, 50.0, 1e-3] + [7.0, -1e3, 0.0]
+    names = ("a", "b", "c")
+    preparation = Preparation.standardizing(names, raw)
+    X = preparation.apply(raw)
+    model = KMeans(3, random_state=0).fit(X)
+    found = data_of(report.page(model, X, names=names, preparation=preparation))["profiles"]
+    without = data_of(report.page(model, X, names=names))["profiles"]
+    order = [names.index(name) for name in found["names"]]
+    means = np.array(found["means"]).reshape(3, 3)
+    for row, j in enumerate(order):
+        for k in range(3):
+            assert means[row, k] == pytest.approx(raw[model.labels_ == k, j].mean())
+    assert found["overall"] == pytest.approx(raw.mean(axis=0)[order])
+    assert found["spread"] == pytest.approx(raw.std(axis=0)[order])
+    deviations = (means.T - found["overall"]) / found["spread"]
+    plain = np.array(without["means"]).reshape(3, 3).T - without["overall"]
+    np.testing.assert_allclose(deviations, plain / without["spread"], atol=1e-9)
+
+
+SITUATIONS = {
+    "one cluster": lambda: (KMeans(1), points()),
+    "one column": lambda: (KMeans(3, random_state=0), points(d=1)),
+    "one point": lambda: (KMeans(1), np.array([[1.0, 2.0]])),
+    "equal points": lambda: (KMeans(1), np.ones((5, 2))),
+    "a point each": lambda: (KMeans(5, random_state=0), points(5)),
+    "trimmed": lambda: (TrimmedKMeans(3, alpha=0.1, random_state=0), points()),
+    "float32": lambda: (KMeans(3, random_state=0), points().astype(np.float32)),
+    "sparse": lambda: (KMeans(3, random_state=0), sparse.csr_matrix(np.round(points()))),
+    "not converged": lambda: (KMeans(4, random_state=0, time_limit=0.0), points()),
+    "polished": lambda: (KMeans(6, random_state=0, polish="swap"), points()),
+    "huge numbers": lambda: (KMeans(3, random_state=0), points() * 1e200),
+    "many clusters": lambda: (KMeans(40, random_state=0), points()),
+}
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+@pytest.mark.filterwarnings("ignore")
+def test_every_clustering_gets_a_page(situation):
+    unfitted, X = SITUATIONS[situation]()
+    model = unfitted.fit(X)
+    page = report.page(model, X)
+    found = Document(page.html)
+    assert found.open == []
+    assert len(found.rows["clusters"]) == 1 + model.n_clusters
+    assert ("profiles" in found.ids) == (model.n_clusters > 1)
+    assert model.certificate_.verdict in found.texts["p"]
+    assert len(data_of(page)["shares"]) == model.n_clusters
+
+
+def test_weights_are_shown():
+    weights = np.arange(1.0, 121.0)
+    model = KMeans(4, random_state=0).fit(points(), sample_weight=weights)
+    page = report.page(model, points(), sample_weight=weights)
+    found = Document(page.html)
+    assert "weighted points" in found.texts["p"]
+    assert found.rows["clusters"][0][2] == "weight"
+    shares = data_of(page)["shares"]
+    expected = np.bincount(model.labels_, weights) / weights.sum()
+    assert shares == pytest.approx(expected.tolist())
+
+
+def test_left_out_points_are_told():
+    X = np.vstack([points(), np.full((5, 3), 500.0)])
+    model = TrimmedKMeans(3, trim=5, random_state=0).fit(X)
+    found = Document(report.page(model, X).html)
+    assert "5 points left out" in found.texts["p"]
+    assert "left out" in found.texts["figcaption"]
+
+
+def test_a_page_without_replay_has_none(model):
+    assert data_of(report.page(model, points(), replay=False))["map"]["replay"] is None
+
+
+def test_a_page_of_other_data_is_refused(model):
+    with pytest.raises(ValueError, match="column"):
+        report.page(model, points(d=2))
+
+
+def test_many_columns_and_clusters_fit_into_a_page():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 600)) + 4.0 * rng.normal(size=(200, 600))[rng.integers(0, 200, 3000)]
+    model = KMeans(200, random_state=0).fit(X)
+    names = [f"a column with a rather long name {j}" for j in range(600)]
+    shown = portrait(model, X, names=names)
+    # As many frames as there can be, each of them with new labels everywhere.
+    frame = shown.replay.frames[0]
+    frames = [replace(frame, labels=(frame.labels + t) % 200) for t in range(60)]
+    shown = replace(shown, replay=replace(shown.replay, frames=tuple(frames)))
+    page = clustering.draw(shown, model.certificate_, model.trace_, title="large")
+    assert len(page.html.encode()) < LIMIT
+    assert "first 500 of 600 columns" in page.html
+    assert len(Document(page.html).rows["profiles"]) == 1 + 15
+
+
+def test_long_runs_are_thinned_and_keep_both_ends():
+    assert thinned(10, 300).tolist() == list(range(10))
+    rows = thinned(100_000, 300)
+    assert len(rows) <= 300 and rows[0] == 0 and rows[-1] == 99_999
+    assert rows[:5].tolist() == [0, 1, 2, 3, 4]
+
+
+# --- Colors ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK])
+def test_texts_and_clusters_stand_out_from_the_paper(theme):
+    for name in ("ink", "soft", "accent", "bound", "good", "open"):
+        assert contrast(theme[name], theme["paper"]) >= 4.5, name
+    for ground in ("band", "tint", "high", "low"):
+        assert contrast(theme["ink"], theme[ground]) >= 4.5, ground
+    colors = cluster_colors(200, theme["paper"])
+    assert len(set(colors[:60])) == 60 and len(set(colors)) > 190
+    assert min(contrast(color, theme["paper"]) for color in colors) >= 2.95
+
+
+def test_every_color_that_the_style_names_is_there():
+    style = (files("wolfmeans.report") / "page.css").read_text(encoding="utf-8")
+    named = set(re.findall(r"var\(--([a-z]+)\)", style)) - {"c", "v", "mark"}
+    assert named <= set(LIGHT) and set(LIGHT) == set(DARK)
+    assert "--k2: #" in theme_css(3) and "--k3: #" not in theme_css(3)
+
+
+# --- Files and notebooks ---------------------------------------------------------------------
+
+
+def test_a_page_is_saved_whole_into_a_new_folder(page, tmp_path):
+    path = page.save(tmp_path / "new" / "page.html")
+    assert path == tmp_path / "new" / "page.html"
+    assert path.read_text(encoding="utf-8") == page.html
+    assert [entry.name for entry in path.parent.iterdir()] == ["page.html"]
+
+
+def test_a_page_that_cannot_be_written_leaves_nothing(model, tmp_path):
+    (tmp_path / "page.html").write_text("old")
+    with pytest.raises(UnicodeEncodeError):
+        report.page(model, points(), title="\ud800").save(tmp_path / "page.html")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["page.html"]
+    assert (tmp_path / "page.html").read_text() == "old"
+
+
+def test_a_notebook_shows_the_page_in_a_sandbox(page):
+    shown = page._repr_html_()
+    tag, source = re.fullmatch(r'<iframe ([^<>]*) srcdoc="([^"<>]*)"></iframe>', shown).groups()
+    assert 'sandbox="allow-scripts' in tag and "allow-same-origin" not in tag
+    assert unescape(source) == page.html
+    assert len(repr(page)) < 100
+
+
+def test_the_same_fit_gives_the_same_page(model, page):
+    assert report.page(model, points(), title="A page").html == page.html
+
+
+def test_pages_need_no_matplotlib(model, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert report.page(model, points()).html
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, -2.5, 1e-7, 123456.789, 1e15, 99999.6, 0.099999999])
+def test_figures_say_the_number(value):
+    text = markup.figures(value).replace(",", "").replace("−", "-")
+    assert float(text) == pytest.approx(value, rel=1e-3)
+
+
+# --- Scans -----------------------------------------------------------------------------------
+
+
+def test_a_scan_gets_a_page_of_its_own():
+    found = wolfmeans.scan(points(), n_clusters=[1, 2, 3], alpha=[0.0, 0.1], random_state=0)
+    page = report.scan_page(found, title=HOSTILE, n_points=120)
+    read = Document(page.html)
+    assert read.open == [] and read.texts["h1"] == HOSTILE
+    header, *rows = read.rows["scan"]
+    assert [tuple(header), *map(tuple, rows)] == found.texts()
+    for sentence in found.sentences():
+        assert sentence[1:] in read.texts["p"]
+    assert [len(part["cells"]) for part in data_of(page)["scan"]] == [3, 3]
+
+
+# --- Commands --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    """A file of data, in the folder where commands run that have no matplotlib."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("matplotlib", "matplotlib.figure"):
+        monkeypatch.setitem(sys.modules, name, None)
+    rows = points() * [1.0, 50.0, 1e-3] + [7.0, -1e3, 0.0]
+    lines = [",".join(map(repr, row)) for row in rows.tolist()]
+    (tmp_path / "d<b>.csv").write_text("\n".join(["a,<i>b</i>,w", *lines]))
+    return rows
+
+
+@pytest.mark.parametrize("more", [[], ["--alpha", "0.05"], ["--standardize"]])
+def test_fit_writes_a_page_in_the_units_of_the_file(table, more, tmp_path):
+    options = ["-k", "3", "-q", "--page", "p.html", "--labels", "l.npy", *more]
+    assert cli.main(["fit", "d<b>.csv", *options]) == 0
+    found = Document((tmp_path / "p.html").read_text(encoding="utf-8"))
+    assert found.texts["h1"] == "d<b>.csv: 3 clusters"
+    profiles = json.loads(found.blocks["application/json"])["profiles"]
+    assert sorted(profiles["names"]) == ["<i>b</i>", "a", "w"]
+    labels, j = np.load(tmp_path / "l.npy"), profiles["names"].index("<i>b</i>")
+    means = np.array(profiles["means"]).reshape(3, 3)[j]
+    assert means == pytest.approx([table[labels == k, 1].mean() for k in range(3)])
+    assert ("standardized" in found.texts["p"]) == ("--standardize" in more)
+
+
+def test_fit_writes_a_page_about_weighted_rows(table, tmp_path):
+    rows = [f"{i},{i * i % 17},{1 + i % 3}" for i in range(60)]
+    (tmp_path / "w.csv").write_text("\n".join(["x,y,w", *rows]))
+    assert cli.main(["fit", "w.csv", "-k", "3", "-q", "--weights", "w", "--page", "p.html"]) == 0
+    assert "60 weighted points" in (tmp_path / "p.html").read_text(encoding="utf-8")
+
+
+def test_scan_writes_a_page(table, tmp_path, capsys):
+    assert cli.main(["scan", "d<b>.csv", "-k", "1:3", "--page", "s.html"]) == 0
+    assert "s.html" in capsys.readouterr().err
+    found = Document((tmp_path / "s.html").read_text(encoding="utf-8"))
+    assert found.texts["h1"] == "d<b>.csv: how many clusters?"
+    assert [row[0] for row in found.rows["scan"]] == ["K", "1", "2", "3"]
+
+
+# --- The demonstration -----------------------------------------------------------------------
+
+
+def test_the_demonstration_writes_its_files_and_prints_the_certificate(tmp_path, capsys):
+    demo.main(str(tmp_path / "out"))
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {"trace.png", "trace.svg", "clusters.png", "clusters.svg", "page.html"}
+    printed = capsys.readouterr().out
+    assert "Certificate" in printed
+    assert "global" in printed and "of the best possible" in printed
+    assert printed.splitlines()[-1].startswith("The page:")
+    found = Document((tmp_path / "out" / "page.html").read_text(encoding="utf-8"))
+    assert found.texts["h1"] == "Image segmentation in seven clusters"
+    means = {row[0]: row for row in found.rows["profiles"]}
+    assert float(means["rawblue-mean"][2]) == pytest.approx(44.19, abs=0.02)
