@@ -17,10 +17,10 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
-from machine import machine, versions
 from sklearn.datasets import make_blobs
 
 import wolfmeans
+from wolfmeans.bench.machine import machine, versions
 from wolfmeans.datasets import load_segmentation
 from wolfmeans.engines import effective_threads
 from wolfmeans.lower_bounds import REGISTRY, useful

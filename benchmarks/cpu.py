@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date
 
-import peers as competition
 from cpu_options import Settings, parse, settings_of
 from cpu_parts import (
     SCALED,
@@ -30,10 +29,12 @@ from cpu_parts import (
 from cpu_processes import MEASURABLE_MEMORY, measure_memory, measure_start_up
 from cpu_records import Report
 from cpu_report import as_json, line_of, markdown, write_between_marks
-from data import Shape, uniform_problem
-from machine import machine, versions
-from peers import Limits, Method, ScikitLearn, Wolfmeans
 from threadpoolctl import threadpool_limits
+
+from wolfmeans.bench import race as competition
+from wolfmeans.bench.machine import machine, versions
+from wolfmeans.bench.peers import Limits, Method, ScikitLearn, Wolfmeans, installed_peers
+from wolfmeans.bench.problems import Shape, uniform_problem
 
 SPARSE_PEERS = (ScikitLearn("lloyd"),)
 
@@ -116,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if options.json:
             options.json.write_text(as_json(report), encoding="utf-8")
 
-    peers, missing = competition.installed_peers()
+    peers, missing = installed_peers()
     report = run(settings, peers, missing, say=lambda line: print(line, flush=True), save=save)
     save(report)
     text = markdown(report)

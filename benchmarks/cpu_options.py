@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from data import DATA, SHAPES, MissingDataError, Problem, Shape, sources, sparse_sources
-from peers import SKIP_SLOW
+from data import DATA, SHAPES, MissingDataError, sources, sparse_sources
 
+from wolfmeans.bench.problems import Problem, Shape
+from wolfmeans.bench.race import SKIP_SLOW
 from wolfmeans.engines import effective_threads
 
 MAX_ITER = 100

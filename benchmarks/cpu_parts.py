@@ -10,16 +10,17 @@ from statistics import mean, median
 from typing import Any
 
 import numpy as np
-import peers as competition
 from cpu_options import MAX_ITER, Settings
 from cpu_records import DensePass, Scaling, Seeding, Starts
-from data import Points, Problem, Shape, blobs, uniform_problem
-from peers import Limits, Method, Race, Wolfmeans
 from sklearn.cluster import KMeans as PeerKMeans
 from sklearn.cluster import kmeans_plusplus
 from threadpoolctl import threadpool_limits
 
 from wolfmeans import KMeans
+from wolfmeans.bench import race as competition
+from wolfmeans.bench.peers import Limits, Method, Wolfmeans
+from wolfmeans.bench.problems import Points, Problem, Shape, blobs, uniform_problem
+from wolfmeans.bench.race import Race
 from wolfmeans.engines import get_engine
 from wolfmeans.seeding import choose_seeds
 

@@ -10,8 +10,9 @@ from statistics import median
 from cpu_options import Settings
 from cpu_parts import seconds_of
 from cpu_records import Memory, StartUp
-from data import Shape, uniform_problem
-from peers import Limits, ScikitLearn, Wolfmeans
+
+from wolfmeans.bench.peers import Limits, ScikitLearn, Wolfmeans
+from wolfmeans.bench.problems import Shape, uniform_problem
 
 MEASURABLE_MEMORY = 20_000  # with fewer points the allocator's own pages are most of it
 
@@ -59,7 +60,7 @@ import time
 begun = time.perf_counter()
 import sklearn.cluster
 middle = time.perf_counter()
-import wolfmeans
+from wolfmeans import KMeans
 print(middle - begun, time.perf_counter() - middle)
 """
 

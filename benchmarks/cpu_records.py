@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
-from data import Shape
-from peers import Race
+
+from wolfmeans.bench.problems import Shape
+from wolfmeans.bench.race import Race
 
 TARGET_EACH = 1.3
 TARGET_MEAN = {"float32": 5.0, "float64": 8.0}

@@ -19,7 +19,8 @@ from cpu_records import (
     Report,
     spaced,
 )
-from peers import Outcome, Race
+
+from wolfmeans.bench.race import Outcome, Race
 
 BEGIN = "<!-- cpu-benchmark:begin -->"
 END = "<!-- cpu-benchmark:end -->"

@@ -26,11 +26,12 @@ from time import perf_counter
 import numpy as np
 import sklearn.cluster
 from effort_data import Case, Points, cases
-from machine import machine, versions
-from peers import ScikitLearn, inertia
 from threadpoolctl import threadpool_limits
 
 from wolfmeans import KMeans
+from wolfmeans.bench.machine import machine, versions
+from wolfmeans.bench.peers import ScikitLearn
+from wolfmeans.bench.race import inertia
 
 FIXED = 1.0
 SAME = 1e-9

@@ -18,6 +18,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from wolfmeans.bench import peers, problems, race
+
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 MODULES = tuple(path.stem for path in BENCHMARKS.glob("*.py") if path.stem != "stopping_rules")
 
@@ -28,7 +30,8 @@ def bench() -> Iterator[SimpleNamespace]:
     before = {name: sys.modules.pop(name, None) for name in MODULES}
     sys.path.insert(0, str(BENCHMARKS))
     try:
-        yield SimpleNamespace(**{name: importlib.import_module(name) for name in MODULES})
+        own = {name: importlib.import_module(name) for name in MODULES}
+        yield SimpleNamespace(**own, peers=peers, problems=problems, race=race)
     finally:
         sys.path.remove(str(BENCHMARKS))
         for name, module in before.items():
@@ -138,10 +141,10 @@ def failing_peer(bench: SimpleNamespace):
 
 
 def test_a_peer_with_wrong_centers_is_marked(bench: SimpleNamespace) -> None:
-    problem = bench.data.uniform_problem(bench.data.Shape(600, 2, 8), "float64")
+    problem = bench.problems.uniform_problem(bench.problems.Shape(600, 2, 8), "float64")
     limits = bench.peers.Limits(100, 1)
     peers = [bench.peers.ScikitLearn("lloyd"), wrong_peer(bench), failing_peer(bench)]
-    one = bench.peers.race(problem, bench.peers.Wolfmeans(), peers, limits, repeats=2, budget=1.0)
+    one = bench.race.race(problem, bench.peers.Wolfmeans(), peers, limits, repeats=2, budget=1.0)
 
     assert one.marked == ["wrong"]
     assert one.peers["wrong"].excess > 1e-6
@@ -168,13 +171,11 @@ def test_a_slow_peer_is_run_once_and_still_checked(
     always_repeated: float,
     runs: int,
 ) -> None:
-    monkeypatch.setattr(bench.peers, "ALWAYS_REPEATED", always_repeated)
-    problem = bench.data.uniform_problem(bench.data.Shape(600, 2, 8), "float64")
+    monkeypatch.setattr(bench.race, "ALWAYS_REPEATED", always_repeated)
+    problem = bench.problems.uniform_problem(bench.problems.Shape(600, 2, 8), "float64")
     ours, peers = bench.peers.Wolfmeans(), [wrong_peer(bench)]
     limits = bench.peers.Limits(100, 1)
-    one = bench.peers.race(
-        problem, ours, peers, limits, repeats=3, budget=60.0, skip_slow=skip_slow
-    )
+    one = bench.race.race(problem, ours, peers, limits, repeats=3, budget=60.0, skip_slow=skip_slow)
     assert one.ours.repeats == 3
     assert one.peers["wrong"].repeats == runs
     assert one.marked == ["wrong"]
@@ -187,11 +188,11 @@ def test_inertia_is_the_sum_of_least_squared_distances(bench: SimpleNamespace) -
     differences = points[:, None, :].astype(np.float64) - centers.astype(np.float64)
     expected = np.square(differences).sum(axis=2).min(axis=1).sum()
     for kind in (np.asarray, sparse.csr_array):
-        assert bench.peers.inertia(kind(points), centers) == pytest.approx(expected, rel=1e-12)
+        assert bench.race.inertia(kind(points), centers) == pytest.approx(expected, rel=1e-12)
 
 
 def test_tf_idf_has_zipf_columns_and_unit_rows(bench: SimpleNamespace) -> None:
-    points = bench.data.tf_idf(bench.data.Shape(500, 200, 1), 0.05, np.random.default_rng(0))
+    points = bench.data.tf_idf(bench.problems.Shape(500, 200, 1), 0.05, np.random.default_rng(0))
     assert points.nnz / (500 * 200) == pytest.approx(0.05, rel=0.1)
     assert points.power(2).sum(axis=1) == pytest.approx(np.ones(500))
     rows_with = np.bincount(points.indices, minlength=200)
@@ -202,7 +203,9 @@ def test_tf_idf_has_zipf_columns_and_unit_rows(bench: SimpleNamespace) -> None:
 def test_memory_sees_the_copy_that_scikit_learn_makes(bench: SimpleNamespace) -> None:
     ballast = np.ones(1 << 24)  # a large parent must not hide the growth of its child
     settings = argparse.Namespace(threads=1)
-    found = bench.cpu_processes.measure_memory(bench.data.Shape(20_000, 64, 2), "float64", settings)
+    found = bench.cpu_processes.measure_memory(
+        bench.problems.Shape(20_000, 64, 2), "float64", settings
+    )
     assert found.peer_extra >= 0.9 * 64 * 8
     assert found.extra > 0
     assert ballast[-1] == 1.0

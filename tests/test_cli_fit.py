@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -14,13 +15,19 @@ import pytest
 from typer.testing import CliRunner
 
 import wolfmeans
-from wolfmeans import cli
+from wolfmeans import choices, cli
 from wolfmeans.commands import fit as fit_command
+from wolfmeans.commands import info as info_command
 from wolfmeans.commands import terminal
 from wolfmeans.commands.live import Watch
 from wolfmeans.solution import Record, Status
 
-COMMANDS = ("fit", "predict", "certify", "scan", "info")
+COMMANDS = ("fit", "predict", "certify", "scan", "demo", "bench", "info")
+
+
+def gpu(available):
+    cuda = SimpleNamespace(is_available=lambda: available, get_device_name=lambda _: "Some GPU")
+    return SimpleNamespace(cuda=cuda, version=SimpleNamespace(cuda="99.9"))
 
 
 @pytest.fixture
@@ -539,8 +546,30 @@ def test_info_says_what_runs_here(capsys):
     assert found["wolfmeans"] == wolfmeans.__version__
     assert found["packages"]["numpy"] == np.__version__
     assert found["threads"] >= 1
+    assert found["extras"] == {"cli": True, "plot": True}
+    assert list(found["peers"]) == list(choices.PEERS)
+    assert found["gpu"]["name"] or found["gpu"]["remark"]
     assert cli.main(["info"]) == 0
-    assert f"numpy         {np.__version__}" in capsys.readouterr().out
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["numpy", np.__version__] in lines
+    assert any(line[:1] == ["gpu"] for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("torch", "name", "remark"),
+    [
+        (None, None, "not installed"),
+        (gpu(False), None, "says PyTorch"),
+        (gpu(True), "Some GPU", "CUDA 99.9"),
+        (SimpleNamespace(cuda=None), None, "cannot say"),
+    ],
+)
+def test_info_asks_pytorch_for_a_gpu(monkeypatch, torch, name, remark):
+    monkeypatch.setattr(info_command, "find_spec", lambda _: torch)
+    monkeypatch.setattr(info_command, "import_module", lambda _: torch)
+    found = info_command._gpu()
+    assert found["name"] == name
+    assert remark in found["remark"]
 
 
 # --- On a terminal ---------------------------------------------------------------------------

@@ -20,7 +20,17 @@ GAPS = ("published", "decrease", "gap")
 the decrease g_t + m_t of the objective; the Frank-Wolfe gap g_t proper."""
 MIXTURES = ("blobs", "elliptic", "unbalanced", "heavy", "uniform")
 """Of the study."""
+STUDY_SEEDINGS = ("random", "k-means++")
 SEGMENTATION_FEATURES = ("standardized", "raw", "shifted")
+
+PEERS = {
+    "scikit-learn-intelex": "sklearnex",
+    "faiss-cpu": "faiss",
+    "superkmeans": "superkmeans",
+}
+"""Other K-means libraries, and the names of their modules; scikit-learn is always there."""
+BENCH_SIZES = ("small", "medium", "large")
+DTYPES = ("float32", "float64")
 
 FORMATS = ("csv", "tsv", "parquet", "arrow", "npy")
 """Of tables."""

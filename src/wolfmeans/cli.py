@@ -22,7 +22,7 @@ def application() -> Typer:
     """Return the Typer application with all commands."""
     import typer
 
-    from wolfmeans.commands import certify, demo, fit, info, predict, root, scan, study
+    from wolfmeans.commands import bench, certify, demo, fit, info, predict, root, scan, study
 
     app = typer.Typer(
         no_args_is_help=True,
@@ -37,6 +37,7 @@ def application() -> Typer:
     app.command("scan")(scan.scan)
     app.command("demo")(demo.demo)
     app.add_typer(study.app, name="study")
+    app.command("bench")(bench.bench)
     app.command("info")(info.info)
     return app
 

@@ -30,6 +30,7 @@ from wolfmeans.commands.points import (
 )
 from wolfmeans.commands.terminal import (
     errors_in_one_line,
+    named,
     one_of,
     print_facts,
     print_json,
@@ -62,14 +63,7 @@ def certify(
     standardize: Standardize = False,
     drop_missing: DropMissing = False,
     format_: Format = None,
-    method: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help=f"Lower bound: {', '.join(_METHODS)}.",
-            autocompletion=lambda: list(_METHODS),
-        ),
-    ] = "auto",
+    method: Annotated[str, named(_METHODS, "Lower bound")] = "auto",
     seed: Seed = 0,
     threads: Threads = None,
     certificate: Annotated[
@@ -80,16 +74,17 @@ def certify(
 ) -> None:
     """Judge a clustering, whatever made it: only its labels are needed.
 
-    Says its SSE at the means of its clusters, its Frank-Wolfe gap, whether a single point could
-    change its cluster at a gain, and how far it is from the best possible.
+    Says its SSE at the means of its clusters, its Frank-Wolfe gap, whether a
+    single point could change its cluster at a gain, and how far it is from
+    the best possible.
 
     [bold]Examples[/bold]
 
       wolfmeans certify measurements.csv labels.csv
 
-      wolfmeans certify measurements.csv --label-column cluster --standardize --json
+      wolfmeans certify labelled.csv --label-column team --outlier noise
 
-      wolfmeans certify points.npy labels.npy --outlier noise
+      wolfmeans certify points.npy labels.npy --standardize --json
     """
     outputs.check_targets({"--certificate": certificate}, [file, *([labels] if labels else [])])
     one_of("--method", method, _METHODS)

@@ -18,7 +18,11 @@ def demo(
 ) -> None:
     """Cluster the bundled image data; print the certificate, write figures and a page.
 
-    Example: wolfmeans demo my-folder
+    [bold]Examples[/bold]
+
+      wolfmeans demo
+
+      wolfmeans demo my-folder
     """
     from wolfmeans.demo import main
 

@@ -40,6 +40,7 @@ from wolfmeans.commands.points import (
 )
 from wolfmeans.commands.terminal import (
     errors_in_one_line,
+    named,
     one_of,
     print_facts,
     print_json,
@@ -66,22 +67,12 @@ _ADVICE = {
 }
 
 
-def _named(names: tuple[str, ...], text: str, panel: str | None = None, **more: Any) -> Any:
-    return typer.Option(
-        metavar="NAME",
-        help=f"{text}: {', '.join(names)}.",
-        autocompletion=lambda: list(names),
-        rich_help_panel=panel,
-        **more,
-    )
-
-
 def _target(text: str) -> Any:
     return typer.Option(metavar="PATH", help=text, rich_help_panel=_OUTPUT)
 
 
-Certify = Annotated[str, _named(CERTIFY, "Lower bound", _SEARCH)]
-Engine = Annotated[str, _named(ENGINES, "What computes; results are the same")]
+Certify = Annotated[str, named(CERTIFY, "Lower bound", _SEARCH)]
+Engine = Annotated[str, named(ENGINES, "What computes; results are the same")]
 
 
 @errors_in_one_line
@@ -116,7 +107,7 @@ def fit(
     ] = None,
     init: Annotated[
         str | None,
-        _named((*SEEDINGS, *TRIMMED_SEEDINGS), "Where to start", show_default="by the kind of fit"),
+        named((*SEEDINGS, *TRIMMED_SEEDINGS), "Where to start", show_default="by the kind of fit"),
     ] = None,
     n_init: Annotated[
         int | None,
@@ -132,13 +123,13 @@ def fit(
         int,
         typer.Option(min=1, metavar="N", help="Most iterations of a start."),
     ] = 300,
-    stop: Annotated[str, _named(STOPS, "When to stop")] = "decrease",
+    stop: Annotated[str, named(STOPS, "When to stop")] = "decrease",
     tol: Annotated[
         float, typer.Option(min=0.0, metavar="T", help="Relative tolerance of the stopping rule.")
     ] = 1e-6,
-    empty: Annotated[str, _named(POLICIES, "Centers of empty clusters")] = "farthest",
+    empty: Annotated[str, named(POLICIES, "Centers of empty clusters")] = "farthest",
     polish: Annotated[
-        str | None, _named(POLISHES, "Go on to a better local optimum", _SEARCH)
+        str | None, named(POLISHES, "Go on to a better local optimum", _SEARCH)
     ] = None,
     effort: Annotated[
         float | None,
@@ -180,18 +171,20 @@ def fit(
 ) -> None:
     """Cluster the rows of files, and say what is proven about the result.
 
-    Exit codes: 0 fine, 1 not converged (with --require-converged), 2 wrong usage or input,
-    130 stopped by Ctrl-C.
+    Exit codes: 0 fine, 1 not converged (with --require-converged),
+    2 wrong usage or input, 130 stopped by Ctrl-C.
 
     [bold]Examples[/bold]
 
       wolfmeans fit measurements.csv -k 8
 
-      wolfmeans fit measurements.csv -k 8 --standardize --labels labels.csv --model model.wolf
+      wolfmeans fit measurements.csv -k 8 --standardize --model model.wolf
 
-      wolfmeans fit 'parts/*.parquet' -k 20 --exclude id --alpha 0.02 --labels all.parquet
+      wolfmeans fit big.csv.gz -k 8 --columns x,y --drop-missing --json
 
-      gunzip -c big.csv.gz | wolfmeans fit - -k 8 --columns x,y --json
+      wolfmeans fit 'parts/*.parquet' -k 5 --alpha 0.02 --labels all.parquet
+
+      zcat big.csv.gz | wolfmeans fit - -k 8 --labels labels.csv
     """
     targets = {
         "--labels": labels,

@@ -6,9 +6,11 @@ import os
 import platform
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from typing import Any
 
 from wolfmeans import __version__
+from wolfmeans.choices import PEERS
 from wolfmeans.commands.loading import loading
 from wolfmeans.commands.points import Json
 from wolfmeans.commands.terminal import errors_in_one_line, print_facts, print_json
@@ -23,11 +25,13 @@ _OPTIONAL = {
     "pyarrow": "Arrow tables in Python",
     "torch": "tensors in Python",
 }
+_EXTRAS = {"cli": ("polars", "rich", "typer"), "plot": ("matplotlib",)}
+"""As in pip install 'wolfmeans[cli,plot]'."""
 
 
 @errors_in_one_line
 def info(json_: Json = False) -> None:
-    """Say what runs here: versions, vector unit, threads, native module, optional packages.
+    """Say what runs here: versions, vector unit, GPU, threads, extras and peers.
 
     [bold]Examples[/bold]
 
@@ -38,21 +42,46 @@ def info(json_: Json = False) -> None:
     facts = gather()
     if json_:
         print_json(facts)
-        return
-    native = facts["native_module"]
+    else:
+        print_facts("What runs here", _rows(facts))
+
+
+def _rows(facts: dict[str, Any]) -> list[tuple[str, str, str]]:
+    native, forced = facts["native_module"], facts["vector_unit_forced"]
+    gpu = facts["gpu"]
     rows = [
         ("wolfmeans", facts["wolfmeans"], ""),
         ("python", facts["python"], facts["platform"]),
         ("engine", facts["engine"], "" if native else "slow: the native module is missing"),
-        ("vector unit", facts["vector_unit"] or "none", "what the native kernels were chosen for"),
+        (
+            "vector unit",
+            facts["vector_unit"] or "none",
+            "asked for by WOLFMEANS_VECTOR_UNIT" if forced else "the widest here that is supported",
+        ),
         ("threads", str(facts["threads"]), f"of {facts['cores']} cores"),
+        ("gpu", gpu["name"] or "none", gpu["remark"]),
     ]
     rows += [(name, found, "") for name, found in facts["packages"].items()]
+    for extra, wanted in _EXTRAS.items():
+        there = facts["extras"][extra]
+        install = f"pip install 'wolfmeans[{extra}]'"
+        rows.append(
+            (f"[{extra}]", "complete" if there else "incomplete",
+             ", ".join(wanted) if there else install)
+        )  # fmt: skip
     rows += [
         (name, found or "missing", f"for {_OPTIONAL[name]}")
         for name, found in facts["optional_packages"].items()
     ]
-    print_facts("What runs here", rows)
+    rows += [
+        (
+            name,
+            found or "missing",
+            "for wolfmeans bench" + ("" if found else f": pip install {name}"),
+        )
+        for name, found in facts["peers"].items()
+    ]
+    return rows
 
 
 def gather() -> dict[str, Any]:
@@ -65,6 +94,7 @@ def gather() -> dict[str, Any]:
     hardware: dict[str, Any] = {}
     if native:
         hardware = import_module("wolfmeans.engines._native").hardware()
+    optional = {name: _version(name) for name in _OPTIONAL}
     return {
         "wolfmeans": __version__,
         "python": platform.python_version(),
@@ -72,15 +102,35 @@ def gather() -> dict[str, Any]:
         "native_module": native,
         "engine": "cpu" if native else "reference",
         "vector_unit": hardware.get("vector_unit"),
+        "vector_unit_forced": bool(os.environ.get("WOLFMEANS_VECTOR_UNIT")),
         "threads": effective_threads(None),
         "cores": os.cpu_count(),
+        "gpu": _gpu(),
         "packages": {name: _version(name) for name in _NEEDED},
-        "optional_packages": {name: _version(name) for name in _OPTIONAL},
+        "extras": {extra: all(map(_version, names)) for extra, names in _EXTRAS.items()},
+        "optional_packages": optional,
+        "peers": {package: _version(package, module) for package, module in PEERS.items()},
     }
 
 
-def _version(name: str) -> str | None:
+def _version(name: str, module: str | None = None) -> str | None:
+    """Return the version of a package; one that came under another name is just installed."""
     try:
         return version(name)
     except PackageNotFoundError:
-        return None
+        return "installed" if module is not None and find_spec(module) is not None else None
+
+
+def _gpu() -> dict[str, str | None]:
+    """Return the GPU that PyTorch sees; nobody else is asked."""
+    if find_spec("torch") is None:
+        return {"name": None, "remark": "PyTorch, which would know, is not installed"}
+    try:
+        torch = import_module("torch")
+        if not torch.cuda.is_available():
+            return {"name": None, "remark": "says PyTorch"}
+        name = str(torch.cuda.get_device_name(0))
+        return {"name": name, "remark": f"CUDA {torch.version.cuda}; all engines run on the CPU"}
+    # A driver that does not fit may fail in any way; that is no reason to say nothing else.
+    except Exception as error:
+        return {"name": None, "remark": f"PyTorch cannot say: {' '.join(str(error).split())}"}

@@ -11,11 +11,10 @@ from time import monotonic
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from wolfmeans.commands.terminal import clock
+from wolfmeans.commands.terminal import clock, live_console
 
 if TYPE_CHECKING:
     from wolfmeans.solution import Record
@@ -106,8 +105,8 @@ def watching(
 ) -> Iterator[tuple[Watch, Callable[[Record], Any] | None]]:
     """Show a fit while it runs; the callback is None where nobody looks."""
     watch = Watch(stop, tol, n_starts)
-    console = Console(stderr=True)
-    if not (wanted and console.is_terminal):
+    console = live_console() if wanted else None
+    if console is None:
         yield watch, None
         return
     begun = monotonic()

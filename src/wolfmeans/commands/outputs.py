@@ -157,6 +157,12 @@ def _write_npy(file: IO[bytes], columns: Mapping[str, NDArray[Any]], beside: Tab
     file.write(np.ascontiguousarray(array).data.cast("B"))
 
 
+def write_text(target: str, text: str) -> None:
+    """Write a text."""
+    with _target(target) as file:
+        file.write(text.encode())
+
+
 def write_json(target: str, content: Any) -> None:
     """Write something as JSON."""
     with _target(target) as file:

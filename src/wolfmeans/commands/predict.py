@@ -50,15 +50,16 @@ def predict(
     threads: Threads = None,
     quiet: Quiet = False,
 ) -> None:
-    """Label new rows by the nearest center of a model; -1 for outliers of a trimmed one.
+    """Label new rows by the nearest center of a model, outliers of a trimmed one by -1.
 
-    Columns are found by the names they had in the fit, and standardized as they were there.
+    Columns are found by the names they had in the fit, and standardized
+    as they were there.
 
     [bold]Examples[/bold]
 
       wolfmeans predict model.wolf new.csv
 
-      wolfmeans predict model.wolf new.parquet --labels new-labels.parquet --with-data
+      wolfmeans predict model.wolf new.csv --labels labelled.csv --with-data
     """
     outputs.check_table_target("--labels", labels)
     outputs.check_targets({"--labels": labels}, [model, *files])

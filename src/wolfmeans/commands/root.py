@@ -21,4 +21,11 @@ def root(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """K-means that proves its answer."""
+    """K-means that proves its answer.
+
+    [bold]Examples[/bold]
+
+      wolfmeans demo
+
+      wolfmeans fit measurements.csv -k 8 --labels labels.csv
+    """

@@ -30,6 +30,7 @@ from wolfmeans.commands.points import (
 )
 from wolfmeans.commands.terminal import (
     errors_in_one_line,
+    named,
     one_of,
     print_json,
     say,
@@ -68,14 +69,7 @@ def scan(
         int | None,
         typer.Option(min=1, metavar="N", help="Starts of each fit.", show_default="auto"),
     ] = None,
-    certify: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help=f"Lower bounds: {', '.join(_METHODS)}.",
-            autocompletion=lambda: list(_METHODS),
-        ),
-    ] = "auto",
+    certify: Annotated[str, named(_METHODS, "Lower bounds")] = "auto",
     threads: Threads = None,
     seed: Seed = 0,
     csv: Annotated[
@@ -90,13 +84,15 @@ def scan(
     quiet: Quiet = False,
     json_: Json = False,
 ) -> None:
-    """Fit every number of clusters and every trimmed share, and say what is proven about each.
+    """Fit every number of clusters and trimmed share, and say what is proven about each.
 
     [bold]Examples[/bold]
 
       wolfmeans scan measurements.csv -k 2:10
 
-      wolfmeans scan measurements.csv -k 2:6,8,10 --alpha 0,0.05 --plot scan.png --csv scan.csv
+      wolfmeans scan measurements.csv -k 2:4,8 --alpha 0,0.05 --plot scan.png
+
+      wolfmeans scan measurements.csv -k 2:6 --csv scan.csv --quiet
     """
     counts, trimmed = whole_range("-k", k), shares("--alpha", alpha)
     one_of("--certify", certify, _METHODS)

@@ -13,12 +13,19 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from wolfmeans.choices import GAPS, MIXTURES, POLICIES, SEGMENTATION_FEATURES
+from wolfmeans.choices import (
+    GAPS,
+    MIXTURES,
+    POLICIES,
+    SEGMENTATION_FEATURES,
+    STUDY_SEEDINGS,
+)
 from wolfmeans.commands.loading import loading
 from wolfmeans.commands.reading import BUNDLED, read
 from wolfmeans.commands.terminal import (
     errors_in_one_line,
     meter,
+    named,
     one_of,
     whole_numbers,
     words,
@@ -42,12 +49,10 @@ Replications = Annotated[
 ]
 Gap = Annotated[
     str,
-    typer.Option(metavar="GAP", help="Tabulate and draw: published, decrease, gap, or all three."),
+    named((*GAPS, "all"), "Tabulate and draw"),
 ]
-Empty = Annotated[
-    str, typer.Option(metavar="POLICY", help=f"Empty clusters: {', '.join(POLICIES)}.")
-]
-Seeding = Annotated[str, typer.Option(metavar="NAME", help="Seeds: random or k-means++.")]
+Empty = Annotated[str, named(POLICIES, "Empty clusters")]
+Seeding = Annotated[str, named(STUDY_SEEDINGS, "Seeds")]
 Alpha = Annotated[
     float,
     typer.Option(min=0.0, metavar="SHARE", help="Trimmed K-means: the share of points left out."),
@@ -105,7 +110,7 @@ def grid(
 
       wolfmeans study grid --n 500 --d 2,5 --k 5 --k 50 -r 1000 --gap decrease
 
-      wolfmeans study grid --kind blobs,elliptic,heavy --n 1000000 --d 2 --k 10 -r 100
+      wolfmeans study grid --kind elliptic,heavy --n 1000000 --d 2 -r 100
     """
     gaps = _gaps(gap)
     sizes = [whole_numbers(name, texts) for name, texts in (("--n", n), ("--d", d), ("--k", k))]
@@ -190,7 +195,7 @@ def data_(
 
       wolfmeans study data iris
 
-      wolfmeans study data measurements.csv --standardize --k 3,5,8 -r 2000 --out mine
+      wolfmeans study data measurements.csv --standardize --k 3,5 -r 200
     """
     gaps = _gaps(gap)
     table = read(file)

@@ -111,11 +111,32 @@ def words(texts: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(part for part in parts if part))
 
 
+def named(names: Sequence[str], text: str, panel: str | None = None, **more: Any) -> Any:
+    """Return an option that takes one of some names; shells complete them."""
+    return typer.Option(
+        metavar="NAME",
+        help=f"{text}: {', '.join(names)}.",
+        autocompletion=lambda: list(names),
+        rich_help_panel=panel,
+        **more,
+    )
+
+
 def one_of(option: str, value: str, allowed: Sequence[str]) -> str:
     """Return the value if it is allowed, or say what is."""
     if value not in allowed:
         raise ValueError(f"{option} must be one of {', '.join(allowed)}; got {value!r}")
     return value
+
+
+def live_console() -> Console | None:
+    """Return where something that changes can be shown, None where nobody looks.
+
+    FORCE_COLOR is about colours: a file gets none of what moves a cursor.
+    """
+    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        return None
+    return Console(stderr=True, highlight=False)
 
 
 def say(text: str) -> None:
@@ -171,8 +192,8 @@ def warnings_in_one_line(*, quiet: bool = False, known: str | None = None) -> It
 @contextmanager
 def meter(what: str) -> Iterator[Callable[[int, int, float | None], None]]:
     """Show progress: a bar with the time left on a terminal, now and then a line elsewhere."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
+    console = live_console()
+    if console is None:
         yield _lines(what)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())

@@ -21,11 +21,10 @@ from numpy.typing import NDArray
 
 from wolfmeans import datasets, door
 from wolfmeans.choices import SEGMENTATION_FEATURES as SEGMENTATION_FEATURES
+from wolfmeans.choices import STUDY_SEEDINGS as SEEDINGS
 from wolfmeans.estimators import KMeans
 from wolfmeans.problems.empty import POLICIES
 from wolfmeans.study.mixtures import MIXTURES
-
-SEEDINGS = ("random", "k-means++")
 
 Points = NDArray[np.float64]
 

@@ -1,236 +1,32 @@
-"""The methods that are compared, each behind a small adapter, and what makes them comparable.
+"""The race: whole fits of all methods in turn, and what makes their ends comparable.
 
-Every method gets the same points, the same start and the same end: labels that no longer change,
-or a largest number of iterations. A method that cannot see that its labels are fixed (faiss) is
-told how many iterations that takes. All centers are judged by one function, in float64.
+All centers are judged by one function, in float64. Labels are judged by the centers they came with:
+one is wrong if another center is nearer.
 """
 
 from __future__ import annotations
 
-import importlib
-import importlib.metadata
 import math
 import time
-import warnings
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import Any
 
 import numpy as np
-import sklearn.cluster
-from data import Points, Problem, Shape
+from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning
 
-import wolfmeans
+from wolfmeans.bench.peers import Fitted, Limits, Method
+from wolfmeans.bench.problems import Points, Problem, Shape
+from wolfmeans.engines.reference import ReferenceEngine
 
 SAME_INERTIA = 1e-6
 BLOCK_BYTES = 1 << 26
 SKIP_SLOW = 20.0  # so many times wolfmeans' time, and a peer is not run again
 ALWAYS_REPEATED = 1.0  # seconds; below, one wait of threads for each other can be all of a fit
 PAUSE = 0.01  # threads of the library timed before may still be spinning
-
-
-@dataclass(frozen=True)
-class Limits:
-    """When to end, and what to use until then."""
-
-    max_iter: int
-    threads: int
-    fixpoint: int | None = None
-    """Iterations to fixed labels or to `max_iter`, as wolfmeans counted them; None: `max_iter`."""
-
-    @property
-    def count(self) -> int:
-        """Iterations for a method that cannot see when to stop."""
-        return self.max_iter if self.fixpoint is None else self.fixpoint
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """What a method returned."""
-
-    centers: Points
-    iterations: int
-
-
-class Method(ABC):
-    """Something that fits K-means; subclasses import their library when they are made."""
-
-    title = ""
-    package = ""
-    """Name of the distribution, as pip knows it."""
-    exact = True
-    """Runs Lloyd's iteration from the start it is given; others are reported beside."""
-
-    def refuses(self, problem: Problem) -> str | None:
-        """Say why this method does not take the problem, if so."""
-        return None
-
-    @abstractmethod
-    def fit(self, problem: Problem, limits: Limits) -> Fitted:
-        """Fit, and return the centers with the number of iterations."""
-
-    def version(self) -> str:
-        return importlib.metadata.version(self.package)
-
-
-class Wolfmeans(Method):
-    """This package. The certificate's lower bound is left out: no peer computes one."""
-
-    title = "wolfmeans"
-    package = "wolfmeans"
-
-    def __init__(self, algorithm: str = "auto") -> None:
-        self.algorithm = algorithm
-
-    def fit(self, problem: Problem, limits: Limits) -> Fitted:
-        model = wolfmeans.KMeans(
-            len(problem.seeds),
-            init=problem.seeds,
-            n_init=1,
-            max_iter=limits.max_iter,
-            stop="stationary",
-            certify=None,
-            algorithm=self.algorithm,
-            n_threads=limits.threads,
-        )
-        return _fitted(model, problem)
-
-
-class ScikitLearn(Method):
-    package = "scikit-learn"
-
-    def __init__(self, algorithm: str) -> None:
-        self.algorithm = algorithm
-        self.title = f"sklearn {algorithm}"
-
-    def fit(self, problem: Problem, limits: Limits) -> Fitted:
-        model = sklearn.cluster.KMeans(
-            len(problem.seeds),
-            init=problem.seeds,
-            n_init=1,
-            max_iter=limits.max_iter,
-            tol=0.0,
-            algorithm=self.algorithm,
-        )
-        return _fitted(model, problem)
-
-
-class ScikitLearnIntelex(Method):
-    """Its own class; scikit-learn itself stays as it is."""
-
-    title = "sklearnex"
-    package = "scikit-learn-intelex"
-
-    def __init__(self) -> None:
-        self.cluster = importlib.import_module("sklearnex.cluster")
-
-    def fit(self, problem: Problem, limits: Limits) -> Fitted:
-        model = self.cluster.KMeans(
-            len(problem.seeds),
-            init=problem.seeds,
-            n_init=1,
-            max_iter=limits.max_iter,
-            tol=0.0,
-            n_jobs=limits.threads,
-        )
-        return _fitted(model, problem)
-
-
-class Faiss(Method):
-    """All points and no subsample; it has no test for fixed labels and gets their count.
-
-    Since 1.15 it ends when its float32 objective stalls, which may be before the labels are fixed;
-    a negative threshold turns that off.
-    """
-
-    title = "faiss"
-    package = "faiss-cpu"
-
-    def __init__(self) -> None:
-        self.faiss = importlib.import_module("faiss")
-        known = hasattr(self.faiss.ClusteringParameters(), "early_stop_threshold")
-        self.to_the_end = {"early_stop_threshold": -1.0} if known else {}
-
-    def refuses(self, problem: Problem) -> str | None:
-        return None if problem.dtype == "float32" else "float32 only"
-
-    def fit(self, problem: Problem, limits: Limits) -> Fitted:
-        n, d = problem.points.shape
-        self.faiss.omp_set_num_threads(limits.threads)
-        model = self.faiss.Kmeans(
-            d,
-            len(problem.seeds),
-            niter=limits.count,
-            min_points_per_centroid=1,
-            max_points_per_centroid=n,
-            spherical=False,
-            **self.to_the_end,
-        )
-        model.train(problem.points, init_centroids=problem.seeds)
-        return Fitted(model.centroids, len(model.obj))
-
-
-class SuperKMeans(Method):
-    """Prunes by a random projection and draws its own start, so it stands beside the others."""
-
-    title = "superkmeans"
-    package = "superkmeans"
-    exact = False
-    smallest_d = 128
-
-    def __init__(self) -> None:
-        self.superkmeans = importlib.import_module("superkmeans")
-
-    def refuses(self, problem: Problem) -> str | None:
-        if problem.dtype != "float32":
-            return "float32 only"
-        return None if problem.shape.d >= self.smallest_d else f"d >= {self.smallest_d} only"
-
-    def fit(self, problem: Problem, limits: Limits) -> Fitted:
-        n, d = problem.points.shape
-        model = self.superkmeans.SuperKMeans(
-            len(problem.seeds),
-            d,
-            hierarchical=False,
-            iters=limits.count,
-            sampling_fraction=1.0,
-            max_points_per_cluster=n,
-            early_termination=False,
-            n_threads=limits.threads,
-        )
-        centers = model.train(problem.points)
-        return Fitted(centers, len(model.iteration_stats))
-
-
-def _fitted(model: Any, problem: Problem) -> Fitted:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(problem.points)
-    return Fitted(model.cluster_centers_, int(model.n_iter_))
-
-
-PEERS: tuple[tuple[str, Callable[[], Method]], ...] = (
-    ("scikit-learn", lambda: ScikitLearn("lloyd")),
-    ("scikit-learn", lambda: ScikitLearn("elkan")),
-    ("scikit-learn-intelex", ScikitLearnIntelex),
-    ("faiss-cpu", Faiss),
-    ("superkmeans", SuperKMeans),
-)
-
-
-def installed_peers() -> tuple[list[Method], list[str]]:
-    """Return the peers that can be used here and the names of those that cannot."""
-    peers, missing = [], []
-    for package, make in PEERS:
-        try:
-            peers.append(make())
-        except ImportError as error:
-            missing.append(f"{package} ({error})")
-    return peers, missing
+CHECKED = 1 << 27  # entries of differences; beyond, labels of a sample of the rows are checked
+_ROUNDING = 1e-12  # of a distance computed twice, in two orders
 
 
 def inertia(points: Points, centers: Points) -> float:
@@ -263,9 +59,12 @@ class Outcome:
     """Relative excess of the inertia over wolfmeans'."""
     same_inertia: bool
     same_iterations: bool
+    wrong_labels: int | None = None
+    """How many of the labels that were checked are not those of a nearest center."""
 
     @property
     def per_iteration(self) -> float:
+        """Seconds of an iteration: the whole fit over their number."""
         return self.seconds / max(1, self.iterations)
 
 
@@ -282,12 +81,15 @@ class Race:
     peers: dict[str, Outcome | str]
     exact: tuple[str, ...]
     """The titles of the exact peers that finished."""
+    labels_checked: int = 0
+    """How many labels of each method were checked."""
 
     def ratio(self, title: str) -> float:
         """Return how many times longer a peer takes than wolfmeans."""
         return self._outcome(title).seconds / self.ours.seconds
 
     def ratio_per_iteration(self, title: str) -> float:
+        """Return how many times longer an iteration of a peer takes."""
         return self._outcome(title).per_iteration / self.ours.per_iteration
 
     @property
@@ -320,6 +122,7 @@ class _Lane:
     failure: Exception | None = None
 
     def finished(self) -> Fitted:
+        """Return the last fit, or raise what went wrong."""
         if self.failure is not None:
             raise self.failure
         if self.fitted is None:
@@ -327,6 +130,7 @@ class _Lane:
         return self.fitted
 
     def wants_more(self, budget: float) -> bool:
+        """Whether another run would stay within the budget."""
         return self.failure is None and sum(self.seconds) + self.seconds[-1] <= budget
 
 
@@ -339,6 +143,7 @@ def race(
     repeats: int,
     budget: float,
     skip_slow: float = SKIP_SLOW,
+    check_labels: bool = False,
 ) -> Race:
     """Time whole fits, in turn so that a busy machine is busy for all, and compare the ends.
 
@@ -364,6 +169,13 @@ def race(
     outcomes = {
         title: _outcome(lane, problem, first.iterations, reference) for title, lane in lanes.items()
     }
+    rows = _rows_to_check(problem) if check_labels else None
+    if rows is not None:
+        for method in (ours, *peers):
+            outcome = outcomes.get(method.title)
+            if isinstance(outcome, Outcome):
+                wrong = _wrong(method, problem, lanes[method.title].finished(), rows)
+                outcomes[method.title] = replace(outcome, wrong_labels=wrong)
     found = {peer.title: refusals[peer.title] or outcomes[peer.title] for peer in peers}
     return Race(
         data=problem.data,
@@ -371,10 +183,53 @@ def race(
         shape=problem.shape,
         max_iter=limits.max_iter,
         inertia=reference,
-        ours=outcomes[ours.title],
+        ours=_an_outcome(outcomes[ours.title]),
         peers=found,
         exact=tuple(p.title for p in peers if p.exact and isinstance(found[p.title], Outcome)),
+        labels_checked=0 if rows is None else len(rows),
     )
+
+
+def _an_outcome(found: Outcome | str) -> Outcome:
+    if isinstance(found, str):
+        raise RuntimeError(found)
+    return found
+
+
+def _rows_to_check(problem: Problem) -> NDArray[np.int64]:
+    """Return the rows whose labels are checked: all, or as many as do not take too long."""
+    n = problem.shape.n
+    most = max(1, CHECKED // (problem.shape.d * problem.shape.n_clusters))
+    if most >= n:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(0).choice(n, most, replace=False))
+
+
+def _wrong(method: Method, problem: Problem, fitted: Fitted, rows: NDArray[np.int64]) -> int | None:
+    labels = method.labels(problem, fitted)
+    if labels is None:
+        return None
+    return wrong_labels(problem.points[rows], fitted.centers, np.asarray(labels)[rows])
+
+
+def wrong_labels(points: Points, centers: Points, labels: NDArray[np.integer]) -> int:
+    """Return how many points have a center that is nearer than that of their label.
+
+    By the reference engine, in float64; what differs by rounding alone is not wrong.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> points, centers = np.array([[0.0], [1.0], [3.0]]), np.array([[0.0], [2.0]])
+    >>> wrong_labels(points, centers, np.array([0, 1, 0]))
+    1
+    """
+    points = np.ascontiguousarray(points, dtype=np.float64)
+    centers = np.ascontiguousarray(centers, dtype=np.float64)
+    nearest, least = ReferenceEngine().open(points, None, 1).nearest(centers)
+    other = np.flatnonzero(nearest != labels)
+    own = np.square(points[other] - centers[labels[other]]).sum(axis=1)
+    return int(np.sum(own > least[other] * (1.0 + _ROUNDING)))
 
 
 def _run(method: Method, problem: Problem, limits: Limits, lane: _Lane) -> None:

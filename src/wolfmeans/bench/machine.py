@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from peers import Method, Wolfmeans
+
+from wolfmeans.bench.peers import Method, Wolfmeans
 
 
 def machine(threads: int) -> dict[str, str]:
+    """Return what is known about this machine."""
     info = _cpu_info()
     found = {
         "CPU": info.get("model name") or platform.processor() or platform.machine(),
@@ -46,5 +48,6 @@ def _vector_unit(flags: str) -> str:
 
 
 def versions(peers: Sequence[Method]) -> dict[str, str]:
+    """Return the versions of all that is compared."""
     found = {method.package: method.version() for method in (Wolfmeans(), *peers)}
     return {**found, "numpy": np.__version__, "python": platform.python_version()}

@@ -1,0 +1,1 @@
+"""wolfmeans beside other K-means libraries: the same data, the same start, the same end."""

@@ -1,0 +1,151 @@
+"""`wolfmeans bench`: this machine, wolfmeans and the K-means libraries that are installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from wolfmeans.choices import BENCH_SIZES, DTYPES
+from wolfmeans.commands import outputs
+from wolfmeans.commands.loading import loading
+from wolfmeans.commands.points import Json, Threads
+from wolfmeans.commands.terminal import errors_in_one_line, live_console, named, one_of, say
+
+if TYPE_CHECKING:
+    from wolfmeans.bench.comparison import Comparison
+    from wolfmeans.bench.race import Race
+
+_ENDINGS = (".md", ".json")
+
+
+@errors_in_one_line
+def bench(
+    size: Annotated[str, named(BENCH_SIZES, "How much to measure")] = "small",
+    dtype: Annotated[str, named((*DTYPES, "both"), "Numbers of the data")] = "both",
+    threads: Threads = None,
+    json_: Json = False,
+    out: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Write the comparison: .md or .json.")
+    ] = None,
+) -> None:
+    """Race wolfmeans against the K-means libraries that are installed, on this machine.
+
+    All get the same data, the same start and the same end, in turn; what
+    counts is the median time of a whole fit. Who finds another inertia, or
+    needs other iterations, is marked with *. Nothing is installed. Ctrl-C
+    keeps what is finished.
+
+    [bold]Examples[/bold]
+
+      wolfmeans bench
+
+      wolfmeans bench --size medium --dtype float32 --threads 1 --out bench.md
+    """
+    one_of("--size", size, BENCH_SIZES)
+    one_of("--dtype", dtype, (*DTYPES, "both"))
+    if out is not None and Path(out).suffix.lower() not in _ENDINGS:
+        raise ValueError(f"--out: {out} must end in one of {', '.join(_ENDINGS)}")
+    outputs.check_targets({"--out": out}, [])
+    with loading():
+        from wolfmeans.bench.comparison import Bench
+        from wolfmeans.engines import effective_threads
+    dtypes = DTYPES if dtype == "both" else (dtype,)
+    work = Bench(size, dtypes, effective_threads(threads))
+    stopped = False
+    with _shown(work.found, work.n_cells) as (announce, show):
+        try:
+            for one in work.cells(announce):
+                show(one)
+        except KeyboardInterrupt:
+            stopped = True
+    if work.found.races:
+        _report(work.found, out, json_)
+    if stopped:
+        say("wolfmeans: stopped; what was finished is kept" if work.found.races else
+            "wolfmeans: stopped")  # fmt: skip
+        raise typer.Exit(130)
+
+
+def _report(found: Comparison, out: str | None, json_: bool) -> None:
+    if out is not None:
+        text = found.to_json() if out.lower().endswith(".json") else found.to_markdown()
+        outputs.write_text(out, text)
+    if json_:
+        typer.echo(found.to_json(), nl=False)
+    else:
+        _print(found)
+    if out is not None:
+        say(f"Written: {out}")
+
+
+@contextmanager
+def _shown(
+    found: Comparison, n_cells: int
+) -> Iterator[tuple[Callable[[str], Any], Callable[[Race], Any]]]:
+    """Keep a table up to date on a terminal; say a line for each cell elsewhere."""
+    console = live_console()
+    doing = ""
+
+    def announce(what: str) -> None:
+        nonlocal doing
+        doing = what
+
+    if console is None:
+
+        def line(one: Race) -> None:
+            say(f"{len(found.races)} of {n_cells}: {doing}")
+
+        yield announce, line
+        return
+
+    def picture() -> Group:
+        status = Text(f"{len(found.races)} of {n_cells} done; {doing} … (Ctrl-C keeps it)", "dim")
+        return Group(_ratios(found), status)
+
+    with Live(console=console, get_renderable=picture, transient=True, refresh_per_second=4):
+        yield announce, lambda one: None
+
+
+def _ratios(found: Comparison) -> Table:
+    from wolfmeans.bench.comparison import ratio_rows
+
+    return _table(ratio_rows(found), left=("data", "dtype"))
+
+
+def _table(rows: list[tuple[str, ...]], left: tuple[str, ...]) -> Table:
+    header, *body = rows
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in header:
+        table.add_column(name, justify="left" if name in left else "right")
+    for row in body:
+        table.add_row(*row)
+    return table
+
+
+def _print(found: Comparison) -> None:
+    from wolfmeans.bench.comparison import AGREEMENT
+
+    # Elsewhere than on a terminal a line is as long as it is.
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=200)
+    console.print("Time of a peer over the time of wolfmeans (2× means: wolfmeans twice as fast)")
+    console.print(_ratios(found))
+    console.print()
+    console.print(_table([AGREEMENT, *found.agreement()], left=("peer",)))
+    console.print()
+    facts = (found.machine, found.versions)
+    for text in (
+        *found.sentences(),
+        *(", ".join(f"{name} {value}" for name, value in some.items()) for some in facts),
+        *([f"Not installed: {'; '.join(found.missing)}."] if found.missing else []),
+    ):
+        console.print(text, markup=False)
