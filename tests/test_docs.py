@@ -108,3 +108,17 @@ def test_the_reference_has_every_public_name(name):
         value = getattr(module, public)
         assert whole or f"{module.__name__}.{public}" in shown or not callable(value), public
         assert not callable(value) or value.__doc__, public
+
+
+def test_the_house_is_as_it_is_drawn():
+    package = ROOT / "src" / "wolfmeans"
+    drawing = next(block.text for block in blocks_of(ROOT / "docs" / "design.md") if not block.kind)
+    files = {path.name for path in package.rglob("*.py")}
+    folders = {path.name for path in package.rglob("*") if path.is_dir()} | {"src", "wolfmeans"}
+    assert set(re.findall(r"\w+\.py", drawing)) <= files
+    assert set(re.findall(r"(\w+)/", drawing)) <= folders
+    for path in package.iterdir():
+        if path.suffix == ".py" and path.name != "__init__.py":
+            assert path.name in drawing, path.name
+        elif path.is_dir() and path.name != "__pycache__":
+            assert f"{path.name}/" in drawing, path.name
