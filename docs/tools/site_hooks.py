@@ -8,6 +8,7 @@ every formula becomes MathML, which browsers draw by themselves: no script, noth
 from __future__ import annotations
 
 import html
+import logging
 import os
 import posixpath
 import re
@@ -17,6 +18,8 @@ from xml.etree import ElementTree
 from latex2mathml.converter import convert
 from mkdocs.structure.files import File
 
+# Warnings here are errors, as all warnings of a strict build are.
+_log = logging.getLogger("mkdocs.hooks.formulas")
 ROOT = Path(__file__).parents[2]
 OUTSIDE = {
     "README.md": "index.md",
@@ -40,6 +43,7 @@ _TAG = re.compile(r"\\tag\{(.*?)\}")
 _MATHML = "http://www.w3.org/1998/Math/MathML"
 _LIMITS = ("min", "max", "inf", "sup")
 _FENCES = "{}⌈⌉⌊⌋"
+_BARS = ("|", "∣", "‖")
 
 
 def on_files(files, config):
@@ -77,7 +81,10 @@ def on_page_markdown(markdown, page, config, files):
 
 def on_page_content(content, page, config, files):
     """Turn formulas into MathML."""
-    return _FORMULA.sub(_drawn, content)
+    drawn = _FORMULA.sub(_drawn, content)
+    for left in re.findall(r"<m[a-z]+[^>]*>(\\[A-Za-z]+)", drawn):
+        _log.warning("%s: the converter of formulas does not know %s", page.file.src_uri, left)
+    return drawn
 
 
 def _drawn(match):
@@ -101,6 +108,9 @@ def _mended(mathml):
         elif name == "mi" and node.text in _FENCES:
             node.tag = f"{{{_MATHML}}}mo"
             node.set("stretchy", "false")
+        elif node.text in _BARS:
+            node.set("lspace", "0")
+            node.set("rspace", "0")
         elif name == "mi" and node.text == ":":
             node.tag = f"{{{_MATHML}}}mo"
         elif name == "mrow" and len(children) == 1 and children[0].text == ",":
