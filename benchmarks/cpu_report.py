@@ -243,10 +243,10 @@ def as_json(report: Report) -> str:
     return json.dumps(record | {"summary": summary(report)}, indent=1)
 
 
-def write_between_marks(path: Path, text: str) -> None:
+def write_between_marks(path: Path, text: str, begin: str = BEGIN, end: str = END) -> None:
     """Replace what stands between the two marks; a page that does not exist yet is begun."""
-    page = path.read_text(encoding="utf-8") if path.exists() else f"# Benchmarks\n\n{BEGIN}{END}\n"
-    if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(BEGIN) > page.index(END):
-        raise SystemExit(f"{path} must contain {BEGIN} and {END}, once each and in this order")
-    head, tail = page.split(BEGIN)[0], page.split(END)[1]
-    path.write_text(f"{head}{BEGIN}\n{text}\n{END}{tail}", encoding="utf-8")
+    page = path.read_text(encoding="utf-8") if path.exists() else f"# Benchmarks\n\n{begin}{end}\n"
+    if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
+        raise SystemExit(f"{path} must contain {begin} and {end}, once each and in this order")
+    head, tail = page.split(begin)[0], page.split(end)[1]
+    path.write_text(f"{head}{begin}\n{text}\n{end}{tail}", encoding="utf-8")

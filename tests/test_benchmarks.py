@@ -271,3 +271,18 @@ def test_the_search_benchmark_counts_who_is_below(bench: SimpleNamespace) -> Non
     text = bench.effort.summary([row], breathing=False)
     assert "below scikit-learn on 1 of 1 data sets and above it on 0" in text
     assert "mean excess 0.000 % against 20.000 %" in text
+
+
+def test_the_command_line_benchmark_checks_its_labels(
+    bench: SimpleNamespace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.md"
+    bench.command_line.main(["--rows", "400", "--turns", "1", "--write", str(page)])
+    text = page.read_text(encoding="utf-8")
+    assert "a CSV file of 400 × 10" in text
+    assert "not those of `wolfmeans.KMeans` in Python: 0." in text
+    assert "**" in text and "1 turns of each" in text
+    data, labels = tmp_path / "d.csv", tmp_path / "l.csv"
+    bench.command_line.make(data, 400)
+    labels.write_text("label\n" + "9\n" * 400)
+    assert bench.command_line.check(data, labels) == 400

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from wolfmeans.commands.loading import finish, take_over
@@ -15,14 +16,16 @@ from wolfmeans.commands.loading import finish, take_over
 if TYPE_CHECKING:
     from typer import Typer
 
+_COMMANDS = ("fit", "predict", "certify", "scan", "demo", "study", "bench", "info")
+_GROUPS = ("study",)
 _INSTALL = "wolfmeans: the command needs typer and rich: pip install typer rich"
 
 
-def application() -> Typer:
-    """Return the Typer application with all commands."""
+def application(only: str | None = None) -> Typer:
+    """Return the Typer application with all commands, or with one where that is enough."""
     import typer
 
-    from wolfmeans.commands import bench, certify, demo, fit, info, predict, root, scan, study
+    from wolfmeans.commands import root
 
     app = typer.Typer(
         no_args_is_help=True,
@@ -31,14 +34,12 @@ def application() -> Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(root.root)
-    app.command("fit")(fit.fit)
-    app.command("predict")(predict.predict)
-    app.command("certify")(certify.certify)
-    app.command("scan")(scan.scan)
-    app.command("demo")(demo.demo)
-    app.add_typer(study.app, name="study")
-    app.command("bench")(bench.bench)
-    app.command("info")(info.info)
+    for name in _COMMANDS if only is None else (only,):
+        module = import_module(f"wolfmeans.commands.{name}")
+        if name in _GROUPS:
+            app.add_typer(module.app, name=name)
+        else:
+            app.command(name)(getattr(module, name))
     return app
 
 
@@ -53,7 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(_INSTALL, file=sys.stderr)
         return 2
     given = list(sys.argv[1:] if arguments is None else arguments)
-    command = typer.main.get_command(application())
+    only = given[0] if given and given[0] in _COMMANDS else None
+    command = typer.main.get_command(application(only))
     try:
         code = command.main(given, prog_name="wolfmeans", standalone_mode=False, obj=given)
     except Exception as error:

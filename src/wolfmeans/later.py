@@ -1,8 +1,8 @@
 """Modules that others import and nobody here uses: put off until something is asked of them.
 
-scikit-learn imports scipy.stats, and pandas where it is installed. That is most of the time it
-takes to load, and a command that clusters a file needs neither. Only a process that is all the
-command's own does this.
+scikit-learn imports scipy.stats, and pandas where it is installed; SciPy imports all of NumPy, its
+translator of Fortran included. That is most of the time they take to load, and a command that
+clusters a file needs none of it. Only a process that is all the command's own does this.
 """
 
 from __future__ import annotations
@@ -45,8 +45,12 @@ def put_off(name: str) -> None:
     >>> type(sys.modules["colorsys"]).__name__
     'module'
     """
-    if name not in sys.modules:
-        sys.modules[name] = _Later(name)
+    if name in sys.modules:
+        return
+    sys.modules[name] = later = _Later(name)
+    package, _, last = name.rpartition(".")
+    if package:
+        setattr(import_module(package), last, later)
 
 
 class _Absent(MetaPathFinder):

@@ -18,6 +18,8 @@ from typing import Generic, NoReturn, TypeVar
 
 from wolfmeans.later import absent, put_off
 
+# Imported by scikit-learn and SciPy, and used by no command or by few.
+_UNUSED = ("numpy.f2py", "numpy.testing", "scipy.special", "scipy.stats")
 T = TypeVar("T")
 _own_process = False
 
@@ -27,7 +29,6 @@ def take_over() -> None:
     global _own_process
     _own_process = True
     _prepare()
-    put_off("scipy.stats")
 
 
 def _prepare() -> None:
@@ -66,6 +67,8 @@ def loading() -> Iterator[None]:
         yield
         return
     _prepare()
+    for name in _UNUSED:
+        put_off(name)
     with absent("pandas"):
         yield
     begin_work()
