@@ -10,10 +10,10 @@ NATIVE := $(wildcard src/wolfmeans/engines/native/*.cpp src/wolfmeans/engines/na
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test lint format wheel native sanitize clean
+.PHONY: help venv demo test docs docs-serve lint format wheel native sanitize clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 venv: $(INSTALLED) ## create .venv with the package (editable) and all that its tests need
 
@@ -36,6 +36,15 @@ demo: venv ## cluster the bundled image-segmentation data; certificate, figures 
 
 test: lint ## all checks: ruff, mypy, then pytest with doctests
 	$(BIN)/python -m pytest
+
+# The package is installed already; this adds what its extra `docs` names.
+docs: venv ## build the documentation site into site/ (open it with make docs-serve)
+	$(PIP) install --quiet 'wolfmeans[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	$(BIN)/python docs/tools/check_site.py site
+
+docs-serve: docs ## the same, and show it at http://127.0.0.1:8000
+	$(BIN)/python -m http.server 8000 --bind 127.0.0.1 --directory site
 
 lint: venv ## ruff (rules and format) and mypy
 	$(BIN)/ruff check .
@@ -70,5 +79,5 @@ sanitize: venv ## the native module's tests under AddressSanitizer and Undefined
 	    ASAN_OPTIONS=detect_leaks=0 $(BIN)/python tests/run_sanitized.py $(SANITIZED)
 
 clean: ## remove .venv and everything that was built
-	rm -rf $(VENV) build $(SANITIZED) dist demo-output .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build $(SANITIZED) dist site demo-output .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find src tests examples benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -2,41 +2,21 @@
 
 import contextlib
 import doctest
+import importlib
 import io
 import itertools
 import re
 import warnings
-from dataclasses import dataclass
-from pathlib import Path
 
+import numpy as np
 import pytest
+from sklearn.cluster import KMeans as SklearnKMeans
 
-ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+from doc_pages import PAGES, ROOT, Block, blocks_of, name_of, prose_of
+from wolfmeans import KMeans
+
+LINK = re.compile(r"\]\(([^)#\s]*)(#[^)\s]*)?\)")
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-
-
-@dataclass(frozen=True)
-class Block:
-    kind: str
-    text: str
-
-
-def blocks_of(page):
-    """The fenced blocks of a Markdown file, in order."""
-    blocks, kind, lines = [], None, []
-    for line in page.read_text(encoding="utf-8").splitlines():
-        if line.startswith("```"):
-            if kind is None:
-                kind, lines = line[3:].strip(), []
-            else:
-                blocks.append(Block(kind, "\n".join(lines) + "\n"))
-                kind = None
-        elif kind is not None:
-            lines.append(line)
-    assert kind is None, f"{page.name} ends inside a block"
-    return blocks
 
 
 def run_session(text, names, page):
@@ -57,7 +37,7 @@ def run_script(text, names, page):
     return printed.getvalue()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_examples_run_and_print_what_is_shown(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = blocks_of(page)
@@ -75,13 +55,70 @@ def test_examples_run_and_print_what_is_shown(page, tmp_path, monkeypatch):
             assert printed.rstrip() == following.text.rstrip()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_links_to_files_lead_somewhere(page):
-    for target in LINK.findall(page.read_text(encoding="utf-8")):
-        if "://" not in target:
-            assert (page.parent / target).exists(), target
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page):
+    for target, anchor in LINK.findall(prose_of(page)):
+        if "://" in target:
+            continue
+        leads_to = page.parent / target if target else page
+        assert leads_to.exists(), target
+        if anchor and not is_reference(leads_to):
+            assert anchor[1:] in anchors_of(leads_to), f"{target}{anchor}"
+
+
+def is_reference(page):
+    """Whether the headings of a page are made from docstrings, when the site is built."""
+    return page.resolve().parent == ROOT / "docs" / "api"
+
+
+def anchors_of(page):
+    """The anchors that a code host gives to the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", prose_of(page), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_the_readme_shows_what_its_example_prints():
     kinds = [block.kind for block in blocks_of(ROOT / "README.md")]
     assert ("python", "text") in itertools.pairwise(kinds)
+
+
+def test_the_faq_names_every_difference_in_the_interface():
+    faq = (ROOT / "docs" / "faq.md").read_text(encoding="utf-8")
+    table = faq[faq.index("## Every difference") : faq.index("## Stopping")]
+    X = np.arange(12.0).reshape(6, 2)
+    ours, theirs = (kind(n_clusters=2, random_state=0).fit(X) for kind in (KMeans, SklearnKMeans))
+    names = {name for name in {*dir(ours)} ^ {*dir(theirs)} if not name.startswith("_")}
+    defaults = KMeans().get_params(), SklearnKMeans().get_params()
+    names |= {name for name, value in defaults[1].items() if defaults[0][name] != value}
+    assert names, "the two would be the same"
+    for name in names:
+        assert f"`{name}`" in table, name
+
+
+@pytest.mark.parametrize("name", ["", ".plot", ".portrait", ".report", ".study"])
+def test_the_reference_has_every_public_name(name):
+    module = importlib.import_module(f"wolfmeans{name}")
+    shown = re.findall(
+        r"^::: (\S+)",
+        "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "api").glob("*.md")),
+        flags=re.MULTILINE,
+    )
+    whole = module.__name__ in shown
+    for public in module.__all__:
+        value = getattr(module, public)
+        assert whole or f"{module.__name__}.{public}" in shown or not callable(value), public
+        assert not callable(value) or value.__doc__, public
+
+
+def test_the_house_is_as_it_is_drawn():
+    package = ROOT / "src" / "wolfmeans"
+    drawing = next(block.text for block in blocks_of(ROOT / "docs" / "design.md") if not block.kind)
+    files = {path.name for path in package.rglob("*.py")}
+    folders = {path.name for path in package.rglob("*") if path.is_dir()} | {"src", "wolfmeans"}
+    assert set(re.findall(r"\w+\.py", drawing)) <= files
+    assert set(re.findall(r"(\w+)/", drawing)) <= folders
+    for path in package.iterdir():
+        if path.suffix == ".py" and path.name != "__init__.py":
+            assert path.name in drawing, path.name
+        elif path.is_dir() and path.name != "__pycache__":
+            assert f"{path.name}/" in drawing, path.name

@@ -31,12 +31,19 @@ class State(Generic[Point]):
     """Where a run stands: an evaluated point, and the oracle's answer that is not yet taken."""
 
     point: Point
+    """The point x_t."""
     value: float
+    """f(x_t)."""
     started: float
+    """When the run began, by `perf_counter`."""
     t: int = 0
+    """Steps taken so far."""
     vertex: Point | None = None
+    """The oracle's answer at the point; None before it was asked."""
     vertex_value: float = math.nan
+    """f there."""
     met: Status | None = None
+    """How the stopping rule ended the run; None while it goes on."""
     deadline: float = math.inf
     """When, by `perf_counter`, no further step is to be taken."""
 
@@ -54,6 +61,26 @@ class ConcaveProblem(ABC, Generic[Point]):
 
     Implement `value`, `supergradient` and `minimize_linear`. Points that are not NumPy arrays need
     `gap` and `fingerprint` too. `lower_bound` turns the rate into a number of steps.
+
+    Examples
+    --------
+    A concave quadratic over a square, whose minimum is at a corner:
+
+    >>> import numpy as np
+    >>> from wolfmeans import ConcaveProblem, minimize_concave
+    >>> class Square(ConcaveProblem):
+    ...     matrix = np.array([[-2.0, 1.0], [1.0, -3.0]])
+    ...
+    ...     def value(self, x):
+    ...         return float(x @ self.matrix @ x)
+    ...
+    ...     def supergradient(self, x):
+    ...         return 2 * self.matrix @ x
+    ...
+    ...     def minimize_linear(self, r):
+    ...         return np.where(r < 0, 1.0, -1.0)
+    >>> minimize_concave(Square(), np.array([0.5, -0.1])).point
+    array([ 1., -1.])
     """
 
     steps_per_block = 1
@@ -140,7 +167,7 @@ def minimize_concave(
         The objective's value and supergradient, and the linear minimization oracle.
     start : Point
         A feasible point x_0.
-    stop : {"gap", "decrease", "stationary"} or StoppingRule, default="gap"
+    stop : "gap", "decrease", "stationary" or StoppingRule, default="gap"
         When to stop.
     tol : float, default=0.0
         The absolute tolerance of the rule.

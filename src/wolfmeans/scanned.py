@@ -53,10 +53,19 @@ class Cell:
 
 
 class Scan:
-    """The cells of a scan, as a table, a figure and a few sentences."""
+    """The cells of a scan, as a table, a figure and a few sentences.
+
+    Examples
+    --------
+    >>> import wolfmeans
+    >>> result = wolfmeans.scan([[0.0], [1.0], [10.0], [11.0]], n_clusters=[1, 2], random_state=0)
+    >>> result[2].inertia, result.needed(0.0), result.n_clusters
+    (1.0, 2, [1, 2])
+    """
 
     def __init__(self, cells: Iterable[Cell]) -> None:
         self.cells = tuple(sorted(cells, key=lambda cell: (cell.alpha, cell.n_clusters)))
+        """One for each K and alpha, by alpha and then by K."""
 
     def __getitem__(self, key: int | tuple[int, float]) -> Cell:
         """Return the cell of (K, alpha), or of K where alpha is smallest."""

@@ -229,6 +229,7 @@ def _mix(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 SeedingMethod = Callable[[Workspace, int, np.random.RandomState], NDArray[np.int64]]
+"""Given points, a number of clusters and a generator, the rows to begin with."""
 
 METHODS: dict[str, SeedingMethod] = {
     "random": random_rows,
@@ -236,5 +237,6 @@ METHODS: dict[str, SeedingMethod] = {
     "greedy-k-means++": _kmeans_plus_plus(lambda n_clusters: 2 + int(math.log(n_clusters))),
     "k-means||": kmeans_parallel,
 }
+"""By the names that `init` takes."""
 TRIMMED_METHODS: dict[str, Callable[..., NDArray[np.int64]]] = {"trimmed-k-means++": trimmed_rows}
 """These need a workspace that keeps a mass."""

@@ -24,7 +24,16 @@ Point = TypeVar("Point")
 
 
 class Status(Enum):
-    """How a run ended. Every value is a sentence that a person can act on."""
+    """How a run ended. Every value is a sentence that a person can act on.
+
+    Examples
+    --------
+    >>> from wolfmeans import Status
+    >>> Status.GAP.converged, Status.MAX_ITER.converged
+    (True, False)
+    >>> print(Status.GAP)
+    Converged: the Frank-Wolfe gap is no larger than the tolerance.
+    """
 
     STATIONARY = "Stationary: the oracle returned the point itself; further steps change nothing."
     DECREASE = "Converged: a full step would lower the value by no more than the tolerance."
@@ -60,7 +69,14 @@ _CONVERGED = frozenset({Status.STATIONARY, Status.DECREASE, Status.GAP, Status.S
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One evaluated step: what the oracle offered at the point x_t."""
+    """One evaluated step: what the oracle offered at the point x_t.
+
+    Examples
+    --------
+    >>> from wolfmeans import Record
+    >>> Record(t=0, value=9.0, gap=3.0, movement=1.0, stationary=False).decrease
+    4.0
+    """
 
     t: int
     """Number of steps taken before this point."""
@@ -219,7 +235,10 @@ class Trace:
 
 @dataclass(frozen=True)
 class Solution(Generic[Point]):
-    """The returned point of a run and everything that was verified at it."""
+    """The returned point of a run and everything that was verified at it.
+
+    `minimize_concave` returns one; its example shows how.
+    """
 
     point: Point
     """The returned point."""

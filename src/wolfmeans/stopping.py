@@ -88,8 +88,11 @@ class ShiftRule(StoppingRule):
     """
 
     smallest_weight: float = 1.0
+    """w: the smallest positive weight."""
     spacing: float = 0.0
+    """u: the largest distance between neighbouring numbers that centers can have."""
     n_coordinates: int = 1
+    """N: the number of coordinates of all centers together."""
 
     def met(self, record: Record) -> Status | None:
         """Look at the arrival first: scikit-learn would have stopped before this assignment."""

@@ -31,7 +31,9 @@ class Forced:
     """Rows that must take a given label in an assignment, whatever their nearest center."""
 
     rows: NDArray[np.int64]
+    """Which rows."""
     labels: Labels
+    """The label of each."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,9 @@ class Workspace(Protocol):
     engine: str
     """The name of the engine that works here."""
     n_points: int
+    """Number of rows."""
     n_features: int
+    """Number of columns."""
     dtype: np.dtype[Any]
     """The centers' dtype."""
     weights: NDArray[np.float64] | None
@@ -233,6 +237,7 @@ class Engine(Protocol):
     """A way to work on data."""
 
     name: str
+    """What `engine=` calls it."""
 
     def open(
         self,

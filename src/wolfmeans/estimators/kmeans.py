@@ -42,7 +42,7 @@ class KMeans(CenterEstimator):
     ----------
     n_clusters : int, default=8
         The number of clusters K.
-    init : {"greedy-k-means++", "k-means++", "k-means||", "random"}, callable or array, \
+    init : "greedy-k-means++", "k-means++", "k-means||", "random", callable or array, \
             default="greedy-k-means++"
         Where to start. scikit-learn's "k-means++" is the greedy one. A callable is called with
         ``(X, n_clusters, random_state)`` and returns an array of shape (n_clusters, n_features).
@@ -78,7 +78,7 @@ class KMeans(CenterEstimator):
         The lower bound of the certificate, by the name of its method (see `wolfmeans.lower_bound`);
         "auto" takes the best of those that are cheaper than the fit, None none. The attribute of
         this name is a method: ``km.certify(X)`` looks for a better bound afterwards.
-    polish : {"hartigan", "swap"} or None, default=None
+    polish : "hartigan", "swap" or None, default=None
         What to do after the last step: move single points as long as that lowers the SSE
         ("hartigan"), and exchange centers for data points as well ("swap"). The certificate names
         the level of local optimality that was reached.

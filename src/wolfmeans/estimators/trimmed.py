@@ -76,7 +76,7 @@ class TrimmedKMeans(CenterEstimator):
         given. With 0 the result is that of `KMeans` from the same start, to the last bit.
     trim : float or None, default=None
         The number of points to trim instead, or with weights their weight.
-    init : {"auto", "trimmed-k-means++", "random", "k-means++", "greedy-k-means++", "k-means||"}, \
+    init : "auto", "trimmed-k-means++", "random", "k-means++", "greedy-k-means++", "k-means||", \
             callable or array, default="auto"
         Where to start. "trimmed-k-means++" draws as k-means++ does, but each time sets the farthest
         points aside before; the other kinds of k-means++ tend to begin with outliers. "auto" takes
@@ -101,7 +101,7 @@ class TrimmedKMeans(CenterEstimator):
         those of all points, outliers included.
     empty : {"farthest", "keep", "resample", "best"}, default="farthest"
         How the center of an empty cluster is chosen, always among the kept points.
-    certify : {"auto", "neighbours", "prices", "subsampled"} or None, default="auto"
+    certify : "auto", "neighbours", "prices", "subsampled" or None, default="auto"
         The lower bound of the certificate, as for `KMeans`; two methods hold for trimmed problems,
         and "subsampled" with a confidence.
     engine : {"auto", "cpu", "reference"}, default="auto"

@@ -15,7 +15,15 @@ Report = Callable[[float, str], object]
 
 @dataclass(frozen=True)
 class LowerBound:
-    """A number that no clustering's SSE can be below."""
+    """A number that no clustering's SSE can be below.
+
+    Examples
+    --------
+    >>> import wolfmeans
+    >>> bound = wolfmeans.lower_bound([[0.0], [1.0], [10.0], [11.0]], 2)
+    >>> bound.value, bound.kind, bound.confidence
+    (1.0, 'exact', 1.0)
+    """
 
     value: float
     """The bound."""

@@ -26,6 +26,7 @@ class ScenarioResult:
     """Worst cases and counts over all replications of a scenario."""
 
     scenario: Scenario
+    """What was run."""
     worst: Mapping[str, tuple[float, ...]]
     """For each of `GAPS` the largest gap at t = 0, 1, ...; the last one is positive."""
     worst_minimum: Mapping[str, tuple[float, ...]]

@@ -36,15 +36,21 @@ class Scenario:
     data: str
     """The kind of mixture drawn anew each time, or the name of the one data set in `points`."""
     n: int
+    """Number of points."""
     d: int
+    """Number of columns."""
     k: int
+    """Number of clusters."""
     seeding: str = "random"
+    """How each run begins: "random" or "k-means++"."""
     empty: str = "keep"
     """What happens to the center of an empty cluster."""
     alpha: float = 0.0
     """The share of points that trimmed K-means leaves out; 0 is K-means."""
     replications: int = 10_000
+    """How many runs."""
     seed: int = 0
+    """Of all random streams."""
     repeat: int = 0
     """Which of several independent studies of the same seed this belongs to."""
     points: Points | None = field(default=None, repr=False, compare=False)

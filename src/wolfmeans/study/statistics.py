@@ -28,9 +28,11 @@ class Regression:
     n_points: int
     """How many points the line is fitted to."""
     slope: float
+    """What y gains with x."""
     slope_se: float
     """Standard error of the slope."""
     intercept: float
+    """y at x = 0."""
     intercept_se: float
     """Standard error of the intercept."""
     p_value: float

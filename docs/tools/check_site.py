@@ -1,0 +1,82 @@
+"""Check that a built site needs no network when it is read: python docs/tools/check_site.py site
+
+Links may lead anywhere. What a page *loads* (scripts, styles, fonts, pictures, frames) must lie in
+the site itself.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+LOADING = {
+    "audio": "src",
+    "embed": "src",
+    "iframe": "src",
+    "img": "src",
+    "link": "href",
+    "object": "data",
+    "script": "src",
+    "source": "src",
+    "video": "src",
+}
+_NEEDED = ("index.html", "search/search_index.json")
+NOT_LOADED = ("canonical", "next", "prev", "alternate")
+_ELSEWHERE = re.compile(r"\s*(https?:)?//", re.IGNORECASE)
+_IN_STYLES = re.compile(r"""(?:url\(|@import)\s*["']?\s*((?:https?:)?//[^"')\s]+)""", re.IGNORECASE)
+# The theme's own script can fetch these, for pages that have what is named here.
+_WAKING = {
+    "mermaid diagrams": re.compile(r'class="[^"]*\bmermaid\b'),
+    "facts about a repository": re.compile(r'data-md-component="source"'),
+}
+
+
+class _Loads(HTMLParser):
+    """Collects what a page loads from elsewhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = {name: value or "" for name, value in attrs}
+        name = LOADING.get(tag)
+        is_link = tag == "link" and values.get("rel") in NOT_LOADED
+        if name and not is_link and _ELSEWHERE.match(values.get(name, "")):
+            self.found.append(f"<{tag}> {values[name]}")
+        self.found += [f"srcset {v}" for n, v in values.items() if n == "srcset" and "//" in v]
+        self.found += _IN_STYLES.findall(values.get("style", ""))
+
+
+def loads_from_elsewhere(site: Path) -> list[str]:
+    """Return a line for each thing that a page of the site would load from elsewhere."""
+    faults = []
+    for path in sorted(site.rglob("*")):
+        text = path.read_text(encoding="utf-8") if path.suffix in (".html", ".css") else ""
+        found = _IN_STYLES.findall(text)
+        if path.suffix == ".html":
+            page = _Loads()
+            page.feed(text)
+            found += page.found
+            found += [what for what, sign in _WAKING.items() if sign.search(text)]
+        faults += [f"{path.relative_to(site)}: {what}" for what in found]
+    return faults
+
+
+def main(folder: str) -> int:
+    """Print what is wrong with a site; 1 if something is."""
+    site = Path(folder)
+    missing = [name for name in _NEEDED if not (site / name).exists()]
+    faults = [*(f"{name} is missing" for name in missing), *loads_from_elsewhere(site)]
+    for fault in faults:
+        print(fault, file=sys.stderr)
+    if not faults:
+        pages = sum(1 for _ in site.rglob("*.html"))
+        print(f"{pages} pages in {site}/, and nothing in them is loaded from elsewhere.")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else "site"))

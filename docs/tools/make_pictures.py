@@ -1,0 +1,79 @@
+"""Draw the pictures of the documentation: python docs/tools/make_pictures.py [NAME ...]
+
+Every picture comes from bundled data and seed 0, so that it can be drawn again. Without names all
+of them are drawn; `study` runs 40,000 fits and takes some minutes.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import wolfmeans
+from wolfmeans import KMeans, TrimmedKMeans, plot, study
+from wolfmeans.datasets import load_banknotes, load_segmentation
+from wolfmeans.portrait import portrait
+
+IMAGES = Path(__file__).parents[1] / "images"
+_DOTS_PER_INCH = 110
+
+
+@cache
+def _segments() -> Any:
+    """The image data in seven clusters, as in the README, and its portrait."""
+    data = load_segmentation()
+    X = data.standardized()
+    model = KMeans(n_clusters=7, random_state=0).fit(X)
+    return model, portrait(model, X, names=data.feature_names)
+
+
+def _trimmed_notes() -> Any:
+    notes = load_banknotes()
+    model = TrimmedKMeans(n_clusters=2, alpha=0.1, random_state=0).fit(notes.data)
+    return portrait(model, notes.data, names=notes.feature_names)
+
+
+def _scan() -> Any:
+    notes = load_banknotes().data
+    return wolfmeans.scan(
+        notes, n_clusters=range(1, 7), alpha=[0.0, 0.05, 0.1], random_state=0
+    ).plot()
+
+
+FIGURES: dict[str, Callable[[], Any]] = {
+    "trace": lambda: _segments()[0].trace_.plot(),
+    "map": lambda: plot.map_figure(_segments()[1]),
+    "profiles": lambda: plot.profiles_figure(_segments()[1]),
+    "margins": lambda: plot.margins_figure(_segments()[1]),
+    "replay": lambda: plot.replay_figure(_segments()[1]),
+    "outliers": lambda: plot.map_figure(_trimmed_notes()),
+    "scan": _scan,
+}
+
+
+def draw_study(path: Path) -> None:
+    """One of the figures that a report on the paper's grid has."""
+    with tempfile.TemporaryDirectory() as folder:
+        study.run(study.grid(n=[5000], d=[2]), folder)
+        study.write_report(folder, gaps=["published"])
+        shutil.copy(Path(folder) / "figures" / "blobs-n5000-d2-published.png", path)
+
+
+def main(names: list[str]) -> None:
+    for name in names or [*FIGURES, "study"]:
+        path = IMAGES / f"{name}.png"
+        if name == "study":
+            draw_study(path)
+        else:
+            # Without the version of matplotlib, which would change the file and nothing in it.
+            FIGURES[name]().savefig(path, dpi=_DOTS_PER_INCH, metadata={"Software": None})
+        print(f"{path} ({path.stat().st_size // 1024} KB)")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
