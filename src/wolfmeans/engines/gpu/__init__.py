@@ -1,0 +1,1 @@
+"""The engine on an NVIDIA GPU, with PyTorch and Triton."""

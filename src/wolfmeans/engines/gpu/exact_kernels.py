@@ -1,0 +1,254 @@
+"""Exact arithmetic on the device: sums of float64 terms, and correctly rounded means.
+
+Integers do it all: a sum is kept in limbs of 32 bits held in int64, so that atomics may come in
+any order, and a quotient is found by long division, limb after limb. `wolfmeans.exact_sums` is the
+specification. Every launch has `enable_fp_fusion=False`: no operation here may be fused.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+LIMBS = 12
+"""Limbs of a sum of float64 terms: 320 bits below the largest term, and room for carries."""
+FRACTION = tl.constexpr(6)
+"""Limbs of a quotient below the unit: see `_residual`."""
+_LIMBS = tl.constexpr(LIMBS)
+_MASK = tl.constexpr(0xFFFFFFFF)
+
+
+@triton.jit
+def deposit_terms(terms, mask, sums, low, inexact):
+    """Add non-negative float64 terms to a sum, one atomic for each limb that they reach.
+
+    terms    IN   (B,) float64
+    mask     IN   (B,) which of them count
+    sums     OUT  (LIMBS,) int64, limb i counts 2**(low + 32 i)
+    low      IN   exponent of the lowest bit that the sum can hold
+    inexact  OUT  (1,) int32, set when a term has a bit below that or beyond the highest limb
+    """
+    bits = tl.where(mask, terms, 0.0).to(tl.int64, bitcast=True)
+    exponent = bits >> 52
+    normal = exponent > 0
+    mantissa = (bits & 0xFFFFFFFFFFFFF) | (normal.to(tl.int64) << 52)
+    place = tl.where(normal, exponent, 1) - 1075 - low
+    some = mantissa != 0
+    below = tl.minimum(tl.maximum(-place, 0), 62)
+    lost = (mantissa & ((tl.full(mantissa.shape, 1, tl.int64) << below) - 1)) != 0
+    mantissa = mantissa >> below
+    place = tl.maximum(place, 0)
+    limb = place >> 5
+    beyond = some & (limb > _LIMBS - 4)
+    wrong = tl.max(((some & lost) | beyond).to(tl.int32))
+    tl.atomic_max(inexact, wrong, mask=wrong > 0)
+
+    shift = place & 31
+    lower = (mantissa & _MASK) << shift
+    upper = (mantissa >> 32) << shift
+    middle = (lower >> 32) + (upper & _MASK)
+    counted = some & ~beyond
+    first = tl.min(tl.where(counted, limb, _LIMBS))
+    last = tl.max(tl.where(counted, limb, -3)) + 2
+    for i in range(first, last + 1):
+        part = tl.where(limb == i, lower & _MASK, 0)
+        part += tl.where(limb + 1 == i, middle, 0)
+        part += tl.where(limb + 2 == i, upper >> 32, 0)
+        tl.atomic_add(sums + i, tl.sum(tl.where(counted, part, 0)), sem="relaxed")
+
+
+@triton.jit
+def _capture(w0, w1, w2, found, first, sticky, limb, i):
+    """Take note of the first nonzero limb of a number, of the two after it, and of any later one.
+
+    The limbs come from the highest on, number i = 0, 1, ...; `found` counts those noted.
+    """
+    begins = (found == 0) & (limb != 0)
+    first = tl.where(begins, i, first)
+    sticky = tl.where((found == 3) & (limb != 0), 1, sticky)
+    w2 = tl.where(found == 2, limb, w2)
+    w1 = tl.where(found == 1, limb, w1)
+    w0 = tl.where(begins, limb, w0)
+    found = tl.where(begins, 1, tl.where((found == 1) | (found == 2), found + 1, found))
+    return w0, w1, w2, found, first, sticky
+
+
+@triton.jit
+def _window(w0, w1, w2):
+    """Return the 62 highest bits of w0 w1 w2, what is left of w1 w2, and how many bits that is."""
+    length = (w0.to(tl.float64).to(tl.int64, bitcast=True) >> 52) - 1022
+    spare = 32 - tl.maximum(length, 0)
+    pair = (w1.to(tl.uint64) << 32) | w2.to(tl.uint64)
+    below = 34 - spare
+    bits = (w0 << (30 + spare)) | (pair >> below.to(tl.uint64)).to(tl.int64)
+    one = tl.full(bits.shape, 1, tl.int64)
+    left = (pair & ((one << below) - 1).to(tl.uint64)).to(tl.int64)
+    # Without a nonzero limb there are no bits at all.
+    return tl.where(w0 == 0, 0, bits), tl.where(w0 == 0, 0, left), below
+
+
+@triton.jit
+def _power_of_two(exponent):
+    """Return 2.0**exponent for exponents of normal numbers."""
+    return ((exponent.to(tl.int64) + 1023) << 52).to(tl.float64, bitcast=True)
+
+
+@triton.jit
+def _rounded(bits, sticky, exponent):
+    """Return (bits + something below one, if sticky) 2**exponent, rounded to nearest, ties to even.
+
+    bits has 62 bits or is 0, so that the lowest can stand for all that comes after it.
+    """
+    number = (bits | sticky.to(tl.int64)).to(tl.float64)
+    # In two steps, because 2**exponent may be below all normal numbers where the product is not.
+    half = exponent >> 1
+    return number * _power_of_two(half) * _power_of_two(exponent - half)
+
+
+@triton.jit
+def _carried(limb, carry):
+    total = limb + carry
+    return total & _MASK, total >> 32
+
+
+@triton.jit
+def rounded_sum(sums, low):
+    """Return the sum in (LIMBS,) non-negative limbs as a float64, rounded once."""
+    zero = tl.full((), 0, tl.int64)
+    l0, carry = _carried(tl.load(sums), zero)
+    l1, carry = _carried(tl.load(sums + 1), carry)
+    l2, carry = _carried(tl.load(sums + 2), carry)
+    l3, carry = _carried(tl.load(sums + 3), carry)
+    l4, carry = _carried(tl.load(sums + 4), carry)
+    l5, carry = _carried(tl.load(sums + 5), carry)
+    l6, carry = _carried(tl.load(sums + 6), carry)
+    l7, carry = _carried(tl.load(sums + 7), carry)
+    l8, carry = _carried(tl.load(sums + 8), carry)
+    l9, carry = _carried(tl.load(sums + 9), carry)
+    l10, carry = _carried(tl.load(sums + 10), carry)
+    l11, carry = _carried(tl.load(sums + 11), carry)
+    w0, w1, w2, found, first, sticky = zero, zero, zero, zero, zero, zero
+    w0, w1, w2, found, first, sticky = _capture(w0, w1, w2, found, first, sticky, l11, 0)
+    w0, w1, w2, found, first, sticky = _capture(w0, w1, w2, found, first, sticky, l10, 1)
+    w0, w1, w2, found, first, sticky = _capture(w0, w1, w2, found, first, sticky, l9, 2)
+    w0, w1, w2, found, first, sticky = _capture(w0, w1, w2, found, first, sticky, l8, 3)
+    w0, w1, w2, found, first, sticky = _capture(w0, w1, w2, found, first, sticky, l7, 4)
+    w0, w1, w2, found, first, sticky = _capture(w0, w1, w2, found, first, sticky, l6, 5)
+    w0, w1, w2, found, first, sticky = _capture(w0, w1, w2, found, first, sticky, l5, 6)
+    w0, w1, w2, found, first, sticky = _capture(w0, w1, w2, found, first, sticky, l4, 7)
+    w0, w1, w2, found, first, sticky = _capture(w0, w1, w2, found, first, sticky, l3, 8)
+    w0, w1, w2, found, first, sticky = _capture(w0, w1, w2, found, first, sticky, l2, 9)
+    w0, w1, w2, found, first, sticky = _capture(w0, w1, w2, found, first, sticky, l1, 10)
+    w0, w1, w2, found, first, sticky = _capture(w0, w1, w2, found, first, sticky, l0, 11)
+    bits, left, below = _window(w0, w1, w2)
+    sticky = tl.where(left != 0, 1, sticky)
+    # w0 counts 2**(32 (11 - first)), and the window begins `below - 34 + 32 - 2` bits further down.
+    exponent = low + 32 * (_LIMBS - 1 - first) - (64 - below)
+    return _rounded(bits, sticky, exponent)
+
+
+@triton.jit
+def _digit(sums, offsets, mask, number: tl.constexpr, stride, replicas: tl.constexpr):
+    """Return one digit of some sums: that of all replicas together."""
+    total = tl.load(sums + number * replicas * stride + offsets, mask=mask, other=0)
+    for r in tl.static_range(1, replicas):
+        total += tl.load(sums + (number * replicas + r) * stride + offsets, mask=mask, other=0)
+    return total
+
+
+@triton.jit
+def _limb(
+    sums, offsets, mask, sign, number: tl.constexpr, digits: tl.constexpr, stride,
+    replicas: tl.constexpr,
+):  # fmt: skip
+    """Return digit `number` of sign * sum with the carries from all lower digits."""
+    carry = tl.zeros(offsets.shape, tl.int64)
+    for below in tl.static_range(1, digits - number):
+        m: tl.constexpr = digits - below
+        carry = (sign * _digit(sums, offsets, mask, m, stride, replicas) + carry) >> 32
+    return sign * _digit(sums, offsets, mask, number, stride, replicas) + carry
+
+
+@triton.jit
+def mean_and_residual(
+    sums, offsets, mask, weight, unit, digits: tl.constexpr, stride, replicas: tl.constexpr
+):
+    """Return sum / weight rounded to float64, and what rounding left, itself rounded.
+
+    sums     IN  (digits, replicas, stride) int64; digit 0 is the highest, the lowest counts 2**unit
+    offsets  IN  (B,) which of the `stride` sums
+    weight   IN  (B,) int64 of 1..2**31 - 1
+
+    Long division, run twice: the tail that the residual is made of can be complemented only when
+    it is known how the mean was rounded, and where the quotient ends. The tail is at least 2**-31
+    of the unit, or of the mean's last bit, which is 84 bits below the unit at worst; 62 bits more
+    make 177 bits below the unit, hence FRACTION = 6.
+    """
+    one = tl.full(offsets.shape, 1, tl.int64)
+    zero = tl.zeros(offsets.shape, tl.int64)
+    negative = _limb(sums, offsets, mask, one, 0, digits, stride, replicas) < 0
+    sign = tl.where(negative, -1, 1).to(tl.int64)
+    top = _limb(sums, offsets, mask, sign, 0, digits, stride, replicas)
+
+    w0, w1, w2, found, first, sticky = zero, zero, zero, zero, zero, zero
+    rest, last = zero, zero
+    for i in tl.static_range(digits + 1 + FRACTION):
+        limb = zero
+        if i == 0:
+            limb = top >> 32
+        elif i == 1:
+            limb = top & _MASK
+        elif i <= digits:
+            limb = _limb(sums, offsets, mask, sign, i - 1, digits, stride, replicas) & _MASK
+        current = (rest << 32) | limb
+        quotient = current // weight
+        rest = current - quotient * weight
+        last = tl.where(quotient != 0, i, last)
+        w0, w1, w2, found, first, sticky = _capture(w0, w1, w2, found, first, sticky, quotient, i)
+    endless = rest != 0
+    last = tl.where(endless, digits + 1 + FRACTION, last)
+    sticky = tl.where(endless, 1, sticky)
+    bits, left, below = _window(w0, w1, w2)
+    scale = unit + 32 * (digits - first) - (64 - below)
+    size = _rounded(bits, tl.where(left != 0, 1, sticky), scale)
+    rounded_bits = (bits | tl.where((left != 0) | (sticky != 0), 1, 0)).to(tl.float64).to(tl.int64)
+    mean = tl.where(negative, -size, size)
+
+    head = ((bits - rounded_bits) << below) + left
+    taken_away = head < 0
+    after = (last > first + 2).to(tl.int64)
+    head = tl.where(taken_away, -head - after, head)
+    v0, v1, v2, noted, begin, more = zero, zero, zero, zero, zero, zero
+    v0, v1, v2, noted, begin, more = _capture(v0, v1, v2, noted, begin, more, head >> 32, first + 1)
+    v0, v1, v2, noted, begin, more = _capture(
+        v0, v1, v2, noted, begin, more, head & _MASK, first + 2
+    )
+    rest = zero
+    for i in tl.static_range(digits + 1 + FRACTION):
+        limb = zero
+        if i == 0:
+            limb = top >> 32
+        elif i == 1:
+            limb = top & _MASK
+        elif i <= digits:
+            limb = _limb(sums, offsets, mask, sign, i - 1, digits, stride, replicas) & _MASK
+        current = (rest << 32) | limb
+        quotient = current // weight
+        rest = current - quotient * weight
+        complement = tl.where(i < last, _MASK - quotient, 0x100000000 - quotient)
+        complement = tl.where(i > last, 0, complement)
+        tail = tl.where(taken_away, complement, quotient)
+        n0, n1, n2, nn, nb, nm = _capture(v0, v1, v2, noted, begin, more, tail, zero + i)
+        beyond = i > first + 2
+        v0, v1, v2 = tl.where(beyond, n0, v0), tl.where(beyond, n1, v1), tl.where(beyond, n2, v2)
+        noted = tl.where(beyond, nn, noted)
+        begin = tl.where(beyond, nb, begin)
+        more = tl.where(beyond, nm, more)
+    more = tl.where(endless, 1, more)
+    tail_bits, tail_left, tail_below = _window(v0, v1, v2)
+    more = tl.where(tail_left != 0, 1, more)
+    scale = unit + 32 * (digits - begin) - (64 - tail_below)
+    tail_size = _rounded(tail_bits, more, scale)
+    tail_size = tl.where(tail_bits == 0, 0.0, tail_size)
+    residual = tl.where(taken_away != negative, -tail_size, tail_size)
+    return tl.where(bits == 0, 0.0, mean), residual
