@@ -25,9 +25,8 @@ INEXACT = tl.constexpr(5)
 STEPS = tl.constexpr(6)
 EMPTY = tl.constexpr(7)
 # Places in `reach`: non-negative float32 as int32, which order alike.
-LARGEST_NORM = tl.constexpr(0)
-LARGEST_ERROR = tl.constexpr(1)
-LARGEST_SHIFT = tl.constexpr(2)
+LARGEST_ERROR = tl.constexpr(0)
+LARGEST_SHIFT = tl.constexpr(1)
 
 FAR = tl.constexpr(3.0e38)
 SLOTS = tl.constexpr(8)
@@ -52,18 +51,19 @@ def _up(x):
 
 @triton.jit
 def prepare_centers(
-    state, centers, before, mu, half, norms, shifts, reach, d, stride, scale, BLOCK: tl.constexpr,
-    DIRECT: tl.constexpr,
+    state, centers, before, mu, short_centers, norms, doubts, shifts, reach, d, width, scale,
+    radius, rho, products_error, score_error, BLOCK: tl.constexpr, DIRECT: tl.constexpr,
 ):  # fmt: skip
-    """Bring the centers into half precision and measure how far that, and the last step, is.
+    """Bring the centers into short arithmetic and measure how far that, and the last step, is.
 
-    centers  IN   (K, d) the centers of this assignment
-    before   IN/OUT  (K, d) those of the assignment before; these ones on return
-    mu       IN   (d,) float64, what is taken away of every point
-    half     OUT  (K, stride) float16, (centers - mu) scale; columns from d on stay 0
-    norms    OUT  (K,) float32, squared norms of `half`
-    shifts   OUT  (K,) float32, scaled distance to the center before, rounded up
-    reach    OUT  the largest norm, rounding error and shift
+    centers        IN      (K, d) the centers of this assignment
+    before         IN/OUT  (K, d) those of the assignment before; these ones on return
+    mu             IN      (d,) float64, what is taken away of every point
+    short_centers  OUT     (K, width) (centers - mu) scale, rounded; columns from d on stay 0
+    norms          OUT     (K,) float32, squared norm minus doubt: what a score begins with
+    doubts         OUT     (K,) float32, how wrong a score of this center can be (screening)
+    shifts         OUT     (K,) float32, scaled distance to the center before, rounded up
+    reach          OUT     the largest rounding error and the largest shift
     """
     if tl.load(state + DONE) != 0:
         return
@@ -85,17 +85,22 @@ def prepare_centers(
             short = tl.minimum(tl.maximum(exact, -1.0e15), 1.0e15).to(tl.float32)
         else:
             short = tl.minimum(tl.maximum(exact, -60000.0), 60000.0).to(tl.float16)
-        tl.store(half + k * stride + j, short, mask=inside)
-        back = short.to(tl.float64)
-        norm += back * back
-        error += (exact - back) * (exact - back)
+        tl.store(short_centers + k * width + j, short, mask=inside)
+        lost = exact - short.to(tl.float64)
+        norm += exact * exact
+        error += lost * lost
         shift += moved * moved
     squared = tl.sum(norm)
-    tl.store(norms + k, squared.to(tl.float32))
-    far = _up(tl.sqrt(tl.sum(shift)))
+    size = tl.sqrt(squared)
+    gamma = tl.sqrt(tl.sum(error))
+    doubt = 2.0 * (radius * gamma + rho * size) + products_error * radius * (size + gamma)
+    doubt += score_error * (squared + 2.0 * radius * (size + gamma))
+    doubt = tl.minimum(doubt * (1.0 + 2.0**-20), 1.0e37)
+    tl.store(doubts + k, _up(doubt))
+    tl.store(norms + k, (tl.minimum(squared, 1.0e37) - doubt * (1.0 + 2.0**-19)).to(tl.float32))
+    far = _up(tl.minimum(tl.sqrt(tl.sum(shift)), 1.0e37))
     tl.store(shifts + k, far)
-    tl.atomic_max(reach + LARGEST_NORM, _up(tl.sqrt(squared)).to(tl.int32, bitcast=True))
-    wrong = _up(tl.sqrt(tl.sum(error)))
+    wrong = _up(tl.minimum(gamma, 1.0e37))
     tl.atomic_max(reach + LARGEST_ERROR, wrong.to(tl.int32, bitcast=True))
     tl.atomic_max(reach + LARGEST_SHIFT, far.to(tl.int32, bitcast=True))
 
@@ -124,39 +129,22 @@ def select_active(state, labels, slack, shifts, reach, active, n, margin, BLOCK:
 
 
 @triton.jit
-def _decide(
-    v1, v2, norm, rho, reach, terms, tiles_error, ROUNDING: tl.constexpr
-):
+def _decide(v1, v2, doubt, norm, terms):
     """Return a threshold for scores that rule a center out, and a bound on the room (screening).
 
-    v1, v2       the two smallest scores of each row
-    norm         squared norms of the rows in half precision
-    rho          how far the rows are from that
-    terms        how many products a score adds up
-    tiles_error  relative error of a score by what is written into its last bits
+    v1, v2  the two smallest scores of each row: no center's true score is below its score
+    doubt   how wrong the first one can be
+    norm    squared norms of the rows, rounded up; infinite for rows that the bound is not for
     """
-    largest = tl.load(reach + LARGEST_NORM).to(tl.float32, bitcast=True)
-    gamma = tl.load(reach + LARGEST_ERROR).to(tl.float32, bitcast=True)
-    r = tl.sqrt(norm) * (1.0 + 2.0**-20)
-    score = largest * largest + 2.0 * r * largest
-    eta = (2.0**-22 + tiles_error) * score + 2.0 * (terms + 16.0) * ROUNDING * r * largest
-    low = tl.sqrt(tl.maximum(norm + v1 - eta - 2.0**-22 * (norm + score), 0.0)) * (1.0 - 2.0**-20)
-    high = tl.sqrt(tl.maximum(norm + v1 + eta + 2.0**-22 * (norm + score), 0.0)) * (1.0 + 2.0**-20)
-    canonical = (terms + 4.0) * 2.0**-49 * (r + largest) * (r + largest)
-    rest = 2.0 * eta + gamma * gamma + 4.0 * rho * (largest + gamma) + canonical
-    by_products = 2.0 * gamma + tl.minimum(tl.sqrt(rest), rest / tl.maximum(high + low, 1.0e-30))
-    by_triangle = 2.0 * (rho + gamma) + tl.minimum(
-        tl.sqrt(2.0 * eta + canonical), (2.0 * eta + canonical) / tl.maximum(high + low, 1.0e-30)
-    )
-    border = (high + tl.minimum(by_products, by_triangle)) * (1.0 + 2.0**-18)
-    threshold = border * border - norm + 2.0**-20 * (border * border + norm)
-    threshold = threshold + eta
-    # Every other center is at least this far by its score, and certainly at least `least` away.
-    other = tl.sqrt(tl.maximum(norm + v2 - eta - 2.0**-22 * (norm + score), 0.0))
-    other = other * (1.0 - 2.0**-20)
-    room = (other - rho - gamma) - (high + rho + gamma)
-    room = room - (other + high) * 2.0**-20
-    return threshold, room
+    above = v1 + 2.0 * doubt
+    above = above + 2.0**-21 * (tl.abs(v1) + doubt)
+    # Squared distance to the nearest center, rounded up.
+    high = tl.maximum(norm + above, 0.0) + 2.0**-21 * (norm + tl.abs(above))
+    threshold = above + (terms + 8.0) * 2.0**-49 * (high + norm)
+    threshold = tl.where(norm < FAR, threshold, FAR)
+    gap = (v2 - above) - 2.0**-21 * (tl.abs(v2) + tl.abs(above))
+    room = gap / (tl.sqrt(high + tl.maximum(gap, 0.0)) + tl.sqrt(high) + 1.0e-30)
+    return threshold, room * (1.0 - 2.0**-18)
 
 
 @triton.jit
@@ -192,10 +180,10 @@ def _scores(
 
 @triton.jit
 def screen(
-    state, points, sizes, errors, short_centers, norms, reach, active, labels, slack,
+    state, points, sizes, errors, short_centers, norms, doubts, reach, active, labels, slack,
     open_rows, thresholds, moved_rows, moved_from, K,
     WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
-    BITS: tl.constexpr, ROUNDING: tl.constexpr, DIRECT: tl.constexpr, noise,
+    BITS: tl.constexpr, DIRECT: tl.constexpr, noise, noise_size,
 ):  # fmt: skip
     """Find the nearest centers of the active points in short arithmetic.
 
@@ -228,10 +216,10 @@ def screen(
             DIRECT,
         )  # fmt: skip
         if noise is not None:
+            # As wrong as the model of the hardware allows; for machines that are better than that.
             wave = tl.load(noise + (place % 64)[:, None] * 64 + (k % 64)[None, :])
             size = tl.sqrt(tl.load(sizes + row))[:, None]
-            size = size * tl.sqrt(tl.load(norms + k, mask=there, other=0.0))[None, :]
-            v += 2.0 * wave * WIDTH * ROUNDING * size
+            v += wave * noise_size * size * tl.load(doubts + k, mask=there, other=0.0)[None, :]
         v = ((v.to(tl.int32, bitcast=True) & ~low) | tile).to(tl.float32, bitcast=True)
         second = tl.minimum(second, tl.maximum(first, v))
         first = tl.minimum(first, v)
@@ -241,12 +229,12 @@ def screen(
     v2 = tl.min(tl.where(mine, second, first), axis=1)
     label = (v1.to(tl.int32, bitcast=True) & low) * COLUMNS + column
 
-    norm = tl.load(sizes + row)
-    rho = tl.load(errors + row)
     if DIRECT:
+        rho = tl.load(errors + row)
         threshold, room = _decide_direct(v1, v2, rho, reach, WIDTH, 2.0 ** (BITS - 22))
     else:
-        threshold, room = _decide(v1, v2, norm, rho, reach, WIDTH, 2.0 ** (BITS - 22), ROUNDING)
+        doubt = tl.load(doubts + label, mask=inside & (label < K), other=0.0)
+        threshold, room = _decide(v1, v2, doubt, tl.load(sizes + row), WIDTH)
     decided = inside & (v2 > threshold)
     _settle(decided, row, label, room, labels, slack, moved_rows, moved_from, state)
     _append(open_rows, state + OPEN, row, inside & ~decided, thresholds, threshold, True)
@@ -317,28 +305,47 @@ def list_candidates(
 
 
 @triton.jit
-def canonical(X, centers, row, k, mask, d, STEP: tl.constexpr):
-    """Return the canonical distances between some rows and as many centers."""
-    x = X + row.to(tl.int64) * d
-    c = centers + k.to(tl.int64) * d
-    total = tl.zeros(row.shape, tl.float64)
-    unrolled = d // STEP * STEP
-    for start in range(0, unrolled, STEP):
-        for j in tl.static_range(STEP):
-            a = tl.load(x + start + j, mask=mask, other=0.0).to(tl.float64)
-            b = tl.load(c + start + j, mask=mask, other=0.0).to(tl.float64)
-            total = total + (a - b) * (a - b)
+def _add_square(total, a, b):
+    difference = a.to(tl.float64) - b.to(tl.float64)
+    return total + difference * difference
+
+
+@triton.jit
+def canonical(X, centers, row, k, mask, d, BLOCK: tl.constexpr, COLUMNS: tl.constexpr):
+    """Return the (BLOCK, COLUMNS) canonical distances between rows and centers.
+
+    Four coordinates are loaded at once, where d allows it in one go, and added up one by one.
+    """
+    x = (X + row.to(tl.int64) * d)[:, :, None]
+    c = (centers + k.to(tl.int64) * d)[:, :, None]
+    four = tl.arange(0, 4)[None, None, :]
+    many = mask[:, :, None]
+    total = tl.zeros((BLOCK, COLUMNS), tl.float64)
+    unrolled = d // 4 * 4
+    for start in range(0, unrolled, 4):
+        a = tl.reshape(tl.load(x + (start + four), mask=many, other=0.0), (BLOCK, COLUMNS, 2, 2))
+        b = tl.reshape(tl.load(c + (start + four), mask=many, other=0.0), (BLOCK, COLUMNS, 2, 2))
+        even, odd = tl.split(a)
+        a0, a2 = tl.split(even)
+        a1, a3 = tl.split(odd)
+        even, odd = tl.split(b)
+        b0, b2 = tl.split(even)
+        b1, b3 = tl.split(odd)
+        total = _add_square(total, a0, b0)
+        total = _add_square(total, a1, b1)
+        total = _add_square(total, a2, b2)
+        total = _add_square(total, a3, b3)
     for j in range(unrolled, d):
-        a = tl.load(x + j, mask=mask, other=0.0).to(tl.float64)
-        b = tl.load(c + j, mask=mask, other=0.0).to(tl.float64)
-        total = total + (a - b) * (a - b)
+        a = tl.load(X + row.to(tl.int64) * d + j, mask=mask, other=0.0)
+        b = tl.load(centers + k.to(tl.int64) * d + j, mask=mask, other=0.0)
+        total = _add_square(total, a, b)
     return total
 
 
 @triton.jit
 def resolve(
     state, X, centers, open_rows, thresholds, candidates, counts, sizes, errors, reach, labels,
-    slack, moved_rows, moved_from, hard_rows, d, scale, BLOCK: tl.constexpr, STEP: tl.constexpr,
+    slack, moved_rows, moved_from, hard_rows, d, scale, DIRECT: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Give every open row the lowest of its canonically nearest candidates."""
     if tl.load(state + DONE) != 0:
@@ -358,19 +365,22 @@ def resolve(
     slot = tl.arange(0, SLOTS)
     some = inside[:, None] & (slot[None, :] < many[:, None])
     k = tl.load(candidates + place[:, None].to(tl.int64) * SLOTS + slot[None, :], mask=some, other=0)
-    distance = canonical(X, centers, row[:, None] + tl.zeros_like(k), k, some, d, STEP)
+    distance = canonical(X, centers, row[:, None] + tl.zeros_like(k), k, some, d, BLOCK, SLOTS)
     distance = tl.where(some, distance, float("inf"))
     best = tl.min(distance, axis=1)
     label = tl.min(tl.where(some & (distance == best[:, None]), k, 2147483647), axis=1)
     after = tl.min(tl.where(k == label[:, None], float("inf"), distance), axis=1)
     # Centers that are no candidates are farther than the threshold says.
-    norm = tl.load(sizes + row, mask=inside, other=0.0)
-    gamma = tl.load(reach + LARGEST_ERROR).to(tl.float32, bitcast=True)
-    wrong = tl.load(errors + row, mask=inside, other=0.0) + gamma
     ruled_out = tl.load(thresholds + place, mask=inside, other=0.0)
-    # Scores have the norm of the row taken away; direct ones have not, and `sizes` is 0 there.
-    beyond = tl.sqrt(tl.maximum((norm + ruled_out) * (1.0 - 2.0**-12), 0.0)) * (1.0 - 2.0**-16)
-    least = tl.minimum((tl.sqrt(after) * scale).to(tl.float32), beyond - wrong)
+    if DIRECT:
+        gamma = tl.load(reach + LARGEST_ERROR).to(tl.float32, bitcast=True)
+        wrong = tl.load(errors + row, mask=inside, other=0.0) + gamma
+        beyond = tl.sqrt(ruled_out) * (1.0 - 2.0**-10) - wrong
+    else:
+        norm = tl.load(sizes + row, mask=inside, other=0.0)
+        beyond = norm + ruled_out - 2.0**-19 * (norm + tl.abs(ruled_out))
+        beyond = tl.sqrt(tl.maximum(beyond, 0.0)) * (1.0 - 2.0**-20)
+    least = tl.minimum((tl.sqrt(after) * scale).to(tl.float32), beyond)
     own = (tl.sqrt(best) * scale).to(tl.float32)
     room = least - own - (tl.abs(least) + own) * 2.0**-16
     room = tl.where(least < FAR, room, -1.0)
@@ -391,7 +401,9 @@ def resolve_hard(
         label = tl.full((BLOCK,), 2147483647, tl.int32)
         for begin in range(0, K, BLOCK):
             k = begin + tl.arange(0, BLOCK)
-            distance = canonical(X, centers, row + tl.zeros_like(k), k, k < K, d, 4)
+            wide = k[:, None]
+            distance = canonical(X, centers, row + tl.zeros_like(wide), wide, wide < K, d, BLOCK, 1)
+            distance = tl.reshape(distance, (BLOCK,))
             nearer = (k < K) & (distance < best)
             best = tl.where(nearer, distance, best)
             label = tl.where(nearer, k, label)
@@ -410,7 +422,6 @@ def resolve_hard(
 @triton.jit
 def sum_gap(
     state, X, centers, labels, moved_rows, moved_from, gap, low, d, BLOCK: tl.constexpr,
-    STEP: tl.constexpr,
 ):  # fmt: skip
     """Add up what the moved points gain: canonical distance to the old center minus to the new."""
     if tl.load(state + DONE) != 0:
@@ -426,7 +437,8 @@ def sum_gap(
     inside = inside & (old >= 0)
     both = tl.join(new, tl.maximum(old, 0))
     many = inside[:, None] & (both >= 0)
-    near, far = tl.split(canonical(X, centers, row[:, None] + tl.zeros_like(both), both, many, d, STEP))
+    rows = row[:, None] + tl.zeros_like(both)
+    near, far = tl.split(canonical(X, centers, rows, both, many, d, BLOCK, 2))
     deposit_terms(far - near, inside, gap, low, state + INEXACT)
 
 
@@ -570,5 +582,5 @@ def finish_step(
     tl.store(state + HARD, 0)
     if not met:
         tl.store(state + MOVED, 0)
-    for place in tl.static_range(3):
+    for place in tl.static_range(2):
         tl.store(reach + place, 0)

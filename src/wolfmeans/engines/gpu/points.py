@@ -15,9 +15,6 @@ from wolfmeans.engines.gpu import kernels
 from wolfmeans.engines.gpu.exact_kernels import LIMBS
 from wolfmeans.engines.gpu.screening import Screened
 
-_ROUNDING = 2.0**-23
-
-
 class Step:
     """What one assignment works with; the tensors of a workspace that change."""
 
@@ -45,7 +42,7 @@ class Step:
         self.weights = [tensor(K, dtype=float64) for _ in range(2)]
         self.before = tensor(K, d, dtype=real)
         self.short = tensor(K, data.stride, dtype=data.points.dtype)
-        self.norms, self.shifts = tensor(K, dtype=float32), tensor(K, dtype=float32)
+        self.norms, self.doubts, self.shifts = (tensor(K, dtype=float32) for _ in range(3))
         self.replicas = 1 if K * d > 16384 else 8
         self.sums = tensor(data.digits, self.replicas, K * d, dtype=int64)
         self.members = tensor(K, dtype=int64)
@@ -63,22 +60,23 @@ def launch_step(
     centers, means = step.centers[source], step.centers[1 - source]
     exact = {"enable_fp_fusion": False}
     gap_low, shift_low, movement_low = lows
+    rows, columns, depth, warps, stages = data.tile(K)
+    bits = max(1, (triton.cdiv(K, columns) - 1).bit_length())
     kernels.prepare_centers[(K,)](
-        step.state, centers, step.before, data.mu, step.short, step.norms, step.shifts, step.reach,
-        d, data.stride, data.scale, BLOCK=min(1024, triton.next_power_of_2(d)), DIRECT=data.direct,
-        num_warps=1, **exact,
+        step.state, centers, step.before, data.mu, step.short, step.norms, step.doubts, step.shifts,
+        step.reach, d, data.stride, data.scale, data.radius, data.rho, data.products_error,
+        2.0 ** (bits - 22) + 2.0**-22, BLOCK=min(1024, triton.next_power_of_2(d)),
+        DIRECT=data.direct, num_warps=1, **exact,
     )  # fmt: skip
     kernels.select_active[(triton.cdiv(n, 1024),)](
         step.state, step.labels, step.slack, step.shifts, step.reach, step.active, n, data.margin,
         BLOCK=1024, **exact,
     )  # fmt: skip
-    rows, columns, depth, warps, stages = data.tile(K)
-    bits = max(1, (triton.cdiv(K, columns) - 1).bit_length())
     kernels.screen[(triton.cdiv(n, rows),)](
-        step.state, data.points, data.sizes, data.errors, step.short, step.norms, step.reach,
+        step.state, data.points, data.sizes, data.errors, step.short, step.norms, step.doubts, step.reach,
         step.active, step.labels, step.slack, step.open_rows, step.thresholds, step.moved_rows,
         step.moved_from, K, WIDTH=data.stride, ROWS=rows, COLUMNS=columns,
-        DEPTH=depth, BITS=bits, ROUNDING=_ROUNDING, DIRECT=data.direct, noise=data.noise, num_warps=warps,
+        DEPTH=depth, BITS=bits, DIRECT=data.direct, noise=data.noise, noise_size=data.noise_size, num_warps=warps,
         num_stages=stages,
     )  # fmt: skip
     kernels.list_candidates[(triton.cdiv(n, 64),)](
@@ -89,8 +87,8 @@ def launch_step(
     kernels.resolve[(triton.cdiv(n, 32),)](
         step.state, data.X, centers, step.open_rows, step.thresholds, step.candidates, step.counts,
         data.sizes, data.errors, step.reach, step.labels, step.slack, step.moved_rows,
-        step.moved_from, step.hard_rows, d, data.scale, BLOCK=32,
-        STEP=min(8, triton.next_power_of_2(d)), num_warps=4, **exact,
+        step.moved_from, step.hard_rows, d, data.scale, DIRECT=data.direct, BLOCK=32,
+        num_warps=4, **exact,
     )  # fmt: skip
     kernels.resolve_hard[(min(n, 1024),)](
         step.state, data.X, centers, step.hard_rows, step.labels, step.slack, step.moved_rows,
@@ -98,7 +96,7 @@ def launch_step(
     )  # fmt: skip
     kernels.sum_gap[(triton.cdiv(n, 64),)](
         step.state, data.X, centers, step.labels, step.moved_rows, step.moved_from, step.gap,
-        gap_low, d, BLOCK=64, STEP=min(8, triton.next_power_of_2(d)), num_warps=4, **exact,
+        gap_low, d, BLOCK=64, num_warps=4, **exact,
     )  # fmt: skip
     width = min(128, triton.next_power_of_2(d))
     height = max(4, 1024 // width)
