@@ -3,7 +3,7 @@
 The command's help and its checks need the names long before what they stand for is imported.
 """
 
-ENGINES = ("auto", "reference", "cpu")
+ENGINES = ("auto", "reference", "cpu", "gpu")
 ALGORITHMS = ("auto", "dense", "bounds", "tree", "lloyd", "elkan")
 STOPS = ("decrease", "gap", "shift", "stationary")
 TOLERANCE_SCALES = ("initial", "total", "absolute")

@@ -35,6 +35,10 @@ def get_engine(name: str = "auto") -> Engine:
         return ReferenceEngine()
     if name == "cpu":
         return CpuEngine()
+    if name == "gpu":
+        from wolfmeans.engines.gpu import GpuEngine
+
+        return GpuEngine()
     if name != "auto":
         raise ValueError(f"engine must be one of {', '.join(map(repr, ENGINES))}; got {name!r}")
     if native_is_available():

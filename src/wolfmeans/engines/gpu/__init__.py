@@ -1,1 +1,10 @@
-"""The engine on an NVIDIA GPU, with PyTorch and Triton."""
+"""The engine on an NVIDIA GPU: PyTorch for memory, Triton for kernels, the same bits as the others.
+
+`TRITON_INTERPRET=1` runs the very kernels on the CPU, slowly, for tests.
+"""
+
+from __future__ import annotations
+
+from wolfmeans.engines.gpu.engine import GpuEngine
+
+__all__ = ["GpuEngine"]

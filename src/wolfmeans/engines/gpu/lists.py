@@ -1,0 +1,50 @@
+"""What the kernels of a step have in common: their counters, and lists of rows that they fill.
+
+Every kernel begins by looking at `state[DONE]`: steps are launched ahead of knowing whether the run
+has ended, and do nothing once it has. Lists are filled in any order; nothing that is computed from
+them depends on it.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+# Places in `state`, int32.
+DONE = tl.constexpr(0)
+ACTIVE = tl.constexpr(1)
+OPEN = tl.constexpr(2)
+HARD = tl.constexpr(3)
+MOVED = tl.constexpr(4)
+INEXACT = tl.constexpr(5)
+STEPS = tl.constexpr(6)
+EMPTY = tl.constexpr(7)
+AT_MOST = tl.constexpr(8)
+# Places in `reach`: non-negative float32 as int32, which order alike.
+LARGEST_ERROR = tl.constexpr(0)
+LARGEST_SHIFT = tl.constexpr(1)
+
+FAR = tl.constexpr(3.0e38)
+"""Farther than anything; finite, so that bits can be written into it."""
+
+
+@triton.jit
+def append(list, counter, values, mask, second, second_values, PAIRED: tl.constexpr):
+    """Put the masked values at the end of a list, one atomic for the whole block."""
+    many = mask.to(tl.int32)
+    place = tl.atomic_add(counter, tl.sum(many), sem="relaxed") + tl.cumsum(many, 0) - 1
+    tl.store(list + place, values, mask=mask)
+    if PAIRED:
+        tl.store(second + place, second_values, mask=mask)
+
+
+@triton.jit
+def settle(decided, row, label, room, labels, slack, moved_rows, moved_from, state):
+    """Write down labels and slacks that are known, and list the rows whose label is new."""
+    old = tl.load(labels + row, mask=decided, other=0)
+    # A value may be held by several threads: all have read it before one of them writes.
+    tl.debug_barrier()
+    tl.store(slack + row, room, mask=decided)
+    new = decided & (label != old)
+    tl.store(labels + row, label, mask=new)
+    append(moved_rows, state + MOVED, row, new, moved_from, old, True)

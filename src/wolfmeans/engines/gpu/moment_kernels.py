@@ -1,0 +1,193 @@
+"""Kernels that follow an assignment: the gap, the clusters' sums and means, and the record.
+
+Launched with `enable_fp_fusion=False`: each operation is rounded by itself.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from wolfmeans.engines.gpu.exact_kernels import deposit_terms, mean_and_residual, rounded_sum
+from wolfmeans.engines.gpu.exact_kernels import LIMBS as _LIMBS
+from wolfmeans.engines.gpu.lists import ACTIVE, AT_MOST, DONE, EMPTY, HARD, INEXACT, MOVED, OPEN, STEPS
+from wolfmeans.engines.gpu.recheck_kernels import canonical
+LIMBS = tl.constexpr(_LIMBS)
+
+
+@triton.jit
+def sum_gap(
+    state, X, centers, labels, moved_rows, moved_from, gap, low, d, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Add up what the moved points gain: canonical distance to the old center minus to the new."""
+    if tl.load(state + DONE) != 0:
+        return
+    count = tl.load(state + MOVED)
+    if tl.program_id(0) * BLOCK >= count:
+        return
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = place < count
+    row = tl.load(moved_rows + place, mask=inside, other=0)
+    old = tl.load(moved_from + place, mask=inside, other=-1)
+    new = tl.load(labels + row, mask=inside, other=0)
+    inside = inside & (old >= 0)
+    both = tl.join(new, tl.maximum(old, 0))
+    many = inside[:, None] & (both >= 0)
+    rows = row[:, None] + tl.zeros_like(both)
+    near, far = tl.split(canonical(X, centers, rows, both, many, d, BLOCK, 2))
+    deposit_terms(far - near, inside, gap, low, state + INEXACT)
+
+
+@triton.jit
+def move_rows(
+    state, X, labels, moved_rows, moved_from, sums, members, d, slots, scale,
+    DIGITS: tl.constexpr, REPLICAS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Take the moved points out of their old clusters' sums and add them to the new ones.
+
+    sums     IN/OUT  (DIGITS, REPLICAS, slots) int64: digits of 32 bits, the highest first; slots =
+                     K d. All numbers are whole multiples of the lowest digit's unit.
+    members  IN/OUT  (K,) int64, how many points each cluster has
+    scale    IN      1 / (unit of the highest digit), a power of two
+    """
+    if tl.load(state + DONE) != 0:
+        return
+    count = tl.load(state + MOVED)
+    if tl.program_id(0) * ROWS >= count:
+        return
+    place = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    inside = place < count
+    row = tl.load(moved_rows + place, mask=inside, other=0).to(tl.int64)
+    old = tl.load(moved_from + place, mask=inside, other=-1).to(tl.int64)
+    new = tl.load(labels + row, mask=inside, other=0).to(tl.int64)
+    left = inside & (old >= 0)
+    one = tl.full((ROWS,), 1, tl.int64)
+    tl.atomic_add(members + new, one, mask=inside, sem="relaxed")
+    tl.atomic_add(members + old, -one, mask=left, sem="relaxed")
+    replica = (tl.program_id(0) % REPLICAS).to(tl.int64) * slots
+    for start in range(0, d, COLUMNS):
+        j = start + tl.arange(0, COLUMNS)
+        there = inside[:, None] & (j < d)[None, :]
+        gone = there & left[:, None]
+        value = tl.load(X + row[:, None] * d + j[None, :], mask=there, other=0.0).to(tl.float64)
+        value = value * scale
+        to = sums + replica + new[:, None] * d + j[None, :]
+        back = sums + replica + old[:, None] * d + j[None, :]
+        for digit in tl.static_range(DIGITS):
+            whole = value.to(tl.int64)
+            value = (value - whole.to(tl.float64)) * 4294967296.0
+            some = whole != 0
+            offset = digit * REPLICAS * slots
+            tl.atomic_add(to + offset, whole, mask=there & some, sem="relaxed")
+            tl.atomic_add(back + offset, -whole, mask=gone & some, sem="relaxed")
+
+
+@triton.jit
+def find_means(
+    state, sums, members, centers, means, residuals, shift, movement, shift_low, movement_low,
+    unit, d, slots, DIGITS: tl.constexpr, REPLICAS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Round the means of the clusters, and add up how far the centers move and what that gains.
+
+    means      OUT  (K, d) in the centers' dtype; the given center where a cluster has no points
+    residuals  OUT  (K, d) float64, exact mean minus `means`
+    """
+    if tl.load(state + DONE) != 0:
+        return
+    slot = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = slot < slots
+    weight = tl.load(members + slot // d, mask=inside, other=0)
+    full = inside & (weight > 0)
+    divisor = tl.maximum(weight, 1)
+    mean, rest = mean_and_residual(sums, slot, inside, divisor, unit, DIGITS, slots, REPLICAS)
+    given = tl.load(centers + slot, mask=inside, other=0.0)
+    short = tl.where(full, mean.to(given.dtype), given)
+    residual = tl.where(full, mean - short.to(tl.float64) + rest, 0.0)
+    tl.store(means + slot, short, mask=inside)
+    tl.store(residuals + slot, residual, mask=inside)
+    move = tl.where(full, short.to(tl.float64) - given.to(tl.float64), 0.0)
+    gain = move * (move + 2.0 * residual)
+    gain = weight.to(tl.float64) * tl.where(gain > 0.0, gain, 0.0)
+    deposit_terms(move * move, inside, shift, shift_low, state + INEXACT)
+    deposit_terms(gain, inside, movement, movement_low, state + INEXACT)
+
+
+@triton.jit
+def finish_step(
+    state, reach, members, weights, gap, shift, movement, gap_low, shift_low, movement_low,
+    arrival, records, tolerances, K, KEEP_EMPTY: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Write the record of the step, decide whether it is taken, and clear the sums for the next.
+
+    arrival     IN/OUT  (1,) float64: the shift on arrival at the point
+    records     OUT     (steps, 8): moved, empty, gap, movement and shift of the point; then the
+                        shift of its step, how many clusters that leaves empty, and whether a sum
+                        could not be held
+    tolerances  IN      (3,) float64: gap, decrease, shift; -1 where the rule does not look at it
+    """
+    if tl.load(state + DONE) != 0:
+        return
+    empty = 0
+    for start in range(0, K, BLOCK):
+        k = start + tl.arange(0, BLOCK)
+        many = tl.load(members + k, mask=k < K, other=1)
+        tl.store(weights + k, many.to(tl.float64), mask=k < K)
+        empty += tl.sum((many == 0).to(tl.int32))
+    gained = rounded_sum(gap, gap_low)
+    moved_by = rounded_sum(shift, shift_low)
+    moved_gain = rounded_sum(movement, movement_low)
+    moved = tl.load(state + MOVED)
+    step = tl.load(state + STEPS)
+    empty_before = tl.load(state + EMPTY)
+    shift_before = tl.load(arrival)
+    record = records + step * 8
+    tl.store(record, moved.to(tl.float64))
+    tl.store(record + 1, empty_before.to(tl.float64))
+    tl.store(record + 2, gained)
+    tl.store(record + 3, moved_gain)
+    tl.store(record + 4, shift_before)
+    tl.store(record + 5, moved_by)
+    tl.store(record + 6, empty.to(tl.float64))
+    tl.store(record + 7, tl.load(state + INEXACT).to(tl.float64))
+    met = moved == 0
+    met = met | (gained <= tl.load(tolerances))
+    met = met | (gained + moved_gain <= tl.load(tolerances + 1))
+    met = met | (shift_before <= tl.load(tolerances + 2))
+    met = met | (step + 1 >= tl.load(state + AT_MOST))
+    if not KEEP_EMPTY:
+        met = met | (empty > 0)
+    met = met | (tl.load(state + INEXACT) != 0)
+    tl.debug_barrier()  # as in settle
+    tl.store(state + STEPS, step + 1)
+    if met:
+        tl.store(state + DONE, 1)
+    else:
+        tl.store(arrival, moved_by)
+        tl.store(state + EMPTY, empty)
+    i = tl.arange(0, 16)
+    inside = i < LIMBS
+    zero = tl.zeros((16,), tl.int64)
+    tl.debug_barrier()  # as in settle
+    tl.store(gap + i, zero, mask=inside)
+    tl.store(shift + i, zero, mask=inside)
+    tl.store(movement + i, zero, mask=inside)
+    tl.store(state + ACTIVE, 0)
+    tl.store(state + OPEN, 0)
+    tl.store(state + HARD, 0)
+    if not met:
+        tl.store(state + MOVED, 0)
+    for place in tl.static_range(2):
+        tl.store(reach + place, 0)
+
+
+@triton.jit
+def sum_terms(terms, sums, low, inexact, n, BLOCK: tl.constexpr):
+    """Add float64 terms, none of them negative, to one exact sum."""
+    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    deposit_terms(tl.load(terms + i, mask=i < n, other=0.0), i < n, sums, low, inexact)
+
+
+@triton.jit
+def round_sum(sums, low, out):
+    """Write the sum of the terms, rounded once."""
+    tl.store(out, rounded_sum(sums, low))

@@ -1,0 +1,179 @@
+"""Kernels that look at canonical distances: every center that the screen could not rule out.
+
+Launched with `enable_fp_fusion=False`: each operation is rounded by itself.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from wolfmeans.engines.gpu.lists import DONE, FAR, HARD, LARGEST_ERROR, MOVED, OPEN, append, settle
+from wolfmeans.engines.gpu.screen_kernels import SLOTS
+
+
+@triton.jit
+def _add_square(total, a, b):
+    difference = a.to(tl.float64) - b.to(tl.float64)
+    return total + difference * difference
+
+
+@triton.jit
+def canonical(X, centers, row, k, mask, d, BLOCK: tl.constexpr, COLUMNS: tl.constexpr):
+    """Return the (BLOCK, COLUMNS) canonical distances between rows and centers.
+
+    Four coordinates are loaded at once, where d allows it in one go, and added up one by one.
+    """
+    x = (X + row.to(tl.int64) * d)[:, :, None]
+    c = (centers + k.to(tl.int64) * d)[:, :, None]
+    four = tl.arange(0, 4)[None, None, :]
+    many = mask[:, :, None]
+    total = tl.zeros((BLOCK, COLUMNS), tl.float64)
+    unrolled = d // 4 * 4
+    for start in range(0, unrolled, 4):
+        a = tl.reshape(tl.load(x + (start + four), mask=many, other=0.0), (BLOCK, COLUMNS, 2, 2))
+        b = tl.reshape(tl.load(c + (start + four), mask=many, other=0.0), (BLOCK, COLUMNS, 2, 2))
+        even, odd = tl.split(a)
+        a0, a2 = tl.split(even)
+        a1, a3 = tl.split(odd)
+        even, odd = tl.split(b)
+        b0, b2 = tl.split(even)
+        b1, b3 = tl.split(odd)
+        total = _add_square(total, a0, b0)
+        total = _add_square(total, a1, b1)
+        total = _add_square(total, a2, b2)
+        total = _add_square(total, a3, b3)
+    for j in range(unrolled, d):
+        a = tl.load(X + row.to(tl.int64) * d + j, mask=mask, other=0.0)
+        b = tl.load(centers + k.to(tl.int64) * d + j, mask=mask, other=0.0)
+        total = _add_square(total, a, b)
+    return total
+
+
+@triton.jit
+def resolve(
+    state, X, centers, open_rows, thresholds, candidates, counts, sizes, errors, reach, labels,
+    slack, moved_rows, moved_from, hard_rows, d, scale, DIRECT: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Give every open row the lowest of its canonically nearest candidates."""
+    if tl.load(state + DONE) != 0:
+        return
+    count = tl.load(state + OPEN)
+    if tl.program_id(0) * BLOCK >= count:
+        return
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = place < count
+    row = tl.load(open_rows + place, mask=inside, other=0)
+    many = tl.load(counts + place, mask=inside, other=0)
+    tl.debug_barrier()  # as in settle
+    tl.store(counts + place, tl.zeros_like(many), mask=inside)
+    hard = inside & (many > SLOTS)
+    append(hard_rows, state + HARD, row, hard, hard_rows, row, False)
+    inside = inside & ~hard
+    slot = tl.arange(0, SLOTS)
+    some = inside[:, None] & (slot[None, :] < many[:, None])
+    k = tl.load(
+        candidates + place[:, None].to(tl.int64) * SLOTS + slot[None, :], mask=some, other=0
+    )
+    distance = canonical(X, centers, row[:, None] + tl.zeros_like(k), k, some, d, BLOCK, SLOTS)
+    distance = tl.where(some, distance, float("inf"))
+    best = tl.min(distance, axis=1)
+    label = tl.min(tl.where(some & (distance == best[:, None]), k, 2147483647), axis=1)
+    after = tl.min(tl.where(k == label[:, None], float("inf"), distance), axis=1)
+    # Centers that are no candidates are farther than the threshold says.
+    ruled_out = tl.load(thresholds + place, mask=inside, other=0.0)
+    if DIRECT:
+        gamma = tl.load(reach + LARGEST_ERROR).to(tl.float32, bitcast=True)
+        wrong = tl.load(errors + row, mask=inside, other=0.0) + gamma
+        beyond = tl.sqrt(ruled_out) * (1.0 - 2.0**-10) - wrong
+    else:
+        norm = tl.load(sizes + row, mask=inside, other=0.0)
+        beyond = norm + ruled_out - 2.0**-19 * (norm + tl.abs(ruled_out))
+        beyond = tl.sqrt(tl.maximum(beyond, 0.0)) * (1.0 - 2.0**-20)
+    least = tl.minimum((tl.sqrt(after) * scale).to(tl.float32), beyond)
+    own = (tl.sqrt(best) * scale).to(tl.float32)
+    room = least - own - (tl.abs(least) + own) * 2.0**-16
+    room = tl.where(least < FAR, room, -1.0)
+    settle(inside, row, label, room, labels, slack, moved_rows, moved_from, state)
+
+
+@triton.jit
+def resolve_hard(
+    state, X, centers, hard_rows, labels, slack, moved_rows, moved_from, d, K, BLOCK: tl.constexpr
+):
+    """Look at all canonical distances of the rows that have many candidates, a program for each."""
+    if tl.load(state + DONE) != 0:
+        return
+    count = tl.load(state + HARD)
+    for at in range(tl.program_id(0), count, tl.num_programs(0)):
+        row = tl.load(hard_rows + at)
+        best = tl.full((BLOCK,), float("inf"), tl.float64)
+        label = tl.full((BLOCK,), 2147483647, tl.int32)
+        for begin in range(0, K, BLOCK):
+            k = begin + tl.arange(0, BLOCK)
+            wide = k[:, None]
+            distance = canonical(X, centers, row + tl.zeros_like(wide), wide, wide < K, d, BLOCK, 1)
+            distance = tl.reshape(distance, (BLOCK,))
+            nearer = (k < K) & (distance < best)
+            best = tl.where(nearer, distance, best)
+            label = tl.where(nearer, k, label)
+        least = tl.min(best)
+        new = tl.min(tl.where(best == least, label, 2147483647))
+        old = tl.load(labels + row)
+        tl.debug_barrier()  # as in settle
+        tl.store(slack + row, -1.0)
+        if new != old:
+            tl.store(labels + row, new)
+            place = tl.atomic_add(state + MOVED, 1, sem="relaxed")
+            tl.store(moved_rows + place, row)
+            tl.store(moved_from + place, old)
+
+
+@triton.jit
+def own_distances(X, centers, labels, out, n, d, BLOCK: tl.constexpr):
+    """Write the canonical distance of each point to the center of its label.
+
+    labels  IN   (n,) int32, or one for all points where it is None
+    out     OUT  (n,) float64
+    """
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = i < n
+    k = tl.zeros((BLOCK,), tl.int32)
+    if labels is not None:
+        k = tl.load(labels + i, mask=inside, other=0)
+    distance = canonical(X, centers, i[:, None], k[:, None], inside[:, None], d, BLOCK, 1)
+    tl.store(out + i, tl.reshape(distance, (BLOCK,)), mask=inside)
+
+
+@triton.jit
+def two_nearest(X, rows, centers, nearest, second, count, d, K, BLOCK: tl.constexpr):
+    """Write the smallest and second smallest canonical distance of some rows, a program for each.
+
+    nearest, second  OUT  (count,) float64; the second is infinite for K = 1
+    """
+    at = tl.program_id(0)
+    row = tl.load(rows + at)
+    best = tl.full((BLOCK,), float("inf"), tl.float64)
+    after = tl.full((BLOCK,), float("inf"), tl.float64)
+    for begin in range(0, K, BLOCK):
+        k = (begin + tl.arange(0, BLOCK))[:, None]
+        distance = canonical(X, centers, row + tl.zeros_like(k), k, k < K, d, BLOCK, 1)
+        distance = tl.where(k < K, distance, float("inf"))
+        distance = tl.reshape(distance, (BLOCK,))
+        after = tl.minimum(after, tl.maximum(best, distance))
+        best = tl.minimum(best, distance)
+    least, place = tl.min(best, axis=0, return_indices=True)
+    lane = tl.arange(0, BLOCK)
+    tl.store(nearest + at, least)
+    tl.store(second + at, tl.min(tl.where(lane == place, after, best)))
+
+
+@triton.jit
+def all_distances(X, centers, out, n, d, K, BLOCK: tl.constexpr, COLUMNS: tl.constexpr):
+    """Write the (n, K) canonical distances to all centers."""
+    i = (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK))[:, None]
+    k = (tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS))[None, :]
+    inside = (i < n) & (k < K)
+    row, column = i + tl.zeros_like(k), k + tl.zeros_like(i)
+    distance = canonical(X, centers, row, column, inside, d, BLOCK, COLUMNS)
+    tl.store(out + i.to(tl.int64) * K + k, distance, mask=inside)

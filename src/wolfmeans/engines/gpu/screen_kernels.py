@@ -1,0 +1,271 @@
+"""Kernels that find nearest centers in short arithmetic, and tell what that cannot decide.
+
+The bounds are derived in `screening`.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from wolfmeans.engines.gpu.lists import (
+    ACTIVE,
+    DONE,
+    FAR,
+    LARGEST_ERROR,
+    LARGEST_SHIFT,
+    OPEN,
+    append,
+    settle,
+)
+
+SLOTS = tl.constexpr(8)
+"""How many centers of a row are looked at canonically before it counts as hard."""
+
+
+@triton.jit
+def _up(x):
+    """A float32 that is certainly not below the float64 number x >= 0."""
+    return (x * (1.0 + 2.0**-20)).to(tl.float32)
+
+
+@triton.jit
+def prepare_centers(
+    state, centers, before, mu, short_centers, norms, doubts, shifts, reach, d, width, scale,
+    radius, rho, products_error, score_error, BLOCK: tl.constexpr, DIRECT: tl.constexpr,
+):  # fmt: skip
+    """Bring the centers into short arithmetic and measure how far that, and the last step, is.
+
+    centers        IN      (K, d) the centers of this assignment
+    before         IN/OUT  (K, d) those of the assignment before; these ones on return
+    mu             IN      (d,) float64, what is taken away of every point
+    short_centers  OUT     (K, width) (centers - mu) scale, rounded; columns from d on stay 0
+    norms          OUT     (K,) float32, squared norm minus doubt: what a score begins with
+    doubts         OUT     (K,) float32, how wrong a score of this center can be (screening)
+    shifts         OUT     (K,) float32, scaled distance to the center before, rounded up
+    reach          OUT     the largest rounding error and the largest shift
+    """
+    if tl.load(state + DONE) != 0:
+        return
+    k = tl.program_id(0).to(tl.int64)
+    norm = tl.zeros((BLOCK,), tl.float64)
+    error = tl.zeros((BLOCK,), tl.float64)
+    shift = tl.zeros((BLOCK,), tl.float64)
+    for start in range(0, d, BLOCK):
+        j = start + tl.arange(0, BLOCK)
+        inside = j < d
+        new = tl.load(centers + k * d + j, mask=inside, other=0.0)
+        old = tl.load(before + k * d + j, mask=inside, other=0.0)
+        tl.debug_barrier()  # as in settle
+        tl.store(before + k * d + j, new, mask=inside)
+        wide = new.to(tl.float64)
+        moved = (wide - old.to(tl.float64)) * scale
+        exact = (wide - tl.load(mu + j, mask=inside, other=0.0)) * scale
+        if DIRECT:
+            short = tl.minimum(tl.maximum(exact, -1.0e15), 1.0e15).to(tl.float32)
+        else:
+            short = tl.minimum(tl.maximum(exact, -60000.0), 60000.0).to(tl.float16)
+        tl.store(short_centers + k * width + j, short, mask=inside)
+        lost = exact - short.to(tl.float64)
+        norm += exact * exact
+        error += lost * lost
+        shift += moved * moved
+    squared = tl.sum(norm)
+    size = tl.sqrt(squared)
+    gamma = tl.sqrt(tl.sum(error))
+    doubt = 2.0 * (radius * gamma + rho * size) + products_error * radius * (size + gamma)
+    doubt += score_error * (squared + 2.0 * radius * (size + gamma))
+    doubt = tl.minimum(doubt * (1.0 + 2.0**-20), 1.0e37)
+    tl.store(doubts + k, _up(doubt))
+    tl.store(norms + k, (tl.minimum(squared, 1.0e37) - doubt * (1.0 + 2.0**-19)).to(tl.float32))
+    far = _up(tl.minimum(tl.sqrt(tl.sum(shift)), 1.0e37))
+    tl.store(shifts + k, far)
+    wrong = _up(tl.minimum(gamma, 1.0e37))
+    tl.atomic_max(reach + LARGEST_ERROR, wrong.to(tl.int32, bitcast=True))
+    tl.atomic_max(reach + LARGEST_SHIFT, far.to(tl.int32, bitcast=True))
+
+
+@triton.jit
+def select_active(state, labels, slack, shifts, reach, active, n, margin, BLOCK: tl.constexpr):
+    """List the points whose nearest center may have changed (Hamerly's bound).
+
+    slack  IN/OUT  (n,) float32, at most (distance to any other center) - (distance to its own)
+    """
+    if tl.load(state + DONE) != 0:
+        return
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = i < n
+    label = tl.load(labels + i, mask=inside, other=0)
+    room = tl.load(slack + i, mask=inside, other=FAR)
+    largest = tl.load(reach + LARGEST_SHIFT).to(tl.float32, bitcast=True)
+    own = tl.load(shifts + tl.maximum(label, 0), mask=inside, other=0.0)
+    loss = (own + largest) * (1.0 + 2.0**-20)
+    left = room - loss
+    left = left - (tl.abs(room) + loss) * 2.0**-22
+    tl.debug_barrier()  # as in settle
+    tl.store(slack + i, left, mask=inside)
+    doubtful = inside & (left <= margin)
+    append(active, state + ACTIVE, i, doubtful, active, i, False)
+
+
+@triton.jit
+def _scores(
+    points, start, x, short_centers, norms, k, there, depth, WIDTH: tl.constexpr,
+    DEPTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DIRECT: tl.constexpr,
+):  # fmt: skip
+    """Return the (ROWS, COLUMNS) scores of a tile: |x - c|^2 if DIRECT, else |c|^2 - 2 x.c."""
+    if DIRECT:
+        v = tl.zeros((ROWS, COLUMNS), tl.float32)
+        for j in tl.static_range(WIDTH):
+            xj = tl.load(points + start + j)
+            cj = tl.load(short_centers + k * WIDTH + j, mask=there, other=1.0e17)
+            v += (xj[:, None] - cj[None, :]) * (xj[:, None] - cj[None, :])
+    else:
+        if WIDTH == DEPTH:
+            c = tl.load(
+                short_centers + k[None, :] * WIDTH + depth[:, None], mask=there[None, :], other=0.0
+            )
+            products = tl.dot(x, c)
+        else:
+            products = tl.zeros((ROWS, COLUMNS), tl.float32)
+            for j in range(0, WIDTH, DEPTH):
+                part = tl.load(points + start[:, None] + (j + depth)[None, :])
+                c = tl.load(
+                    short_centers + k[None, :] * WIDTH + (j + depth)[:, None],
+                    mask=there[None, :], other=0.0,
+                )  # fmt: skip
+                products = tl.dot(part, c, products)
+        v = tl.load(norms + k, mask=there, other=FAR)[None, :] - 2.0 * products
+    return v
+
+
+@triton.jit
+def _decide(v1, v2, doubt, norm, terms):
+    """Return a threshold for scores that rule a center out, and a bound on the room (screening).
+
+    v1, v2  the two smallest scores of each row: no center's true score is below its score
+    doubt   how wrong the first one can be
+    norm    squared norms of the rows, rounded up; infinite for rows that the bound is not for
+    """
+    above = v1 + 2.0 * doubt
+    above = above + 2.0**-21 * (tl.abs(v1) + doubt)
+    # Squared distance to the nearest center, rounded up.
+    high = tl.maximum(norm + above, 0.0) + 2.0**-21 * (norm + tl.abs(above))
+    threshold = above + (terms + 8.0) * 2.0**-49 * (high + norm)
+    threshold = tl.where(norm < FAR, threshold, FAR)
+    gap = (v2 - above) - 2.0**-21 * (tl.abs(v2) + tl.abs(above))
+    room = gap / (tl.sqrt(high + tl.maximum(gap, 0.0)) + tl.sqrt(high) + 1.0e-30)
+    return threshold, room * (1.0 - 2.0**-18)
+
+
+@triton.jit
+def _decide_direct(v1, v2, rho, reach, terms, tiles_error):
+    """Return a threshold for |x - c|^2 in float32, and a bound on the room (screening)."""
+    gamma = tl.load(reach + LARGEST_ERROR).to(tl.float32, bitcast=True)
+    error = (terms + 8.0) * 2.0**-23 + tiles_error
+    tiny = 1.0e-30
+    border = tl.sqrt(v1 * (1.0 + 2.0 * error) + tiny) * (1.0 + 2.0**-20) + 2.0 * (rho + gamma)
+    threshold = border * border * (1.0 + 3.0 * error + 2.0**-20) + tiny
+    high = tl.sqrt(v1 * (1.0 + error) + tiny) * (1.0 + 2.0**-20) + rho + gamma
+    other = tl.sqrt(tl.maximum(v2 * (1.0 - error) - tiny, 0.0)) * (1.0 - 2.0**-20) - rho - gamma
+    return threshold, other - high - (other + high) * 2.0**-20
+
+
+@triton.jit
+def screen(
+    state, points, sizes, errors, short_centers, norms, doubts, reach, active, labels, slack,
+    open_rows, thresholds, moved_rows, moved_from, K,
+    WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
+    BITS: tl.constexpr, DIRECT: tl.constexpr, noise,
+):  # fmt: skip
+    """Find the nearest centers of the active points in short arithmetic.
+
+    A score has the number of its tile in its last BITS bits; each column of the tile keeps its two
+    smallest. Points that are decided get label and slack, and are listed when their label changed;
+    others are listed as open, with the threshold of their candidates.
+    """
+    if tl.load(state + DONE) != 0:
+        return
+    count = tl.load(state + ACTIVE)
+    if tl.program_id(0) * ROWS >= count:
+        return
+    place = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    inside = place < count
+    row = tl.load(active + place, mask=inside, other=0)
+    start = row.to(tl.int64) * WIDTH
+    depth = tl.arange(0, DEPTH)
+    first = tl.full((ROWS, COLUMNS), FAR, tl.float32)
+    second = tl.full((ROWS, COLUMNS), FAR, tl.float32)
+    low: tl.constexpr = (1 << BITS) - 1
+    x = start
+    if (not DIRECT) and WIDTH == DEPTH:
+        x = tl.load(points + start[:, None] + depth[None, :])
+    tile = 0
+    for begin in range(0, K, COLUMNS):
+        k = begin + tl.arange(0, COLUMNS)
+        there = k < K
+        v = _scores(
+            points, start, x, short_centers, norms, k, there, depth, WIDTH, DEPTH, ROWS, COLUMNS,
+            DIRECT,
+        )  # fmt: skip
+        if (noise is not None) and not DIRECT:
+            # As wrong as the bound allows: arithmetic that is better than it must be does not test it.
+            wave = tl.load(noise + (place % 64)[:, None] * 64 + (k % 64)[None, :])
+            v += 0.9 * wave * tl.load(doubts + k, mask=there, other=0.0)[None, :]
+        v = ((v.to(tl.int32, bitcast=True) & ~low) | tile).to(tl.float32, bitcast=True)
+        second = tl.minimum(second, tl.maximum(first, v))
+        first = tl.minimum(first, v)
+        tile += 1
+    v1, column = tl.min(first, axis=1, return_indices=True)
+    mine = tl.arange(0, COLUMNS)[None, :] == column[:, None]
+    v2 = tl.min(tl.where(mine, second, first), axis=1)
+    label = (v1.to(tl.int32, bitcast=True) & low) * COLUMNS + column
+
+    if DIRECT:
+        rho = tl.load(errors + row)
+        threshold, room = _decide_direct(v1, v2, rho, reach, WIDTH, 2.0 ** (BITS - 22))
+    else:
+        doubt = tl.load(doubts + label, mask=inside & (label < K), other=0.0)
+        threshold, room = _decide(v1, v2, doubt, tl.load(sizes + row), WIDTH)
+    decided = inside & (v2 > threshold)
+    settle(decided, row, label, room, labels, slack, moved_rows, moved_from, state)
+    append(open_rows, state + OPEN, row, inside & ~decided, thresholds, threshold, True)
+
+
+@triton.jit
+def list_candidates(
+    state, points, short_centers, norms, open_rows, thresholds, candidates, counts, K,
+    WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
+    DIRECT: tl.constexpr,
+):  # fmt: skip
+    """List, for every open row, the centers whose score does not rule them out."""
+    if tl.load(state + DONE) != 0:
+        return
+    count = tl.load(state + OPEN)
+    if tl.program_id(0) * ROWS >= count:
+        return
+    place = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    inside = place < count
+    start = tl.load(open_rows + place, mask=inside, other=0).to(tl.int64) * WIDTH
+    threshold = tl.load(thresholds + place, mask=inside, other=-FAR)
+    depth = tl.arange(0, DEPTH)
+    x = start
+    if (not DIRECT) and WIDTH == DEPTH:
+        x = tl.load(points + start[:, None] + depth[None, :])
+    for begin in range(0, K, COLUMNS):
+        k = begin + tl.arange(0, COLUMNS)
+        there = k < K
+        v = _scores(
+            points, start, x, short_centers, norms, k, there, depth, WIDTH, DEPTH, ROWS, COLUMNS,
+            DIRECT,
+        )  # fmt: skip
+        possible = (v <= threshold[:, None]) & there[None, :] & inside[:, None]
+        if tl.max(possible.to(tl.int32)) > 0:
+            slot = tl.atomic_add(
+                counts + place[:, None] + tl.zeros_like(k)[None, :], 1, mask=possible, sem="relaxed"
+            )
+            tl.store(
+                candidates + place[:, None].to(tl.int64) * SLOTS + slot,
+                k[None, :] + tl.zeros_like(slot),
+                mask=possible & (slot < SLOTS),
+            )
