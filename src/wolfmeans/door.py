@@ -17,6 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_array, validate
 
 from wolfmeans.engines.cpu import value_range
 from wolfmeans.exact_sums import exponent_range, exponents_between
+from wolfmeans.tensors import OnDevice, admit_tensor, is_tensor, to_numpy
 
 # Squares of differences, their sums over d columns and their weighted sums over n points stay
 # below 2**1000; differences down to 53 bits below a value of 2**-400 keep their squares.
@@ -40,12 +41,15 @@ def admit(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, 
 
     The sizes of its entries come from the same look at them.
     """
+    if is_tensor(X):
+        away = getattr(estimator, "engine", "cpu") in ("auto", "gpu")
+        X = admit_tensor(X if away else X.cpu())
     given = X
     if np.ma.is_masked(X):
         raise ValueError("Input X has masked entries; fill them or drop those rows first")
     if _is_half_precision(X):
         X = X.astype(np.float32)
-    if _is_plain(X):
+    if isinstance(X, OnDevice) or _is_plain(X):
         # Nothing to convert: only the number of features and their names are checked.
         X = validate_data(estimator, X, reset=reset, skip_check_array=True)
     else:
@@ -61,7 +65,10 @@ def admit(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, 
     if sparse.issparse(X) and not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
-    finite, *sizes = value_range(_values(X), n_threads)
+    if isinstance(X, OnDevice):
+        finite, *sizes = X.range()
+    else:
+        finite, *sizes = value_range(_values(X), n_threads)
     if not finite:
         _refuse_non_finite(X, estimator)
     if sizes[1] >= _EXACT_INTEGERS:
@@ -120,6 +127,7 @@ def _columns(X: Any) -> Any:
 
 
 def _refuse_non_finite(X: Any, estimator: Any) -> None:
+    X = np.asarray(X) if isinstance(X, OnDevice) else X
     values = _values(X)
     first = int(np.flatnonzero(~np.isfinite(values.ravel()))[0])
     if sparse.issparse(X):
@@ -141,6 +149,8 @@ def admit_weights(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
     """Return the weights in float64, or None when all are 1."""
     if sample_weight is None:
         return None
+    if is_tensor(sample_weight):
+        sample_weight = to_numpy(sample_weight.cpu())
     _refuse_bad_weights(sample_weight)
     weights: NDArray[np.float64] = _check_sample_weight(
         sample_weight, X, dtype=np.float64, ensure_non_negative=True
@@ -177,7 +187,9 @@ def _refuse_bad_weights(sample_weight: Any) -> None:
 
 def admit_centers(init: Any, n_clusters: int, X: Any) -> NDArray[np.floating]:
     """Return initial centers as a (K, d) copy in the centers' dtype."""
-    if sparse.issparse(init):
+    if is_tensor(init):
+        init = to_numpy(init.cpu())
+    elif sparse.issparse(init):
         init = init.toarray()
     if _is_plain(init):
         given = init
@@ -271,6 +283,8 @@ def rescale(X: Any, exponent: int) -> Any:
     """Return 2**exponent X; the same object when the exponent is 0."""
     if exponent == 0:
         return X
+    if isinstance(X, OnDevice):
+        return X.scaled(exponent)
     if X.dtype == np.float32:
         X = X.astype(np.float64)
     if sparse.issparse(X):

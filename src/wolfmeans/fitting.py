@@ -23,6 +23,7 @@ from wolfmeans.problems.kmeans import KMeansProblem, Partition, look_ahead
 from wolfmeans.seeding import RandomSource
 from wolfmeans.solution import Solution, Status, Trace
 from wolfmeans.stopping import ShiftRule, StoppingRule, make_rule
+from wolfmeans.tensors import OnDevice
 
 # What a fit of next to nothing takes, in multiplications.
 _LEAST_FIT = 500_000
@@ -348,6 +349,8 @@ def _lower_bound(
             raise ValueError(f"certify={certify!r}: {reason}")
         methods = (certify,)
     settings = Settings(rng=random, n_threads=n_threads, centers=fit.centers)
+    if isinstance(X, OnDevice):
+        X = np.asarray(X)  # bounds are found on the host
     return best_bound(X, n_clusters, weights, mass, methods=methods, settings=settings)
 
 

@@ -1,9 +1,12 @@
 """Engines: interchangeable, and equal to the last bit.
 
-`reference` is NumPy and the specification; `cpu` uses the native kernels.
+`reference` is NumPy and the specification; `cpu` uses the native kernels, `gpu` Triton's.
 """
 
 from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
 
 from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 
@@ -12,6 +15,7 @@ from wolfmeans.engines.base import Assignment, Engine, Forced, Workspace
 from wolfmeans.engines.cpu import CpuEngine, advance_together, native_is_available
 from wolfmeans.engines.reference import ReferenceEngine
 from wolfmeans.notices import warn
+from wolfmeans.tensors import OnDevice
 
 __all__ = [
     "ALGORITHMS",
@@ -28,21 +32,37 @@ __all__ = [
 _said = False
 
 
-def get_engine(name: str = "auto") -> Engine:
-    """Return the engine of that name; `auto` is the fastest that can run here."""
-    global _said
+def get_engine(name: str = "auto", X: Any = None) -> Engine:
+    """Return the engine of that name; `auto` is the fastest that can run here, for the data X."""
     if name == "reference":
         return ReferenceEngine()
     if name == "cpu":
         return CpuEngine()
     if name == "gpu":
-        from wolfmeans.engines.gpu import GpuEngine
-
-        return GpuEngine()
+        return _gpu_engine()
     if name != "auto":
         raise ValueError(f"engine must be one of {', '.join(map(repr, ENGINES))}; got {name!r}")
-    if native_is_available():
-        return CpuEngine()
+    if isinstance(X, OnDevice):
+        return _gpu_engine()
+    return CpuEngine() if native_is_available() else _without_native()
+
+
+def _gpu_engine() -> Engine:
+    """Return the engine on the GPU, or say what it lacks."""
+    try:
+        gpu = import_module("wolfmeans.engines.gpu")
+    except ImportError as error:
+        missing = error.name if error.name in ("torch", "triton") else "torch and triton"
+        raise ImportError(
+            f"engine='gpu' needs PyTorch and Triton; {missing} cannot be imported: "
+            "pip install 'wolfmeans[gpu]'"
+        ) from error
+    engine: Engine = gpu.GpuEngine()
+    return engine
+
+
+def _without_native() -> Engine:
+    global _said
     if not _said:
         _said = True
         warn(

@@ -31,6 +31,7 @@ from wolfmeans.notebook import certificate_view
 from wolfmeans.notices import progress_on_terminal, warn
 from wolfmeans.seeding import RandomSource, choose_seeds
 from wolfmeans.solution import Record, Trace
+from wolfmeans.tensors import as_given
 
 _DEFAULT_STARTS = 10
 
@@ -83,7 +84,9 @@ class CenterEstimator(
         """
         before = self.__dict__.copy()
         try:
-            return self._fit(X, sample_weight)
+            self._fit(X, sample_weight)
+            self.labels_ = as_given(self.labels_, X)
+            return self
         except BaseException:
             # A fit that fails leaves the estimator as it was, fitted or not.
             self.__dict__.clear()
@@ -268,13 +271,17 @@ class CenterEstimator(
     def predict(self, X: Any) -> NDArray[np.int32]:
         """Return the index of the nearest center of each point, ties to the lowest."""
         workspace, centers, _ = self._opened(X)
-        return workspace.nearest(centers)[0]
+        labels: NDArray[np.int32] = as_given(workspace.nearest(centers)[0], X)
+        return labels
 
     def transform(self, X: Any) -> NDArray[np.floating]:
         """Return the (n_samples, n_clusters) Euclidean distances to all centers."""
         workspace, centers, exponent = self._opened(X)
         roots = workspace.roots(centers)
-        return roots if exponent == 0 else np.ldexp(roots, -exponent, out=roots)
+        if exponent != 0:
+            roots = np.ldexp(roots, -exponent, out=roots)
+        distances: NDArray[np.floating] = as_given(roots, X)
+        return distances
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return minus the weighted sum of squared distances to the nearest centers."""
@@ -296,7 +303,7 @@ class CenterEstimator(
         if exponent != self._scale_exponent:
             centers = np.ldexp(centers, exponent - self._scale_exponent)
         X = door.rescale(X, exponent)
-        workspace = get_engine(self.engine).open(X, None, n_threads)
+        workspace = get_engine(self.engine, X).open(X, None, n_threads)
         return workspace, centers, exponent
 
     def _centers_at_scale(self) -> NDArray[np.floating]:

@@ -203,7 +203,7 @@ class KMeans(CenterEstimator):
         X, weights, exponent = self._admitted(X, sample_weight)
         scaled = door.rescale(X, exponent)
         n_threads = effective_threads(self.n_threads)
-        workspace = get_engine(self.engine).open(scaled, weights, n_threads, self.algorithm)
+        workspace = get_engine(self.engine, scaled).open(scaled, weights, n_threads, self.algorithm)
         generator = check_random_state(self.random_state)
 
         best, notes = self._best_of_starts(X, workspace, exponent, generator)

@@ -31,6 +31,7 @@ from wolfmeans.problems.empty import POLICIES as ALL_POLICIES
 from wolfmeans.problems.trimmed import TrimmedProblem, kept_mass, share_of, total_mass
 from wolfmeans.seeding import METHODS as SEEDINGS
 from wolfmeans.seeding import TRIMMED_METHODS, RandomSource, choose_seeds
+from wolfmeans.tensors import as_given
 from wolfmeans.two_stages import (
     CONTINUED,
     SHORT_RUNS,
@@ -217,7 +218,7 @@ class TrimmedKMeans(CenterEstimator):
         X, weights, exponent = self._admitted(X, sample_weight)
         share = self._trimmed_share(weights, X.shape[0])
         scaled = door.rescale(X, exponent)
-        workspace = get_engine(self.engine).open_trimmed(
+        workspace = get_engine(self.engine, scaled).open_trimmed(
             scaled,
             weights,
             effective_threads(self.n_threads),
@@ -332,7 +333,7 @@ class TrimmedKMeans(CenterEstimator):
         if rows is None:
             return workspace
         weights = None if workspace.weights is None else workspace.weights[rows]
-        return get_engine(self.engine).open_trimmed(
+        return get_engine(self.engine, scaled).open_trimmed(
             scaled[rows],
             weights,
             effective_threads(self.n_threads),
@@ -378,7 +379,8 @@ class TrimmedKMeans(CenterEstimator):
         labels, distances = workspace.nearest(centers)
         threshold = math.ldexp(self._threshold, 2 * (exponent - self._scale_exponent))
         labels[distances > threshold] = -1
-        return labels
+        given: NDArray[np.int32] = as_given(labels, X)
+        return given
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return minus the sum of squared distances to the nearest centers, trimmed.

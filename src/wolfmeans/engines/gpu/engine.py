@@ -13,11 +13,20 @@ from scipy import sparse
 from wolfmeans.engines.gpu.points import GpuKernels, GpuPoints
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.labelled import LabelledPoints
+from wolfmeans.tensors import OnDevice
 
 
 def device() -> str:
     """Return where tensors live: the GPU, or the CPU when Triton interprets its kernels."""
-    return "cpu" if os.environ.get("TRITON_INTERPRET") == "1" else "cuda"
+    if os.environ.get("TRITON_INTERPRET") == "1":
+        return "cpu"
+    if not torch.cuda.is_available():
+        raise RuntimeError(
+            "engine='gpu' found no GPU that PyTorch can use (torch.cuda.is_available() is False): "
+            "install a CUDA build of PyTorch and a driver for it, or take engine='cpu', which "
+            "gives the same result"
+        )
+    return "cuda"
 
 
 class GpuEngine:
@@ -32,12 +41,33 @@ class GpuEngine:
         n_threads: int,
         algorithm: str = "auto",
     ) -> LabelledPoints:
-        """Put dense data on the device."""
+        """Put dense data on the device, if it is not there."""
         if sparse.issparse(X):
-            raise ValueError('engine="gpu" works on dense data; use engine="cpu" for sparse data')
-        data = Screened(torch.as_tensor(X).to(device()))
+            raise ValueError(
+                "engine='gpu' works on dense data; use engine='cpu' for sparse data, or "
+                "X.toarray() if that fits into memory"
+            )
+        data = _screened(X)
+        host = None if isinstance(X, OnDevice) else X
         if weights is None:
-            return GpuPoints(data, X, n_threads)
-        points = LabelledPoints(X, weights, GpuKernels(data))
+            return GpuPoints(data, host, n_threads)
+        points = LabelledPoints(np.asarray(X), weights, GpuKernels(data))
         points.engine = "gpu"
         return points
+
+
+def _screened(X: Any) -> Screened:
+    where = device()
+    try:
+        if isinstance(X, OnDevice):
+            return Screened(X.tensor)
+        return Screened(torch.from_numpy(np.require(X, requirements=["C", "W"])).to(where))
+    except torch.OutOfMemoryError as error:
+        n, d = X.shape
+        needed = n * (d * (X.dtype.itemsize + 2) + 72)
+        free = torch.cuda.mem_get_info()[0]
+        raise MemoryError(
+            f"{n} points of {d} columns need about {needed / 2**30:.1f} GiB on the GPU, which has "
+            f"{free / 2**30:.1f} GiB free: convert X to float32, cluster fewer rows, or take "
+            "engine='cpu', which gives the same result"
+        ) from error

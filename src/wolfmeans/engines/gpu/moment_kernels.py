@@ -8,10 +8,21 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from wolfmeans.engines.gpu.exact_kernels import deposit_terms, mean_and_residual, rounded_sum
 from wolfmeans.engines.gpu.exact_kernels import LIMBS as _LIMBS
-from wolfmeans.engines.gpu.lists import ACTIVE, AT_MOST, DONE, EMPTY, HARD, INEXACT, MOVED, OPEN, STEPS
+from wolfmeans.engines.gpu.exact_kernels import deposit_terms, mean_and_residual, rounded_sum
+from wolfmeans.engines.gpu.lists import (
+    ACTIVE,
+    AT_MOST,
+    DONE,
+    EMPTY,
+    HARD,
+    INEXACT,
+    MOVED,
+    OPEN,
+    STEPS,
+)
 from wolfmeans.engines.gpu.recheck_kernels import canonical
+
 LIMBS = tl.constexpr(_LIMBS)
 
 

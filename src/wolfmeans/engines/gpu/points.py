@@ -53,9 +53,7 @@ class GpuKernels:
         step.find_labels(0)
         return step.labels
 
-    def distances_on_device(
-        self, centers: Centers, labels: torch.Tensor | None
-    ) -> torch.Tensor:
+    def distances_on_device(self, centers: Centers, labels: torch.Tensor | None) -> torch.Tensor:
         """Return the (n,) canonical distances to the centers of the labels; None for the first."""
         data = self.data
         out = torch.empty(data.n, dtype=torch.float64, device=data.X.device)
@@ -74,9 +72,7 @@ class GpuKernels:
         """Return the smallest and the second smallest canonical distance of each point."""
         return self.two_nearest(np.arange(self.data.n), centers)
 
-    def two_nearest(
-        self, rows: NDArray[np.int64], centers: Centers
-    ) -> tuple[Distances, Distances]:
+    def two_nearest(self, rows: NDArray[np.int64], centers: Centers) -> tuple[Distances, Distances]:
         """Return the two smallest canonical distances of some of the points."""
         data, K = self.data, len(centers)
         device = data.X.device
@@ -147,7 +143,7 @@ class GpuPoints(LabelledPoints):
         self._last: tuple[Assignment, Centers, float, float] | None = None
 
     @property
-    def _X(self) -> Any:  # type: ignore[override]
+    def _X(self) -> Any:  # type: ignore[override]  # noqa: N802
         """The data on the host, for what is done there."""
         if self._host is None:
             self._host = self.data.X.cpu().numpy()
@@ -171,8 +167,7 @@ class GpuPoints(LabelledPoints):
     ) -> Progress | None:
         """Take several steps on the device, without asking the host in between."""
         records, seconds = self._steps(centers, limits, shift, int((weights == 0).sum()))
-        assert self._step is not None
-        step, last = self._step, len(records) - 1
+        last = len(records) - 1
         columns = [records[:, i] for i in range(5)]
         evaluations = np.column_stack([*columns, seconds])
         point = None

@@ -209,13 +209,13 @@ def screen(
             DIRECT,
         )  # fmt: skip
         if (noise is not None) and not DIRECT:
-            # As wrong as the bound allows: arithmetic that is better than it must be does not test it.
+            # As wrong as the bound allows; better arithmetic would not test it.
             wave = tl.load(noise + (place % 64)[:, None] * 64 + (k % 64)[None, :])
             v += 0.9 * wave * tl.load(doubts + k, mask=there, other=0.0)[None, :]
         v = ((v.to(tl.int32, bitcast=True) & ~low) | tile).to(tl.float32, bitcast=True)
         second = tl.minimum(second, tl.maximum(first, v))
         first = tl.minimum(first, v)
-        tile += 1
+        tile += 1  # noqa: SIM113 - enumerate is not Triton
     v1, column = tl.min(first, axis=1, return_indices=True)
     mine = tl.arange(0, COLUMNS)[None, :] == column[:, None]
     v2 = tl.min(tl.where(mine, second, first), axis=1)

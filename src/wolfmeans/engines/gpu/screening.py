@@ -1,9 +1,10 @@
 """The copy of the data in short arithmetic that decides most labels, and how wrong it can be.
 
-Let x' be the point (x - mu) s rounded to float16, and c' the center likewise. Both are exact numbers
-from then on; rho >= |(x - mu) s - x'| and gamma >= |(c - mu) s - c'| are measured, not estimated. The
-score of a center is |c|^2 - 2 x'.c', c without rounding, and its truth is |c|^2 - 2 x.c, which is
-|x - c|^2 without a part that all centers have in common. They differ by at most the doubt
+Let x' be the point (x - mu) s rounded to float16, and c' the center likewise. Both are exact
+numbers from then on; rho >= |(x - mu) s - x'| and gamma >= |(c - mu) s - c'| are measured, not
+estimated. The score of a center is |c|^2 - 2 x'.c', c without rounding, and its truth is
+|c|^2 - 2 x.c, which is |x - c|^2 without a part that all centers have in common. They differ by at
+most the doubt
 
     2 (r gamma + rho |c|) + products_error r |c'| + score_error (|c|^2 + 2 r |c'|),    r = |x'|,
 
@@ -12,10 +13,10 @@ doubt belongs to the center alone and can be taken away of |c|^2 beforehand: the
 its truth, and the truth of the smallest score is above it by two doubts at most. The few rows that
 are larger are always looked at canonically.
 
-Tensor cores give x'.c' with exact products, added in float32. Their model: up to 16 products and the
-accumulator at a time, aligned to the largest of them and cut off below 2**-25 of it (Khattak and
-Mikaitis 2025 for the H100; Fasi et al. 2021), which is d 2**-24.9 |x'||c'| in all. products_error =
-2 (d + 16) 2**-23 leaves a margin of more than three; the tests on a device look for a counterexample.
+Tensor cores give x'.c' with exact products, added in float32. Their model: up to 16 products and
+the accumulator at a time, aligned to the largest of them and cut off below 2**-25 of it (Khattak
+and Mikaitis 2025 for the H100; Fasi et al. 2021), which is d 2**-24.9 |x'||c'| in all.
+products_error = 2 (d + 16) 2**-23 leaves a margin of more than three.
 
 With few columns (d <= 8) products are of no use: there the score is |x - c|^2 in float32, wrong by
 (d + 8) 2**-23 of itself at most.

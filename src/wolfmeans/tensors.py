@@ -1,0 +1,112 @@
+"""PyTorch tensors at the door: those on the CPU are NumPy arrays in disguise, others stay away.
+
+PyTorch is never imported here; whoever has a tensor has imported it.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_ROWS_AT_ONCE = 1 << 22
+
+
+def is_tensor(X: Any) -> bool:
+    """Whether X is a tensor of PyTorch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(X, torch.Tensor)
+
+
+def to_numpy(tensor: Any) -> NDArray[Any]:
+    """Return a tensor on the CPU as the array it is; half precision becomes float32."""
+    torch = sys.modules["torch"]
+    tensor = tensor.detach()
+    if tensor.dtype in (torch.bfloat16, torch.float16):
+        tensor = tensor.float()
+    array: NDArray[Any] = tensor.resolve_conj().resolve_neg().numpy()
+    return array
+
+
+def as_given(values: NDArray[Any], given: Any) -> Any:
+    """Return values as a tensor on the device of what was given, if that is a tensor."""
+    if not is_tensor(given):
+        return values
+    return sys.modules["torch"].from_numpy(values).to(given.device)
+
+
+class OnDevice:
+    """A table of float32 or float64 on another device, with the face of a NumPy array.
+
+    Engines that work there take the tensor; whoever asks for an array gets a copy on the host.
+    """
+
+    ndim = 2
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor.contiguous()
+        self.shape: tuple[int, int] = tuple(tensor.shape)
+        torch = sys.modules["torch"]
+        self.dtype = np.dtype(np.float32 if tensor.dtype == torch.float32 else np.float64)
+
+    @property
+    def size(self) -> int:
+        """Number of entries."""
+        return self.shape[0] * self.shape[1]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> NDArray[np.floating]:
+        chosen: NDArray[np.floating] = self.tensor[key].cpu().numpy()
+        return chosen
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[np.floating]:
+        host: NDArray[np.floating] = self.tensor.cpu().numpy()
+        return host if dtype is None else host.astype(dtype, copy=False)
+
+    def astype(self, dtype: Any) -> OnDevice:
+        """Return the same numbers in another precision."""
+        wide = np.dtype(dtype) == np.float64
+        return OnDevice(self.tensor.double() if wide else self.tensor.float())
+
+    def scaled(self, exponent: int) -> OnDevice:
+        """Return 2**exponent times the numbers, in float64."""
+        half = exponent // 2  # in two steps, for 2**exponent alone may be beyond float64
+        wide = self.tensor.double() * 2.0**half
+        return OnDevice(wide * 2.0 ** (exponent - half))
+
+    def range(self) -> tuple[bool, float, float]:
+        """Return whether all are finite, the smallest nonzero magnitude and the largest."""
+        torch = sys.modules["torch"]
+        smallest, largest = math.inf, 0.0
+        for start in range(0, len(self), _ROWS_AT_ONCE):
+            magnitude = self.tensor[start : start + _ROWS_AT_ONCE].abs()
+            high = float(magnitude.max())
+            if not math.isfinite(high):
+                return False, 0.0, math.inf
+            largest = max(largest, high)
+            nonzero = torch.where(magnitude > 0, magnitude, math.inf)
+            smallest = min(smallest, float(nonzero.min()))
+        return True, 0.0 if largest == 0 else smallest, largest
+
+
+def admit_tensor(tensor: Any) -> Any:
+    """Return a tensor as a NumPy array if it is on the CPU, else as a table on its device."""
+    if tensor.device.type == "cpu":
+        return to_numpy(tensor)
+    torch = sys.modules["torch"]
+    tensor = tensor.detach()
+    if tensor.ndim != 2 or 0 in tensor.shape or tensor.is_complex():
+        # scikit-learn's words for whatever is wrong with it.
+        return tensor.cpu().numpy()
+    if tensor.dtype in (torch.bfloat16, torch.float16):
+        tensor = tensor.float()
+    elif tensor.dtype not in (torch.float32, torch.float64):
+        if tensor.dtype == torch.int64 and int(tensor.abs().max()) > 2**53:
+            return tensor.cpu().numpy()
+        tensor = tensor.double()
+    return OnDevice(tensor)
