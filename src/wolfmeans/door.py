@@ -66,7 +66,7 @@ def admit(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, 
         X = X.copy()
         X.sum_duplicates()
     if isinstance(X, OnDevice):
-        finite, *sizes = X.range()
+        finite, *sizes = X.range
     else:
         finite, *sizes = value_range(_values(X), n_threads)
     if not finite:

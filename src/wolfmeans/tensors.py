@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import math
 import sys
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-_ROWS_AT_ONCE = 1 << 22
 
 
 def is_tensor(X: Any) -> bool:
@@ -79,19 +78,22 @@ class OnDevice:
         wide = self.tensor.double() * 2.0**half
         return OnDevice(wide * 2.0 ** (exponent - half))
 
+    @cached_property
     def range(self) -> tuple[bool, float, float]:
-        """Return whether all are finite, the smallest nonzero magnitude and the largest."""
-        torch = sys.modules["torch"]
-        smallest, largest = math.inf, 0.0
-        for start in range(0, len(self), _ROWS_AT_ONCE):
-            magnitude = self.tensor[start : start + _ROWS_AT_ONCE].abs()
-            high = float(magnitude.max())
-            if not math.isfinite(high):
-                return False, 0.0, math.inf
-            largest = max(largest, high)
-            nonzero = torch.where(magnitude > 0, magnitude, math.inf)
-            smallest = min(smallest, float(nonzero.min()))
-        return True, 0.0 if largest == 0 else smallest, largest
+        """Whether all are finite, the smallest nonzero magnitude and the largest."""
+        smallest, largest = self._magnitudes()
+        if not math.isfinite(largest):
+            return False, 0.0, math.inf
+        return True, smallest, largest
+
+    def _magnitudes(self) -> tuple[float, float]:
+        try:
+            from wolfmeans.engines.gpu.screening import magnitudes
+        except ImportError:  # the engine will say what is missing
+            host = np.abs(np.asarray(self))
+            largest = float(host.max())
+            return float(host.min(where=host > 0, initial=largest)), largest
+        return magnitudes(self.tensor)
 
 
 def admit_tensor(tensor: Any) -> Any:

@@ -60,7 +60,7 @@ def _screened(X: Any) -> Screened:
     where = device()
     try:
         if isinstance(X, OnDevice):
-            return Screened(X.tensor)
+            return Screened(X.tensor, X.range[1:])
         return Screened(torch.from_numpy(np.require(X, requirements=["C", "W"])).to(where))
     except torch.OutOfMemoryError as error:
         n, d = X.shape

@@ -30,12 +30,22 @@ from typing import NamedTuple
 import torch
 import triton
 
+from wolfmeans.engines.gpu.copy_kernels import measure, shorten
 from wolfmeans.exact_sums import exponents_between
 
-_ROWS_AT_ONCE = 1 << 20
 _SAMPLE = 1 << 14
 _LARGEST = 13
 _FEW = 8
+
+
+def magnitudes(X: torch.Tensor) -> tuple[float, float]:
+    """Return the smallest magnitude that is not 0 and the largest; 0 where all are 0."""
+    found = torch.tensor([0.0, math.inf], dtype=torch.float64).to(X.device)
+    block = 4096
+    grid = (triton.cdiv(X.numel(), block),)
+    measure[grid](X, found.view(torch.int64), X.numel(), BLOCK=block)
+    largest, smallest = found.tolist()
+    return (0.0 if largest == 0 else smallest), largest
 
 
 class Tile(NamedTuple):
@@ -51,12 +61,12 @@ class Tile(NamedTuple):
 class Screened:
     """Points on the device with their copy in short arithmetic. Shared by forks, never changed."""
 
-    def __init__(self, X: torch.Tensor) -> None:
+    def __init__(self, X: torch.Tensor, sizes: tuple[float, float] | None = None) -> None:
         self.X = X
         self.n, self.d = X.shape
         self.direct = self.d <= _FEW
         self.width = self._width()
-        self.largest, smallest, exact_copy = self._measure()
+        smallest, self.largest = magnitudes(X) if sizes is None else sizes
         low, high = exponents_between(smallest, self.largest) or (0, 0)
         mantissa = 24 if X.dtype == torch.float32 else 53
         self.digits = max(1, -(-(high - (low - mantissa)) // 32))
@@ -64,7 +74,8 @@ class Screened:
         self.digit_scale = 2.0 ** (32 - high)
         self.noise: torch.Tensor | None = None
         """(64, 64) in [-1, 1], to make scores as wrong as they may be; for tests."""
-        self._shorten(exact_copy)
+        self._place()
+        self._shorten()
         self.products_error = 2.0 * (self.width + 16) * 2.0**-23
         # Distances that differ by more than this differ canonically.
         self.margin = 2.0**-38 * math.sqrt(self.d) * 2.0 ** (_LARGEST + 2)
@@ -76,49 +87,38 @@ class Screened:
             return max(16, triton.next_power_of_2(self.d))
         return -(-self.d // 64) * 64
 
-    def _parts(self) -> list[slice]:
-        return [slice(i, min(self.n, i + _ROWS_AT_ONCE)) for i in range(0, self.n, _ROWS_AT_ONCE)]
+    def _place(self) -> None:
+        """Choose what is taken away of all points, the scale, and the radius of nearly all rows.
 
-    def _measure(self) -> tuple[float, float, bool]:
-        """Find mean, scale and the radius of nearly all rows; return the magnitudes of the data."""
-        X = self.X
-        total = torch.zeros(self.d, dtype=torch.float64, device=X.device)
-        largest, smallest = 0.0, math.inf
-        for rows in self._parts():
-            part = X[rows].double()
-            total += part.sum(0)
-            magnitude = part.abs()
-            largest = max(largest, float(magnitude.max()))
-            smallest = min(smallest, float(torch.where(magnitude > 0, magnitude, math.inf).min()))
+        Any choice is right; a sample gives a good one.
+        """
+        exact = self.direct and self.X.dtype == torch.float32
+        sample = self.X[:: max(1, self.n // _SAMPLE)].double()
         # Nothing is taken away where nothing would be won, so that nothing is rounded.
-        exact = self.direct and X.dtype == torch.float32
-        self.mu = torch.zeros_like(total) if exact else total / self.n
-        sample = X[:: max(1, self.n // _SAMPLE)].double() - self.mu
-        usual = 2.0 * float(sample.norm(dim=1).quantile(0.99)) if not exact else largest
-        extent = usual if usual > 0 else max(largest, smallest if smallest < math.inf else 1.0)
+        self.mu = torch.zeros_like(sample[0]) if exact else sample.mean(0)
+        usual = (
+            self.largest if exact else 2.0 * float((sample - self.mu).norm(dim=1).quantile(0.99))
+        )
+        extent = usual or self.largest or 1.0
         # A power of two, so that scaling rounds nothing.
         self.scale = 2.0 ** (_LARGEST - math.frexp(extent)[1])
         self.radius = extent * self.scale
-        return largest, 0.0 if largest == 0 else smallest, exact
 
-    def _shorten(self, exact_copy: bool) -> None:
+    def _shorten(self) -> None:
         n, d, device = self.n, self.d, self.X.device
         kind = torch.float32 if self.direct else torch.float16
-        bound = 1e15 if self.direct else 60000.0
-        self.points = torch.zeros((n, self.width), dtype=kind, device=device)
-        self.sizes = torch.zeros(n, dtype=torch.float32, device=device)
-        self.errors = torch.zeros(n, dtype=torch.float32, device=device)
-        up = 1.0 + 2.0**-20
-        for rows in self._parts():
-            exact = (self.X[rows].double() - self.mu) * self.scale
-            short = exact.clamp(-bound, bound).to(kind)
-            self.points[rows, :d] = short
-            self.sizes[rows] = ((exact * exact).sum(1) * up).float()
-            self.errors[rows] = ((exact - short.double()).norm(dim=1) * up).float()
-        small = self.sizes <= self.radius**2
-        self.rho = float(self.errors[small].max()) if bool(small.any()) else 0.0
-        if not self.direct:
-            self.sizes[~small] = math.inf
+        self.points = torch.empty((n, self.width), dtype=kind, device=device)
+        self.sizes = torch.empty(n, dtype=torch.float32, device=device)
+        self.errors = torch.empty(n, dtype=torch.float32, device=device)
+        worst = torch.zeros(1, dtype=torch.float32, device=device)
+        columns = min(128, triton.next_power_of_2(self.width))
+        rows = max(8, min(512, 4096 // columns))
+        shorten[(triton.cdiv(n, rows),)](
+            self.X, self.mu, self.points, self.sizes, self.errors, worst.view(torch.int32), n, d,
+            self.width, self.scale, 1e15 if self.direct else 60000.0, self.radius**2, ROWS=rows,
+            COLUMNS=columns, DIRECT=self.direct, enable_fp_fusion=False,
+        )  # fmt: skip
+        self.rho = float(worst)
 
     def tile(self, n_clusters: int) -> Tile:
         """Return the tile that was fastest for such shapes on an H200."""

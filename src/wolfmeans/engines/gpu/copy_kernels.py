@@ -1,0 +1,66 @@
+"""Kernels that look at all of the data once: its magnitudes, and its copy in short arithmetic."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def measure(X, found, size, BLOCK: tl.constexpr):
+    """Find the largest magnitude and the smallest one that is not 0.
+
+    X      IN      (size,) float32 or float64
+    found  IN/OUT  (2,) int64: bits of float64 magnitudes, which order like them; begins as 0 and
+                   the bits of infinity. NaN counts as larger than infinity.
+    """
+    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(X + i, mask=i < size, other=0.0).to(tl.float64)
+    bits = x.to(tl.int64, bitcast=True) & 0x7FFFFFFFFFFFFFFF
+    tl.atomic_max(found, tl.max(bits), sem="relaxed")
+    smallest = tl.min(tl.where(bits == 0, 0x7FF0000000000000, bits))
+    tl.atomic_min(found + 1, smallest, sem="relaxed")
+
+
+@triton.jit
+def shorten(
+    X, mu, points, sizes, errors, worst, n, d, width, scale, bound, largest_square,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, DIRECT: tl.constexpr,
+):  # fmt: skip
+    """Copy the points into short arithmetic and measure what that loses (screening).
+
+    X       IN   (n, d)
+    mu      IN   (d,) float64, what is taken away of every point
+    points  OUT  (n, width) (X - mu) scale within ±bound, rounded; columns from d on become 0
+    sizes   OUT  (n,) float32, squared norms rounded up; infinite beyond `largest_square`
+    errors  OUT  (n,) float32, norms of what was lost, rounded up
+    worst   OUT  (1,) int32, the largest error of a row within, as bits of a float32
+    """
+    i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    inside = i < n
+    row = i.to(tl.int64)
+    square = tl.zeros((ROWS,), tl.float64)
+    lost = tl.zeros((ROWS,), tl.float64)
+    for start in range(0, width, COLUMNS):
+        j = start + tl.arange(0, COLUMNS)
+        there = inside[:, None] & (j < d)[None, :]
+        x = tl.load(X + row[:, None] * d + j[None, :], mask=there, other=0.0).to(tl.float64)
+        middle = tl.load(mu + j, mask=j < d, other=0.0)
+        exact = tl.where(there, (x - middle[None, :]) * scale, 0.0)
+        cut = tl.minimum(tl.maximum(exact, -bound), bound)
+        short = cut.to(tl.float32) if DIRECT else cut.to(tl.float16)
+        written = inside[:, None] & (j < width)[None, :]
+        tl.store(points + row[:, None] * width + j[None, :], short, mask=written)
+        rest = exact - short.to(tl.float64)
+        square += tl.sum(exact * exact, axis=1)
+        lost += tl.sum(rest * rest, axis=1)
+    up = 1.0 + 2.0**-20
+    error = tl.minimum(tl.sqrt(lost) * up, 1.0e37).to(tl.float32)
+    within = square <= largest_square
+    size = tl.minimum(square * up, 1.0e37).to(tl.float32)
+    if not DIRECT:
+        size = tl.where(within, size, float("inf"))
+    tl.store(sizes + i, size, mask=inside)
+    tl.store(errors + i, error, mask=inside)
+    counted = tl.where(inside & within, error, 0.0)
+    tl.atomic_max(worst, tl.max(counted).to(tl.int32, bitcast=True), sem="relaxed")
