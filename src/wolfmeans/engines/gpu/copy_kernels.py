@@ -6,7 +6,7 @@ import triton
 import triton.language as tl
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["size"])
 def measure(X, found, size, BLOCK: tl.constexpr):
     """Find the largest magnitude and the smallest one that is not 0.
 
@@ -22,7 +22,7 @@ def measure(X, found, size, BLOCK: tl.constexpr):
     tl.atomic_min(found + 1, smallest, sem="relaxed")
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n"])
 def shorten(
     X, mu, points, sizes, errors, worst, n, d, width, scale, bound, largest_square,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, DIRECT: tl.constexpr,

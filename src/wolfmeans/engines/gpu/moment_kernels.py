@@ -26,7 +26,7 @@ from wolfmeans.engines.gpu.recheck_kernels import canonical
 LIMBS = tl.constexpr(_LIMBS)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["low"])
 def sum_gap(
     state, X, centers, labels, moved_rows, moved_from, gap, low, d, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -49,7 +49,7 @@ def sum_gap(
     deposit_terms(far - near, inside, gap, low, state + INEXACT)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["slots"])
 def move_rows(
     state, X, labels, moved_rows, moved_from, sums, members, d, slots, scale,
     DIGITS: tl.constexpr, REPLICAS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
@@ -93,7 +93,7 @@ def move_rows(
             tl.atomic_add(back + offset, -whole, mask=gone & some, sem="relaxed")
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["shift_low", "movement_low", "unit", "slots"])
 def find_means(
     state, sums, members, centers, means, residuals, shift, movement, shift_low, movement_low,
     unit, d, slots, DIGITS: tl.constexpr, REPLICAS: tl.constexpr, BLOCK: tl.constexpr,
@@ -123,7 +123,7 @@ def find_means(
     deposit_terms(gain, inside, movement, movement_low, state + INEXACT)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["gap_low", "shift_low", "movement_low", "K"])
 def finish_step(
     state, reach, members, weights, gap, shift, movement, gap_low, shift_low, movement_low,
     arrival, records, tolerances, K, KEEP_EMPTY: tl.constexpr, BLOCK: tl.constexpr,
@@ -191,14 +191,14 @@ def finish_step(
         tl.store(reach + place, 0)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["low", "n"])
 def sum_terms(terms, sums, low, inexact, n, BLOCK: tl.constexpr):
     """Add float64 terms, none of them negative, to one exact sum."""
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     deposit_terms(tl.load(terms + i, mask=i < n, other=0.0), i < n, sums, low, inexact)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["low"])
 def round_sum(sums, low, out):
     """Write the sum of the terms, rounded once."""
     tl.store(out, rounded_sum(sums, low))

@@ -97,7 +97,7 @@ def resolve(
     settle(inside, row, label, room, labels, slack, moved_rows, moved_from, state)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["K"])
 def resolve_hard(
     state, X, centers, hard_rows, labels, slack, moved_rows, moved_from, d, K, BLOCK: tl.constexpr
 ):
@@ -129,7 +129,7 @@ def resolve_hard(
             tl.store(moved_from + place, old)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n"])
 def own_distances(X, centers, labels, out, n, d, BLOCK: tl.constexpr):
     """Write the canonical distance of each point to the center of its label.
 
@@ -145,7 +145,7 @@ def own_distances(X, centers, labels, out, n, d, BLOCK: tl.constexpr):
     tl.store(out + i, tl.reshape(distance, (BLOCK,)), mask=inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["count", "K"])
 def two_nearest(X, rows, centers, nearest, second, count, d, K, BLOCK: tl.constexpr):
     """Write the smallest and second smallest canonical distance of some rows, a program for each.
 
@@ -168,7 +168,7 @@ def two_nearest(X, rows, centers, nearest, second, count, d, K, BLOCK: tl.conste
     tl.store(second + at, tl.min(tl.where(lane == place, after, best)))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n", "K"])
 def all_distances(X, centers, out, n, d, K, BLOCK: tl.constexpr, COLUMNS: tl.constexpr):
     """Write the (n, K) canonical distances to all centers."""
     i = (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK))[:, None]

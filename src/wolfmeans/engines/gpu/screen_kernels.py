@@ -85,7 +85,7 @@ def prepare_centers(
     tl.atomic_max(reach + LARGEST_SHIFT, far.to(tl.int32, bitcast=True))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n"])
 def select_active(state, labels, slack, shifts, reach, active, n, margin, BLOCK: tl.constexpr):
     """List the points whose nearest center may have changed (Hamerly's bound).
 
@@ -171,7 +171,7 @@ def _decide_direct(v1, v2, rho, reach, terms, tiles_error):
     return threshold, other - high - (other + high) * 2.0**-20
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["K"])
 def screen(
     state, points, sizes, errors, short_centers, norms, doubts, reach, active, labels, slack,
     open_rows, thresholds, moved_rows, moved_from, K,
@@ -232,7 +232,7 @@ def screen(
     append(open_rows, state + OPEN, row, inside & ~decided, thresholds, threshold, True)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["K"])
 def list_candidates(
     state, points, short_centers, norms, open_rows, thresholds, candidates, counts, K,
     WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,

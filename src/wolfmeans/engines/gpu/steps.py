@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -153,7 +153,7 @@ class Step:
 
     def run(self, lows: Lows, limits: Limits) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Take steps until the limits; return their records and when each was done, in seconds."""
-        two_steps = self._two_steps(lows, limits.keep_empty, limits.at_most)
+        two_steps = self._two_steps(lows, limits)
         begun = perf_counter()
         seen, times = 0, [0.0]
         counts = [0]
@@ -171,28 +171,54 @@ class Step:
         moments = np.interp(np.arange(1, seen + 1), counts, times)
         return self.records[:seen].cpu().numpy(), moments
 
-    def _two_steps(self, lows: Lows, keep: bool, at_most: int) -> Callable[[], None]:
+    def _two_steps(self, lows: Lows, limits: Limits) -> Callable[[], None]:
         """Return what takes a step to the other buffer and one back: a graph on a real device."""
 
-        def launch() -> None:
-            for source in (0, 1):
+        def launch(*sources: int) -> None:
+            for source in sources:
                 self.find_labels(source)
-                self.find_moments(source, lows, keep)
+                self.find_moments(source, lows, limits.keep_empty)
 
+        if limits.at_most == 1:
+            return lambda: launch(0)
         if self.data.X.device.type != "cuda":
-            return launch
-        if at_most <= 2 and (keep, lows) not in self._graphs:
-            return launch
-        graph = self._graphs.get((keep, lows))
-        if graph is None:
-            # Compile everything before the capture; nothing is done, for the run has "ended".
-            self.state[DONE.value] = 1
-            launch()
-            torch.cuda.synchronize()
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
-                launch()
-            self.state[DONE.value] = 0
-            self._graphs[keep, lows] = graph
-        replay: Callable[[], None] = graph.replay
+            return lambda: launch(0, 1)
+        key = (limits.keep_empty, lows)
+        if key not in self._graphs:
+            self._graphs[key] = _captured(lambda: launch(0, 1), self._signature(limits))
+        replay: Callable[[], None] = self._graphs[key].replay
         return replay
+
+    def _signature(self, limits: Limits) -> Hashable:
+        """Return what compiled kernels depend on."""
+        data = self.data
+        shape = (data.d, data.digits, self.replicas, data.tile(self.n_clusters))
+        bits = (triton.cdiv(self.n_clusters, data.tile(self.n_clusters).columns) - 1).bit_length()
+        aligned = data.X.data_ptr() % 16 == 0
+        return (data.X.dtype, *shape, bits, min(self.n_clusters, 1024), limits.keep_empty, aligned)
+
+
+_compiled: set[Hashable] = set()
+
+
+def _captured(launch: Callable[[], None], signature: Hashable) -> Any:
+    """Return a graph of what is launched.
+
+    Kernels that have never run are compiled first, by launching them: a run goes on from there, for
+    what a graph does is what the launches do.
+    """
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.stream(stream):
+        if signature not in _compiled:
+            launch()
+            stream.synchronize()
+            _compiled.add(signature)
+        graph.capture_begin()
+        try:
+            launch()
+        finally:
+            graph.capture_end()
+    torch.cuda.current_stream().wait_stream(stream)
+    return graph
