@@ -72,6 +72,7 @@ class LabelledPoints:
     def fork(self, n_threads: int) -> LabelledPoints:
         """Return a workspace of the same points, without labels, that shares the data."""
         twin = LabelledPoints(self._X, self.weights, self._kernels)
+        twin.engine = self.engine
         twin._order = self._order
         return twin
 

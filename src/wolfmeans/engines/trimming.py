@@ -238,6 +238,7 @@ class TrimmedPoints(Trimming):
     def fork(self, n_threads: int) -> TrimmedPoints:
         """Return a workspace of the same points, without labels, that shares the data."""
         twin = TrimmedPoints(self._X, self.weights, self._kernels, self.mass)
+        twin.engine = self.engine
         twin._order = self._order
         return twin
 

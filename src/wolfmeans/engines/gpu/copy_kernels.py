@@ -24,7 +24,8 @@ def measure(X, found, size, BLOCK: tl.constexpr):
 
 @triton.jit(do_not_specialize=["n"])
 def shorten(
-    X, mu, points, sizes, errors, worst, n, d, width, scale, bound, largest_square,
+    X, mu, points, sizes, errors, worst, n, d, width, scale: tl.float64,
+    bound: tl.float64, largest_square: tl.float64,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, DIRECT: tl.constexpr,
 ):  # fmt: skip
     """Copy the points into short arithmetic and measure what that loses (screening).

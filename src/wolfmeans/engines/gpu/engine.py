@@ -12,7 +12,10 @@ from scipy import sparse
 
 from wolfmeans.engines.gpu.points import GpuKernels, GpuPoints
 from wolfmeans.engines.gpu.screening import Screened
+from wolfmeans.engines.gpu.trimming import GpuTrimmedPoints
+from wolfmeans.engines.gpu.weighting import weigh
 from wolfmeans.engines.labelled import LabelledPoints
+from wolfmeans.engines.trimming import Masses, TrimmedPoints, Trimming
 from wolfmeans.tensors import OnDevice
 
 
@@ -42,26 +45,43 @@ class GpuEngine:
         algorithm: str = "auto",
     ) -> LabelledPoints:
         """Put dense data on the device, if it is not there."""
-        if sparse.issparse(X):
-            raise ValueError(
-                "engine='gpu' works on dense data; use engine='cpu' for sparse data, or "
-                "X.toarray() if that fits into memory"
-            )
         data = _screened(X)
         host = None if isinstance(X, OnDevice) else X
         if weights is None:
             return GpuPoints(data, host, n_threads)
+        weighting = weigh(data, weights)
+        if weighting is not None:
+            return GpuPoints(data, host, n_threads, weights, weighting)
+        # Exact sums on the host, of distances from the device.
         points = LabelledPoints(np.asarray(X), weights, GpuKernels(data))
+        points.engine = "gpu"
+        return points
+
+    def open_trimmed(self, X: Any, weights: Masses | None, n_threads: int, mass: float) -> Trimming:
+        """Put dense data on the device, of which the nearest points of a mass are kept."""
+        data = _screened(X)
+        weighting = weigh(data, weights)
+        if weighting is not None:
+            host = None if isinstance(X, OnDevice) else X
+            return GpuTrimmedPoints(data, host, n_threads, weights, weighting, mass)
+        points = TrimmedPoints(np.asarray(X), weights, GpuKernels(data), mass)
         points.engine = "gpu"
         return points
 
 
 def _screened(X: Any) -> Screened:
+    if sparse.issparse(X):
+        raise ValueError(
+            "engine='gpu' works on dense data; use engine='cpu' for sparse data, or X.toarray() if "
+            "that fits into memory"
+        )
     where = device()
     try:
         if isinstance(X, OnDevice):
             return Screened(X.tensor, X.range[1:])
-        return Screened(torch.from_numpy(np.require(X, requirements=["C", "W"])).to(where))
+        # PyTorch warns of sharing an array that it may not write to.
+        shared = X.flags.writeable
+        return Screened((torch.from_numpy(X) if shared else torch.tensor(X)).to(where))
     except torch.OutOfMemoryError as error:
         n, d = X.shape
         needed = n * (d * (X.dtype.itemsize + 2) + 72)

@@ -26,7 +26,8 @@ def deposit_terms(terms, mask, sums, low, inexact):
     mask     IN   (B,) which of them count
     sums     OUT  (LIMBS,) int64, limb i counts 2**(low + 32 i)
     low      IN   exponent of the lowest bit that the sum can hold
-    inexact  OUT  (1,) int32, set when a term has a bit below that or beyond the highest limb
+    inexact  OUT  (1,) int32, set when a term has a bit below that or beyond the highest limb, or is
+                  negative after all, as those of forced labels may be
     """
     bits = tl.where(mask, terms, 0.0).to(tl.int64, bitcast=True)
     exponent = bits >> 52
@@ -40,7 +41,7 @@ def deposit_terms(terms, mask, sums, low, inexact):
     place = tl.maximum(place, 0)
     limb = place >> 5
     beyond = some & (limb > _LIMBS - 4)
-    wrong = tl.max(((some & lost) | beyond).to(tl.int32))
+    wrong = tl.max(((some & lost) | beyond | (bits < 0)).to(tl.int32))
     tl.atomic_max(inexact, wrong, mask=wrong > 0)
 
     shift = place & 31
@@ -88,9 +89,10 @@ def _window(w0, w1, w2):
 
 
 @triton.jit
-def _power_of_two(exponent):
+def power_of_two(exponent):
     """Return 2.0**exponent for exponents of normal numbers."""
-    return ((exponent.to(tl.int64) + 1023) << 52).to(tl.float64, bitcast=True)
+    # Not a method of the exponent: an argument that is 1 is a constant of the compiler.
+    return ((tl.full((), 1023, tl.int64) + exponent) << 52).to(tl.float64, bitcast=True)
 
 
 @triton.jit
@@ -102,7 +104,7 @@ def _rounded(bits, sticky, exponent):
     number = (bits | sticky.to(tl.int64)).to(tl.float64)
     # In two steps, because 2**exponent may be below all normal numbers where the product is not.
     half = exponent >> 1
-    return number * _power_of_two(half) * _power_of_two(exponent - half)
+    return number * power_of_two(half) * power_of_two(exponent - half)
 
 
 @triton.jit
@@ -164,8 +166,8 @@ def _limb(
     """Return digit `number` of sign * sum with the carries from all lower digits."""
     carry = tl.zeros(offsets.shape, tl.int64)
     for below in tl.static_range(1, digits - number):
-        m: tl.constexpr = digits - below
-        carry = (sign * _digit(sums, offsets, mask, m, stride, replicas) + carry) >> 32
+        carry += sign * _digit(sums, offsets, mask, digits - below, stride, replicas)
+        carry = carry >> 32
     return sign * _digit(sums, offsets, mask, number, stride, replicas) + carry
 
 

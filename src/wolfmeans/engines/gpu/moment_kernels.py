@@ -9,7 +9,12 @@ import triton
 import triton.language as tl
 
 from wolfmeans.engines.gpu.exact_kernels import LIMBS as _LIMBS
-from wolfmeans.engines.gpu.exact_kernels import deposit_terms, mean_and_residual, rounded_sum
+from wolfmeans.engines.gpu.exact_kernels import (
+    deposit_terms,
+    mean_and_residual,
+    power_of_two,
+    rounded_sum,
+)
 from wolfmeans.engines.gpu.lists import (
     ACTIVE,
     AT_MOST,
@@ -28,9 +33,12 @@ LIMBS = tl.constexpr(_LIMBS)
 
 @triton.jit(do_not_specialize=["low"])
 def sum_gap(
-    state, X, centers, labels, moved_rows, moved_from, gap, low, d, BLOCK: tl.constexpr,
+    state, X, weights, centers, labels, moved_rows, moved_from, gap, low, d, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Add up what the moved points gain: canonical distance to the old center minus to the new."""
+    """Add up what the moved points gain: canonical distance to the old center minus to the new.
+
+    weights  IN  (n,) float64, None for ones
+    """
     if tl.load(state + DONE) != 0:
         return
     count = tl.load(state + MOVED)
@@ -46,12 +54,15 @@ def sum_gap(
     many = inside[:, None] & (both >= 0)
     rows = row[:, None] + tl.zeros_like(both)
     near, far = tl.split(canonical(X, centers, rows, both, many, d, BLOCK, 2))
-    deposit_terms(far - near, inside, gap, low, state + INEXACT)
+    terms = far - near
+    if weights is not None:
+        terms = tl.load(weights + row, mask=inside, other=0.0) * terms
+    deposit_terms(terms, inside, gap, low, state + INEXACT)
 
 
-@triton.jit(do_not_specialize=["slots"])
+@triton.jit(do_not_specialize=["slots", "high"])
 def move_rows(
-    state, X, labels, moved_rows, moved_from, sums, members, d, slots, scale,
+    state, X, labels, moved_rows, moved_from, sums, members, d, slots, high,
     DIGITS: tl.constexpr, REPLICAS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Take the moved points out of their old clusters' sums and add them to the new ones.
@@ -59,7 +70,7 @@ def move_rows(
     sums     IN/OUT  (DIGITS, REPLICAS, slots) int64: digits of 32 bits, the highest first; slots =
                      K d. All numbers are whole multiples of the lowest digit's unit.
     members  IN/OUT  (K,) int64, how many points each cluster has
-    scale    IN      1 / (unit of the highest digit), a power of two
+    high     IN      all numbers are below 2**high
     """
     if tl.load(state + DONE) != 0:
         return
@@ -76,6 +87,7 @@ def move_rows(
     tl.atomic_add(members + new, one, mask=inside, sem="relaxed")
     tl.atomic_add(members + old, -one, mask=left, sem="relaxed")
     replica = (tl.program_id(0) % REPLICAS).to(tl.int64) * slots
+    scale = power_of_two(32 - high)
     for start in range(0, d, COLUMNS):
         j = start + tl.arange(0, COLUMNS)
         there = inside[:, None] & (j < d)[None, :]
@@ -108,9 +120,21 @@ def find_means(
     slot = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = slot < slots
     weight = tl.load(members + slot // d, mask=inside, other=0)
-    full = inside & (weight > 0)
     divisor = tl.maximum(weight, 1)
     mean, rest = mean_and_residual(sums, slot, inside, divisor, unit, DIGITS, slots, REPLICAS)
+    arrive(
+        state, slot, inside, mean, rest, weight.to(tl.float64), centers, means, residuals, shift,
+        movement, shift_low, movement_low,
+    )  # fmt: skip
+
+
+@triton.jit
+def arrive(
+    state, slot, inside, mean, rest, weight, centers, means, residuals, shift, movement, shift_low,
+    movement_low,
+):  # fmt: skip
+    """Write down means and residuals, and add up the steps of the centers and what they gain."""
+    full = inside & (weight > 0.0)
     given = tl.load(centers + slot, mask=inside, other=0.0)
     short = tl.where(full, mean.to(given.dtype), given)
     residual = tl.where(full, mean - short.to(tl.float64) + rest, 0.0)
@@ -118,7 +142,7 @@ def find_means(
     tl.store(residuals + slot, residual, mask=inside)
     move = tl.where(full, short.to(tl.float64) - given.to(tl.float64), 0.0)
     gain = move * (move + 2.0 * residual)
-    gain = weight.to(tl.float64) * tl.where(gain > 0.0, gain, 0.0)
+    gain = weight * tl.where(gain > 0.0, gain, 0.0)
     deposit_terms(move * move, inside, shift, shift_low, state + INEXACT)
     deposit_terms(gain, inside, movement, movement_low, state + INEXACT)
 
@@ -130,6 +154,7 @@ def finish_step(
 ):  # fmt: skip
     """Write the record of the step, decide whether it is taken, and clear the sums for the next.
 
+    members     IN      (K,) int64, for `weights` to be written; None where they have been
     arrival     IN/OUT  (1,) float64: the shift on arrival at the point
     records     OUT     (steps, 8): moved, empty, gap, movement and shift of the point; then the
                         shift of its step, how many clusters that leaves empty, and whether a sum
@@ -141,9 +166,12 @@ def finish_step(
     empty = 0
     for start in range(0, K, BLOCK):
         k = start + tl.arange(0, BLOCK)
-        many = tl.load(members + k, mask=k < K, other=1)
-        tl.store(weights + k, many.to(tl.float64), mask=k < K)
-        empty += tl.sum((many == 0).to(tl.int32))
+        if members is None:
+            weight = tl.load(weights + k, mask=k < K, other=1.0)
+        else:
+            weight = tl.load(members + k, mask=k < K, other=1).to(tl.float64)
+            tl.store(weights + k, weight, mask=k < K)
+        empty += tl.sum((weight == 0.0).to(tl.int32))
     gained = rounded_sum(gap, gap_low)
     moved_by = rounded_sum(shift, shift_low)
     moved_gain = rounded_sum(movement, movement_low)

@@ -30,6 +30,7 @@ from wolfmeans.engines.gpu.exact_kernels import LIMBS
 from wolfmeans.engines.gpu.lists import MOVED
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.steps import Lows, Step
+from wolfmeans.engines.gpu.weighting import Weighting
 from wolfmeans.engines.labelled import LabelledPoints
 from wolfmeans.exact_sums import exact_sum
 
@@ -127,16 +128,23 @@ class GpuKernels:
 
 
 class GpuPoints(LabelledPoints):
-    """Points without weights, all on the device."""
+    """Points, all on the device, with their weights where they have any."""
 
     engine = "gpu"
     _kernels: GpuKernels
 
-    def __init__(self, data: Screened, host: Any, n_threads: int) -> None:
+    def __init__(
+        self,
+        data: Screened,
+        host: Any,
+        n_threads: int,
+        weights: NDArray[np.float64] | None = None,
+        weighting: Weighting | None = None,
+    ) -> None:
         self.n_points, self.n_features = data.n, data.d
         self.dtype = np.dtype(np.float32 if data.X.dtype == torch.float32 else np.float64)
-        self.weights = None
-        self.data = data
+        self.weights = weights
+        self.data, self._weighting = data, weighting
         self._host, self._n_threads = host, n_threads
         self._kernels = GpuKernels(data)
         self._step: Step | None = None
@@ -152,7 +160,7 @@ class GpuPoints(LabelledPoints):
 
     def fork(self, n_threads: int) -> GpuPoints:
         """Return a workspace of the same points, without labels, that shares the data."""
-        twin = GpuPoints(self.data, self._host, n_threads)
+        twin = GpuPoints(self.data, self._host, n_threads, self.weights, self._weighting)
         twin._order = self._order
         return twin
 
@@ -188,7 +196,9 @@ class GpuPoints(LabelledPoints):
     def _buffers(self, place: int) -> tuple[Centers, NDArray[np.float64], Distances]:
         assert self._step is not None
         buffers = (self._step.centers, self._step.residuals, self._step.weights)
-        centers, residuals, weights = (buffer[place].cpu().numpy() for buffer in buffers)
+        # Copies even where the device is the CPU: the next step writes into these tensors.
+        copies = (buffer[place].cpu().numpy().copy() for buffer in buffers)
+        centers, residuals, weights = copies
         return centers, residuals, weights
 
     def _steps(
@@ -203,7 +213,7 @@ class GpuPoints(LabelledPoints):
 
     def _opened(self, n_clusters: int) -> Step:
         if self._step is None:
-            self._step = Step(self.data, n_clusters)
+            self._step = Step(self.data, n_clusters, self._weighting)
         return self._step
 
     def _lows(self, centers: Centers) -> Lows:
@@ -211,22 +221,37 @@ class GpuPoints(LabelledPoints):
         reach = max(self.data.largest, float(np.abs(centers).max()))
         top = math.frexp(self.n_features * (2.0 * 2.0 ** math.frexp(reach)[1]) ** 2)[1]
         low = top - 53 - 32 * (LIMBS - 4)
-        return Lows(low, low, low + self.n_points.bit_length())
+        heaviest = low + (0 if self._weighting is None else self._weighting.high)
+        return Lows(heaviest, low, heaviest + self.n_points.bit_length())
 
     def _repair(self, record: NDArray[np.float64], source: int) -> None:
         """Recompute on the host the sums that had no room in the device's limbs."""
-        step = self._opened(0)
         centers, vertex = self._buffers(source)[0], self._buffers(1 - source)
         found = Assignment(0, 0.0, vertex[2], vertex[0], vertex[1])
         record[5], record[3] = LabelledPoints.step(self, found, centers)
+        record[2] = exact_sum(self._gap_terms(centers).tolist())
+
+    def _gap_terms(self, centers: Centers) -> NDArray[np.float64]:
+        """Return what each of the listed points gained."""
+        rows, old, near, far = self._listed(centers)
+        terms = torch.where(old >= 0, far - near, 0.0)
+        if self._weighting is not None:
+            terms = self._weighting.values[rows] * terms
+        found: NDArray[np.float64] = terms.cpu().numpy()
+        return found
+
+    def _listed(
+        self, centers: Centers
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return the listed rows, their old labels, and the distances at the new and the old."""
+        step = self._opened(0)
         moved = int(step.state[MOVED.value])
         rows, old = step.moved_rows[:moved].long(), step.moved_from[:moved]
         labels = step.labels.clone()
         near = self._kernels.distances_on_device(centers, labels)[rows]
         labels[rows] = old.clamp(min=0)
         far = self._kernels.distances_on_device(centers, labels)[rows]
-        terms = torch.where(old >= 0, far - near, 0.0)
-        record[2] = exact_sum(terms.cpu().tolist())
+        return rows, old, near, far
 
     def _found(self, record: NDArray[np.float64], centers: Centers) -> Assignment:
         means, residuals, weights = self._buffers(1)
@@ -268,10 +293,12 @@ class GpuPoints(LabelledPoints):
         return labels
 
     def cost(self, centers: Centers) -> float:
-        """Return the exact sum of the distances of the points at their labels, rounded once."""
+        """Return the exact sum of w D over the points at their labels, rounded once."""
         if self._step is None:
             raise RuntimeError("points have no labels before the first assignment")
         distances = self._kernels.distances_on_device(centers, self._step.labels)
+        if self._weighting is not None:
+            distances = self._weighting.values * distances
         return self._total_on_device(distances)
 
     def _total_on_device(self, terms: torch.Tensor) -> float:
@@ -284,7 +311,9 @@ class GpuPoints(LabelledPoints):
     def mean(self, *, weighted: bool) -> Centers:
         """Return the (d,) mean of all points, rounded as a center."""
         zero = np.zeros((1, self.n_features), dtype=self.dtype)
-        mean: Centers = self.fork(self._n_threads).assign(zero).means[0]
+        weights = (self.weights, self._weighting) if weighted else (None, None)
+        points = GpuPoints(self.data, self._host, self._n_threads, *weights)
+        mean: Centers = points.assign(zero).means[0]
         return mean
 
     def near_ties(
@@ -331,7 +360,7 @@ class GpuPoints(LabelledPoints):
         """Return a workspace of the same points on the host."""
         from wolfmeans.engines import get_engine
 
-        return get_engine("auto").open(self._X, None, self._n_threads)
+        return get_engine("auto").open(self._X, self.weights, self._n_threads)
 
     def single_moves(self, centers: Centers, labels: Labels | None = None) -> Any:
         """Return a search by single moves, one point after the other and hence on the host."""

@@ -53,7 +53,8 @@ def canonical(X, centers, row, k, mask, d, BLOCK: tl.constexpr, COLUMNS: tl.cons
 @triton.jit
 def resolve(
     state, X, centers, open_rows, thresholds, candidates, counts, sizes, errors, reach, labels,
-    slack, moved_rows, moved_from, hard_rows, d, scale, DIRECT: tl.constexpr, BLOCK: tl.constexpr,
+    slack, moved_rows, moved_from, hard_rows, d, scale: tl.float64, DIRECT: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Give every open row the lowest of its canonically nearest candidates."""
     if tl.load(state + DONE) != 0:

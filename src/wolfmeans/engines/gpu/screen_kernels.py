@@ -31,8 +31,9 @@ def _up(x):
 
 @triton.jit
 def prepare_centers(
-    state, centers, before, mu, short_centers, norms, doubts, shifts, reach, d, width, scale,
-    radius, rho, products_error, score_error, BLOCK: tl.constexpr, DIRECT: tl.constexpr,
+    state, centers, before, mu, short_centers, norms, doubts, shifts, reach, d, width,
+    scale: tl.float64, radius, rho, products_error, score_error, BLOCK: tl.constexpr,
+    DIRECT: tl.constexpr,
 ):  # fmt: skip
     """Bring the centers into short arithmetic and measure how far that, and the last step, is.
 
@@ -44,6 +45,8 @@ def prepare_centers(
     doubts         OUT     (K,) float32, how wrong a score of this center can be (screening)
     shifts         OUT     (K,) float32, scaled distance to the center before, rounded up
     reach          OUT     the largest rounding error and the largest shift
+    scale          IN      a power of two, which may be none of float32: that is what numbers from
+                           Python become where nothing else is declared
     """
     if tl.load(state + DONE) != 0:
         return

@@ -69,9 +69,10 @@ class Screened:
         smallest, self.largest = magnitudes(X) if sizes is None else sizes
         low, high = exponents_between(smallest, self.largest) or (0, 0)
         mantissa = 24 if X.dtype == torch.float32 else 53
-        self.digits = max(1, -(-(high - (low - mantissa)) // 32))
+        # Numbers are below 2**high and whole multiples of 2**lowest.
+        self.high, self.lowest = high, low - mantissa
+        self.digits = max(1, -(-(high - self.lowest) // 32))
         self.unit = high - 32 * self.digits
-        self.digit_scale = 2.0 ** (32 - high)
         self.noise: torch.Tensor | None = None
         """(64, 64) in [-1, 1], to make scores as wrong as they may be; for tests."""
         self._place()

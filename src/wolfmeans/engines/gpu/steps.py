@@ -14,10 +14,17 @@ import triton
 from numpy.typing import NDArray
 
 from wolfmeans.engines.base import Centers, Limits
-from wolfmeans.engines.gpu import moment_kernels, recheck_kernels, screen_kernels
+from wolfmeans.engines.gpu import (
+    division,
+    moment_kernels,
+    recheck_kernels,
+    screen_kernels,
+    weighted_kernels,
+)
 from wolfmeans.engines.gpu.exact_kernels import LIMBS
 from wolfmeans.engines.gpu.lists import AT_MOST, DONE, EMPTY, STEPS
 from wolfmeans.engines.gpu.screening import Screened
+from wolfmeans.engines.gpu.weighting import Weighting
 
 _MOST_STEPS = 1024
 _SMALL = 16384
@@ -40,9 +47,9 @@ class Lows:
 class Step:
     """The tensors of a workspace that change from step to step, for K clusters."""
 
-    def __init__(self, data: Screened, n_clusters: int) -> None:
+    def __init__(self, data: Screened, n_clusters: int, weighting: Weighting | None = None) -> None:
         n, d, K = data.n, data.d, n_clusters
-        self.data, self.n_clusters = data, n_clusters
+        self.data, self.n_clusters, self.weighting = data, n_clusters, weighting
 
         def tensor(*shape: int, dtype: torch.dtype, value: float = 0) -> torch.Tensor:
             return torch.full(shape, value, dtype=dtype, device=data.X.device)
@@ -63,8 +70,17 @@ class Step:
         self.short = tensor(K, data.width, dtype=data.points.dtype)
         self.norms, self.doubts, self.shifts = (tensor(K, dtype=float32) for _ in range(3))
         self.replicas = 1 if K * d > _SMALL else _REPLICAS
-        self.sums = tensor(data.digits, self.replicas, K * d, dtype=int64)
-        self.members = tensor(K, dtype=int64)
+        self.members: torch.Tensor | None = None
+        if weighting is None:
+            self.sums = tensor(data.digits, self.replicas, K * d, dtype=int64)
+            self.members = tensor(K, dtype=int64)
+        else:
+            self.sums = tensor(weighting.sum_digits, self.replicas, K * d, dtype=int64)
+            self.totals = tensor(weighting.digits, self.replicas, K, dtype=int64)
+            self.divisors = tensor(division.DIVISOR_LIMBS, K, dtype=int64)
+            many = 1 if weighting.small else K * d
+            self.limbs = tensor(weighting.sum_digits + 1, many, dtype=int64)
+            self.negative, self.lowest = tensor(many, dtype=int32), tensor(many, dtype=int32)
         self.gap, self.shift, self.movement = (tensor(LIMBS, dtype=int64) for _ in range(3))
         self.arrival = tensor(1, dtype=float64)
         self.tolerances = tensor(3, dtype=float64, value=-1.0)
@@ -126,24 +142,84 @@ class Step:
 
     def find_moments(self, source: int, lows: Lows, keep: bool) -> None:
         """Launch what follows an assignment: gap, sums, means, record, and whether to go on."""
-        data, n, d, K = self.data, self.data.n, self.data.d, self.n_clusters
-        centers, means = self.centers[source], self.centers[1 - source]
+        data, n, d = self.data, self.data.n, self.data.d
+        weights = None if self.weighting is None else self.weighting.values
         moment_kernels.sum_gap[(triton.cdiv(n, 64),)](
-            self.state, data.X, centers, self.labels, self.moved_rows, self.moved_from, self.gap,
-            lows.gap, d, BLOCK=64, num_warps=4, **_UNFUSED,
+            self.state, data.X, weights, self.centers[source], self.labels, self.moved_rows,
+            self.moved_from, self.gap, lows.gap, d, BLOCK=64, num_warps=4, **_UNFUSED,
         )  # fmt: skip
-        width = min(128, triton.next_power_of_2(d))
-        height = max(4, 1024 // width)
+        if self.weighting is None:
+            self._find_means(source, lows)
+        else:
+            self.move_masses(self.labels, self.weighting.values, None)
+            self.find_weighted_means(source, lows)
+        self.finish(source, lows, keep)
+
+    def _find_means(self, source: int, lows: Lows) -> None:
+        data, n, d, K = self.data, self.data.n, self.data.d, self.n_clusters
+        height, width = self._tile_of_rows(1024)
         moment_kernels.move_rows[(triton.cdiv(n, height),)](
             self.state, data.X, self.labels, self.moved_rows, self.moved_from, self.sums,
-            self.members, d, K * d, data.digit_scale, DIGITS=data.digits, REPLICAS=self.replicas,
+            self.members, d, K * d, data.high, DIGITS=data.digits, REPLICAS=self.replicas,
             ROWS=height, COLUMNS=width, num_warps=4, **_UNFUSED,
         )  # fmt: skip
         moment_kernels.find_means[(triton.cdiv(K * d, 256),)](
-            self.state, self.sums, self.members, centers, means, self.residuals[1 - source],
-            self.shift, self.movement, lows.shift, lows.movement, data.unit, d, K * d,
-            DIGITS=data.digits, REPLICAS=self.replicas, BLOCK=256, num_warps=4, **_UNFUSED,
+            self.state, self.sums, self.members, self.centers[source], self.centers[1 - source],
+            self.residuals[1 - source], self.shift, self.movement, lows.shift, lows.movement,
+            data.unit, d, K * d, DIGITS=data.digits, REPLICAS=self.replicas, BLOCK=256,
+            num_warps=4, **_UNFUSED,
         )  # fmt: skip
+
+    def _tile_of_rows(self, entries: int) -> tuple[int, int]:
+        width = min(128, triton.next_power_of_2(self.data.d))
+        return max(4, entries // width), width
+
+    def move_masses(
+        self, labels: torch.Tensor, before: torch.Tensor, after: torch.Tensor | None
+    ) -> None:
+        """Launch what brings the sums up to date with the list of moved rows.
+
+        Their masses in the old clusters are given, and those in the new ones where they differ.
+        """
+        data, n, d, K = self.data, self.data.n, self.data.d, self.n_clusters
+        weighting = self.weighting
+        assert weighting is not None
+        # Products need more registers than numbers do.
+        height, width = self._tile_of_rows(512 if after is None else 256)
+        weighted_kernels.move_masses[(triton.cdiv(n, height),)](
+            self.state, data.X, labels, self.moved_rows, self.moved_from, before, after, self.sums,
+            self.totals, d, K * d, K, data.high, weighting.high,
+            weighting.high - weighting.unit - 32 * (weighting.digits - 1),
+            DIGITS=weighting.sum_digits, MASS_DIGITS=weighting.digits, REPLICAS=self.replicas,
+            ROWS=height, COLUMNS=width, num_warps=4, **_UNFUSED,
+        )  # fmt: skip
+
+    def find_weighted_means(self, source: int, lows: Lows) -> None:
+        """Launch what makes means of the sums of masses."""
+        d, K, weighting = self.data.d, self.n_clusters, self.weighting
+        assert weighting is not None
+        division.settle_totals[(triton.cdiv(K, 128),)](
+            self.state, self.totals, self.divisors, self.weights[1 - source], weighting.unit, K,
+            DIGITS=weighting.digits, REPLICAS=self.replicas, BLOCK=128, num_warps=4, **_UNFUSED,
+        )  # fmt: skip
+        if not weighting.small:
+            division.carry_sums[(triton.cdiv(K * d, 256),)](
+                self.state, self.sums, self.limbs, self.negative, self.lowest, K * d,
+                DIGITS=weighting.sum_digits, REPLICAS=self.replicas, BLOCK=256, num_warps=4,
+                **_UNFUSED,
+            )  # fmt: skip
+        weighted_kernels.find_weighted_means[(triton.cdiv(K * d, 128),)](
+            self.state, self.sums, self.limbs, self.negative, self.lowest, self.divisors,
+            self.weights[1 - source], self.centers[source], self.centers[1 - source],
+            self.residuals[1 - source], self.shift, self.movement, lows.shift, lows.movement,
+            weighting.sum_unit - weighting.unit, d, K * d, K, SMALL=weighting.small,
+            DIGITS=weighting.sum_digits, REPLICAS=self.replicas, BLOCK=128, num_warps=4,
+            **_UNFUSED,
+        )  # fmt: skip
+
+    def finish(self, source: int, lows: Lows, keep: bool) -> None:
+        """Launch what writes the record of the step."""
+        K = self.n_clusters
         moment_kernels.finish_step[(1,)](
             self.state, self.reach, self.members, self.weights[1 - source], self.gap, self.shift,
             self.movement, lows.gap, lows.shift, lows.movement, self.arrival, self.records,

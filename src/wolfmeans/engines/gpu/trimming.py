@@ -1,0 +1,192 @@
+"""Trimmed points on the device: the specification in `engines.trimming`, with the same bits.
+
+A step is taken at a time, and the host waits once for each, for its record; weights whose sums do
+not fit into 62 bits make it wait once more, for the threshold.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+import triton
+from numpy.typing import NDArray
+
+from wolfmeans.engines.base import Assignment, Centers, Distances, Forced, Labels, Limits, Threshold
+from wolfmeans.engines.gpu import trimming_kernels
+from wolfmeans.engines.gpu.lists import MOVED
+from wolfmeans.engines.gpu.points import GpuPoints
+from wolfmeans.engines.gpu.screening import Screened
+from wolfmeans.engines.gpu.steps import Step
+from wolfmeans.engines.gpu.weighting import Weighting
+from wolfmeans.engines.trimming import Masses, Trimming, gap_terms, refuse
+from wolfmeans.exact_sums import rounded_ratio
+
+_UNFUSED = {"enable_fp_fusion": False}
+_ONE_WORD = 1 << 62
+
+
+class GpuTrimmedPoints(Trimming, GpuPoints):
+    """Labels, kept masses and exact moments on the device."""
+
+    _weighting: Weighting
+
+    def __init__(
+        self,
+        data: Screened,
+        host: Any,
+        n_threads: int,
+        weights: Masses | None,
+        weighting: Weighting,
+        mass: float,
+    ) -> None:
+        GpuPoints.__init__(self, data, host, n_threads, weights, weighting)
+        self.keeping(mass)
+        self._whole = 0 if math.isinf(mass) else int(math.ldexp(mass, -weighting.unit))
+        self._keeps_all = math.isinf(mass) or self._whole >= weighting.total
+        # Labels of points that are kept, else -1; what was kept of each before, and is kept now.
+        self._seen = torch.full((data.n,), -1, dtype=torch.int32, device=data.X.device)
+        self._kept = [torch.zeros_like(weighting.values) for _ in range(2)]
+        self._threshold = Threshold.nowhere()
+
+    def fork(self, n_threads: int) -> GpuTrimmedPoints:
+        """Return a workspace of the same points, without labels, that shares the data."""
+        twin = GpuTrimmedPoints(
+            self.data, self._host, n_threads, self.weights, self._weighting, self.mass
+        )
+        twin._order = self._order
+        return twin
+
+    def assign(self, centers: Centers, forced: Forced | None = None) -> Assignment:
+        """Keep the nearest points, each with the label of its nearest center."""
+        refuse(forced)
+        first = self._step is None
+        step = self._opened(len(centers))
+        lows = self._lows(centers)
+        step.begin(centers, Limits(1, math.inf), math.nan, 0)
+        step.find_labels(0)
+        distances = self._kernels.distances_on_device(centers, step.labels)
+        threshold = self._select(distances)
+        # Nothing is done with the list of new labels: not all of these points are kept.
+        step.state[MOVED.value] = 0
+        self._kept.reverse()
+        trimming_kernels.keep_nearest[(triton.cdiv(self.n_points, 1024),)](
+            step.state, distances, step.labels, self._weighting.values, threshold, self._seen,
+            *self._kept, step.moved_rows, step.moved_from, self.n_points, BLOCK=1024, **_UNFUSED,
+        )  # fmt: skip
+        if not first:
+            trimming_kernels.sum_trimmed_gap[(triton.cdiv(self.n_points, 64),)](
+                step.state, self.data.X, step.centers[0], self._seen, step.moved_rows,
+                step.moved_from, *self._kept, threshold, step.gap, lows.gap, self.n_features,
+                BLOCK=64, num_warps=4, **_UNFUSED,
+            )  # fmt: skip
+        step.move_masses(self._seen, *self._kept)
+        step.find_weighted_means(0, lows)
+        step.finish(0, lows, keep=True)
+        both = torch.cat([step.records[0], threshold]).cpu().numpy()
+        record = both[:8].copy()
+        self._threshold = Threshold(float(both[8]), int(both[9]), float(both[10]))
+        if record[7]:
+            self._repair(record, 0)
+        if first:
+            # Labels that were not there before are no gain.
+            record[0], record[2] = self.n_points, 0.0
+        return self._found(record, centers)
+
+    def _select(self, distances: torch.Tensor) -> torch.Tensor:
+        """Return distance and row of the last point that is kept, and what is kept of it.
+
+        A stable sort orders by (distance, row), as the specification does; no distance is -0.
+        """
+        weighting = self._weighting
+        if self._keeps_all:
+            nowhere = Threshold.nowhere()
+            last = [nowhere.distance, nowhere.row, nowhere.mass]
+            return torch.tensor(last, dtype=torch.float64, device=distances.device)
+        ordered, order = torch.sort(distances, stable=True)
+        if self.weights is None:
+            place = torch.full((1,), self._whole - 1, device=distances.device)
+            mass = torch.ones(1, dtype=torch.float64, device=distances.device)
+        elif weighting.total < _ONE_WORD:
+            units = (weighting.values[order] * 2.0**-weighting.unit).long()
+            reached = torch.cumsum(units, 0)
+            place = torch.searchsorted(reached, torch.full_like(reached[:1], self._whole))
+            rest = self._whole - (reached[place] - units[place])
+            mass = rest.double() * 2.0**weighting.unit
+        else:
+            place, mass = self._select_long(weighting.values[order])
+        return torch.cat([ordered[place], order[place].double(), mass])
+
+    def _select_long(self, weights: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the place at which weights in order fill the mass, and what is kept there.
+
+        The digits are added up one by one, each sum below 2**62, and carried then.
+        """
+        weighting, many = self._weighting, self._weighting.digits
+        left = weights * 2.0 ** -(weighting.unit + 32 * (many - 1))
+        digits = []
+        for _ in range(many):
+            digits.append(left.long())
+            left = (left - digits[-1].double()) * 2.0**32
+        reached = [torch.cumsum(digit, 0) for digit in digits]
+        for i in range(many - 1, 0, -1):
+            reached[i - 1] += reached[i] >> 32
+            reached[i] &= 0xFFFFFFFF
+        below = torch.zeros_like(weights, dtype=torch.bool)
+        for i in range(many - 1, -1, -1):
+            wanted = self._whole >> 32 * (many - 1 - i)
+            wanted = wanted if i == 0 else wanted & 0xFFFFFFFF
+            below = (reached[i] < wanted) | ((reached[i] == wanted) & below)
+        place = below.sum().reshape(1)
+        before = torch.cat([reached[i][place] - digits[i][place] for i in range(many)])
+        rest = self._whole
+        for digit, size in enumerate(before.tolist()):
+            rest -= size << 32 * (many - 1 - digit)
+        kept = rounded_ratio(rest, 1, weighting.unit)
+        return place, torch.full((1,), kept, dtype=torch.float64, device=weights.device)
+
+    def _find_threshold(self, distances: Distances) -> Threshold:
+        sent = torch.tensor(distances, dtype=torch.float64, device=self.data.X.device)
+        distance, row, mass = self._select(sent).tolist()
+        return Threshold(distance, int(row), mass)
+
+    def _gap_terms(self, centers: Centers) -> NDArray[np.float64]:
+        """Return what each of the listed points gained."""
+        rows, _, near, far = self._listed(centers)
+        before, after = (kept[rows].cpu().numpy() for kept in self._kept)
+        edge = self._threshold.distance
+        return gap_terms(before, after, far.cpu().numpy(), near.cpu().numpy(), edge)
+
+    def _opened_step(self) -> Step:
+        if self._step is None:
+            raise RuntimeError("points have no labels before the first assignment")
+        return self._step
+
+    def _current(self) -> Labels:
+        labels: Labels = self._opened_step().labels.cpu().numpy()
+        return labels
+
+    def labels(self) -> Labels:
+        """Return the current labels, -1 for what is trimmed."""
+        self._opened_step()
+        labels: Labels = self._seen.cpu().numpy()
+        return labels.copy()
+
+    def kept(self) -> Masses:
+        """Return what is kept of each point's weight."""
+        self._opened_step()
+        kept: Masses = self._kept[1].cpu().numpy()
+        return kept.copy()
+
+    @property
+    def threshold(self) -> Threshold:
+        """The last point that is kept."""
+        self._opened_step()
+        return self._threshold
+
+    def cost(self, centers: Centers) -> float:
+        """Return the exact sum of v D over what is kept, rounded once."""
+        distances = self._kernels.distances_on_device(centers, self._opened_step().labels)
+        return self._total_on_device(self._kept[1] * distances)
