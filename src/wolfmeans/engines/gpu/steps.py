@@ -71,9 +71,13 @@ class Step:
         self.records = tensor(_MOST_STEPS, 8, dtype=float64)
         self._graphs: dict[tuple[bool, Lows], Any] = {}
 
-    def begin(self, centers: Centers, limits: Limits, shift: float, empty: int) -> None:
+    def begin(
+        self, centers: Centers | torch.Tensor, limits: Limits, shift: float, empty: int
+    ) -> None:
         """Put the first point in its place; labels, slacks and sums stay what they are."""
-        self.centers[0].copy_(torch.from_numpy(np.ascontiguousarray(centers)))
+        if not isinstance(centers, torch.Tensor):
+            centers = torch.from_numpy(np.ascontiguousarray(centers))
+        self.centers[0].copy_(centers)
         state = [0] * 16
         state[EMPTY.value], state[AT_MOST.value] = empty, min(limits.at_most, _MOST_STEPS)
         self.state.copy_(torch.tensor(state, dtype=torch.int32))

@@ -1,0 +1,189 @@
+"""k-means++ on the device, with the rows that the specification picks (`wolfmeans.seeding`).
+
+A round is a fixed sequence of kernels that ask nobody: it draws the trials from the integer masses
+along the order of the rows, finds the exact potential that each of them would leave, chooses, and
+brings the distances up to date. On a real device one round is captured and replayed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import torch
+import triton
+from numpy.typing import NDArray
+
+from wolfmeans.engines.gpu import moment_kernels, recheck_kernels, seeding_kernels
+from wolfmeans.engines.gpu.exact_kernels import LIMBS
+from wolfmeans.engines.gpu.screening import Screened
+from wolfmeans.engines.gpu.seeding_kernels import CHOSEN, DONE, INEXACT
+
+_UNFUSED = {"enable_fp_fusion": False}
+_DRAWS = 2**63 - 1
+_PLACES = 1024
+"""Places whose masses are summed together."""
+_TRIALS = 16
+"""Trials that a program works on at once."""
+_LARGEST_SUM = 1020
+"""Potentials from 2 to this on are left to the specification: they may be no float64 numbers."""
+_FEW_ROUNDS = 4
+
+
+def spread_rows(
+    data: Screened,
+    order: torch.Tensor,
+    weights: torch.Tensor | None,
+    drawn: NDArray[np.int64],
+    n_trials: int,
+) -> NDArray[np.int64] | None:
+    """Return the rows that k-means++ picks; None where its sums have no room on the device.
+
+    Parameters
+    ----------
+    data : Screened
+    order : (n,) int64 tensor
+        The rows in lexicographic order.
+    weights : (n,) float64 tensor or None
+        Not negative, not all 0.
+    drawn : (1 + (K - 1) n_trials,) integers of 0..2**63 - 2
+    n_trials : int
+        Candidates for each row but the first.
+    """
+    heaviest = 1.0 if weights is None else float(weights.max())
+    spread = math.frexp(data.largest)[1] + 1
+    top = 2 * spread + data.d.bit_length() + math.frexp(heaviest)[1]
+    if top + data.n.bit_length() > _LARGEST_SUM:
+        return None
+    return _Spreading(data, order, weights, drawn, n_trials, top).run()
+
+
+class _Spreading:
+    """The tensors of one choice of rows, and the order of its kernels."""
+
+    def __init__(
+        self,
+        data: Screened,
+        order: torch.Tensor,
+        weights: torch.Tensor | None,
+        drawn: NDArray[np.int64],
+        n_trials: int,
+        top: int,
+    ) -> None:
+        device = data.X.device
+        self.data, self.order, self.n_trials = data, order, n_trials
+        self.rounds = (len(drawn) - 1) // n_trials
+        self.all_trials = triton.next_power_of_2(n_trials)
+        self.low = top - 53 - 32 * (LIMBS - 4)
+        self.blocks = triton.cdiv(data.n, _PLACES)
+
+        def zeros(*shape: int, dtype: torch.dtype = torch.int64) -> torch.Tensor:
+            return torch.zeros(shape, dtype=dtype, device=device)
+
+        self.drawn = torch.from_numpy(np.ascontiguousarray(drawn[1:])).to(device)
+        self.weighted = weights is not None
+        self.state = zeros(4, dtype=torch.int32)
+        self.largest, self.potential = zeros(1), zeros(LIMBS)
+        self.closest = zeros(data.n, dtype=torch.float64)
+        # Where there are no weights, any pointer will do.
+        self.weights = self.closest if weights is None else weights
+        self.sums, self.cumulative = zeros(self.blocks), zeros(self.blocks)
+        self.trials, self.chosen = zeros(self.all_trials), zeros(self.rounds + 1)
+        self.lost, self.gained = zeros(self.all_trials, LIMBS), zeros(self.all_trials, LIMBS)
+        self.counters = zeros(self.all_trials, dtype=torch.int32)
+        self.screened = False
+        self.capacity = 1
+        self.lists = zeros(self.all_trials, self.capacity, dtype=torch.int32)
+        self.found = zeros(self.all_trials, self.capacity, dtype=torch.float64)
+        self._pick_first(int(drawn[0]))
+
+    def _pick_first(self, drawn: int) -> None:
+        """Pick the first row by weight, and take the distances from there."""
+        data, n, d = self.data, self.data.n, self.data.d
+        if self.weighted:
+            # The weights are the masses of points that are all at distance 1.
+            self.closest.fill_(1.0)
+            self.state[CHOSEN.value] = 1
+            self._draw(torch.tensor([drawn], device=data.X.device), 1)
+            self.largest.zero_()
+            self.chosen[:1] = self.trials[:1]
+        else:
+            # All masses are the same, a power of two.
+            self.chosen[:1] = self.order[drawn * n // _DRAWS]
+        self.state[CHOSEN.value] = 1
+        first = data.X[self.chosen[:1]]
+        recheck_kernels.own_distances[(triton.cdiv(n, 128),)](
+            data.X, first, None, self.closest, n, d, BLOCK=128, **_UNFUSED
+        )
+        masses = self.weights * self.closest if self.weighted else self.closest
+        moment_kernels.sum_terms[(triton.cdiv(n, 1024),)](
+            masses, self.potential, self.low, self.state[INEXACT.value :], n, BLOCK=1024,
+            **_UNFUSED,
+        )  # fmt: skip
+
+    def run(self) -> NDArray[np.int64] | None:
+        """Choose all rows."""
+        one_round = self._one_round()
+        for _ in range(self.rounds):
+            one_round()
+        state = self.state.cpu()
+        if int(state[INEXACT.value]):
+            return None
+        rows: NDArray[np.int64] = self.chosen[: int(state[CHOSEN.value])].cpu().numpy()
+        return rows
+
+    def _one_round(self) -> Callable[[], None]:
+        """Return what chooses one more row: a graph on a real device, if it is worth it."""
+        if self.data.X.device.type != "cuda" or self.rounds <= _FEW_ROUNDS:
+            return self._launch
+        # Compile everything before the capture; nothing is done, for all is "done".
+        self.state[DONE.value] = 1
+        self._launch()
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._launch()
+        self.state[DONE.value] = 0
+        replay: Callable[[], None] = graph.replay
+        return replay
+
+    def _draw(self, drawn: torch.Tensor, n_trials: int) -> None:
+        """Launch what picks the rows of the trials."""
+        n, bits = self.data.n, self.data.n.bit_length()
+        seeding_kernels.find_largest[(self.blocks,)](
+            self.state, self.closest, self.weights, self.largest, n, WEIGHTED=self.weighted,
+            BLOCK=_PLACES, **_UNFUSED,
+        )  # fmt: skip
+        seeding_kernels.sum_blocks[(self.blocks,)](
+            self.state, self.closest, self.weights, self.order, self.largest, self.sums, n, bits,
+            WEIGHTED=self.weighted, BLOCK=_PLACES, **_UNFUSED,
+        )  # fmt: skip
+        torch.cumsum(self.sums, 0, out=self.cumulative)
+        seeding_kernels.draw_trials[(n_trials,)](
+            self.state, self.closest, self.weights, self.order, self.largest, self.cumulative,
+            drawn, self.trials, self.counters, self.lost, self.gained, n, self.blocks, bits,
+            self.blocks.bit_length(), WEIGHTED=self.weighted, BLOCK=_PLACES, **_UNFUSED,
+        )  # fmt: skip
+
+    def _launch(self) -> None:
+        """Launch the kernels of one round."""
+        data, n, d = self.data, self.data.n, self.data.d
+        n_trials, all_trials = self.n_trials, self.all_trials
+        self._draw(self.drawn, n_trials)
+        wide = min(_TRIALS, all_trials)
+        seeding_kernels.weigh_all[(triton.cdiv(n, 128), triton.cdiv(n_trials, wide))](
+            self.state, data.X, self.closest, self.weights, self.trials, self.counters, self.lost,
+            self.gained, self.low, n, d, self.capacity, n_trials, WEIGHTED=self.weighted,
+            SCREENED=self.screened, BLOCK=128, TRIALS=wide, ALL_TRIALS=all_trials, num_warps=4,
+            **_UNFUSED,
+        )  # fmt: skip
+        seeding_kernels.choose_trial[(1,)](
+            self.state, self.trials, self.chosen, self.largest, self.potential, self.lost,
+            self.gained, self.low, n_trials, ALL_TRIALS=all_trials, num_warps=1, **_UNFUSED,
+        )  # fmt: skip
+        seeding_kernels.come_closer[(triton.cdiv(n, 128),)](
+            self.state, data.X, self.closest, self.trials, self.counters, self.lists, self.found,
+            n, d, self.capacity, n_trials, SCREENED=self.screened, BLOCK=128,
+            ALL_TRIALS=all_trials, num_warps=4, **_UNFUSED,
+        )  # fmt: skip
