@@ -3,6 +3,25 @@
 A round is a fixed sequence of kernels that ask nobody: it draws the trials from the integer masses
 along the order of the rows, finds the exact potential that each of them would leave, chooses, and
 brings the distances up to date. On a real device one round is captured and replayed.
+
+A trial changes the mass of few points, once some rows are chosen: about n / k of them after k. These
+are listed first, by canonical distances where there are few columns, else by a screen in short
+arithmetic (`screening`). Then canonical distances are computed, and the potential is changed, for
+the listed points alone. A list without room for all makes the round look at all points.
+
+The screen must list a point x for a trial r unless their canonical distance is certainly not below
+the one of x to its nearest chosen row, which is C / s^2. Let a, b be x and r, shifted and scaled by s,
+and a', b' what float16 made of them, off by rho and gamma. Then a.b and a'.b' differ by no more than
+|a'| gamma + rho |b|, the tensor cores add (width + 16) 2**-23 |a'||b'|, and
+
+    |a - b|^2 >= |a|^2 + |b|^2 - 2 a'.b' - doubt,
+    doubt = 2 (|a'| gamma + rho |b|) + products_error |a'||b'|.
+
+All is float32 here. The squared norms are too large by 2**-19 of themselves at most, the doubt is no
+larger than 4 (|a|^2 + |b|^2), and rounding takes 2**-22 of every operation's size; together less than
+2**-17 (|a|^2 + |b|^2 + C). A canonical distance is rounded by (d + 3) 2**-53 of itself, which is
+nothing beside that, unless it is below all normal numbers: 2**-20 more covers that for any scale up
+to 2**500.
 """
 
 from __future__ import annotations
@@ -29,6 +48,11 @@ _TRIALS = 16
 _LARGEST_SUM = 1020
 """Potentials from 2 to this on are left to the specification: they may be no float64 numbers."""
 _FEW_ROUNDS = 4
+_LARGEST_SCALE = 2.0**500
+_SHARE = 8
+"""A list has room for one point of so many."""
+_PROGRAMS = 256
+"""Programs for the list of each trial."""
 
 
 def spread_rows(
@@ -90,10 +114,9 @@ class _Spreading:
         self.weights = self.closest if weights is None else weights
         self.sums, self.cumulative = zeros(self.blocks), zeros(self.blocks)
         self.trials, self.chosen = zeros(self.all_trials), zeros(self.rounds + 1)
-        self.lost, self.gained = zeros(self.all_trials, LIMBS), zeros(self.all_trials, LIMBS)
+        self.changes = zeros(self.all_trials, LIMBS)
         self.counters = zeros(self.all_trials, dtype=torch.int32)
-        self.screened = False
-        self.capacity = 1
+        self.capacity = min(data.n, max(_SHARE * _PLACES, data.n // _SHARE))
         self.lists = zeros(self.all_trials, self.capacity, dtype=torch.int32)
         self.found = zeros(self.all_trials, self.capacity, dtype=torch.float64)
         self._pick_first(int(drawn[0]))
@@ -162,7 +185,7 @@ class _Spreading:
         torch.cumsum(self.sums, 0, out=self.cumulative)
         seeding_kernels.draw_trials[(n_trials,)](
             self.state, self.closest, self.weights, self.order, self.largest, self.cumulative,
-            drawn, self.trials, self.counters, self.lost, self.gained, n, self.blocks, bits,
+            drawn, self.trials, self.counters, self.changes, n, self.blocks, bits,
             self.blocks.bit_length(), WEIGHTED=self.weighted, BLOCK=_PLACES, **_UNFUSED,
         )  # fmt: skip
 
@@ -172,18 +195,37 @@ class _Spreading:
         n_trials, all_trials = self.n_trials, self.all_trials
         self._draw(self.drawn, n_trials)
         wide = min(_TRIALS, all_trials)
-        seeding_kernels.weigh_all[(triton.cdiv(n, 128), triton.cdiv(n_trials, wide))](
-            self.state, data.X, self.closest, self.weights, self.trials, self.counters, self.lost,
-            self.gained, self.low, n, d, self.capacity, n_trials, WEIGHTED=self.weighted,
-            SCREENED=self.screened, BLOCK=128, TRIALS=wide, ALL_TRIALS=all_trials, num_warps=4,
-            **_UNFUSED,
+        groups = triton.cdiv(n_trials, wide)
+        if data.direct or not data.scale <= _LARGEST_SCALE:
+            seeding_kernels.list_nearer[(triton.cdiv(n, 256), groups)](
+                self.state, data.X, self.closest, self.trials, self.counters, self.lists, n, d,
+                self.capacity, n_trials, BLOCK=256, TRIALS=wide, num_warps=4, **_UNFUSED,
+            )  # fmt: skip
+        else:
+            seeding_kernels.list_possible[(triton.cdiv(n, 128), triton.cdiv(n_trials, _TRIALS))](
+                self.state, data.points, data.sizes, data.errors, self.closest, self.trials,
+                self.counters, self.lists, n, self.capacity, n_trials, data.scale,
+                data.products_error, data.noise, WIDTH=data.width,
+                DEPTH=data.width if data.width <= 128 else 64, BLOCK=128, TRIALS=_TRIALS,
+                num_warps=4,
+            )  # fmt: skip
+        programs = min(_PROGRAMS, triton.cdiv(self.capacity, 64))
+        seeding_kernels.weigh_pairs[(programs, n_trials)](
+            self.state, data.X, self.closest, self.weights, self.trials, self.counters, self.lists,
+            self.found, self.changes, self.low, d, self.capacity, n_trials,
+            WEIGHTED=self.weighted, BLOCK=64, ALL_TRIALS=all_trials, num_warps=2, **_UNFUSED,
+        )  # fmt: skip
+        seeding_kernels.weigh_all[(triton.cdiv(n, 64), groups)](
+            self.state, data.X, self.closest, self.weights, self.trials, self.counters,
+            self.changes, self.low, n, d, self.capacity, n_trials, WEIGHTED=self.weighted,
+            BLOCK=64, TRIALS=wide, ALL_TRIALS=all_trials, num_warps=4, **_UNFUSED,
         )  # fmt: skip
         seeding_kernels.choose_trial[(1,)](
-            self.state, self.trials, self.chosen, self.largest, self.potential, self.lost,
-            self.gained, self.low, n_trials, ALL_TRIALS=all_trials, num_warps=1, **_UNFUSED,
+            self.state, self.trials, self.chosen, self.largest, self.potential, self.changes,
+            self.low, n_trials, ALL_TRIALS=all_trials, num_warps=1, **_UNFUSED,
         )  # fmt: skip
         seeding_kernels.come_closer[(triton.cdiv(n, 128),)](
             self.state, data.X, self.closest, self.trials, self.counters, self.lists, self.found,
-            n, d, self.capacity, n_trials, SCREENED=self.screened, BLOCK=128,
-            ALL_TRIALS=all_trials, num_warps=4, **_UNFUSED,
+            n, d, self.capacity, n_trials, BLOCK=128, ALL_TRIALS=all_trials, num_warps=4,
+            **_UNFUSED,
         )  # fmt: skip

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 
 from wolfmeans.engines.gpu.exact_kernels import LIMBS as _LIMBS
-from wolfmeans.engines.gpu.exact_kernels import deposit_terms, rounded_sum
+from wolfmeans.engines.gpu.exact_kernels import rounded_sum
 from wolfmeans.engines.gpu.recheck_kernels import canonical
 
 LIMBS = tl.constexpr(_LIMBS)
@@ -107,7 +107,7 @@ def _share(drawn, total):
 
 @triton.jit
 def draw_trials(
-    state, closest, weights, order, largest, cumulative, drawn, trials, counters, lost, gained,
+    state, closest, weights, order, largest, cumulative, drawn, trials, counters, changes,
     n, n_blocks, bits, steps, WEIGHTED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Pick the row of a trial, one program for each, and clear what is counted for it.
@@ -116,15 +116,14 @@ def draw_trials(
     drawn       IN   (rounds, n_trials) int64 of 0..2**63 - 2
     steps       IN   the bit length of n_blocks
     trials      OUT  (n_trials,) int64 rows
-    counters, lost, gained  OUT  zeros
+    counters, changes  OUT  zeros
     """
     if tl.load(state + DONE) != 0:
         return
     trial = tl.program_id(0)
     i = tl.arange(0, 16)
     zero = tl.zeros((16,), tl.int64)
-    tl.store(lost + trial * LIMBS + i, zero, mask=i < LIMBS)
-    tl.store(gained + trial * LIMBS + i, zero, mask=i < LIMBS)
+    tl.store(changes + trial * LIMBS + i, zero, mask=i < LIMBS)
     tl.store(counters + trial, 0)
     total = tl.load(cumulative + n_blocks - 1)
     if total == 0:
@@ -157,52 +156,206 @@ def _overflows(counters, capacity, n_trials, ALL_TRIALS: tl.constexpr):
 
 
 @triton.jit
-def weigh_all(
-    state, X, closest, weights, trials, counters, lost, gained, low, n, d, capacity, n_trials,
-    WEIGHTED: tl.constexpr, SCREENED: tl.constexpr, BLOCK: tl.constexpr, TRIALS: tl.constexpr,
-    ALL_TRIALS: tl.constexpr,
-):  # fmt: skip
-    """Find what each trial would change in the potential, looking at all points.
+def _placed(terms, mask, low):
+    """Return where the 53 bits of non-negative terms lie in limbs of 32 bits, and what they are.
 
-    lost, gained  OUT  (n_trials, LIMBS) int64: exact sums of the masses that would be replaced,
-                       and of those that would take their place
-    Where there are lists of pairs (SCREENED) this is left to `weigh_pairs` unless one overflows.
+    The lowest limb that a term reaches, the parts in that limb and in the next two, and whether a
+    term has bits below 2**low or above the highest limb. Limbs are -3 for terms without bits.
+    """
+    bits = tl.where(mask, terms, 0.0).to(tl.int64, bitcast=True)
+    exponent = bits >> 52
+    normal = exponent > 0
+    mantissa = (bits & 0xFFFFFFFFFFFFF) | (normal.to(tl.int64) << 52)
+    place = (tl.where(normal, exponent, 1) - 1075 - low).to(tl.int32)
+    below = tl.minimum(tl.maximum(-place, 0), 62).to(tl.int64)
+    kept = (mantissa >> below) << below
+    lost = kept != mantissa
+    mantissa = mantissa >> below
+    place = tl.maximum(place, 0)
+    limb = place >> 5
+    wrong = lost | ((mantissa != 0) & (limb > LIMBS - 4))
+    shift = (place & 31).to(tl.int64)
+    lower = (mantissa & 0xFFFFFFFF) << shift
+    upper = (mantissa >> 32) << shift
+    middle = (lower >> 32) + (upper & 0xFFFFFFFF)
+    limb = tl.where((mantissa != 0) & ~wrong, limb, -3)
+    return limb, lower & 0xFFFFFFFF, middle, upper >> 32, wrong
+
+
+@triton.jit
+def deposit_changes(old, new, mask, sums, low, inexact):
+    """Add terms new - old to sums, one for each column, a vector of atomics for each limb.
+
+    old, new  IN   (B, T) float64, not negative
+    mask      IN   (B, T) which of them count
+    sums      OUT  (T,) pointers to LIMBS int64 each, limb i counts 2**(low + 32 i)
+    inexact   OUT  (1,) int32, set when a term has no room
+    """
+    a, a0, a1, a2, a_wrong = _placed(old, mask, low)
+    b, b0, b1, b2, b_wrong = _placed(new, mask, low)
+    wrong = tl.max(tl.max((a_wrong | b_wrong).to(tl.int32), axis=1), axis=0)
+    tl.atomic_max(inexact, wrong, mask=wrong > 0)
+    least = tl.minimum(tl.where(a < 0, LIMBS, a), tl.where(b < 0, LIMBS, b))
+    first = tl.min(tl.min(least, axis=1), axis=0)
+    last = tl.max(tl.max(tl.maximum(a, b), axis=1), axis=0) + 2
+    for i in range(first, last + 1):
+        part = tl.where(b == i, b0, 0) + tl.where(b + 1 == i, b1, 0) + tl.where(b + 2 == i, b2, 0)
+        part -= tl.where(a == i, a0, 0) + tl.where(a + 1 == i, a1, 0) + tl.where(a + 2 == i, a2, 0)
+        total = tl.sum(part, axis=0)
+        tl.atomic_add(sums + i, total, mask=total != 0, sem="relaxed")
+
+
+@triton.jit
+def _append_pairs(possible, i, lists, counters, capacity, first, T: tl.constexpr):
+    """Put rows at the ends of the lists of their trials, one atomic for each trial that has any."""
+    bit = (1 << tl.arange(0, T))[None, :]
+    bits = tl.sum(tl.where(possible, bit, 0), axis=1)
+    if tl.max(bits) > 0:
+        for column in tl.static_range(T):
+            mine = (bits >> column) & 1
+            many = tl.sum(mine)
+            if many > 0:
+                begin = tl.atomic_add(counters + first + column, many, sem="relaxed")
+                place = begin + tl.cumsum(mine, 0) - 1
+                there = lists + (first + column).to(tl.int64) * capacity + place
+                tl.store(there, i.to(tl.int32), mask=(mine > 0) & (place < capacity))
+
+
+@triton.jit
+def list_nearer(
+    state, X, closest, trials, counters, lists, n, d, capacity, n_trials, BLOCK: tl.constexpr,
+    TRIALS: tl.constexpr,
+):  # fmt: skip
+    """List for each trial the points that it is nearer to than any chosen row, canonically.
+
+    counters  IN/OUT  (n_trials,) int32, lengths of the lists, 0 before; above the capacity when a
+                      list has no room for all
+    lists     OUT     (n_trials, capacity) int32 rows, in any order
     """
     if tl.load(state + DONE) != 0:
         return
-    if SCREENED:
-        if not _overflows(counters, capacity, n_trials, ALL_TRIALS):
-            return
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     t = tl.program_id(1) * TRIALS + tl.arange(0, TRIALS)
     many = (i < n)[:, None] & (t < n_trials)[None, :]
     k = tl.load(trials + t, mask=t < n_trials, other=0)[None, :] + tl.zeros_like(i)[:, None]
-    row = i[:, None] + tl.zeros_like(k)
-    distance = canonical(X, X, row, k, many, d, BLOCK, TRIALS)
+    distance = canonical(X, X, i[:, None] + tl.zeros_like(k), k, many, d, BLOCK, TRIALS)
     before = tl.load(closest + i, mask=i < n, other=0.0)
-    nearer = many & (distance < before[:, None])
-    weight = before
+    possible = many & (distance < before[:, None])
+    _append_pairs(possible, i, lists, counters, capacity, tl.program_id(1) * TRIALS, TRIALS)
+
+
+@triton.jit
+def list_possible(
+    state, points, sizes, errors, closest, trials, counters, lists, n, capacity, n_trials, scale,
+    products_error, noise, WIDTH: tl.constexpr, DEPTH: tl.constexpr, BLOCK: tl.constexpr,
+    TRIALS: tl.constexpr,
+):  # fmt: skip
+    """List for each trial the points that short arithmetic cannot tell to be farther from it.
+
+    points  IN  (n, WIDTH) float16 copy of the data, with `sizes` and `errors` (screening)
+    noise   IN  (64, 64) of [-1, 1] to make scores as wrong as they may be, or None
+
+    The bound is derived in `seeding`.
+    """
+    if tl.load(state + DONE) != 0:
+        return
+    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = i < n
+    t = tl.program_id(1) * TRIALS + tl.arange(0, TRIALS)
+    there = t < n_trials
+    k = tl.load(trials + t, mask=there, other=0)
+    before = tl.load(closest + i, mask=inside, other=0.0)
+    products = tl.zeros((BLOCK, TRIALS), tl.float32)
+    for start in range(0, WIDTH, DEPTH):
+        j = start + tl.arange(0, DEPTH)
+        x = tl.load(points + i[:, None] * WIDTH + j[None, :], mask=inside[:, None], other=0.0)
+        r = tl.load(points + k[None, :] * WIDTH + j[:, None], mask=there[None, :], other=0.0)
+        products = tl.dot(x, r, products)
+    a = tl.load(sizes + i, mask=inside, other=0.0)
+    b = tl.load(sizes + k, mask=there, other=0.0)
+    rho = tl.load(errors + i, mask=inside, other=0.0)
+    gamma = tl.load(errors + k, mask=there, other=0.0)
+    x_norm = tl.sqrt(a) * (1.0 + 2.0**-20) + rho
+    r_norm = tl.sqrt(b) * (1.0 + 2.0**-20) + gamma
+    doubt = 2.0 * (x_norm[:, None] * gamma[None, :] + rho[:, None] * r_norm[None, :])
+    doubt += products_error * (x_norm[:, None] * r_norm[None, :])
+    # Rounded up; scaled in two steps, because the square of the scale may be no float64 number.
+    c = (before * scale * scale * (1.0 + 2.0**-20)).to(tl.float32)
+    sizes_of_both = a[:, None] + b[None, :]
+    least = sizes_of_both - 2.0 * products - doubt
+    if noise is not None:
+        wave = tl.load(noise + (i % 64)[:, None] * 64 + (t % 64)[None, :])
+        least += 0.9 * wave * doubt
+    margin = 2.0**-17 * (sizes_of_both + c[:, None]) + 2.0**-20
+    # Comparisons with what is not a number, or infinite on both sides, rule nothing out.
+    ruled_out = least - c[:, None] > margin
+    possible = inside[:, None] & there[None, :] & (before > 0.0)[:, None] & ~ruled_out
+    _append_pairs(possible, i, lists, counters, capacity, tl.program_id(1) * TRIALS, TRIALS)
+
+
+@triton.jit
+def weigh_pairs(
+    state, X, closest, weights, trials, counters, lists, found, changes, low, d, capacity, n_trials,
+    WEIGHTED: tl.constexpr, BLOCK: tl.constexpr, ALL_TRIALS: tl.constexpr,
+):  # fmt: skip
+    """Find what each trial would change in the potential, looking at the points of its list.
+
+    found    OUT     (n_trials, capacity) float64, the distances to the nearest chosen row then
+    changes  IN/OUT  (n_trials, LIMBS) int64: exact sums of the changes of masses
+    """
+    if tl.load(state + DONE) != 0:
+        return
+    if _overflows(counters, capacity, n_trials, ALL_TRIALS):
+        return
+    trial = tl.program_id(1)
+    count = tl.load(counters + trial)
+    k = tl.load(trials + trial)
+    for start in range(tl.program_id(0) * BLOCK, count, tl.num_programs(0) * BLOCK):
+        place = start + tl.arange(0, BLOCK)
+        inside = place < count
+        at = trial.to(tl.int64) * capacity + place
+        row = tl.load(lists + at, mask=inside, other=0).to(tl.int64)
+        r = (k + tl.zeros_like(row))[:, None]
+        new = canonical(X, X, row[:, None], r, inside[:, None], d, BLOCK, 1)
+        old = tl.load(closest + row, mask=inside, other=0.0)[:, None]
+        nearer = inside[:, None] & (new < old)
+        tl.store((found + at)[:, None], tl.minimum(new, old), mask=inside[:, None])
+        if WEIGHTED:
+            weight = tl.load(weights + row, mask=inside, other=0.0)[:, None]
+            new = weight * new
+            old = weight * old
+        sums = changes + (trial + tl.arange(0, 1)) * LIMBS
+        deposit_changes(old, new, nearer, sums, low, state + INEXACT)
+
+
+@triton.jit
+def weigh_all(
+    state, X, closest, weights, trials, counters, changes, low, n, d, capacity, n_trials,
+    WEIGHTED: tl.constexpr, BLOCK: tl.constexpr, TRIALS: tl.constexpr, ALL_TRIALS: tl.constexpr,
+):  # fmt: skip
+    """Do what `weigh_pairs` does, looking at all points, when a list has no room."""
+    if tl.load(state + DONE) != 0:
+        return
+    if not _overflows(counters, capacity, n_trials, ALL_TRIALS):
+        return
+    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    t = tl.program_id(1) * TRIALS + tl.arange(0, TRIALS)
+    many = (i < n)[:, None] & (t < n_trials)[None, :]
+    k = tl.load(trials + t, mask=t < n_trials, other=0)[None, :] + tl.zeros_like(i)[:, None]
+    new = canonical(X, X, i[:, None] + tl.zeros_like(k), k, many, d, BLOCK, TRIALS)
+    old = tl.load(closest + i, mask=i < n, other=0.0)[:, None] + tl.zeros_like(new)
+    nearer = many & (new < old)
     if WEIGHTED:
-        weight = tl.load(weights + i, mask=i < n, other=0.0)
-    for column in tl.static_range(TRIALS):
-        mine = tl.arange(0, TRIALS)[None, :] == column
-        some = tl.max((nearer & mine).to(tl.int32), axis=1) > 0
-        if tl.max(some.to(tl.int32)) > 0:
-            trial = tl.program_id(1) * TRIALS + column
-            new = tl.sum(tl.where(mine, distance, 0.0), axis=1)
-            old = before
-            if WEIGHTED:
-                new = weight * new
-                old = weight * old
-            deposit_terms(old, some, lost + trial * LIMBS, low, state + INEXACT)
-            deposit_terms(new, some, gained + trial * LIMBS, low, state + INEXACT)
+        weight = tl.load(weights + i, mask=i < n, other=0.0)[:, None]
+        new = weight * new
+        old = weight * old
+    deposit_changes(old, new, nearer, changes + t * LIMBS, low, state + INEXACT)
 
 
 @triton.jit
 def choose_trial(
-    state, trials, chosen, largest, potential, lost, gained, low, n_trials,
-    ALL_TRIALS: tl.constexpr,
-):  # fmt: skip
+    state, trials, chosen, largest, potential, changes, low, n_trials, ALL_TRIALS: tl.constexpr
+):
     """Choose the first of the trials that leave the smallest potential, rounded once.
 
     chosen     OUT     (K,) int64 rows, the next one of them
@@ -216,19 +369,18 @@ def choose_trial(
     place = t[:, None] * LIMBS + i[None, :]
     there = (t < n_trials)[:, None] & (i < LIMBS)[None, :]
     now = tl.load(potential + i, mask=i < LIMBS, other=0)
-    then = now[None, :] + tl.load(gained + place, mask=there, other=0)
-    then = then - tl.load(lost + place, mask=there, other=0)
+    then = now[None, :] + tl.load(changes + place, mask=there, other=0)
     count = tl.load(state + CHOSEN)
     tl.debug_barrier()  # all has been read before it is written, and below the other way round
-    tl.store(gained + place, then, mask=there)
+    tl.store(changes + place, then, mask=there)
     tl.debug_barrier()
-    value = tl.where(t < n_trials, rounded_sum(gained + t * LIMBS, low), float("inf"))
+    value = tl.where(t < n_trials, rounded_sum(changes + t * LIMBS, low), float("inf"))
     least = tl.min(value)
     best = tl.min(tl.where(value == least, t, ALL_TRIALS))
     tl.store(chosen + count, tl.load(trials + best))
     # One carry to the next limb keeps all of them small.
-    limb = tl.load(gained + best * LIMBS + i, mask=i < LIMBS, other=0)
-    below = tl.load(gained + best * LIMBS + i - 1, mask=(i > 0) & (i < LIMBS), other=0)
+    limb = tl.load(changes + best * LIMBS + i, mask=i < LIMBS, other=0)
+    below = tl.load(changes + best * LIMBS + i - 1, mask=(i > 0) & (i < LIMBS), other=0)
     kept = tl.where(i < LIMBS - 1, limb & 0xFFFFFFFF, limb)
     tl.store(potential + i, kept + (below >> 32), mask=i < LIMBS)
     tl.store(state + BEST, best)
@@ -240,7 +392,7 @@ def choose_trial(
 @triton.jit
 def come_closer(
     state, X, closest, trials, counters, lists, found, n, d, capacity, n_trials,
-    SCREENED: tl.constexpr, BLOCK: tl.constexpr, ALL_TRIALS: tl.constexpr,
+    BLOCK: tl.constexpr, ALL_TRIALS: tl.constexpr,
 ):  # fmt: skip
     """Bring the distances to the nearest chosen row up to date.
 
@@ -250,15 +402,7 @@ def come_closer(
         return
     best = tl.load(state + BEST)
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    everywhere = True
-    if SCREENED:
-        everywhere = _overflows(counters, capacity, n_trials, ALL_TRIALS)
-        if not everywhere:
-            inside = i < tl.load(counters + best)
-            place = best.to(tl.int64) * capacity + i
-            row = tl.load(lists + place, mask=inside, other=0)
-            tl.store(closest + row, tl.load(found + place, mask=inside, other=0.0), mask=inside)
-    if everywhere:
+    if _overflows(counters, capacity, n_trials, ALL_TRIALS):
         inside = i < n
         k = tl.load(trials + best) + tl.zeros_like(i)
         distance = canonical(X, X, i[:, None], k[:, None], inside[:, None], d, BLOCK, 1)
@@ -266,3 +410,8 @@ def come_closer(
         before = tl.load(closest + i, mask=inside, other=0.0)
         tl.debug_barrier()  # a value may be held by several threads
         tl.store(closest + i, tl.minimum(distance, before), mask=inside)
+    else:
+        inside = i < tl.load(counters + best)
+        place = best.to(tl.int64) * capacity + i
+        row = tl.load(lists + place, mask=inside, other=0)
+        tl.store(closest + row, tl.load(found + place, mask=inside, other=0.0), mask=inside)
