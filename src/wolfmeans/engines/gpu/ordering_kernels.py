@@ -6,7 +6,7 @@ import triton
 import triton.language as tl
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["count"])
 def hash_rows(X, rows, hashes, count, d, BLOCK: tl.constexpr, COLUMNS: tl.constexpr):
     """Write a hash of each of some rows; rows of equal values have equal hashes.
 
@@ -31,7 +31,7 @@ def hash_rows(X, rows, hashes, count, d, BLOCK: tl.constexpr, COLUMNS: tl.conste
     tl.store(hashes + place, total, mask=inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["count"])
 def find_differences(
     X, rows, before, related, columns, count, d, BLOCK: tl.constexpr, COLUMNS: tl.constexpr
 ):

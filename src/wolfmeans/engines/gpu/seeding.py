@@ -20,8 +20,7 @@ and a', b' what float16 made of them, off by rho and gamma. Then a.b and a'.b' d
 All is float32 here. The squared norms are too large by 2**-19 of themselves at most, the doubt is no
 larger than 4 (|a|^2 + |b|^2), and rounding takes 2**-22 of every operation's size; together less than
 2**-17 (|a|^2 + |b|^2 + C). A canonical distance is rounded by (d + 3) 2**-53 of itself, which is
-nothing beside that, unless it is below all normal numbers: 2**-20 more covers that for any scale up
-to 2**500.
+nothing beside that, unless it is below all normal numbers: 2**-20 more covers that.
 """
 
 from __future__ import annotations
@@ -36,8 +35,9 @@ from numpy.typing import NDArray
 
 from wolfmeans.engines.gpu import moment_kernels, recheck_kernels, seeding_kernels
 from wolfmeans.engines.gpu.exact_kernels import LIMBS
+from wolfmeans.engines.gpu.graphs import captured
 from wolfmeans.engines.gpu.screening import Screened
-from wolfmeans.engines.gpu.seeding_kernels import CHOSEN, DONE, INEXACT
+from wolfmeans.engines.gpu.seeding_kernels import CHOSEN, INEXACT
 
 _UNFUSED = {"enable_fp_fusion": False}
 _DRAWS = 2**63 - 1
@@ -48,7 +48,8 @@ _TRIALS = 16
 _LARGEST_SUM = 1020
 """Potentials from 2 to this on are left to the specification: they may be no float64 numbers."""
 _FEW_ROUNDS = 4
-_LARGEST_SCALE = 2.0**500
+_LARGEST_SCALE = 2.0**100
+"""Beyond this, up or down, numbers of float32 are no good."""
 _SHARE = 8
 """A list has room for one point of so many."""
 _PROGRAMS = 256
@@ -83,6 +84,11 @@ def spread_rows(
     return _Spreading(data, order, weights, drawn, n_trials, top).run()
 
 
+def _room(n: int) -> int:
+    """Return how many points a list can hold."""
+    return min(n, max(1 << 13, n // _SHARE))
+
+
 class _Spreading:
     """The tensors of one choice of rows, and the order of its kernels."""
 
@@ -115,8 +121,10 @@ class _Spreading:
         self.sums, self.cumulative = zeros(self.blocks), zeros(self.blocks)
         self.trials, self.chosen = zeros(self.all_trials), zeros(self.rounds + 1)
         self.changes = zeros(self.all_trials, LIMBS)
+        usual = 1.0 / _LARGEST_SCALE <= data.scale <= _LARGEST_SCALE
+        self._by_screen = usual and not data.direct
         self.counters = zeros(self.all_trials, dtype=torch.int32)
-        self.capacity = min(data.n, max(_SHARE * _PLACES, data.n // _SHARE))
+        self.capacity = _room(data.n)
         self.lists = zeros(self.all_trials, self.capacity, dtype=torch.int32)
         self.found = zeros(self.all_trials, self.capacity, dtype=torch.float64)
         self._pick_first(int(drawn[0]))
@@ -158,17 +166,14 @@ class _Spreading:
 
     def _one_round(self) -> Callable[[], None]:
         """Return what chooses one more row: a graph on a real device, if it is worth it."""
-        if self.data.X.device.type != "cuda" or self.rounds <= _FEW_ROUNDS:
+        data = self.data
+        if data.X.device.type != "cuda" or self.rounds <= _FEW_ROUNDS:
             return self._launch
-        # Compile everything before the capture; nothing is done, for all is "done".
-        self.state[DONE.value] = 1
-        self._launch()
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self._launch()
-        self.state[DONE.value] = 0
-        replay: Callable[[], None] = graph.replay
+        shape = (data.d, self.all_trials, self.weighted, self._by_screen)
+        aligned = [t.data_ptr() % 16 == 0 for t in (data.X, self.order, self.weights)]
+        replay: Callable[[], None] = captured(
+            self._launch, ("spread_rows", data.X.dtype, *shape, *aligned)
+        ).replay
         return replay
 
     def _draw(self, drawn: torch.Tensor, n_trials: int) -> None:
@@ -196,7 +201,7 @@ class _Spreading:
         self._draw(self.drawn, n_trials)
         wide = min(_TRIALS, all_trials)
         groups = triton.cdiv(n_trials, wide)
-        if data.direct or not data.scale <= _LARGEST_SCALE:
+        if not self._by_screen:
             seeding_kernels.list_nearer[(triton.cdiv(n, 256), groups)](
                 self.state, data.X, self.closest, self.trials, self.counters, self.lists, n, d,
                 self.capacity, n_trials, BLOCK=256, TRIALS=wide, num_warps=4, **_UNFUSED,
@@ -222,7 +227,7 @@ class _Spreading:
         )  # fmt: skip
         seeding_kernels.choose_trial[(1,)](
             self.state, self.trials, self.chosen, self.largest, self.potential, self.changes,
-            self.low, n_trials, ALL_TRIALS=all_trials, num_warps=1, **_UNFUSED,
+            self.low, self.rounds + 1, n_trials, ALL_TRIALS=all_trials, num_warps=1, **_UNFUSED,
         )  # fmt: skip
         seeding_kernels.come_closer[(triton.cdiv(n, 128),)](
             self.state, data.X, self.closest, self.trials, self.counters, self.lists, self.found,

@@ -1,7 +1,7 @@
 """Kernels of k-means++ on the device: draws by exact masses, and exact potentials of the trials.
 
-Nothing here asks the host. Each kernel begins by looking at `state[DONE]`, which is set when no
-point has any mass left. Launched with `enable_fp_fusion=False`: each operation is rounded by itself.
+Nothing here asks the host. Each kernel begins by looking at `state[DONE]`, which is set when all
+rows are chosen or no point has any mass left. Launched with `enable_fp_fusion=False`: each operation is rounded by itself.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _integers(masses, shift):
     return (masses * _power_of_two(half) * _power_of_two(shift - half)).to(tl.int64)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n"])
 def find_largest(state, closest, weights, largest, n, WEIGHTED: tl.constexpr, BLOCK: tl.constexpr):
     """Find the largest mass; its bits, which order like the number.
 
@@ -67,7 +67,7 @@ def find_largest(state, closest, weights, largest, n, WEIGHTED: tl.constexpr, BL
     tl.atomic_max(largest, mass.to(tl.int64, bitcast=True), sem="relaxed")
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n", "bits"])
 def sum_blocks(
     state, closest, weights, order, largest, sums, n, bits, WEIGHTED: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -87,7 +87,7 @@ def sum_blocks(
 
 
 @triton.jit
-def _share(drawn, total):
+def share(drawn, total):
     """Return drawn * total // (2**63 - 1) for drawn < 2**63 - 1 and total < 2**62.
 
     The product is a 2**63 + b = a (2**63 - 1) + (a + b), and a + b < 2 (2**63 - 1).
@@ -105,7 +105,7 @@ def _share(drawn, total):
     return a + (b >= 0x7FFFFFFFFFFFFFFF - a).to(tl.int64)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n", "n_blocks", "bits", "steps"])
 def draw_trials(
     state, closest, weights, order, largest, cumulative, drawn, trials, counters, changes,
     n, n_blocks, bits, steps, WEIGHTED: tl.constexpr, BLOCK: tl.constexpr,
@@ -130,7 +130,7 @@ def draw_trials(
         tl.store(state + DONE, 1)
     else:
         round = tl.load(state + CHOSEN) - 1
-        pick = _share(tl.load(drawn + round * tl.num_programs(0) + trial), total)
+        pick = share(tl.load(drawn + round * tl.num_programs(0) + trial), total)
         # The first block whose cumulative sum passes the pick.
         low = tl.full((), 0, tl.int32)
         high = low + n_blocks - 1
@@ -221,7 +221,7 @@ def _append_pairs(possible, i, lists, counters, capacity, first, T: tl.constexpr
                 tl.store(there, i.to(tl.int32), mask=(mine > 0) & (place < capacity))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n", "capacity", "n_trials"])
 def list_nearer(
     state, X, closest, trials, counters, lists, n, d, capacity, n_trials, BLOCK: tl.constexpr,
     TRIALS: tl.constexpr,
@@ -244,7 +244,7 @@ def list_nearer(
     _append_pairs(possible, i, lists, counters, capacity, tl.program_id(1) * TRIALS, TRIALS)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n", "capacity", "n_trials"])
 def list_possible(
     state, points, sizes, errors, closest, trials, counters, lists, n, capacity, n_trials, scale,
     products_error, noise, WIDTH: tl.constexpr, DEPTH: tl.constexpr, BLOCK: tl.constexpr,
@@ -293,7 +293,7 @@ def list_possible(
     _append_pairs(possible, i, lists, counters, capacity, tl.program_id(1) * TRIALS, TRIALS)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["low", "capacity", "n_trials"])
 def weigh_pairs(
     state, X, closest, weights, trials, counters, lists, found, changes, low, d, capacity, n_trials,
     WEIGHTED: tl.constexpr, BLOCK: tl.constexpr, ALL_TRIALS: tl.constexpr,
@@ -328,7 +328,7 @@ def weigh_pairs(
         deposit_changes(old, new, nearer, sums, low, state + INEXACT)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["low", "n", "capacity", "n_trials"])
 def weigh_all(
     state, X, closest, weights, trials, counters, changes, low, n, d, capacity, n_trials,
     WEIGHTED: tl.constexpr, BLOCK: tl.constexpr, TRIALS: tl.constexpr, ALL_TRIALS: tl.constexpr,
@@ -352,13 +352,14 @@ def weigh_all(
     deposit_changes(old, new, nearer, changes + t * LIMBS, low, state + INEXACT)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["low", "n_chosen", "n_trials"])
 def choose_trial(
-    state, trials, chosen, largest, potential, changes, low, n_trials, ALL_TRIALS: tl.constexpr
-):
+    state, trials, chosen, largest, potential, changes, low, n_chosen, n_trials,
+    ALL_TRIALS: tl.constexpr,
+):  # fmt: skip
     """Choose the first of the trials that leave the smallest potential, rounded once.
 
-    chosen     OUT     (K,) int64 rows, the next one of them
+    chosen     OUT     (n_chosen,) int64 rows, the next one of them
     largest    OUT     (1,) int64, 0 for the next round
     potential  IN/OUT  (LIMBS,) int64, the exact potential
     """
@@ -385,11 +386,13 @@ def choose_trial(
     tl.store(potential + i, kept + (below >> 32), mask=i < LIMBS)
     tl.store(state + BEST, best)
     tl.store(state + CHOSEN, count + 1)
+    if count + 1 >= n_chosen:
+        tl.store(state + DONE, 1)
     zero = tl.full((), 0, tl.int64)
     tl.store(largest, zero)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n", "capacity", "n_trials"])
 def come_closer(
     state, X, closest, trials, counters, lists, found, n, d, capacity, n_trials,
     BLOCK: tl.constexpr, ALL_TRIALS: tl.constexpr,
