@@ -4,23 +4,23 @@ A round is a fixed sequence of kernels that ask nobody: it draws the trials from
 along the order of the rows, finds the exact potential that each of them would leave, chooses, and
 brings the distances up to date. On a real device one round is captured and replayed.
 
-A trial changes the mass of few points, once some rows are chosen: about n / k of them after k. These
-are listed first, by canonical distances where there are few columns, else by a screen in short
-arithmetic (`screening`). Then canonical distances are computed, and the potential is changed, for
-the listed points alone. A list without room for all makes the round look at all points.
+A trial changes the mass of few points, once some rows are chosen: about n / k of them after k.
+These are listed first, by canonical distances where there are few columns, else by a screen in
+short arithmetic (`screening`). Then canonical distances are computed, and the potential is changed,
+for the listed points alone. A list without room for all makes the round look at all points.
 
 The screen must list a point x for a trial r unless their canonical distance is certainly not below
-the one of x to its nearest chosen row, which is C / s^2. Let a, b be x and r, shifted and scaled by s,
-and a', b' what float16 made of them, off by rho and gamma. Then a.b and a'.b' differ by no more than
-|a'| gamma + rho |b|, the tensor cores add (width + 16) 2**-23 |a'||b'|, and
+the one of x to its nearest chosen row, which is C / s^2. Let a, b be x and r, shifted and scaled by
+s, and a', b' what float16 made of them, off by rho and gamma. Then a.b and a'.b' differ by no more
+than |a'| gamma + rho |b|, the tensor cores add (width + 16) 2**-23 |a'||b'|, and
 
     |a - b|^2 >= |a|^2 + |b|^2 - 2 a'.b' - doubt,
     doubt = 2 (|a'| gamma + rho |b|) + products_error |a'||b'|.
 
-All is float32 here. The squared norms are too large by 2**-19 of themselves at most, the doubt is no
-larger than 4 (|a|^2 + |b|^2), and rounding takes 2**-22 of every operation's size; together less than
-2**-17 (|a|^2 + |b|^2 + C). A canonical distance is rounded by (d + 3) 2**-53 of itself, which is
-nothing beside that, unless it is below all normal numbers: 2**-20 more covers that.
+All is float32 here. The squared norms are too large by 2**-19 of themselves at most, the doubt is
+no larger than 4 (|a|^2 + |b|^2), and rounding takes 2**-22 of every operation's size; together less
+than 2**-17 (|a|^2 + |b|^2 + C). A canonical distance is rounded by (d + 3) 2**-53 of itself, which
+is nothing beside that, unless it is below all normal numbers: 2**-20 more covers that.
 """
 
 from __future__ import annotations
@@ -105,6 +105,7 @@ class _Spreading:
         self.data, self.order, self.n_trials = data, order, n_trials
         self.rounds = (len(drawn) - 1) // n_trials
         self.all_trials = triton.next_power_of_2(n_trials)
+        self._wide = min(_TRIALS, self.all_trials)
         self.low = top - 53 - 32 * (LIMBS - 4)
         self.blocks = triton.cdiv(data.n, _PLACES)
 
@@ -196,17 +197,15 @@ class _Spreading:
 
     def _launch(self) -> None:
         """Launch the kernels of one round."""
-        data, n, d = self.data, self.data.n, self.data.d
-        n_trials, all_trials = self.n_trials, self.all_trials
-        self._draw(self.drawn, n_trials)
-        wide = min(_TRIALS, all_trials)
-        groups = triton.cdiv(n_trials, wide)
-        if not self._by_screen:
-            seeding_kernels.list_nearer[(triton.cdiv(n, 256), groups)](
-                self.state, data.X, self.closest, self.trials, self.counters, self.lists, n, d,
-                self.capacity, n_trials, BLOCK=256, TRIALS=wide, num_warps=4, **_UNFUSED,
-            )  # fmt: skip
-        else:
+        self._draw(self.drawn, self.n_trials)
+        self.list_points()
+        self._weigh()
+        self._choose()
+
+    def list_points(self) -> None:
+        """Launch what lists for each trial the points that it may bring closer."""
+        data, n, n_trials = self.data, self.data.n, self.n_trials
+        if self._by_screen:
             seeding_kernels.list_possible[(triton.cdiv(n, 128), triton.cdiv(n_trials, _TRIALS))](
                 self.state, data.points, data.sizes, data.errors, self.closest, self.trials,
                 self.counters, self.lists, n, self.capacity, n_trials, data.scale,
@@ -214,23 +213,41 @@ class _Spreading:
                 DEPTH=data.width if data.width <= 128 else 64, BLOCK=128, TRIALS=_TRIALS,
                 num_warps=4,
             )  # fmt: skip
+        else:
+            block = min(512, 1024 // self._wide)
+            grid = (triton.cdiv(n, block), triton.cdiv(n_trials, self._wide))
+            seeding_kernels.list_nearer[grid](
+                self.state, data.X, self.closest, self.trials, self.counters, self.lists, n,
+                data.d, self.capacity, n_trials, BLOCK=block, TRIALS=self._wide, num_warps=8,
+                **_UNFUSED,
+            )  # fmt: skip
+
+    def _weigh(self) -> None:
+        """Launch what finds how each trial would change the potential."""
+        data, n, n_trials = self.data, self.data.n, self.n_trials
         programs = min(_PROGRAMS, triton.cdiv(self.capacity, 64))
         seeding_kernels.weigh_pairs[(programs, n_trials)](
             self.state, data.X, self.closest, self.weights, self.trials, self.counters, self.lists,
-            self.found, self.changes, self.low, d, self.capacity, n_trials,
-            WEIGHTED=self.weighted, BLOCK=64, ALL_TRIALS=all_trials, num_warps=2, **_UNFUSED,
+            self.found, self.changes, self.low, data.d, self.capacity, n_trials,
+            WEIGHTED=self.weighted, BLOCK=64, ALL_TRIALS=self.all_trials, num_warps=2, **_UNFUSED,
         )  # fmt: skip
-        seeding_kernels.weigh_all[(triton.cdiv(n, 64), groups)](
+        programs = min(4 * _PROGRAMS, triton.cdiv(n, 64))
+        seeding_kernels.weigh_all[(programs, triton.cdiv(n_trials, self._wide))](
             self.state, data.X, self.closest, self.weights, self.trials, self.counters,
-            self.changes, self.low, n, d, self.capacity, n_trials, WEIGHTED=self.weighted,
-            BLOCK=64, TRIALS=wide, ALL_TRIALS=all_trials, num_warps=4, **_UNFUSED,
+            self.changes, self.low, n, data.d, self.capacity, n_trials, WEIGHTED=self.weighted,
+            BLOCK=64, TRIALS=self._wide, ALL_TRIALS=self.all_trials, num_warps=4, **_UNFUSED,
         )  # fmt: skip
+
+    def _choose(self) -> None:
+        """Launch what chooses a trial and brings the distances up to date."""
+        data, n_trials, all_trials = self.data, self.n_trials, self.all_trials
         seeding_kernels.choose_trial[(1,)](
             self.state, self.trials, self.chosen, self.largest, self.potential, self.changes,
             self.low, self.rounds + 1, n_trials, ALL_TRIALS=all_trials, num_warps=1, **_UNFUSED,
         )  # fmt: skip
-        seeding_kernels.come_closer[(triton.cdiv(n, 128),)](
+        programs = min(4 * _PROGRAMS, triton.cdiv(data.n, 128))
+        seeding_kernels.come_closer[(programs,)](
             self.state, data.X, self.closest, self.trials, self.counters, self.lists, self.found,
-            n, d, self.capacity, n_trials, BLOCK=128, ALL_TRIALS=all_trials, num_warps=4,
+            data.n, data.d, self.capacity, n_trials, BLOCK=128, ALL_TRIALS=all_trials, num_warps=4,
             **_UNFUSED,
         )  # fmt: skip

@@ -1,7 +1,8 @@
 """Kernels of k-means++ on the device: draws by exact masses, and exact potentials of the trials.
 
 Nothing here asks the host. Each kernel begins by looking at `state[DONE]`, which is set when all
-rows are chosen or no point has any mass left. Launched with `enable_fp_fusion=False`: each operation is rounded by itself.
+rows are chosen or no point has any mass left. Launched with `enable_fp_fusion=False`, but for the
+screen: each operation is rounded by itself.
 """
 
 from __future__ import annotations
@@ -253,7 +254,7 @@ def list_possible(
     """List for each trial the points that short arithmetic cannot tell to be farther from it.
 
     points  IN  (n, WIDTH) float16 copy of the data, with `sizes` and `errors` (screening)
-    noise   IN  (64, 64) of [-1, 1] to make scores as wrong as they may be, or None
+    noise   IN  (64, 64) of [-1, 1] to make products as wrong as they may be, or None
 
     The bound is derived in `seeding`.
     """
@@ -278,14 +279,13 @@ def list_possible(
     x_norm = tl.sqrt(a) * (1.0 + 2.0**-20) + rho
     r_norm = tl.sqrt(b) * (1.0 + 2.0**-20) + gamma
     doubt = 2.0 * (x_norm[:, None] * gamma[None, :] + rho[:, None] * r_norm[None, :])
-    doubt += products_error * (x_norm[:, None] * r_norm[None, :])
+    products_doubt = products_error * (x_norm[:, None] * r_norm[None, :])
     # Rounded up; scaled in two steps, because the square of the scale may be no float64 number.
     c = (before * scale * scale * (1.0 + 2.0**-20)).to(tl.float32)
     sizes_of_both = a[:, None] + b[None, :]
-    least = sizes_of_both - 2.0 * products - doubt
+    least = sizes_of_both - 2.0 * products - (doubt + products_doubt)
     if noise is not None:
-        wave = tl.load(noise + (i % 64)[:, None] * 64 + (t % 64)[None, :])
-        least += 0.9 * wave * doubt
+        least += tl.load(noise + (i % 64)[:, None] * 64 + (t % 64)[None, :]) * products_doubt
     margin = 2.0**-17 * (sizes_of_both + c[:, None]) + 2.0**-20
     # Comparisons with what is not a number, or infinite on both sides, rule nothing out.
     ruled_out = least - c[:, None] > margin
@@ -338,18 +338,20 @@ def weigh_all(
         return
     if not _overflows(counters, capacity, n_trials, ALL_TRIALS):
         return
-    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     t = tl.program_id(1) * TRIALS + tl.arange(0, TRIALS)
-    many = (i < n)[:, None] & (t < n_trials)[None, :]
-    k = tl.load(trials + t, mask=t < n_trials, other=0)[None, :] + tl.zeros_like(i)[:, None]
-    new = canonical(X, X, i[:, None] + tl.zeros_like(k), k, many, d, BLOCK, TRIALS)
-    old = tl.load(closest + i, mask=i < n, other=0.0)[:, None] + tl.zeros_like(new)
-    nearer = many & (new < old)
-    if WEIGHTED:
-        weight = tl.load(weights + i, mask=i < n, other=0.0)[:, None]
-        new = weight * new
-        old = weight * old
-    deposit_changes(old, new, nearer, changes + t * LIMBS, low, state + INEXACT)
+    r = tl.load(trials + t, mask=t < n_trials, other=0)
+    for start in range(tl.program_id(0) * BLOCK, n, tl.num_programs(0) * BLOCK):
+        i = start + tl.arange(0, BLOCK).to(tl.int64)
+        many = (i < n)[:, None] & (t < n_trials)[None, :]
+        k = r[None, :] + tl.zeros_like(i)[:, None]
+        new = canonical(X, X, i[:, None] + tl.zeros_like(k), k, many, d, BLOCK, TRIALS)
+        old = tl.load(closest + i, mask=i < n, other=0.0)[:, None] + tl.zeros_like(new)
+        nearer = many & (new < old)
+        if WEIGHTED:
+            weight = tl.load(weights + i, mask=i < n, other=0.0)[:, None]
+            new = weight * new
+            old = weight * old
+        deposit_changes(old, new, nearer, changes + t * LIMBS, low, state + INEXACT)
 
 
 @triton.jit(do_not_specialize=["low", "n_chosen", "n_trials"])
@@ -404,17 +406,21 @@ def come_closer(
     if tl.load(state + DONE) != 0:
         return
     best = tl.load(state + BEST)
-    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     if _overflows(counters, capacity, n_trials, ALL_TRIALS):
-        inside = i < n
-        k = tl.load(trials + best) + tl.zeros_like(i)
-        distance = canonical(X, X, i[:, None], k[:, None], inside[:, None], d, BLOCK, 1)
-        distance = tl.reshape(distance, (BLOCK,))
-        before = tl.load(closest + i, mask=inside, other=0.0)
-        tl.debug_barrier()  # a value may be held by several threads
-        tl.store(closest + i, tl.minimum(distance, before), mask=inside)
+        r = tl.load(trials + best)
+        for start in range(tl.program_id(0) * BLOCK, n, tl.num_programs(0) * BLOCK):
+            i = start + tl.arange(0, BLOCK).to(tl.int64)
+            inside = i < n
+            k = (r + tl.zeros_like(i))[:, None]
+            distance = canonical(X, X, i[:, None], k, inside[:, None], d, BLOCK, 1)
+            distance = tl.reshape(distance, (BLOCK,))
+            before = tl.load(closest + i, mask=inside, other=0.0)
+            tl.debug_barrier()  # a value may be held by several threads
+            tl.store(closest + i, tl.minimum(distance, before), mask=inside)
     else:
-        inside = i < tl.load(counters + best)
-        place = best.to(tl.int64) * capacity + i
-        row = tl.load(lists + place, mask=inside, other=0)
-        tl.store(closest + row, tl.load(found + place, mask=inside, other=0.0), mask=inside)
+        count = tl.load(counters + best)
+        for start in range(tl.program_id(0) * BLOCK, count, tl.num_programs(0) * BLOCK):
+            inside = start + tl.arange(0, BLOCK) < count
+            place = best.to(tl.int64) * capacity + start + tl.arange(0, BLOCK)
+            row = tl.load(lists + place, mask=inside, other=0)
+            tl.store(closest + row, tl.load(found + place, mask=inside, other=0.0), mask=inside)
