@@ -8,7 +8,7 @@ from interpreted import needs_triton
 from test_seeding import KINDS, difficult_points
 from wolfmeans.engines import get_engine
 from wolfmeans.engines.ordering import lexicographic_order
-from wolfmeans.seeding import METHODS, draws, spread_rows
+from wolfmeans.seeding import METHODS, draws, integer_masses, pick_rows, spread_rows
 
 pytestmark = needs_triton
 
@@ -130,9 +130,26 @@ def test_the_screen_lists_all_that_come_closer_by_a_bit(gpu, torch, kind):
         spreading.closest.copy_(torch.from_numpy(distances * factor))
         spreading.counters.zero_()
         spreading.list_points()
-        listed = set(spreading.lists[0, : int(spreading.counters[0])].tolist())
+        listed = set(spreading.lists[0, : int(spreading.counters[0, 0])].tolist())
         others = set(np.flatnonzero(distances).tolist())
         assert (others <= listed) if all_listed else (len(others & listed) < len(others))
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-160, 2.0**-1070, 1e290])
+def test_masses_are_the_integers_of_the_specification(gpu, torch, monkeypatch, scale):
+    monkeypatch.setattr(gpu.seeding, "_PLACES", 16)
+    rng = np.random.default_rng(6)
+    workspace = opened(rng.normal(size=(77, 2)))
+    drawn = draws(np.random.RandomState(1), 1 + 5)
+    spreading = gpu.seeding._Spreading(
+        workspace.data, workspace.order_on_device(), None, drawn, 5, 100
+    )
+    masses = scale * rng.choice([0.0, 1.0, 3.0, 1e-9, 7.7], size=77) * rng.random(77)
+    spreading.closest.copy_(torch.from_numpy(masses))
+    spreading._draw(spreading.drawn, 5)
+    integers = np.cumsum(integer_masses(masses)[workspace.order()])
+    assert spreading.cumulative.tolist() == [*integers[15::16].tolist(), int(integers[-1])]
+    assert spreading.trials[:5].tolist() == pick_rows(workspace, masses, drawn[1:]).tolist()
 
 
 @pytest.mark.parametrize("d", [2, 130])  # the second in several products

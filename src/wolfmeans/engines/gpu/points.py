@@ -342,7 +342,10 @@ class GpuPoints(LabelledPoints):
 
     def spread_rows(self, drawn: NDArray[np.int64], n_trials: int) -> NDArray[np.int64] | None:
         """Return the rows that k-means++ picks, None where its sums have no room."""
-        return spread_rows(self.data, self.order_on_device(), None, drawn, n_trials)
+        weights = None
+        if self.weights is not None:
+            weights = torch.from_numpy(self.weights).to(self.data.X.device)
+        return spread_rows(self.data, self.order_on_device(), weights, drawn, n_trials)
 
     def distances_to(self, center: Centers) -> Distances:
         """Return each point's canonical distance to one (d,) center."""

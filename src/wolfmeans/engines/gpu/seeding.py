@@ -37,7 +37,7 @@ from wolfmeans.engines.gpu import moment_kernels, recheck_kernels, seeding_kerne
 from wolfmeans.engines.gpu.exact_kernels import LIMBS
 from wolfmeans.engines.gpu.graphs import captured
 from wolfmeans.engines.gpu.screening import Screened
-from wolfmeans.engines.gpu.seeding_kernels import CHOSEN, INEXACT
+from wolfmeans.engines.gpu.seeding_kernels import APART, CHOSEN, INEXACT
 
 _UNFUSED = {"enable_fp_fusion": False}
 _DRAWS = 2**63 - 1
@@ -124,7 +124,7 @@ class _Spreading:
         self.changes = zeros(self.all_trials, LIMBS)
         usual = 1.0 / _LARGEST_SCALE <= data.scale <= _LARGEST_SCALE
         self._by_screen = usual and not data.direct
-        self.counters = zeros(self.all_trials, dtype=torch.int32)
+        self.counters = zeros(self.all_trials, APART.value, dtype=torch.int32)
         self.capacity = _room(data.n)
         self.lists = zeros(self.all_trials, self.capacity, dtype=torch.int32)
         self.found = zeros(self.all_trials, self.capacity, dtype=torch.float64)

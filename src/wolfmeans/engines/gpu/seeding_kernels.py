@@ -20,6 +20,8 @@ DONE = tl.constexpr(0)
 CHOSEN = tl.constexpr(1)
 BEST = tl.constexpr(2)
 INEXACT = tl.constexpr(3)
+# Counters are this far apart, so that atomics to several of them do not wait for each other.
+APART = tl.constexpr(32)
 
 
 @triton.jit
@@ -40,7 +42,7 @@ def _scaling(largest, bits):
     """Return the exponent that makes the largest mass a number of 62 - bits bits."""
     value = tl.load(largest).to(tl.float64, bitcast=True)
     tiny = value < 2.0**-1000
-    value = tl.where(tiny, value * 18446744073709551616.0, value)
+    value = value * tl.where(tiny, 18446744073709551616.0, 1.0)
     exponent = (value.to(tl.int64, bitcast=True) >> 52) - 1022 - tl.where(tiny, 64, 0)
     return 62 - bits - exponent
 
@@ -125,7 +127,7 @@ def draw_trials(
     i = tl.arange(0, 16)
     zero = tl.zeros((16,), tl.int64)
     tl.store(changes + trial * LIMBS + i, zero, mask=i < LIMBS)
-    tl.store(counters + trial, 0)
+    tl.store(counters + trial * APART, 0)
     total = tl.load(cumulative + n_blocks - 1)
     if total == 0:
         tl.store(state + DONE, 1)
@@ -153,7 +155,7 @@ def draw_trials(
 def _overflows(counters, capacity, n_trials, ALL_TRIALS: tl.constexpr):
     """Return whether some trial has more pairs than its list has room for."""
     t = tl.arange(0, ALL_TRIALS)
-    return tl.max(tl.load(counters + t, mask=t < n_trials, other=0)) > capacity
+    return tl.max(tl.load(counters + t * APART, mask=t < n_trials, other=0)) > capacity
 
 
 @triton.jit
@@ -184,12 +186,12 @@ def _placed(terms, mask, low):
 
 
 @triton.jit
-def deposit_changes(old, new, mask, sums, low, inexact):
-    """Add terms new - old to sums, one for each column, a vector of atomics for each limb.
+def _add_changes(total, old, new, mask, low, inexact):
+    """Return total with terms new - old added, column by column.
 
+    total     IN   (T, 16) int64 limbs, limb i counts 2**(low + 32 i)
     old, new  IN   (B, T) float64, not negative
     mask      IN   (B, T) which of them count
-    sums      OUT  (T,) pointers to LIMBS int64 each, limb i counts 2**(low + 32 i)
     inexact   OUT  (1,) int32, set when a term has no room
     """
     a, a0, a1, a2, a_wrong = _placed(old, mask, low)
@@ -199,11 +201,12 @@ def deposit_changes(old, new, mask, sums, low, inexact):
     least = tl.minimum(tl.where(a < 0, LIMBS, a), tl.where(b < 0, LIMBS, b))
     first = tl.min(tl.min(least, axis=1), axis=0)
     last = tl.max(tl.max(tl.maximum(a, b), axis=1), axis=0) + 2
+    limb = tl.arange(0, 16)[None, :]
     for i in range(first, last + 1):
         part = tl.where(b == i, b0, 0) + tl.where(b + 1 == i, b1, 0) + tl.where(b + 2 == i, b2, 0)
         part -= tl.where(a == i, a0, 0) + tl.where(a + 1 == i, a1, 0) + tl.where(a + 2 == i, a2, 0)
-        total = tl.sum(part, axis=0)
-        tl.atomic_add(sums + i, total, mask=total != 0, sem="relaxed")
+        total += tl.where(limb == i, tl.sum(part, axis=0)[:, None], 0)
+    return total
 
 
 @triton.jit
@@ -216,7 +219,7 @@ def _append_pairs(possible, i, lists, counters, capacity, first, T: tl.constexpr
             mine = (bits >> column) & 1
             many = tl.sum(mine)
             if many > 0:
-                begin = tl.atomic_add(counters + first + column, many, sem="relaxed")
+                begin = tl.atomic_add(counters + (first + column) * APART, many, sem="relaxed")
                 place = begin + tl.cumsum(mine, 0) - 1
                 there = lists + (first + column).to(tl.int64) * capacity + place
                 tl.store(there, i.to(tl.int32), mask=(mine > 0) & (place < capacity))
@@ -229,8 +232,8 @@ def list_nearer(
 ):  # fmt: skip
     """List for each trial the points that it is nearer to than any chosen row, canonically.
 
-    counters  IN/OUT  (n_trials,) int32, lengths of the lists, 0 before; above the capacity when a
-                      list has no room for all
+    counters  IN/OUT  (n_trials, APART) int32, lengths of the lists in the first column, 0 before;
+                      above the capacity when a list has no room for all
     lists     OUT     (n_trials, capacity) int32 rows, in any order
     """
     if tl.load(state + DONE) != 0:
@@ -308,8 +311,9 @@ def weigh_pairs(
     if _overflows(counters, capacity, n_trials, ALL_TRIALS):
         return
     trial = tl.program_id(1)
-    count = tl.load(counters + trial)
+    count = tl.load(counters + trial * APART)
     k = tl.load(trials + trial)
+    total = tl.zeros((1, 16), tl.int64)
     for start in range(tl.program_id(0) * BLOCK, count, tl.num_programs(0) * BLOCK):
         place = start + tl.arange(0, BLOCK)
         inside = place < count
@@ -324,8 +328,9 @@ def weigh_pairs(
             weight = tl.load(weights + row, mask=inside, other=0.0)[:, None]
             new = weight * new
             old = weight * old
-        sums = changes + (trial + tl.arange(0, 1)) * LIMBS
-        deposit_changes(old, new, nearer, sums, low, state + INEXACT)
+        total = _add_changes(total, old, new, nearer, low, state + INEXACT)
+    i = tl.arange(0, 16)[None, :]
+    tl.atomic_add(changes + trial * LIMBS + i, total, mask=total != 0, sem="relaxed")
 
 
 @triton.jit(do_not_specialize=["low", "n", "capacity", "n_trials"])
@@ -340,6 +345,7 @@ def weigh_all(
         return
     t = tl.program_id(1) * TRIALS + tl.arange(0, TRIALS)
     r = tl.load(trials + t, mask=t < n_trials, other=0)
+    total = tl.zeros((TRIALS, 16), tl.int64)
     for start in range(tl.program_id(0) * BLOCK, n, tl.num_programs(0) * BLOCK):
         i = start + tl.arange(0, BLOCK).to(tl.int64)
         many = (i < n)[:, None] & (t < n_trials)[None, :]
@@ -351,7 +357,9 @@ def weigh_all(
             weight = tl.load(weights + i, mask=i < n, other=0.0)[:, None]
             new = weight * new
             old = weight * old
-        deposit_changes(old, new, nearer, changes + t * LIMBS, low, state + INEXACT)
+        total = _add_changes(total, old, new, nearer, low, state + INEXACT)
+    place = t[:, None] * LIMBS + tl.arange(0, 16)[None, :]
+    tl.atomic_add(changes + place, total, mask=total != 0, sem="relaxed")
 
 
 @triton.jit(do_not_specialize=["low", "n_chosen", "n_trials"])
@@ -418,7 +426,7 @@ def come_closer(
             tl.debug_barrier()  # a value may be held by several threads
             tl.store(closest + i, tl.minimum(distance, before), mask=inside)
     else:
-        count = tl.load(counters + best)
+        count = tl.load(counters + best * APART)
         for start in range(tl.program_id(0) * BLOCK, count, tl.num_programs(0) * BLOCK):
             inside = start + tl.arange(0, BLOCK) < count
             place = best.to(tl.int64) * capacity + start + tl.arange(0, BLOCK)
