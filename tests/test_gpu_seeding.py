@@ -145,8 +145,10 @@ def test_masses_are_the_integers_of_the_specification(gpu, torch, monkeypatch, s
         workspace.data, workspace.order_on_device(), None, drawn, 5, 100
     )
     masses = scale * rng.choice([0.0, 1.0, 3.0, 1e-9, 7.7], size=77) * rng.random(77)
+    masses[workspace.order()[:3]] = 0.0
+    drawn[1] = 0  # picks the first row with a mass
     spreading.closest.copy_(torch.from_numpy(masses))
-    spreading._draw(spreading.drawn, 5)
+    spreading._draw(torch.from_numpy(drawn[1:]).to(spreading.closest.device), 5)
     integers = np.cumsum(integer_masses(masses)[workspace.order()])
     assert spreading.cumulative.tolist() == [*integers[15::16].tolist(), int(integers[-1])]
     assert spreading.trials[:5].tolist() == pick_rows(workspace, masses, drawn[1:]).tolist()

@@ -33,7 +33,7 @@ import torch
 import triton
 from numpy.typing import NDArray
 
-from wolfmeans.engines.gpu import moment_kernels, recheck_kernels, seeding_kernels
+from wolfmeans.engines.gpu import moment_kernels, recheck_kernels, seeding_kernels, trial_kernels
 from wolfmeans.engines.gpu.exact_kernels import LIMBS
 from wolfmeans.engines.gpu.graphs import captured
 from wolfmeans.engines.gpu.screening import Screened
@@ -206,7 +206,7 @@ class _Spreading:
         """Launch what lists for each trial the points that it may bring closer."""
         data, n, n_trials = self.data, self.data.n, self.n_trials
         if self._by_screen:
-            seeding_kernels.list_possible[(triton.cdiv(n, 128), triton.cdiv(n_trials, _TRIALS))](
+            trial_kernels.list_possible[(triton.cdiv(n, 128), triton.cdiv(n_trials, _TRIALS))](
                 self.state, data.points, data.sizes, data.errors, self.closest, self.trials,
                 self.counters, self.lists, n, self.capacity, n_trials, data.scale,
                 data.products_error, data.noise, WIDTH=data.width,
@@ -216,7 +216,7 @@ class _Spreading:
         else:
             block = min(512, 1024 // self._wide)
             grid = (triton.cdiv(n, block), triton.cdiv(n_trials, self._wide))
-            seeding_kernels.list_nearer[grid](
+            trial_kernels.list_nearer[grid](
                 self.state, data.X, self.closest, self.trials, self.counters, self.lists, n,
                 data.d, self.capacity, n_trials, BLOCK=block, TRIALS=self._wide, num_warps=8,
                 **_UNFUSED,
@@ -226,13 +226,13 @@ class _Spreading:
         """Launch what finds how each trial would change the potential."""
         data, n, n_trials = self.data, self.data.n, self.n_trials
         programs = min(_PROGRAMS, triton.cdiv(self.capacity, 64))
-        seeding_kernels.weigh_pairs[(programs, n_trials)](
+        trial_kernels.weigh_pairs[(programs, n_trials)](
             self.state, data.X, self.closest, self.weights, self.trials, self.counters, self.lists,
             self.found, self.changes, self.low, data.d, self.capacity, n_trials,
             WEIGHTED=self.weighted, BLOCK=64, ALL_TRIALS=self.all_trials, num_warps=2, **_UNFUSED,
         )  # fmt: skip
         programs = min(4 * _PROGRAMS, triton.cdiv(n, 64))
-        seeding_kernels.weigh_all[(programs, triton.cdiv(n_trials, self._wide))](
+        trial_kernels.weigh_all[(programs, triton.cdiv(n_trials, self._wide))](
             self.state, data.X, self.closest, self.weights, self.trials, self.counters,
             self.changes, self.low, n, data.d, self.capacity, n_trials, WEIGHTED=self.weighted,
             BLOCK=64, TRIALS=self._wide, ALL_TRIALS=self.all_trials, num_warps=4, **_UNFUSED,
@@ -246,7 +246,7 @@ class _Spreading:
             self.low, self.rounds + 1, n_trials, ALL_TRIALS=all_trials, num_warps=1, **_UNFUSED,
         )  # fmt: skip
         programs = min(4 * _PROGRAMS, triton.cdiv(data.n, 128))
-        seeding_kernels.come_closer[(programs,)](
+        trial_kernels.come_closer[(programs,)](
             self.state, data.X, self.closest, self.trials, self.counters, self.lists, self.found,
             data.n, data.d, self.capacity, n_trials, BLOCK=128, ALL_TRIALS=all_trials, num_warps=4,
             **_UNFUSED,
