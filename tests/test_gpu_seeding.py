@@ -1,5 +1,7 @@
 """Order and seeds on the device are those of the specification, row by row."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -125,14 +127,30 @@ def test_the_screen_lists_all_that_come_closer_by_a_bit(gpu, torch, kind):
     spreading = gpu.seeding._Spreading(data, workspace.order_on_device(), None, drawn, 1, 100)
     row = 7
     distances = workspace.distances_to(X[row])
+    others = set(np.flatnonzero(distances).tolist())
     spreading.trials[0] = row
-    for factor, all_listed in ((1.0 + 2.0**-50, True), (0.9, False)):
-        spreading.closest.copy_(torch.from_numpy(distances * factor))
+
+    def listed(closest):
+        spreading.closest.copy_(torch.from_numpy(closest))
         spreading.counters.zero_()
         spreading.list_points()
-        listed = set(spreading.lists[0, : int(spreading.counters[0, 0])].tolist())
-        others = set(np.flatnonzero(distances).tolist())
-        assert (others <= listed) if all_listed else (len(others & listed) < len(others))
+        return spreading.lists[0, : int(spreading.counters[0, 0])].tolist()
+
+    assert len(listed(0.9 * distances)) < len(others)
+    nearer = distances * np.where(np.arange(90) % 3 > 0, 1.0 + 2.0**-50, 1.0 - 2.0**-50)
+    rows = listed(nearer)
+    assert set(rows) >= set(np.flatnonzero(distances < nearer).tolist())
+    if kind != "lattice":
+        assert len(rows) == len(others)  # nothing can tell these apart
+
+    spreading._weigh()
+    reached = np.minimum(distances, nearer)
+    assert spreading.found[0, : len(rows)].tolist() == reached[rows].tolist()
+    change = sum(Fraction(a) - Fraction(b) for a, b in zip(reached, nearer, strict=True))
+    limbs = spreading.changes[0].tolist()
+    assert (
+        sum(limb << 32 * i for i, limb in enumerate(limbs)) * Fraction(2) ** spreading.low == change
+    )
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-160, 2.0**-1070, 1e290])
@@ -176,6 +194,9 @@ def test_sums_without_room_are_left_to_the_specification():
     X = np.array([[0.0], [1e-130], [1.0], [1e130]])
     assert opened(X).spread_rows(drawn, 1) is None
     assert opened(np.array([[0.0], [1e154], [1.2e154]])).spread_rows(drawn, 1) is None
+    # From the last row all distances are 1; a distance without room comes with the next row.
+    late = np.array([2**63 - 2, 5])
+    assert opened(np.array([[0.0], [1e-130], [1.0]])).spread_rows(late, 1) is None
     rows = [
         METHODS["k-means++"](opened(X, None, engine), 4, np.random.RandomState(2)).tolist()
         for engine in (*ENGINES, "gpu")
