@@ -28,7 +28,9 @@ from wolfmeans.engines.base import (
 from wolfmeans.engines.gpu import moment_kernels, recheck_kernels
 from wolfmeans.engines.gpu.exact_kernels import LIMBS
 from wolfmeans.engines.gpu.lists import MOVED
+from wolfmeans.engines.gpu.ordering import lexicographic_order
 from wolfmeans.engines.gpu.screening import Screened
+from wolfmeans.engines.gpu.seeding import spread_rows
 from wolfmeans.engines.gpu.steps import Lows, Step
 from wolfmeans.engines.gpu.weighting import Weighting
 from wolfmeans.engines.labelled import LabelledPoints
@@ -44,18 +46,22 @@ class GpuKernels:
     def __init__(self, data: Screened) -> None:
         self.data = data
 
-    def _sent(self, centers: Centers) -> torch.Tensor:
+    def _sent(self, centers: Centers | torch.Tensor) -> torch.Tensor:
+        if isinstance(centers, torch.Tensor):
+            return centers
         dense = torch.from_numpy(np.ascontiguousarray(centers))
         return dense.to(self.data.X.device, self.data.X.dtype)
 
-    def labels_on_device(self, centers: Centers) -> torch.Tensor:
+    def labels_on_device(self, centers: Centers | torch.Tensor) -> torch.Tensor:
         """Return the (n,) lowest nearest centers."""
         step = Step(self.data, len(centers))
-        step.begin(centers, Limits(1, math.inf), math.nan, 0)
+        step.begin(self._sent(centers), Limits(1, math.inf), math.nan, 0)
         step.find_labels(0)
         return step.labels
 
-    def distances_on_device(self, centers: Centers, labels: torch.Tensor | None) -> torch.Tensor:
+    def distances_on_device(
+        self, centers: Centers | torch.Tensor, labels: torch.Tensor | None
+    ) -> torch.Tensor:
         """Return the (n,) canonical distances to the centers of the labels; None for the first."""
         data = self.data
         out = torch.empty(data.n, dtype=torch.float64, device=data.X.device)
@@ -149,6 +155,7 @@ class GpuPoints(LabelledPoints):
         self._kernels = GpuKernels(data)
         self._step: Step | None = None
         self._order = None
+        self._order_on_device: torch.Tensor | None = None
         self._last: tuple[Assignment, Centers, float, float] | None = None
 
     @property
@@ -161,7 +168,7 @@ class GpuPoints(LabelledPoints):
     def fork(self, n_threads: int) -> GpuPoints:
         """Return a workspace of the same points, without labels, that shares the data."""
         twin = GpuPoints(self.data, self._host, n_threads, self.weights, self._weighting)
-        twin._order = self._order
+        twin._order, twin._order_on_device = self._order, self._order_on_device
         return twin
 
     def assign(self, centers: Centers, forced: Forced | None = None) -> Assignment:
@@ -353,8 +360,42 @@ class GpuPoints(LabelledPoints):
     def order(self) -> NDArray[np.int64]:
         """Return the rows in an order that depends on their values alone."""
         if self._order is None:
-            self._order = self._on_host().order()
+            self._order = self.order_on_device().cpu().numpy()
         return self._order
+
+    def order_on_device(self) -> torch.Tensor:
+        """Return the same as a tensor on the device."""
+        if self._order_on_device is None:
+            self._order_on_device = lexicographic_order(self.data.X)
+        return self._order_on_device
+
+    def spread_rows(self, drawn: NDArray[np.int64], n_trials: int) -> NDArray[np.int64] | None:
+        """Return the rows that k-means++ picks, None where its sums have no room."""
+        weights = None
+        if self.weights is not None:
+            weights = torch.from_numpy(self.weights).to(self.data.X.device)
+        return spread_rows(self.data, self.order_on_device(), weights, drawn, n_trials)
+
+    def distances_to(self, center: Centers) -> Distances:
+        """Return each point's canonical distance to one (d,) center."""
+        centers = np.asarray(center, dtype=self.dtype).reshape(1, -1)
+        found: Distances = self._kernels.distances_on_device(centers, None).cpu().numpy()
+        return found
+
+    def approach(
+        self, rows: NDArray[np.int64], closest: Distances, owner: NDArray[np.int64]
+    ) -> None:
+        """Bring each point's nearest chosen row up to date, in place, with more rows chosen."""
+        device = self.data.X.device
+        chosen = torch.from_numpy(np.sort(rows)).to(device)
+        centers = self.data.X[chosen]
+        labels = self._kernels.labels_on_device(centers)
+        distances = self._kernels.distances_on_device(centers, labels)
+        found = chosen[labels.long()]
+        before, owned = torch.from_numpy(closest).to(device), torch.from_numpy(owner).to(device)
+        closer = (distances < before) | ((distances == before) & (found < owned))
+        closest[:] = torch.where(closer, distances, before).cpu().numpy()
+        owner[:] = torch.where(closer, found, owned).cpu().numpy()
 
     def _on_host(self) -> Workspace:
         """Return a workspace of the same points on the host."""

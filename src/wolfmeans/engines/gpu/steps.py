@@ -22,6 +22,7 @@ from wolfmeans.engines.gpu import (
     weighted_kernels,
 )
 from wolfmeans.engines.gpu.exact_kernels import LIMBS
+from wolfmeans.engines.gpu.graphs import captured
 from wolfmeans.engines.gpu.lists import AT_MOST, DONE, EMPTY, STEPS
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.weighting import Weighting
@@ -87,9 +88,13 @@ class Step:
         self.records = tensor(_MOST_STEPS, 8, dtype=float64)
         self._graphs: dict[tuple[bool, Lows], Any] = {}
 
-    def begin(self, centers: Centers, limits: Limits, shift: float, empty: int) -> None:
+    def begin(
+        self, centers: Centers | torch.Tensor, limits: Limits, shift: float, empty: int
+    ) -> None:
         """Put the first point in its place; labels, slacks and sums stay what they are."""
-        self.centers[0].copy_(torch.from_numpy(np.ascontiguousarray(centers)))
+        if not isinstance(centers, torch.Tensor):
+            centers = torch.from_numpy(np.ascontiguousarray(centers))
+        self.centers[0].copy_(centers)
         state = [0] * 16
         state[EMPTY.value], state[AT_MOST.value] = empty, min(limits.at_most, _MOST_STEPS)
         self.state.copy_(torch.tensor(state, dtype=torch.int32))
@@ -261,7 +266,7 @@ class Step:
             return lambda: launch(0, 1)
         key = (limits.keep_empty, lows)
         if key not in self._graphs:
-            self._graphs[key] = _captured(lambda: launch(0, 1), self._signature(limits))
+            self._graphs[key] = captured(lambda: launch(0, 1), self._signature(limits))
         replay: Callable[[], None] = self._graphs[key].replay
         return replay
 
@@ -272,29 +277,3 @@ class Step:
         bits = (triton.cdiv(self.n_clusters, data.tile(self.n_clusters).columns) - 1).bit_length()
         aligned = data.X.data_ptr() % 16 == 0
         return (data.X.dtype, *shape, bits, min(self.n_clusters, 1024), limits.keep_empty, aligned)
-
-
-_compiled: set[Hashable] = set()
-
-
-def _captured(launch: Callable[[], None], signature: Hashable) -> Any:
-    """Return a graph of what is launched.
-
-    Kernels that have never run are compiled first, by launching them: a run goes on from there, for
-    what a graph does is what the launches do.
-    """
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.stream(stream):
-        if signature not in _compiled:
-            launch()
-            stream.synchronize()
-            _compiled.add(signature)
-        graph.capture_begin()
-        try:
-            launch()
-        finally:
-            graph.capture_end()
-    torch.cuda.current_stream().wait_stream(stream)
-    return graph

@@ -1,0 +1,129 @@
+"""The lexicographic order of the rows on the device. Specification: `engines.ordering`.
+
+A sort by the first column settles most rows of continuous data, and a sort by the second, of those
+that are still tied, nearly all. Of the rest one row of each value is kept, so that duplicates cost
+one hash; and each group of tied rows goes on at the first column that splits it, so that constant
+columns cost one look.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import triton
+
+from wolfmeans.engines.gpu.ordering_kernels import find_differences, hash_rows
+
+
+class _Tied(NamedTuple):
+    """Rows that are not told apart yet, group after group."""
+
+    rows: torch.Tensor
+    """(m,) rows; equal ones in the order of their numbers."""
+    groups: torch.Tensor
+    """(m,) the place where each row's group begins; the groups are in their order."""
+    places: torch.Tensor
+    """(m,) the places that the rows share out, ascending."""
+
+
+def lexicographic_order(X: torch.Tensor) -> torch.Tensor:
+    """Return the (n,) rows of (n, d) finite data in lexicographic order; equal rows keep theirs."""
+    n, d = X.shape
+    everything = torch.arange(n, device=X.device)
+    order = everything.clone()
+    tied = _Tied(everything, torch.zeros_like(everything), everything)
+    for j in range(min(2, d)):
+        tied = _split(tied, X[tied.rows, j], order, several=j > 0)
+        if not len(tied.rows):
+            return order
+    if d <= 2:
+        return order
+    leaders, value = _distinct(X, tied.rows)
+    among = torch.arange(len(leaders), device=X.device)
+    ordered = among.clone()
+    left = _Tied(among, tied.groups[leaders], among)
+    while len(left.rows):
+        rows = tied.rows[leaders[left.rows]]
+        column = _next_columns(X, rows, left.groups)
+        some = column < d
+        left = _Tied(*(part[some] for part in left))
+        left = _split(left, X[rows[some], column[some]], ordered)
+    rank = torch.empty_like(ordered)
+    rank[ordered] = among
+    order[tied.places] = tied.rows[torch.sort(rank[value], stable=True).indices]
+    return order
+
+
+def _split(tied: _Tied, keys: torch.Tensor, order: torch.Tensor, *, several: bool = True) -> _Tied:
+    """Sort tied rows by the keys within their groups, write that down, return those still tied.
+
+    `several` is whether there is more than one group.
+    """
+    if not len(keys):
+        return tied
+    # Adding 0 makes zeros of both signs the same.
+    keys, sorting = torch.sort(keys + 0.0, stable=True)
+    groups = tied.groups
+    if several:
+        groups, again = torch.sort(groups[sorting], stable=True)
+        keys, sorting = keys[again], sorting[again]
+    rows = tied.rows[sorting]
+    order[tied.places] = rows
+    begins = torch.ones_like(keys, dtype=torch.bool)
+    begins[1:] = (groups[1:] != groups[:-1]) | (keys[1:] != keys[:-1])
+    ends = torch.ones_like(begins)
+    ends[:-1] = begins[1:]
+    starts = torch.cummax(torch.where(begins, tied.places, 0), 0).values
+    still = torch.nonzero(~(begins & ends)).flatten()
+    return _Tied(rows[still], starts[still], tied.places[still])
+
+
+def _differences(X: torch.Tensor, rows: torch.Tensor, related: torch.Tensor) -> torch.Tensor:
+    """Return for each row but the first the column where it differs from the one before it.
+
+    d where the two are equal, or not related.
+    """
+    d = X.shape[1]
+    columns = torch.empty(len(rows) - 1, dtype=torch.int64, device=X.device)
+    if len(columns):
+        find_differences[(triton.cdiv(len(columns), 128),)](
+            X, rows[1:], rows[:-1], related.to(torch.int8), columns, len(columns), d,
+            BLOCK=128, COLUMNS=min(32, triton.next_power_of_2(d)),
+        )  # fmt: skip
+    return columns
+
+
+def _next_columns(X: torch.Tensor, rows: torch.Tensor, groups: torch.Tensor) -> torch.Tensor:
+    """Return for each row the first column in which its group is not constant; d without one."""
+    number = torch.zeros_like(groups)
+    number[1:] = torch.cumsum(groups[1:] != groups[:-1], 0)
+    found = _differences(X, rows, groups[1:] == groups[:-1])
+    first = torch.full_like(groups, X.shape[1])
+    first.scatter_reduce_(0, number[1:], found, "amin")
+    return first[number]
+
+
+def _distinct(X: torch.Tensor, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return which of the rows are the first of their value, and the number of each row's value.
+
+    Two different rows with one hash are all but impossible; then every row counts as a value.
+    """
+    hashes = torch.empty_like(rows)
+    d = X.shape[1]
+    hash_rows[(triton.cdiv(len(rows), 64),)](
+        X, rows, hashes, len(rows), d, BLOCK=64, COLUMNS=min(64, triton.next_power_of_2(d))
+    )
+    hashes, sorting = torch.sort(hashes, stable=True)
+    same = hashes[1:] == hashes[:-1]
+    everything = torch.arange(len(rows), device=X.device)
+    if bool((same & (_differences(X, rows[sorting], same) < d)).any()):
+        return everything, everything
+    first = torch.ones_like(hashes, dtype=torch.bool)
+    first[1:] = ~same
+    leaders = torch.sort(sorting[first]).values
+    number = torch.empty_like(everything)
+    number[leaders] = torch.arange(len(leaders), device=X.device)
+    value = torch.empty_like(everything)
+    value[sorting] = number[sorting[first]][torch.cumsum(first, 0) - 1]
+    return leaders, value

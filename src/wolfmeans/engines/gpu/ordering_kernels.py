@@ -1,0 +1,62 @@
+"""Kernels that look at whole rows for the order of the rows: hashes, and where two rows differ."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit(do_not_specialize=["count"])
+def hash_rows(X, rows, hashes, count, d, BLOCK: tl.constexpr, COLUMNS: tl.constexpr):
+    """Write a hash of each of some rows; rows of equal values have equal hashes.
+
+    rows    IN   (count,) int64
+    hashes  OUT  (count,) int64
+    """
+    place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = place < count
+    row = tl.load(rows + place, mask=inside, other=0)
+    total = tl.zeros((BLOCK,), tl.int64)
+    for start in range(0, d, COLUMNS):
+        j = start + tl.arange(0, COLUMNS)
+        there = inside[:, None] & (j < d)[None, :]
+        value = tl.load(X + row[:, None] * d + j[None, :], mask=there, other=0.0).to(tl.float64)
+        # Zeros of both signs are equal.
+        bits = tl.where(value == 0.0, 0.0, value).to(tl.int64, bitcast=True)
+        # The bits that differ are often the highest ones alone: bring them down before the sum.
+        mixed = (bits ^ (bits >> 29)) * 0x5851F42D4C957F2D
+        mixed = (mixed ^ (mixed >> 32)) * (2 * j.to(tl.int64) + 0x2545F4914F6CDD1D)[None, :]
+        mixed = mixed ^ (mixed >> 31)
+        total += tl.sum(tl.where(there, mixed, 0), axis=1)
+    tl.store(hashes + place, total, mask=inside)
+
+
+@triton.jit(do_not_specialize=["count"])
+def find_differences(
+    X, rows, before, related, columns, count, d, BLOCK: tl.constexpr, COLUMNS: tl.constexpr
+):
+    """Write the first column in which each of some rows differs from another row.
+
+    rows     IN   (count,) int64
+    before   IN   (count,) int64, the row to compare with
+    related  IN   (count,) int8, 0 where nobody asks
+    columns  OUT  (count,) int64; d where the rows are equal, and where nobody asks
+    """
+    place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = place < count
+    asked = inside & (tl.load(related + place, mask=inside, other=0) != 0)
+    row = tl.load(rows + place, mask=inside, other=0)
+    other = tl.load(before + place, mask=inside, other=0)
+    first = tl.full((BLOCK,), 0, tl.int32) + d
+    start = 0
+    left = tl.max(asked.to(tl.int32))
+    while (start < d) & (left > 0):
+        j = start + tl.arange(0, COLUMNS)
+        there = (asked & (first == d))[:, None] & (j < d)[None, :]
+        a = tl.load(X + row[:, None] * d + j[None, :], mask=there, other=0.0)
+        b = tl.load(X + other[:, None] * d + j[None, :], mask=there, other=0.0)
+        here = tl.min(tl.where(there & (a != b), j[None, :], d), axis=1)
+        first = tl.minimum(first, here)
+        left = tl.max((asked & (first == d)).to(tl.int32))
+        start += COLUMNS
+    tl.store(columns + place, first.to(tl.int64), mask=inside)

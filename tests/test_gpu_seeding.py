@@ -1,0 +1,240 @@
+"""Order and seeds on the device are those of the specification, row by row."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from instances import ENGINES
+from interpreted import needs_triton
+from test_seeding import KINDS, difficult_points
+from wolfmeans.engines import get_engine
+from wolfmeans.engines.ordering import lexicographic_order
+from wolfmeans.seeding import METHODS, draws, integer_masses, pick_rows, spread_rows
+
+pytestmark = needs_triton
+
+FINITE_IN_FLOAT32 = [kind for kind in KINDS if kind not in ("tiny", "huge")]
+
+
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch")
+
+
+@pytest.fixture
+def gpu():
+    """The modules under test, which cannot be imported everywhere."""
+    from wolfmeans.engines.gpu import ordering, seeding
+
+    class Modules:
+        pass
+
+    Modules.ordering, Modules.seeding = ordering, seeding
+    return Modules
+
+
+def opened(X, weights=None, engine="gpu"):
+    return get_engine(engine).open(X, weights, 1)
+
+
+def assert_same_rows(X, n_clusters, n_trials, weights=None, noise=None):
+    """Compare with the fastest other engine, which `test_seeding` compares with the reference."""
+    import torch
+
+    from wolfmeans.engines.gpu.seeding import spread_rows as on_device
+
+    drawn = draws(np.random.RandomState(len(X)), 1 + (n_clusters - 1) * n_trials)
+    other = opened(X, weights, ENGINES[-1])
+    expected = other.spread_rows(drawn, n_trials)
+    if expected is None:
+        expected = spread_rows(other, drawn, n_trials)
+    workspace = opened(X)
+    workspace.data.noise = noise
+    if weights is None:
+        rows = workspace.spread_rows(drawn, n_trials)
+    else:
+        sent = torch.from_numpy(weights).to(workspace.data.X.device)
+        rows = on_device(workspace.data, workspace.order_on_device(), sent, drawn, n_trials)
+    assert rows.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("n", "d"), [(60, 1), (150, 4), (70, 40)])
+def test_order_is_the_lexicographic_one(kind, n, d):
+    rng = np.random.default_rng(n)
+    X = difficult_points(kind, n, d, rng)
+    X[rng.random(X.shape) < 0.3] *= 0.0  # zeros of both signs
+    if kind in FINITE_IN_FLOAT32 and n != 150:
+        X = X.astype(np.float32)
+    assert opened(X).order().tolist() == lexicographic_order(X).tolist()
+
+
+def test_order_of_rows_that_differ_late():
+    rng = np.random.default_rng(0)
+    X = np.zeros((80, 70), dtype=np.float32)
+    X[:, 66:] = rng.integers(0, 3, size=(80, 4))
+    assert opened(X).order().tolist() == lexicographic_order(X).tolist()
+
+
+def test_order_of_few_rows():
+    for X in (np.ones((1, 3)), np.ones((5, 4)), np.array([[1.0, 2, 3], [1.0, 2, -3]])):
+        assert opened(X).order().tolist() == lexicographic_order(X).tolist()
+
+
+def test_order_does_not_rely_on_hashes(gpu, monkeypatch):
+    class Same:
+        def __getitem__(self, grid):
+            return lambda X, rows, hashes, *others, **settings: hashes.zero_()
+
+    monkeypatch.setattr(gpu.ordering, "hash_rows", Same())
+    X = np.random.default_rng(1).integers(0, 2, size=(60, 5)) * 1.0
+    assert opened(X).order().tolist() == lexicographic_order(X).tolist()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("d", [3, 20])
+def test_seeds_of_difficult_points(kind, d):
+    X = difficult_points(kind, 45, d, np.random.default_rng(d))
+    if kind == "huge":
+        assert opened(X).spread_rows(draws(np.random.RandomState(0), 3), 1) is not None
+    if kind in FINITE_IN_FLOAT32 and (d == 20) == (len(kind) % 2 == 0):
+        X = X.astype(np.float32)
+    assert_same_rows(X, 6, 2)
+
+
+@pytest.mark.parametrize("kind", ["lattice", "outliers", "normal"])
+def test_weighted_seeds(kind):
+    rng = np.random.default_rng(7)
+    X = difficult_points(kind, 50, 12, rng)
+    assert_same_rows(X, 5, 2, weights=rng.choice([0.0, 1.0, 1.0, 2.5, 1e-3], size=50))
+
+
+@pytest.mark.parametrize("d", [2, 20])
+def test_lists_without_room_and_sums_of_several_blocks(gpu, monkeypatch, d):
+    monkeypatch.setattr(gpu.seeding, "_room", lambda n: 9)
+    monkeypatch.setattr(gpu.seeding, "_PLACES", 16)
+    assert_same_rows(difficult_points("blobs", 100, d, np.random.default_rng(d)), 7, 3)
+
+
+@pytest.mark.parametrize("kind", ["normal", "offset", "outliers", "scales", "lattice"])
+def test_the_screen_lists_all_that_come_closer_by_a_bit(gpu, torch, kind):
+    X = difficult_points(kind, 90, 24, np.random.default_rng(3))
+    workspace = opened(X)
+    data = workspace.data
+    data.noise = torch.ones((64, 64), dtype=torch.float32, device=data.X.device)
+    drawn = draws(np.random.RandomState(0), 3)
+    spreading = gpu.seeding._Spreading(data, workspace.order_on_device(), None, drawn, 1, 100)
+    row = 7
+    distances = workspace.distances_to(X[row])
+    others = set(np.flatnonzero(distances).tolist())
+    spreading.trials[0] = row
+
+    def listed(closest):
+        spreading.closest.copy_(torch.from_numpy(closest))
+        spreading.counters.zero_()
+        spreading.list_points()
+        return spreading.lists[0, : int(spreading.counters[0, 0])].tolist()
+
+    assert len(listed(0.9 * distances)) < len(others)
+    nearer = distances * np.where(np.arange(90) % 3 > 0, 1.0 + 2.0**-50, 1.0 - 2.0**-50)
+    rows = listed(nearer)
+    assert set(rows) >= set(np.flatnonzero(distances < nearer).tolist())
+    if kind != "lattice":
+        assert len(rows) == len(others)  # nothing can tell these apart
+
+    spreading._weigh()
+    reached = np.minimum(distances, nearer)
+    assert spreading.found[0, : len(rows)].tolist() == reached[rows].tolist()
+    change = sum(Fraction(a) - Fraction(b) for a, b in zip(reached, nearer, strict=True))
+    limbs = spreading.changes[0].tolist()
+    assert (
+        sum(limb << 32 * i for i, limb in enumerate(limbs)) * Fraction(2) ** spreading.low == change
+    )
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-160, 2.0**-1070, 1e290])
+def test_masses_are_the_integers_of_the_specification(gpu, torch, monkeypatch, scale):
+    monkeypatch.setattr(gpu.seeding, "_PLACES", 16)
+    rng = np.random.default_rng(6)
+    workspace = opened(rng.normal(size=(77, 2)))
+    drawn = draws(np.random.RandomState(1), 1 + 5)
+    spreading = gpu.seeding._Spreading(
+        workspace.data, workspace.order_on_device(), None, drawn, 5, 100
+    )
+    masses = scale * rng.choice([0.0, 1.0, 3.0, 1e-9, 7.7], size=77) * rng.random(77)
+    masses[workspace.order()[:3]] = 0.0
+    drawn[1] = 0  # picks the first row with a mass
+    spreading.closest.copy_(torch.from_numpy(masses))
+    spreading._draw(torch.from_numpy(drawn[1:]).to(spreading.closest.device), 5)
+    integers = np.cumsum(integer_masses(masses)[workspace.order()])
+    assert spreading.cumulative.tolist() == [*integers[15::16].tolist(), int(integers[-1])]
+    assert spreading.trials[:5].tolist() == pick_rows(workspace, masses, drawn[1:]).tolist()
+
+
+@pytest.mark.parametrize("d", [2, 130])  # the second in several products
+def test_more_trials_than_a_program_works_on_at_once(d):
+    assert_same_rows(difficult_points("lattice", 30, d, np.random.default_rng(d)), 2, 19)
+
+
+@pytest.mark.parametrize("d", [1, 9])
+def test_seeding_ends_when_no_point_has_mass(d):
+    X = np.repeat(np.arange(4.0)[:, None], 10, axis=0) * np.ones(d)
+    rows = opened(X).spread_rows(draws(np.random.RandomState(0), 1 + 8 * 2), 2)
+    assert len(rows) == 4
+    assert_same_rows(X, 9, 2)
+
+
+def test_one_point_is_chosen_once():
+    assert_same_rows(np.ones((1, 3)), 3, 2)
+
+
+def test_sums_without_room_are_left_to_the_specification():
+    drawn = draws(np.random.RandomState(0), 1 + 3)
+    X = np.array([[0.0], [1e-130], [1.0], [1e130]])
+    assert opened(X).spread_rows(drawn, 1) is None
+    assert opened(np.array([[0.0], [1e154], [1.2e154]])).spread_rows(drawn, 1) is None
+    # From the last row all distances are 1; a distance without room comes with the next row.
+    late = np.array([2**63 - 2, 5])
+    assert opened(np.array([[0.0], [1e-130], [1.0]])).spread_rows(late, 1) is None
+    rows = [
+        METHODS["k-means++"](opened(X, None, engine), 4, np.random.RandomState(2)).tolist()
+        for engine in (*ENGINES, "gpu")
+    ]
+    assert all(some == rows[0] for some in rows)
+
+
+@pytest.mark.parametrize("kind", ["lattice", "outliers"])
+@pytest.mark.parametrize("method", ["random", "k-means||"])
+def test_other_methods(method, kind):
+    X = difficult_points(kind, 60, 3, np.random.default_rng(8)).astype(np.float32)
+    rows = [
+        METHODS[method](opened(X, None, engine), 2, np.random.RandomState(1)).tolist()
+        for engine in (ENGINES[-1], "gpu")
+    ]
+    assert rows[0] == rows[1]
+
+
+def test_approach_keeps_the_lowest_nearest_row():
+    X = np.random.default_rng(9).integers(0, 4, size=(50, 2)) * 1.0
+    workspace, other = opened(X), opened(X, None, "reference")
+    closest = workspace.distances_to(X[20])
+    assert (closest == other.distances_to(X[20])).all()
+    owner = np.full(50, 20)
+    for rows in (np.array([40, 12, 33]), np.array([3, 7])):
+        workspace.approach(rows, closest, owner)
+    chosen = np.array([3, 7, 12, 20, 33, 40])
+    labels, distances = other.nearest(X[chosen])
+    assert (closest == distances).all()
+    assert (owner == chosen[labels]).all()
+
+
+def test_shares_are_exact(torch):
+    from draw_shares import shares
+
+    rng = np.random.default_rng(10)
+    drawn = rng.integers(0, 2**63 - 1, size=64)
+    total = rng.integers(1, 2**62, size=64)
+    drawn[:4], total[:2], total[2:6] = [0, 2**63 - 2, 2**63 - 2, 1], 2**62 - 1, [1, 2, 3, 2**61]
+    expected = [u * t // (2**63 - 1) for u, t in zip(drawn.tolist(), total.tolist(), strict=True)]
+    assert shares(drawn, total).tolist() == expected
