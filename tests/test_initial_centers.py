@@ -7,7 +7,8 @@ import pytest
 from scipy import sparse
 
 import wolfmeans
-from wolfmeans import KMeans, TrimmedKMeans
+from wolfmeans import KMeans, TrimmedKMeans, fitting
+from wolfmeans.effort import Effort
 
 
 def points(n=400, d=3, seed=0):
@@ -58,10 +59,14 @@ def test_a_polish_with_draws_is_repeated_when_there_was_one_start():
     assert_repeats(KMeans(6, init="random", n_init=1, polish="swap", random_state=0).fit(X), X)
 
 
-def test_a_search_leaves_where_its_last_run_began():
+def test_a_search_leaves_where_its_last_run_began(monkeypatch):
     X = points(n=600)
-    model = KMeans(12, init="random", n_init=1, effort=0.3, random_state=1).fit(X)
+    better = KMeans(12, n_init=20, random_state=1).fit(X)
+    effort = Effort(0.1, 1, 1, 1, 0, before=1.0, after=0.5)
+    monkeypatch.setattr(fitting, "search", lambda *_, **__: (better.initial_centers_, effort))
+    model = KMeans(12, init=X[:12], n_init=1, effort=1000.0).fit(X)
     assert model.certificate_.effort.gained > 0
+    assert np.array_equal(model.initial_centers_, better.initial_centers_)
     again = KMeans(12, init=model.initial_centers_, n_init=1, polish="hartigan").fit(X)
     assert np.array_equal(again.cluster_centers_, model.cluster_centers_)
     assert np.array_equal(again.labels_, model.labels_)

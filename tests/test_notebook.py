@@ -113,6 +113,19 @@ def test_colors_stand_out_from_white_and_from_black():
         assert (luminance(color) + 0.05) / (luminance("#111111") + 0.05) >= 3
 
 
+def test_every_cell_is_escaped():
+    page = harmless(
+        notebook.fragment(
+            notebook.table((HOSTILE, HOSTILE), [(HOSTILE, HOSTILE)], numbers=[1]),
+            notebook.paragraph(HOSTILE),
+            notebook.sparkline([2.0, 1.0], HOSTILE),
+        )
+    )
+    assert page.texts["th"] == page.texts["td"] == [HOSTILE, HOSTILE]
+    assert page.texts["p"] == page.texts["title"] == [HOSTILE]
+    assert ("svg", "aria-label", HOSTILE) in page.attributes
+
+
 # --- trace -----------------------------------------------------------------------------------
 
 

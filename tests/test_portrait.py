@@ -12,7 +12,8 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 import wolfmeans
-from wolfmeans import KMeans, TrimmedKMeans
+from wolfmeans import KMeans, TrimmedKMeans, fitting
+from wolfmeans.effort import Effort
 from wolfmeans.portrait import plane, portrait
 from wolfmeans.portrait import replay as replays
 
@@ -45,7 +46,7 @@ def arrays_of(record):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("kind", ["float64", "float32", "csr", "far"])
+@pytest.mark.parametrize("kind", ["float64", "float32", "csr", "far", "cut short"])
 def test_profiles_are_those_of_plain_numpy(kind, weighted):
     X = points()
     weights = np.random.default_rng(1).integers(0, 3, len(X)) * 0.5 if weighted else None
@@ -54,8 +55,10 @@ def test_profiles_are_those_of_plain_numpy(kind, weighted):
         "float32": X.astype(np.float32),
         "csr": sparse.csr_array(np.where(np.abs(X) > 1, X, 0.0)),
         "far": X + 1e8,
+        "cut short": X,
     }[kind]
-    km = fit_quietly(KMeans(4, random_state=0), given, sample_weight=weights)
+    settings = {"init": X[:4], "n_init": 1, "max_iter": 1} if kind == "cut short" else {}
+    km = fit_quietly(KMeans(4, random_state=0, **settings), given, sample_weight=weights)
     found = portrait(km, given, sample_weight=weights, replay=False)
     dense = (given.toarray() if kind == "csr" else given).astype(np.float64)
     dense = dense - 1e8 if kind == "far" else dense
@@ -105,6 +108,7 @@ def test_trimmed_points_are_outside_of_all_sums():
     np.testing.assert_allclose(found.profiles.spread, X[inside].std(axis=0))
     assert sum(c.sse for c in found.clusters) == pytest.approx(model.inertia_)
     assert sum(c.share for c in found.clusters) == pytest.approx(390 / 400)
+    assert found.margins.mean == pytest.approx(found.margins.values[inside].mean(), rel=1e-12)
     assert np.array_equal(found.replay.frames[-1].labels, model.labels_)
 
 
@@ -299,6 +303,32 @@ def test_a_polished_model_gets_a_last_frame():
     assert np.array_equal(last.centers, found.map.centers)
     assert found.replay_note == replays.POLISHED
     assert "of" in found.replay.path_note
+
+
+def test_a_search_is_replayed_from_what_it_found(monkeypatch):
+    X = points(600)
+    better = KMeans(12, n_init=20, random_state=1).fit(X)
+    effort = Effort(0.1, 1, 1, 1, 0, before=1.0, after=0.5)
+    monkeypatch.setattr(fitting, "search", lambda *_, **__: (better.initial_centers_, effort))
+    km = KMeans(12, init=X[:12], n_init=1, effort=1000.0).fit(X)
+    assert km.certificate_.effort.gained > 0
+    frames = portrait(km, X).replay.frames
+    assert np.array_equal(frames[0].labels, portrait(better, X).replay.frames[0].labels)
+    assert np.array_equal(frames[-1].labels, km.labels_)
+
+
+def test_the_arrays_have_the_types_that_are_promised():
+    X = points().astype(np.float32)
+    found = portrait(KMeans(3, random_state=0).fit(X), X)
+    frame = found.replay.frames[0]
+    for arrays, dtype in (
+        ((found.map.rows, found.margins.rows, found.profiles.order), np.int64),
+        ((found.map.labels, found.margins.labels, frame.labels), np.int32),
+        ((found.map.points, found.map.centers, found.margins.values, frame.centers), np.float64),
+        ((found.profiles.means, found.profiles.overall, found.profiles.deviation), np.float64),
+        ((frame.changed,), np.bool_),
+    ):
+        assert all(array.dtype == dtype for array in arrays)
 
 
 def test_a_polish_that_found_nothing_adds_no_frame():

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 _MOST_NAMED = 40
 _MOST_FEATURES = 24
 _MOST_WRITTEN = 160
-_MOST_DEVIATION = 3.0
+# What the darkest colors stand for.
+_LEAST_DEVIATION, _MOST_DEVIATION = 1.5, 3.0
 
 
 def sizes_figure(portrait: Portrait) -> Figure:
@@ -89,11 +90,10 @@ def profiles_figure(portrait: Portrait, at_most: int = _MOST_FEATURES) -> Figure
     grid = figure.add_gridspec(2, 1, height_ratios=(0.75, height - 2.3))
     bars.set_subplotspec(grid[0])
     cells.set_subplotspec(grid[1])
+    most = float(np.clip(np.abs(deviation).max(), _LEAST_DEVIATION, _MOST_DEVIATION))
     _draw_strengths(bars, profiles.strength[features])
-    image = cells.imshow(
-        deviation, aspect="auto", cmap="PuOr_r", vmin=-_MOST_DEVIATION, vmax=_MOST_DEVIATION
-    )
-    _write_cells(cells, deviation)
+    image = cells.imshow(deviation, aspect="auto", cmap="PuOr_r", vmin=-most, vmax=most)
+    _write_cells(cells, deviation, most)
     names = [shortened(portrait.names[j]) for j in features.tolist()]
     cells.set_xticks(
         range(n_features), names, rotation=40, ha="right", rotation_mode="anchor", parse_math=False
@@ -132,12 +132,12 @@ def _draw_strengths(ax: Axes, strengths: NDArray[np.float64]) -> None:
     ax.spines[["bottom", "left"]].set_color(LINE)
 
 
-def _write_cells(ax: Axes, deviation: NDArray[np.float64]) -> None:
+def _write_cells(ax: Axes, deviation: NDArray[np.float64], most: float) -> None:
     """Write the numbers into the cells when there are not too many."""
     if deviation.size > _MOST_WRITTEN:
         return
     for (k, j), value in np.ndenumerate(deviation):
-        color = "white" if abs(value) > 0.62 * _MOST_DEVIATION else INK
+        color = "white" if abs(value) > 0.62 * most else INK
         text = f"{value:+.1f}".replace("-", "\N{MINUS SIGN}") if abs(value) >= 0.05 else "0"
         ax.text(j, k, text, ha="center", va="center", fontsize=7.5, color=color)
 
@@ -183,7 +183,7 @@ def _draw_sorted(ax: Axes, groups: list[tuple[int, NDArray[np.float64]]]) -> Non
         heights = place + height * np.repeat(np.arange(len(found) + 1.0), 2)[1:-1] / len(found)
         ax.fill_betweenx(heights, np.repeat(found, 2), color=color_of(k), linewidth=0)
         ticks.append(place + height / 2)
-        place += height + 0.04 * total
+        place += height + 0.2 * total / len(groups)
     ax.set_yticks(ticks, [f"{k}" for k, _ in groups], fontsize=9)
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(-0.02 * total, place)

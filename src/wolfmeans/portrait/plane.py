@@ -89,7 +89,8 @@ class _Products:
         if points.is_sparse:
             sides = (points.X @ block - self.mean @ block) * self.unit
             sides *= points.masses[:, None] * self.unit
-            return np.asarray(points.X.T @ sides - np.outer(self.mean, sides.sum(axis=0)))
+            # About the mean the sides add up to 0, so that it need not be taken off twice.
+            return np.asarray(points.X.T @ sides)
         result = np.zeros(block.shape)
         for rows, found in points.blocks():
             found = (found - self.mean) * self.unit
