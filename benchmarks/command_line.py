@@ -29,6 +29,7 @@ from cpu_report import write_between_marks
 import wolfmeans
 from wolfmeans.bench.machine import machine
 from wolfmeans.bench.problems import Shape, blobs
+from wolfmeans.engines import effective_threads
 
 COLUMNS, CLUSTERS = 10, 8
 TARGET = 3.0
@@ -82,11 +83,13 @@ def check(data: Path, labels: Path) -> int:
     return int(np.sum(pl.read_csv(labels)["label"].to_numpy() != expected))
 
 
-def report(times: Times, rows: int, size: int, wrong: int) -> str:
+def report(here: dict[str, str], times: Times, rows: int, size: int, wrong: int) -> str:
     packages = ("polars", "scikit-learn", "scipy", "numpy")
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
-    about = "; ".join(f"{key} {value}" for key, value in machine(_threads()).items())
+    about = "; ".join(f"{key} {value}" for key, value in here.items())
     reached = "reached" if times.ratio <= TARGET else "missed"
+    busy = float(here.get("load average at the start", "0")) > 0.5 * int(here["cores"])
+    remark = " The machine had other work; both processes suffered from it." if busy else ""
     return (
         f"{date.today().isoformat()}. {about}. wolfmeans {wolfmeans.__version__}, {versions}, "
         f"Python {sys.version.split()[0]}.\n\n"
@@ -97,14 +100,8 @@ def report(times: Times, rows: int, size: int, wrong: int) -> str:
         f"{min(times.fitting):.2f} |\n"
         f"| ratio | **{times.ratio:.2f}** | {times.ratio_of_least:.2f} |\n\n"
         f"{len(times.reading)} turns of each. Target: at most {TARGET:g} times, {reached}. Labels "
-        f"that are not those of `wolfmeans.KMeans` in Python: {wrong}."
+        f"that are not those of `wolfmeans.KMeans` in Python: {wrong}.{remark}"
     )
-
-
-def _threads() -> int:
-    from wolfmeans.engines import effective_threads
-
-    return effective_threads(None)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -117,8 +114,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         data, labels = Path(folder) / "big.csv", Path(folder) / "labels.csv"
         make(data, options.rows)
+        here = machine(effective_threads(None))
         times = measure(data, labels, options.turns)
-        text = report(times, options.rows, data.stat().st_size, check(data, labels))
+        text = report(here, times, options.rows, data.stat().st_size, check(data, labels))
     print(text)
     if options.write:
         write_between_marks(options.write, text, BEGIN, END)

@@ -76,7 +76,7 @@ def test_a_file_is_written(inside, name):
     if name == "b.json":
         assert len(json.loads(text)["races"]) == 2
     else:
-        assert "| blobs | 300 | 3 | 4 | float64 |" in text
+        assert "| blobs | 300 | 3 | 4 | 64 |" in text
         assert "| sklearn lloyd | 0 of 600 |" in text
 
 

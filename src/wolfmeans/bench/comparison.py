@@ -127,7 +127,7 @@ class Comparison:
         parts = [
             f"{self.date}. {'; '.join(head)}.",
             " ".join(self.sentences()),
-            "Time of a peer over the time of wolfmeans, whole fits, medians:",
+            RATIOS,
             _markdown(ratio_rows(self)),
             "Do they agree?",
             _markdown([AGREEMENT, *self.agreement()]),
@@ -137,12 +137,15 @@ class Comparison:
         return "\n\n".join(parts) + "\n"
 
 
+RATIOS = (
+    "Median times of whole fits: of wolfmeans in ms, of peers over that. * found something else."
+)
 AGREEMENT = ("peer", "wrong labels", "inertia beside ours", "other iterations")
 
 
 def ratio_rows(found: Comparison) -> list[tuple[str, ...]]:
     """Return a table: a line for each cell, times of peers over that of wolfmeans."""
-    header = ("data", "n", "d", "K", "dtype", "iterations", "wolfmeans", *found.titles)
+    header = ("data", "n", "d", "K", "bits", "it.", "ms", *found.titles)
     return [header, *(_ratio_row(one) for one in found.races)]
 
 
@@ -151,12 +154,12 @@ def _ratio_row(one: Race) -> tuple[str, ...]:
     cells = []
     for title, outcome in one.peers.items():
         if isinstance(outcome, Outcome):
-            ratio = outcome.seconds / one.ours.seconds
-            cells.append(f"{ratio:.2f}×{'*' if title in one.marked else ''}")
+            cells.append(f"{one.ratio(title):.3g}{'*' if title in one.marked else ''}")
         else:
             cells.append("failed" if outcome.startswith("failed") else "–")
-    own = f"{1e3 * one.ours.seconds:.3g} ms"
-    return (one.data, *sizes, one.dtype, str(one.ours.iterations), own, *cells)
+    own = f"{1e3 * one.ours.seconds:.3g}"
+    bits = one.dtype.removeprefix("float")
+    return (one.data, *sizes, bits, str(one.ours.iterations), own, *cells)
 
 
 def _markdown(rows: Sequence[Sequence[str]]) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console, Group
@@ -117,30 +117,32 @@ def _shown(
 def _ratios(found: Comparison) -> Table:
     from wolfmeans.bench.comparison import ratio_rows
 
-    return _table(ratio_rows(found), left=("data", "dtype"))
+    return _table(ratio_rows(found), names=found.titles)
 
 
-def _table(rows: list[tuple[str, ...]], left: tuple[str, ...]) -> Table:
+def _table(rows: list[tuple[str, ...]], names: Sequence[str]) -> Table:
+    """Return a table; only the names of peers may be broken where it is narrow."""
     header, *body = rows
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in header:
-        table.add_column(name, justify="left" if name in left else "right")
+    table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
+    for place, name in enumerate(header):
+        justify: Literal["left", "right"] = "right" if place else "left"
+        table.add_column(name, justify=justify, overflow="fold", no_wrap=name not in names)
     for row in body:
         table.add_row(*row)
     return table
 
 
 def _print(found: Comparison) -> None:
-    from wolfmeans.bench.comparison import AGREEMENT
+    from wolfmeans.bench.comparison import AGREEMENT, RATIOS
 
     # Elsewhere than on a terminal a line is as long as it is.
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=200)
-    console.print("Time of a peer over the time of wolfmeans (2× means: wolfmeans twice as fast)")
+    console.print(RATIOS, markup=False)
     console.print(_ratios(found))
     console.print()
-    console.print(_table([AGREEMENT, *found.agreement()], left=("peer",)))
+    console.print(_table([AGREEMENT, *found.agreement()], names=AGREEMENT))
     console.print()
     facts = (found.machine, found.versions)
     for text in (

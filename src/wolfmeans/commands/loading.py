@@ -27,6 +27,8 @@ _own_process = False
 def take_over() -> None:
     """Make this process the command's own: it may be left at once, and needs little."""
     global _own_process
+    if threading.current_thread() is not threading.main_thread():
+        return  # whose signals these are is not ours to say
     _own_process = True
     _prepare()
 
