@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -56,6 +58,10 @@ if TYPE_CHECKING:
 
 STRONGEST = "strongest"
 CERTIFY = ("auto", "none", STRONGEST, *BOUNDS)
+# Multiplications of bounds; see lower_bounds.methods.
+_A_SECOND = 1e9
+_NEAR_ENOUGH = 1.001
+_NAMED = 8
 _OUTPUT, _SEARCH, _TRIMMING = "Output", "How hard to try", "Outliers"
 
 _ADVICE = {
@@ -220,6 +226,8 @@ def fit(
         table = reading.result()
     points = choose(table, columns, exclude, weights, quiet=quiet, drop_missing=drop_missing)
     outputs.check_gaps(labels, points.kept)
+    if not quiet:
+        say(f"Clustering {len(points.data):,} rows by {_listed(points.names)}.")
     begun = perf_counter()
     preparation = Preparation(points.names)
     if standardize:
@@ -246,7 +254,10 @@ def fit(
     if json_:
         print_json(facts)
     elif not quiet and outputs.STANDARD_OUTPUT not in targets.values():
-        rows = [tuple(map(_for_the_command, row)) for row in estimator.certificate_.rows()]
+        rows = [
+            tuple(_for_the_command(cell, points.names) for cell in row)
+            for row in estimator.certificate_.rows()
+        ]
         print_facts(_for_the_command(estimator.certificate_.verdict), rows)
     written = [target for target in targets.values() if target not in (None, "-")]
     if written and not quiet:
@@ -260,11 +271,20 @@ def fit(
         raise typer.Exit(1)
 
 
-def _for_the_command(text: str) -> str:
-    """Turn advice for Python into advice for the command line."""
+def _for_the_command(text: str, names: Sequence[str] = ()) -> str:
+    """Turn advice for Python into advice for the command line, and columns into their names."""
     for python, command in _ADVICE.items():
         text = text.replace(python, command)
-    return text
+    return (
+        re.sub(r"\bcolumn (\d+)", lambda m: f"column {names[int(m[1])]!r}", text) if names else text
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return how many columns there are, and what the first of them are called."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    many = "1 column" if len(names) == 1 else f"{len(names):,} columns"
+    return f"{many}: {', '.join(names[:_NAMED])}{more}"
 
 
 def _bound(certify: str) -> str | None:
@@ -326,24 +346,49 @@ def _run(
 
     n_starts = estimator.n_init if isinstance(estimator.n_init, int) else 1
     # Small problems run faster than anybody could watch, many starts of them at once.
-    long = data.size * estimator.n_clusters >= LONG_STEP and not quiet
+    long = data.size * estimator.n_clusters >= LONG_STEP
     with (
         # That it has not converged is what the certificate begins with.
         warnings_in_one_line(quiet=quiet, known="Not converged"),
-        watching(estimator.stop, estimator.tol, n_starts, wanted=long) as (watch, callback),
+        watching(estimator.stop, estimator.tol, n_starts, wanted=long, shown=not quiet) as (
+            watch,
+            callback,
+        ),
     ):
         estimator.callback = callback
         estimator.fit(data, sample_weight=points.weights)
         estimator.callback = None
-    if certify == STRONGEST and not watch.interrupted:
+    if not watch.interrupted:
         with progress_on_terminal(_silent if quiet else None) as told:
-            estimator.certify(
-                data,
-                sample_weight=points.weights,
-                random_state=estimator.random_state,
-                progress=told,
-            )
+            for method in _further_bounds(estimator, data, certify):
+                estimator.certify(
+                    data,
+                    sample_weight=points.weights,
+                    method=method,
+                    random_state=estimator.random_state,
+                    progress=told,
+                )
     return watch.interrupted
+
+
+def _further_bounds(estimator: Model, data: NDArray[np.floating], certify: str) -> Sequence[str]:
+    """Return the bounds to look for after the fit: all for the strongest, else cheap proofs.
+
+    A command takes a second to begin; a proof may take as long. One that a fit has found already
+    or that would add little is not looked for.
+    """
+    from wolfmeans.lower_bounds import REGISTRY, affordable
+
+    known = estimator.certificate_.ratio
+    if certify == STRONGEST:
+        return ("auto",)
+    if certify != "auto" or (known is not None and known < _NEAR_ENOUGH):
+        return ()
+    trimmed = estimator.certificate_.trimmed_mass > 0
+    n, d = data.shape
+    cheap = affordable(n, d, estimator.n_clusters, trimmed=trimmed, budget=_A_SECOND)
+    found = estimator.certificate_.lower_bound_kind
+    return [name for name in cheap if REGISTRY[name].rigorous and name != found]
 
 
 def _silent(share: float, text: str) -> None:

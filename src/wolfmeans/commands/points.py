@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
@@ -231,7 +232,7 @@ def _tell_dropped(table: Table, names: Sequence[str], quiet: bool) -> None:
             rows = "leave such rows out with --drop-missing" if found[1].lower() in MARKS else ""
             raise ValueError(
                 f"{_not_a_number(table, name)}, and most of the column is; "
-                f"{rows or 'mend it'}, or leave the column out with --exclude {name}"
+                f"{rows or 'mend it'}, or leave the column out with --exclude {shlex.quote(name)}"
             )
         examples.append(f"{name} (no values)" if found is None else f"{name} ({_short(found[1])})")
     if examples and not quiet:

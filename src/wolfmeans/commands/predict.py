@@ -89,7 +89,7 @@ def predict(
     if labels != outputs.STANDARD_OUTPUT and not quiet:
         outliers = int(np.sum(found < 0))
         left_out = f", {outliers:,} of them outliers" if outliers else ""
-        say(f"Written: {labels} ({len(found):,} rows{left_out})")
+        say(f"Written: {labels} ({len(points.beside(found)):,} rows{left_out})")
 
 
 def _wanted(

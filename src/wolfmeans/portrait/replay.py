@@ -33,7 +33,10 @@ _FIRST_FRAMES = 20
 # So many frames are noted for each doubling of their number.
 _PER_DOUBLING_BITS = 5
 
-SAME = "The run again from the same start: the same bits, so the same run."
+SAME = (
+    "The run again from the same start: the same bits, so the same run. The SSE is that of the "
+    "picture, each point at the nearest of the centers shown, before they move to the means."
+)
 ELSEWHERE = (
     "Repeating the run led elsewhere, so the last picture shows the model itself: the data, the "
     "weights or the parameters are not those of the fit, or something was drawn or timed in it."

@@ -182,7 +182,10 @@ const CHARTS = {
       layout: layoutOf(
         colors,
         axis(colors, "iteration", { ...wholeTicks(trace), showgrid: false }),
-        axis(colors, "", { tickformat: ",d", nticks: 6, rangemode: "tozero" }),
+        axis(colors, "", {
+          tickformat: ",d", rangemode: "tozero",
+          ...(Math.max(...trace.moved) <= 5 ? { dtick: 1 } : { nticks: 6 }),
+        }),
         { bargap: trace.iteration.length > 100 ? 0 : 0.25 },
       ),
     };

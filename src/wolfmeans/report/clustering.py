@@ -279,14 +279,15 @@ def _run(trace: Trace) -> tuple[str, str]:
             "Frank-Wolfe gap",
             "What moving points to nearer centers would gain, before each step. Theory guarantees "
             "that its running minimum stays below the dashed line h₀/(t + 1); h₀ is how far above "
-            "the lower bound the run began.",
+            f"{'the lower bound' if bounded else 'zero'} the run began.",
         )
         + markup.chart(
             "sse",
             "Sum of squared errors",
-            f"It falls with every step{'; ' + below if bounded else ''}.",
+            "Before each step, every cluster at its mean. It falls with every step"
+            f"{'; ' + below if bounded else ''}.",
         )
-        + markup.chart("moved", "Points that change cluster", "In each step.")
+        + markup.chart("moved", "Points that change cluster", "How many, in each step.")
     )
     header = ("iteration", "SSE", "gap", "guaranteed", "decrease", "moved")
     shown = thinned(len(trace), _ROWS)

@@ -241,7 +241,7 @@ class Panel {
     const facts = [
       ["SSE", figures(frame.sse, 7)],
       ["gap", frame.gap === null ? "–" : figures(frame.gap, 4)],
-      ["points that moved", frame.moved.toLocaleString("en")],
+      ["points that moved", this.replay.shown === 0 ? "–" : frame.moved.toLocaleString("en")],
     ];
     this.readout.replaceChildren(element("dd", { className: "title" }, frame.title));
     for (const [name, value] of facts) {
