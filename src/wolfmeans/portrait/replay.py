@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from itertools import pairwise
 from typing import Any, ClassVar, cast
 
@@ -24,7 +23,7 @@ from wolfmeans.portrait.plane import Plane
 from wolfmeans.portrait.points import Model, Points
 from wolfmeans.portrait.shapes import Frame, Replay
 from wolfmeans.problems.kmeans import KMeansProblem, Partition
-from wolfmeans.problems.trimmed import TrimmedProblem, kept_mass
+from wolfmeans.problems.trimmed import TrimmedProblem, kept_mass, parsed_share
 from wolfmeans.solution import Record, Status
 from wolfmeans.stopping import StoppingRule
 
@@ -137,7 +136,7 @@ def _run_again(model: Model, points: Points, notes: Notes) -> Fit:
     kind: type[KMeansProblem] = KMeansProblem
     if isinstance(model, TrimmedKMeans):
         kind = TrimmedProblem
-        mass = kept_mass(Fraction(model._share), points.weights, len(points.labels))
+        mass = kept_mass(parsed_share(model._share), points.weights, len(points.labels))
         workspace: Any = engine.open_trimmed(points.X, points.weights, n_threads, mass)
     else:
         workspace = engine.open(points.X, points.weights, n_threads, model.algorithm)
