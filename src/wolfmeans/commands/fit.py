@@ -443,6 +443,7 @@ def _write_page(
         names=points.names,
         title=f"{name}: {estimator.n_clusters} clusters",
         preparation=preparation,
+        wording=lambda text: _for_the_command(text, points.names),
     )
     with outputs.naming(target):
         made.save(target)

@@ -22,6 +22,8 @@ LIGHT = {
     "open": "#8a5200",
     "high": "#f0a35e",
     "low": "#7fb2e5",
+    "higher": "#e0662f",
+    "lower": "#3d8ad8",
     "out": "#8a929a",
 }
 DARK = {
@@ -37,6 +39,8 @@ DARK = {
     "open": "#e6b35a",
     "high": "#96531a",
     "low": "#29639e",
+    "higher": "#a83a14",
+    "lower": "#2f4fc0",
     "out": "#7b848d",
 }
 _FIRST = (
