@@ -154,7 +154,7 @@ def preparation_from(
     # Both as arrays of texts, which do not keep zeros at the end.
     same = names is None or np.array_equal(np.array(columns, np.str_), names.astype(np.str_))
     if len(columns) != n_features or not same:
-        raise ValueError("what it says about its columns does not fit its centers")
+        raise ValueError("its preparation's columns are not those of its centers")
     center, scale = (_numbers(found, name, n_features) for name in ("center", "scale"))
     if (center is None) != (scale is None):
         raise ValueError("its preparation has one of center and scale only")
