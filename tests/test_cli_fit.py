@@ -493,6 +493,23 @@ def test_certify_takes_a_column_of_the_data(data, points):
 
 
 @pytest.mark.parametrize(
+    ("labels", "clusters", "trimmed"),
+    [
+        (["1e19", "2e19", "3e19"], 3, 0),
+        ([2**60, 2**60 + 1, 2**60 + 2], 3, 0),
+        ([0.5, 1.5, -1], 2, 30),
+        (["0", "1", "-1.0"], 2, 30),
+    ],
+)
+def test_certify_tells_labels_apart_whatever_their_size(data, labels, clusters, trimmed):
+    Path("l.csv").write_text("label\n" + "".join(f"{label}\n" * 30 for label in labels))
+    done = run("certify", "data.csv", "l.csv", "--columns", "x,y", "--json")
+    found = json.loads(done.stdout)
+    assert found["n_clusters"] == clusters
+    assert found["n_points"] == 90 - trimmed
+
+
+@pytest.mark.parametrize(
     ("arguments", "said"),
     [
         ([], "say where the labels are"),

@@ -86,6 +86,7 @@ INPUTS = {
     "an empty file": ("d.csv", write("d.csv", ""), "d.csv is empty"),
     "an empty parquet": ("d.parquet", write("d.parquet", ""), "d.parquet is empty"),
     "blank lines": ("d.csv", write("d.csv", "\n \n"), "d.csv is empty"),
+    "a byte order mark only": ("d.csv", write("d.csv", b"\xef\xbb\xbf"), "d.csv is empty"),
     "names only": ("d.csv", write("d.csv", "x,y\n"), "d.csv has no rows"),
     "garbage": ("d.csv", write("d.csv", bytes(range(256)) * 4), "d.csv is not text"),
     "not UTF-8": ("d.csv", write("d.csv", "naïve\n1\n".encode("latin-1")), "not text in UTF-8"),

@@ -158,21 +158,13 @@ def _labels(
 
 
 def _texts(table: Table, name: str, drop_missing: bool) -> NDArray[Any]:
-    """Return labels as texts, empty where missing.
-
-    Whole numbers have no point: 3.0 and 3 are the same cluster.
-    """
+    """Return labels as texts, empty where missing."""
     if table.is_numeric(name):
-        numbers = table.numbers_or_missing([name])[:, 0]
-        missing = np.isnan(numbers)
-        known = numbers[~missing]
-        whole = bool((known == np.round(known)).all())
-        texts = np.full(len(numbers), "", dtype="U32")
-        texts[~missing] = (known.astype(np.int64) if whole else known).astype(str)
+        texts = table.names_of_numbers(name)
     else:
         entries = table.entries(name)
         texts = np.array(["" if entry is None else str(entry).strip() for entry in entries])
-        missing = texts == ""
+    missing = texts == ""
     if missing.any() and not drop_missing:
         raise ValueError(
             f"{table.place(int(np.argmax(missing)))} has no label; "

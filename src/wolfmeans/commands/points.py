@@ -12,10 +12,11 @@ import typer
 from numpy.typing import NDArray
 
 from wolfmeans.choices import FORMATS
-from wolfmeans.columns import FILL_IN, MARKS, Table
+from wolfmeans.columns import FILL_IN, Table
 from wolfmeans.commands.loading import InTheMeantime
 from wolfmeans.commands.terminal import one_of, say, words
 from wolfmeans.tables import read
+from wolfmeans.text_tables import MARKS
 
 # A column with more numbers than this has a mistake in it, rather than words.
 _MOSTLY_NUMBERS = 0.5
