@@ -70,7 +70,8 @@ class Table:
             return exact
         values, places = np.unique(self.numbers_or_missing([name])[:, 0], return_inverse=True)
         texts = ["" if value != value else _name_of(value) for value in values.tolist()]
-        return np.array(texts, dtype=str)[places.ravel()]
+        found: NDArray[Any] = np.array(texts, dtype=str)[places.ravel()]
+        return found
 
     def place(self, row: int) -> str:
         """Return where a row is: the file and the row in it, counted from 1 without names."""

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from wolfmeans.choices import FORMATS as FORMATS
 from wolfmeans.columns import ArrayTable, FrameTable, Part, Table
+from wolfmeans.files import shown
 from wolfmeans.packed import PACKINGS, ending_of, first_lines, packing_of, unpacked
 from wolfmeans.text_tables import (
     DECIMAL_COMMA,
@@ -80,7 +81,7 @@ def matching(source: str) -> list[str]:
 
 
 def _read_one(source: str, kind: str | None) -> Table:
-    name, content = source, _content(source)
+    name, content = shown(source), _content(source)
     if source == STANDARD_INPUT:
         name = "standard input"
     with _opened(content) as file:
@@ -95,6 +96,8 @@ def _read_one(source: str, kind: str | None) -> Table:
             raise ValueError(f"{name}: its ending is none of {known}; say what it is with --format")
         if packing != promised:
             _refuse_other_packing(name, packing, promised)
+    if isinstance(content, Path) and name != source:
+        content = content.read_bytes()  # polars opens no file of such a name
     found = next((form for magic, form in _MAGIC.items() if head.startswith(magic)), None)
     kind = kind or found or "csv"
     if (found or "csv") != ("csv" if kind == "tsv" else kind):
@@ -166,7 +169,12 @@ def _opened(content: Path | bytes) -> Iterator[IO[bytes]]:
     except OSError as error:
         raise type(error)(f"{content} cannot be read: {error.strerror}") from error
     with file:
-        yield file
+        try:
+            yield file
+        except OSError as error:
+            if error.errno is None or error.filename is not None:
+                raise
+            raise OSError(f"{content} cannot be read: {error.strerror}") from error
 
 
 def _polars() -> Any:
