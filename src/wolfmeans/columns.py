@@ -167,6 +167,7 @@ class FrameTable(Table):
     def __init__(self, frame: Any, parts: Sequence[Part]) -> None:
         self.frame, self.parts = frame, tuple(parts)
         self.names = tuple(frame.columns)
+        self._schema = frame.schema
         self._marked: dict[str, Any] = {}
 
     def read_marks(self) -> None:
@@ -183,7 +184,7 @@ class FrameTable(Table):
 
     def is_numeric(self, name: str) -> bool:
         """Whether a column has numbers."""
-        return name in self._marked or bool(self.frame.schema[name].is_numeric())
+        return name in self._marked or bool(self._schema[name].is_numeric())
 
     def word_in(self, name: str) -> tuple[int, str, float] | None:
         """Return row and text of the first entry that is no number, and the share of numbers."""

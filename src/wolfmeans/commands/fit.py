@@ -80,7 +80,9 @@ def _target(text: str) -> Any:
     return typer.Option(metavar="PATH", help=text, rich_help_panel=_OUTPUT)
 
 
-Certify = Annotated[str, named(CERTIFY, "Lower bound", _SEARCH)]
+Certify = Annotated[
+    str, named(CERTIFY, "Lower bound (auto: the best proof that takes about a second)", _SEARCH)
+]
 Engine = Annotated[str, named(ENGINES, "What computes; results are the same")]
 
 
@@ -286,7 +288,7 @@ def _for_the_command(text: str, names: Sequence[str] = ()) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     """Return how many columns there are, and what the first of them are called."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
     many = "1 column" if len(names) == 1 else f"{len(names):,} columns"
     return f"{many}: {', '.join(names[:_NAMED])}{more}"
 

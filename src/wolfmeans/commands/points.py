@@ -142,7 +142,8 @@ def choose(
     for name in asked:
         _refuse_words(table, name)
     numeric = [name for name in names if table.is_numeric(name)]
-    remarks = (*table.remarks, *_dropped(table, [n for n in names if n not in numeric]))
+    others = [name for name in names if not table.is_numeric(name)]
+    remarks = (*table.remarks, *_dropped(table, others))
     if not numeric:
         raise ValueError(f"{table.source} has no column of numbers to cluster")
     if drop_missing:

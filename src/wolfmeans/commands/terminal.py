@@ -37,8 +37,7 @@ def errors_in_one_line(command: Callable[P, R]) -> Callable[P, R]:
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         begin_work()
         try:
-            result = command(*args, **kwargs)
-            all_done()
+            return command(*args, **kwargs)
         except KeyboardInterrupt:
             say("wolfmeans: stopped")
             raise typer.Exit(130) from None
@@ -60,7 +59,8 @@ def errors_in_one_line(command: Callable[P, R]) -> Callable[P, R]:
                 "please report it with the command and what wolfmeans info says"
             )
             raise typer.Exit(2) from error
-        return result
+        finally:
+            all_done()
 
     return wrapped
 
