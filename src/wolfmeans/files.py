@@ -10,6 +10,22 @@ from pathlib import Path
 from typing import IO
 
 
+def shown(name: str | os.PathLike[str]) -> str:
+    r"""Return the name of a file as text that can be written; bytes that are no text as \\xff.
+
+    Examples
+    --------
+    >>> shown("plain.csv"), shown("bad\udcff.csv")
+    ('plain.csv', 'bad\\xff.csv')
+    """
+    text = os.fspath(name)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode(errors="surrogateescape").decode(errors="backslashreplace")
+    return text
+
+
 @contextmanager
 def written_whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a file for writing that takes its name only when everything was written.

@@ -38,7 +38,9 @@ from wolfmeans.commands.points import (
     Threads,
     Weights,
     begin_reading,
+    check_count,
     choose,
+    title_of,
 )
 from wolfmeans.commands.terminal import (
     errors_in_one_line,
@@ -46,6 +48,7 @@ from wolfmeans.commands.terminal import (
     one_of,
     print_facts,
     print_json,
+    remarking,
     say,
     warnings_in_one_line,
 )
@@ -77,7 +80,9 @@ def _target(text: str) -> Any:
     return typer.Option(metavar="PATH", help=text, rich_help_panel=_OUTPUT)
 
 
-Certify = Annotated[str, named(CERTIFY, "Lower bound", _SEARCH)]
+Certify = Annotated[
+    str, named(CERTIFY, "Lower bound (auto: the best proof that takes about a second)", _SEARCH)
+]
 Engine = Annotated[str, named(ENGINES, "What computes; results are the same")]
 
 
@@ -201,7 +206,7 @@ def fit(
     }
     for option in ("--labels", "--centers"):
         outputs.check_table_target(option, targets[option])
-    outputs.check_targets(targets, files)
+    outputs.check_targets(targets, files, json=json_)
     if with_data and labels is None:
         raise ValueError("--with-data needs --labels, which says where they go")
     settings = {
@@ -224,15 +229,16 @@ def fit(
     with loading():
         estimator = _estimator(k, alpha, trim, polish, effort, settings)
         table = reading.result()
-    points = choose(table, columns, exclude, weights, quiet=quiet, drop_missing=drop_missing)
+    points = choose(table, columns, exclude, weights, drop_missing=drop_missing)
     outputs.check_gaps(labels, points.kept)
-    if not quiet:
-        say(f"Clustering {len(points.data):,} rows by {_listed(points.names)}.")
+    check_count(k, points)
     begun = perf_counter()
     preparation = Preparation(points.names)
     if standardize:
         preparation = Preparation.standardizing(points.names, points.data, points.weights)
-    interrupted = _run(estimator, preparation.apply(points.data), points, certify, quiet=quiet)
+    what = f"Clustering {len(points.data):,} rows by {_listed(points.names)}."
+    with remarking((*points.remarks, what), quiet=quiet):
+        interrupted = _run(estimator, preparation.apply(points.data), points, certify, quiet=quiet)
     # A model file has the names of its columns, for whoever loads it.
     estimator.feature_names_in_ = np.array(points.names, dtype=object)
     facts = _facts(estimator, points, preparation, perf_counter() - begun)
@@ -253,21 +259,21 @@ def fit(
         _write_page(page, estimator, points, preparation, files)
     if json_:
         print_json(facts)
-    elif not quiet and outputs.STANDARD_OUTPUT not in targets.values():
+    elif not quiet and not any(map(outputs.is_standard_output, targets.values())):
         rows = [
             tuple(_for_the_command(cell, points.names) for cell in row)
             for row in estimator.certificate_.rows()
         ]
         print_facts(_for_the_command(estimator.certificate_.verdict), rows)
-    written = [target for target in targets.values() if target not in (None, "-")]
+    written = outputs.written_files(targets.values())
     if written and not quiet:
-        say(f"Written: {', '.join(map(str, written))}")
+        say(f"Written: {', '.join(written)}")
     if interrupted:
         say("wolfmeans: stopped; the result is the one so far")
         raise typer.Exit(130)
     if require_converged and not estimator.certificate_.status.converged:
         if not quiet:
-            say(f"wolfmeans: {estimator.certificate_.status}")
+            say(f"wolfmeans: {_for_the_command(str(estimator.certificate_.status))}")
         raise typer.Exit(1)
 
 
@@ -282,7 +288,7 @@ def _for_the_command(text: str, names: Sequence[str] = ()) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     """Return how many columns there are, and what the first of them are called."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
     many = "1 column" if len(names) == 1 else f"{len(names):,} columns"
     return f"{many}: {', '.join(names[:_NAMED])}{more}"
 
@@ -435,7 +441,7 @@ def _write_page(
 
     # The page is told what the columns are called; scikit-learn would miss the names on the array.
     del estimator.feature_names_in_
-    name = "standard input" if files == ["-"] else ", ".join(Path(file).name for file in files)
+    name = title_of(files)
     made = page(
         estimator,
         preparation.apply(points.data),

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from wolfmeans import datasets, tables
 from wolfmeans.commands.points import choose
+from wolfmeans.files import shown
 
 BUNDLED = {"iris": 3, "banknotes": 2, "wine": 3, "digits": 10}
 """Names of the data sets that come along, and how many classes they have."""
@@ -42,9 +43,9 @@ def read(source: str) -> Numbers:
         names = ", ".join(BUNDLED)
         raise FileNotFoundError(f"there is no file {source}, and bundled data is called {names}")
     table = tables.read([source])
-    points = choose(table, quiet=True)
+    points = choose(table)
     dropped = tuple(name for name in table.names if name not in points.names)
-    return Numbers(path.stem, points.data.astype(np.float64, copy=False), dropped)
+    return Numbers(shown(path.stem), points.data.astype(np.float64, copy=False), dropped)
 
 
 def _bundled(name: str) -> NDArray[np.float64]:

@@ -27,6 +27,7 @@ from wolfmeans.commands.terminal import (
     meter,
     named,
     one_of,
+    say,
     whole_numbers,
     words,
 )
@@ -205,7 +206,7 @@ def data_(
     settings = _settings(replications, empty, seeding, alpha, seed, repeats)
     if table.dropped:
         shown = ", ".join(table.dropped)
-        typer.echo(f"Columns that are not numbers are left out: {shown}.", err=True)
+        say(f"Columns that are not numbers are left out: {shown}.")
     points = table.standardized() if standardize else table.data
     name = f"{table.name}-standardized" if standardize else table.name
     from wolfmeans.study.collection import FILE
@@ -286,11 +287,11 @@ def _carry_out(
             results = study.run(scenarios, out, workers=workers, resume=resume, progress=progress)
     except KeyboardInterrupt:
         again = _command_to_resume(context, out)
-        typer.echo(f"Stopped. What was done is kept in {out}; go on with: {again}", err=True)
+        say(f"Stopped. What was done is kept in {out}; go on with: {again}")
         raise typer.Exit(130) from None
     _print_fits(results, gaps)
     if report:
-        typer.echo("Writing tables, figures and page …", err=True)
+        say("Writing tables, figures and page …")
         typer.echo(f"The page: {study.write_report(out, gaps=gaps)}")
     else:
         typer.echo(f"The results: {out / 'scenarios'}")
