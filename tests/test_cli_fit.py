@@ -590,6 +590,7 @@ def test_what_goes_to_standard_output_is_alone_there(data, capsysbinary, target)
 
 def test_remarks_come_with_results_and_a_refusal_is_alone(data, capsys):
     Path("words.csv").write_text("a,b\nx,y\n")
+    Path("one.csv").write_text("x,y\n1,2\n")
     assert "no column of numbers" in refused(capsys, ["fit", "words.csv", "-k", "1"])
     many = ["fit", "data.csv", "-k", "3", "--trim", "90"]
     assert "would leave nothing" in refused(capsys, many)
@@ -598,6 +599,12 @@ def test_remarks_come_with_results_and_a_refusal_is_alone(data, capsys):
         "Columns that are not numbers are left out: name ('p0').",
         "Clustering 90 rows by 2 columns: x, y.",
     ]
+    Path("same.csv").write_text("x\n" + "1\n" * 5)
+    assert cli.main(["fit", "same.csv", "-k", "2"]) == 0
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "Clustering 5 rows by 1 column: x."
+    assert second.startswith("wolfmeans: Number of distinct clusters")
+    assert "there is 1 row for 2" in refused(capsys, ["fit", "one.csv", "-k", "2"])
 
 
 def test_not_converged_is_said_in_the_words_of_the_command(data, capsys):

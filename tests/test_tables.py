@@ -100,6 +100,15 @@ def test_a_gap_in_the_first_row_makes_it_no_line_of_names(tmp_path, reader, firs
     assert table.numbers_or_missing(["2"])[1:, 0].tolist() == [6, 9]
 
 
+@pytest.mark.parametrize("rows", ["north,5,6\nsouth,7,8\n", "0,5,6\n1,7,8\n", "1,5,6\n2,7,8\n"])
+def test_an_empty_corner_above_the_names_of_rows_is_no_gap(tmp_path, reader, rows):
+    table = tables.read([write(tmp_path / "t.csv", f",2019,2020\n{rows}")])
+    assert table.names == ("0", "2019", "2020")
+    np.testing.assert_array_equal(table.finite_numbers(["2019", "2020"]), [[5, 6], [7, 8]])
+    table = tables.read([write(tmp_path / "t.csv", ",2019,2020\n4.5,5,6\n2.5,7,8\n")])
+    assert table.n_rows == 3
+
+
 def test_a_missing_first_entry_alone_in_its_line_keeps_its_row(tmp_path, reader):
     assert tables.read([write(tmp_path / "t.csv", "\n1\n2\n")]).n_rows == 3
     assert tables.read([write(tmp_path / "t.csv", "\nlabel\n1\n2\n")]).n_rows == 2

@@ -19,11 +19,12 @@ def shown(name: str | os.PathLike[str]) -> str:
     ('plain.csv', 'bad\\xff.csv')
     """
     text = os.fspath(name)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode(errors="surrogateescape").decode(errors="backslashreplace")
-    return text
+    for errors in ("strict", "surrogateescape"):
+        try:
+            return text.encode(errors=errors).decode(errors="backslashreplace")
+        except UnicodeEncodeError:
+            continue
+    return text.encode(errors="backslashreplace").decode()
 
 
 @contextmanager

@@ -243,14 +243,15 @@ def _csv_frame(
     Polars takes digits of other scripts for numbers, and cannot read them then.
     """
     frame, failure = None, None
-    options = {
+    options: dict[str, Any] = {
         "separator": layout.separator,
         "has_header": layout.named,
-        "skip_lines": layout.skipped,
         "eol_char": layout.line_end,
-        "decimal_comma": layout.decimal_comma,
         "glob": False,
     }
+    # Only where they are needed: older versions of polars do not have them.
+    rare = {"skip_lines": layout.skipped, "decimal_comma": layout.decimal_comma}
+    options |= {option: value for option, value in rare.items() if value}
     for rows in (1000, None, 0):
         source = io.BytesIO(content) if isinstance(content, bytes) else content
         try:

@@ -68,7 +68,8 @@ def layout_of(file: IO[bytes], name: str, separator: str | None = None) -> Layou
     separator = max(with_commas or rows, key=lambda one: len(rows[one][0]))
     fields = [field.strip() for field in rows[separator][0]]
     comma = separator in with_commas
-    named = _are_names([_point(field) for field in fields] if comma else fields)
+    below = [row[0].strip() for row in rows[separator][1:]]
+    named = _are_names([_point(field) for field in fields] if comma else fields, below)
     if not named and len(fields) == 1:
         skipped = 0  # blank lines are missing entries then
     names = fields if named else [str(j) for j in range(len(fields))]
@@ -127,16 +128,22 @@ def _point(field: str) -> str:
     return field.replace(",", ".") if DECIMAL_COMMA.fullmatch(field) else field
 
 
-def _are_names(fields: list[str]) -> bool:
+def _are_names(fields: list[str], below: list[str]) -> bool:
     """Whether a first line has names: numbers and what stands for missing ones are none.
 
-    Except the numbers of columns after the empty name of an index, as pandas writes them.
+    Except numbers after an empty corner, below which are the names or the numbers of rows.
     """
-    if len(fields) > 1 and fields == ["", *map(str, range(len(fields) - 1))]:
-        return True
-    return not all(
-        not field or _is_number_of_any_script(field) or field.lower() in MARKS for field in fields
-    )
+    if len(fields) > 1 and not fields[0] and len(set(fields)) == len(fields):
+        counted = [list(map(str, range(first, first + len(below)))) for first in (0, 1)]
+        columns = list(map(str, range(len(fields) - 1)))
+        numbered = len(below) > 1 and below in counted
+        if fields[1:] == columns or numbered or not any(map(_is_value, below)):
+            return True
+    return not all(map(_is_value, fields))
+
+
+def _is_value(field: str) -> bool:
+    return not field or _is_number_of_any_script(field) or field.lower() in MARKS
 
 
 def _distinct(names: list[str]) -> Iterator[str]:

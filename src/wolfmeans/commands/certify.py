@@ -115,7 +115,7 @@ def certify(
     if standardize:
         data = Preparation.standardizing(points.names, data, points.weights).apply(data)
     with (
-        remarking(points.remarks, quiet=quiet or json_),
+        remarking(() if quiet or json_ else points.remarks),
         progress_on_terminal((lambda share, text: None) if quiet else None) as told,
     ):
         found = judge(

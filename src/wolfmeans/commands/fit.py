@@ -237,8 +237,9 @@ def fit(
     if standardize:
         preparation = Preparation.standardizing(points.names, points.data, points.weights)
     what = f"Clustering {len(points.data):,} rows by {_listed(points.names)}."
-    with remarking((*points.remarks, what), quiet=quiet):
-        interrupted = _run(estimator, preparation.apply(points.data), points, certify, quiet=quiet)
+    prepared = preparation.apply(points.data)
+    remarks = () if quiet else (*points.remarks, what)
+    interrupted = _run(estimator, prepared, points, certify, remarks, quiet=quiet)
     # A model file has the names of its columns, for whoever loads it.
     estimator.feature_names_in_ = np.array(points.names, dtype=object)
     facts = _facts(estimator, points, preparation, perf_counter() - begun)
@@ -290,7 +291,8 @@ def _listed(names: Sequence[str]) -> str:
     """Return how many columns there are, and what the first of them are called."""
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
     many = "1 column" if len(names) == 1 else f"{len(names):,} columns"
-    return f"{many}: {', '.join(names[:_NAMED])}{more}"
+    first = ", ".join(name or "''" for name in names[:_NAMED])
+    return f"{many}: {first}{more}"
 
 
 def _bound(certify: str) -> str | None:
@@ -344,6 +346,7 @@ def _run(
     data: NDArray[np.floating],
     points: Points,
     certify: str,
+    remarks: Sequence[str],
     *,
     quiet: bool,
 ) -> bool:
@@ -360,6 +363,7 @@ def _run(
             watch,
             callback,
         ),
+        remarking(remarks),
     ):
         estimator.callback = callback
         estimator.fit(data, sample_weight=points.weights)

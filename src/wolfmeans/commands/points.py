@@ -190,8 +190,10 @@ def _complete_rows(
 
 def check_count(n_clusters: int, points: Points) -> None:
     """Refuse more clusters than there are rows."""
-    if n_clusters > len(points.data):
-        raise ValueError(f"-k: there are {len(points.data):,} rows for {n_clusters:,} clusters")
+    n_rows = len(points.data)
+    if n_clusters > n_rows:
+        there = "there is 1 row" if n_rows == 1 else f"there are {n_rows:,} rows"
+        raise ValueError(f"-k: {there} for {n_clusters:,} clusters")
 
 
 def title_of(files: Sequence[str]) -> str:

@@ -84,7 +84,7 @@ def predict(
     # Names were matched here; what follows is numbers.
     if hasattr(estimator, "feature_names_in_"):
         del estimator.feature_names_in_
-    with remarking(points.remarks, quiet=quiet):
+    with remarking(() if quiet else points.remarks):
         found = estimator.predict(data)
     outputs.write_table(labels, {"label": points.beside(found)}, table if with_data else None)
     if not outputs.is_standard_output(labels) and not quiet:

@@ -120,9 +120,9 @@ def scan(
     if n_init is not None:
         parameters["n_init"] = n_init
     with (
-        remarking(points.remarks, quiet=quiet or json_),
         warnings_in_one_line(quiet=quiet),
         progress_on_terminal((lambda share, text: None) if quiet else None) as told,
+        remarking(() if quiet or json_ else points.remarks),
     ):
         found = run_scan(
             data,

@@ -208,7 +208,7 @@ def warnings_in_one_line(*, quiet: bool = False, known: str | None = None) -> It
 
 
 @contextmanager
-def remarking(remarks: Sequence[str], *, quiet: bool = False) -> Iterator[None]:
+def remarking(remarks: Sequence[str]) -> Iterator[None]:
     """Say what was noticed about the data, once the work on it goes well.
 
     That is when it takes a while, or when it is over: a refusal is the only line there is.
@@ -218,7 +218,7 @@ def remarking(remarks: Sequence[str], *, quiet: bool = False) -> Iterator[None]:
         while left:
             say(left.pop(0))
 
-    left = [] if quiet else list(remarks)
+    left = list(remarks)
     later = threading.Timer(_SECONDS_OF_PATIENCE, tell)
     later.daemon = True
     later.start()
