@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
@@ -22,6 +21,14 @@ from wolfmeans.choices import (
     TRIMMED_SEEDINGS,
 )
 from wolfmeans.commands import outputs
+from wolfmeans.commands.fitted import (
+    STRONGEST,
+    center_columns,
+    facts_of,
+    for_the_command,
+    listed,
+    write_page,
+)
 from wolfmeans.commands.live import LONG_STEP, watching
 from wolfmeans.commands.loading import loading
 from wolfmeans.commands.points import (
@@ -40,7 +47,6 @@ from wolfmeans.commands.points import (
     begin_reading,
     check_count,
     choose,
-    title_of,
 )
 from wolfmeans.commands.terminal import (
     errors_in_one_line,
@@ -59,21 +65,11 @@ if TYPE_CHECKING:
 
     Model = KMeans | TrimmedKMeans
 
-STRONGEST = "strongest"
 CERTIFY = ("auto", "none", STRONGEST, *BOUNDS)
 # Multiplications of bounds; see lower_bounds.methods.
 _A_SECOND = 1e9
 _NEAR_ENOUGH = 1.001
-_NAMED = 8
 _OUTPUT, _SEARCH, _TRIMMING = "Output", "How hard to try", "Outliers"
-
-_ADVICE = {
-    "certify(X)": f"--certify {STRONGEST}",
-    "effort=SECONDS": "--effort SECONDS",
-    "max_iter": "--max-iter",
-    "time_limit": "--time-limit",
-    "the callback asked to stop": "Ctrl-C ended it",
-}
 
 
 def _target(text: str) -> Any:
@@ -236,19 +232,19 @@ def fit(
     preparation = Preparation(points.names)
     if standardize:
         preparation = Preparation.standardizing(points.names, points.data, points.weights)
-    what = f"Clustering {len(points.data):,} rows by {_listed(points.names)}."
+    what = f"Clustering {len(points.data):,} rows by {listed(points.names)}."
     prepared = preparation.apply(points.data)
     remarks = () if quiet else (*points.remarks, what)
     interrupted = _run(estimator, prepared, points, certify, remarks, quiet=quiet)
     # A model file has the names of its columns, for whoever loads it.
     estimator.feature_names_in_ = np.array(points.names, dtype=object)
-    facts = _facts(estimator, points, preparation, perf_counter() - begun)
+    facts = facts_of(estimator, points, preparation, perf_counter() - begun)
 
     if labels is not None:
         columns_out = {"label": points.beside(estimator.labels_)}
         outputs.write_table(labels, columns_out, points.table if with_data else None)
     if centers is not None:
-        outputs.write_table(centers, _center_columns(estimator, preparation))
+        outputs.write_table(centers, center_columns(estimator, preparation))
     if model is not None:
         from wolfmeans import storage
 
@@ -257,15 +253,15 @@ def fit(
     if certificate is not None:
         outputs.write_json(certificate, facts)
     if page is not None:
-        _write_page(page, estimator, points, preparation, files)
+        write_page(page, estimator, points, preparation, files)
     if json_:
         print_json(facts)
     elif not quiet and not any(map(outputs.is_standard_output, targets.values())):
         rows = [
-            tuple(_for_the_command(cell, points.names) for cell in row)
+            tuple(for_the_command(cell, points.names) for cell in row)
             for row in estimator.certificate_.rows()
         ]
-        print_facts(_for_the_command(estimator.certificate_.verdict), rows)
+        print_facts(for_the_command(estimator.certificate_.verdict), rows)
     written = outputs.written_files(targets.values())
     if written and not quiet:
         say(f"Written: {', '.join(written)}")
@@ -274,25 +270,8 @@ def fit(
         raise typer.Exit(130)
     if require_converged and not estimator.certificate_.status.converged:
         if not quiet:
-            say(f"wolfmeans: {_for_the_command(str(estimator.certificate_.status))}")
+            say(f"wolfmeans: {for_the_command(str(estimator.certificate_.status))}")
         raise typer.Exit(1)
-
-
-def _for_the_command(text: str, names: Sequence[str] = ()) -> str:
-    """Turn advice for Python into advice for the command line, and columns into their names."""
-    for python, command in _ADVICE.items():
-        text = text.replace(python, command)
-    return (
-        re.sub(r"\bcolumn (\d+)", lambda m: f"column {names[int(m[1])]!r}", text) if names else text
-    )
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Return how many columns there are, and what the first of them are called."""
-    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    many = "1 column" if len(names) == 1 else f"{len(names):,} columns"
-    first = ", ".join(name or "''" for name in names[:_NAMED])
-    return f"{many}: {first}{more}"
 
 
 def _bound(certify: str) -> str | None:
@@ -403,57 +382,3 @@ def _further_bounds(estimator: Model, data: NDArray[np.floating], certify: str) 
 
 def _silent(share: float, text: str) -> None:
     """Show nothing."""
-
-
-def _facts(
-    estimator: Model, points: Points, preparation: Preparation, seconds: float
-) -> dict[str, Any]:
-    """Return the certificate and what it is about, ready for JSON."""
-    inside = estimator.labels_[estimator.labels_ >= 0]
-    return {
-        **estimator.certificate_.to_dict(),
-        "verdict": estimator.certificate_.verdict,
-        "data": {
-            "files": [part.name for part in points.table.parts],
-            "n_samples": int(points.data.shape[0]),
-            "rows_left_out": points.left_out,
-            "columns": list(points.names),
-            "standardized": preparation.standardizes,
-            "weighted": points.weights is not None,
-        },
-        "cluster_sizes": np.bincount(inside, minlength=estimator.n_clusters).tolist(),
-        "seconds": seconds,
-    }
-
-
-def _center_columns(estimator: Model, preparation: Preparation) -> dict[str, NDArray[Any]]:
-    centers = preparation.undo(estimator.cluster_centers_)
-    inside = estimator.labels_[estimator.labels_ >= 0]
-    own: dict[str, NDArray[Any]] = {
-        "label": np.arange(len(centers), dtype=np.int32),
-        "points": np.bincount(inside, minlength=len(centers)),
-    }
-    named: dict[str, NDArray[Any]] = dict(zip(preparation.columns, centers.T, strict=True))
-    # Columns of the data keep their names, whatever they are.
-    return {f"{n}_" if n in named else n: values for n, values in own.items()} | named
-
-
-def _write_page(
-    target: str, estimator: Model, points: Points, preparation: Preparation, files: list[str]
-) -> None:
-    from wolfmeans.report import page
-
-    # The page is told what the columns are called; scikit-learn would miss the names on the array.
-    del estimator.feature_names_in_
-    name = title_of(files)
-    made = page(
-        estimator,
-        preparation.apply(points.data),
-        sample_weight=points.weights,
-        names=points.names,
-        title=f"{name}: {estimator.n_clusters} clusters",
-        preparation=preparation,
-        wording=lambda text: _for_the_command(text, points.names),
-    )
-    with outputs.naming(target):
-        made.save(target)
