@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import wolfmeans
-from wolfmeans import choices, cli
+from wolfmeans import KMeans, choices, cli
 from wolfmeans.commands import fit as fit_command
 from wolfmeans.commands import info as info_command
 from wolfmeans.commands import terminal
@@ -310,6 +310,7 @@ def test_a_pipe_gets_no_colours_and_standard_input_is_read(data):
         ("a,b\n1,2\n3,4,5\n", "line 3 has 3 fields"),
         ("a,b\n1,2\n3,four\n5,6\n", "row 2, column 'b' is 'four', which is not a number"),
         ("a,b\n1,2\n3,NA\n5,6\n", "--exclude b"),
+        ("a,b c\n1,2\n3,four\n5,6\n", "--exclude 'b c'"),
         ("a,b\n1,2\n3,\n5,6\n", "row 2, column 'b' is missing"),
         ("a,b\nx,y\n", "no column of numbers"),
         ("", "is empty"),
@@ -700,3 +701,52 @@ def test_a_long_fit_is_shown_on_a_terminal_and_ctrl_c_keeps_the_result(inside):
     assert b"SSE" in shown
     assert b"Ctrl-C ended it" in said
     assert json.loads(Path("c.json").read_text())["status"] == Status.CALLBACK.value
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals differ")
+@pytest.mark.parametrize("more", [[], ["--quiet"]])
+def test_ctrl_c_keeps_the_result_of_a_long_fit_without_a_terminal(
+    inside, monkeypatch, capsys, more
+):
+    np.save("x.npy", np.random.default_rng(0).normal(size=(100_000, 8)))
+    see = Watch.see
+
+    def interrupted(watch, record):
+        if record.t == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        return see(watch, record)
+
+    monkeypatch.setattr(Watch, "see", interrupted)
+    options = ["-k", "8", "--tol", "0", "--stop", "stationary", "--certify", "none", *more]
+    assert cli.main(["fit", "x.npy", *options, "--certificate", "c.json"]) == 130
+    assert "the result is the one so far" in capsys.readouterr().err
+    kept = json.loads(Path("c.json").read_text())
+    assert kept["status"] == Status.CALLBACK.value
+    assert kept["iterations"] == 2
+
+
+def test_a_proof_that_takes_no_second_is_looked_for_after_the_fit(inside):
+    rng = np.random.default_rng(0)
+    centers = np.array([[0.0, 0.0, 0.0], [20.0, 0.0, 0.0], [0.0, 20.0, 0.0], [0.0, 0.0, 20.0]])
+    X = np.repeat(centers, 100, axis=0) + rng.normal(size=(400, 3))
+    np.save("x.npy", X)
+    # More clusters than columns, so that the one bound that is cheaper than the fit says nothing.
+    alone = KMeans(4, random_state=0).fit(X).certificate_
+    assert alone.ratio is None
+    found = json.loads(shell("fit", "x.npy", "-k", 4, "--seed", 0, "--json").stdout)
+    assert found["inertia"] == alone.inertia
+    assert found["lower_bound_confidence"] == 1.0
+    assert 1.0 <= found["ratio"] < 1.1
+    without = json.loads(
+        shell("fit", "x.npy", "-k", 4, "--seed", 0, "--certify", "none", "--json").stdout
+    )
+    assert without["ratio"] is None
+
+
+def test_columns_of_uneven_scale_are_told_by_their_names(inside):
+    rng = np.random.default_rng(0)
+    rows = (f"{x},{1e4 * y}\n" for x, y in rng.normal(size=(60, 2)).tolist())
+    Path("uneven.csv").write_text("height,weight in g\n" + "".join(rows))
+    said = shell("fit", "uneven.csv", "-k", 2).stdout.decode()
+    assert "column 'weight in g'" in said
+    assert "column 'height'" in said
