@@ -27,7 +27,7 @@ $(BIN)/python:
 
 # New and changed Python files are seen at once; only what is compiled needs installing again.
 $(INSTALLED): pyproject.toml CMakeLists.txt $(NATIVE) | $(BIN)/python
-	@echo "Setting up $(VENV): this takes a minute, once."
+	@echo "Setting up $(VENV): this takes some minutes, once."
 	$(PIP) install --quiet --editable '.[test]'
 	@touch $@
 

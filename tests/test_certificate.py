@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from wolfmeans import KMeans, Status
+from wolfmeans import KMeans, Status, fitting
 from wolfmeans.certificate import Certificate, local_optimality
 from wolfmeans.lower_bounds import LowerBound
 from wolfmeans.plain_words import LOCAL_OPTIMALITY, READINGS
@@ -241,3 +241,10 @@ def test_columns_of_very_different_variance_are_pointed_out():
     assert "column 1" in notes[0]
     assert "standardize" in notes[0]
     assert KMeans(3, random_state=0).fit(X / X.std(axis=0)).certificate_.notes == ()
+
+
+@pytest.mark.filterwarnings("ignore:The squared distances:RuntimeWarning")
+def test_a_ratio_of_variances_that_float64_does_not_hold_is_a_number_all_the_same():
+    X = np.random.default_rng(0).normal(size=(100, 3)) * [1e-100, 1.0, 1e100]
+    (note,) = fitting.scale_notes(X)
+    assert re.search(r"column 2 is \d\.\de\+(399|400|401) times that of column 0", note)

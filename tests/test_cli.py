@@ -232,6 +232,17 @@ def test_a_csv_file_loses_its_words(inside, capsys):
     assert "left out: name." in capsys.readouterr().err
     assert names(inside / "study-mine") == ["mine-n30-d2-k3"]
     assert "--k" in refused(capsys, ["study", "data", "mine.csv"])
+    assert "already" in refused(capsys, ["study", "data", "mine.csv", "--k", "3", "-r", "5"])
+
+
+def test_numbers_in_a_file_are_read_as_elsewhere(inside, capsys):
+    rows = "".join(f"{i},5;{i * i % 7}\n" for i in range(30))
+    (inside / "comma.csv").write_text(f"x;y\n{rows}")
+    assert data("comma.csv", "--k", "3") == 0
+    assert "1,5 as 1.5" in capsys.readouterr().err
+    (inside / "huge.csv").write_text("x\n1e308\n-1e308\n1e308\n")
+    huge = ["study", "data", "huge.csv", "--k", "2", "--standardize"]
+    assert "values are too large to be standardized" in refused(capsys, huge)
 
 
 def test_files_of_every_kind_are_read(tmp_path):

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import wolfmeans
-from wolfmeans import choices, cli
+from wolfmeans import KMeans, choices, cli
 from wolfmeans.commands import fit as fit_command
 from wolfmeans.commands import info as info_command
 from wolfmeans.commands import terminal
@@ -310,6 +310,7 @@ def test_a_pipe_gets_no_colours_and_standard_input_is_read(data):
         ("a,b\n1,2\n3,4,5\n", "line 3 has 3 fields"),
         ("a,b\n1,2\n3,four\n5,6\n", "row 2, column 'b' is 'four', which is not a number"),
         ("a,b\n1,2\n3,NA\n5,6\n", "--exclude b"),
+        ("a,b c\n1,2\n3,four\n5,6\n", "--exclude 'b c'"),
         ("a,b\n1,2\n3,\n5,6\n", "row 2, column 'b' is missing"),
         ("a,b\nx,y\n", "no column of numbers"),
         ("", "is empty"),
@@ -350,7 +351,15 @@ def test_bad_files_are_one_line_and_exit_code_2(inside, capsys, text, said):
         (["--certify", "maybe"], "--certify must be one of"),
         (["--format", "xml"], "--format must be one of"),
         (["--colour", "red"], "No such option"),
-        (["-k", "91"], "n_samples=90 should be >= n_clusters=91"),
+        (["-k", "91"], "-k: there are 90 rows for 91 clusters"),
+        (["--columns", ""], "--columns names no column of data.csv; it has name, x, y, w"),
+        (["--columns", ","], "--columns names no column of data.csv"),
+        (["--model", "-"], "--model: - is standard output; name a file"),
+        (["--page", "-"], "--page: - is standard output; name a file"),
+        (["--page", "/dev/stdout"], "--page: /dev/stdout is standard output; name a file"),
+        (["--labels", "-", "--json"], "--labels: - is standard output, where --json goes"),
+        (["--certificate", "/dev/stdout", "--json"], "is standard output, where --json goes"),
+        (["--labels", "-", "--centers", "/dev/stdout"], "where --labels goes"),
         (["-k", "many"], "-k"),
     ],
 )
@@ -493,6 +502,23 @@ def test_certify_takes_a_column_of_the_data(data, points):
 
 
 @pytest.mark.parametrize(
+    ("labels", "clusters", "trimmed"),
+    [
+        (["1e19", "2e19", "3e19"], 3, 0),
+        ([2**60, 2**60 + 1, 2**60 + 2], 3, 0),
+        ([0.5, 1.5, -1], 2, 30),
+        (["0", "1", "-1.0"], 2, 30),
+    ],
+)
+def test_certify_tells_labels_apart_whatever_their_size(data, labels, clusters, trimmed):
+    Path("l.csv").write_text("label\n" + "".join(f"{label}\n" * 30 for label in labels))
+    done = run("certify", "data.csv", "l.csv", "--columns", "x,y", "--json")
+    found = json.loads(done.stdout)
+    assert found["n_clusters"] == clusters
+    assert found["n_points"] == 90 - trimmed
+
+
+@pytest.mark.parametrize(
     ("arguments", "said"),
     [
         ([], "say where the labels are"),
@@ -529,7 +555,10 @@ def test_scan_tabulates_draws_and_writes(data, points):
     ("arguments", "said"),
     [
         (["-k", "5:2"], "-k takes numbers and ranges such as 2:10"),
-        (["-k", "2:"], "-k takes whole numbers"),
+        (["-k", "2:"], "-k takes numbers and ranges such as 2:10; got '2:'"),
+        (["-k", "2:many"], "-k takes whole numbers; got 'many'"),
+        (["-k", "1:1000000000000000000"], "there are 90 rows for 1,000,000,000,000,000,000"),
+        (["--csv", "-", "--json"], "--csv: - is standard output, where --json goes"),
         (["-k", "200"], "there are 90 rows for 200 clusters"),
         (["--alpha", "2"], "--alpha must be at least 0 and below 1"),
         (["--plot", "s.doc"], "--plot: s.doc must end in one of .png"),
@@ -538,6 +567,58 @@ def test_scan_tabulates_draws_and_writes(data, points):
 )
 def test_scan_refuses_what_it_cannot_do(data, capsys, arguments, said):
     assert said in refused(capsys, ["scan", "data.csv", *arguments, "-q"])
+
+
+@pytest.mark.parametrize("target", ["-", "/dev/stdout"])
+def test_what_goes_to_standard_output_is_alone_there(data, capsysbinary, target):
+    fit("data.csv", "-k", 3, "--labels", "l.csv", "--centers", "c.csv")
+
+    def printed(*arguments):
+        assert cli.main([str(argument) for argument in arguments]) == 0
+        found = capsysbinary.readouterr()
+        assert b"Written" not in found.err
+        return found.out
+
+    chosen = ("--columns", "x,y")
+    assert printed("fit", "data.csv", "-k", 3, *chosen, "--labels", target) == (
+        Path("l.csv").read_bytes()
+    )
+    judged = printed("certify", "data.csv", "l.csv", *chosen, "--certificate", target)
+    assert json.loads(judged)["n_clusters"] == 3
+    table = printed("scan", "data.csv", "-k", "2:3", *chosen, "--csv", target).splitlines()
+    assert [line.partition(b",")[0] for line in table] == [b"n_clusters", b"2", b"3"]
+
+
+def test_remarks_come_with_results_and_a_refusal_is_alone(data, capsys):
+    Path("words.csv").write_text("a,b\nx,y\n")
+    Path("one.csv").write_text("x,y\n1,2\n")
+    assert "no column of numbers" in refused(capsys, ["fit", "words.csv", "-k", "1"])
+    many = ["fit", "data.csv", "-k", "3", "--trim", "90"]
+    assert "would leave nothing" in refused(capsys, many)
+    assert cli.main(["fit", "data.csv", "-k", "3", "--exclude", "w"]) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        "Columns that are not numbers are left out: name ('p0').",
+        "Clustering 90 rows by 2 columns: x, y.",
+    ]
+    Path("same.csv").write_text("x\n" + "1\n" * 5)
+    assert cli.main(["fit", "same.csv", "-k", "2"]) == 0
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "Clustering 5 rows by 1 column: x."
+    assert second.startswith("wolfmeans: Number of distinct clusters")
+    assert "there is 1 row for 2" in refused(capsys, ["fit", "one.csv", "-k", "2"])
+
+
+def test_not_converged_is_said_in_the_words_of_the_command(data, capsys):
+    command = ["fit", "data.csv", "-k", "20", "--max-iter", "1", "--require-converged"]
+    assert cli.main(command) == 1
+    assert "raise --max-iter" in capsys.readouterr().err
+
+
+def test_decimal_commas_are_said(inside):
+    Path("d.csv").write_text("1,5;2,5\n3,5;4,5\n6,1;7,2\n")
+    done = run("fit", "d.csv", "-k", 2, "--json")
+    assert "1,5 as 1.5" in done.stderr
+    assert json.loads(done.stdout)["data"]["columns"] == ["0", "1"]
 
 
 def test_info_says_what_runs_here(capsys):
@@ -576,7 +657,7 @@ def test_info_asks_pytorch_for_a_gpu(monkeypatch, torch, name, remark):
 
 
 def test_ranges_and_shares():
-    assert terminal.whole_range("-k", ["2:4", "8"]) == [2, 3, 4, 8]
+    assert terminal.whole_ranges("-k", ["2:4", "8"]) == [range(2, 5), range(8, 9)]
     assert terminal.shares("--alpha", ["0,0.5", "0"]) == [0.0, 0.5]
 
 
@@ -620,3 +701,52 @@ def test_a_long_fit_is_shown_on_a_terminal_and_ctrl_c_keeps_the_result(inside):
     assert b"SSE" in shown
     assert b"Ctrl-C ended it" in said
     assert json.loads(Path("c.json").read_text())["status"] == Status.CALLBACK.value
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals differ")
+@pytest.mark.parametrize("more", [[], ["--quiet"]])
+def test_ctrl_c_keeps_the_result_of_a_long_fit_without_a_terminal(
+    inside, monkeypatch, capsys, more
+):
+    np.save("x.npy", np.random.default_rng(0).normal(size=(100_000, 8)))
+    see = Watch.see
+
+    def interrupted(watch, record):
+        if record.t == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        return see(watch, record)
+
+    monkeypatch.setattr(Watch, "see", interrupted)
+    options = ["-k", "8", "--tol", "0", "--stop", "stationary", "--certify", "none", *more]
+    assert cli.main(["fit", "x.npy", *options, "--certificate", "c.json"]) == 130
+    assert "the result is the one so far" in capsys.readouterr().err
+    kept = json.loads(Path("c.json").read_text())
+    assert kept["status"] == Status.CALLBACK.value
+    assert kept["iterations"] == 2
+
+
+def test_a_proof_that_takes_no_second_is_looked_for_after_the_fit(inside):
+    rng = np.random.default_rng(0)
+    centers = np.array([[0.0, 0.0, 0.0], [20.0, 0.0, 0.0], [0.0, 20.0, 0.0], [0.0, 0.0, 20.0]])
+    X = np.repeat(centers, 100, axis=0) + rng.normal(size=(400, 3))
+    np.save("x.npy", X)
+    # More clusters than columns, so that the one bound that is cheaper than the fit says nothing.
+    alone = KMeans(4, random_state=0).fit(X).certificate_
+    assert alone.ratio is None
+    found = json.loads(shell("fit", "x.npy", "-k", 4, "--seed", 0, "--json").stdout)
+    assert found["inertia"] == alone.inertia
+    assert found["lower_bound_confidence"] == 1.0
+    assert 1.0 <= found["ratio"] < 1.1
+    without = json.loads(
+        shell("fit", "x.npy", "-k", 4, "--seed", 0, "--certify", "none", "--json").stdout
+    )
+    assert without["ratio"] is None
+
+
+def test_columns_of_uneven_scale_are_told_by_their_names(inside):
+    rng = np.random.default_rng(0)
+    rows = (f"{x},{1e4 * y}\n" for x, y in rng.normal(size=(60, 2)).tolist())
+    Path("uneven.csv").write_text("height,weight in g\n" + "".join(rows))
+    said = shell("fit", "uneven.csv", "-k", 2).stdout.decode()
+    assert "column 'weight in g'" in said
+    assert "column 'height'" in said

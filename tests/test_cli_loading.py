@@ -51,6 +51,30 @@ def test_ctrl_c_during_imports_is_130_and_one_line(data, module):
     assert [path.name for path in data.iterdir()] == ["data.csv"]
 
 
+LATE = """
+import atexit, os, signal, sys
+import wolfmeans.cli, wolfmeans.commands.terminal
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+if sys.argv.pop(1) == "exit":
+    atexit.register(interrupt)
+else:
+    finished = wolfmeans.cli.finish
+    wolfmeans.cli.finish = lambda code: (interrupt(), finished(code))[1]
+sys.exit(wolfmeans.cli.main())
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals differ")
+@pytest.mark.parametrize("moment", ["exit", "finish"])
+@pytest.mark.parametrize(("name", "code"), [("data.csv", 0), ("absent.csv", 2)])
+def test_ctrl_c_after_everything_was_written_is_too_late(data, moment, name, code):
+    done = process(LATE, moment, "fit", name, "-k", "2", "-q", "--labels", "l.csv")
+    assert done.returncode == code
+    assert len(done.stderr.splitlines()) == (code != 0)
+    assert (data / "l.csv").exists() == (code == 0)
+
+
 LOADED = """
 import sys
 import wolfmeans.cli

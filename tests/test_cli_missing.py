@@ -85,7 +85,8 @@ def test_predict_certify_and_scan_leave_out_the_same_rows(data, points):
     facts = json.loads(Path("c.json").read_text())
     assert facts["data"]["rows_left_out"] == 4
     assert facts["data"]["n_samples"] == 36
-    run("predict", "m.wolf", "data.csv", "--drop-missing", "--labels", "p.csv")
+    done = run("predict", "m.wolf", "data.csv", "--drop-missing", "--labels", "p.csv")
+    assert "p.csv (40 rows" in done.stderr
     assert Path("p.csv").read_bytes() == Path("l.csv").read_bytes()
     options = ["--exclude", "w", "--drop-missing", "--json"]
     judged = json.loads(run("certify", "data.csv", "l.csv", *options).stdout)

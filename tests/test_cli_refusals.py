@@ -7,8 +7,10 @@ import builtins
 import errno
 import gzip
 import io
+import json
 import os
 import pickle
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -59,6 +61,17 @@ def zipped(name):
     return make
 
 
+def twins():
+    """Return a Parquet file with two columns of one name, which polars does not write."""
+    buffer = io.BytesIO()
+    frame = pl.DataFrame({"column_x": [1.0, 2.0], "column_y": [3.0, 4.0]})
+    frame.write_parquet(buffer, compression="uncompressed")
+    return buffer.getvalue().replace(b"column_y", b"column_x")
+
+
+TWINS = twins()
+
+
 class Trap:
     """Would leave a file behind if it were ever loaded."""
 
@@ -86,6 +99,7 @@ INPUTS = {
     "an empty file": ("d.csv", write("d.csv", ""), "d.csv is empty"),
     "an empty parquet": ("d.parquet", write("d.parquet", ""), "d.parquet is empty"),
     "blank lines": ("d.csv", write("d.csv", "\n \n"), "d.csv is empty"),
+    "a byte order mark only": ("d.csv", write("d.csv", b"\xef\xbb\xbf"), "d.csv is empty"),
     "names only": ("d.csv", write("d.csv", "x,y\n"), "d.csv has no rows"),
     "garbage": ("d.csv", write("d.csv", bytes(range(256)) * 4), "d.csv is not text"),
     "not UTF-8": ("d.csv", write("d.csv", "naïve\n1\n".encode("latin-1")), "not text in UTF-8"),
@@ -123,6 +137,16 @@ INPUTS = {
     "no file": ("absent.csv", lambda: None, "there is no file absent.csv"),
     "no file of that pattern": ("*.csv", lambda: None, "no file is called like *.csv"),
     "a folder": ("d.csv", lambda: Path("d.csv").mkdir(), "d.csv is a folder"),
+    "columns of one name": (
+        "d.parquet",
+        lambda: Path("d.parquet").write_bytes(TWINS),
+        "d.parquet has columns of the same name",
+    ),
+    "a long double that is no double": (
+        "d.npy",
+        npy("d.npy", np.full((3, 1), np.finfo(np.longdouble).max)),
+        "d.npy: row 1, column '0' is infinite, or too large for float64",
+    ),
     "a broken link": (
         "d.csv",
         lambda: Path("d.csv").symlink_to("gone.csv"),
@@ -177,6 +201,125 @@ def test_input_that_is_no_table_is_one_line(inside, capsys, command, case, tmp_p
     line = refused(capsys, [*options, "-q"])
     if command != "certify" or "is not a number" not in said:
         assert said in line  # certify finds that there are other labels first
+
+
+WEIGHTLESS = "x,w\n1,0\n2,0\n3,0\n"
+HUGE = "x,y\n1e308,1\n-1e308,2\n1e308,3\n"
+
+
+@pytest.mark.parametrize("command", [["fit"], ["scan"], ["certify"]])
+@pytest.mark.parametrize(
+    ("text", "options", "said"),
+    [
+        (WEIGHTLESS, ["--weights", "w"], "d.csv: all weights in column 'w' are 0"),
+        (WEIGHTLESS, ["--weights", "w", "--standardize"], "all weights in column 'w' are 0"),
+        (WEIGHTLESS, ["--weights", "w", "--drop-missing"], "all weights in column 'w' are 0"),
+        (HUGE, ["--standardize"], "values are too large to be standardized"),
+    ],
+)
+def test_numbers_that_cannot_be_used_are_one_line(inside, capsys, command, text, options, said):
+    Path("d.csv").write_text(text)
+    Path("l.csv").write_text("label\n0\n1\n1\n")
+    more = ["l.csv"] if command == ["certify"] else ["-k", "2"]
+    assert said in refused(capsys, [*command, "d.csv", *more, *options])
+
+
+# --- Streams that are closed or full ---------------------------------------------------------
+
+LINUX = pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux")
+
+
+def shell(line):
+    """Run a command with streams redirected by a shell."""
+    command = f"{sys.executable} -m wolfmeans.cli {line}"
+    return subprocess.run(
+        command, shell=True, capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+@LINUX
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("fit - -k 2 <&-", "standard input is closed"),
+        ("fit d.csv -k 2 -q --labels - >&-", "standard output cannot be written: it is closed"),
+        ("info >&-", "standard output cannot be written: it is closed"),
+        ("info >/dev/full", "standard output cannot be written: No space left on device"),
+        ("--help >/dev/full", "standard output cannot be written: No space left on device"),
+        ("fit --help >/dev/full", "standard output cannot be written: No space left on device"),
+        ("--version >/dev/full", "standard output cannot be written: No space left on device"),
+    ],
+)
+def test_streams_that_are_closed_or_full_are_one_line(inside, line, said):
+    Path("d.csv").write_text(GOOD)
+    done = shell(line)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"wolfmeans: {said}\n")
+
+
+@LINUX
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("fit absent.csv -k 2 2>/dev/full", 2),
+        ("fit d.csv 2>/dev/full", 2),
+        ("fit absent.csv -k 2 2>&-", 2),
+        ("fit d.csv -k 2 --labels l.csv >/dev/null 2>/dev/full", 0),
+        ("fit d.csv -k 2 -q --labels l.csv >&- 2>&- <&-", 0),
+    ],
+)
+def test_a_message_that_nobody_hears_does_not_change_the_exit_code(inside, line, code):
+    Path("d.csv").write_text(GOOD)
+    done = shell(line)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
+    assert Path("d.csv").read_text() == GOOD
+    assert Path("l.csv").exists() == (code == 0)
+
+
+def test_our_own_mistakes_ask_for_a_report_and_are_seen_in_tests(inside, capsys, monkeypatch):
+    def wrong(*_, **__):
+        raise ZeroDivisionError("division by zero")
+
+    Path("d.csv").write_text(GOOD)
+    monkeypatch.setattr("wolfmeans.commands.fit.choose", wrong)
+    with pytest.raises(ZeroDivisionError):
+        cli.main(["fit", "d.csv", "-k", "2"])
+    monkeypatch.setattr("wolfmeans.commands.terminal.owns_process", lambda: True)
+    line = refused(capsys, ["fit", "d.csv", "-k", "2"])
+    assert "ZeroDivisionError: division by zero" in line
+    assert "please report it" in line
+
+
+# --- Names that are not text -----------------------------------------------------------------
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names are text elsewhere")
+@pytest.mark.parametrize("kind", ["csv", "csv.gz", "parquet", "arrow", "npy"])
+def test_names_of_files_need_not_be_text(inside, capsys, kind):
+    name = f"bad\udcff.{kind}"
+    X = np.arange(40.0).reshape(20, 2)
+    frame, buffer = pl.DataFrame(X, schema=["x", "y"]), io.BytesIO()
+    if kind == "parquet":
+        frame.write_parquet(buffer)
+    elif kind == "arrow":
+        frame.write_ipc(buffer)
+    elif kind == "npy":
+        np.save(buffer, X)
+    else:
+        text = frame.write_csv().encode()
+        buffer.write(gzip.compress(text) if kind == "csv.gz" else text)
+    Path(name).write_bytes(buffer.getvalue())
+    outputs = ["--page", "p\udcff.html", "--certificate", "c.json", "--model", "m\udcff.wolf"]
+    assert cli.main(["fit", name, "-k", "2", "--json", *outputs]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["data"]["files"] == [f"bad\\xff.{kind}"]
+    assert said.err.splitlines()[-1] == "Written: m\\xff.wolf, c.json, p\\xff.html"
+    assert json.loads(Path("c.json").read_text("utf-8")) == json.loads(said.out)
+    assert f"<title>bad\\xff.{kind}: 2 clusters</title>" in Path("p\udcff.html").read_text("utf-8")
+    assert cli.main(["scan", name, "-k", "2", "--page", "s.html"]) == 0
+    assert f"bad\\xff.{kind}" in Path("s.html").read_text("utf-8")
+    assert cli.main(["predict", "m\udcff.wolf", name, "--labels", "l\udcff.csv"]) == 0
+    capsys.readouterr()
+    assert "there is no file no\\xff.csv" in refused(capsys, ["fit", "no\udcff.csv", "-k", "2"])
 
 
 def test_standard_input_without_anything_is_one_line(inside, capsys, monkeypatch):

@@ -241,11 +241,20 @@ def test_the_page_about_commands_names_every_command_and_option():
                     assert set(parameter.opts) & named, f"{name} {parameter.opts}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_options_and_commands_that_are_named_exist(page):
+def all_options():
     parameters = [parameter for _, command in COMMANDS for parameter in command.params]
     options = {name for p in parameters for name in (*p.opts, *p.secondary_opts)}
-    options |= {"--help", "--version", "--install-completion", "--show-completion"}
+    return options | {"--help", "--version", "--install-completion", "--show-completion"}
+
+
+def test_the_page_about_commands_names_no_other_option():
+    text = prose_of(ROOT / "docs" / "command-line.md")
+    assert set(re.findall(r"`(--[a-z-]+)", text)) <= all_options()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_options_and_commands_that_are_named_exist(page):
+    options = all_options()
     names = {name for name, _ in COMMANDS} | {"wolfmeans study", "wolfmeans COMMAND"}
     for code in re.findall(r"`(wolfmeans [^`]+)`", prose_of(page)):
         words = code.split()

@@ -129,5 +129,5 @@ def test_they_are_kept_in_files_and_missing_in_older_ones(tmp_path):
     with zipfile.ZipFile(tmp_path / "odd.wolf", "w") as archive:
         for name, content in members.items():
             archive.writestr(name, content)
-    with pytest.raises(ValueError, match="initial centers have shape"):
+    with pytest.raises(ValueError, match="initial_centers_ has shape"):
         wolfmeans.load(tmp_path / "odd.wolf")

@@ -87,6 +87,8 @@ def test_names_are_imported_when_they_are_asked_for():
     assert run("from wolfmeans import *\nprint(KMeans.__name__, callable(scan))") == "KMeans True"
     with pytest.raises(AttributeError, match="no attribute 'KMedians'"):
         wolfmeans.KMedians  # noqa: B018
+    assert run("import wolfmeans\nprint(wolfmeans.storage.load is wolfmeans.load)") == "True"
+    assert run("import wolfmeans\nprint(hasattr(wolfmeans, '__wrapped__'))") == "False"
 
 
 def test_public_names_are_found_where_type_checkers_find_them():

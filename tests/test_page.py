@@ -9,6 +9,7 @@ from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -294,7 +295,7 @@ def test_long_runs_are_thinned_and_keep_both_ends():
 def test_texts_and_clusters_stand_out_from_the_paper(theme):
     for name in ("ink", "soft", "accent", "bound", "good", "open"):
         assert contrast(theme[name], theme["paper"]) >= 4.5, name
-    for ground in ("band", "tint", "high", "low"):
+    for ground in ("band", "tint", "high", "low", "higher", "lower"):
         assert contrast(theme["ink"], theme[ground]) >= 4.5, ground
     colors = cluster_colors(200, theme["paper"])
     assert len(set(colors[:60])) == 60 and len(set(colors)) > 190
@@ -320,8 +321,9 @@ def test_a_page_is_saved_whole_into_a_new_folder(page, tmp_path):
 
 def test_a_page_that_cannot_be_written_leaves_nothing(model, tmp_path):
     (tmp_path / "page.html").write_text("old")
+    page = report.page(model, points())
     with pytest.raises(UnicodeEncodeError):
-        report.page(model, points(), title="\ud800").save(tmp_path / "page.html")
+        replace(page, html="\ud800").save(tmp_path / "page.html")
     assert [entry.name for entry in tmp_path.iterdir()] == ["page.html"]
     assert (tmp_path / "page.html").read_text() == "old"
 
@@ -409,6 +411,64 @@ def test_scan_writes_a_page(table, tmp_path, capsys):
     assert [row[0] for row in found.rows["scan"]] == ["K", "1", "2", "3"]
 
 
+# --- Extreme numbers, odd texts ---------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:The squared distances:RuntimeWarning")
+def test_sums_of_squares_have_their_unit_wherever_the_certificate_has_one():
+    X = np.random.default_rng(0).normal(size=(60, 3)) * 1e200
+    model = KMeans(3, random_state=0).fit(X)
+    unit = f"2^{model.certificate_.unit_exponent}"
+    assert ["unit", unit] in [
+        row[:2] for row in Document(report.page(model, X).html).rows["certificate"]
+    ]
+    found = Document(report.page(model, X).html)
+    assert f"SSE, in {unit}" in found.rows["clusters"][0]
+    assert {f"SSE, in {unit}", f"gap, in {unit}"} <= set(found.rows["iterations"][0])
+    html = report.page(model, X).html
+    assert f"<dt>Sum of squared errors, in {unit}</dt>" in html
+    assert f"<dt>Gap, in {unit}</dt>" in html
+
+
+def test_the_larger_a_deviation_the_stronger_its_color():
+    shown = [markup.heat_of(value) for value in (0.0, 1.0, 2.0, 3.0, 5.0, 6.0, 12.5)]
+    assert shown[:3] == [("high", 0.0), ("high", 50.0), ("high", 100.0)]
+    assert shown[3:] == [("higher", 25.0), ("higher", 75.0), ("higher", 100.0), ("higher", 100.0)]
+    assert [markup.heat_of(-value)[0] for value in (1.0, 3.0)] == ["low", "lower"]
+
+
+def test_texts_that_are_no_characters_can_be_written(tmp_path):
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    model = KMeans(2, random_state=0).fit(X)
+    page = report.page(model, X, names=["a\ud800", "b\N{GRINNING FACE}"], title="odd\udcff.csv")
+    assert page.title == "odd\ufffd.csv"
+    text = page.save(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert Document(text).texts["h1"] == "odd\ufffd.csv"
+    assert {row[0] for row in Document(text).rows["profiles"][1:]} == {
+        "a\ufffd",
+        "b\N{GRINNING FACE}",
+    }
+    assert "\\ud800" not in text
+
+
+def test_advice_is_worded_as_the_caller_likes():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    model = KMeans(2, random_state=0, certify=None).fit(X)
+    assert "certify(X)" in report.page(model, X).html
+    page = report.page(model, X, wording=lambda text: text.replace("certify(X)", "--certify"))
+    assert "certify(X)" not in page.html and "--certify" in page.html
+
+
+def test_a_page_of_the_command_gives_advice_for_the_command(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X = np.random.default_rng(0).normal(size=(40, 2)) * [1.0, 1e4]
+    np.savetxt("d.csv", X, delimiter=",", header="a,b", comments="")
+    assert cli.main(["fit", "d.csv", "-k", "2", "--certify", "none", "--page", "p.html", "-q"]) == 0
+    text = " ".join(map(" ".join, Document(Path("p.html").read_text()).rows["certificate"]))
+    assert "certify(X)" not in text and "--certify strongest" in text
+    assert "column 'b'" in text and "column 1" not in text
+
+
 # --- The demonstration -----------------------------------------------------------------------
 
 
@@ -424,3 +484,15 @@ def test_the_demonstration_writes_its_files_and_prints_the_certificate(tmp_path,
     assert found.texts["h1"] == "Image segmentation in seven clusters"
     means = {row[0]: row for row in found.rows["profiles"]}
     assert float(means["rawblue-mean"][2]) == pytest.approx(44.19, abs=0.02)
+
+
+def test_a_demonstration_that_is_stopped_leaves_no_part_of_a_file(tmp_path, monkeypatch):
+    def stopped(self, file, **_):
+        with file if hasattr(file, "write") else Path(file).open("wb") as target:
+            target.write(b"half")
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        demo.main(str(tmp_path / "out"))
+    assert list((tmp_path / "out").iterdir()) == []

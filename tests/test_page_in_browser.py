@@ -84,8 +84,8 @@ class Opened:
         )
 
     def centers(self):
-        x, y = self.chart("map", "[chart.data[3].x, chart.data[3].y]")
-        return np.column_stack([x, y])
+        drawn = self.chart("map", "chart.data.slice(3).map(c => [c.text[0], c.x[0], c.y[0]])")
+        return np.array([[x, y] for _, x, y in sorted(drawn, key=lambda entry: int(entry[0]))])
 
     def color(self, selector, name="color"):
         return self.tab.evaluate(
@@ -351,6 +351,68 @@ def test_light_and_dark_follow_the_system_and_the_button(browser, path):
         legible(page)
         page.click("button.theme")
         assert page.color("body", "backgroundColor") == dark
+        page.check()
+
+
+def test_the_choice_of_colors_is_remembered(browser, path):
+    with Opened(browser, path, color_scheme="light") as page:
+        light = page.color("body", "backgroundColor")
+        page.click("button.theme")
+        dark = page.color("body", "backgroundColor")
+        assert dark != light
+        page.reload()
+        assert page.color("body", "backgroundColor") == dark
+        assert "Light" in page.inner_text("button.theme")
+        assert page.complaints == []
+
+
+def test_centers_of_larger_clusters_are_drawn_above(desk, model):
+    order = [int(k) for k in desk.chart("map", "chart.data.slice(3).map(c => c.text[0])")]
+    sizes = np.bincount(model.labels_)
+    assert sorted(order) == list(range(7))
+    assert (np.diff(sizes[order]) >= 0).all()
+
+
+def test_numbers_of_centers_in_one_place_stand_side_by_side(browser, tmp_path):
+    """In the plane of two components, centers that differ in the third are in one place."""
+    rng = np.random.default_rng(0)
+    sizes = [40, 60, 80, 20]
+    middles = np.array([[0, 0, 0], [0, 0, 5], [90, 0, 0], [-90, 60, 0]])
+    X = np.repeat(middles, sizes, axis=0) + 0.1 * rng.normal(size=(200, 3))
+    model = KMeans(4, init=middles.astype(float), n_init=1).fit(X)
+    path = report.page(model, X).save(tmp_path / "page.html")
+    with Opened(browser, path) as page:
+        drawn = page.chart("map", "chart.data.slice(3).map(c => [c.text[0], c.textposition[0]])")
+        sides = dict(drawn)
+        assert sides.pop("0") in ("middle left", "middle right", "top center", "bottom center")
+        assert set(sides.values()) == {"middle center"}
+        page.check()
+
+
+@pytest.mark.parametrize("scale", [1e200, 1e-50, 1e-200, 1e40])
+@pytest.mark.filterwarnings("ignore:The squared distances:RuntimeWarning")
+def test_points_of_extreme_scale_are_on_the_map(browser, tmp_path, X, scale):
+    model = KMeans(3, random_state=0).fit(scale * X)
+    shown = portrait(model, scale * X).map
+    path = report.page(model, scale * X).save(tmp_path / "page.html")
+    with Opened(browser, path) as page:
+        power = int(
+            re.search(r"10<sup>(-?\d+)", page.chart("map", "chart.layout.xaxis.title.text"))[1]
+        )
+        x = np.array(page.chart("map", "Array.from(chart.data[0].x)"))
+        unit = 10.0 ** (power // 2), 10.0 ** (power - power // 2)
+        np.testing.assert_allclose(x, shown.points[:, 0] / unit[0] / unit[1], rtol=1e-5, atol=1e-5)
+        assert 1 <= np.abs(x).max() < 10
+        np.testing.assert_allclose(
+            page.centers(), shown.centers / unit[0] / unit[1], rtol=1e-5, atol=1e-5
+        )
+        places = page.evaluate(
+            """() => [...document.querySelectorAll(".chart.map .points path")]
+                .map(p => p.getBoundingClientRect().x)"""
+        )
+        assert np.ptp(places) > 200
+        unit = f"2^{model.certificate_.unit_exponent}"
+        assert (unit in page.inner_text(".readout")) == (model.certificate_.unit_exponent != 0)
         page.check()
 
 

@@ -14,6 +14,7 @@ from scipy import sparse
 
 import wolfmeans
 from wolfmeans import KMeans, TrimmedKMeans
+from wolfmeans.palette import color_of
 from wolfmeans.plot import (
     map_figure,
     margins_figure,
@@ -23,7 +24,6 @@ from wolfmeans.plot import (
     sizes_figure,
     trace_figure,
 )
-from wolfmeans.plot.canvas import color_of
 from wolfmeans.portrait import portrait
 
 OF_PORTRAITS = (map_figure, sizes_figure, profiles_figure, margins_figure, replay_figure)

@@ -489,3 +489,20 @@ def test_what_cannot_be_portrayed_is_refused_in_a_sentence():
         portrait(KMeans(3), X)
     with pytest.raises(ValueError, match="at_most must be at least 1"):
         portrait(km, X, at_most=0)
+
+
+@pytest.mark.parametrize("wrong", [3, -2, 2**31 - 1])
+def test_labels_of_clusters_that_there_are_not_are_refused(wrong):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    model = KMeans(3, random_state=0).fit(X)
+    model.labels_ = np.full(60, wrong, dtype=np.int32)
+    with pytest.raises(ValueError, match="labels_ are not whole numbers from -1 to 2"):
+        portrait(model, X)
+
+
+def test_a_share_that_would_take_for_ever_is_refused():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    model = TrimmedKMeans(3, alpha=0.1, random_state=0).fit(X)
+    model._share = "1e999999999"
+    with pytest.raises(ValueError, match="not a fraction from 0 to 1"):
+        portrait(model, X)

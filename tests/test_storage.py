@@ -13,7 +13,10 @@ import pandas as pd
 import pytest
 
 import wolfmeans
-from wolfmeans import KMeans
+from wolfmeans import KMeans, TrimmedKMeans
+from wolfmeans.preparation import Preparation
+from wolfmeans.storage import load_prepared
+from wolfmeans.storage import save as save_prepared
 
 STOCK = ("cluster_centers_", "labels_", "inertia_", "n_iter_", "n_features_in_", "engine_")
 
@@ -304,6 +307,195 @@ def test_an_array_header_that_asks_for_too_much_memory_is_refused(saved):
     _pack(saved, {**_members(saved), "cluster_centers_.npy": header})
     with pytest.raises(ValueError, match="not a wolfmeans model"):
         wolfmeans.load(saved)
+
+
+# --- files that mean harm --------------------------------------------------------------------
+
+
+def _npy(array):
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def trimmed(tmp_path):
+    path = tmp_path / "trimmed.wolf"
+    X = points()
+    model = TrimmedKMeans(3, alpha=0.1, random_state=0).fit(pd.DataFrame(X, columns=list("abc")))
+    save_prepared(model, path, Preparation.standardizing(tuple("abc"), X))
+    return path
+
+
+BAD_ARRAYS = {
+    "nan": ("cluster_centers_", np.full((3, 3), np.nan)),
+    "inf": ("cluster_centers_", np.full((3, 3), -np.inf)),
+    "whole": ("cluster_centers_", np.zeros((3, 3), np.int64)),
+    "half": ("cluster_centers_", np.zeros((3, 3), np.float16)),
+    "complex": ("cluster_centers_", np.zeros((3, 3), np.complex128)),
+    "texts": ("cluster_centers_", np.full((3, 3), "a")),
+    "many": ("cluster_centers_", np.zeros((4, 3))),
+    "start": ("initial_centers_", np.full((3, 3), np.nan)),
+    "scaled": ("_scaled_centers", np.full((3, 3), np.nan)),
+    "scaled shape": ("_scaled_centers", np.zeros((3, 5))),
+    "label": ("labels_", np.full(80, 3, np.int32)),
+    "low label": ("labels_", np.full(80, -2, np.int32)),
+    "no labels": ("labels_", np.zeros(0, np.int32)),
+    "one name": ("feature_names_in_", np.array(["a"])),
+    "other names": ("feature_names_in_", np.array(["a", "b", "d"])),
+    "numbers": ("feature_names_in_", np.arange(3)),
+    "kept": ("kept_", np.full(80, 2.0)),
+    "few kept": ("kept_", np.ones(79)),
+    "few margins": ("margins_", np.ones(79)),
+    "text init": ("init", np.array([["a"]])),
+}
+
+
+@pytest.mark.parametrize("what", BAD_ARRAYS)
+def test_an_array_that_no_model_has_is_refused_by_name(trimmed, what):
+    load_prepared(trimmed)
+    name, array = BAD_ARRAYS[what]
+    _pack(trimmed, {**_members(trimmed), f"{name}.npy": _npy(array)})
+    with pytest.raises(ValueError, match=str(trimmed)) as refusal:
+        load_prepared(trimmed)
+    assert name in str(refusal.value) or "columns" in str(refusal.value)
+
+
+BAD_FIELDS = {
+    "attributes": {
+        "_scale_exponent": ["x", 1.5, None, True, 2201, -(10**12), 2000],
+        "n_features_in_": [3.0, True, "3", 0],
+        "n_iter_": [-1, "many"],
+        "inertia_": [float("nan"), "0", -1.0, None, 10**400],
+        "engine_": [1],
+        "_threshold": [float("nan"), "x", None, -1.0],
+        "_share": ["1/0", "1e999999999", "2/1", "-1/2", 0.5, "1" * 3000 + "/3", "１/２"],
+        "radius_": [None, float("nan")],
+        "trimmed_mass_": [float("inf"), "1"],
+        "n_trimmed_": [1.0],
+    },
+    "parameters": {
+        "engine": ["evil", 1],
+        "stop": ["never"],
+        "n_clusters": [3.0, "3", -1],
+        "n_threads": [-5, "x"],
+        "tol": ["a"],
+        "init": [[[1.0, 2.0, 3.0]] * 3, None],
+    },
+    "certificate": {
+        "inertia": ["<b>", None, [1]],
+        "gap": [None, float("nan")],
+        "iterations": [1.0],
+        "notes": [5, [5]],
+        "local_optimality": ["splendid"],
+        "n_clusters": [4],
+        "lower_bound": [1e-320, "x"],
+        "unit_exponent": [10**9, 1],
+        "polish": [5, {"level": 1}],
+        "level": [3],
+    },
+    "trace": {"records": [[], 5, [5]], "lower_bound": ["x", None]},
+    "preparation": {
+        "scale": [[0.0, 1.0, 1.0], [-1.0] * 3, [float("nan")] * 3, [1.0], None, "abc"],
+        "center": [[float("inf")] * 3, ["a", "b", "c"]],
+        "columns": [["a", "b"], ["c", "b", "a"], [1, 2, 3], None],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "value"),
+    [
+        pytest.param(group, name, value, id=f"{name}-{str(value)[:20]}")
+        for group, fields in BAD_FIELDS.items()
+        for name, values in fields.items()
+        for value in values
+    ],
+)
+def test_a_field_that_no_model_has_is_refused(trimmed, group, name, value):
+    _edited(trimmed, lambda content: content[group].update({name: value}))
+    with pytest.raises(ValueError, match=str(trimmed)) as refusal:
+        load_prepared(trimmed)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(("name", "value"), [("t", 2**63), ("value", None), ("stationary", 0)])
+def test_a_record_that_no_trace_has_is_refused(saved, name, value):
+    _edited(saved, lambda content: content["trace"]["records"][0].update({name: value}))
+    with pytest.raises(ValueError, match=name):
+        wolfmeans.load(saved)
+
+
+def test_a_model_that_trims_nothing_comes_back(tmp_path):
+    model = TrimmedKMeans(3, alpha=0.0, random_state=0).fit(points())
+    assert_same_model(model, roundtrip(model, tmp_path))
+
+
+def test_arrays_of_another_order_are_read(saved):
+    """As a machine with the bytes the other way round would write them."""
+    original = wolfmeans.load(saved)
+    turned = np.asfortranarray(original.cluster_centers_.astype(">f8"))
+    _pack(saved, {**_members(saved), "cluster_centers_.npy": _npy(turned)})
+    again = wolfmeans.load(saved)
+    assert again.cluster_centers_.dtype == np.float64
+    assert again.cluster_centers_.dtype.isnative
+    assert again.cluster_centers_.flags.c_contiguous
+    assert np.array_equal(again.predict(points()), original.labels_)
+
+
+@pytest.mark.parametrize("name", ["evil.npy", "../evil.npy", "a/labels_.npy", "note.txt"])
+def test_a_file_with_parts_that_no_model_has_is_refused(saved, name):
+    _pack(saved, {**_members(saved), name: _npy(np.zeros(3))})
+    with pytest.raises(ValueError, match="which no such model has"):
+        wolfmeans.load(saved)
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_file_with_two_parts_of_one_name_is_refused(saved):
+    with zipfile.ZipFile(saved, "a") as archive:
+        archive.writestr("labels_.npy", _npy(np.zeros(80, np.int32)))
+    with pytest.raises(ValueError, match="two parts of one name"):
+        wolfmeans.load(saved)
+
+
+@pytest.mark.parametrize(
+    ("name", "packing"),
+    [
+        ("labels_.npy", zipfile.ZIP_DEFLATED),
+        ("model.json", zipfile.ZIP_DEFLATED),
+        ("model.json", zipfile.ZIP_LZMA),
+    ],
+)
+def test_what_would_unfold_to_much_is_refused_unread(saved, monkeypatch, name, packing):
+    members = _members(saved)
+    if name == "model.json":
+        members[name] = members[name] + b" " * (1 << 23)
+    else:
+        members[name] = _npy(np.zeros(1 << 21, np.int32))
+    with zipfile.ZipFile(saved, "w", packing) as archive:
+        for member, content in members.items():
+            archive.writestr(member, content)
+    assert saved.stat().st_size < 1 << 16
+    read = []
+    whole = zipfile.ZipExtFile._read1
+
+    def noting(member, n):
+        found = whole(member, n)
+        read.append(len(found))
+        return found
+
+    monkeypatch.setattr(zipfile.ZipExtFile, "_read1", noting)
+    with pytest.raises(ValueError, match=r"packed|too large"):
+        wolfmeans.load(saved)
+    assert sum(read) < 1 << 20
+
+
+def test_an_array_that_is_shorter_or_longer_than_it_says_is_refused(saved):
+    members = _members(saved)
+    for content in (members["labels_.npy"][:-4], members["labels_.npy"] + b"more"):
+        _pack(saved, {**members, "labels_.npy": content})
+        with pytest.raises(ValueError, match="labels_ is not as long"):
+            wolfmeans.load(saved)
 
 
 # --- a failing save --------------------------------------------------------------------------

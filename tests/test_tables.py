@@ -69,12 +69,87 @@ def test_every_format_has_the_same_columns(tmp_path, suffix):
         ('"a, b",c\n1,2\n', [[1, 2]]),
         ("a\r\n1\r\n2\r\n", [[1], [2]]),
         ("a,a,\n1,2,3\n", [[1, 2, 3]]),
+        ("\n\na,b\n1,2\n3,4\n", [[1, 2], [3, 4]]),
+        ("\ufeff\n \r\na,b\n1,2\n", [[1, 2]]),
+        ("a,b\r1,2\r3,4\r", [[1, 2], [3, 4]]),
+        ('"a\nz",b\n1,2\n3,4\n', [[1, 2], [3, 4]]),
+        ("a\x0cz,b\n1,2\n", [[1, 2]]),
+        ("a\u2028z,b\n1,2\n", [[1, 2]]),
+        ('"a;b;c",d\n1,2\n', [[1, 2]]),
+        (",0,1\n0,5,6\n1,7,8\n", [[0, 5, 6], [1, 7, 8]]),
+        ("a;b\n1,5;2\n-,5;+2,5e1\n", [[1.5, 2], [-0.5, 25]]),
+        ("1,5;2,5\n3,5;4,5\n", [[1.5, 2.5], [3.5, 4.5]]),
+        ("1,5;2,5;3\n3,5; 4,5;1\n", [[1.5, 2.5, 3], [3.5, 4.5, 1]]),
+        ("1,5\t2\n3\t4,5\n", [[1.5, 2], [3, 4.5]]),
+        (f"{','.join('n' * 50 + str(j) for j in range(2000))}\n{'1,' * 1999}1\n", [[1] * 2000]),
     ],
+    ids=range(21),
 )
 def test_csv_in_its_dialects(tmp_path, reader, text, expected):
     table = tables.read([write(tmp_path / "t.csv", text)])
     assert len(set(table.names)) == len(expected[0])
     np.testing.assert_array_equal(table.finite_numbers(table.names), expected)
+
+
+@pytest.mark.parametrize("first", ["1,,3", "1,NA,3", ",,", "1,?,"])
+def test_a_gap_in_the_first_row_makes_it_no_line_of_names(tmp_path, reader, first):
+    table = tables.read([write(tmp_path / "t.csv", f"{first}\n4,5,6\n7,8,9\n")])
+    assert table.names == ("0", "1", "2")
+    assert table.n_rows == 3
+    table.read_marks()
+    assert table.numbers_or_missing(["2"])[1:, 0].tolist() == [6, 9]
+
+
+@pytest.mark.parametrize("rows", ["north,5,6\nsouth,7,8\n", "0,5,6\n1,7,8\n", "1,5,6\n2,7,8\n"])
+def test_an_empty_corner_above_the_names_of_rows_is_no_gap(tmp_path, reader, rows):
+    table = tables.read([write(tmp_path / "t.csv", f",2019,2020\n{rows}")])
+    assert table.names == ("0", "2019", "2020")
+    np.testing.assert_array_equal(table.finite_numbers(["2019", "2020"]), [[5, 6], [7, 8]])
+    table = tables.read([write(tmp_path / "t.csv", ",2019,2020\n4.5,5,6\n2.5,7,8\n")])
+    assert table.n_rows == 3
+
+
+def test_a_missing_first_entry_alone_in_its_line_keeps_its_row(tmp_path, reader):
+    assert tables.read([write(tmp_path / "t.csv", "\n1\n2\n")]).n_rows == 3
+    assert tables.read([write(tmp_path / "t.csv", "\nlabel\n1\n2\n")]).n_rows == 2
+
+
+def test_decimal_commas_are_read_and_said(tmp_path, reader):
+    table = tables.read([write(tmp_path / "t.csv", "a;b\n1,5;2\nNA;3\n" + "2,5;4\n" * 60)])
+    assert "a comma in a number is read as a decimal point" in table.remarks[0]
+    table.read_marks()
+    assert table.numbers_or_missing(["a"])[[0, 2], 0].tolist() == [1.5, 2.5]
+    both = write(tmp_path / "both.csv", "a;b\n" + "1,5;2\n" * 60 + "2,5;1.234\n")
+    assert "column 'b' has 1.234, and other numbers have a decimal comma" in refusal(both)
+    assert tables.read([write(tmp_path / "t.csv", "a,b\n1,2\n")]).remarks == ()
+
+
+def test_digits_of_other_scripts_are_words(tmp_path, reader):
+    table = tables.read([write(tmp_path / "t.csv", "a,b\n\u0661,1\n\u0662,2\n")])
+    assert table.word_in("a") == (0, "\u0661", 0.0)
+    assert table.finite_numbers(["b"])[:, 0].tolist() == [1, 2]
+
+
+def test_names_of_numbers_tell_all_of_them_apart(tmp_path, reader):
+    text = "big,part,whole\n1e19,0.5,3\n2e19,-1,3.0\n3e19,,-1\n"
+    table = tables.read([write(tmp_path / "t.csv", text)])
+    assert len(set(table.names_of_numbers("big"))) == 3
+    assert table.names_of_numbers("part").tolist() == ["0.5", "-1", ""]
+    assert table.names_of_numbers("whole").tolist() == ["3", "3", "-1"]
+
+
+def test_names_of_integers_are_exact(tmp_path):
+    pl.DataFrame({"n": [2**60, 2**60 + 1, None]}).write_parquet(tmp_path / "t.parquet")
+    found = tables.read([str(tmp_path / "t.parquet")]).names_of_numbers("n").tolist()
+    assert found == [str(2**60), str(2**60 + 1), ""]
+    np.save(tmp_path / "t.npy", np.array([2**63, 2**63 + 1], dtype=np.uint64))
+    assert len(set(tables.read([str(tmp_path / "t.npy")]).names_of_numbers("0"))) == 2
+
+
+def test_an_arrow_stream_is_read(tmp_path):
+    pl.DataFrame(ROWS).write_ipc_stream(tmp_path / "t.arrow")
+    table = tables.read([str(tmp_path / "t.arrow")])
+    assert table.finite_numbers(["x"])[:, 0].tolist() == ROWS["x"]
 
 
 def test_a_late_fraction_does_not_surprise(tmp_path):
@@ -190,6 +265,10 @@ def test_standard_input_is_recognized(monkeypatch):
     [
         ("", "is empty"),
         (" \n \n", "is empty"),
+        (b"\xef\xbb\xbf", "is empty"),
+        (b"\xef\xbb\xbf\n\n", "is empty"),
+        ('"a,b\n1,2\n', "has no rows"),
+        ('"a,b\n' + "1,2\n" * 50_000, "is a quote open?"),
         ("a,b\n", "has no rows"),
         ("a,b\n1,2\n3,4,5\n6,7\n", "line 3 has 3 fields, and the first one 2"),
         ("a,b\n1,\n3,4\n", "row 1, column 'b' is missing"),

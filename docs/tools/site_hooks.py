@@ -93,7 +93,8 @@ def _drawn(match):
     number = _TAG.search(tex)
     drawn = _mended(convert(_TAG.sub("", tex).strip(), display="block" if block else "inline"))
     if not block:
-        return drawn
+        # A box of its own, which scrolls where a formula is wider than the window.
+        return f'<span class="inline-formula">{drawn}</span>'
     label = f'<span class="number">({number[1]})</span>' if number else ""
     return f'<div class="formula">{drawn}{label}</div>'
 

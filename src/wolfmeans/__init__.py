@@ -38,8 +38,8 @@ __all__ = [
     "scan",
 ]
 
-# Where the public names live. Each is imported when it is first asked for: the command says its
-# help, or reads a file, long before scikit-learn would be there.
+# Where the public names live. Each is imported when it is first asked for, and so are modules: the
+# command says its help, or reads a file, long before scikit-learn would be there.
 _HOMES = {
     "Certificate": "certificate",
     "ConcaveProblem": "frank_wolfe",
@@ -59,12 +59,19 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
+    if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    found = getattr(import_module(f"{__name__}.{home}"), name)
+    home = f"{__name__}.{_HOMES.get(name, name)}"
+    try:
+        module = import_module(home)
+    except ModuleNotFoundError as error:
+        if error.name != home:
+            raise
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message) from None
+    found = getattr(module, name) if name in _HOMES else module
     globals()[name] = found
     return found
 

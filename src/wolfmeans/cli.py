@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from wolfmeans.commands.loading import finish, take_over
+from wolfmeans.commands.streams import printing, say
 
 if TYPE_CHECKING:
     from typer import Typer
@@ -51,25 +52,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
         import rich  # noqa: F401
         import typer
     except ImportError:
-        print(_INSTALL, file=sys.stderr)
-        return 2
+        say(_INSTALL)
+        return finish(2)
     given = list(sys.argv[1:] if arguments is None else arguments)
     only = given[0] if given and given[0] in _COMMANDS else None
     command = typer.main.get_command(application(only))
     try:
-        code = command.main(given, prog_name="wolfmeans", standalone_mode=False, obj=given)
+        with printing():  # help, and the version
+            code = command.main(given, prog_name="wolfmeans", standalone_mode=False, obj=given)
+    except KeyboardInterrupt:
+        say("wolfmeans: stopped")
+        return finish(130)
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):
+            say(f"wolfmeans: {error}")
+        return finish(141 if isinstance(error, BrokenPipeError) else 2)
     except Exception as error:
         # Wrong usage; the class of such errors has moved between versions of typer.
         if type(error).__name__ == "Abort":  # which click makes of Ctrl-C
-            print("wolfmeans: stopped", file=sys.stderr)
+            say("wolfmeans: stopped")
             return finish(130)
         message = getattr(error, "format_message", None)
         if message is None:
             raise
         if not (text := message()):
-            return 0  # no command was given, and help was shown
-        print(f"wolfmeans: {' '.join(text.split())}", file=sys.stderr)
-        return int(getattr(error, "exit_code", 2))
+            return finish(0)  # no command was given, and help was shown
+        say(f"wolfmeans: {text}")
+        return finish(int(getattr(error, "exit_code", 2)))
     return finish(code if isinstance(code, int) else 0)
 
 

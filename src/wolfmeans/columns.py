@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.text_tables import as_numbers, is_number
+from wolfmeans.text_tables import MARKS, as_numbers, is_number
 
-MARKS = ("na", "n/a", "#n/a", "nan", "null", "none", "missing", "?", "-")
-"""What people write where a value is missing, in lower case."""
 FILL_IN = "fill it in or remove the row first"
 _EXACT_INTEGERS = 2**53
 
@@ -30,6 +28,8 @@ class Table:
 
     names: tuple[str, ...]
     parts: tuple[Part, ...]
+    remarks: tuple[str, ...] = ()
+    """What a person should know about how it was read."""
 
     @property
     def n_rows(self) -> int:
@@ -56,6 +56,22 @@ class Table:
     def entries(self, name: str) -> NDArray[Any]:
         """Return a column, of whatever kind."""
         raise NotImplementedError
+
+    def integers(self, name: str) -> NDArray[Any] | None:
+        """Return a column of integers as texts, empty where missing; None if it is another."""
+        raise NotImplementedError
+
+    def names_of_numbers(self, name: str) -> NDArray[Any]:
+        """Return numbers as texts, different ones as different texts, empty where missing.
+
+        Whole numbers have no point: 3.0 and 3 are the same.
+        """
+        if (exact := self.integers(name)) is not None:
+            return exact
+        values, places = np.unique(self.numbers_or_missing([name])[:, 0], return_inverse=True)
+        texts = ["" if value != value else _name_of(value) for value in values.tolist()]
+        found: NDArray[Any] = np.array(texts, dtype=str)[places.ravel()]
+        return found
 
     def place(self, row: int) -> str:
         """Return where a row is: the file and the row in it, counted from 1 without names."""
@@ -92,7 +108,8 @@ class Table:
         missing = bool(np.isnan(data[row, column]))
         raise ValueError(
             f"{self.place(row)}, column {names[column]!r} "
-            f"{'is missing' if missing else 'is infinite'}; {advice if missing else FILL_IN}"
+            f"{'is missing' if missing else 'is infinite, or too large for float64'}; "
+            f"{advice if missing else FILL_IN}"
         )
 
 
@@ -138,6 +155,11 @@ class ArrayTable(Table):
         """Return a column, of whatever kind."""
         return self.columns[name]
 
+    def integers(self, name: str) -> NDArray[Any] | None:
+        """Return a column of integers as texts; None if it is another."""
+        column = self.columns[name]
+        return column.astype(str) if column.dtype.kind in "iu" else None
+
 
 class FrameTable(Table):
     """Columns of a polars data frame."""
@@ -145,6 +167,7 @@ class FrameTable(Table):
     def __init__(self, frame: Any, parts: Sequence[Part]) -> None:
         self.frame, self.parts = frame, tuple(parts)
         self.names = tuple(frame.columns)
+        self._schema = frame.schema
         self._marked: dict[str, Any] = {}
 
     def read_marks(self) -> None:
@@ -161,7 +184,7 @@ class FrameTable(Table):
 
     def is_numeric(self, name: str) -> bool:
         """Whether a column has numbers."""
-        return name in self._marked or bool(self.frame.schema[name].is_numeric())
+        return name in self._marked or bool(self._schema[name].is_numeric())
 
     def word_in(self, name: str) -> tuple[int, str, float] | None:
         """Return row and text of the first entry that is no number, and the share of numbers."""
@@ -197,13 +220,27 @@ class FrameTable(Table):
         values: NDArray[Any] = self.frame[name].to_numpy()
         return values
 
+    def integers(self, name: str) -> NDArray[Any] | None:
+        """Return a column of integers as texts, empty where missing; None if it is another."""
+        import polars as pl
+
+        column = self.frame[name]
+        if not column.dtype.is_integer():
+            return None
+        return np.array(column.cast(pl.String).fill_null("").to_list(), dtype=str)
+
+
+def _name_of(value: float) -> str:
+    return str(int(value)) if value.is_integer() and abs(value) < _EXACT_INTEGERS else repr(value)
+
 
 def _floats(array: Any) -> NDArray[np.floating]:
     """Return native float32 or float64, C-contiguous, without a copy where it is that."""
     if array.dtype.kind in "iu":
         _refuse_large(max(abs(int(array.min())), int(array.max())), "the data")
     dtype = np.float32 if array.dtype in (np.float16, np.float32) else np.float64
-    result: NDArray[np.floating] = np.asarray(array, dtype=dtype, order="C")
+    with np.errstate(over="ignore"):  # infinite then, and refused as such
+        result: NDArray[np.floating] = np.asarray(array, dtype=dtype, order="C")
     return result
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from wolfmeans.datasets import load_segmentation
 from wolfmeans.estimators import KMeans
+from wolfmeans.files import written_whole
 from wolfmeans.plot import map_figure
 from wolfmeans.portrait import portrait
 from wolfmeans.preparation import Preparation
@@ -38,7 +39,8 @@ def main(directory: str = "demo-output") -> None:
     for name, figure in (("trace", trace), ("clusters", clusters)):
         for kind in ("png", "svg"):
             written.append(folder / f"{name}.{kind}")
-            figure.savefig(written[-1], dpi=150)
+            with written_whole(written[-1]) as file:
+                figure.savefig(file, format=kind, dpi=150)
     names = segmentation.feature_names
     target = page(
         model,

@@ -10,6 +10,23 @@ from pathlib import Path
 from typing import IO
 
 
+def shown(name: str | os.PathLike[str]) -> str:
+    r"""Return the name of a file as text that can be written; bytes that are no text as \\xff.
+
+    Examples
+    --------
+    >>> shown("plain.csv"), shown("bad\udcff.csv")
+    ('plain.csv', 'bad\\xff.csv')
+    """
+    text = os.fspath(name)
+    for errors in ("strict", "surrogateescape"):
+        try:
+            return text.encode(errors=errors).decode(errors="backslashreplace")
+        except UnicodeEncodeError:
+            continue
+    return text.encode(errors="backslashreplace").decode()
+
+
 @contextmanager
 def written_whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a file for writing that takes its name only when everything was written.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from time import perf_counter
 from typing import Any
 
@@ -28,7 +30,8 @@ from wolfmeans.tensors import OnDevice
 # What a fit of next to nothing takes, in multiplications.
 _LEAST_FIT = 500_000
 _PER_SECOND = 1e8
-_UNEVEN_VARIANCES = 1e4
+_UNEVEN_VARIANCES = 10_000
+_LARGEST = Decimal(sys.float_info.max)
 _ROWS_LOOKED_AT = 256
 # Coordinates of data small enough for each start to have a thread of its own.
 _SMALL = 1 << 18
@@ -366,10 +369,12 @@ def scale_notes(X: Any) -> tuple[str, ...]:
         return ()
     largest = int(positive[np.argmax(variances[positive])])
     smallest = int(positive[np.argmin(variances[positive])])
-    ratio = float(variances[largest]) / float(variances[smallest])
+    # As decimals, for float64 does not hold every ratio of its numbers.
+    ratio = Decimal(float(variances[largest])) / Decimal(float(variances[smallest]))
     if ratio < _UNEVEN_VARIANCES:
         return ()
+    times = f"{float(ratio):.1e}" if ratio < _LARGEST else f"{ratio:.1e}"
     return (
-        f"the variance of column {largest} is {ratio:.1e} times that of column {smallest}: "
+        f"the variance of column {largest} is {times} times that of column {smallest}: "
         "columns of large variance decide alone; standardize them unless that is meant",
     )

@@ -82,7 +82,7 @@ class Judgement:
         if self.sse == 0:
             return "Every point sits on its mean: no clustering can be better."
         if self.misplaced:
-            head = f"{self.misplaced:,} points are nearer to another cluster's mean"
+            head = f"{_points(self.misplaced)} nearer to another cluster's mean"
         elif self.single_moves:
             head = "No point is nearer to another mean, but single points can move at a gain"
         elif self.moves_looked_at:
@@ -114,7 +114,7 @@ class Judgement:
             return "no point is nearer to another mean than to its own"
         share = self.gap / self.sse if self.sse > 0 else 0.0
         return (
-            f"{self.misplaced:,} points are nearer to another mean; moving them gains "
+            f"{_points(self.misplaced)} nearer to another mean; moving gains "
             f"{share:.2g} of the SSE, and moving the means then more"
         )
 
@@ -126,7 +126,7 @@ class Judgement:
     def _moves_reading(self) -> str:
         if self.single_moves:
             share = self.single_moves_gain / self.sse if self.sse > 0 else 0.0
-            return f"points that changed their cluster one by one gained {share:.2g} of the SSE"
+            return f"points changing their cluster one by one would gain {share:.2g} of the SSE"
         if not self.moves_looked_at:
             return "there was no time to look at all points"
         tied = ", but some could at no loss" if self.tied else ""
@@ -154,6 +154,10 @@ class Judgement:
             "ratio": self.ratio,
             "verdict": self.verdict,
         }
+
+
+def _points(many: int) -> str:
+    return "1 point is" if many == 1 else f"{many:,} points are"
 
 
 def judge(

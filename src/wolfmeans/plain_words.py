@@ -120,7 +120,7 @@ def _inertia(certificate: Certificate) -> str:
     if not certificate.initial_sse > 0:
         return f"{summed}; every point sits on one"
     saved = 1.0 - certificate.inertia / certificate.initial_sse
-    return f"{summed}; {saved:.1%} below the start"
+    return f"{summed}; {saved:.1%} below the first partition"
 
 
 def _gap(certificate: Certificate) -> str:

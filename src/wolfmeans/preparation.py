@@ -38,12 +38,15 @@ class Preparation:
         weights: NDArray[np.float64] | None = None,
     ) -> Preparation:
         """Return what makes z-scores of these columns; a constant one becomes 0."""
+        if weights is not None and not weights.any():
+            raise ValueError("all weights are 0: nothing says how to standardize")
         X = X.astype(np.float64, copy=False)
-        center = np.average(X, axis=0, weights=weights)
         variance = np.zeros(len(columns))
-        # A column at a time: no second table of the size of X.
-        for j in range(len(columns)):
-            variance[j] = np.average((X[:, j] - center[j]) ** 2, weights=weights)
+        with np.errstate(over="ignore", invalid="ignore"):  # refused below
+            center = np.average(X, axis=0, weights=weights)
+            # A column at a time: no second table of the size of X.
+            for j in range(len(columns)):
+                variance[j] = np.average((X[:, j] - center[j]) ** 2, weights=weights)
         if not (np.isfinite(center).all() and np.isfinite(variance).all()):
             raise ValueError("values are too large to be standardized; rescale the columns")
         constant = X.min(axis=0) == X.max(axis=0)

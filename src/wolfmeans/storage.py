@@ -7,17 +7,15 @@ import os
 import zipfile
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from wolfmeans.certificate import Certificate
-from wolfmeans.effort import Effort
+from wolfmeans import stored_fields
 from wolfmeans.files import written_whole
-from wolfmeans.polish import Polish
 from wolfmeans.preparation import Preparation
-from wolfmeans.solution import Record, Status, Trace
+from wolfmeans.stored_fields import preparation_from
+from wolfmeans.stored_members import Members
 
 if TYPE_CHECKING:
     from wolfmeans.estimators.base import CenterEstimator
@@ -142,10 +140,14 @@ def load_prepared(
     path = Path(path)
     with path.open("rb") as file:
         try:
-            content, arrays = _read(file)
+            members = Members(file)
+            content = members.text()
+            if content.get("format") != FORMAT or type(content.get("version")) is not int:
+                raise ValueError("it does not say that it is one")
             if content["version"] == VERSION:
-                model = _rebuild(content, arrays)
-                return model, _preparation(content.get("preparation"), model.n_features_in_)
+                model = _rebuild(members, content)
+                names = getattr(model, "feature_names_in_", None)
+                return model, preparation_from(content, model.n_features_in_, names)
         # Whatever is wrong inside a file from anywhere, it is the file that is wrong.
         except Exception as error:
             raise ValueError(f"{path} is not a wolfmeans model, or is damaged: {error}") from error
@@ -154,77 +156,57 @@ def load_prepared(
     )
 
 
-def _read(file: IO[bytes]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    arrays = {}
-    with zipfile.ZipFile(file) as archive:
-        content = json.loads(archive.read("model.json"))
-        if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise ValueError("it does not say that it is one")
-        for name in archive.namelist():
-            if name.endswith(".npy"):
-                with archive.open(name) as member:
-                    arrays[name[:-4]] = np.lib.format.read_array(member, allow_pickle=False)
-    return content, arrays
-
-
-def _rebuild(content: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> CenterEstimator:
+def _rebuild(members: Members, content: dict[str, Any]) -> CenterEstimator:
+    """Make the model; whatever is in it was checked before."""
     from wolfmeans import estimators
 
-    kind = content["class"]
+    kind = content.get("class")
     if kind not in _LOADABLE:
-        raise ValueError(f"it holds a {kind}")
+        raise ValueError("its class is none that can be loaded")
     array_names, plain_names = _names(kind)
-    parameters = dict(content["parameters"])
-    if "init" in arrays:
-        parameters["init"] = arrays.pop("init")
+    members.refuse_others((*array_names, "init"))
+    parameters = dict(stored_fields.group(content, "parameters"))
+    attributes = stored_fields.group(content, "attributes")
+    values = {name: stored_fields.plain(attributes, name) for name in plain_names}
+    if not isinstance(parameters.get("init", ""), str | None):
+        raise ValueError("its init is not the name of one")
+    if "init" in members:
+        # Whether it fits is for the next fit to say.
+        parameters["init"] = members.array("init", (None, None), ("number",))
     model: CenterEstimator = getattr(estimators, kind)(**parameters)
-    for name in plain_names:
-        setattr(model, name, content["attributes"][name])
-    for name in array_names:
-        if name in arrays:
-            setattr(model, name, arrays[name])
-    if "feature_names_in_" in arrays:
-        model.feature_names_in_ = arrays["feature_names_in_"].astype(object)
-    model._scaled_centers = arrays.get("_scaled_centers")
-    model._n_features_out = len(model.cluster_centers_)
-    model.certificate_ = _certificate(content["certificate"])
-    model.trace_ = Trace(
-        (Record(**record) for record in content["trace"]["records"]),
-        lower_bound=content["trace"]["lower_bound"],
-    )
-    _check_shapes(model)
+    model._validate_params()
+    for name, value in values.items():
+        setattr(model, name, value)
+    model._scaled_centers = None
+    _add_arrays(model, members)
+    _add_points(model, members)
+    model._n_features_out = model.n_clusters
+    model.certificate_ = stored_fields.certificate_from(content, model.n_clusters)
+    model.trace_ = stored_fields.trace_from(content)
     return model
 
 
-def _preparation(fields: dict[str, Any] | None, n_features: int) -> Preparation | None:
-    if fields is None:
-        return None
-    center, scale = (
-        None if fields[name] is None else np.array(fields[name], dtype=np.float64)
-        for name in ("center", "scale")
-    )
-    lengths = {len(fields["columns"]), *(len(a) for a in (center, scale) if a is not None)}
-    if lengths != {n_features} or (center is None) != (scale is None):
-        raise ValueError("what it says about its columns does not fit its centers")
-    return Preparation(tuple(map(str, fields["columns"])), center, scale)
+def _add_arrays(model: CenterEstimator, members: Members) -> None:
+    """Read the centers, and what the columns are called."""
+    shape = (model.n_clusters, model.n_features_in_)
+    for name in ("cluster_centers_", "initial_centers_", "_scaled_centers"):
+        if name in members or name == "cluster_centers_":
+            array = members.array(name, shape, (np.float64, np.float32))
+            setattr(model, name, stored_fields.finite(array, name))
+    with np.errstate(over="ignore"):
+        stored_fields.finite(model._centers_at_scale(), "cluster_centers_ at its _scale_exponent")
+    if "feature_names_in_" in members:
+        names = members.array("feature_names_in_", (model.n_features_in_,), ("U",))
+        model.feature_names_in_ = names.astype(object)
 
 
-def _check_shapes(model: CenterEstimator) -> None:
-    expected = (model.n_clusters, model.n_features_in_)
-    if model.cluster_centers_.shape != expected:
-        raise ValueError(f"its centers have shape {model.cluster_centers_.shape}, not {expected}")
-    if _has(model, "initial_centers_") and model.initial_centers_.shape != expected:
-        raise ValueError(f"its initial centers have shape {model.initial_centers_.shape}")
-    if model.labels_.ndim != 1 or model.labels_.dtype != np.int32:
-        raise ValueError("its labels are not a list of integers")
-
-
-def _certificate(fields: dict[str, Any]) -> Certificate:
-    names = set(Certificate.__dataclass_fields__)
-    values = {name: value for name, value in fields.items() if name in names}
-    values["status"] = Status[fields["status_name"]]
-    values["notes"] = tuple(values["notes"])
-    for name, kind in (("polish", Polish), ("effort", Effort)):
-        if values.get(name) is not None:
-            values[name] = kind(**values[name])
-    return Certificate(**values)
+def _add_points(model: CenterEstimator, members: Members) -> None:
+    """Read what is known of each point."""
+    trimmed = "kept_" in _names(type(model).__name__)[0]
+    labels = members.array("labels_", (None,), (np.int32,))
+    lowest = -1 if trimmed else 0
+    model.labels_ = stored_fields.within(labels, "labels_", lowest, model.n_clusters - 1)
+    if trimmed:
+        kept = members.array("kept_", labels.shape, (np.float64,))
+        model.kept_ = stored_fields.within(kept, "kept_", 0, 1)
+        model.margins_ = members.array("margins_", labels.shape, (np.float64,))

@@ -21,8 +21,18 @@ from numpy.typing import NDArray
 
 from wolfmeans.choices import FORMATS as FORMATS
 from wolfmeans.columns import ArrayTable, FrameTable, Part, Table
+from wolfmeans.files import shown
 from wolfmeans.packed import PACKINGS, ending_of, first_lines, packing_of, unpacked
-from wolfmeans.text_tables import Layout, as_numbers, fault_of, layout_of, read_plainly
+from wolfmeans.text_tables import (
+    DECIMAL_COMMA,
+    NUMBER,
+    Layout,
+    as_numbers,
+    both_points,
+    fault_of,
+    layout_of,
+    read_plainly,
+)
 
 SUFFIXES = {
     ".csv": "csv",
@@ -37,7 +47,8 @@ SUFFIXES = {
     ".npy": "npy",
 }
 STANDARD_INPUT = "-"
-_MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", b"\x93NUMPY": "npy"}
+_STREAM = b"\xff\xff\xff\xff"
+_MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", _STREAM: "arrow", b"\x93NUMPY": "npy"}
 _FOREIGN = {
     b"PK\x03\x04": "a zip or a spreadsheet",
     b"BZh": "compressed by bzip2",
@@ -52,7 +63,11 @@ _FOREIGN = {
 def read(sources: Sequence[str], kind: str | None = None) -> Table:
     """Read files, patterns of file names, or standard input ("-"), one below the other."""
     tables = [_read_one(source, kind) for name in sources for source in matching(name)]
-    return tables[0] if len(tables) == 1 else _stacked(tables)
+    if len(tables) == 1:
+        return tables[0]
+    stacked = _stacked(tables)
+    stacked.remarks = tuple(remark for table in tables for remark in table.remarks)
+    return stacked
 
 
 def matching(source: str) -> list[str]:
@@ -66,7 +81,7 @@ def matching(source: str) -> list[str]:
 
 
 def _read_one(source: str, kind: str | None) -> Table:
-    name, content = source, _content(source)
+    name, content = shown(source), _content(source)
     if source == STANDARD_INPUT:
         name = "standard input"
     with _opened(content) as file:
@@ -81,6 +96,8 @@ def _read_one(source: str, kind: str | None) -> Table:
             raise ValueError(f"{name}: its ending is none of {known}; say what it is with --format")
         if packing != promised:
             _refuse_other_packing(name, packing, promised)
+    if isinstance(content, Path) and name != source:
+        content = content.read_bytes()  # polars opens no file of such a name
     found = next((form for magic, form in _MAGIC.items() if head.startswith(magic)), None)
     kind = kind or found or "csv"
     if (found or "csv") != ("csv" if kind == "tsv" else kind):
@@ -126,6 +143,8 @@ def _is_text(head: bytes) -> bool:
 
 def _content(source: str) -> Path | bytes:
     if source == STANDARD_INPUT:
+        if sys.stdin is None:
+            raise ValueError("standard input is closed")
         return sys.stdin.buffer.read()
     path = Path(source)
     if path.is_symlink() and not path.exists():
@@ -150,7 +169,12 @@ def _opened(content: Path | bytes) -> Iterator[IO[bytes]]:
     except OSError as error:
         raise type(error)(f"{content} cannot be read: {error.strerror}") from error
     with file:
-        yield file
+        try:
+            yield file
+        except OSError as error:
+            if error.errno is None or error.filename is not None:
+                raise
+            raise OSError(f"{content} cannot be read: {error.strerror}") from error
 
 
 def _polars() -> Any:
@@ -168,7 +192,7 @@ def _csv(content: Path | bytes, name: str, packing: str | None, separator: str |
             layout = _layout(text, name, separator)
             if polars is None:
                 text.seek(0)
-                return _plain_table(read_plainly(text, name, layout), name)
+                return _plain_table(read_plainly(text, name, layout), name, layout)
         elif polars is None:
             raise ImportError(f"reading {packing} needs polars: pip install 'wolfmeans[cli]'")
         else:
@@ -178,7 +202,16 @@ def _csv(content: Path | bytes, name: str, packing: str | None, separator: str |
                 raise ValueError(f"{name} is damaged: {_first_line(error)}") from None
             layout = _layout(head, name, separator)
     frame = _csv_frame(polars, content, name, layout, packing)
-    return FrameTable(frame, [Part(name, len(frame))])
+    table = FrameTable(frame, [Part(name, len(frame))])
+    table.remarks = _remarks(name, layout)
+    return table
+
+
+def _remarks(name: str, layout: Layout) -> tuple[str, ...]:
+    """Return what was guessed about a text that could have been meant otherwise."""
+    if not layout.decimal_comma:
+        return ()
+    return (f"{name}: a comma in a number is read as a decimal point, 1,5 as 1.5.",)
 
 
 def _layout(text: IO[bytes], name: str, separator: str | None) -> Layout:
@@ -192,27 +225,41 @@ def _foreign(head: bytes) -> str | None:
     return next((what for magic, what in _FOREIGN.items() if head.startswith(magic)), None)
 
 
-def _plain_table(fields: dict[str, list[str]], name: str) -> Table:
+def _plain_table(fields: dict[str, list[str]], name: str, layout: Layout) -> Table:
     columns: dict[str, NDArray[Any]] = {}
     for column, texts in fields.items():
         numbers = as_numbers(texts)
         columns[column] = np.array(texts, dtype=object) if numbers is None else numbers
-    return ArrayTable(columns, name)
+    table = ArrayTable(columns, name)
+    table.remarks = _remarks(name, layout)
+    return table
 
 
 def _csv_frame(
     polars: Any, content: Path | bytes, name: str, layout: Layout, packing: str | None
 ) -> Any:
-    """Read text with polars: types from the first rows, and from all of them if that fails."""
+    """Read text with polars: types from the first rows; if that fails from all; else as texts.
+
+    Polars takes digits of other scripts for numbers, and cannot read them then.
+    """
     frame, failure = None, None
-    options = {"separator": layout.separator, "has_header": layout.named, "glob": False}
-    for rows in (1000, None):
+    options: dict[str, Any] = {
+        "separator": layout.separator,
+        "has_header": layout.named,
+        "eol_char": layout.line_end,
+        "glob": False,
+    }
+    # Only where they are needed: older versions of polars do not have them.
+    rare = {"skip_lines": layout.skipped, "decimal_comma": layout.decimal_comma}
+    options |= {option: value for option, value in rare.items() if value}
+    for rows in (1000, None, 0):
         source = io.BytesIO(content) if isinstance(content, bytes) else content
         try:
             frame = polars.read_csv(
                 source, infer_schema_length=rows, raise_if_empty=False, **options
             )
-        except (OSError, polars.exceptions.PolarsError) as error:
+        # Some text ends in a panic, which is no Exception.
+        except (Exception, polars.exceptions.PanicException) as error:
             failure = error
         else:
             break
@@ -222,7 +269,24 @@ def _csv_frame(
         reason = "lines differ in length" if failure is None else _first_line(failure)
         raise ValueError(fault or f"{name} cannot be read: {reason}")
     frame.columns = list(layout.names)
+    if layout.decimal_comma:
+        frame = _with_points(polars, frame, name)
     return _numbers_with_blanks(polars, frame)
+
+
+def _with_points(polars: Any, frame: Any, name: str) -> Any:
+    """Write numbers with a point that polars has left as texts with a comma."""
+    number, comma = f"^{NUMBER.pattern}$", f"^{DECIMAL_COMMA.pattern}$"
+    for column in frame.iter_columns():
+        if column.dtype == polars.String:
+            texts = column.str.strip_chars()
+            pointed = texts.filter(
+                texts.str.contains(number) & texts.str.contains(".", literal=True)
+            )
+            if len(pointed):
+                raise ValueError(both_points(name, column.name, pointed[0]))
+            frame = frame.with_columns(texts.str.replace(comma, "${1}.${2}"))
+    return frame
 
 
 def _numbers_with_blanks(polars: Any, frame: Any) -> Any:
@@ -254,7 +318,13 @@ def _columnar(content: Path | bytes, name: str, reader: str, kind: str) -> Table
         raise ImportError(f"reading {kind} needs polars: pip install 'wolfmeans[cli]'")
     with _opened(content) as file:
         try:
+            if reader == "read_ipc" and file.read(len(_STREAM)) == _STREAM:
+                reader = "read_ipc_stream"
+            file.seek(0)
             frame = getattr(polars, reader)(file if isinstance(content, bytes) else content)
+        except polars.exceptions.DuplicateError as error:
+            message = f"{name} has columns of the same name: {_first_line(error)}"
+            raise ValueError(message) from None
         # A damaged file may also end in a panic, which is no Exception.
         except (Exception, polars.exceptions.PanicException) as error:
             message = f"{name} is damaged, or not {kind}: {_first_line(error)}"

@@ -154,12 +154,16 @@ def _ratio_row(one: Race) -> tuple[str, ...]:
     cells = []
     for title, outcome in one.peers.items():
         if isinstance(outcome, Outcome):
-            cells.append(f"{one.ratio(title):.3g}{'*' if title in one.marked else ''}")
+            cells.append(f"{_three_digits(one.ratio(title))}{'*' if title in one.marked else ''}")
         else:
             cells.append("failed" if outcome.startswith("failed") else "–")
-    own = f"{1e3 * one.ours.seconds:.3g}"
+    own = _three_digits(1e3 * one.ours.seconds)
     bits = one.dtype.removeprefix("float")
     return (one.data, *sizes, bits, str(one.ours.iterations), own, *cells)
+
+
+def _three_digits(number: float) -> str:
+    return f"{number:.3g}" if number < 100 else f"{number:,.0f}"
 
 
 def _markdown(rows: Sequence[Sequence[str]]) -> str:

@@ -53,7 +53,7 @@ def bench(
     one_of("--dtype", dtype, (*DTYPES, "both"))
     if out is not None and Path(out).suffix.lower() not in _ENDINGS:
         raise ValueError(f"--out: {out} must end in one of {', '.join(_ENDINGS)}")
-    outputs.check_targets({"--out": out}, [])
+    outputs.check_targets({"--out": out}, [], json=json_)
     with loading():
         from wolfmeans.bench.comparison import Bench
         from wolfmeans.engines import effective_threads

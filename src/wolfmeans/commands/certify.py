@@ -34,6 +34,7 @@ from wolfmeans.commands.terminal import (
     one_of,
     print_facts,
     print_json,
+    remarking,
     say,
 )
 from wolfmeans.preparation import Preparation
@@ -86,7 +87,8 @@ def certify(
 
       wolfmeans certify points.npy labels.npy --standardize --json
     """
-    outputs.check_targets({"--certificate": certificate}, [file, *([labels] if labels else [])])
+    inputs = [file, *([labels] if labels else [])]
+    outputs.check_targets({"--certificate": certificate}, inputs, json=json_)
     one_of("--method", method, _METHODS)
     reading = begin_reading([file], format_)
     with loading():
@@ -106,14 +108,16 @@ def certify(
         exclude,
         weights,
         aside=aside,
-        quiet=quiet or json_,
         drop_missing=drop_missing,
         missing=given == "",
     )
     data, given = points.data, given if points.kept is None else given[points.kept]
     if standardize:
         data = Preparation.standardizing(points.names, data, points.weights).apply(data)
-    with progress_on_terminal((lambda share, text: None) if quiet else None) as told:
+    with (
+        remarking(() if quiet or json_ else points.remarks),
+        progress_on_terminal((lambda share, text: None) if quiet else None) as told,
+    ):
         found = judge(
             data,
             given,
@@ -129,9 +133,9 @@ def certify(
         outputs.write_json(certificate, facts)
     if json_:
         print_json(facts)
-    elif not quiet:
+    elif not quiet and not outputs.is_standard_output(certificate):
         print_facts(found.verdict, found.rows())
-    if certificate is not None and not quiet:
+    if outputs.written_files([certificate]) and not quiet:
         say(f"Written: {certificate}")
 
 
@@ -158,21 +162,13 @@ def _labels(
 
 
 def _texts(table: Table, name: str, drop_missing: bool) -> NDArray[Any]:
-    """Return labels as texts, empty where missing.
-
-    Whole numbers have no point: 3.0 and 3 are the same cluster.
-    """
+    """Return labels as texts, empty where missing."""
     if table.is_numeric(name):
-        numbers = table.numbers_or_missing([name])[:, 0]
-        missing = np.isnan(numbers)
-        known = numbers[~missing]
-        whole = bool((known == np.round(known)).all())
-        texts = np.full(len(numbers), "", dtype="U32")
-        texts[~missing] = (known.astype(np.int64) if whole else known).astype(str)
+        texts = table.names_of_numbers(name)
     else:
         entries = table.entries(name)
         texts = np.array(["" if entry is None else str(entry).strip() for entry in entries])
-        missing = texts == ""
+    missing = texts == ""
     if missing.any() and not drop_missing:
         raise ValueError(
             f"{table.place(int(np.argmax(missing)))} has no label; "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,6 +21,14 @@ from wolfmeans.choices import (
     TRIMMED_SEEDINGS,
 )
 from wolfmeans.commands import outputs
+from wolfmeans.commands.fitted import (
+    STRONGEST,
+    center_columns,
+    facts_of,
+    for_the_command,
+    listed,
+    write_page,
+)
 from wolfmeans.commands.live import LONG_STEP, watching
 from wolfmeans.commands.loading import loading
 from wolfmeans.commands.points import (
@@ -36,6 +45,7 @@ from wolfmeans.commands.points import (
     Threads,
     Weights,
     begin_reading,
+    check_count,
     choose,
 )
 from wolfmeans.commands.terminal import (
@@ -44,6 +54,7 @@ from wolfmeans.commands.terminal import (
     one_of,
     print_facts,
     print_json,
+    remarking,
     say,
     warnings_in_one_line,
 )
@@ -54,24 +65,20 @@ if TYPE_CHECKING:
 
     Model = KMeans | TrimmedKMeans
 
-STRONGEST = "strongest"
 CERTIFY = ("auto", "none", STRONGEST, *BOUNDS)
+# Multiplications of bounds; see lower_bounds.methods.
+_A_SECOND = 1e9
+_NEAR_ENOUGH = 1.001
 _OUTPUT, _SEARCH, _TRIMMING = "Output", "How hard to try", "Outliers"
-
-_ADVICE = {
-    "certify(X)": f"--certify {STRONGEST}",
-    "effort=SECONDS": "--effort SECONDS",
-    "max_iter": "--max-iter",
-    "time_limit": "--time-limit",
-    "the callback asked to stop": "Ctrl-C ended it",
-}
 
 
 def _target(text: str) -> Any:
     return typer.Option(metavar="PATH", help=text, rich_help_panel=_OUTPUT)
 
 
-Certify = Annotated[str, named(CERTIFY, "Lower bound", _SEARCH)]
+Certify = Annotated[
+    str, named(CERTIFY, "Lower bound (auto: the best proof that takes about a second)", _SEARCH)
+]
 Engine = Annotated[str, named(ENGINES, "What computes; results are the same")]
 
 
@@ -195,7 +202,7 @@ def fit(
     }
     for option in ("--labels", "--centers"):
         outputs.check_table_target(option, targets[option])
-    outputs.check_targets(targets, files)
+    outputs.check_targets(targets, files, json=json_)
     if with_data and labels is None:
         raise ValueError("--with-data needs --labels, which says where they go")
     settings = {
@@ -218,22 +225,26 @@ def fit(
     with loading():
         estimator = _estimator(k, alpha, trim, polish, effort, settings)
         table = reading.result()
-    points = choose(table, columns, exclude, weights, quiet=quiet, drop_missing=drop_missing)
+    points = choose(table, columns, exclude, weights, drop_missing=drop_missing)
     outputs.check_gaps(labels, points.kept)
+    check_count(k, points)
     begun = perf_counter()
     preparation = Preparation(points.names)
     if standardize:
         preparation = Preparation.standardizing(points.names, points.data, points.weights)
-    interrupted = _run(estimator, preparation.apply(points.data), points, certify, quiet=quiet)
+    what = f"Clustering {len(points.data):,} rows by {listed(points.names)}."
+    prepared = preparation.apply(points.data)
+    remarks = () if quiet else (*points.remarks, what)
+    interrupted = _run(estimator, prepared, points, certify, remarks, quiet=quiet)
     # A model file has the names of its columns, for whoever loads it.
     estimator.feature_names_in_ = np.array(points.names, dtype=object)
-    facts = _facts(estimator, points, preparation, perf_counter() - begun)
+    facts = facts_of(estimator, points, preparation, perf_counter() - begun)
 
     if labels is not None:
         columns_out = {"label": points.beside(estimator.labels_)}
         outputs.write_table(labels, columns_out, points.table if with_data else None)
     if centers is not None:
-        outputs.write_table(centers, _center_columns(estimator, preparation))
+        outputs.write_table(centers, center_columns(estimator, preparation))
     if model is not None:
         from wolfmeans import storage
 
@@ -242,29 +253,25 @@ def fit(
     if certificate is not None:
         outputs.write_json(certificate, facts)
     if page is not None:
-        _write_page(page, estimator, points, preparation, files)
+        write_page(page, estimator, points, preparation, files)
     if json_:
         print_json(facts)
-    elif not quiet and outputs.STANDARD_OUTPUT not in targets.values():
-        rows = [tuple(map(_for_the_command, row)) for row in estimator.certificate_.rows()]
-        print_facts(_for_the_command(estimator.certificate_.verdict), rows)
-    written = [target for target in targets.values() if target not in (None, "-")]
+    elif not quiet and not any(map(outputs.is_standard_output, targets.values())):
+        rows = [
+            tuple(for_the_command(cell, points.names) for cell in row)
+            for row in estimator.certificate_.rows()
+        ]
+        print_facts(for_the_command(estimator.certificate_.verdict), rows)
+    written = outputs.written_files(targets.values())
     if written and not quiet:
-        say(f"Written: {', '.join(map(str, written))}")
+        say(f"Written: {', '.join(written)}")
     if interrupted:
         say("wolfmeans: stopped; the result is the one so far")
         raise typer.Exit(130)
     if require_converged and not estimator.certificate_.status.converged:
         if not quiet:
-            say(f"wolfmeans: {estimator.certificate_.status}")
+            say(f"wolfmeans: {for_the_command(str(estimator.certificate_.status))}")
         raise typer.Exit(1)
-
-
-def _for_the_command(text: str) -> str:
-    """Turn advice for Python into advice for the command line."""
-    for python, command in _ADVICE.items():
-        text = text.replace(python, command)
-    return text
 
 
 def _bound(certify: str) -> str | None:
@@ -318,6 +325,7 @@ def _run(
     data: NDArray[np.floating],
     points: Points,
     certify: str,
+    remarks: Sequence[str],
     *,
     quiet: bool,
 ) -> bool:
@@ -326,78 +334,51 @@ def _run(
 
     n_starts = estimator.n_init if isinstance(estimator.n_init, int) else 1
     # Small problems run faster than anybody could watch, many starts of them at once.
-    long = data.size * estimator.n_clusters >= LONG_STEP and not quiet
+    long = data.size * estimator.n_clusters >= LONG_STEP
     with (
         # That it has not converged is what the certificate begins with.
         warnings_in_one_line(quiet=quiet, known="Not converged"),
-        watching(estimator.stop, estimator.tol, n_starts, wanted=long) as (watch, callback),
+        watching(estimator.stop, estimator.tol, n_starts, wanted=long, shown=not quiet) as (
+            watch,
+            callback,
+        ),
+        remarking(remarks),
     ):
         estimator.callback = callback
         estimator.fit(data, sample_weight=points.weights)
         estimator.callback = None
-    if certify == STRONGEST and not watch.interrupted:
+    if not watch.interrupted:
         with progress_on_terminal(_silent if quiet else None) as told:
-            estimator.certify(
-                data,
-                sample_weight=points.weights,
-                random_state=estimator.random_state,
-                progress=told,
-            )
+            for method in _further_bounds(estimator, data, certify):
+                estimator.certify(
+                    data,
+                    sample_weight=points.weights,
+                    method=method,
+                    random_state=estimator.random_state,
+                    progress=told,
+                )
     return watch.interrupted
+
+
+def _further_bounds(estimator: Model, data: NDArray[np.floating], certify: str) -> Sequence[str]:
+    """Return the bounds to look for after the fit: all for the strongest, else cheap proofs.
+
+    A command takes a second to begin; a proof may take as long. One that a fit has found already
+    or that would add little is not looked for.
+    """
+    from wolfmeans.lower_bounds import REGISTRY, affordable
+
+    known = estimator.certificate_.ratio
+    if certify == STRONGEST:
+        return ("auto",)
+    if certify != "auto" or (known is not None and known < _NEAR_ENOUGH):
+        return ()
+    trimmed = estimator.certificate_.trimmed_mass > 0
+    n, d = data.shape
+    cheap = affordable(n, d, estimator.n_clusters, trimmed=trimmed, budget=_A_SECOND)
+    found = estimator.certificate_.lower_bound_kind
+    return [name for name in cheap if REGISTRY[name].rigorous and name != found]
 
 
 def _silent(share: float, text: str) -> None:
     """Show nothing."""
-
-
-def _facts(
-    estimator: Model, points: Points, preparation: Preparation, seconds: float
-) -> dict[str, Any]:
-    """Return the certificate and what it is about, ready for JSON."""
-    inside = estimator.labels_[estimator.labels_ >= 0]
-    return {
-        **estimator.certificate_.to_dict(),
-        "verdict": estimator.certificate_.verdict,
-        "data": {
-            "files": [part.name for part in points.table.parts],
-            "n_samples": int(points.data.shape[0]),
-            "rows_left_out": points.left_out,
-            "columns": list(points.names),
-            "standardized": preparation.standardizes,
-            "weighted": points.weights is not None,
-        },
-        "cluster_sizes": np.bincount(inside, minlength=estimator.n_clusters).tolist(),
-        "seconds": seconds,
-    }
-
-
-def _center_columns(estimator: Model, preparation: Preparation) -> dict[str, NDArray[Any]]:
-    centers = preparation.undo(estimator.cluster_centers_)
-    inside = estimator.labels_[estimator.labels_ >= 0]
-    own: dict[str, NDArray[Any]] = {
-        "label": np.arange(len(centers), dtype=np.int32),
-        "points": np.bincount(inside, minlength=len(centers)),
-    }
-    named: dict[str, NDArray[Any]] = dict(zip(preparation.columns, centers.T, strict=True))
-    # Columns of the data keep their names, whatever they are.
-    return {f"{n}_" if n in named else n: values for n, values in own.items()} | named
-
-
-def _write_page(
-    target: str, estimator: Model, points: Points, preparation: Preparation, files: list[str]
-) -> None:
-    from wolfmeans.report import page
-
-    # The page is told what the columns are called; scikit-learn would miss the names on the array.
-    del estimator.feature_names_in_
-    name = "standard input" if files == ["-"] else ", ".join(Path(file).name for file in files)
-    made = page(
-        estimator,
-        preparation.apply(points.data),
-        sample_weight=points.weights,
-        names=points.names,
-        title=f"{name}: {estimator.n_clusters} clusters",
-        preparation=preparation,
-    )
-    with outputs.naming(target):
-        made.save(target)

@@ -101,19 +101,23 @@ class Watch:
 
 @contextmanager
 def watching(
-    stop: str, tol: float, n_starts: int, *, wanted: bool
+    stop: str, tol: float, n_starts: int, *, wanted: bool, shown: bool
 ) -> Iterator[tuple[Watch, Callable[[Record], Any] | None]]:
-    """Show a fit while it runs; the callback is None where nobody looks."""
+    """Let Ctrl-C end a fit with what it has, and show it on a terminal while it runs.
+
+    The callback is None where that is not wanted, because all is over in no time.
+    """
     watch = Watch(stop, tol, n_starts)
-    console = live_console() if wanted else None
-    if console is None:
+    if not wanted:
         yield watch, None
         return
+    console = live_console() if shown else None
     begun = monotonic()
     live = Live(console=console, get_renderable=watch.table, transient=True, refresh_per_second=8)
 
     def callback(record: Record) -> bool:
-        if not live.is_started and monotonic() - begun > _SECONDS_BEFORE:
+        waited = monotonic() - begun > _SECONDS_BEFORE
+        if console is not None and waited and not live.is_started:
             live.start()
         return watch.see(record)
 

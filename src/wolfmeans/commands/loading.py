@@ -9,13 +9,13 @@ from __future__ import annotations
 import gc
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Generic, NoReturn, TypeVar
 
+from wolfmeans.commands.streams import flushed, replace_closed
 from wolfmeans.later import absent, put_off
 
 # Imported by scikit-learn and SciPy, and used by no command or by few.
@@ -30,6 +30,7 @@ def take_over() -> None:
     if threading.current_thread() is not threading.main_thread():
         return  # whose signals these are is not ours to say
     _own_process = True
+    replace_closed()
     _prepare()
 
 
@@ -39,15 +40,29 @@ def _prepare() -> None:
 
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:
-    os.write(2, b"wolfmeans: stopped\n")
+    with suppress(OSError):
+        os.write(2, b"wolfmeans: stopped\n")
     os._exit(130)
+
+
+def owns_process() -> bool:
+    """Whether the command is all that this process does."""
+    return _own_process
+
+
+def all_done() -> None:
+    """From here on Ctrl-C is too late: everything has been written, and said."""
+    if _own_process:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def finish(code: int) -> int:
     """Return the exit code, unless something is still being read that nobody waits for."""
-    if _own_process and threading.active_count() > 1:
-        sys.stdout.flush()
-        sys.stderr.flush()
+    if not _own_process:
+        return code
+    all_done()
+    code = flushed(code)
+    if threading.active_count() > 1:
         os._exit(code)
     return code
 

@@ -8,7 +8,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -21,14 +21,37 @@ from wolfmeans.files import written_whole
 from wolfmeans.tables import SUFFIXES, matching
 
 STANDARD_OUTPUT = "-"
+_ITS_NAMES = (STANDARD_OUTPUT, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+_FOR_EYES = ("--labels", "--centers", "--certificate", "--csv")
+"""Options whose text may go to standard output."""
 
 
-def check_targets(targets: Mapping[str, str | None], inputs: Sequence[str]) -> None:
+def is_standard_output(target: str | None) -> bool:
+    """Whether a target is no file but standard output, by one of its names."""
+    return target in _ITS_NAMES
+
+
+def written_files(targets: Iterable[str | None]) -> list[str]:
+    """Return the targets that are files."""
+    return [target for target in targets if target and not is_standard_output(target)]
+
+
+def check_targets(
+    targets: Mapping[str, str | None], inputs: Sequence[str], *, json: bool = False
+) -> None:
     """Refuse, before anything long begins, targets that could not or should not be written."""
+    printed = "--json" if json else None
+    for option, target in targets.items():
+        if is_standard_output(target):
+            if option not in _FOR_EYES:
+                raise ValueError(f"{option}: {target} is standard output; name a file")
+            if printed is not None:
+                raise ValueError(f"{option}: {target} is standard output, where {printed} goes")
+            printed = option
     files = [file for source in inputs for file in matching(source)]
     seen: dict[str, str] = {os.path.realpath(file): "the data" for file in files}
     for option, target in targets.items():
-        if target is None or target == STANDARD_OUTPUT:
+        if target is None or is_standard_output(target):
             continue
         path = Path(target)
         if path.is_dir():
@@ -46,7 +69,7 @@ def check_targets(targets: Mapping[str, str | None], inputs: Sequence[str]) -> N
 
 def check_table_target(option: str, target: str | None) -> None:
     """Refuse the name of a table whose ending says no format that can be written."""
-    if target is None or target == STANDARD_OUTPUT:
+    if target is None or is_standard_output(target):
         return
     kind = _kind(target)
     if kind is None:
@@ -65,6 +88,8 @@ def check_gaps(target: str | None, kept: NDArray[np.bool_] | None) -> None:
 
 
 def _kind(target: str) -> str | None:
+    if is_standard_output(target):
+        return "csv"
     path = Path(target)
     # What is no file has no ending, and gets text.
     special = path.exists() and not path.is_file()
@@ -85,7 +110,7 @@ def write_table(
     """Write columns, beside those of a table if there is one; "-" is standard output."""
     if beside is not None:
         columns = {_free_name(name, beside.names): column for name, column in columns.items()}
-    kind = "csv" if target == STANDARD_OUTPUT else _kind(target)
+    kind = _kind(target)
     with _target(target) as file:
         if kind == "npy":
             _write_npy(file, columns, beside)
@@ -171,8 +196,8 @@ def write_json(target: str, content: Any) -> None:
 
 @contextmanager
 def _target(target: str) -> Iterator[IO[bytes]]:
-    with naming(target):
-        if target == STANDARD_OUTPUT:
+    with naming("standard output" if is_standard_output(target) else target):
+        if is_standard_output(target):
             # Written by Python itself, which knows a pipe that breaks from a disk that is full.
             whole = io.BytesIO()
             yield whole

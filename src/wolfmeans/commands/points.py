@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -11,10 +13,12 @@ import typer
 from numpy.typing import NDArray
 
 from wolfmeans.choices import FORMATS
-from wolfmeans.columns import FILL_IN, MARKS, Table
+from wolfmeans.columns import FILL_IN, Table
 from wolfmeans.commands.loading import InTheMeantime
-from wolfmeans.commands.terminal import one_of, say, words
-from wolfmeans.tables import read
+from wolfmeans.commands.terminal import one_of, words
+from wolfmeans.files import shown
+from wolfmeans.tables import STANDARD_INPUT, read
+from wolfmeans.text_tables import MARKS
 
 # A column with more numbers than this has a mistake in it, rather than words.
 _MOSTLY_NUMBERS = 0.5
@@ -76,6 +80,8 @@ class Points:
     weights: NDArray[np.float64] | None
     kept: NDArray[np.bool_] | None = None
     """Which rows of the table these are; None if all."""
+    remarks: tuple[str, ...] = ()
+    """What a person should know about them."""
 
     @property
     def left_out(self) -> int:
@@ -110,15 +116,14 @@ def choose(
     weights: str | None = None,
     *,
     aside: Sequence[str] = (),
-    quiet: bool = False,
     drop_missing: bool | None = None,
     missing: NDArray[np.bool_] | None = None,
 ) -> Points:
     """Take the columns that were asked for, or all that have numbers.
 
-    Columns of words are left out, and named. A column of numbers with a word in it is a mistake,
-    and refused. `aside` are columns with another role. Rows with missing values are refused, or
-    left out with `drop_missing`, and then those of `missing` as well.
+    Columns of words are left out, and named in the remarks. A column of numbers with a word in it
+    is a mistake, and refused. `aside` are columns with another role. Rows with missing values are
+    refused, or left out with `drop_missing`, and then those of `missing` as well.
     """
     if drop_missing:
         table.read_marks()
@@ -130,22 +135,26 @@ def choose(
     ):
         for name in names:
             check_column(table, name, option)
+    if columns and not asked:
+        raise ValueError(f"--columns names no column of {table.source}; {_there(table)}")
     special = {*unwanted, *aside, *([] if weights is None else [weights])}
     names = [name for name in asked or table.names if name not in special]
     for name in asked:
         _refuse_words(table, name)
     numeric = [name for name in names if table.is_numeric(name)]
-    _tell_dropped(table, [name for name in names if name not in numeric], quiet)
+    others = [name for name in names if not table.is_numeric(name)]
+    remarks = (*table.remarks, *_dropped(table, others))
     if not numeric:
         raise ValueError(f"{table.source} has no column of numbers to cluster")
     if drop_missing:
-        return _complete_rows(table, numeric, weights, missing, quiet)
+        return _complete_rows(table, numeric, weights, missing, remarks)
     advice = FILL_IN if drop_missing is None else _DROP
     return Points(
         table=table,
         names=tuple(numeric),
         data=table.finite_numbers(numeric, advice),
         weights=None if weights is None else weights_of(table, weights, advice),
+        remarks=remarks,
     )
 
 
@@ -154,9 +163,9 @@ def _complete_rows(
     names: Sequence[str],
     weights: str | None,
     missing: NDArray[np.bool_] | None,
-    quiet: bool,
+    remarks: tuple[str, ...],
 ) -> Points:
-    """Return the rows that have all values, and say how many have not."""
+    """Return the rows that have all values, and remark how many have not."""
     data = table.numbers_or_missing(names)
     kept = ~np.isnan(data).any(axis=1)
     if missing is not None:
@@ -167,15 +176,31 @@ def _complete_rows(
         masses = table.numbers_or_missing([weights])[:, 0].astype(np.float64)
         _refuse_negative(table, weights, masses)
         kept &= ~np.isnan(masses)
-    if kept.all():
-        return Points(table, tuple(names), data, masses)
     if not kept.any():
         raise ValueError(f"{table.source}: every row has a missing value; use fewer columns")
-    if not quiet:
-        count = int(np.sum(~kept))
-        say(f"{count:,} of {len(kept):,} rows have missing values and are left out.")
-    masses = None if masses is None else masses[kept]
-    return Points(table, tuple(names), np.ascontiguousarray(data[kept]), masses, kept)
+    if masses is not None and weights is not None:
+        masses = masses[kept]
+        _refuse_zeros(table, weights, masses)
+    if kept.all():
+        return Points(table, tuple(names), data, masses, remarks=remarks)
+    left = f"{int(np.sum(~kept)):,} of {len(kept):,} rows have missing values and are left out."
+    data = np.ascontiguousarray(data[kept])
+    return Points(table, tuple(names), data, masses, kept, (*remarks, left))
+
+
+def check_count(n_clusters: int, points: Points) -> None:
+    """Refuse more clusters than there are rows."""
+    n_rows = len(points.data)
+    if n_clusters > n_rows:
+        there = "there is 1 row" if n_rows == 1 else f"there are {n_rows:,} rows"
+        raise ValueError(f"-k: {there} for {n_clusters:,} clusters")
+
+
+def title_of(files: Sequence[str]) -> str:
+    """Return what data is called on a page about it."""
+    if list(files) == [STANDARD_INPUT]:
+        return "standard input"
+    return shown(", ".join(Path(file).name for file in files))
 
 
 def names_in(table: Table, texts: Sequence[str]) -> list[str]:
@@ -188,15 +213,19 @@ def check_column(table: Table, name: str, option: str) -> None:
     """Refuse the name of a column that is not there."""
     if name in table.names:
         return
-    there = ", ".join(table.names[:12]) + (", …" if len(table.names) > 12 else "")
-    raise ValueError(f"{option}: {table.source} has no column {name!r}; it has {there}")
+    raise ValueError(f"{option}: {table.source} has no column {name!r}; {_there(table)}")
+
+
+def _there(table: Table) -> str:
+    return f"it has {', '.join(table.names[:12])}{', …' if len(table.names) > 12 else ''}"
 
 
 def weights_of(table: Table, name: str, advice: str) -> NDArray[np.float64]:
-    """Return a column of weights, none of them negative."""
+    """Return a column of weights, none of them negative and not all 0."""
     _refuse_words(table, name)
     weights = table.finite_numbers([name], advice)[:, 0].astype(np.float64)
     _refuse_negative(table, name, weights)
+    _refuse_zeros(table, name, weights)
     return weights
 
 
@@ -211,6 +240,11 @@ def _refuse_negative(table: Table, name: str, weights: NDArray[np.float64]) -> N
         raise ValueError(f"{table.place(row)}, column {name!r} is a negative weight")
 
 
+def _refuse_zeros(table: Table, name: str, weights: NDArray[np.float64]) -> None:
+    if not weights.any():
+        raise ValueError(f"{table.source}: all weights in column {name!r} are 0")
+
+
 def _not_a_number(table: Table, name: str) -> str:
     found = table.word_in(name)
     if found is None:
@@ -223,7 +257,8 @@ def _short(text: str) -> str:
     return repr(text if len(text) <= 30 else f"{text[:29]}…")
 
 
-def _tell_dropped(table: Table, names: Sequence[str], quiet: bool) -> None:
+def _dropped(table: Table, names: Sequence[str]) -> list[str]:
+    """Return a sentence about columns of words; refuse one that should have been of numbers."""
     examples = []
     for name in names:
         found = table.word_in(name)
@@ -231,9 +266,9 @@ def _tell_dropped(table: Table, names: Sequence[str], quiet: bool) -> None:
             rows = "leave such rows out with --drop-missing" if found[1].lower() in MARKS else ""
             raise ValueError(
                 f"{_not_a_number(table, name)}, and most of the column is; "
-                f"{rows or 'mend it'}, or leave the column out with --exclude {name}"
+                f"{rows or 'mend it'}, or leave the column out with --exclude {shlex.quote(name)}"
             )
         examples.append(f"{name} (no values)" if found is None else f"{name} ({_short(found[1])})")
-    if examples and not quiet:
-        more = f" and {len(examples) - _SHOWN} more" if len(examples) > _SHOWN else ""
-        say(f"Columns that are not numbers are left out: {', '.join(examples[:_SHOWN])}{more}.")
+    more = f" and {len(examples) - _SHOWN} more" if len(examples) > _SHOWN else ""
+    named = f"{', '.join(examples[:_SHOWN])}{more}"
+    return [f"Columns that are not numbers are left out: {named}."] if examples else []

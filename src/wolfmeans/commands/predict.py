@@ -21,7 +21,7 @@ from wolfmeans.commands.points import (
     begin_reading,
     choose,
 )
-from wolfmeans.commands.terminal import errors_in_one_line, say
+from wolfmeans.commands.terminal import errors_in_one_line, remarking, say
 from wolfmeans.preparation import Preparation
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def predict(
         estimator, preparation = load_prepared(model)
         table = reading.result()
     wanted = columns or _wanted(table, estimator, preparation)
-    points = choose(table, wanted, quiet=quiet, drop_missing=drop_missing)
+    points = choose(table, wanted, drop_missing=drop_missing)
     outputs.check_gaps(labels, points.kept)
     if len(points.names) != estimator.n_features_in_:
         raise ValueError(
@@ -84,12 +84,13 @@ def predict(
     # Names were matched here; what follows is numbers.
     if hasattr(estimator, "feature_names_in_"):
         del estimator.feature_names_in_
-    found = estimator.predict(data)
+    with remarking(() if quiet else points.remarks):
+        found = estimator.predict(data)
     outputs.write_table(labels, {"label": points.beside(found)}, table if with_data else None)
-    if labels != outputs.STANDARD_OUTPUT and not quiet:
+    if not outputs.is_standard_output(labels) and not quiet:
         outliers = int(np.sum(found < 0))
         left_out = f", {outliers:,} of them outliers" if outliers else ""
-        say(f"Written: {labels} ({len(found):,} rows{left_out})")
+        say(f"Written: {labels} ({len(points.beside(found)):,} rows{left_out})")
 
 
 def _wanted(

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from wolfmeans import datasets, tables
 from wolfmeans.commands.points import choose
+from wolfmeans.files import shown
 
 BUNDLED = {"iris": 3, "banknotes": 2, "wine": 3, "digits": 10}
 """Names of the data sets that come along, and how many classes they have."""
@@ -23,13 +24,18 @@ class Numbers:
     data: NDArray[np.float64]
     dropped: tuple[str, ...] = ()
     """Names of the columns that are not numbers."""
+    remarks: tuple[str, ...] = ()
+    """What a person should know about how the file was read."""
     classes: int | None = None
     """How many classes are known, where it is."""
 
     def standardized(self) -> NDArray[np.float64]:
         """Return the columns as z-scores; constant columns become 0."""
-        spread = self.data.std(axis=0)
-        centered = self.data - self.data.mean(axis=0)
+        with np.errstate(over="ignore", invalid="ignore"):  # refused below
+            spread = self.data.std(axis=0)
+            centered = self.data - self.data.mean(axis=0)
+        if not np.isfinite(spread).all():
+            raise ValueError("values are too large to be standardized; rescale the columns")
         return np.asarray(centered / np.where(spread > 0, spread, 1.0), dtype=np.float64)
 
 
@@ -42,9 +48,11 @@ def read(source: str) -> Numbers:
         names = ", ".join(BUNDLED)
         raise FileNotFoundError(f"there is no file {source}, and bundled data is called {names}")
     table = tables.read([source])
-    points = choose(table, quiet=True)
+    points = choose(table)
     dropped = tuple(name for name in table.names if name not in points.names)
-    return Numbers(path.stem, points.data.astype(np.float64, copy=False), dropped)
+    return Numbers(
+        shown(path.stem), points.data.astype(np.float64, copy=False), dropped, table.remarks
+    )
 
 
 def _bundled(name: str) -> NDArray[np.float64]:

@@ -26,17 +26,21 @@ from wolfmeans.commands.points import (
     Threads,
     Weights,
     begin_reading,
+    check_count,
     choose,
+    title_of,
 )
+from wolfmeans.commands.streams import printing
 from wolfmeans.commands.terminal import (
     errors_in_one_line,
     named,
     one_of,
     print_json,
+    remarking,
     say,
     shares,
     warnings_in_one_line,
-    whole_range,
+    whole_ranges,
 )
 from wolfmeans.files import written_whole
 from wolfmeans.preparation import Preparation
@@ -94,10 +98,10 @@ def scan(
 
       wolfmeans scan measurements.csv -k 2:6 --csv scan.csv --quiet
     """
-    counts, trimmed = whole_range("-k", k), shares("--alpha", alpha)
+    ranges, trimmed = whole_ranges("-k", k), shares("--alpha", alpha)
     one_of("--certify", certify, _METHODS)
     outputs.check_table_target("--csv", csv)
-    outputs.check_targets({"--csv": csv, "--plot": plot, "--page": page}, files)
+    outputs.check_targets({"--csv": csv, "--plot": plot, "--page": page}, files, json=json_)
     if plot is not None and Path(plot).suffix.lower() not in _PICTURES:
         raise ValueError(f"--plot: {plot} must end in one of {', '.join(_PICTURES)}")
     reading = begin_reading(files, format_)
@@ -106,12 +110,10 @@ def scan(
         from wolfmeans.scanning import scan as run_scan
 
         table = reading.result()
-    points = choose(
-        table, columns, exclude, weights, quiet=quiet or json_, drop_missing=drop_missing
-    )
+    points = choose(table, columns, exclude, weights, drop_missing=drop_missing)
     data = points.data
-    if max(counts) > len(data):
-        raise ValueError(f"-k: there are {len(data):,} rows for {max(counts):,} clusters")
+    check_count(max(numbers[-1] for numbers in ranges), points)
+    counts = list(dict.fromkeys(count for numbers in ranges for count in numbers))
     if standardize:
         data = Preparation.standardizing(points.names, data, points.weights).apply(data)
     parameters: dict[str, Any] = {"n_threads": threads}
@@ -120,6 +122,7 @@ def scan(
     with (
         warnings_in_one_line(quiet=quiet),
         progress_on_terminal((lambda share, text: None) if quiet else None) as told,
+        remarking(() if quiet or json_ else points.remarks),
     ):
         found = run_scan(
             data,
@@ -140,9 +143,10 @@ def scan(
     if json_:
         cells = [dict(zip(found.columns(), row, strict=True)) for row in _rows(found)]
         print_json({"cells": cells, "sentences": found.sentences()})
-    elif not quiet:
-        _print(found)
-    written = [target for target in (csv, plot, page) if target]
+    elif not quiet and not outputs.is_standard_output(csv):
+        with printing():
+            _print(found)
+    written = outputs.written_files((csv, plot, page))
     if written and not quiet:
         say(f"Written: {', '.join(written)}")
 
@@ -188,7 +192,6 @@ def _draw(target: str, found: Scan) -> None:
 def _write_page(target: str, found: Scan, n_points: int, files: list[str]) -> None:
     from wolfmeans.report import scan_page
 
-    name = "standard input" if files == ["-"] else ", ".join(Path(file).name for file in files)
-    made = scan_page(found, title=f"{name}: how many clusters?", n_points=n_points)
+    made = scan_page(found, title=f"{title_of(files)}: how many clusters?", n_points=n_points)
     with outputs.naming(target):
         made.save(target)

@@ -27,6 +27,8 @@ from wolfmeans.commands.terminal import (
     meter,
     named,
     one_of,
+    remarking,
+    say,
     whole_numbers,
     words,
 )
@@ -203,16 +205,17 @@ def data_(
         raise ValueError("say how many clusters with --k, for example --k 5")
     numbers = whole_numbers("--k", k or [str(table.classes)])
     settings = _settings(replications, empty, seeding, alpha, seed, repeats)
+    remarks = list(table.remarks)
     if table.dropped:
-        shown = ", ".join(table.dropped)
-        typer.echo(f"Columns that are not numbers are left out: {shown}.", err=True)
+        remarks.append(f"Columns that are not numbers are left out: {', '.join(table.dropped)}.")
     points = table.standardized() if standardize else table.data
     name = f"{table.name}-standardized" if standardize else table.name
     from wolfmeans.study.collection import FILE
 
     scenarios = _study().data(points, f"{FILE}{name}", numbers, **settings)
     target = out or Path(f"study-{name}")
-    _carry_out(context, scenarios, target, gaps, workers=workers, resume=resume, report=report)
+    options: Any = {"workers": workers, "resume": resume, "report": report}
+    _carry_out(context, scenarios, target, gaps, remarks=remarks, **options)
 
 
 @app.command("report")
@@ -279,18 +282,19 @@ def _carry_out(
     workers: int | None,
     resume: bool,
     report: bool,
+    remarks: Sequence[str] = (),
 ) -> None:
     study = _study()
     try:
-        with meter("runs") as progress:
+        with meter("runs") as progress, remarking(remarks):
             results = study.run(scenarios, out, workers=workers, resume=resume, progress=progress)
     except KeyboardInterrupt:
         again = _command_to_resume(context, out)
-        typer.echo(f"Stopped. What was done is kept in {out}; go on with: {again}", err=True)
+        say(f"Stopped. What was done is kept in {out}; go on with: {again}")
         raise typer.Exit(130) from None
     _print_fits(results, gaps)
     if report:
-        typer.echo("Writing tables, figures and page …", err=True)
+        say("Writing tables, figures and page …")
         typer.echo(f"The page: {study.write_report(out, gaps=gaps)}")
     else:
         typer.echo(f"The results: {out / 'scenarios'}")

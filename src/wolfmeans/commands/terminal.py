@@ -6,6 +6,7 @@ import functools
 import json
 import os
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,11 +20,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from wolfmeans.commands.loading import begin_work
+from wolfmeans.commands.loading import all_done, begin_work, owns_process
+from wolfmeans.commands.streams import give_up, printing
+from wolfmeans.commands.streams import say as say
 
 P = ParamSpec("P")
 R = TypeVar("R")
 _SECONDS_BETWEEN_LINES = 10.0
+_SECONDS_OF_PATIENCE = 0.5
 
 
 def errors_in_one_line(command: Callable[P, R]) -> Callable[P, R]:
@@ -35,16 +39,28 @@ def errors_in_one_line(command: Callable[P, R]) -> Callable[P, R]:
         try:
             return command(*args, **kwargs)
         except KeyboardInterrupt:
-            typer.echo("wolfmeans: stopped", err=True)
+            say("wolfmeans: stopped")
             raise typer.Exit(130) from None
         except BrokenPipeError:
             # Whoever read has had enough; nothing is left to say, nor to flush at the end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            give_up(sys.stdout)
             raise typer.Exit(141) from None
         except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
-            text = " ".join(str(error).split()) or type(error).__name__
-            typer.echo(f"wolfmeans: {text}", err=True)
+            say(f"wolfmeans: {str(error) or type(error).__name__}")
             raise typer.Exit(2) from error
+        except (typer.Exit, typer.Abort):
+            raise
+        except Exception as error:
+            # Nobody can do anything about it but us; where a program called, it sees it all.
+            if not owns_process():
+                raise
+            say(
+                f"wolfmeans: this should not happen ({type(error).__name__}: {error}); "
+                "please report it with the command and what wolfmeans info says"
+            )
+            raise typer.Exit(2) from error
+        finally:
+            all_done()
 
     return wrapped
 
@@ -70,24 +86,25 @@ def whole_numbers(option: str, texts: Sequence[str]) -> list[int]:
     return list(dict.fromkeys(numbers))
 
 
-def whole_range(option: str, texts: Sequence[str]) -> list[int]:
-    """Return the numbers of an option that takes ranges as well, both ends included.
+def whole_ranges(option: str, texts: Sequence[str]) -> list[range]:
+    """Return the ranges of an option that takes numbers as well, both ends included.
 
     Examples
     --------
-    >>> whole_range("-k", ["2:5,8", "10:20:5"])
-    [2, 3, 4, 5, 8, 10, 15, 20]
+    >>> whole_ranges("-k", ["2:5,8", "10:20:5"])
+    [range(2, 6), range(8, 9), range(10, 21, 5)]
     """
-    numbers: list[int] = []
+    found: list[range] = []
     for part in words(texts):
-        ends = [whole_numbers(option, [end or "none"])[0] for end in part.split(":")]
-        if len(ends) > 3 or ends[0] > ends[min(1, len(ends) - 1)]:
+        texts_of_ends = part.split(":")
+        ends = [whole_numbers(option, [end])[0] for end in texts_of_ends if end]
+        if not len(texts_of_ends) == len(ends) <= 3 or ends[0] > ends[min(1, len(ends) - 1)]:
             raise ValueError(f"{option} takes numbers and ranges such as 2:10; got {part!r}")
         step = ends[2] if len(ends) == 3 else 1
-        numbers += range(ends[0], ends[min(1, len(ends) - 1)] + 1, step)
-    if not numbers:
+        found.append(range(ends[0], ends[min(1, len(ends) - 1)] + 1, step))
+    if not found:
         raise ValueError(f"{option} needs a number")
-    return list(dict.fromkeys(numbers))
+    return found
 
 
 def shares(option: str, texts: Sequence[str]) -> list[float]:
@@ -139,18 +156,19 @@ def live_console() -> Console | None:
     return Console(stderr=True, highlight=False)
 
 
-def say(text: str) -> None:
-    """Say something to the person, away from the results."""
-    typer.echo(text, err=True)
-
-
 def print_json(content: Any) -> None:
     """Print something as JSON, and nothing else."""
-    typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
+    with printing():
+        typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
 
 
 def print_facts(verdict: str, rows: Iterable[Sequence[str]]) -> None:
     """Print a sentence and lines of name, value and plain reading; in colour on a terminal."""
+    with printing():
+        _print_facts(verdict, rows)
+
+
+def _print_facts(verdict: str, rows: Iterable[Sequence[str]]) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:
         _print_plainly(verdict, [tuple(row) for row in rows])
@@ -190,6 +208,32 @@ def warnings_in_one_line(*, quiet: bool = False, known: str | None = None) -> It
 
 
 @contextmanager
+def remarking(remarks: Sequence[str]) -> Iterator[None]:
+    """Say what was noticed about the data, once the work on it goes well.
+
+    That is when it takes a while, or when it is over: a refusal is the only line there is.
+    """
+
+    def tell() -> None:
+        while left:
+            say(left.pop(0))
+
+    left = list(remarks)
+    later = threading.Timer(_SECONDS_OF_PATIENCE, tell)
+    later.daemon = True
+    later.start()
+    try:
+        yield
+    except BaseException:
+        left.clear()
+        raise
+    finally:
+        later.cancel()
+        later.join()
+        tell()
+
+
+@contextmanager
 def meter(what: str) -> Iterator[Callable[[int, int, float | None], None]]:
     """Show progress: a bar with the time left on a terminal, now and then a line elsewhere."""
     console = live_console()
@@ -217,7 +261,7 @@ def _lines(what: str) -> Callable[[int, int, float | None], None]:
         if monotonic() - last >= _SECONDS_BETWEEN_LINES:
             last = monotonic()
             left = "" if seconds is None else f", {clock(seconds)} left"
-            print(f"{what}: {done:,} of {total:,}{left}", file=sys.stderr, flush=True)
+            say(f"{what}: {done:,} of {total:,}{left}")
 
     return show
 

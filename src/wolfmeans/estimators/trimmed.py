@@ -28,7 +28,13 @@ from wolfmeans.frank_wolfe import Callback
 from wolfmeans.lower_bounds import METHODS as BOUNDS
 from wolfmeans.notices import warn_about
 from wolfmeans.problems.empty import POLICIES as ALL_POLICIES
-from wolfmeans.problems.trimmed import TrimmedProblem, kept_mass, share_of, total_mass
+from wolfmeans.problems.trimmed import (
+    TrimmedProblem,
+    kept_mass,
+    parsed_share,
+    share_of,
+    total_mass,
+)
 from wolfmeans.seeding import METHODS as SEEDINGS
 from wolfmeans.seeding import TRIMMED_METHODS, RandomSource, choose_seeds
 from wolfmeans.tensors import as_given
@@ -391,7 +397,7 @@ class TrimmedKMeans(CenterEstimator):
         workspace, centers, exponent = self._opened(X)
         weights = door.admit_weights(sample_weight, X)
         distances = workspace.nearest(centers)[1]
-        mass = kept_mass(Fraction(self._share), weights, workspace.n_points)
+        mass = kept_mass(parsed_share(self._share), weights, workspace.n_points)
         threshold = find_threshold(distances, weights, mass)
         kept = kept_masses(threshold, distances, weights)
         return -door.unscaled(workspace.total(kept * distances), exponent)

@@ -7,17 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.plot.canvas import (
-    INK,
-    LINE,
-    OUT,
-    SOFT,
-    color_of,
-    counted,
-    new_figure,
-    shortened,
-    titled,
-)
+from wolfmeans.palette import OUT, color_of
+from wolfmeans.plot.canvas import INK, LINE, SOFT, counted, new_figure, shortened, titled
 from wolfmeans.portrait.shapes import Portrait
 
 if TYPE_CHECKING:

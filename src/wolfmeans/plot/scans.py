@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wolfmeans.plot.canvas import color_of, new_figure, titled
+from wolfmeans.palette import color_of
+from wolfmeans.plot.canvas import new_figure, titled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

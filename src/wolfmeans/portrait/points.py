@@ -92,6 +92,7 @@ def points_of(model: Model, X: Any, sample_weight: Any) -> Points:
             "a portrait needs the points that were clustered, "
             f"{expected[0]} rows and {expected[1]} columns; this X has shape {shape}"
         )
+    _check_labels(model)
     X, sizes = door.admit(model, X, reset=False, n_threads=effective_threads(model.n_threads))
     weights = door.admit_weights(sample_weight, X)
     exponent = door.scale_exponent(X, sizes, weights)
@@ -109,3 +110,13 @@ def points_of(model: Model, X: Any, sample_weight: Any) -> Points:
         exponent=exponent,
         unit_exponent=model.certificate_.unit_exponent,
     )
+
+
+def _check_labels(model: Model) -> None:
+    """Refuse labels of clusters that there are not, which somebody may have put into a model."""
+    labels, n_clusters = model.labels_, len(model.cluster_centers_)
+    if labels.dtype.kind != "i" or labels.min() < -1 or labels.max() >= n_clusters:
+        raise ValueError(
+            f"the model's labels_ are not whole numbers from -1 to {n_clusters - 1}, "
+            f"as those of {n_clusters} clusters are"
+        )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from itertools import pairwise
 from typing import Any, ClassVar, cast
 
@@ -24,7 +23,7 @@ from wolfmeans.portrait.plane import Plane
 from wolfmeans.portrait.points import Model, Points
 from wolfmeans.portrait.shapes import Frame, Replay
 from wolfmeans.problems.kmeans import KMeansProblem, Partition
-from wolfmeans.problems.trimmed import TrimmedProblem, kept_mass
+from wolfmeans.problems.trimmed import TrimmedProblem, kept_mass, parsed_share
 from wolfmeans.solution import Record, Status
 from wolfmeans.stopping import StoppingRule
 
@@ -33,7 +32,10 @@ _FIRST_FRAMES = 20
 # So many frames are noted for each doubling of their number.
 _PER_DOUBLING_BITS = 5
 
-SAME = "The run again from the same start: the same bits, so the same run."
+SAME = (
+    "The run again from the same start: the same bits, so the same run. The SSE is that of the "
+    "picture, each point at the nearest of the centers shown, before they move to the means."
+)
 ELSEWHERE = (
     "Repeating the run led elsewhere, so the last picture shows the model itself: the data, the "
     "weights or the parameters are not those of the fit, or something was drawn or timed in it."
@@ -134,7 +136,7 @@ def _run_again(model: Model, points: Points, notes: Notes) -> Fit:
     kind: type[KMeansProblem] = KMeansProblem
     if isinstance(model, TrimmedKMeans):
         kind = TrimmedProblem
-        mass = kept_mass(Fraction(model._share), points.weights, len(points.labels))
+        mass = kept_mass(parsed_share(model._share), points.weights, len(points.labels))
         workspace: Any = engine.open_trimmed(points.X, points.weights, n_threads, mass)
     else:
         workspace = engine.open(points.X, points.weights, n_threads, model.algorithm)

@@ -8,7 +8,9 @@ The oracle keeps the points nearest to their centers (`engines.trimming`).
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +24,9 @@ from wolfmeans.seeding import RandomSource
 from wolfmeans.solution import Solution
 from wolfmeans.stopping import StoppingRule
 
+# Longer numbers than any exact sum of weights needs.
+_FRACTION = re.compile(r"([0-9]{1,2000})/([0-9]{1,2000})")
+
 POLICIES = tuple(policy for policy in KMEANS_POLICIES if policy != "admissible")
 
 
@@ -34,6 +39,20 @@ def share_of(alpha: float) -> Fraction:
     Fraction(3, 10)
     """
     return Fraction(repr(float(alpha)))
+
+
+def parsed_share(text: Any) -> Fraction:
+    """Return a share that is written as a fraction; from 0 to 1, and without exponents.
+
+    Examples
+    --------
+    >>> parsed_share("3/10")
+    Fraction(3, 10)
+    """
+    found = _FRACTION.fullmatch(text) if isinstance(text, str) else None
+    if found is None or not int(found[1]) < int(found[2]):
+        raise ValueError("the share of points that is left out is not a fraction from 0 to 1")
+    return Fraction(int(found[1]), int(found[2]))
 
 
 def total_mass(weights: NDArray[np.float64] | None, n_points: int) -> Fraction:

@@ -99,11 +99,14 @@ function scanLine(scan, number, colors) {
   return { color: colors.clusters[number], name };
 }
 
+/** A name with the unit of what it names, where it has one. */
+const inUnit = (name, unit) => (unit ? `${name} in ${unit}`.trim() : name);
+
 /** What is said instead of a chart that would be empty. */
 const nothing = (text) => ({ text });
 
 const CHARTS = {
-  gap({ trace }, colors) {
+  gap({ trace, unit }, colors) {
     const positive = trace.gap.map((gap) => (gap > 0 ? gap : null));
     if (positive.every((gap) => gap === null)) {
       return nothing("The gap is 0 from the first step on: no point is nearer to another center.");
@@ -134,7 +137,7 @@ const CHARTS = {
       layout: layoutOf(
         colors,
         axis(colors, "iteration", { type: "log", tickvals: ticks, ticktext: ticks.map(String) }),
-        axis(colors, "", {
+        axis(colors, inUnit("", unit), {
           type: "log", exponentformat: "power", dtick: Math.max(1, Math.ceil(decades / 6)),
         }),
         LEGEND_ABOVE,
@@ -142,8 +145,10 @@ const CHARTS = {
     };
   },
 
-  sse({ trace }, colors) {
-    if (trace.sse.length < 2) return nothing(`It is ${figures(trace.sse[0], 6)} from the start.`);
+  sse({ trace, unit }, colors) {
+    if (trace.sse.length < 2) {
+      return nothing(`It is ${figures(trace.sse[0], 6)}${inUnit(",", unit)} from the start.`);
+    }
     const data = [
       {
         x: trace.iteration, y: trace.sse, name: "SSE", mode: "lines+markers",
@@ -164,7 +169,7 @@ const CHARTS = {
       layout: layoutOf(
         colors,
         axis(colors, "iteration", wholeTicks(trace)),
-        axis(colors, "", { tickformat: "~g", exponentformat: "power" }),
+        axis(colors, inUnit("", unit), { tickformat: "~g", exponentformat: "power" }),
         trace.lower_bound !== null ? LEGEND_ABOVE : {},
       ),
     };
@@ -182,7 +187,10 @@ const CHARTS = {
       layout: layoutOf(
         colors,
         axis(colors, "iteration", { ...wholeTicks(trace), showgrid: false }),
-        axis(colors, "", { tickformat: ",d", nticks: 6, rangemode: "tozero" }),
+        axis(colors, "", {
+          tickformat: ",d", rangemode: "tozero",
+          ...(Math.max(...trace.moved) <= 5 ? { dtick: 1 } : { nticks: 6 }),
+        }),
         { bargap: trace.iteration.length > 100 ? 0 : 0.25 },
       ),
     };

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,8 @@ from wolfmeans.report.document import Page, document
 from wolfmeans.report.markup import Cell
 from wolfmeans.report.script_data import features_kept, script_data, thinned
 from wolfmeans.solution import Trace
+
+Line = tuple[str, str, str]
 
 # What is shown before somebody asks for the rest.
 _FEATURES, _CLUSTERS = 15, 20
@@ -33,6 +35,7 @@ def page(
     title: str | None = None,
     replay: bool = True,
     preparation: Preparation | None = None,
+    wording: Callable[[str], str] | None = None,
 ) -> Page:
     """Make a self-contained page about a fitted clustering.
 
@@ -52,6 +55,8 @@ def page(
         Whether to run the fit again and show its iterations.
     preparation : Preparation or None, default=None
         How X was made from columns whose units the means are to be shown in.
+    wording : callable or None, default=None
+        What each text of the certificate goes through, for advice that is not about Python.
 
     Returns
     -------
@@ -76,7 +81,14 @@ def page(
     if title is None:
         title = f"{found.n_points:,} points in {_plural(found.n_clusters, 'cluster')}"
     standardized = preparation is not None and preparation.standardizes
-    return draw(found, model.certificate_, model.trace_, title=title, standardized=standardized)
+    return draw(
+        found,
+        model.certificate_,
+        model.trace_,
+        title=title,
+        standardized=standardized,
+        wording=wording,
+    )
 
 
 def draw(
@@ -86,23 +98,27 @@ def draw(
     *,
     title: str,
     standardized: bool = False,
+    wording: Callable[[str], str] | None = None,
 ) -> Page:
     """Make the page from what it shows."""
     several = found.n_clusters > 1
+    say = wording or str
+    lines = [(say(name), say(value), say(reading)) for name, value, reading in certificate.rows()]
+    unit = f"2^{certificate.unit_exponent}" if certificate.unit_exponent else ""
     sections = [
-        markup.section("certificate", "Certificate", _certificate(certificate)),
+        markup.section("certificate", "Certificate", _certificate(lines)),
         markup.section("map", "Map", _map(found)),
-        markup.section("clusters", "Clusters", *_clusters(found)),
+        markup.section("clusters", "Clusters", *_clusters(found, unit)),
         markup.section("profiles", "Profiles", *_profiles(found)) if several else "",
         markup.section("margins", "Margins", _margins(found)) if several else "",
-        markup.section("run", "The run", *_run(trace)),
+        markup.section("run", "The run", *_run(trace, unit)),
     ]
     return document(
         title=title,
         lead=_lead(found, standardized),
-        top=_top(certificate),
+        top=_top(certificate, lines, say(certificate.verdict), unit),
         sections=[section for section in sections if section],
-        data=script_data(found, trace),
+        data=script_data(found, trace, unit),
         footer=f"Computed by the engine {certificate.engine}.",
     )
 
@@ -137,10 +153,13 @@ def _lead(found: Portrait, standardized: bool) -> str:
     return " · ".join(facts)
 
 
-def _top(certificate: Certificate) -> str:
-    rows = certificate.rows()
-    values = {name: value for name, value, _ in rows}
-    readings = {name: reading for name, _, reading in rows}
+def _in(unit: str) -> str:
+    return f", in {unit}" if unit else ""
+
+
+def _top(certificate: Certificate, lines: list[Line], verdict: str, unit: str) -> str:
+    values = {name: value for name, value, _ in lines}
+    readings = {name: reading for name, _, reading in lines}
     distance = {
         "optimal": ("optimal", "no clustering is better"),
         "unknown": ("unknown", "no lower bound is known"),
@@ -148,12 +167,12 @@ def _top(certificate: Certificate) -> str:
     limit = certificate.max_iterations
     tiles = [
         (
-            "Sum of squared errors",
+            f"Sum of squared errors{_in(unit)}",
             markup.figures(certificate.inertia, 6),
             readings["inertia"].partition("; ")[2],
         ),
         ("Distance from the best", *distance),
-        ("Gap", values["gap"], "left to gain by moving points to nearer centers"),
+        (f"Gap{_in(unit)}", values["gap"], "left to gain by moving points to nearer centers"),
         (
             "Iterations",
             f"{certificate.iterations:,}",
@@ -164,12 +183,12 @@ def _top(certificate: Certificate) -> str:
     kind, mark = ("verdict", "✓") if converged else ("verdict open", "!")
     return (
         f'<div class="{kind}"><span class="mark" aria-hidden="true">{mark}</span>'
-        f"<p>{markup.text(certificate.verdict)}</p></div>\n{markup.tiles(tiles)}"
+        f"<p>{markup.text(verdict)}</p></div>\n{markup.tiles(tiles)}"
     )
 
 
-def _certificate(certificate: Certificate) -> str:
-    rows = [[Cell(part) for part in row] for row in certificate.rows()]
+def _certificate(lines: list[Line]) -> str:
+    rows = [[Cell(part) for part in line] for line in lines]
     header = ("what", "value", "in plain words")
     return markup.table("certificate", header, rows, numbers=False, kind="words")
 
@@ -198,9 +217,10 @@ def _sentence(note: str) -> str:
     return note[:1].upper() + note[1:].rstrip(".") + "." if note else ""
 
 
-def _clusters(found: Portrait) -> tuple[str, str]:
+def _clusters(found: Portrait, unit: str) -> tuple[str, str]:
     weighted = ("weight",) if found.weighted else ()
-    header = ("cluster", "points", *weighted, "share", "SSE", "radius", "nearest", "at", "margin")
+    sse = f"SSE{_in(unit)}"
+    header = ("cluster", "points", *weighted, "share", sse, "radius", "nearest", "at", "margin")
     rows = [
         [
             markup.cluster(cluster.index),
@@ -270,7 +290,7 @@ def _margins(found: Portrait) -> str:
     )
 
 
-def _run(trace: Trace) -> tuple[str, str]:
+def _run(trace: Trace, unit: str) -> tuple[str, str]:
     below = "the dashed line is a lower bound: no clustering is below it"
     bounded = trace.lower_bound > 0
     plates = (
@@ -279,16 +299,18 @@ def _run(trace: Trace) -> tuple[str, str]:
             "Frank-Wolfe gap",
             "What moving points to nearer centers would gain, before each step. Theory guarantees "
             "that its running minimum stays below the dashed line h₀/(t + 1); h₀ is how far above "
-            "the lower bound the run began.",
+            f"{'the lower bound' if bounded else 'zero'} the run began.",
         )
         + markup.chart(
             "sse",
             "Sum of squared errors",
-            f"It falls with every step{'; ' + below if bounded else ''}.",
+            "Before each step, every cluster at its mean. It falls with every step"
+            f"{'; ' + below if bounded else ''}.",
         )
-        + markup.chart("moved", "Points that change cluster", "In each step.")
+        + markup.chart("moved", "Points that change cluster", "How many, in each step.")
     )
-    header = ("iteration", "SSE", "gap", "guaranteed", "decrease", "moved")
+    squares = (f"{name}{_in(unit)}" for name in ("SSE", "gap", "guaranteed", "decrease"))
+    header = ("iteration", *squares, "moved")
     shown = thinned(len(trace), _ROWS)
     columns = (trace.t + 1, trace.sse, trace.gap, trace.rate_bound, trace.decrease, trace.moved)
     rows = [

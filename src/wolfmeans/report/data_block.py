@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfmeans.report.markup import readable
+
 _LONG = 64
 
 
@@ -37,11 +39,16 @@ def packed(array: NDArray[Any], kind: str) -> dict[str, Any] | list[Any]:
 
 
 def _plain(content: Any) -> Any:
-    """Return the content with null where a number is not finite, for which JSON has no word."""
+    """Return the content with null where a number is not finite, for which JSON has no word.
+
+    Texts are what can be written.
+    """
     if isinstance(content, dict):
         return {key: _plain(value) for key, value in content.items()}
     if isinstance(content, list | tuple):
         return [_plain(value) for value in content]
+    if isinstance(content, str):
+        return readable(content)
     if isinstance(content, float) and not math.isfinite(content):
         return None
     return content

@@ -15,7 +15,7 @@ from typing import Any
 from wolfmeans import __version__
 from wolfmeans.files import written_whole
 from wolfmeans.report.data_block import data_block
-from wolfmeans.report.markup import text
+from wolfmeans.report.markup import readable, text
 from wolfmeans.report.theme import theme_css
 
 # Nothing may be fetched from anywhere, whatever a page contains.
@@ -93,7 +93,7 @@ This file needs no network.</footer>
 </body>
 </html>
 """
-    return Page(page, title)
+    return Page(page, readable(title))
 
 
 @cache

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import html
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+_NO_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,18 @@ class Cell:
 
 def text(content: str) -> str:
     """Escape a text."""
-    return html.escape(content)
+    return html.escape(readable(content))
+
+
+def readable(content: str) -> str:
+    """Return a text with a sign for what stands for no character, as in names of odd files.
+
+    Examples
+    --------
+    >>> readable("odd" + chr(0xDCFF)) == "odd" + chr(0xFFFD)
+    True
+    """
+    return _NO_CHARACTER.sub("\ufffd", content)
 
 
 def number(value: float, digits: int = 5) -> Cell:
@@ -115,8 +129,8 @@ def _cell(cell: Cell, position: int) -> str:
         return f"<{tag}>{text(cell.text)}</{end}>"
     value = f' data-value="{cell.value!r}"' if math.isfinite(cell.value) else ' data-value=""'
     if cell.heat is not None:
-        side = "high" if cell.heat >= 0 else "low"
-        style = f' style="--v:{heat_share(cell.heat):.0f}%"'
+        side, strength = heat_of(cell.heat)
+        style = f' style="--v:{strength:.0f}%"'
         return f'<{tag} class="number heat {side}"{value}{style}>{text(cell.text)}</{end}>'
     if cell.bar is not None:
         style = f' style="--v:{cell.bar:.4g}"'
@@ -125,9 +139,18 @@ def _cell(cell: Cell, position: int) -> str:
     return f'<{tag} class="number"{value}>{mark}{text(cell.text)}</{end}>'
 
 
-def heat_share(deviation: float) -> float:
-    """Return how strongly a deviation colors its cell, in percent; two spreads are the most."""
-    return min(100.0, 50.0 * abs(deviation))
+def heat_of(deviation: float) -> tuple[str, float]:
+    """Return the color of a deviation's cell and how strong it is, in percent.
+
+    From 0 to 2 spreads a first color comes up, from there to 6 it turns into a second one.
+
+    Examples
+    --------
+    >>> heat_of(1.0), heat_of(-4.0), heat_of(12.5)
+    (('high', 50.0), ('lower', 50.0), ('higher', 100.0))
+    """
+    side, size = ("high" if deviation >= 0 else "low"), abs(deviation)
+    return (side, 50.0 * size) if size <= 2 else (f"{side}er", min(100.0, 25.0 * (size - 2)))
 
 
 def chart(name: str, title: str, caption: str, *, alone: bool = False) -> str:

@@ -1,8 +1,29 @@
 // Begins everything: reads the data, prepares tables, draws charts, and follows theme and printer.
 
+/** What the reader chose last. Browsers may refuse to remember, of files and in notebooks above all. */
+const choice = {
+  name: "wolfmeans-theme",
+  read() {
+    try {
+      const found = localStorage.getItem(this.name);
+      return ["light", "dark"].includes(found) ? found : null;
+    } catch {
+      return null;
+    }
+  },
+  keep(theme) {
+    try {
+      localStorage.setItem(this.name, theme);
+    } catch {
+      // Then it holds until the page is closed.
+    }
+  },
+};
+
 function start() {
   const root = document.documentElement;
   root.classList.add("js");
+  if (choice.read()) root.dataset.theme = choice.read();
   const page = JSON.parse(document.getElementById("data").textContent);
   if (page.profiles) {
     for (const name of ["strength", "overall", "means", "spread"]) {
@@ -14,7 +35,7 @@ function start() {
   const places = [...document.querySelectorAll(".chart")];
   const map = places.find((place) => place.dataset.chart === "map");
   if (map) {
-    const replay = new Replay(page);
+    const replay = new Replay(page, map);
     CHARTS.map = (_, colors) => replay.chart(colors);
     new Panel(page, replay, map);
   }
@@ -34,6 +55,7 @@ function start() {
   };
   button.addEventListener("click", () => {
     root.dataset.theme = isDark() ? "light" : "dark";
+    choice.keep(root.dataset.theme);
     name();
     drawAll();
   });

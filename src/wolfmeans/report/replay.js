@@ -4,15 +4,23 @@
 // Above so many, numbers would cover what they name.
 const NUMBERED = 80;
 
+// Centers so near to each other, in pixels, would hide each other's numbers.
+const NEAR = 15;
+const SIDES = ["middle left", "middle right", "top center", "bottom center"];
+
 class Replay {
-  constructor(page) {
+  constructor(page, place) {
     const { map } = page;
+    this.place = place;
     this.nClusters = page.n_clusters;
     this.rows = unpacked(map.rows);
     this.x = unpacked(map.x);
     this.y = unpacked(map.y);
     this.margins = unpacked(page.margins);
     this.explained = map.explained;
+    this.power = map.power;
+    // Where centers overlap, those of larger clusters are above.
+    this.order = page.shares.map((_, k) => k).sort((a, b) => page.shares[a] - page.shares[b]);
     const last = { centers: map.centers, title: "result", rows: [], labels: [] };
     const { labels, frames } = map.replay || { labels: map.labels, frames: [last] };
     this.replayed = Boolean(map.replay);
@@ -100,20 +108,63 @@ class Replay {
     return { x, y };
   }
 
-  centers() {
+  /** Pixels that a unit of each axis takes before anybody zooms, roughly. */
+  pixels() {
+    const [x, y] = this.range().map(([low, high]) => high - low);
+    const across = Math.max(1, this.place.clientWidth - 70) / x;
+    const down = Math.max(1, this.place.clientHeight - 60) / y;
+    return this.trueToScale() ? Array(2).fill(Math.min(across, down)) : [across, down];
+  }
+
+  /** Where the number of each center stands: beside it where a larger cluster's is above it. */
+  numberPlaces() {
     const { centers } = this.frames[this.shown];
-    return {
-      x: centers.filter((_, i) => i % 2 === 0),
-      y: centers.filter((_, i) => i % 2 === 1),
-    };
+    const [across, down] = this.pixels();
+    const places = Array(this.nClusters).fill("middle center");
+    const above = [];
+    for (const k of [...this.order].reverse()) {
+      const away = (j) => [
+        (centers[2 * k] - centers[2 * j]) * across, (centers[2 * k + 1] - centers[2 * j + 1]) * down,
+      ];
+      const near = above.filter((j) => Math.hypot(...away(j)) < NEAR);
+      if (near.length) {
+        const [x, y] = away(near[0]);
+        const wish = Math.abs(x) >= Math.abs(y) ? SIDES[x > 0 ? 1 : 0] : SIDES[y > 0 ? 2 : 3];
+        const taken = near.map((j) => places[j]);
+        places[k] = [wish, ...SIDES].find((side) => !taken.includes(side)) ?? wish;
+      }
+      above.push(k);
+    }
+    return places;
+  }
+
+  /** The centers, each drawn for itself: a circle covers what is under it. */
+  centers(colors) {
+    const { centers } = this.frames[this.shown];
+    const places = this.numberPlaces();
+    const numbered = this.nClusters <= NUMBERED;
+    const crowded = this.nClusters > 30;
+    return (numbered ? this.order.map((k) => [k]) : [this.order]).map((clusters) => ({
+      x: clusters.map((k) => centers[2 * k]),
+      y: clusters.map((k) => centers[2 * k + 1]),
+      text: clusters.map(String),
+      mode: numbered ? "markers+text" : "markers",
+      textposition: clusters.map((k) => places[k]),
+      textfont: { size: crowded ? 9 : 12, color: colors.ink },
+      marker: {
+        size: numbered ? (crowded ? 16 : 22) : 9, color: colors.paper,
+        line: { width: crowded ? 2 : 3, color: clusters.map((k) => colors.clusters[k]) },
+      },
+      cliponaxis: false,
+      hovertemplate: "center of cluster %{text}<extra></extra>",
+    }));
   }
 
   chart(colors) {
-    const numbers = Array.from({ length: this.nClusters }, (_, k) => String(k));
-    const numbered = this.nClusters <= NUMBERED;
     const size = this.x.length > 1000 ? 5 : 7;
     const [xrange, yrange] = this.range();
-    const share = (i) => `component ${i + 1} (${(100 * this.explained[i]).toFixed(0)}%)`;
+    const unit = this.power ? `, in 10<sup>${this.power}</sup>` : "";
+    const share = (i) => `component ${i + 1} (${(100 * this.explained[i]).toFixed(0)}%)${unit}`;
     return {
       data: [
         {
@@ -135,16 +186,7 @@ class Replay {
           ...this.tails(), mode: "lines", hoverinfo: "skip",
           line: { color: colors.ink, width: 1.5 }, opacity: 0.65,
         },
-        {
-          ...this.centers(), mode: numbered ? "markers+text" : "markers", text: numbers,
-          textfont: { size: this.nClusters > 30 ? 9 : 12, color: colors.ink },
-          marker: {
-            size: numbered ? (this.nClusters > 30 ? 16 : 22) : 9, color: colors.paper,
-            line: { width: this.nClusters > 30 ? 2 : 3, color: colors.clusters },
-          },
-          cliponaxis: false,
-          hovertemplate: "center of cluster %{text}<extra></extra>",
-        },
+        ...this.centers(colors),
       ],
       layout: layoutOf(
         colors,
@@ -160,12 +202,12 @@ class Replay {
 
   /** Show another frame, or the same in another way: all changes at once, for one drawing. */
   update(place, colors) {
-    const [points, moved, tails, centers] = place.data;
+    const [points, moved, tails, ...centers] = place.data;
     Object.assign(points.marker, this.pointStyle(colors));
     points.text = this.clusterNames();
     Object.assign(moved, this.moved(), { opacity: this.ringOpacity() });
     Object.assign(tails, this.tails());
-    Object.assign(centers, this.centers());
+    this.centers(colors).forEach((center, i) => Object.assign(centers[i], center));
     Plotly.redraw(place);
   }
 }
@@ -239,9 +281,9 @@ class Panel {
   read() {
     const frame = this.replay.frames[this.replay.shown];
     const facts = [
-      ["SSE", figures(frame.sse, 7)],
-      ["gap", frame.gap === null ? "–" : figures(frame.gap, 4)],
-      ["points that moved", frame.moved.toLocaleString("en")],
+      [inUnit("SSE", this.page.unit), figures(frame.sse, 7)],
+      [inUnit("gap", this.page.unit), frame.gap === null ? "–" : figures(frame.gap, 4)],
+      ["points that moved", this.replay.shown === 0 ? "–" : frame.moved.toLocaleString("en")],
     ];
     this.readout.replaceChildren(element("dd", { className: "title" }, frame.title));
     for (const [name, value] of facts) {

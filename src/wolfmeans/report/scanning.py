@@ -62,7 +62,7 @@ def scan_page(scan: Scan, *, title: str = "How many clusters?", n_points: int = 
                 for alpha in scan.alphas
             ],
         },
-        footer="Bounds hold with the confidence that the table names; without one they are proofs.",
+        footer="Lower bounds with a percentage hold with that confidence; the others are proofs.",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -13,33 +14,57 @@ from wolfmeans.solution import Trace
 
 # What a page has room for.
 _MEANS, _STEPS = 100_000, 2_000
+# Coordinates beyond these powers of ten have a unit of their own: they are drawn in float32.
+_SMALL, _LARGE = -30, 30
+_FLOAT32 = float(np.finfo(np.float32).max)
 
 
-def script_data(found: Portrait, trace: Trace) -> dict[str, Any]:
-    """Return everything that is drawn."""
+def script_data(found: Portrait, trace: Trace, unit: str = "") -> dict[str, Any]:
+    """Return everything that is drawn; `unit` is what sums of squares are in, "" for that of X."""
+    power = _power_of_ten(found.map)
     return {
+        "unit": unit,
         "n_clusters": found.n_clusters,
         "shares": [cluster.share for cluster in found.clusters],
         "points": [cluster.points for cluster in found.clusters],
-        "map": _map_data(found.map) | {"replay": _replay_data(found.replay)},
+        "map": _map_data(found.map, power) | {"replay": _replay_data(found.replay, power)},
         "margins": packed(found.margins.values, "f4"),
         "profiles": _profile_data(found) if found.n_clusters > 1 else None,
         "trace": _trace_data(trace),
     }
 
 
-def _map_data(shown: Map) -> dict[str, Any]:
+def _power_of_ten(shown: Map) -> int:
+    """Return the power of ten that the map's coordinates are in; 0 where they fit as they are."""
+    kept = shown.points[shown.labels >= 0]
+    kept = np.abs(kept[np.isfinite(kept)])
+    largest = float(kept.max(initial=0.0))
+    power = math.floor(math.log10(largest)) if largest > 0 else 0
+    return 0 if _SMALL <= power < _LARGE else power
+
+
+def _drawn(places: NDArray[np.float64], power: int) -> NDArray[np.float64]:
+    """Return places in units of 10**power, within what float32 holds."""
+    # In two steps, since neither 10**-330 nor 10**330 is a float64.
+    half = power // 2
+    scaled = places / 10.0**half / 10.0 ** (power - half) if power else places
+    return np.clip(scaled, -_FLOAT32, _FLOAT32)
+
+
+def _map_data(shown: Map, power: int) -> dict[str, Any]:
+    points = _drawn(shown.points, power)
     return {
+        "power": power,
         "rows": packed(shown.rows, "u4"),
-        "x": packed(shown.points[:, 0], "f4"),
-        "y": packed(shown.points[:, 1], "f4"),
+        "x": packed(points[:, 0], "f4"),
+        "y": packed(points[:, 1], "f4"),
         "labels": packed(shown.labels, "i4"),
-        "centers": packed(shown.centers, "f4"),
+        "centers": packed(_drawn(shown.centers, power), "f4"),
         "explained": list(shown.explained),
     }
 
 
-def _replay_data(replay: Replay | None) -> dict[str, Any] | None:
+def _replay_data(replay: Replay | None, power: int) -> dict[str, Any] | None:
     """Return the frames: centers, and labels as differences to the frame before."""
     if replay is None:
         return None
@@ -54,7 +79,7 @@ def _replay_data(replay: Replay | None) -> dict[str, Any] | None:
                 "sse": float(frame.sse),
                 "gap": float(frame.gap),
                 "moved": int(frame.moved),
-                "centers": packed(frame.centers, "f4"),
+                "centers": packed(_drawn(frame.centers, power), "f4"),
                 "rows": packed(rows, "u4"),
                 "labels": packed(frame.labels[rows], "i4"),
             }

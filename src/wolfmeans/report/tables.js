@@ -152,6 +152,13 @@ function deviationText(value) {
   return (value > 0 ? "+" : "−") + Math.abs(value).toFixed(1);
 }
 
+/** The color of a deviation's cell and how strong it is, in percent; as in markup.py. */
+function heatOf(deviation) {
+  const side = deviation >= 0 ? "high" : "low";
+  const size = Math.abs(deviation);
+  return size <= 2 ? [side, 50 * size] : [`${side}er`, Math.min(100, 25 * (size - 2))];
+}
+
 /** A text as part of markup. */
 function escaped(text) {
   return text.replace(/[&<>"']/g, (sign) => `&#${sign.charCodeAt(0)};`);
@@ -207,10 +214,10 @@ class ProfileSheet extends Sheet {
     ];
     for (let k = 0; k < this.heads.length - 3; k++) {
       const deviation = this.deviation(j, k);
-      const strong = Math.min(100, 50 * Math.abs(deviation)).toFixed(0);
+      const [side, strong] = heatOf(deviation);
       const [above, own] = [deviationText(deviation), figures(this.mean(j, k))];
       cells.push(
-        `<td class="number heat ${deviation >= 0 ? "high" : "low"}" style="--v:${strong}%" ` +
+        `<td class="number heat ${side}" style="--v:${strong.toFixed(0)}%" ` +
           `title="cluster ${k}: ${above}, mean ${own}">${this.inUnits ? own : above}</td>`,
       );
     }

@@ -1,13 +1,12 @@
 """The colors of pages: light and dark, and one color for each cluster in both.
 
-Cluster colors start with ones that most people can tell apart (after Okabe and Ito); further ones
-go around the circle of hues by the golden angle. Each is darkened or lightened until it stands out
-from the paper.
+Cluster colors are those of the figures, each darkened or lightened until it stands out from the
+paper.
 """
 
 from __future__ import annotations
 
-import math
+from wolfmeans.palette import color_of
 
 LIGHT = {
     "ink": "#1b1f24",
@@ -22,6 +21,8 @@ LIGHT = {
     "open": "#8a5200",
     "high": "#f0a35e",
     "low": "#7fb2e5",
+    "higher": "#e0662f",
+    "lower": "#3d8ad8",
     "out": "#8a929a",
 }
 DARK = {
@@ -37,21 +38,10 @@ DARK = {
     "open": "#e6b35a",
     "high": "#96531a",
     "low": "#29639e",
+    "higher": "#a83a14",
+    "lower": "#2f4fc0",
     "out": "#7b848d",
 }
-_FIRST = (
-    "#0072b2",
-    "#e69f00",
-    "#009e73",
-    "#cc79a7",
-    "#56b4e9",
-    "#d55e00",
-    "#7b5ea7",
-    "#999933",
-    "#882255",
-    "#8c613c",
-)
-_GOLDEN_ANGLE = math.pi * (3.0 - math.sqrt(5.0))
 # What WCAG asks of parts of a picture.
 _STANDS_OUT = 3.0
 
@@ -66,8 +56,7 @@ def cluster_colors(n_clusters: int, paper: str) -> list[str]:
     >>> cluster_colors(3, "#ffffff")
     ['#0072b2', '#c48700', '#009e73']
     """
-    further = (_around_the_circle(number) for number in range(n_clusters - len(_FIRST)))
-    colors = [*map(_parsed, _FIRST[:n_clusters]), *further]
+    colors = (_parsed(color_of(k)) for k in range(n_clusters))
     return [_written(_standing_out(color, _parsed(paper))) for color in colors]
 
 
@@ -121,27 +110,6 @@ def _standing_out(color: RGB, paper: RGB) -> RGB:
         red, green, blue = (c + 0.02 * (target - c) for c in color)
         color = (red, green, blue)
     return color
-
-
-def _around_the_circle(number: int) -> RGB:
-    """Return color `number` on a spiral: hues by the golden angle, in three shades (Oklch)."""
-    hue, shade = 0.6 + number * _GOLDEN_ANGLE, number % 3
-    lightness, chroma = ((0.62, 0.14), (0.48, 0.12), (0.74, 0.10))[shade]
-    a, b = chroma * math.cos(hue), chroma * math.sin(hue)
-    long = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3
-    middle = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3
-    short = (lightness - 0.0894841775 * a - 1.2914855480 * b) ** 3
-    linear = (
-        4.0767416621 * long - 3.3077115913 * middle + 0.2309699292 * short,
-        -1.2684380046 * long + 2.6097574011 * middle - 0.3413193965 * short,
-        -0.0041960863 * long - 0.7034186147 * middle + 1.7076147010 * short,
-    )
-    red, green, blue = (_companded(min(1.0, max(0.0, c))) for c in linear)
-    return red, green, blue
-
-
-def _companded(c: float) -> float:
-    return 12.92 * c if c <= 0.0031308 else 1.055 * float(c ** (1 / 2.4)) - 0.055
 
 
 def _parsed(color: str) -> RGB:

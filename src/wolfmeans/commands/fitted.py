@@ -1,0 +1,104 @@
+"""What `wolfmeans fit` says and writes about its result."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfmeans.commands import outputs
+from wolfmeans.commands.points import Points, title_of
+from wolfmeans.preparation import Preparation
+
+if TYPE_CHECKING:
+    from wolfmeans.estimators import KMeans, TrimmedKMeans
+
+    Model = KMeans | TrimmedKMeans
+
+STRONGEST = "strongest"
+"""The bound that takes the time it needs."""
+_NAMED = 8
+
+_ADVICE = {
+    "certify(X)": f"--certify {STRONGEST}",
+    "effort=SECONDS": "--effort SECONDS",
+    "max_iter": "--max-iter",
+    "time_limit": "--time-limit",
+    "the callback asked to stop": "Ctrl-C ended it",
+}
+
+
+def for_the_command(text: str, names: Sequence[str] = ()) -> str:
+    """Turn advice for Python into advice for the command line, and columns into their names."""
+    for python, command in _ADVICE.items():
+        text = text.replace(python, command)
+    return (
+        re.sub(r"\bcolumn (\d+)", lambda m: f"column {names[int(m[1])]!r}", text) if names else text
+    )
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return how many columns there are, and what the first of them are called."""
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    many = "1 column" if len(names) == 1 else f"{len(names):,} columns"
+    first = ", ".join(name or "''" for name in names[:_NAMED])
+    return f"{many}: {first}{more}"
+
+
+def facts_of(
+    estimator: Model, points: Points, preparation: Preparation, seconds: float
+) -> dict[str, Any]:
+    """Return the certificate and what it is about, ready for JSON."""
+    inside = estimator.labels_[estimator.labels_ >= 0]
+    return {
+        **estimator.certificate_.to_dict(),
+        "verdict": estimator.certificate_.verdict,
+        "data": {
+            "files": [part.name for part in points.table.parts],
+            "n_samples": int(points.data.shape[0]),
+            "rows_left_out": points.left_out,
+            "columns": list(points.names),
+            "standardized": preparation.standardizes,
+            "weighted": points.weights is not None,
+        },
+        "cluster_sizes": np.bincount(inside, minlength=estimator.n_clusters).tolist(),
+        "seconds": seconds,
+    }
+
+
+def center_columns(estimator: Model, preparation: Preparation) -> dict[str, NDArray[Any]]:
+    """Return the columns of a table of centers, in the units of the data."""
+    centers = preparation.undo(estimator.cluster_centers_)
+    inside = estimator.labels_[estimator.labels_ >= 0]
+    own: dict[str, NDArray[Any]] = {
+        "label": np.arange(len(centers), dtype=np.int32),
+        "points": np.bincount(inside, minlength=len(centers)),
+    }
+    named: dict[str, NDArray[Any]] = dict(zip(preparation.columns, centers.T, strict=True))
+    # Columns of the data keep their names, whatever they are.
+    return {f"{n}_" if n in named else n: values for n, values in own.items()} | named
+
+
+def write_page(
+    target: str, estimator: Model, points: Points, preparation: Preparation, files: list[str]
+) -> None:
+    """Write the page about the result."""
+    from wolfmeans.report import page
+
+    # The page is told what the columns are called; scikit-learn would miss the names on the array.
+    del estimator.feature_names_in_
+    name = title_of(files)
+    made = page(
+        estimator,
+        preparation.apply(points.data),
+        sample_weight=points.weights,
+        names=points.names,
+        title=f"{name}: {estimator.n_clusters} clusters",
+        preparation=preparation,
+        wording=lambda text: for_the_command(text, points.names),
+    )
+    with outputs.naming(target):
+        made.save(target)
