@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
-from wolfmeans.engines.gpu.points import GpuKernels, GpuPoints
+from wolfmeans.engines.gpu.distances import GpuKernels
+from wolfmeans.engines.gpu.points import GpuPoints
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.trimming import GpuTrimmedPoints
 from wolfmeans.engines.gpu.weighting import weigh

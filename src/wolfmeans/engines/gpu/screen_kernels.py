@@ -245,30 +245,32 @@ def list_candidates(
     if tl.load(state + DONE) != 0:
         return
     count = tl.load(state + OPEN)
-    if tl.program_id(0) * ROWS >= count:
-        return
-    place = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    inside = place < count
-    start = tl.load(open_rows + place, mask=inside, other=0).to(tl.int64) * WIDTH
-    threshold = tl.load(thresholds + place, mask=inside, other=-FAR)
-    depth = tl.arange(0, DEPTH)
-    x = start
-    if (not DIRECT) and WIDTH == DEPTH:
-        x = tl.load(points + start[:, None] + depth[None, :])
-    for begin in range(0, K, COLUMNS):
-        k = begin + tl.arange(0, COLUMNS)
-        there = k < K
-        v = _scores(
-            points, start, x, short_centers, norms, k, there, depth, WIDTH, DEPTH, ROWS, COLUMNS,
-            DIRECT,
-        )  # fmt: skip
-        possible = (v <= threshold[:, None]) & there[None, :] & inside[:, None]
-        if tl.max(possible.to(tl.int32)) > 0:
-            slot = tl.atomic_add(
-                counts + place[:, None] + tl.zeros_like(k)[None, :], 1, mask=possible, sem="relaxed"
-            )
-            tl.store(
-                candidates + place[:, None].to(tl.int64) * SLOTS + slot,
-                k[None, :] + tl.zeros_like(slot),
-                mask=possible & (slot < SLOTS),
-            )
+    for at in range(tl.program_id(0) * ROWS, count, tl.num_programs(0) * ROWS):
+        place = at + tl.arange(0, ROWS)
+        inside = place < count
+        start = tl.load(open_rows + place, mask=inside, other=0).to(tl.int64) * WIDTH
+        threshold = tl.load(thresholds + place, mask=inside, other=-FAR)
+        depth = tl.arange(0, DEPTH)
+        x = start
+        if (not DIRECT) and WIDTH == DEPTH:
+            x = tl.load(points + start[:, None] + depth[None, :])
+        for begin in range(0, K, COLUMNS):
+            k = begin + tl.arange(0, COLUMNS)
+            there = k < K
+            v = _scores(
+                points, start, x, short_centers, norms, k, there, depth, WIDTH, DEPTH, ROWS,
+                COLUMNS, DIRECT,
+            )  # fmt: skip
+            possible = (v <= threshold[:, None]) & there[None, :] & inside[:, None]
+            if tl.max(possible.to(tl.int32)) > 0:
+                slot = tl.atomic_add(
+                    counts + place[:, None] + tl.zeros_like(k)[None, :],
+                    1,
+                    mask=possible,
+                    sem="relaxed",
+                )
+                tl.store(
+                    candidates + place[:, None].to(tl.int64) * SLOTS + slot,
+                    k[None, :] + tl.zeros_like(slot),
+                    mask=possible & (slot < SLOTS),
+                )
