@@ -18,6 +18,7 @@ from wolfmeans.engines.gpu.exact_kernels import (
 from wolfmeans.engines.gpu.lists import (
     ACTIVE,
     AT_MOST,
+    CROWDED,
     DONE,
     EMPTY,
     HARD,
@@ -212,6 +213,7 @@ def finish_step(
     tl.store(state + ACTIVE, 0)
     tl.store(state + OPEN, 0)
     tl.store(state + HARD, 0)
+    tl.store(state + CROWDED, 0)
     if not met:
         tl.store(state + MOVED, 0)
     for place in tl.static_range(2):

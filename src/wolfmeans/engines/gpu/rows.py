@@ -17,6 +17,9 @@ from wolfmeans.engines.gpu.clusters import Clusters
 from wolfmeans.engines.gpu.launching import PROGRAMS, UNFUSED, launch
 from wolfmeans.engines.gpu.screening import Screened
 
+_MANY_TILES = 4
+"""From so many on it is cheaper to list candidates than to look at all scores again."""
+
 
 class Rows:
     """The tensors of some rows, and the kernels that bring them and their clusters up to date.
@@ -36,8 +39,9 @@ class Rows:
         self.slack = torch.full((n,), -math.inf, dtype=torch.float32, device=device)
         self.counts = torch.zeros(n, dtype=torch.int32, device=device)
         # Lists: what is in them is written before it is read.
-        lists = torch.empty((5, -(-n // 4) * 4), dtype=torch.int32, device=device)
-        self.active, self.open_rows, self.hard_rows, self.moved_rows, self.moved_from = lists
+        lists = torch.empty((6, -(-n // 4) * 4), dtype=torch.int32, device=device)
+        self.active, self.open_rows, self.crowded, self.hard_rows = lists[:4]
+        self.moved_rows, self.moved_from = lists[4:]
         self.thresholds = torch.empty(n, dtype=torch.float32, device=device)
         slots = screen_kernels.SLOTS.value
         self.candidates = torch.empty((n, slots), dtype=torch.int32, device=device)
@@ -63,14 +67,16 @@ class Rows:
             screen_kernels.screen, triton.cdiv(n, tile.rows),
             state, data.points, data.sizes, data.errors, clusters.short, clusters.norms,
             clusters.doubts, reach, self.active, self.labels, self.slack, self.open_rows,
-            self.thresholds, self.moved_rows, self.moved_from, K, WIDTH=data.width, ROWS=tile.rows,
-            COLUMNS=tile.columns, DEPTH=tile.depth, BITS=clusters.tile_bits(), DIRECT=data.direct,
-            noise=data.noise, num_warps=tile.warps, num_stages=tile.stages,
+            self.thresholds, self.crowded, self.candidates, self.counts, self.moved_rows,
+            self.moved_from, K, WIDTH=data.width, ROWS=tile.rows, COLUMNS=tile.columns,
+            DEPTH=tile.depth, BITS=clusters.tile_bits(), DIRECT=data.direct,
+            LISTS=_MANY_TILES * tile.columns <= K, noise=data.noise, num_warps=tile.warps,
+            num_stages=tile.stages,
         )  # fmt: skip
         launch(
             screen_kernels.list_candidates, self._programs(64),
             state, data.points, clusters.short, clusters.norms, self.open_rows, self.thresholds,
-            self.candidates, self.counts, K, WIDTH=data.width, ROWS=64,
+            self.crowded, self.candidates, self.counts, K, WIDTH=data.width, ROWS=64,
             COLUMNS=16 if data.direct else 64, DEPTH=tile.depth, DIRECT=data.direct, num_warps=4,
         )  # fmt: skip
         launch(

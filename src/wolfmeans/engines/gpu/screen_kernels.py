@@ -10,6 +10,7 @@ import triton.language as tl
 
 from wolfmeans.engines.gpu.lists import (
     ACTIVE,
+    CROWDED,
     DONE,
     FAR,
     LARGEST_ERROR,
@@ -177,15 +178,20 @@ def _decide_direct(v1, v2, rho, reach, terms, tiles_error):
 @triton.jit(do_not_specialize=["K"])
 def screen(
     state, points, sizes, errors, short_centers, norms, doubts, reach, active, labels, slack,
-    open_rows, thresholds, moved_rows, moved_from, K,
+    open_rows, thresholds, crowded, candidates, counts, moved_rows, moved_from, K,
     WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
-    BITS: tl.constexpr, DIRECT: tl.constexpr, noise,
+    BITS: tl.constexpr, DIRECT: tl.constexpr, LISTS: tl.constexpr, noise,
 ):  # fmt: skip
     """Find the nearest centers of the active points in short arithmetic.
 
     A score has the number of its tile in its last BITS bits; each column of the tile keeps its two
     smallest. Points that are decided get label and slack, and are listed when their label changed;
-    others are listed as open, with the threshold of their candidates.
+    others are listed as open, with the threshold of their candidates. Where no column has more than
+    one candidate, all are known here (LISTS); else the row is crowded (list_candidates).
+
+    crowded     OUT  places of such rows in the list of open ones
+    candidates  OUT  (n, SLOTS) centers of open rows, by place
+    counts      OUT  (n,) how many; they begin as 0
     """
     if tl.load(state + DONE) != 0:
         return
@@ -232,22 +238,38 @@ def screen(
         threshold, room = _decide(v1, v2, doubt, tl.load(sizes + row), WIDTH)
     decided = inside & (v2 > threshold)
     settle(decided, row, label, room, labels, slack, moved_rows, moved_from, state)
-    append(open_rows, state + OPEN, row, inside & ~decided, thresholds, threshold, True)
+    left = inside & ~decided
+    spot = append(open_rows, state + OPEN, row, left, thresholds, threshold, True)
+    unknown = left
+    if LISTS:  # noqa: SIM102 - this one is for the compiler, the next for the device
+        if tl.max(left.to(tl.int32)) > 0:
+            more = tl.min(second, axis=1) <= threshold
+            unknown = left & (more | (threshold > 1.0e37))
+            known = left & ~unknown
+            possible = (first <= threshold[:, None]) & known[:, None]
+            slot = tl.cumsum(possible.to(tl.int32), 1) - 1
+            k = (first.to(tl.int32, bitcast=True) & low) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+            tl.store(
+                candidates + spot[:, None].to(tl.int64) * SLOTS + slot, k,
+                mask=possible & (slot < SLOTS),
+            )  # fmt: skip
+            tl.store(counts + spot, tl.sum(possible.to(tl.int32), axis=1), mask=known)
+    append(crowded, state + CROWDED, spot, unknown, crowded, spot, False)
 
 
 @triton.jit(do_not_specialize=["K"])
 def list_candidates(
-    state, points, short_centers, norms, open_rows, thresholds, candidates, counts, K,
+    state, points, short_centers, norms, open_rows, thresholds, crowded, candidates, counts, K,
     WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
     DIRECT: tl.constexpr,
 ):  # fmt: skip
-    """List, for every open row, the centers whose score does not rule them out."""
+    """List, for every crowded row, the centers whose score does not rule them out."""
     if tl.load(state + DONE) != 0:
         return
-    count = tl.load(state + OPEN)
+    count = tl.load(state + CROWDED)
     for at in range(tl.program_id(0) * ROWS, count, tl.num_programs(0) * ROWS):
-        place = at + tl.arange(0, ROWS)
-        inside = place < count
+        inside = at + tl.arange(0, ROWS) < count
+        place = tl.load(crowded + at + tl.arange(0, ROWS), mask=inside, other=0)
         start = tl.load(open_rows + place, mask=inside, other=0).to(tl.int64) * WIDTH
         threshold = tl.load(thresholds + place, mask=inside, other=-FAR)
         depth = tl.arange(0, DEPTH)

@@ -45,7 +45,7 @@ _TRIALS = 16
 """Trials that a program works on at once."""
 _LARGEST_SUM = 1020
 """Potentials from 2 to this on are left to the specification: they may be no float64 numbers."""
-_FEW_ROUNDS = 32
+_FEW_ROUNDS = 4
 """A graph is worth its price beyond these."""
 _LARGEST_SCALE = 2.0**100
 """Beyond this, up or down, numbers of float32 are no good."""

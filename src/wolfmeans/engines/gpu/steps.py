@@ -18,8 +18,8 @@ from wolfmeans.engines.gpu.weighting import Weighting
 
 _TOGETHER = 4
 """Steps between two looks at whether the run has ended."""
-_STARVED = 8
-"""When the device has waited so often for the host, a graph is worth its price."""
+_FEW_STEPS = 4
+"""A graph is worth its price beyond these."""
 
 
 class Step:
@@ -30,7 +30,6 @@ class Step:
         self.clusters = Clusters(data, n_clusters, weighting)
         self.rows = Rows(data, None if weighting is None else weighting.values)
         self._tapes: dict[tuple[int, bool, Lows], Tape] = {}
-        self._starved = 0
 
     def find_labels(self, source: int) -> None:
         """Launch what gives each point the label of its nearest center, and lists what moved.
@@ -59,20 +58,19 @@ class Step:
         looks: list[_Look] = []
         launched = 0
         ended = False
+        if at_most > _FEW_STEPS:
+            self._tape(2, lows, limits.keep_empty).compress()
         while not ended:
             launched += self._launch(min(_TOGETHER, at_most - launched), lows, limits.keep_empty)
             looks.append(_Look(self.clusters.state))
             ended = launched == at_most
             while len(looks) > (0 if ended else 1):
                 look = looks.pop(0)
-                self._starved += look.is_over()
                 state = look.state()
                 counts.append(state[STEPS.value])
                 times.append(perf_counter() - begun)
                 ended = ended or bool(state[DONE.value]) or times[-1] > limits.seconds
         taken = looks[-1].state()[STEPS.value] if looks else counts[-1]
-        if self._starved > _STARVED:
-            self._tape(2, lows, limits.keep_empty).compress()
         return taken, np.interp(np.arange(1, taken + 1), counts, times)
 
     def _launch(self, steps: int, lows: Lows, keep: bool) -> int:
@@ -106,10 +104,6 @@ class _Look:
         self._event = torch.cuda.Event() if on_device else None
         if self._event is not None:
             self._event.record()
-
-    def is_over(self) -> bool:
-        """Whether it has arrived."""
-        return self._event is None or self._event.query()
 
     def state(self) -> list[int]:
         """Wait for it."""
