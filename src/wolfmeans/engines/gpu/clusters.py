@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 MOST_STEPS = 1024
 """So many records fit."""
-_SMALL = 16384
-_REPLICAS = 8
+# Sums that many rows go into at once are kept several times, so that fewer meet.
+_FEW_SUMS, _MANY_REPLICAS = 2048, 64
+_SOME_SUMS, _REPLICAS = 16384, 8
 
 
 @dataclass(frozen=True)
@@ -57,10 +58,13 @@ class Clusters:
         self.before = zeros(K, d, dtype=data.X.dtype)
         self.short = zeros(K, data.width, dtype=data.points.dtype)
         self.norms, self.doubts, self.shifts = (zeros(K, dtype=float32) for _ in range(3))
-        self.replicas = 1 if K * d > _SMALL else _REPLICAS
+        self.replicas = 1 if K * d > _SOME_SUMS else _REPLICAS
+        if weighting is None and K * d <= _FEW_SUMS:
+            self.replicas = _MANY_REPLICAS
         self.members: torch.Tensor | None = None
         if weighting is None:
             self.sums = zeros(data.digits, self.replicas, K * d, dtype=int64)
+            self.folded = zeros(data.digits, 1, K * d, dtype=int64)
             self.members = zeros(K, dtype=int64)
         else:
             self.sums = zeros(weighting.sum_digits, self.replicas, K * d, dtype=int64)
@@ -113,12 +117,18 @@ class Clusters:
         if self.weighting is not None:
             self._find_weighted_means(self.weighting, source, lows)
             return
+        sums = self.sums
+        if self.replicas > 1:
+            sums = self.folded
+            launch(
+                moment_kernels.fold_sums, (triton.cdiv(K * d, 32), data.digits),
+                self.state, self.sums, sums, K * d, REPLICAS=self.replicas, BLOCK=32, num_warps=4,
+            )  # fmt: skip
         launch(
             moment_kernels.find_means, triton.cdiv(K * d, 256),
-            self.state, self.sums, self.members, self.centers[source], self.centers[1 - source],
+            self.state, sums, self.members, self.centers[source], self.centers[1 - source],
             self.residuals[1 - source], self.shift, self.movement, lows.shift, lows.movement,
-            data.unit, d, K * d, DIGITS=data.digits, REPLICAS=self.replicas, BLOCK=256,
-            num_warps=4, **UNFUSED,
+            data.unit, d, K * d, DIGITS=data.digits, BLOCK=256, num_warps=4, **UNFUSED,
         )  # fmt: skip
 
     def _find_weighted_means(self, weighting: Weighting, source: int, lows: Lows) -> None:

@@ -105,10 +105,23 @@ def move_rows(
                 tl.atomic_add(back + offset, -whole, mask=gone & some, sem="relaxed")
 
 
+@triton.jit(do_not_specialize=["slots"])
+def fold_sums(state, sums, folded, slots, REPLICAS: tl.constexpr, BLOCK: tl.constexpr):
+    """Add the replicas of the sums: (digits, REPLICAS, slots) to (digits, 1, slots)."""
+    if tl.load(state + DONE) != 0:
+        return
+    slot = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    digit = tl.program_id(1).to(tl.int64)
+    replica = digit * REPLICAS + tl.arange(0, REPLICAS)
+    there = (slot < slots)[None, :] & (replica >= 0)[:, None]
+    parts = tl.load(sums + replica[:, None] * slots + slot[None, :], mask=there, other=0)
+    tl.store(folded + digit * slots + slot, tl.sum(parts, axis=0), mask=slot < slots)
+
+
 @triton.jit(do_not_specialize=["shift_low", "movement_low", "unit", "slots"])
 def find_means(
     state, sums, members, centers, means, residuals, shift, movement, shift_low, movement_low,
-    unit, d, slots, DIGITS: tl.constexpr, REPLICAS: tl.constexpr, BLOCK: tl.constexpr,
+    unit, d, slots, DIGITS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Round the means of the clusters, and add up how far the centers move and what that gains.
 
@@ -121,7 +134,7 @@ def find_means(
     inside = slot < slots
     weight = tl.load(members + slot // d, mask=inside, other=0)
     divisor = tl.maximum(weight, 1)
-    mean, rest = mean_and_residual(sums, slot, inside, divisor, unit, DIGITS, slots, REPLICAS)
+    mean, rest = mean_and_residual(sums, slot, inside, divisor, unit, DIGITS, slots, 1)
     arrive(
         state, slot, inside, mean, rest, weight.to(tl.float64), centers, means, residuals, shift,
         movement, shift_low, movement_low,

@@ -32,7 +32,7 @@ from wolfmeans.engines.gpu.ordering import lexicographic_order
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.seeding import spread_rows
 from wolfmeans.engines.gpu.steps import Step
-from wolfmeans.engines.gpu.transfers import to_device, to_host
+from wolfmeans.engines.gpu.transfers import lent_to_host, to_device, to_host
 from wolfmeans.engines.gpu.weighting import Weighting
 from wolfmeans.engines.labelled import LabelledPoints
 from wolfmeans.engines.ordering import lexicographic_order as order_on_host
@@ -65,6 +65,7 @@ class GpuPoints(LabelledPoints):
         self._step: Step | None = None
         self._order = None
         self._order_on_device: torch.Tensor | None = None
+        self._reach = data.largest
         self._last: tuple[Assignment, Centers, float, float] | None = None
 
     @property
@@ -84,7 +85,10 @@ class GpuPoints(LabelledPoints):
         """Give each point the label of its nearest center, ties to the lowest index."""
         if forced is not None:
             return self._adopt(centers, forced)
-        records, _, *vertex = self._steps(centers, Limits(1, math.inf), math.nan, 0, point=False)
+        self._measure(centers)
+        # One step: whether it would be taken does not matter.
+        limits = Limits(1, math.inf, keep_empty=True)
+        records, _, *vertex = self._steps(centers, limits, math.nan, 0, point=False)
         return self._found(records[0], centers, *vertex)
 
     def advance(
@@ -109,12 +113,12 @@ class GpuPoints(LabelledPoints):
         """
         step = self._opened(len(centers))
         step.clusters.begin(centers, limits, shift, empty)
-        taken, seconds = step.run(self._lows(centers), limits)
+        taken, seconds = step.run(self._lows(), limits)
         source = (taken - 1) % 2
         wanted = step.clusters.place(1 - source)
         if point and taken > 1:
             wanted += step.clusters.place(source)
-        records, *buffers = to_host(step.clusters.records[:taken], *wanted)
+        records, *buffers = lent_to_host(step.clusters.records[:taken], *wanted)
         if records[-1, 7]:
             self._repair(records[-1], source)
         return records, seconds, *buffers
@@ -124,10 +128,16 @@ class GpuPoints(LabelledPoints):
             self._step = Step(self.data, n_clusters, self._weighting)
         return self._step
 
-    def _lows(self, centers: Centers) -> Lows:
-        """Return where the sums of a step begin, for centers like these and means of points."""
-        reach = max(self.data.largest, float(np.abs(centers).max()))
-        top = math.frexp(self.n_features * (2.0 * 2.0 ** math.frexp(reach)[1]) ** 2)[1]
+    def _measure(self, centers: Centers) -> None:
+        """Take note of how far centers reach; means of points reach no farther than the points.
+
+        The device says when a sum has no room after all.
+        """
+        self._reach = max(self._reach, float(centers.max()), -float(centers.min()))
+
+    def _lows(self) -> Lows:
+        """Return where the sums of a step begin, for the centers seen and means of points."""
+        top = math.frexp(self.n_features * (2.0 * 2.0 ** math.frexp(self._reach)[1]) ** 2)[1]
         low = top - 53 - 32 * (LIMBS - 4)
         heaviest = low + (0 if self._weighting is None else self._weighting.high)
         return Lows(heaviest, low, heaviest + self.n_points.bit_length())
@@ -178,6 +188,7 @@ class GpuPoints(LabelledPoints):
 
     def _adopt(self, centers: Centers, forced: Forced) -> Assignment:
         """Take the nearest labels but for the forced ones, and move points accordingly."""
+        self._measure(centers)
         step = self._opened(len(centers))
         clusters, rows = step.clusters, step.rows
         labels = self._kernels.labels_on_device(centers)
@@ -190,7 +201,7 @@ class GpuPoints(LabelledPoints):
         clusters.state[MOVED.value] = len(moved)
         rows.labels.copy_(labels)
         rows.slack.fill_(-math.inf)
-        step.find_moments(0, self._lows(centers), keep=True)
+        step.find_moments(0, self._lows(), keep=True)
         record, *vertex = to_host(clusters.records[0], *clusters.place(1))
         if record[7]:
             self._repair(record, 0)
@@ -222,7 +233,7 @@ class GpuPoints(LabelledPoints):
         """Return the exact sum of w D over the points at their labels, rounded once."""
         labels = self._opened_before().rows.labels
         masses = None if self._weighting is None else self._weighting.values
-        total = self._kernels.cost(centers, labels, masses, self._lows(centers).gap)
+        total = self._kernels.cost(centers, labels, masses, self._lows().gap)
         if total is not None:
             return total
         distances = self._kernels.distances_on_device(centers, labels)

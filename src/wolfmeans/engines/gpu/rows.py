@@ -18,7 +18,8 @@ from wolfmeans.engines.gpu.launching import PROGRAMS, UNFUSED, launch
 from wolfmeans.engines.gpu.screening import Screened
 
 _MANY_TILES = 4
-"""From so many on it is cheaper to list candidates than to look at all scores again."""
+"""From so many on it is cheaper to note a second candidate than to look at all scores again."""
+_MOST_BITS = 10
 
 
 class Rows:
@@ -57,7 +58,9 @@ class Rows:
         """
         data, n, d, K = self.data, self.data.n, self.data.d, clusters.n_clusters
         centers, state, reach = clusters.centers[source], clusters.state, clusters.reach
-        tile = data.tile(K)
+        tile, bits = data.tile(K), clusters.tile_bits()
+        # Scores with many bits of tiles in them are too coarse for what is said of the others.
+        pairs = _MANY_TILES * tile.columns <= K and bits <= _MOST_BITS
         launch(
             screen_kernels.select_active, triton.cdiv(n, 1024),
             state, self.labels, self.slack, clusters.shifts, reach, self.active, n, data.margin,
@@ -69,12 +72,14 @@ class Rows:
             clusters.doubts, reach, self.active, self.labels, self.slack, self.open_rows,
             self.thresholds, self.crowded, self.candidates, self.counts, self.moved_rows,
             self.moved_from, K, WIDTH=data.width, ROWS=tile.rows, COLUMNS=tile.columns,
-            DEPTH=tile.depth, BITS=clusters.tile_bits(), DIRECT=data.direct,
-            LISTS=_MANY_TILES * tile.columns <= K, noise=data.noise, num_warps=tile.warps,
+            DEPTH=tile.depth, BITS=bits, DIRECT=data.direct,
+            PAIRS=pairs, noise=data.noise, num_warps=tile.warps,
             num_stages=tile.stages,
         )  # fmt: skip
+        # Crowded rows are few: several programs share the centers of each.
+        shares = min(16, triton.cdiv(K, 256))
         launch(
-            screen_kernels.list_candidates, self._programs(64),
+            screen_kernels.list_candidates, (self._programs(64) // shares + 1, shares),
             state, data.points, clusters.short, clusters.norms, self.open_rows, self.thresholds,
             self.crowded, self.candidates, self.counts, K, WIDTH=data.width, ROWS=64,
             COLUMNS=16 if data.direct else 64, DEPTH=tile.depth, DIRECT=data.direct, num_warps=4,

@@ -180,14 +180,14 @@ def screen(
     state, points, sizes, errors, short_centers, norms, doubts, reach, active, labels, slack,
     open_rows, thresholds, crowded, candidates, counts, moved_rows, moved_from, K,
     WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
-    BITS: tl.constexpr, DIRECT: tl.constexpr, LISTS: tl.constexpr, noise,
+    BITS: tl.constexpr, DIRECT: tl.constexpr, PAIRS: tl.constexpr, noise,
 ):  # fmt: skip
     """Find the nearest centers of the active points in short arithmetic.
 
     A score has the number of its tile in its last BITS bits; each column of the tile keeps its two
     smallest. Points that are decided get label and slack, and are listed when their label changed;
-    others are listed as open, with the threshold of their candidates. Where no column has more than
-    one candidate, all are known here (LISTS); else the row is crowded (list_candidates).
+    others are listed as open, with the threshold of their candidates. Where these are two, they are
+    known here (PAIRS); else the row is crowded (list_candidates).
 
     crowded     OUT  places of such rows in the list of open ones
     candidates  OUT  (n, SLOTS) centers of open rows, by place
@@ -226,8 +226,9 @@ def screen(
         first = tl.minimum(first, v)
         tile += 1  # noqa: SIM113 - enumerate is not Triton
     v1, column = tl.min(first, axis=1, return_indices=True)
-    mine = tl.arange(0, COLUMNS)[None, :] == column[:, None]
-    v2 = tl.min(tl.where(mine, second, first), axis=1)
+    columns = tl.arange(0, COLUMNS)[None, :]
+    rest = tl.where(columns == column[:, None], second, first)
+    v2, next_column = tl.min(rest, axis=1, return_indices=True)
     label = (v1.to(tl.int32, bitcast=True) & low) * COLUMNS + column
 
     if DIRECT:
@@ -240,21 +241,18 @@ def screen(
     settle(decided, row, label, room, labels, slack, moved_rows, moved_from, state)
     left = inside & ~decided
     spot = append(open_rows, state + OPEN, row, left, thresholds, threshold, True)
-    unknown = left
-    if LISTS:  # noqa: SIM102 - this one is for the compiler, the next for the device
-        if tl.max(left.to(tl.int32)) > 0:
-            more = tl.min(second, axis=1) <= threshold
-            unknown = left & (more | (threshold > 1.0e37))
-            known = left & ~unknown
-            possible = (first <= threshold[:, None]) & known[:, None]
-            slot = tl.cumsum(possible.to(tl.int32), 1) - 1
-            k = (first.to(tl.int32, bitcast=True) & low) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
-            tl.store(
-                candidates + spot[:, None].to(tl.int64) * SLOTS + slot, k,
-                mask=possible & (slot < SLOTS),
-            )  # fmt: skip
-            tl.store(counts + spot, tl.sum(possible.to(tl.int32), axis=1), mask=known)
-    append(crowded, state + CROWDED, spot, unknown, crowded, spot, False)
+    if PAIRS:
+        # The third smallest score; the second one again, where that shares its column with the
+        # first, for then nothing is known of what comes after it.
+        v3 = tl.min(tl.where(columns == next_column[:, None], second, rest), axis=1)
+        pair = left & (v3 > threshold)
+        other = (v2.to(tl.int32, bitcast=True) & low) * COLUMNS + next_column
+        listed = candidates + spot.to(tl.int64) * SLOTS
+        tl.store(listed, label, mask=pair)
+        tl.store(listed + 1, other, mask=pair)
+        tl.store(counts + spot, tl.full((ROWS,), 2, tl.int32), mask=pair)
+        left = left & ~pair
+    append(crowded, state + CROWDED, spot, left, crowded, spot, False)
 
 
 @triton.jit(do_not_specialize=["K"])
@@ -267,6 +265,10 @@ def list_candidates(
     if tl.load(state + DONE) != 0:
         return
     count = tl.load(state + CROWDED)
+    # Every program has its share of the centers.
+    share = tl.cdiv(tl.cdiv(K, COLUMNS), tl.num_programs(1)) * COLUMNS
+    lowest = tl.program_id(1) * share
+    highest = tl.minimum(K, lowest + share)
     for at in range(tl.program_id(0) * ROWS, count, tl.num_programs(0) * ROWS):
         inside = at + tl.arange(0, ROWS) < count
         place = tl.load(crowded + at + tl.arange(0, ROWS), mask=inside, other=0)
@@ -276,7 +278,7 @@ def list_candidates(
         x = start
         if (not DIRECT) and WIDTH == DEPTH:
             x = tl.load(points + start[:, None] + depth[None, :])
-        for begin in range(0, K, COLUMNS):
+        for begin in range(lowest, highest, COLUMNS):
             k = begin + tl.arange(0, COLUMNS)
             there = k < K
             v = _scores(

@@ -65,7 +65,8 @@ class GpuTrimmedPoints(Trimming, GpuPoints):
         refuse(forced)
         first = self._step is None
         step = self._opened(len(centers))
-        lows = self._lows(centers)
+        self._measure(centers)
+        lows = self._lows()
         clusters, rows = step.clusters, step.rows
         clusters.begin(centers, Limits(1, math.inf), math.nan, 0)
         step.find_labels(0)
