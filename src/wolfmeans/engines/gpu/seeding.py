@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from wolfmeans.engines.gpu import moment_kernels, recheck_kernels, seeding_kernels, trial_kernels
 from wolfmeans.engines.gpu.exact_kernels import LIMBS
-from wolfmeans.engines.gpu.launching import UNFUSED, Tape, do, launch
+from wolfmeans.engines.gpu.launching import INTERPRETED, UNFUSED, Graph, Tape, do, launch
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.seeding_kernels import APART, CHOSEN, INEXACT
 
@@ -157,11 +157,11 @@ class _Spreading:
 
     def run(self) -> NDArray[np.int64] | None:
         """Choose all rows."""
-        tape = Tape(self._launch)
+        one_round: Tape | Graph = Tape(self._launch)
         for number in range(self.rounds):
-            if number == 1 and self.rounds > _FEW_ROUNDS:
-                tape.compress()
-            tape.run()
+            if number == 1 and self.rounds > _FEW_ROUNDS and not INTERPRETED:
+                one_round = Graph([Tape(self._launch)])
+            one_round.run()
         state = self.state.cpu()
         if int(state[INEXACT.value]):
             return None
