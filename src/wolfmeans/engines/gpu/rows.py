@@ -17,7 +17,7 @@ from wolfmeans.engines.gpu.clusters import Clusters
 from wolfmeans.engines.gpu.launching import PROGRAMS, UNFUSED, launch
 from wolfmeans.engines.gpu.screening import Screened
 
-_MANY_TILES, _MANY_DIRECT_TILES = 8, 32
+_MANY_TILES, _MANY_DIRECT_TILES = 7, 32
 """From so many on it is cheaper to note a second candidate than to look at all scores again."""
 _MOST_BITS = 10
 

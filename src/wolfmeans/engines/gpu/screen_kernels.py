@@ -228,7 +228,10 @@ def screen(
     v1, column = tl.min(first, axis=1, return_indices=True)
     columns = tl.arange(0, COLUMNS)[None, :]
     rest = tl.where(columns == column[:, None], second, first)
-    v2, next_column = tl.min(rest, axis=1, return_indices=True)
+    if PAIRS:
+        v2, next_column = tl.min(rest, axis=1, return_indices=True)
+    else:
+        v2 = tl.min(rest, axis=1)
     label = (v1.to(tl.int32, bitcast=True) & low) * COLUMNS + column
 
     if DIRECT:
