@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+_ROWS_LOOKED_AT = 256
+
 
 def is_tensor(X: Any) -> bool:
     """Whether X is a tensor of PyTorch."""
@@ -48,6 +50,11 @@ class DeviceLabels:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[np.int32]:
         host: NDArray[np.int32] = self.tensor.cpu().numpy()
         return host if dtype is None else host.astype(dtype, copy=False)
+
+
+def sampling_step(n_rows: int) -> int:
+    """Return every which row is looked at to learn about all: some hundred are enough."""
+    return max(1, n_rows // _ROWS_LOOKED_AT)
 
 
 class OnDevice:
@@ -90,6 +97,12 @@ class OnDevice:
         half = exponent // 2  # in two steps, for 2**exponent alone may be beyond float64
         wide = self.tensor.double() * 2.0**half
         return OnDevice(wide * 2.0 ** (exponent - half))
+
+    @cached_property
+    def sample(self) -> NDArray[np.floating]:
+        """Some rows, evenly spaced, on the host."""
+        rows: NDArray[np.floating] = self[:: sampling_step(len(self))]
+        return rows
 
     @cached_property
     def range(self) -> tuple[bool, float, float]:

@@ -69,8 +69,9 @@ class Rows:
         pairs = many * tile.columns <= K and bits <= _MOST_BITS
         launch(
             screen_kernels.select_active, triton.cdiv(n, 1024),
-            state, self.labels, self.slack, clusters.shifts, reach, self.active, n, data.margin,
-            BLOCK=1024, **UNFUSED,
+            state, self.labels, self.slack, clusters.shifts, reach, self.active, data.points,
+            data.errors, clusters.short, clusters.apart, n, data.margin, WIDTH=data.width,
+            NEIGHBORS=clusters.have_neighbors, BLOCK=1024, **UNFUSED,
         )  # fmt: skip
         launch(
             screen_kernels.screen, triton.cdiv(n, tile.rows),
