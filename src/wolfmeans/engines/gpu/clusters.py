@@ -14,7 +14,7 @@ from wolfmeans.engines.base import Centers, Limits
 from wolfmeans.engines.gpu import division, moment_kernels, screen_kernels, weighted_kernels
 from wolfmeans.engines.gpu.exact_kernels import LIMBS
 from wolfmeans.engines.gpu.launching import UNFUSED, launch
-from wolfmeans.engines.gpu.lists import AT_MOST, EMPTY
+from wolfmeans.engines.gpu.lists import AT_MOST, EMPTY, KEEP_EMPTY
 
 if TYPE_CHECKING:
     from wolfmeans.engines.gpu.screening import Screened
@@ -26,6 +26,7 @@ MOST_STEPS = 1024
 _FEW_SUMS, _MANY_REPLICAS = 2048, 64
 _SOME_SUMS, _REPLICAS = 16384, 8
 _MOST_NEIGHBORS = 4096
+_ALIGNMENT = 256
 
 
 @dataclass(frozen=True)
@@ -37,16 +38,33 @@ class Lows:
     movement: int
 
 
-def _zeros(
-    device: torch.device, dtype: torch.dtype, *shapes: tuple[int, ...]
-) -> list[torch.Tensor]:
-    """Return tensors of zeros, all of them in one piece: asking for each takes the host longer."""
-    sizes = [math.prod(shape) for shape in shapes]
-    rooms = [-(-size // 64) * 64 for size in sizes]
-    pieces = torch.zeros(sum(rooms), dtype=dtype, device=device).split(rooms)
-    return [
-        piece[:size].view(shape) for piece, size, shape in zip(pieces, sizes, shapes, strict=True)
-    ]
+class _Arena:
+    """Tensors of zeros, all of them in one piece: asking for each would take the host longer."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._asked: dict[str, tuple[torch.dtype, tuple[int, ...], int]] = {}
+        self._size = 0
+
+    def ask(self, name: str, dtype: torch.dtype, *shape: int) -> None:
+        """Ask for a tensor."""
+        self._asked[name] = (dtype, shape, self._size)
+        size = math.prod(shape) * dtype.itemsize
+        self._size += -(-size // _ALIGNMENT) * _ALIGNMENT
+
+    def zeros(self) -> dict[str, torch.Tensor]:
+        """Return all tensors by their names."""
+        whole = torch.zeros(self._size // 8, dtype=torch.int64, device=self._device)
+        kinds = {dtype: whole.view(dtype) for dtype, _, _ in self._asked.values()}
+        return {
+            name: torch.as_strided(
+                kinds[dtype],
+                shape,
+                [math.prod(shape[i + 1 :]) for i in range(len(shape))],
+                start // dtype.itemsize,
+            )
+            for name, (dtype, shape, start) in self._asked.items()
+        }
 
 
 class Clusters:
@@ -56,41 +74,72 @@ class Clusters:
     parts.
     """
 
+    _control: torch.Tensor
+    reach: torch.Tensor
+    before: torch.Tensor
+    short: torch.Tensor
+    norms: torch.Tensor
+    doubts: torch.Tensor
+    shifts: torch.Tensor
+    apart: torch.Tensor
+    records: torch.Tensor
+    gap: torch.Tensor
+    shift: torch.Tensor
+    movement: torch.Tensor
+    sums: torch.Tensor
+    folded: torch.Tensor
+    totals: torch.Tensor
+    divisors: torch.Tensor
+    limbs: torch.Tensor
+    negative: torch.Tensor
+    lowest: torch.Tensor
+
     def __init__(self, data: Screened, n_clusters: int, weighting: Weighting | None) -> None:
         d, K = data.d, n_clusters
         self.data, self.n_clusters, self.weighting = data, n_clusters, weighting
 
         int32, int64, float32, float64 = torch.int32, torch.int64, torch.float32, torch.float64
-        device = data.X.device
-        # Counters, and the rule: the shift on arrival, and three tolerances.
-        self._control = torch.zeros(12, dtype=int64, device=device)
-        self.state, self.rule = self._control[:8].view(int32), self._control[8:].view(float64)
-        (self.reach,) = _zeros(device, int32, (2,))
-        # The point and the vertex, which change places when a step is taken.
-        *self.centers, self.before = _zeros(device, data.X.dtype, *[(K, d)] * 3)
-        (self.short,) = _zeros(device, data.points.dtype, (K, data.width))
-        self.norms, self.doubts, self.shifts, self.apart = _zeros(device, float32, *[(K,)] * 4)
-        # With more columns few points are so near to their center.
-        self.have_neighbors = data.direct and K <= _MOST_NEIGHBORS
-        self.records, *places = _zeros(device, float64, (MOST_STEPS, 8), (K, d), (K, d), (K,), (K,))
-        self.residuals, self.weights = places[:2], places[2:]
-        self.replicas = 1 if K * d > _SOME_SUMS else _REPLICAS
+        replicas = 1 if K * d > _SOME_SUMS else _REPLICAS
         if weighting is None and K * d <= _FEW_SUMS:
-            self.replicas = _MANY_REPLICAS
-        self.gap, self.shift, self.movement = _zeros(device, int64, *[(LIMBS,)] * 3)
-        self.members: torch.Tensor | None = None
+            replicas = _MANY_REPLICAS
+        self.replicas = replicas
+        arena = _Arena(data.X.device)
+        # Counters, and the rule: the shift on arrival, and three tolerances.
+        arena.ask("_control", int64, 12)
+        arena.ask("reach", int32, 2)
+        # The point and the vertex, which change places when a step is taken.
+        for place in "01":
+            arena.ask("centers" + place, data.X.dtype, K, d)
+            arena.ask("residuals" + place, float64, K, d)
+            arena.ask("weights" + place, float64, K)
+        arena.ask("before", data.X.dtype, K, d)
+        arena.ask("short", data.points.dtype, K, data.width)
+        for name in ("norms", "doubts", "shifts", "apart"):
+            arena.ask(name, float32, K)
+        arena.ask("records", float64, MOST_STEPS, 8)
+        for name in ("gap", "shift", "movement"):
+            arena.ask(name, int64, LIMBS)
         if weighting is None:
-            self.sums, self.folded, self.members = _zeros(
-                device, int64, (data.digits, self.replicas, K * d), (data.digits, 1, K * d), (K,)
-            )
+            arena.ask("sums", int64, data.digits, replicas, K * d)
+            arena.ask("folded", int64, data.digits, 1, K * d)
+            arena.ask("members", int64, K)
         else:
             many = 1 if weighting.small else K * d
-            self.sums, self.totals, self.divisors, self.limbs = _zeros(
-                device, int64, (weighting.sum_digits, self.replicas, K * d),
-                (weighting.digits, self.replicas, K), (division.DIVISOR_LIMBS, K),
-                (weighting.sum_digits + 1, many),
-            )  # fmt: skip
-            self.negative, self.lowest = _zeros(device, int32, (many,), (many,))
+            arena.ask("sums", int64, weighting.sum_digits, replicas, K * d)
+            arena.ask("totals", int64, weighting.digits, replicas, K)
+            arena.ask("divisors", int64, division.DIVISOR_LIMBS, K)
+            arena.ask("limbs", int64, weighting.sum_digits + 1, many)
+            arena.ask("negative", int32, many)
+            arena.ask("lowest", int32, many)
+        self.members: torch.Tensor | None = None
+        vars(self).update(arena.zeros())
+        self.state, self.rule = self._control[:8].view(int32), self._control[8:].view(float64)
+        self.centers, self.residuals, self.weights = (
+            [vars(self).pop(name + place) for place in "01"]
+            for name in ("centers", "residuals", "weights")
+        )
+        # With more columns few points are so near to their center.
+        self.have_neighbors = data.direct and K <= _MOST_NEIGHBORS
 
     def begin(
         self, centers: Centers | torch.Tensor, limits: Limits, shift: float, empty: int
@@ -102,6 +151,7 @@ class Clusters:
         control = np.zeros(12, dtype=np.int64)
         counters, rule = control[:8].view(np.int32), control[8:].view(np.float64)
         counters[EMPTY.value], counters[AT_MOST.value] = empty, min(limits.at_most, MOST_STEPS)
+        counters[KEEP_EMPTY.value] = limits.keep_empty
         rule[:] = shift, limits.gap, limits.decrease, limits.shift
         self._control.copy_(torch.from_numpy(control))
 
@@ -175,12 +225,12 @@ class Clusters:
             **UNFUSED,
         )  # fmt: skip
 
-    def finish(self, source: int, lows: Lows, keep: bool) -> None:
+    def finish(self, source: int, lows: Lows) -> None:
         """Launch what writes the record of the step, and decides whether it is taken."""
         K = self.n_clusters
         launch(
             moment_kernels.finish_step, 1,
             self.state, self.reach, self.members, self.weights[1 - source], self.gap, self.shift,
             self.movement, lows.gap, lows.shift, lows.movement, self.records, self.rule, K,
-            KEEP_EMPTY=keep, BLOCK=min(1024, triton.next_power_of_2(K)), num_warps=1, **UNFUSED,
+            BLOCK=min(1024, triton.next_power_of_2(K)), num_warps=1, **UNFUSED,
         )  # fmt: skip

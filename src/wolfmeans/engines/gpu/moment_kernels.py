@@ -23,6 +23,7 @@ from wolfmeans.engines.gpu.lists import (
     EMPTY,
     HARD,
     INEXACT,
+    KEEP_EMPTY,
     MOVED,
     OPEN,
     STEPS,
@@ -163,7 +164,7 @@ def arrive(
 @triton.jit(do_not_specialize=["gap_low", "shift_low", "movement_low", "K"])
 def finish_step(
     state, reach, members, weights, gap, shift, movement, gap_low, shift_low, movement_low,
-    records, rule, K, KEEP_EMPTY: tl.constexpr, BLOCK: tl.constexpr,
+    records, rule, K, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Write the record of the step, decide whether it is taken, and clear the sums for the next.
 
@@ -206,8 +207,7 @@ def finish_step(
     met = met | (gained + moved_gain <= tl.load(rule + 2))
     met = met | (shift_before <= tl.load(rule + 3))
     met = met | (step + 1 >= tl.load(state + AT_MOST))
-    if not KEEP_EMPTY:
-        met = met | (empty > 0)
+    met = met | ((empty > 0) & (tl.load(state + KEEP_EMPTY) == 0))
     met = met | (tl.load(state + INEXACT) != 0)
     tl.debug_barrier()  # as in settle
     tl.store(state + STEPS, step + 1)

@@ -213,7 +213,7 @@ class GpuPoints(LabelledPoints):
         clusters.state[MOVED.value] = len(moved)
         rows.labels.copy_(labels)
         rows.slack.fill_(-math.inf)
-        step.find_moments(0, self._lows(), keep=True)
+        step.find_moments(0, self._lows())
         record, *vertex = to_host(clusters.records[0], *clusters.place(1))
         if record[7]:
             self._repair(record, 0)

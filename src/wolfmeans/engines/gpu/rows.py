@@ -17,9 +17,10 @@ from wolfmeans.engines.gpu.clusters import Clusters
 from wolfmeans.engines.gpu.launching import PROGRAMS, UNFUSED, launch
 from wolfmeans.engines.gpu.screening import Screened
 
-_MANY_TILES, _MANY_DIRECT_TILES = 7, 32
+_MANY_TILES = 7
 """From so many on it is cheaper to note a second candidate than to look at all scores again."""
 _MOST_BITS = 10
+_FEW_COLUMNS = 32
 
 
 class Rows:
@@ -65,8 +66,7 @@ class Rows:
         centers, state, reach = clusters.centers[source], clusters.state, clusters.reach
         tile, bits = data.tile(K), clusters.tile_bits()
         # Scores with many bits of tiles in them are too coarse for what is said of the others.
-        many = _MANY_DIRECT_TILES if data.direct else _MANY_TILES
-        pairs = many * tile.columns <= K and bits <= _MOST_BITS
+        pairs = _MANY_TILES * tile.columns <= K and bits <= _MOST_BITS and d > _FEW_COLUMNS
         launch(
             screen_kernels.select_active, triton.cdiv(n, 1024),
             state, self.labels, self.slack, clusters.shifts, reach, self.active, data.points,

@@ -139,9 +139,9 @@ class Screened:
         """Return the tile that was fastest for such shapes on an H200."""
         wide = max(16, triton.next_power_of_2(n_clusters))
         if self.direct:
-            return Tile(128, 16, 1, 4, 2)
+            return Tile(128, 8, 1, 4, 2)
         if self.d <= 32:
-            return Tile(128, min(32, wide), self.width, 4, 3)
+            return Tile(128, 16, self.width, 4, 3)
         if self.d <= 128:
             return Tile(128, min(64, wide), self.width, 4, 3)
         return Tile(128, min(128, wide), 64, 8, 3)

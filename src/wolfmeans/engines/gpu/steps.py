@@ -19,8 +19,6 @@ from wolfmeans.engines.gpu.weighting import Weighting
 
 _TOGETHER = 4
 """Steps between two looks at whether the run has ended."""
-_FEW_STEPS = 4
-"""A graph is worth its price beyond these."""
 
 
 class Step:
@@ -30,8 +28,8 @@ class Step:
         self.data = data
         self.clusters = Clusters(data, n_clusters, weighting)
         self.rows = Rows(data, None if weighting is None else weighting.values)
-        self._tapes: dict[tuple[int, bool, Lows], Tape] = {}
-        self._graphs: dict[tuple[bool, Lows], Graph] = {}
+        self._tapes: dict[tuple[int, Lows], Tape] = {}
+        self._graphs: dict[Lows, Graph] = {}
 
     def find_labels(self, source: int) -> None:
         """Launch what gives each point the label of its nearest center, and lists what moved.
@@ -41,12 +39,12 @@ class Step:
         self.clusters.prepare(source)
         self.rows.find_labels(self.clusters, source)
 
-    def find_moments(self, source: int, lows: Lows, keep: bool) -> None:
+    def find_moments(self, source: int, lows: Lows) -> None:
         """Launch what follows an assignment: gap, sums, means, record, and whether to go on."""
         self.rows.sum_gap(self.clusters, source, lows.gap)
         self.rows.move(self.clusters)
         self.clusters.find_means(source, lows)
-        self.clusters.finish(source, lows, keep)
+        self.clusters.finish(source, lows)
 
     def run(self, lows: Lows, limits: Limits) -> tuple[int, NDArray[np.float64]]:
         """Take steps until the limits; return how many, and when each was done, in seconds.
@@ -61,7 +59,9 @@ class Step:
         launched = 0
         ended = False
         while not ended:
-            launched += self._launch(min(_TOGETHER, at_most - launched), at_most, lows, limits)
+            steps = min(_TOGETHER, at_most - launched)
+            self._launch(steps, lows, many=launched > 0)
+            launched += steps
             looks.append(_Look(self.clusters.state))
             ended = launched == at_most
             while len(looks) > (0 if ended else 1):
@@ -73,31 +73,34 @@ class Step:
         taken = looks[-1].state()[STEPS.value] if looks else counts[-1]
         return taken, np.interp(np.arange(1, taken + 1), counts, times)
 
-    def _launch(self, steps: int, at_most: int, lows: Lows, limits: Limits) -> int:
-        """Launch so many steps, from the first buffer on; return how many."""
-        tapes = [self._tape(source, lows, limits.keep_empty) for source in range(min(2, at_most))]
+    def _launch(self, steps: int, lows: Lows, *, many: bool) -> None:
+        """Launch so many steps, from the first buffer on; as a graph if there are to be many.
+
+        The device is busy with the first ones while the graph is made.
+        """
+        tapes = [self._tape(source, lows) for source in range(min(2, steps))]
         pair: Sequence[Tape | Graph] = tapes
-        if at_most > _FEW_STEPS and not INTERPRETED:
-            key = (limits.keep_empty, lows)
-            if key not in self._graphs:
-                self._graphs[key] = Graph(tapes)
-            pair = [self._graphs[key]]
+        if lows in self._graphs:
+            pair = [self._graphs[lows]]
+        elif many and steps > 1 and not INTERPRETED:
+            pair = [self._graphs.setdefault(lows, Graph(tapes))]
         for _ in range(steps // 2):
             for part in pair:
                 part.run()
         if steps % 2:
             tapes[0].run()
-        return steps
+        # Recorded while the device works: whoever takes one step mostly takes another one.
+        self._tape(1, lows)
 
-    def _tape(self, source: int, lows: Lows, keep: bool) -> Tape:
-        key = (source, keep, lows)
+    def _tape(self, source: int, lows: Lows) -> Tape:
+        key = (source, lows)
         if key not in self._tapes:
 
             def launches() -> None:
                 self.find_labels(source)
-                self.find_moments(source, lows, keep)
+                self.find_moments(source, lows)
 
-            self._tapes[key] = Tape(launches, (keep, *self._signature()))
+            self._tapes[key] = Tape(launches, self._signature())
         return self._tapes[key]
 
     def _signature(self) -> tuple[Hashable, ...]:
