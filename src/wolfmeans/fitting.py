@@ -32,8 +32,6 @@ _LEAST_FIT = 500_000
 _PER_SECOND = 1e8
 _UNEVEN_VARIANCES = 10_000
 _LARGEST = Decimal(sys.float_info.max)
-# Coordinates of data small enough for each start to have a thread of its own.
-_SMALL = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -171,7 +169,7 @@ def best_of_starts(
     """
     if len(states) > 1 and time_limit is None and watcher(0) is None:
         first = begin(states[0], 1)
-        if first.workspace.n_points * first.workspace.n_features <= _SMALL:
+        if first.workspace.runs_together:
             starts = [first, *(begin(state, 1) for state in states[1:])]
             fits = run_together(starts, n_threads=n_threads, **settings)
             return min(fits, key=lambda fit: fit.inertia), ()

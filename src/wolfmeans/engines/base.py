@@ -118,6 +118,10 @@ class Workspace(Protocol):
     weights: NDArray[np.float64] | None
     """(n,) sample weights, None for ones."""
 
+    @property
+    def runs_together(self) -> bool:
+        """Whether several starts on such data are better run at once."""
+
     def fork(self, n_threads: int) -> Workspace:
         """Return a workspace of the same points, without labels, that shares the data."""
 

@@ -35,6 +35,7 @@ from wolfmeans.exact_sums import (
 )
 
 _ROWS_AT_ONCE = 1 << 16
+_SMALL = 1 << 18
 
 
 class Kernels(Protocol):
@@ -68,6 +69,11 @@ class LabelledPoints:
         self._labels: Labels | None = None
         self._moments: Moments | None = None
         self._order: NDArray[np.int64] | None = None
+
+    @property
+    def runs_together(self) -> bool:
+        """Whether the data is so small that each start had better have a thread of its own."""
+        return self.n_points * self.n_features <= _SMALL
 
     def fork(self, n_threads: int) -> LabelledPoints:
         """Return a workspace of the same points, without labels, that shares the data."""

@@ -6,5 +6,6 @@
 from __future__ import annotations
 
 from wolfmeans.engines.gpu.engine import GpuEngine
+from wolfmeans.engines.gpu.points import GpuPoints, advance_together
 
-__all__ = ["GpuEngine"]
+__all__ = ["GpuEngine", "GpuPoints", "advance_together"]

@@ -15,6 +15,7 @@ from wolfmeans.engines.gpu import division, moment_kernels, screen_kernels, weig
 from wolfmeans.engines.gpu.exact_kernels import LIMBS
 from wolfmeans.engines.gpu.launching import UNFUSED, launch
 from wolfmeans.engines.gpu.lists import AT_MOST, EMPTY, KEEP_EMPTY
+from wolfmeans.engines.gpu.transfers import to_device
 
 if TYPE_CHECKING:
     from wolfmeans.engines.gpu.screening import Screened
@@ -146,7 +147,7 @@ class Clusters:
     ) -> None:
         """Put the first point in its place; sums stay what they are."""
         if not isinstance(centers, torch.Tensor):
-            centers = torch.from_numpy(np.ascontiguousarray(centers))
+            centers = to_device(centers, self.before)
         self.centers[0].copy_(centers)
         control = np.zeros(12, dtype=np.int64)
         counters, rule = control[:8].view(np.int32), control[8:].view(np.float64)

@@ -148,7 +148,7 @@ class Graph:
 
     def __init__(self, tapes: Sequence[Tape]) -> None:
         self._graph = torch.cuda.CUDAGraph()
-        stream = _stream(torch.cuda.current_device())
+        stream = side_stream(torch.cuda.current_device())
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             # Other threads may go on with what they do.
@@ -166,6 +166,9 @@ class Graph:
 
 
 @cache
-def _stream(device: int) -> Any:
-    """Return the stream on which graphs of a device are captured: a new one costs milliseconds."""
+def side_stream(device: int, number: int = -1) -> Any:
+    """Return a stream beside the current one: kept, for a new one may cost milliseconds.
+
+    Graphs are captured on number -1.
+    """
     return torch.cuda.Stream(device)

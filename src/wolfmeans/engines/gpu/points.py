@@ -7,6 +7,7 @@ holds (empty clusters, ties, single moves), is asked for by the host, or done th
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from wolfmeans.engines.gpu.lists import MOVED
 from wolfmeans.engines.gpu.ordering import lexicographic_order
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.seeding import spread_rows
-from wolfmeans.engines.gpu.steps import Step
+from wolfmeans.engines.gpu.steps import Run, Step, run_together
 from wolfmeans.engines.gpu.transfers import lent_to_host, to_device, to_host
 from wolfmeans.engines.gpu.weighting import Weighting
 from wolfmeans.engines.labelled import LabelledPoints
@@ -41,6 +42,7 @@ from wolfmeans.exact_sums import exact_sum
 from wolfmeans.tensors import DeviceLabels
 
 _MOST_FAR_ROWS = 1 << 16
+_SMALL = 1 << 22
 
 
 class GpuPoints(LabelledPoints):
@@ -78,6 +80,11 @@ class GpuPoints(LabelledPoints):
             self._host = self.data.X.cpu().numpy()
         return self._host
 
+    @property
+    def runs_together(self) -> bool:
+        """Whether several starts are better run at once: the device has room for more."""
+        return self.n_points * self.n_features <= _SMALL
+
     def fork(self, n_threads: int) -> GpuPoints:
         """Return a workspace of the same points, without labels, that shares the data."""
         twin = GpuPoints(self.data, self._host, n_threads, self.weights, self._weighting)
@@ -90,16 +97,24 @@ class GpuPoints(LabelledPoints):
             return self._adopt(centers, forced)
         self._measure(centers)
         # One step: whether it would be taken does not matter.
-        limits = Limits(1, math.inf, keep_empty=True)
-        records, _, *vertex = self._steps(centers, limits, math.nan, 0, point=False)
+        run = self._begin(centers, Limits(1, math.inf, keep_empty=True), math.nan, 0)
+        run.launch()
+        run.look()
+        records, _, *vertex = self._end(run, point=False)
         return self._found(records[0], centers, *vertex)
 
     def advance(
         self, centers: Centers, weights: Distances, shift: float, limits: Limits
     ) -> Progress | None:
         """Take several steps on the device, without asking the host in between."""
-        empty = int((weights == 0).sum())
-        records, seconds, *buffers = self._steps(centers, limits, shift, empty, point=True)
+        run = self._begin(centers, limits, shift, int((weights == 0).sum()))
+        while not run.ended:
+            run.launch()
+            run.look()
+        return self._progress(run)
+
+    def _progress(self, run: Run) -> Progress:
+        records, seconds, *buffers = self._end(run, point=True)
         evaluations = np.column_stack([*(records[:, i] for i in range(5)), seconds])
         vertex, point = buffers[:3], buffers[3:]
         # Shift, movement, gap and moved points on arrival.
@@ -107,21 +122,23 @@ class GpuPoints(LabelledPoints):
         arrived = (*point, *after[0]) if len(records) > 1 else None
         return Progress(evaluations, arrived, (*vertex, *after[-1]))
 
-    def _steps(
-        self, centers: Centers, limits: Limits, shift: float, empty: int, *, point: bool
-    ) -> tuple[NDArray[np.float64], ...]:
-        """Take steps; return their records and times, and the last vertex (and point).
+    def _begin(self, centers: Centers, limits: Limits, shift: float, empty: int) -> Run:
+        step = self._opened(len(centers))
+        step.clusters.begin(self._held(centers), limits, shift, empty)
+        return Run(step, self._lows(), limits)
+
+    def _end(self, run: Run, *, point: bool) -> tuple[NDArray[np.float64], ...]:
+        """Return the records of steps and their times, and the last vertex (and point).
 
         That is: centers, residuals, weights of the vertex, then those of the point.
         """
-        step = self._opened(len(centers))
-        step.clusters.begin(self._held(centers), limits, shift, empty)
-        taken, seconds = step.run(self._lows(), limits)
+        clusters = self._opened_before().clusters
+        taken, seconds = run.result()
         source = (taken - 1) % 2
-        wanted = step.clusters.place(1 - source)
+        wanted = clusters.place(1 - source)
         if point and taken > 1:
-            wanted += step.clusters.place(source)
-        records, *buffers = lent_to_host(step.clusters.records[:taken], *wanted)
+            wanted += clusters.place(source)
+        records, *buffers = lent_to_host(clusters.records[:taken], *wanted)
         self._there = list(zip(buffers[::3], wanted[::3], strict=True))
         if records[-1, 7]:
             self._repair(records[-1], source)
@@ -337,7 +354,7 @@ class GpuPoints(LabelledPoints):
         """Return the rows that k-means++ picks, None where its sums have no room."""
         weights = None
         if self.weights is not None:
-            weights = torch.from_numpy(self.weights).to(self.data.X.device)
+            weights = to_device(self.weights, self.data.X)
         return spread_rows(self.data, self.order_on_device(), weights, drawn, n_trials)
 
     def distances_to(self, center: Centers) -> Distances:
@@ -394,3 +411,19 @@ class GpuPoints(LabelledPoints):
     def swaps(self) -> Any:
         """Return what tells the cost of exchanging a center for a data point, on the host."""
         return self._on_host().swaps()
+
+
+def advance_together(
+    workspaces: Sequence[GpuPoints],
+    starts: Sequence[tuple[Centers, Distances, float]],
+    limits: Sequence[Limits],
+) -> list[Progress]:
+    """Take the steps of several starts at once; what is found is the same."""
+    runs = [
+        workspace._begin(centers, limit, shift, int((weights == 0).sum()))
+        for workspace, (centers, weights, shift), limit in zip(
+            workspaces, starts, limits, strict=True
+        )
+    ]
+    run_together(runs)
+    return [workspace._progress(run) for workspace, run in zip(workspaces, runs, strict=True)]

@@ -37,6 +37,7 @@ from wolfmeans.engines.gpu.exact_kernels import LIMBS
 from wolfmeans.engines.gpu.launching import INTERPRETED, UNFUSED, Graph, Tape, do, launch
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.seeding_kernels import APART, CHOSEN, INEXACT
+from wolfmeans.engines.gpu.transfers import to_device
 
 _DRAWS = 2**63 - 1
 _PLACES = 1024
@@ -167,7 +168,7 @@ class _Spreading:
         def zeros(*shape: int, dtype: torch.dtype = torch.int64) -> torch.Tensor:
             return torch.zeros(shape, dtype=dtype, device=device)
 
-        self.drawn = torch.from_numpy(np.ascontiguousarray(drawn[1:])).to(device)
+        self.drawn = to_device(drawn[1:], data.X)
         self.weighted = weights is not None
         self.state = zeros(4, dtype=torch.int32)
         self.largest, self.potential = zeros(1), zeros(LIMBS)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from wolfmeans.engines.base import Limits
 from wolfmeans.engines.gpu.clusters import MOST_STEPS, Clusters, Lows
-from wolfmeans.engines.gpu.launching import INTERPRETED, Graph, Tape
+from wolfmeans.engines.gpu.launching import INTERPRETED, Graph, Tape, side_stream
 from wolfmeans.engines.gpu.lists import DONE, STEPS
 from wolfmeans.engines.gpu.rows import Rows
 from wolfmeans.engines.gpu.screening import Screened
@@ -46,34 +46,7 @@ class Step:
         self.clusters.find_means(source, lows)
         self.clusters.finish(source, lows)
 
-    def run(self, lows: Lows, limits: Limits) -> tuple[int, NDArray[np.float64]]:
-        """Take steps until the limits; return how many, and when each was done, in seconds.
-
-        The host stays ahead: while it waits for what some steps found, the next are launched. Those
-        beyond the end do nothing.
-        """
-        begun = perf_counter()
-        at_most = min(limits.at_most, MOST_STEPS)
-        counts, times = [0], [0.0]
-        looks: list[_Look] = []
-        launched = 0
-        ended = False
-        while not ended:
-            steps = min(_TOGETHER, at_most - launched)
-            self._launch(steps, lows, many=launched > 0)
-            launched += steps
-            looks.append(_Look(self.clusters.state))
-            ended = launched == at_most
-            while len(looks) > (0 if ended else 1):
-                look = looks.pop(0)
-                state = look.state()
-                counts.append(state[STEPS.value])
-                times.append(perf_counter() - begun)
-                ended = ended or bool(state[DONE.value]) or times[-1] > limits.seconds
-        taken = looks[-1].state()[STEPS.value] if looks else counts[-1]
-        return taken, np.interp(np.arange(1, taken + 1), counts, times)
-
-    def _launch(self, steps: int, lows: Lows, *, many: bool) -> None:
+    def launch(self, steps: int, lows: Lows, *, many: bool) -> None:
         """Launch so many steps, from the first buffer on; as a graph if there are to be many.
 
         The device is busy with the first ones while the graph is made.
@@ -114,6 +87,70 @@ class Step:
         aligned = aligned and self.rows.is_aligned()
         place = data.X.device.index, data.X.dtype, aligned, data.noise is None
         return (*place, data.d, data.digits, digits, self.clusters.n_clusters, data.n >= 2**31)
+
+
+class Run:
+    """Steps that are being taken.
+
+    The host stays ahead: while it waits for what some steps found, the next are launched. Those
+    beyond the end do nothing.
+    """
+
+    def __init__(self, step: Step, lows: Lows, limits: Limits) -> None:
+        self._step, self._lows, self._seconds = step, lows, limits.seconds
+        self._at_most = min(limits.at_most, MOST_STEPS)
+        self._begun = perf_counter()
+        self._counts, self._times = [0], [0.0]
+        self._looks: list[_Look] = []
+        self._launched = 0
+        self.ended = False
+        """Whether no more steps are to be launched."""
+
+    def launch(self) -> None:
+        """Launch some steps more."""
+        steps = min(_TOGETHER, self._at_most - self._launched)
+        self._step.launch(steps, self._lows, many=self._launched > 0)
+        self._launched += steps
+        self._looks.append(_Look(self._step.clusters.state))
+
+    def look(self) -> None:
+        """Wait for all steps but the last ones that were launched, and see whether to go on."""
+        all_launched = self._launched == self._at_most
+        while len(self._looks) > (0 if all_launched else 1):
+            state = self._looks.pop(0).state()
+            self._counts.append(state[STEPS.value])
+            self._times.append(perf_counter() - self._begun)
+            late = self._times[-1] > self._seconds
+            self.ended = self.ended or all_launched or bool(state[DONE.value]) or late
+
+    def result(self) -> tuple[int, NDArray[np.float64]]:
+        """Return how many steps were taken, and when each was done, in seconds."""
+        taken = self._looks[-1].state()[STEPS.value] if self._looks else self._counts[-1]
+        return taken, np.interp(np.arange(1, taken + 1), self._counts, self._times)
+
+
+def run_together(runs: Sequence[Run]) -> None:
+    """Take the steps of several runs at once, each on a stream of its own."""
+    if INTERPRETED:
+        for run in runs:
+            while not run.ended:
+                run.launch()
+                run.look()
+        return
+    here = torch.cuda.current_stream()
+    streams = [side_stream(torch.cuda.current_device(), number) for number in range(len(runs))]
+    for stream in streams:
+        stream.wait_stream(here)
+    left = list(zip(runs, streams, strict=True))
+    while left:
+        for run, stream in left:
+            with torch.cuda.stream(stream):
+                run.launch()
+        for run, _ in left:
+            run.look()
+        left = [(run, stream) for run, stream in left if not run.ended]
+    for stream in streams:
+        here.wait_stream(stream)
 
 
 class _Look:

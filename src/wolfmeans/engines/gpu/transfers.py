@@ -42,4 +42,7 @@ def _pinned(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 def to_device(array: NDArray[Any], like: torch.Tensor) -> torch.Tensor:
     """Return an array as a tensor on the device of another one."""
-    return torch.from_numpy(np.ascontiguousarray(array)).to(like.device)
+    whole = np.ascontiguousarray(array)
+    # PyTorch warns of sharing an array that it may not write to.
+    whole = whole if whole.flags.writeable else whole.copy()
+    return torch.from_numpy(whole).to(like.device)
