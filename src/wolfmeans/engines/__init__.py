@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -12,6 +13,7 @@ from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 
 from wolfmeans.choices import ALGORITHMS, ENGINES
 from wolfmeans.engines.base import Assignment, Engine, Forced, Workspace
+from wolfmeans.engines.choosing import Work, choose
 from wolfmeans.engines.cpu import CpuEngine, advance_together, native_is_available
 from wolfmeans.engines.reference import ReferenceEngine
 from wolfmeans.notices import warn
@@ -21,10 +23,13 @@ __all__ = [
     "ALGORITHMS",
     "ENGINES",
     "Assignment",
+    "Chosen",
     "Engine",
     "Forced",
+    "Work",
     "Workspace",
     "advance_together",
+    "choose_engine",
     "effective_threads",
     "get_engine",
 ]
@@ -32,8 +37,29 @@ __all__ = [
 _said = False
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """An engine, and what is to be said about its choice."""
+
+    engine: Engine
+    notes: tuple[str, ...] = ()
+
+
+def choose_engine(name: str, X: Any, work: Work | None) -> Chosen:
+    """Return the engine of that name, for `auto` the one that does the work on X soonest.
+
+    Tensors on a GPU stay there. Data on the host goes there when that pays (engines.choosing);
+    without any idea of the work it does not.
+    """
+    if name != "auto" or isinstance(X, OnDevice) or work is None:
+        return Chosen(get_engine(name, X))
+    choice = choose(X, work)
+    notes = () if choice.note is None else (choice.note,)
+    return Chosen(_gpu_engine() if choice.gpu else get_engine(), notes)
+
+
 def get_engine(name: str = "auto", X: Any = None) -> Engine:
-    """Return the engine of that name; `auto` is the fastest that can run here, for the data X."""
+    """Return the engine of that name; `auto` is the fastest one where the data X is."""
     if name == "reference":
         return ReferenceEngine()
     if name == "cpu":

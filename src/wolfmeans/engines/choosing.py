@@ -1,0 +1,205 @@
+"""`engine="auto"`: the CPU or the GPU for data on the host, by what the work would cost on each.
+
+The result is the same to the last bit, so only time is at stake. PyTorch is not imported to find
+out: a driver must be in sight, and the GPU must win after paying for the import.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from scipy import sparse
+
+STEPS = 20
+"""Of a fit, as far as one can say beforehand; `max_iter` may be less."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is asked of an engine: starts, each of them seeds and then passes over all points."""
+
+    n_clusters: int
+    n_threads: int
+    passes: int
+    """In which every point looks for its nearest center."""
+    starts: int = 1
+    seeding: bool = False
+    """Whether seeds are chosen by greedy k-means++, one after the other."""
+
+    @property
+    def trials(self) -> int:
+        """How many candidates each seed is chosen from; all seeds together are as many passes."""
+        return 2 + int(math.log(self.n_clusters)) if self.seeding else 0
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What one engine needs, in seconds. All figures were measured by benchmarks/engine_choice.py.
+
+    A start costs `start`, `seed` for each cluster, and for each pass `of_pass`, and by the number
+    of points n, columns d and clusters K: n (point + d (coordinate + K multiplication)), which
+    threads share.
+    """
+
+    start: float
+    """Python, parameters, the certificate."""
+    seed: float
+    """Choosing a seed, whatever the number of points: one round follows the other."""
+    of_pass: float
+    """A pass, whatever the number of points: threads or kernels that are set going."""
+    point: float
+    """Labels and bounds."""
+    coordinate: float
+    """Reading the data, sums of clusters."""
+    multiplication: float
+    """A point's coordinate times a center's: distances. Bounds that save most of them included."""
+
+    def seconds(self, n: int, d: int, work: Work, threads: int) -> float:
+        """Return what the work costs, data in its place."""
+        of_points = n * (self.point + d * (self.coordinate + work.n_clusters * self.multiplication))
+        of_pass = self.of_pass + of_points / threads
+        seeds = self.seed * work.n_clusters if work.seeding else 0.0
+        return work.starts * (self.start + seeds + (work.passes + work.trials) * of_pass)
+
+
+# Placeholders, to be replaced by what benchmarks/engine_choice.py prints on a machine with a GPU:
+# the CPU's from docs/benchmarks.md (AVX-512, 2 threads), the GPU's from single runs on an H200.
+CPU = Costs(
+    start=1e-3, seed=1e-5, of_pass=1e-5, point=6e-9, coordinate=5e-10, multiplication=1.3e-11
+)
+"""Per thread, for more than FEW_COLUMNS."""
+CPU_FEW_COLUMNS = Costs(
+    start=1e-3, seed=1e-5, of_pass=1e-5, point=3e-9, coordinate=0.0, multiplication=1e-12
+)
+"""Per thread, where boxes of a tree take the place of most points."""
+GPU = Costs(
+    start=8e-3, seed=1e-4, of_pass=2e-5, point=1.5e-10, coordinate=1e-12, multiplication=4e-15
+)
+COPY = 1e10
+"""Bytes a second from NumPy's memory to the GPU."""
+IMPORT = 3.0
+"""Seconds to import PyTorch."""
+CONTEXT = 0.5
+"""Seconds until the GPU answers for the first time."""
+LOAD_KERNELS = 1.0
+"""Seconds of the first fit in a process, kernels taken from Triton's cache on disk."""
+COMPILE_KERNELS = 15.0
+"""The same with an empty cache."""
+
+FEW_COLUMNS = 4
+# The figures are those of one machine, and a GPU that hardly wins is not worth the trouble.
+_CLEARLY = 2.0
+# A fit that is over before one could wonder where it ran needs no look for a GPU and no note.
+_NOT_WORTH_A_WORD = 0.01
+_SAME = "any engine gives the same bits"
+# Below that the GPU is somebody else's.
+_LEAST_MEMORY = 1 << 30
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What `auto` chose for data on the host."""
+
+    gpu: bool
+    note: str | None = None
+    """What to say about it; None on machines without a GPU, and for short work."""
+
+
+def choose(X: Any, work: Work) -> Choice:
+    """Choose an engine for a NumPy array or a sparse matrix."""
+    n, d = X.shape
+    costs = CPU_FEW_COLUMNS if d <= FEW_COLUMNS else CPU
+    here = costs.seconds(n, d, work, work.n_threads)
+    if here < _NOT_WORTH_A_WORD or not gpu_in_sight():
+        return Choice(gpu=False)
+    if sparse.issparse(X):
+        return _cpu("the gpu engine takes dense data only")
+    copied = X.nbytes / COPY
+    there = GPU.seconds(n, d, work, threads=1) + copied
+    waking = start_up()
+    if _CLEARLY * (there + waking) >= here:
+        return _cpu(_slower(here, there, waking))
+    free = free_memory()
+    if free is None:
+        return _cpu("PyTorch finds no GPU that it can use")
+    if free < _LEAST_MEMORY:
+        return _cpu(f"only {free / 2**30:.2f} GiB of the GPU's memory are free")
+    if device_bytes(n, d, X.dtype.itemsize) > free:
+        # What does not fit passes through the GPU again in every pass.
+        there += (work.starts * (work.passes + work.trials) - 1) * copied
+        if _CLEARLY * there >= here:
+            return _cpu(f"{_slower(here, there, 0.0)}, into whose memory the data does not fit")
+    estimate = f"an estimated {_on_gpu(there, waking)} there, {here:.2g} s on the CPU"
+    return Choice(True, f"engine='auto' chose the GPU: {estimate}; {_SAME}")
+
+
+def device_bytes(n: int, d: int, itemsize: int) -> int:
+    """Return about how many bytes n points take on the GPU: rows, short copies, lists, bounds."""
+    return n * (d * (itemsize + 2) + 72)
+
+
+def gpu_in_sight() -> bool:
+    """Whether there seem to be an NVIDIA GPU and what drives it, without importing anything."""
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "all").strip() in ("", "-1")
+    if hidden or os.environ.get("TRITON_INTERPRET") == "1" or not _driver():
+        return False
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.version.cuda is None:
+        return False  # a build for CPUs
+    return all(name in sys.modules or find_spec(name) is not None for name in ("torch", "triton"))
+
+
+def _driver() -> bool:
+    if sys.platform == "win32":
+        return Path(os.environ.get("SYSTEMROOT", r"C:\Windows"), "System32/nvcuda.dll").exists()
+    # The second one is Linux under Windows.
+    return Path("/dev/nvidiactl").exists() or Path("/dev/dxg").exists()
+
+
+def start_up() -> float:
+    """Return the seconds until kernels run, by what this process has done already."""
+    torch = sys.modules.get("torch")
+    seconds = IMPORT if torch is None else 0.0
+    if torch is None or not torch.cuda.is_initialized():
+        seconds += CONTEXT
+    if "wolfmeans.engines.gpu" not in sys.modules:
+        seconds += LOAD_KERNELS if kernels_are_cached() else COMPILE_KERNELS
+    return seconds
+
+
+def kernels_are_cached() -> bool:
+    """Whether Triton has compiled anything on this machine before."""
+    home = Path(os.environ.get("TRITON_HOME", Path.home()))
+    folder = Path(os.environ.get("TRITON_CACHE_DIR") or home / ".triton" / "cache")
+    return folder.is_dir() and any(folder.iterdir())
+
+
+def free_memory() -> int | None:
+    """Return the free bytes of the GPU, None where PyTorch has none. Imports PyTorch."""
+    try:
+        torch = import_module("torch")
+        import_module("triton")
+        return int(torch.cuda.mem_get_info()[0]) if torch.cuda.is_available() else None
+    # Broken installations and drivers that do not fit fail in any way; nobody asked for them.
+    except Exception:
+        return None
+
+
+def _cpu(reason: str) -> Choice:
+    return Choice(False, f"engine='auto' chose the CPU: {reason}; {_SAME}")
+
+
+def _slower(here: float, there: float, waking: float) -> str:
+    return f"an estimated {here:.2g} s there, {_on_gpu(there, waking)} on the GPU"
+
+
+def _on_gpu(there: float, waking: float) -> str:
+    starting = f" ({waking:.2g} s of them until PyTorch and kernels have started)"
+    return f"{there + waking:.2g} s{starting if waking else ''}"
