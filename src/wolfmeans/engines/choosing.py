@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import sys
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -34,53 +36,81 @@ class Work:
     """Whether seeds are chosen by greedy k-means++, one after the other."""
 
     @property
-    def trials(self) -> int:
-        """How many candidates each seed is chosen from; all seeds together are as many passes."""
-        return 2 + int(math.log(self.n_clusters)) if self.seeding else 0
+    def readings(self) -> int:
+        """How often all points are read: in every pass, and for every seed."""
+        return self.starts * (self.passes + (self.n_clusters if self.seeding else 0))
+
+    @property
+    def candidates(self) -> int:
+        """How many candidates a start looks at for its seeds: several for each of them."""
+        trials = 2 + int(math.log(self.n_clusters))
+        return self.n_clusters * trials if self.seeding else 0
 
 
 @dataclass(frozen=True)
 class Costs:
     """What one engine needs, in seconds. All figures were measured by benchmarks/engine_choice.py.
 
-    A start costs `start`, `seed` for each cluster, and for each pass `of_pass`, and by the number
-    of points n, columns d and clusters K: n (point + d (coordinate + K multiplication)), which
-    threads share.
+    With n points, d columns and K clusters a fit costs n d once, and each of its starts
+    start + K seed + n d candidate for each candidate, and for each pass
+    n (point + d (coordinate + K multiplication)). Threads share what is multiplied by n.
     """
 
+    once: float
+    """For each coordinate: looking at the data, copies and trees of it."""
     start: float
-    """Python, parameters, the certificate."""
+    """Python, the certificate, threads or kernels that are set going."""
     seed: float
     """Choosing a seed, whatever the number of points: one round follows the other."""
-    of_pass: float
-    """A pass, whatever the number of points: threads or kernels that are set going."""
+    candidate: float
+    """A coordinate's part in the distance from a point to a candidate for a seed."""
     point: float
-    """Labels and bounds."""
+    """In each pass: label and bounds."""
     coordinate: float
-    """Reading the data, sums of clusters."""
+    """In each pass: reading the data, sums of clusters."""
     multiplication: float
-    """A point's coordinate times a center's: distances. Bounds that save most of them included."""
+    """In each pass: a point's coordinate times a center's, for distances. Most of them are saved by
+    bounds or boxes, which makes this less than a multiplication takes."""
 
     def seconds(self, n: int, d: int, work: Work, threads: int) -> float:
         """Return what the work costs, data in its place."""
-        of_points = n * (self.point + d * (self.coordinate + work.n_clusters * self.multiplication))
-        of_pass = self.of_pass + of_points / threads
+        of_pass = self.point + d * (self.coordinate + work.n_clusters * self.multiplication)
+        of_point = d * work.candidates * self.candidate + work.passes * of_pass
         seeds = self.seed * work.n_clusters if work.seeding else 0.0
-        return work.starts * (self.start + seeds + (work.passes + work.trials) * of_pass)
+        once = n * d * self.once / threads
+        return once + work.starts * (self.start + seeds + n * of_point / threads)
 
 
 # Placeholders, to be replaced by what benchmarks/engine_choice.py prints on a machine with a GPU:
-# the CPU's from docs/benchmarks.md (AVX-512, 2 threads), the GPU's from single runs on an H200.
+# the CPU's were measured with 2 threads and AVX-512, the GPU's are guesses from runs on an H200.
 CPU = Costs(
-    start=1e-3, seed=1e-5, of_pass=1e-5, point=6e-9, coordinate=5e-10, multiplication=1.3e-11
+    once=1e-9,
+    start=1e-3,
+    seed=1e-5,
+    candidate=5e-12,
+    point=6e-9,
+    coordinate=5e-10,
+    multiplication=1.3e-11,
 )
 """Per thread, for more than FEW_COLUMNS."""
 CPU_FEW_COLUMNS = Costs(
-    start=1e-3, seed=1e-5, of_pass=1e-5, point=3e-9, coordinate=0.0, multiplication=1e-12
+    once=1e-9,
+    start=1e-3,
+    seed=1e-5,
+    candidate=5e-12,
+    point=3e-9,
+    coordinate=0.0,
+    multiplication=1e-12,
 )
 """Per thread, where boxes of a tree take the place of most points."""
 GPU = Costs(
-    start=8e-3, seed=1e-4, of_pass=2e-5, point=1.5e-10, coordinate=1e-12, multiplication=4e-15
+    once=1e-11,
+    start=8e-3,
+    seed=1e-4,
+    candidate=1e-13,
+    point=1.5e-10,
+    coordinate=1e-12,
+    multiplication=4e-15,
 )
 COPY = 1e10
 """Bytes a second from NumPy's memory to the GPU."""
@@ -89,7 +119,7 @@ IMPORT = 3.0
 CONTEXT = 0.5
 """Seconds until the GPU answers for the first time."""
 LOAD_KERNELS = 1.0
-"""Seconds of the first fit in a process, kernels taken from Triton's cache on disk."""
+"""Seconds that the first fit of a process takes longer, kernels from Triton's cache on disk."""
 COMPILE_KERNELS = 15.0
 """The same with an empty cache."""
 
@@ -133,7 +163,9 @@ def choose(X: Any, work: Work) -> Choice:
         return _cpu(f"only {free / 2**30:.2f} GiB of the GPU's memory are free")
     if device_bytes(n, d, X.dtype.itemsize) > free:
         # What does not fit passes through the GPU again in every pass.
-        there += (work.starts * (work.passes + work.trials) - 1) * copied
+        there += (
+            work.starts * (work.passes + (work.n_clusters if work.seeding else 0)) - 1
+        ) * copied
         if _CLEARLY * there >= here:
             return _cpu(f"{_slower(here, there, 0.0)}, into whose memory the data does not fit")
     estimate = f"an estimated {_on_gpu(there, waking)} there, {here:.2g} s on the CPU"
@@ -148,15 +180,45 @@ def device_bytes(n: int, d: int, itemsize: int) -> int:
 def gpu_in_sight() -> bool:
     """Whether there seem to be an NVIDIA GPU and what drives it, without importing anything."""
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "all").strip() in ("", "-1")
-    if hidden or os.environ.get("TRITON_INTERPRET") == "1" or not _driver():
+    if hidden or os.environ.get("TRITON_INTERPRET") == "1" or not driver():
         return False
+    return cuda_of_torch() is not None and is_installed("triton")
+
+
+def is_installed(name: str) -> bool:
+    """Whether a package could be imported; it is not."""
+    return sys.modules.get(name) is not None or _spec(name) is not None
+
+
+def _spec(name: str) -> ModuleSpec | None:
+    try:
+        return find_spec(name)
+    except (ImportError, ValueError):  # somebody made sure that it cannot be imported
+        return None
+
+
+def cuda_of_torch() -> str | None:
+    """Return the version of CUDA that PyTorch was built for; None for CPU builds and without it.
+
+    Where PyTorch is not imported its file of versions is read.
+    """
     torch = sys.modules.get("torch")
-    if torch is not None and torch.version.cuda is None:
-        return False  # a build for CPUs
-    return all(name in sys.modules or find_spec(name) is not None for name in ("torch", "triton"))
+    if torch is not None:
+        version: str | None = torch.version.cuda
+        return version
+    found = _spec("torch")
+    if found is None or found.origin is None:
+        return None
+    try:
+        text = Path(found.origin).with_name("version.py").read_text(encoding="utf-8")
+    except OSError:
+        return None
+    line = re.search(r"^cuda\b.*= *'([^']+)'", text, flags=re.MULTILINE)
+    return None if line is None else line[1]
 
 
-def _driver() -> bool:
+def driver() -> bool:
+    """Whether an NVIDIA driver is there."""
     if sys.platform == "win32":
         return Path(os.environ.get("SYSTEMROOT", r"C:\Windows"), "System32/nvcuda.dll").exists()
     # The second one is Linux under Windows.
