@@ -4,6 +4,7 @@ The GPUs here are made up; only whether PyTorch could be asked is looked at.
 """
 
 import html
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -362,3 +363,17 @@ def test_a_small_fit_does_not_import_pytorch():
         check=True,
     )
     assert done.stdout.startswith("[]"), done.stdout
+
+
+def test_the_command_says_in_one_line_what_the_gpu_engine_lacks(tmp_path):
+    (tmp_path / "data.csv").write_text("x,y\n" + "".join(f"{i},{i % 7}\n" for i in range(50)))
+    command = [sys.executable, "-m", "wolfmeans.cli", "fit", "data.csv", "-k", "2"]
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    environment.pop("TRITON_INTERPRET", None)
+    done = subprocess.run(
+        [*command, "--quiet", "--engine", "gpu"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    assert line.startswith("wolfmeans: engine='gpu' ")

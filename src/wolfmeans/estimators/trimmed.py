@@ -240,7 +240,7 @@ class TrimmedKMeans(CenterEstimator):
             best,
             scaled,
             certify=vars(self)["certify"],
-            notes=(*notes, *chosen.notes, *scale_notes(X)),
+            notes=(*notes, *scale_notes(X), *chosen.notes),
             n_threads=effective_threads(self.n_threads),
             random=lambda: check_random_state(self.random_state),
         )

@@ -24,7 +24,7 @@ def device() -> str:
     if os.environ.get("TRITON_INTERPRET") == "1":
         return "cpu"
     if not torch.cuda.is_available():
-        raise RuntimeError(
+        raise OSError(
             "engine='gpu' found no GPU that PyTorch can use (torch.cuda.is_available() is False): "
             "install a CUDA build of PyTorch and a driver for it, or take engine='cpu', which "
             "gives the same result"
