@@ -209,6 +209,7 @@ def test_start_up_counts_what_was_not_done_before(monkeypatch, tmp_path):
     monkeypatch.delitem(sys.modules, "wolfmeans.engines.gpu", raising=False)
     first = choosing.IMPORT + choosing.CONTEXT
     assert choosing.start_up() == first + choosing.COMPILE_KERNELS
+    assert not choosing.kernels_are_cached()
     (tmp_path / "kernel").touch()
     assert choosing.start_up() == first + choosing.LOAD_KERNELS
     awake = SimpleNamespace(cuda=SimpleNamespace(is_initialized=lambda: True))
@@ -229,8 +230,9 @@ def test_a_broken_pytorch_is_no_gpu(monkeypatch):
     cuda = SimpleNamespace(is_available=lambda: False)
     monkeypatch.setattr(choosing, "import_module", lambda _: SimpleNamespace(cuda=cuda))
     assert choosing.free_memory() is None
-    cuda.is_available, cuda.mem_get_info = (lambda: True), (lambda: (5, 7))
-    assert choosing.free_memory() == 5
+    cuda.is_available, cuda.mem_get_info = (lambda: True), (lambda: (5, 70))
+    cuda.memory_reserved, cuda.memory_allocated = (lambda: 30), (lambda: 20)
+    assert choosing.free_memory() == 15, "what PyTorch keeps for later is as good as free"
 
 
 # --- Estimators ------------------------------------------------------------------------------

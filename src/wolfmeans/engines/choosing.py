@@ -82,25 +82,26 @@ class Costs:
 
 
 # Placeholders, to be replaced by what benchmarks/engine_choice.py prints on a machine with a GPU:
-# the CPU's were measured with 2 threads and AVX-512, the GPU's are guesses from runs on an H200.
+# the CPU's were measured with 2 threads and AVX-512 on a busy machine, the GPU's are guesses from
+# single runs on an H200.
 CPU = Costs(
-    once=1e-9,
-    start=1e-3,
-    seed=1e-5,
-    candidate=5e-12,
-    point=6e-9,
-    coordinate=5e-10,
-    multiplication=1.3e-11,
+    once=5e-9,
+    start=9e-4,
+    seed=2e-5,
+    candidate=6e-12,
+    point=4e-9,
+    coordinate=1e-9,
+    multiplication=2.5e-11,
 )
 """Per thread, for more than FEW_COLUMNS."""
 CPU_FEW_COLUMNS = Costs(
-    once=1e-9,
-    start=1e-3,
-    seed=1e-5,
-    candidate=5e-12,
-    point=3e-9,
-    coordinate=0.0,
-    multiplication=1e-12,
+    once=2.4e-8,
+    start=6e-4,
+    seed=0.0,
+    candidate=2e-10,
+    point=0.0,
+    coordinate=3e-9,
+    multiplication=0.0,
 )
 """Per thread, where boxes of a tree take the place of most points."""
 GPU = Costs(
@@ -163,9 +164,7 @@ def choose(X: Any, work: Work) -> Choice:
         return _cpu(f"only {free / 2**30:.2f} GiB of the GPU's memory are free")
     if device_bytes(n, d, X.dtype.itemsize) > free:
         # What does not fit passes through the GPU again in every pass.
-        there += (
-            work.starts * (work.passes + (work.n_clusters if work.seeding else 0)) - 1
-        ) * copied
+        there += (work.readings - 1) * copied
         if _CLEARLY * there >= here:
             return _cpu(f"{_slower(here, there, 0.0)}, into whose memory the data does not fit")
     estimate = f"an estimated {_on_gpu(there, waking)} there, {here:.2g} s on the CPU"
@@ -238,17 +237,24 @@ def start_up() -> float:
 
 def kernels_are_cached() -> bool:
     """Whether Triton has compiled anything on this machine before."""
-    home = Path(os.environ.get("TRITON_HOME", Path.home()))
-    folder = Path(os.environ.get("TRITON_CACHE_DIR") or home / ".triton" / "cache")
-    return folder.is_dir() and any(folder.iterdir())
+    given = os.environ.get("TRITON_CACHE_DIR")
+    try:
+        home = Path(os.environ.get("TRITON_HOME") or Path.home())
+        return any(Path(given or home / ".triton" / "cache").iterdir())
+    except (OSError, RuntimeError):  # no such folder, or not even a home
+        return False
 
 
 def free_memory() -> int | None:
-    """Return the free bytes of the GPU, None where PyTorch has none. Imports PyTorch."""
+    """Return the bytes of the GPU that a fit can have, None without a GPU. Imports PyTorch."""
     try:
-        torch = import_module("torch")
+        cuda = import_module("torch").cuda
         import_module("triton")
-        return int(torch.cuda.mem_get_info()[0]) if torch.cuda.is_available() else None
+        if not cuda.is_available():
+            return None
+        # What PyTorch keeps for later is as good as free.
+        kept = cuda.memory_reserved() - cuda.memory_allocated()
+        return int(cuda.mem_get_info()[0] + kept)
     # Broken installations and drivers that do not fit fail in any way; nobody asked for them.
     except Exception:
         return None
