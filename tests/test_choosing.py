@@ -275,7 +275,7 @@ def test_the_certificate_and_verbose_fits_tell(eager, capsys):
     km.predict(X), km.score(X)
     assert eager == ["fit"] * 3
     km.transform(X)
-    assert eager == ["fit"] * 3, "distances to all centers are more than the data"
+    assert eager == ["fit"] * 3, "distances to all centers would have to come back"
 
 
 def test_trimmed_fits_tell_too(eager):

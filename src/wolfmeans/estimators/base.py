@@ -308,8 +308,8 @@ class CenterEstimator(
     def _opened(self, X: Any, passes: int = 0) -> tuple[Workspace, NDArray[np.floating], int]:
         """Open new data for the fitted centers, in a dtype and at a scale that hold both.
 
-        With passes to make, "auto" may take data to the GPU; distances to all centers, which are
-        more than the data, stay where they are needed.
+        With passes to make, "auto" may take data to the GPU. Distances to all centers would have to
+        come back from there.
         """
         check_is_fitted(self)
         n_threads = effective_threads(self.n_threads)
