@@ -34,6 +34,7 @@ $(INSTALLED): pyproject.toml CMakeLists.txt $(NATIVE) | $(BIN)/python
 demo: venv ## cluster the bundled image-segmentation data; certificate, figures and a page
 	$(BIN)/python -m wolfmeans.demo
 
+# The GPU's kernels are tested, too, where PyTorch and Triton can be imported (docs/gpu.md).
 test: lint ## all checks: ruff, mypy, then pytest with doctests
 	$(BIN)/python -m pytest
 

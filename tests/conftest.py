@@ -1,8 +1,14 @@
 """Settings shared by all tests."""
 
 import os
+from pathlib import Path
 
 from hypothesis import HealthCheck, settings
+
+# Before any file can import Triton, which reads it once; where there is a driver, PyTorch is asked
+# whether it can use it (interpreted.py).
+if not Path("/dev/nvidiactl").exists():
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 settings.register_profile(
     "default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]

@@ -286,3 +286,47 @@ def test_the_command_line_benchmark_checks_its_labels(
     bench.command_line.make(data, 400)
     labels.write_text("label\n" + "9\n" * 400)
     assert bench.command_line.check(data, labels) == 400
+
+
+def test_the_costs_of_engines_are_found_from_the_times_of_fits(bench: SimpleNamespace) -> None:
+    module = bench.engine_choice
+    costs = module.Costs(2e-9, 1e-3, 3e-5, 4e-12, 5e-9, 6e-10, 7e-12)
+    timings = []
+    for shape in module.SHAPES:
+        for passes, seeding in ((5, False), (20, True)):
+            work = module.Work(shape.n_clusters, 4, passes, seeding=seeding)
+            seconds = costs.seconds(shape.n, shape.d, work, 4)
+            timings.append(module.Timing(str(shape), "blobs", "cpu", seconds, passes, seeding))
+    found = module.fit_costs(timings, 4)
+    for name, value in vars(costs).items():
+        assert getattr(found, name) == pytest.approx(value, rel=0.06), name
+
+
+def test_the_way_to_the_gpu_is_not_its_engine(bench: SimpleNamespace) -> None:
+    module = bench.engine_choice
+    shape, work = module.Shape(1_000_000, 10, 8), module.Work(8, 1, 20)
+    way = 4 * shape.n * shape.d / 1e10
+    timing = module.Timing(str(shape), "blobs", "gpu", 1.0 + way, 20, False)
+    found = module.fit_costs([timing], 1, copy=1e10)
+    assert found.seconds(shape.n, shape.d, work, 1) == pytest.approx(1.0, rel=0.02)
+    assert module.predicted(timing, {"GPU": found, "COPY": 1e10}, 4) == pytest.approx(
+        1.0 + way, rel=0.02
+    )
+
+
+def test_the_choice_of_engines_is_measured(
+    bench: SimpleNamespace,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    module = bench.engine_choice
+    monkeypatch.setattr(module, "gpu_name", lambda: None)
+    target = tmp_path / "choice.json"
+    module.main(["--quick", "--repeats", "1", "--threads", "1", "--json", str(target)])
+    printed = capsys.readouterr().out
+    assert "GPU none" in printed
+    assert "CPU_FEW_COLUMNS = Costs(once=" in printed
+    record = json.loads(target.read_text(encoding="utf-8"))
+    assert record["figures"].keys() == {"CPU", "CPU_FEW_COLUMNS"}
+    assert {timing["engine"] for timing in record["timings"]} == {"cpu"}

@@ -20,14 +20,10 @@ from wolfmeans.commands import fit as fit_command
 from wolfmeans.commands import info as info_command
 from wolfmeans.commands import terminal
 from wolfmeans.commands.live import Watch
+from wolfmeans.engines import choosing
 from wolfmeans.solution import Record, Status
 
 COMMANDS = ("fit", "predict", "certify", "scan", "demo", "bench", "info")
-
-
-def gpu(available):
-    cuda = SimpleNamespace(is_available=lambda: available, get_device_name=lambda _: "Some GPU")
-    return SimpleNamespace(cuda=cuda, version=SimpleNamespace(cuda="99.9"))
 
 
 @pytest.fixture
@@ -627,7 +623,8 @@ def test_info_says_what_runs_here(capsys):
     assert found["wolfmeans"] == wolfmeans.__version__
     assert found["packages"]["numpy"] == np.__version__
     assert found["threads"] >= 1
-    assert found["extras"] == {"cli": True, "plot": True}
+    assert found["extras"].keys() == {"cli", "plot", "gpu"}
+    assert found["extras"]["cli"] and found["extras"]["plot"]
     assert list(found["peers"]) == list(choices.PEERS)
     assert found["gpu"]["name"] or found["gpu"]["remark"]
     assert cli.main(["info"]) == 0
@@ -636,20 +633,38 @@ def test_info_says_what_runs_here(capsys):
     assert any(line[:1] == ["gpu"] for line in lines)
 
 
+NOTHING = {"driver": False, "smi": "", "torch": None, "triton": None, "cuda": None}
+COMPLETE = {"driver": True, "smi": "NVIDIA H200, 143771\nother, 1\n", "torch": "2.11.0",
+            "triton": "3.6.0", "cuda": "12.8"}  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("torch", "name", "remark"),
+    ("there", "card", "runs", "remark"),
     [
-        (None, None, "not installed"),
-        (gpu(False), None, "says PyTorch"),
-        (gpu(True), "Some GPU", "CUDA 99.9"),
-        (SimpleNamespace(cuda=None), None, "cannot say"),
+        (NOTHING, "none", False, "no NVIDIA driver"),
+        (COMPLETE, "NVIDIA H200, 140.4 GiB", True, "PyTorch 2.11.0 for CUDA 12.8, Triton 3.6.0"),
+        (COMPLETE | {"smi": None}, "an NVIDIA GPU", True, "runs"),
+        (COMPLETE | {"smi": "No devices were found\n"}, "an NVIDIA GPU", True, "runs"),
+        (COMPLETE | {"cuda": None}, "NVIDIA H200, 140.4 GiB", False, "built for CPUs"),
+        (COMPLETE | {"triton": None}, "NVIDIA H200, 140.4 GiB", False,
+         "Triton missing: pip install 'wolfmeans[gpu]'"),
+        (COMPLETE | {"torch": None, "triton": None, "cuda": None}, "NVIDIA H200, 140.4 GiB", False,
+         "PyTorch and Triton missing"),
     ],
-)
-def test_info_asks_pytorch_for_a_gpu(monkeypatch, torch, name, remark):
-    monkeypatch.setattr(info_command, "find_spec", lambda _: torch)
-    monkeypatch.setattr(info_command, "import_module", lambda _: torch)
+)  # fmt: skip
+def test_info_tells_about_the_gpu_without_importing_pytorch(monkeypatch, there, card, runs, remark):
+    def smi(*_, **__):
+        if there["smi"] is None:
+            raise FileNotFoundError("nvidia-smi")
+        return SimpleNamespace(stdout=there["smi"])
+
+    monkeypatch.setattr(choosing, "driver", lambda: there["driver"])
+    monkeypatch.setattr(choosing, "cuda_of_torch", lambda: there["cuda"])
+    monkeypatch.setattr(info_command, "_version", lambda name, module=None: there.get(name))
+    monkeypatch.setattr(info_command.subprocess, "run", smi)
     found = info_command._gpu()
-    assert found["name"] == name
+    assert info_command._card(found) == card
+    assert found["engine"] is runs
     assert remark in found["remark"]
 
 

@@ -107,7 +107,7 @@ class Certificate:
     unit_exponent: int = 0
     """Sums of squares here are in units of 2**unit_exponent (0 unless they would not fit)."""
     notes: tuple[str, ...] = field(default=())
-    """Advice that the data calls for."""
+    """Advice that the data calls for, and what `engine="auto"` chose where there is a GPU."""
 
     @property
     def ratio(self) -> float | None:

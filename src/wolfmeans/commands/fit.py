@@ -79,7 +79,7 @@ def _target(text: str) -> Any:
 Certify = Annotated[
     str, named(CERTIFY, "Lower bound (auto: the best proof that takes about a second)", _SEARCH)
 ]
-Engine = Annotated[str, named(ENGINES, "What computes; results are the same")]
+Engine = Annotated[str, named(ENGINES, "What computes; all give the same bits, auto the soonest")]
 
 
 @errors_in_one_line

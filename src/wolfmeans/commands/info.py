@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -23,9 +24,14 @@ _OPTIONAL = {
     "matplotlib": "figures",
     "pandas": "tables in notebooks",
     "pyarrow": "Arrow tables in Python",
-    "torch": "tensors in Python",
+    "torch": "tensors in Python, and the gpu engine",
+    "triton": "the gpu engine",
 }
-_EXTRAS = {"cli": ("polars", "rich", "typer"), "plot": ("matplotlib",)}
+_EXTRAS = {
+    "cli": ("polars", "rich", "typer"),
+    "plot": ("matplotlib",),
+    "gpu": ("torch", "triton"),
+}
 """As in pip install 'wolfmeans[cli,plot]'."""
 
 
@@ -59,7 +65,7 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str, str]]:
             "asked for by WOLFMEANS_VECTOR_UNIT" if forced else "the widest here that is supported",
         ),
         ("threads", str(facts["threads"]), f"of {facts['cores']} cores"),
-        ("gpu", gpu["name"] or "none", gpu["remark"]),
+        ("gpu", _card(gpu), gpu["remark"]),
     ]
     rows += [(name, found, "") for name, found in facts["packages"].items()]
     for extra, wanted in _EXTRAS.items():
@@ -82,6 +88,11 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str, str]]:
         for name, found in facts["peers"].items()
     ]
     return rows
+
+
+def _card(gpu: dict[str, Any]) -> str:
+    memory = "" if gpu["memory_gib"] is None else f", {gpu['memory_gib']:g} GiB"
+    return f"{gpu['name'] or 'none'}{memory}"
 
 
 def gather() -> dict[str, Any]:
@@ -121,16 +132,38 @@ def _version(name: str, module: str | None = None) -> str | None:
         return "installed" if module is not None and find_spec(module) is not None else None
 
 
-def _gpu() -> dict[str, str | None]:
-    """Return the GPU that PyTorch sees; nobody else is asked."""
-    if find_spec("torch") is None:
-        return {"name": None, "remark": "PyTorch, which would know, is not installed"}
+def _gpu() -> dict[str, Any]:
+    """Return the GPU, and whether the gpu engine can use it; PyTorch is not imported for that."""
+    from wolfmeans.engines.choosing import cuda_of_torch, driver
+
+    name, memory = _first_card() if driver() else (None, None)
+    torch, triton, cuda = _version("torch"), _version("triton"), cuda_of_torch()
+    missing = [package for package, found in (("PyTorch", torch), ("Triton", triton)) if not found]
+    if not driver():
+        remark = "no NVIDIA driver"
+    elif missing:
+        remark = f"{' and '.join(missing)} missing: pip install 'wolfmeans[gpu]'"
+    elif cuda is None:
+        remark = f"PyTorch {torch} is built for CPUs; the gpu engine needs a build for CUDA"
+    else:
+        remark = f"the gpu engine runs: PyTorch {torch} for CUDA {cuda}, Triton {triton}"
+    return {
+        "name": name,
+        "memory_gib": memory,
+        "cuda": cuda,
+        "engine": driver() and not missing and cuda is not None,
+        "remark": remark,
+    }
+
+
+def _first_card() -> tuple[str, float | None]:
+    """Return name and memory (GiB) of the first GPU, as the driver's own tool tells them."""
+    query = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
+    unknown = "an NVIDIA GPU"
     try:
-        torch = import_module("torch")
-        if not torch.cuda.is_available():
-            return {"name": None, "remark": "says PyTorch"}
-        name = str(torch.cuda.get_device_name(0))
-        return {"name": name, "remark": f"CUDA {torch.version.cuda}; all engines run on the CPU"}
-    # A driver that does not fit may fail in any way; that is no reason to say nothing else.
-    except Exception as error:
-        return {"name": None, "remark": f"PyTorch cannot say: {' '.join(str(error).split())}"}
+        done = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True)
+        name, _, mebibytes = done.stdout.splitlines()[0].rpartition(",")
+        return name.strip() or unknown, round(float(mebibytes) / 1024, 1)
+    # The tool may be missing, not answer or have nothing to say; that is no reason to say no more.
+    except (OSError, subprocess.SubprocessError, IndexError, ValueError):
+        return unknown, None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -23,6 +24,7 @@ from wolfmeans.engines.base import (
     Progress,
     Workspace,
 )
+from wolfmeans.engines.choosing import Work, choose
 from wolfmeans.engines.cpu import CpuEngine, native_is_available
 from wolfmeans.engines.cpu import advance_together as _advance_natively
 from wolfmeans.engines.reference import ReferenceEngine
@@ -33,10 +35,13 @@ __all__ = [
     "ALGORITHMS",
     "ENGINES",
     "Assignment",
+    "Chosen",
     "Engine",
     "Forced",
+    "Work",
     "Workspace",
     "advance_together",
+    "choose_engine",
     "effective_threads",
     "get_engine",
 ]
@@ -44,8 +49,29 @@ __all__ = [
 _said = False
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """An engine, and what is to be said about its choice."""
+
+    engine: Engine
+    notes: tuple[str, ...] = ()
+
+
+def choose_engine(name: str, X: Any, work: Work | None) -> Chosen:
+    """Return the engine of that name, for `auto` the one that does the work on X soonest.
+
+    Tensors on a GPU stay there. Data on the host goes there when that pays (engines.choosing);
+    without any idea of the work it does not.
+    """
+    if name != "auto" or isinstance(X, OnDevice) or work is None:
+        return Chosen(get_engine(name, X))
+    choice = choose(X, work)
+    notes = () if choice.note is None else (choice.note,)
+    return Chosen(_gpu_engine() if choice.gpu else get_engine(), notes)
+
+
 def get_engine(name: str = "auto", X: Any = None) -> Engine:
-    """Return the engine of that name; `auto` is the fastest that can run here, for the data X."""
+    """Return the engine of that name; `auto` is the fastest one where the data X is."""
     if name == "reference":
         return ReferenceEngine()
     if name == "cpu":

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from wolfmeans import door, storage
 from wolfmeans.certificate import Certificate
-from wolfmeans.engines import Workspace, effective_threads, get_engine
+from wolfmeans.engines import Chosen, Work, Workspace, choose_engine, effective_threads
 from wolfmeans.estimators.certify import ParameterAndMethod
 from wolfmeans.fitting import Fit
 from wolfmeans.frank_wolfe import Callback
@@ -56,6 +56,7 @@ class CenterEstimator(
     callback: Callback | None
     certificate_: Certificate
     trace_: Trace
+    labels_: Any
 
     def _validate_params(self) -> None:
         """Check the parameters as scikit-learn does, without looking up their names each time."""
@@ -106,6 +107,14 @@ class CenterEstimator(
         if not math.isfinite(self.tol):
             raise ValueError(f"tol must be a finite number; got {self.tol!r}")
         return X, weights, door.scale_exponent(X, sizes, weights)
+
+    def _chosen_engine(self, X: Any, work: Work | None) -> Chosen:
+        """Return the engine for a fit, and say what "auto" chose if every step is told."""
+        chosen = choose_engine(self.engine, X, work)
+        if self.verbose:
+            for note in chosen.notes:
+                print(note)
+        return chosen
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name; `certify` as an attribute is the method."""
@@ -201,12 +210,9 @@ class CenterEstimator(
         self, X: Any, exponent: int
     ) -> tuple[Callable[[Workspace, RandomSource], NDArray[np.floating]], int]:
         """Return how seeds are made, and for how many starts."""
-        auto = self.n_init == "auto"
-        n_starts = 1 if auto else int(self.n_init)
+        n_starts = self._number_of_starts()
         if isinstance(self.init, str):
             method = self.init
-            if auto and method == "random":
-                n_starts = _DEFAULT_STARTS
             return lambda ws, random: choose_seeds(ws, self.n_clusters, method, random()), n_starts
         if callable(self.init):
             call = self.init
@@ -214,8 +220,8 @@ class CenterEstimator(
             def called(ws: Workspace, random: RandomSource) -> NDArray[np.floating]:
                 return self._given(call(X, self.n_clusters, random_state=random()), X, exponent)
 
-            return called, _DEFAULT_STARTS if auto else n_starts
-        if n_starts > 1:
+            return called, n_starts
+        if self.n_init != "auto" and int(self.n_init) > 1:
             warn(
                 "Explicit initial center position passed: performing only one init in "
                 f"{type(self).__name__} instead of n_init={self.n_init}.",
@@ -223,6 +229,14 @@ class CenterEstimator(
             )
         given = self._given(self.init, X, exponent)
         return lambda ws, random: given, 1
+
+    def _number_of_starts(self) -> int:
+        """Return how many starts are asked for; seeds that are given make one."""
+        if not isinstance(self.init, str) and not callable(self.init):
+            return 1
+        if self.n_init != "auto":
+            return int(self.n_init)
+        return _DEFAULT_STARTS if callable(self.init) or self.init == "random" else 1
 
     def _given(self, init: Any, X: Any, exponent: int) -> NDArray[np.floating]:
         centers = door.admit_centers(init, self.n_clusters, X)
@@ -270,7 +284,7 @@ class CenterEstimator(
 
     def predict(self, X: Any) -> NDArray[np.int32]:
         """Return the index of the nearest center of each point, ties to the lowest."""
-        workspace, centers, _ = self._opened(X)
+        workspace, centers, _ = self._opened(X, passes=1)
         labels: NDArray[np.int32] = as_given(workspace.nearest(centers)[0], X)
         return labels
 
@@ -285,14 +299,18 @@ class CenterEstimator(
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return minus the weighted sum of squared distances to the nearest centers."""
-        workspace, centers, exponent = self._opened(X)
+        workspace, centers, exponent = self._opened(X, passes=1)
         weights = door.admit_weights(sample_weight, X)
         distances = workspace.nearest(centers)[1]
         inertia = workspace.total(distances if weights is None else weights * distances)
         return -door.unscaled(inertia, exponent)
 
-    def _opened(self, X: Any) -> tuple[Workspace, NDArray[np.floating], int]:
-        """Open new data for the fitted centers, in a dtype and at a scale that hold both."""
+    def _opened(self, X: Any, passes: int = 0) -> tuple[Workspace, NDArray[np.floating], int]:
+        """Open new data for the fitted centers, in a dtype and at a scale that hold both.
+
+        With passes to make, "auto" may take data to the GPU. Distances to all centers would have to
+        come back from there.
+        """
         check_is_fitted(self)
         n_threads = effective_threads(self.n_threads)
         X, sizes = door.admit(self, X, reset=False, n_threads=n_threads)
@@ -303,7 +321,8 @@ class CenterEstimator(
         if exponent != self._scale_exponent:
             centers = np.ldexp(centers, exponent - self._scale_exponent)
         X = door.rescale(X, exponent)
-        workspace = get_engine(self.engine, X).open(X, None, n_threads)
+        work = Work(len(centers), n_threads, passes) if passes else None
+        workspace = choose_engine(self.engine, X, work).engine.open(X, None, n_threads)
         return workspace, centers, exponent
 
     def _centers_at_scale(self) -> NDArray[np.floating]:

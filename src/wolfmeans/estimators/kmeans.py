@@ -14,7 +14,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from wolfmeans import door
-from wolfmeans.engines import ALGORITHMS, ENGINES, Workspace, effective_threads, get_engine
+from wolfmeans.engines import ALGORITHMS, ENGINES, Work, Workspace, effective_threads
+from wolfmeans.engines.choosing import STEPS
 from wolfmeans.estimators.base import CenterEstimator
 from wolfmeans.fitting import (
     Fit,
@@ -86,8 +87,10 @@ class KMeans(CenterEstimator):
         Seconds to spend on a search for a better clustering: exchanges of centers, many at a time
         at first, new starts, crossings of the best ones, and single moves at the end. Results
         depend on what the machine gets done in that time.
-    engine : {"auto", "cpu", "reference"}, default="auto"
-        What computes; all engines give the same bits.
+    engine : {"auto", "cpu", "gpu", "reference"}, default="auto"
+        What computes; all engines give the same bits. "auto" leaves tensors where they are, and
+        takes an array to the GPU if there is one and the fit takes longer without it; the
+        certificate's notes tell.
     n_threads : int or None, default=None
         Number of threads; None uses all cores this process may use. Does not change the result.
     time_limit : float or None, default=None
@@ -105,7 +108,8 @@ class KMeans(CenterEstimator):
         found. With ``init=km.initial_centers_, n_init=1`` it is repeated bit for bit, save for what
         is drawn (``empty="resample"``, ``polish="swap"``) or ends by the clock.
     labels_ : ndarray of shape (n_samples,)
-        Nearest center of each point, ties to the lowest index; equal to ``predict(X)``.
+        Nearest center of each point, ties to the lowest index; equal to ``predict(X)``. A tensor
+        on the device of X if X is one.
     inertia_ : float
         Weighted sum of squared distances to the nearest center; equal to ``-score(X)``.
     n_iter_ : int
@@ -203,7 +207,8 @@ class KMeans(CenterEstimator):
         X, weights, exponent = self._admitted(X, sample_weight)
         scaled = door.rescale(X, exponent)
         n_threads = effective_threads(self.n_threads)
-        workspace = get_engine(self.engine, scaled).open(scaled, weights, n_threads, self.algorithm)
+        chosen = self._chosen_engine(scaled, self._work(n_threads))
+        workspace = chosen.engine.open(scaled, weights, n_threads, self.algorithm)
         generator = check_random_state(self.random_state)
 
         best, notes = self._best_of_starts(X, workspace, exponent, generator)
@@ -224,13 +229,25 @@ class KMeans(CenterEstimator):
             best,
             scaled,
             certify=vars(self)["certify"],
-            notes=(*notes, *scale_notes(X)),
+            notes=(*notes, *scale_notes(X), *chosen.notes),
             n_threads=effective_threads(self.n_threads),
             random=lambda: check_random_state(self.random_state),
         )
         self._keep(best, certificate, exponent)
         warn_about(self.certificate_, inertia=self.inertia_, empty=self.empty, notes=notes)
         return self
+
+    def _work(self, n_threads: int) -> Work | None:
+        """Return what a fit will ask for; None for a search, most of which the CPU does."""
+        if self.effort is not None:
+            return None
+        return Work(
+            self.n_clusters,
+            n_threads,
+            passes=min(STEPS, self.max_iter or STEPS),
+            starts=self._number_of_starts(),
+            seeding=isinstance(self.init, str) and self.init != "random",
+        )
 
     def _best_of_starts(
         self, X: Any, workspace: Workspace, exponent: int, generator: np.random.RandomState

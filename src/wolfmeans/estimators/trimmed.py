@@ -18,8 +18,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from wolfmeans import door
 from wolfmeans.certificate import Certificate
-from wolfmeans.engines import effective_threads, get_engine
+from wolfmeans.engines import Work, effective_threads, get_engine
 from wolfmeans.engines.base import Centers, TrimmedWorkspace, Workspace
+from wolfmeans.engines.choosing import STEPS
 from wolfmeans.engines.trimming import find_threshold, kept_masses
 from wolfmeans.estimators.base import CenterEstimator
 from wolfmeans.estimators.kmeans import KMeans
@@ -111,8 +112,10 @@ class TrimmedKMeans(CenterEstimator):
     certify : "auto", "neighbours", "prices", "subsampled" or None, default="auto"
         The lower bound of the certificate, as for `KMeans`; two methods hold for trimmed problems,
         and "subsampled" with a confidence.
-    engine : {"auto", "cpu", "reference"}, default="auto"
-        What computes; all engines give the same bits.
+    engine : {"auto", "cpu", "gpu", "reference"}, default="auto"
+        What computes; all engines give the same bits. "auto" leaves tensors where they are, and
+        takes an array to the GPU if there is one and the fit takes longer without it; the
+        certificate's notes tell.
     n_threads : int or None, default=None
         Number of threads; None uses all cores this process may use. Does not change the result.
     time_limit : float or None, default=None
@@ -224,10 +227,12 @@ class TrimmedKMeans(CenterEstimator):
         X, weights, exponent = self._admitted(X, sample_weight)
         share = self._trimmed_share(weights, X.shape[0])
         scaled = door.rescale(X, exponent)
-        workspace = get_engine(self.engine, scaled).open_trimmed(
+        n_threads = effective_threads(self.n_threads)
+        chosen = self._chosen_engine(scaled, self._work(n_threads))
+        workspace = chosen.engine.open_trimmed(
             scaled,
             weights,
-            effective_threads(self.n_threads),
+            n_threads,
             kept_mass(share, weights, X.shape[0]),
         )
         best, notes = self._best_of_starts(X, scaled, share, workspace, exponent)
@@ -235,7 +240,7 @@ class TrimmedKMeans(CenterEstimator):
             best,
             scaled,
             certify=vars(self)["certify"],
-            notes=(*notes, *scale_notes(X)),
+            notes=(*notes, *scale_notes(X), *chosen.notes),
             n_threads=effective_threads(self.n_threads),
             random=lambda: check_random_state(self.random_state),
         )
@@ -243,6 +248,13 @@ class TrimmedKMeans(CenterEstimator):
         self._keep(best, certificate, exponent)
         warn_about(self.certificate_, inertia=self.inertia_, empty=self.empty, notes=notes)
         return self
+
+    def _work(self, n_threads: int) -> Work:
+        """Return what a fit will ask for: the starts that are continued, on all points."""
+        given = not isinstance(self.init, str) and not callable(self.init)
+        asked = CONTINUED if self.n_init == "auto" else min(int(self.n_init), CONTINUED)
+        passes = min(STEPS, self.max_iter or STEPS)
+        return Work(self.n_clusters, n_threads, passes, starts=1 if given else asked)
 
     def _trimmed_share(self, weights: NDArray[np.float64] | None, n_points: int) -> Fraction:
         """Return the share of the total weight to trim, exactly."""
@@ -339,7 +351,7 @@ class TrimmedKMeans(CenterEstimator):
         if rows is None:
             return workspace
         weights = None if workspace.weights is None else workspace.weights[rows]
-        return get_engine(self.engine, scaled).open_trimmed(
+        return get_engine(workspace.engine).open_trimmed(
             scaled[rows],
             weights,
             effective_threads(self.n_threads),

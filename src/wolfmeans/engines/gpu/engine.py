@@ -25,7 +25,7 @@ def device() -> str:
     if INTERPRETED:
         return "cpu"
     if not torch.cuda.is_available():
-        raise RuntimeError(
+        raise OSError(
             "engine='gpu' found no GPU that PyTorch can use (torch.cuda.is_available() is False): "
             "install a CUDA build of PyTorch and a driver for it, or take engine='cpu', which "
             "gives the same result"

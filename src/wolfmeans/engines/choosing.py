@@ -1,0 +1,273 @@
+"""`engine="auto"`: the CPU or the GPU for data on the host, by what the work would cost on each.
+
+The result is the same to the last bit, so only time is at stake. PyTorch is not imported to find
+out: a driver must be in sight, and the GPU must win after paying for the import.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import sys
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from scipy import sparse
+
+STEPS = 20
+"""Of a fit, as far as one can say beforehand; `max_iter` may be less."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is asked of an engine: starts, each of them seeds and then passes over all points."""
+
+    n_clusters: int
+    n_threads: int
+    passes: int
+    """In which every point looks for its nearest center."""
+    starts: int = 1
+    seeding: bool = False
+    """Whether seeds are chosen by greedy k-means++, one after the other."""
+
+    @property
+    def readings(self) -> int:
+        """How often all points are read: in every pass, and for every seed."""
+        return self.starts * (self.passes + (self.n_clusters if self.seeding else 0))
+
+    @property
+    def candidates(self) -> int:
+        """How many candidates a start looks at for its seeds: several for each of them."""
+        trials = 2 + int(math.log(self.n_clusters))
+        return self.n_clusters * trials if self.seeding else 0
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What one engine needs, in seconds. All figures were measured by benchmarks/engine_choice.py.
+
+    With n points, d columns and K clusters a fit costs n d once, and each of its starts
+    start + K seed + n d candidate for each candidate, and for each pass
+    n (point + d (coordinate + K multiplication)). Threads share what is multiplied by n.
+    """
+
+    once: float
+    """For each coordinate: looking at the data, copies and trees of it."""
+    start: float
+    """Python, the certificate, threads or kernels that are set going."""
+    seed: float
+    """Choosing a seed, whatever the number of points: one round follows the other."""
+    candidate: float
+    """A coordinate's part in the distance from a point to a candidate for a seed."""
+    point: float
+    """In each pass: label and bounds."""
+    coordinate: float
+    """In each pass: reading the data, sums of clusters."""
+    multiplication: float
+    """In each pass: a point's coordinate times a center's, for distances. Most of them are saved by
+    bounds or boxes, which makes this less than a multiplication takes."""
+
+    def seconds(self, n: int, d: int, work: Work, threads: int) -> float:
+        """Return what the work costs, data in its place."""
+        of_pass = self.point + d * (self.coordinate + work.n_clusters * self.multiplication)
+        of_point = d * work.candidates * self.candidate + work.passes * of_pass
+        seeds = self.seed * work.n_clusters if work.seeding else 0.0
+        once = n * d * self.once / threads
+        return once + work.starts * (self.start + seeds + n * of_point / threads)
+
+
+# Placeholders, to be replaced by what benchmarks/engine_choice.py prints on a machine with a GPU:
+# the CPU's were measured with 2 threads and AVX-512 on a busy machine, the GPU's are guesses from
+# single runs on an H200.
+CPU = Costs(
+    once=5e-9,
+    start=9e-4,
+    seed=2e-5,
+    candidate=6e-12,
+    point=4e-9,
+    coordinate=1e-9,
+    multiplication=2.5e-11,
+)
+"""Per thread, for more than FEW_COLUMNS."""
+CPU_FEW_COLUMNS = Costs(
+    once=2.4e-8,
+    start=6e-4,
+    seed=0.0,
+    candidate=2e-10,
+    point=0.0,
+    coordinate=3e-9,
+    multiplication=0.0,
+)
+"""Per thread, where boxes of a tree take the place of most points."""
+GPU = Costs(
+    once=1e-11,
+    start=8e-3,
+    seed=1e-4,
+    candidate=1e-13,
+    point=1.5e-10,
+    coordinate=1e-12,
+    multiplication=4e-15,
+)
+COPY = 1e10
+"""Bytes a second from NumPy's memory to the GPU."""
+IMPORT = 3.0
+"""Seconds to import PyTorch."""
+CONTEXT = 0.5
+"""Seconds until the GPU answers for the first time."""
+LOAD_KERNELS = 1.0
+"""Seconds that the first fit of a process takes longer, kernels from Triton's cache on disk."""
+COMPILE_KERNELS = 15.0
+"""The same with an empty cache."""
+
+FEW_COLUMNS = 4
+# The figures are those of one machine, and a GPU that hardly wins is not worth the trouble.
+_CLEARLY = 2.0
+# A fit that is over before one could wonder where it ran needs no look for a GPU and no note.
+_NOT_WORTH_A_WORD = 0.01
+_SAME = "any engine gives the same bits"
+# Below that the GPU is somebody else's.
+_LEAST_MEMORY = 1 << 30
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What `auto` chose for data on the host."""
+
+    gpu: bool
+    note: str | None = None
+    """What to say about it; None on machines without a GPU, and for short work."""
+
+
+def choose(X: Any, work: Work) -> Choice:
+    """Choose an engine for a NumPy array or a sparse matrix."""
+    n, d = X.shape
+    costs = CPU_FEW_COLUMNS if d <= FEW_COLUMNS else CPU
+    here = costs.seconds(n, d, work, work.n_threads)
+    if here < _NOT_WORTH_A_WORD or not gpu_in_sight():
+        return Choice(gpu=False)
+    if sparse.issparse(X):
+        return _cpu("the gpu engine takes dense data only")
+    copied = X.nbytes / COPY
+    there = GPU.seconds(n, d, work, threads=1) + copied
+    waking = start_up()
+    if _CLEARLY * (there + waking) >= here:
+        return _cpu(_slower(here, there, waking))
+    free = free_memory()
+    if free is None:
+        return _cpu("PyTorch finds no GPU that it can use")
+    if free < _LEAST_MEMORY:
+        return _cpu(f"only {free / 2**30:.2f} GiB of the GPU's memory are free")
+    if device_bytes(n, d, X.dtype.itemsize) > free:
+        # What does not fit passes through the GPU again in every pass.
+        there += (work.readings - 1) * copied
+        if _CLEARLY * there >= here:
+            return _cpu(f"{_slower(here, there, 0.0)}, into whose memory the data does not fit")
+    estimate = f"an estimated {_on_gpu(there, waking)} there, {here:.2g} s on the CPU"
+    return Choice(True, f"engine='auto' chose the GPU: {estimate}; {_SAME}")
+
+
+def device_bytes(n: int, d: int, itemsize: int) -> int:
+    """Return about how many bytes n points take on the GPU: rows, short copies, lists, bounds."""
+    return n * (d * (itemsize + 2) + 72)
+
+
+def gpu_in_sight() -> bool:
+    """Whether there seem to be an NVIDIA GPU and what drives it, without importing anything."""
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "all").strip() in ("", "-1")
+    if hidden or os.environ.get("TRITON_INTERPRET") == "1" or not driver():
+        return False
+    return cuda_of_torch() is not None and is_installed("triton")
+
+
+def is_installed(name: str) -> bool:
+    """Whether a package could be imported; it is not."""
+    return sys.modules.get(name) is not None or _spec(name) is not None
+
+
+def _spec(name: str) -> ModuleSpec | None:
+    try:
+        return find_spec(name)
+    except (ImportError, ValueError):  # somebody made sure that it cannot be imported
+        return None
+
+
+def cuda_of_torch() -> str | None:
+    """Return the version of CUDA that PyTorch was built for; None for CPU builds and without it.
+
+    Where PyTorch is not imported its file of versions is read.
+    """
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        version: str | None = torch.version.cuda
+        return version
+    found = _spec("torch")
+    if found is None or found.origin is None:
+        return None
+    try:
+        text = Path(found.origin).with_name("version.py").read_text(encoding="utf-8")
+    except OSError:
+        return None
+    line = re.search(r"^cuda\b.*= *'([^']+)'", text, flags=re.MULTILINE)
+    return None if line is None else line[1]
+
+
+def driver() -> bool:
+    """Whether an NVIDIA driver is there."""
+    if sys.platform == "win32":
+        return Path(os.environ.get("SYSTEMROOT", r"C:\Windows"), "System32/nvcuda.dll").exists()
+    # The second one is Linux under Windows.
+    return Path("/dev/nvidiactl").exists() or Path("/dev/dxg").exists()
+
+
+def start_up() -> float:
+    """Return the seconds until kernels run, by what this process has done already."""
+    torch = sys.modules.get("torch")
+    seconds = IMPORT if torch is None else 0.0
+    if torch is None or not torch.cuda.is_initialized():
+        seconds += CONTEXT
+    if "wolfmeans.engines.gpu" not in sys.modules:
+        seconds += LOAD_KERNELS if kernels_are_cached() else COMPILE_KERNELS
+    return seconds
+
+
+def kernels_are_cached() -> bool:
+    """Whether Triton has compiled anything on this machine before."""
+    given = os.environ.get("TRITON_CACHE_DIR")
+    try:
+        home = Path(os.environ.get("TRITON_HOME") or Path.home())
+        return any(Path(given or home / ".triton" / "cache").iterdir())
+    except (OSError, RuntimeError):  # no such folder, or not even a home
+        return False
+
+
+def free_memory() -> int | None:
+    """Return the bytes of the GPU that a fit can have, None without a GPU. Imports PyTorch."""
+    try:
+        cuda = import_module("torch").cuda
+        import_module("triton")
+        if not cuda.is_available():
+            return None
+        # What PyTorch keeps for later is as good as free.
+        kept = cuda.memory_reserved() - cuda.memory_allocated()
+        return int(cuda.mem_get_info()[0] + kept)
+    # Broken installations and drivers that do not fit fail in any way; nobody asked for them.
+    except Exception:
+        return None
+
+
+def _cpu(reason: str) -> Choice:
+    return Choice(False, f"engine='auto' chose the CPU: {reason}; {_SAME}")
+
+
+def _slower(here: float, there: float, waking: float) -> str:
+    return f"an estimated {here:.2g} s there, {_on_gpu(there, waking)} on the GPU"
+
+
+def _on_gpu(there: float, waking: float) -> str:
+    starting = f" ({waking:.2g} s of them until PyTorch and kernels have started)"
+    return f"{there + waking:.2g} s{starting if waking else ''}"
