@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpu_records import OURS, PEERS, PLAIN
+from gpu_records import PEERS, PLAIN
 
 from wolfmeans.bench.problems import Shape
 
@@ -31,7 +31,7 @@ STREAMED = Shape(20_000_000, 32, 64)
 KINDS = ("blobs", "gauss")
 PARTS = ("steps", "fits", "large", "starts", "streamed", "profile")
 USUAL = ("steps", "fits")
-QUICK_LARGE = Shape(2_000, 8, 10)
+QUICK = Shape(100, 3, 4)
 # Work of one iteration, n d K, from which on a whole fit has the lower of the two caps.
 LARGE_WORK = 1e11
 
@@ -101,8 +101,9 @@ def parse(description: str, arguments: Sequence[str] | None) -> argparse.Namespa
     add = parser.add_argument
     add("--shapes", nargs="+", type=_shape, metavar="NxDxK", help="default: all eight")
     add("--kinds", nargs="+", choices=KINDS, default=KINDS, help="default: both")
-    titles = (OURS, *PEERS, PLAIN)
-    add("--contenders", nargs="+", choices=titles, default=titles, help="default: all")
+    titles = (*PEERS, PLAIN)
+    helped = "who runs beside wolfmeans (default: all; nobody where no name is given)"
+    add("--contenders", nargs="*", choices=titles, default=titles, help=helped)
     add("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: Triton's interpreter")
     add("--repeats", type=int, default=5, help="at most so many runs of a kind (default: 5)")
     helped = "no further repeat of a contender beyond this sum of its times (default: 2)"
@@ -160,7 +161,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
         autotune=options.autotune,
         time_limit=options.time_limit,
         quick=quick,
-        large=QUICK_LARGE if quick else options.large_shape,
+        large=QUICK if quick else options.large_shape,
         large_init=options.large_init,
         large_stop=options.large_stop,
         large_cap=min(options.large_cap, 2 * most),

@@ -50,7 +50,7 @@ class Outcome:
     """Of the labels and the centers that assigned them."""
     returned: Verdict
     """Of the labels and the centers that were returned together."""
-    excess: float
+    excess: float | None
     """Relative excess of the inertia at the returned centers over that of wolfmeans."""
 
     @property
@@ -78,6 +78,10 @@ class Equality:
     cpu_seconds: float
 
 
+def _equality_of(stored: Any) -> Any:
+    return Equality(**stored) if isinstance(stored, dict) else stored
+
+
 @dataclass(frozen=True)
 class Cell:
     """All contenders on one problem; one that failed has a reason in place."""
@@ -100,9 +104,7 @@ class Cell:
             title: one if isinstance(one, str) else Outcome.of(one)
             for title, one in stored["outcomes"].items()
         }
-        equality = stored["equality"]
-        if isinstance(equality, dict):
-            equality = Equality(**equality)
+        equality = _equality_of(stored["equality"])
         shape = Shape(**stored["shape"])
         kept = {name: stored[name] for name in ("part", "data", "asked", "fixpoint")}
         return cls(**kept, shape=shape, outcomes=outcomes, equality=equality)
@@ -156,11 +158,13 @@ class Large:
     peak_bytes: int | None
     """The most that was allocated on the device during the fit, data included."""
     verdict: Verdict
+    equality: Equality | str
+    """With the CPU engine, from rows drawn at random; why not, where it is a text."""
 
     @classmethod
     def of(cls, stored: dict[str, Any]) -> Self:
-        verdict = Verdict(**stored["verdict"])
-        return cls(**{**stored, "shape": Shape(**stored["shape"]), "verdict": verdict})
+        found = {"shape": Shape(**stored["shape"]), "verdict": Verdict(**stored["verdict"])}
+        return cls(**{**stored, **found, "equality": _equality_of(stored["equality"])})
 
 
 @dataclass(frozen=True)

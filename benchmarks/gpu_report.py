@@ -39,15 +39,14 @@ def line_of(cell: Cell) -> str:
         told.append(f"{title} {1e3 * one.wall:.2f} ms{device}, {one.iterations} it., {wrong};")
     if cell.fastest is not None and (ratio := cell.ratio(cell.fastest)) is not None:
         told.append(f"{ratio:.2f} times {cell.fastest};")
-    return " ".join([*told, _equality(cell)])
+    return " ".join([*told, _equality(cell.equality)])
 
 
-def _equality(cell: Cell) -> str:
-    if isinstance(cell.equality, Equality):
-        found = cell.equality
+def _equality(found: Equality | str | None) -> str:
+    if isinstance(found, Equality):
         told = "equal to the CPU" if found.equal else f"DIFFERS in {', '.join(found.differing)}"
         return f"{told} after {found.iterations} it. ({found.cpu_seconds:.1f} s there)"
-    return "" if cell.equality is None else f"not compared with the CPU: {cell.equality}"
+    return "" if found is None else f"not compared with the CPU: {found}"
 
 
 def large_line(one: Large) -> str:
@@ -62,7 +61,7 @@ def large_line(one: Large) -> str:
         f"for {one.iterations}{most} iterations, {1e3 * one.step_seconds:.2f} ms for each further "
         f"one; data {one.data_bytes / 1e9:.1f} GB{peak}. {one.status} Gap {one.gap:.6g}, decrease "
         f"{one.decrease:.6g}, inertia {one.inertia!r}.{bound} Wrong labels: {one.verdict.wrong} of "
-        f"{one.verdict.checked:,}."
+        f"{one.verdict.checked:,}; {_equality(one.equality)}."
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from functools import partial
@@ -10,7 +11,7 @@ from functools import partial
 import torch
 from gpu_contenders import Contender, contenders_of
 from gpu_data import problem_of
-from gpu_options import STARTED, STREAMED, Settings
+from gpu_options import QUICK, STARTED, STREAMED, Settings
 from gpu_parts import (
     measure_fits,
     measure_large,
@@ -62,6 +63,7 @@ def _measure(
         try:
             yield from measure()
         except Exception as error:
+            traceback.print_exc()
             report.missing.append(f"{name} ({error!r})"[:500])
             yield f"{name}: failed: {error!r}"
         if settings.device == "cuda":
@@ -84,8 +86,7 @@ def _tasks(
         yield "large", partial(_large, settings, report)
     for part, shapes in (("starts", STARTED), ("streamed", (STREAMED,))):
         if part in parts:
-            chosen = dict.fromkeys(one.quick() for one in shapes) if settings.quick else shapes
-            for shape in chosen:
+            for shape in (QUICK,) if settings.quick else shapes:
                 for data in settings.kinds:
                     task = partial(_further, part, data, shape, settings, report)
                     yield f"{part} {data} {shape}", task
@@ -114,8 +115,9 @@ def _cells(
 
 
 def _large(settings: Settings, report: Report) -> Iterator[str]:
-    report.large.append(measure_large(settings))
-    yield f"large: {large_line(report.large[-1])}\n{report.large[-1].certificate}"
+    for found in measure_large(settings):
+        report.large = [found]
+        yield f"large: {large_line(found)}\n{found.certificate}"
 
 
 def _further(

@@ -10,6 +10,7 @@ import platform
 import shutil
 import subprocess
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -48,6 +49,7 @@ class Lane:
                 warnings.simplefilter("ignore")
                 self._timed(call)
         except Exception as error:
+            traceback.print_exc()
             self.ended, self.failure = None, f"failed: {error!r}"[:500]
 
     def _timed(self, call: Callable[[], Any]) -> None:
