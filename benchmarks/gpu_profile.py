@@ -35,7 +35,7 @@ def measure_profile(problem: Problem, settings: Settings, contender: Contender) 
 def _kernels(call: Callable[[], Any], device: str) -> list[tuple[str, int, float]]:
     if device == "cpu":
         return []
-    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
         call()
         synchronize(device)
     found = [

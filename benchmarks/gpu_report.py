@@ -127,6 +127,12 @@ def summary_text(report: Report) -> str:
         if found["short"]:
             short = "; ".join(f"{shape} {data}" for _, data, shape in found["short"])
             lines.append(f"Slower than the faster peer, {len(found['short'])} cells: {short}.")
+    early = [cell for cell in report.part("steps") if cell.fixpoint]
+    if early:
+        lines.append(
+            f"In {len(early)} cells wolfmeans was done before the {early[0].asked} iterations, "
+            "which the peers make all the same; whole fits have the comparison without that."
+        )
     lines += _wrong_lines(report.cells)
     compared = [one.equality for one in report.cells if isinstance(one.equality, Equality)]
     if compared:

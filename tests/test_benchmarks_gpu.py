@@ -201,6 +201,7 @@ def test_the_faster_peer_sets_the_pace(bench: SimpleNamespace) -> None:
         },
     )
     slow = replace(cell, data="gauss", outcomes={**cell.outcomes, "flashlib": outcome(1.0)})
+    slow = replace(slow, fixpoint=True)
     assert cell.fastest == "flashlib" and cell.ratio("flashlib") == 2.0
     assert cell.ratio("PyTorch") is None
     found = records.summary([cell, slow])
@@ -210,6 +211,7 @@ def test_the_faster_peer_sets_the_pace(bench: SimpleNamespace) -> None:
     text = bench.gpu_report.markdown([report])
     assert "Slower than the faster peer, 1 cells: 1000000x2x100 gauss." in text
     assert "flash-kmeans 6 of 200; 3 % at worst" in text
+    assert "In 1 cells wolfmeans was done before the 20 iterations" in text
     assert "failed" in text
     again = records.Report.of(json.loads(records.as_json(report)))
     assert again == report
