@@ -127,7 +127,11 @@ def summary_text(report: Report) -> str:
         if found["short"]:
             short = "; ".join(f"{shape} {data}" for _, data, shape in found["short"])
             lines.append(f"Slower than the faster peer, {len(found['short'])} cells: {short}.")
-    early = [cell for cell in report.part("steps") if cell.fixpoint]
+    early = [
+        cell
+        for cell in report.part("steps")
+        if (ours := cell.finished(OURS)) is not None and ours.iterations < cell.asked
+    ]
     if early:
         lines.append(
             f"In {len(early)} cells wolfmeans was done before the {early[0].asked} iterations, "
