@@ -24,7 +24,7 @@ from statistics import median
 
 import numpy as np
 import polars as pl
-from cpu_report import write_between_marks
+from pages import write_between_marks
 
 import wolfmeans
 from wolfmeans.bench.machine import machine

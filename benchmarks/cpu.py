@@ -28,7 +28,8 @@ from cpu_parts import (
 )
 from cpu_processes import MEASURABLE_MEMORY, measure_memory, measure_start_up
 from cpu_records import Report
-from cpu_report import as_json, line_of, markdown, write_between_marks
+from cpu_report import BEGIN, END, as_json, line_of, markdown
+from pages import write_between_marks
 from threadpoolctl import threadpool_limits
 
 from wolfmeans.bench import race as competition
@@ -123,7 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     text = markdown(report)
     print(f"\n{text}")
     if options.write:
-        write_between_marks(options.write, text)
+        write_between_marks(options.write, text, BEGIN, END)
         print(f"\nwritten to {options.write}")
 
 

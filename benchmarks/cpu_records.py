@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
+from pages import spaced
 
 from wolfmeans.bench.problems import Shape
 from wolfmeans.bench.race import Race
@@ -17,12 +18,6 @@ TARGET_DENSE = 0.8
 DENSE_FROM = (64, 256)  # d and K from which on the dense pass has a target
 TARGET_IMPORT = 0.2
 TARGET_MEMORY = 32.0
-
-
-def spaced(shape: Shape) -> str:
-    """Write a shape as the tables do: "200 000, 2, 100"."""
-    numbers = (shape.n, shape.d, shape.n_clusters)
-    return ", ".join(f"{number:_}".replace("_", " ") for number in numbers)
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from statistics import geometric_mean, mean
 from typing import Any
 
@@ -17,8 +16,8 @@ from cpu_records import (
     TARGET_MEAN,
     TARGET_SEEDING,
     Report,
-    spaced,
 )
+from pages import spaced, table
 
 from wolfmeans.bench.race import Outcome, Race
 
@@ -49,19 +48,14 @@ def _mark(outcome: Outcome) -> str:
     return f" ({', '.join(marks)})" if marks else ""
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(header) + " |", "|---" * 3 + "|---:" * (len(header) - 3) + "|"]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
-
-
 def _table_of(records: Sequence[Any]) -> str:
-    return _table(records[0].header, (one.row() for one in records))
+    return table(records[0].header, (one.row() for one in records))
 
 
 def ratio_table(races: Sequence[Race]) -> str:
     titles = list(races[0].peers)
     header = ["n, d, K", "data", "dtype", "iterations", "fastest exact peer", *titles]
-    return _table(header, (_ratio_row(one, titles) for one in races))
+    return table(header, (_ratio_row(one, titles) for one in races))
 
 
 def _ratio_row(one: Race, titles: Sequence[str]) -> list[str]:
@@ -91,7 +85,7 @@ def time_table(races: Sequence[Race]) -> str:
             for outcome in (one.ours, *(one.peers[title] for title in titles))
         ]
         rows.append([spaced(one.shape), one.data, one.dtype, f"{one.ours.seconds:.3g}", *cells])
-    return _table(header, rows)
+    return table(header, rows)
 
 
 def summary(report: Report) -> dict[str, Any]:
@@ -241,12 +235,3 @@ def as_json(report: Report) -> str:
     for entry, one in zip(record["dense"], report.dense, strict=True):
         entry["share"] = one.share
     return json.dumps(record | {"summary": summary(report)}, indent=1)
-
-
-def write_between_marks(path: Path, text: str, begin: str = BEGIN, end: str = END) -> None:
-    """Replace what stands between the two marks; a page that does not exist yet is begun."""
-    page = path.read_text(encoding="utf-8") if path.exists() else f"# Benchmarks\n\n{begin}{end}\n"
-    if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
-        raise SystemExit(f"{path} must contain {begin} and {end}, once each and in this order")
-    head, tail = page.split(begin)[0], page.split(end)[1]
-    path.write_text(f"{head}{begin}\n{text}\n{end}{tail}", encoding="utf-8")

@@ -21,7 +21,12 @@ from scipy import sparse
 from wolfmeans.bench import peers, problems, race
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-MODULES = tuple(path.stem for path in BENCHMARKS.glob("*.py") if path.stem != "stopping_rules")
+# Those of the GPU need PyTorch; test_benchmarks_gpu.py has them.
+MODULES = tuple(
+    path.stem
+    for path in BENCHMARKS.glob("*.py")
+    if path.stem != "stopping_rules" and not path.stem.startswith("gpu")
+)
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +116,7 @@ def test_page_without_marks_is_refused(bench: SimpleNamespace, tmp_path: Path) -
     page = tmp_path / "page.md"
     page.write_text("nothing to replace\n", encoding="utf-8")
     with pytest.raises(SystemExit, match="must contain"):
-        bench.cpu_report.write_between_marks(page, "text")
+        bench.pages.write_between_marks(page, "text", "<!-- a -->", "<!-- b -->")
     assert page.read_text(encoding="utf-8") == "nothing to replace\n"
 
 
