@@ -70,7 +70,7 @@ def digest(centers: Centers) -> bytes:
     if native_is_available():
         short: bytes = _native.digest(whole)
         return short
-    return blake2b(whole, digest_size=16).digest()
+    return blake2b(whole.data, digest_size=16).digest()
 
 
 class NativeKernels:

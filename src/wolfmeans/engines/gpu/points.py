@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from wolfmeans.engines.base import (
+    Arrival,
     Assignment,
     Centers,
     Distances,
@@ -74,7 +75,7 @@ class GpuPoints(LabelledPoints):
         self._last: tuple[Assignment, Centers, float, float] | None = None
 
     @property
-    def _X(self) -> Any:  # type: ignore[override]  # noqa: N802
+    def _X(self) -> Any:  # noqa: N802
         """The data on the host, for what is done there."""
         if self._host is None:
             self._host = self.data.X.cpu().numpy()
@@ -116,11 +117,8 @@ class GpuPoints(LabelledPoints):
     def _progress(self, run: Run) -> Progress:
         records, seconds, *buffers = self._end(run, point=True)
         evaluations = np.column_stack([*(records[:, i] for i in range(5)), seconds])
-        vertex, point = buffers[:3], buffers[3:]
-        # Shift, movement, gap and moved points on arrival.
-        after = [(float(r[5]), float(r[3]), float(r[2]), int(r[0])) for r in records[-2:]]
-        arrived = (*point, *after[0]) if len(records) > 1 else None
-        return Progress(evaluations, arrived, (*vertex, *after[-1]))
+        point = _arrival(buffers[3:], records[-2]) if len(records) > 1 else None
+        return Progress(evaluations, point, _arrival(buffers[:3], records[-1]))
 
     def _begin(self, centers: Centers, limits: Limits, shift: float, empty: int) -> Run:
         step = self._opened(len(centers))
@@ -411,6 +409,13 @@ class GpuPoints(LabelledPoints):
     def swaps(self) -> Any:
         """Return what tells the cost of exchanging a center for a data point, on the host."""
         return self._on_host().swaps()
+
+
+def _arrival(buffers: Sequence[NDArray[Any]], record: NDArray[np.float64]) -> Arrival:
+    """Return a partition, with shift, movement, gap and moved points of the step to it."""
+    centers, residuals, weights = buffers
+    shift, movement, gap = record[[5, 3, 2]].tolist()
+    return centers, residuals, weights, shift, movement, gap, int(record[0])
 
 
 def advance_together(
