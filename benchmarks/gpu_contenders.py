@@ -66,7 +66,14 @@ def model_of(start: Any, max_iter: int, *, engine: str = "gpu", **more: Any) -> 
     """
     settings = {"stop": "stationary", "tol": 0.0, "certify": None} | more
     return wolfmeans.KMeans(
-        len(start), init=start, n_init=1, max_iter=max_iter, engine=engine, **settings
+        len(start),
+        init=start,
+        n_init=1,
+        max_iter=max_iter,
+        engine=engine,
+        # As the peers do, so that all make the same iterations.
+        empty="keep",
+        **settings,
     )
 
 

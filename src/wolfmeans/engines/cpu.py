@@ -24,7 +24,7 @@ from wolfmeans.engines.base import (
     Threshold,
     Workspace,
 )
-from wolfmeans.engines.labelled import LabelledPoints
+from wolfmeans.engines.labelled import Kernels, LabelledPoints
 from wolfmeans.engines.reference import ReferenceKernels
 from wolfmeans.engines.single_moves import SingleMoves
 from wolfmeans.engines.sparse import SparseNativePoints, SparseTrimmedPoints, can_be_native
@@ -119,6 +119,11 @@ class NativeKernels:
     def of(self, rows: NDArray[np.int64]) -> NativeKernels:
         """Return the same for some of the rows."""
         return NativeKernels(self._X[rows], self._n_threads)
+
+
+def dense_kernels(X: NDArray[np.floating]) -> Kernels:
+    """Return the fastest kernels for a few dense rows; distances are the same bits anyway."""
+    return NativeKernels(X, 1) if native_is_available() else ReferenceKernels(X)
 
 
 class NativePoints(NativeArithmetic):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from wolfmeans.choices import POLICIES as POLICIES
 from wolfmeans.engines.base import Centers, Distances, Forced, Workspace
-from wolfmeans.engines.reference import DenseKernels
+from wolfmeans.engines.cpu import dense_kernels
 from wolfmeans.exact_sums import exact_sum
 from wolfmeans.seeding import RandomSource, draw_rows
 
@@ -131,7 +131,7 @@ def _farthest_among(
     At least one is chosen.
     """
     points = workspace.rows(rows)
-    kernels = DenseKernels(points)
+    kernels = dense_kernels(points)
     labels = np.zeros(len(rows), dtype=np.int32)
     left = distances
     found: list[int] = []
@@ -142,7 +142,7 @@ def _farthest_among(
         if left[far] == 0:
             break
         found.append(int(rows[far]))
-        left = np.minimum(left, kernels.to_own(slice(None), points[far : far + 1], labels))
+        left = np.minimum(left, kernels.distances(points[far : far + 1], labels))
     return found
 
 
