@@ -8,6 +8,7 @@ import torch
 import triton
 
 from wolfmeans.engines.gpu import (
+    few_sums_kernels,
     moment_kernels,
     recheck_kernels,
     screen_kernels,
@@ -21,6 +22,8 @@ _MANY_TILES = 7
 """From so many on it is cheaper to note a second candidate than to look at all scores again."""
 _MOST_BITS = 10
 _FEW_COLUMNS = 32
+_FEW_CLUSTERS = 128
+"""Up to so many, a program has room for a sum of each."""
 
 
 class Rows:
@@ -119,6 +122,18 @@ class Rows:
             self.move_masses(clusters, self.labels, self.masses, None)
             return
         data, d, K = self.data, self.data.d, clusters.n_clusters
+        if K <= _FEW_CLUSTERS:
+            height, width = (128, 16) if K <= 64 else (256, 16)
+            programs = min(few_sums_kernels.AT_ONCE, triton.cdiv(data.n, height))
+            launch(
+                few_sums_kernels.move_rows_of_few,
+                (programs, triton.cdiv(d, width), triton.cdiv(data.digits, 2)),
+                clusters.state, data.X, self.labels, self.moved_rows, self.moved_from,
+                clusters.sums, clusters.members, d, K * d, data.high, DIGITS=data.digits,
+                REPLICAS=clusters.replicas, CLUSTERS=64 if K <= 64 else 128, ROWS=height,
+                COLUMNS=width, num_warps=4 if K <= 64 else 8, **UNFUSED,
+            )  # fmt: skip
+            return
         height, width = self._tile(1024)
         launch(
             moment_kernels.move_rows, self._programs(height),
