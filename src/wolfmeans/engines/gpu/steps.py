@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from threading import Lock
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +23,7 @@ from wolfmeans.engines.gpu.weighting import Weighting
 
 _TOGETHER = 4
 """Steps between two looks at whether the run has ended."""
+_MOST_RECENT = 16
 
 
 class Step:
@@ -28,8 +33,7 @@ class Step:
         self.data = data
         self.clusters = Clusters(data, n_clusters, weighting)
         self.rows = Rows(data, None if weighting is None else weighting.values)
-        self._tapes: dict[tuple[int, Lows], Tape] = {}
-        self._graphs: dict[Lows, Graph] = {}
+        self._taken: dict[Lows, _Launches] = {}
 
     def find_labels(self, source: int) -> None:
         """Launch what gives each point the label of its nearest center, and lists what moved.
@@ -51,30 +55,34 @@ class Step:
 
         The device is busy with the first ones while the graph is made.
         """
-        tapes = [self._tape(source, lows) for source in range(min(2, steps))]
-        pair: Sequence[Tape | Graph] = tapes
-        if lows in self._graphs:
-            pair = [self._graphs[lows]]
-        elif many and steps > 1 and not INTERPRETED:
-            pair = [self._graphs.setdefault(lows, Graph(tapes))]
+        launches = self._launches(lows)
+        pair = launches.pair(worth_a_graph=many and steps > 1)
         for _ in range(steps // 2):
             for part in pair:
                 part.run()
         if steps % 2:
-            tapes[0].run()
-        # Recorded while the device works: whoever takes one step mostly takes another one.
-        self._tape(1, lows)
+            launches.tapes[0].run()
 
-    def _tape(self, source: int, lows: Lows) -> Tape:
-        key = (source, lows)
-        if key not in self._tapes:
+    def _launches(self, lows: Lows) -> _Launches:
+        if lows not in self._taken:
+            self._taken[lows] = _recalled(self._facts(lows), lambda: self._recorded(lows))
+        return self._taken[lows]
 
-            def launches() -> None:
-                self.find_labels(source)
-                self.find_moments(source, lows)
+    def _recorded(self, lows: Lows) -> _Launches:
+        def launches(source: int) -> None:
+            self.find_labels(source)
+            self.find_moments(source, lows)
 
-            self._tapes[key] = Tape(launches, self._signature())
-        return self._tapes[key]
+        signature = self._signature()
+        return _Launches([Tape(partial(launches, source), signature) for source in range(2)])
+
+    def _facts(self, lows: Lows) -> Hashable:
+        """Return all that launches are made of: numbers, and where tensors are."""
+        weighting = self.clusters.weighting
+        parts = [self.data, self.clusters, self.rows]
+        if weighting is not None:
+            parts.append(weighting)
+        return (lows, *(_fact(value) for part in parts for value in vars(part).values()))
 
     def _signature(self) -> tuple[Hashable, ...]:
         """Return what decides which compiled kernels take a step."""
@@ -87,6 +95,55 @@ class Step:
         aligned = aligned and self.rows.is_aligned()
         place = data.X.device.index, data.X.dtype, aligned, data.noise is None
         return (*place, data.d, data.digits, digits, self.clusters.n_clusters, data.n >= 2**31)
+
+
+class _Launches:
+    """The launches of a step from each of the two buffers, and a graph of both where there is one.
+
+    They hold addresses, not tensors.
+    """
+
+    def __init__(self, tapes: Sequence[Tape]) -> None:
+        self.tapes = tapes
+        self._graph: Graph | None = None
+
+    def pair(self, *, worth_a_graph: bool) -> Sequence[Tape | Graph]:
+        """Return what takes a step to the other buffer, and one back."""
+        if self._graph is None and worth_a_graph and not INTERPRETED:
+            self._graph = Graph(self.tapes)
+        return self.tapes if self._graph is None else [self._graph]
+
+
+_recent: OrderedDict[Hashable, _Launches] = OrderedDict()
+_lock = Lock()
+
+
+def _recalled(facts: Hashable, record: Callable[[], _Launches]) -> _Launches:
+    """Return launches with exactly these arguments, if they were recorded before.
+
+    The next fit of such data often finds its tensors where those of the last one were.
+    """
+    if INTERPRETED:  # tapes hold tensors there
+        return record()
+    with _lock:
+        found = _recent.pop(facts, None)
+    if found is None:
+        found = record()
+    with _lock:
+        _recent[facts] = found
+        if len(_recent) > _MOST_RECENT:
+            _recent.popitem(last=False)
+    return found
+
+
+def _fact(value: Any) -> Any:
+    """Return a tensor's address, kind and shape; what else a launch may depend on as it is."""
+    if isinstance(value, torch.Tensor):
+        return value.data_ptr(), value.dtype, value.shape
+    if isinstance(value, list):
+        return tuple(_fact(item) for item in value)
+    # Data and weights are looked at by themselves, and not as the objects that they are.
+    return None if isinstance(value, (Screened, Weighting)) else value
 
 
 class Run:
