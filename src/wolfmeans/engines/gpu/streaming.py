@@ -1,0 +1,260 @@
+"""Data in the host's memory that comes to the device in parts, through two pinned buffers.
+
+While the device works on one part, the next is on its way and the host fills the buffer for the
+one after it. Of a part all rows may come, or some that are listed, which the host picks out. What
+there is room for stays on the device when it comes for the first time.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from itertools import cycle
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from wolfmeans.engines.cpu import value_range
+from wolfmeans.engines.gpu.rows import Rows
+from wolfmeans.engines.gpu.screening import Screened
+from wolfmeans.engines.gpu.transfers import to_device
+
+_SAMPLE = 1 << 11
+_MOST_ROWS = 1 << 31
+"""Rows are counted in int32."""
+_UNUSUAL = 1.25
+"""Rows that lose so many times as much as any row of a sample count as large ones."""
+
+
+class Part(NamedTuple):
+    """Rows that are in the window together, ascending."""
+
+    rows: slice | NDArray[np.int64]
+    """Which they are, for arrays on the host."""
+    index: slice | torch.Tensor
+    """The same for tensors on the device."""
+
+    @property
+    def size(self) -> int:
+        """How many they are."""
+        if isinstance(self.rows, slice):
+            return int(self.rows.stop - self.rows.start)
+        return len(self.rows)
+
+
+class Window(Screened):
+    """Some rows of the data, others from time to time; what they are compared with is for all.
+
+    The frame is that of a sample. Rows that lose unusually much in short arithmetic are marked as
+    those that are unusually large are: they are always looked at canonically (`screening`).
+    """
+
+    def __init__(self, X: torch.Tensor, sample: torch.Tensor, sizes: tuple[float, float]) -> None:
+        self._sample = Screened(sample, sizes)
+        super().__init__(X, sizes)
+
+    def _place(self) -> None:
+        usual = self._sample
+        self.mu, self.scale, self.radius = usual.mu, usual.scale, usual.radius
+
+    def _shorten(self) -> None:
+        super()._shorten()
+        self.rho = float(np.float32(_UNUSUAL * self._sample.rho))
+
+    def show(self, X: torch.Tensor) -> None:
+        """Let these be the rows; how far they are from all centers can be asked for."""
+        self.X, self.n = X, len(X)
+
+    def copy_short(self) -> None:
+        """Launch what copies the rows into short arithmetic, so that they can be screened."""
+        self.shorten()
+        if not self.direct:
+            unusual = self.errors[: self.n] > self.rho
+            self.sizes[: self.n].masked_fill_(unusual, math.inf)
+
+
+class _Lane:
+    """One of the two ways to the device: buffers at both ends, and when they can be used again."""
+
+    def __init__(self, shape: tuple[int, int], dtype: torch.dtype, device: str) -> None:
+        self.X = torch.zeros(shape, dtype=dtype, device=device)
+        self._masses: torch.Tensor | None = None
+        self._pinned: dict[str, torch.Tensor] = {}
+        on_device = device == "cuda"
+        self._on_device = on_device
+        self.arrived = torch.cuda.Event() if on_device else None
+        self.used = torch.cuda.Event() if on_device else None
+
+    @property
+    def masses(self) -> torch.Tensor:
+        """Room for the masses of the rows."""
+        if self._masses is None:
+            self._masses = torch.zeros(len(self.X), dtype=torch.float64, device=self.X.device)
+        return self._masses
+
+    def pinned(self, like: torch.Tensor) -> torch.Tensor:
+        """Return as much pinned memory on the host as a buffer has on the device."""
+        key = "masses" if like.ndim == 1 else "X"
+        if key not in self._pinned:
+            shape = (len(self.X), *like.shape[1:])
+            self._pinned[key] = torch.empty(shape, dtype=like.dtype, pin_memory=self._on_device)
+        return self._pinned[key][: len(like)]
+
+    def wait(self) -> None:
+        """Wait on the host until what was sent last has arrived."""
+        if self.arrived is not None:
+            self.arrived.synchronize()
+
+
+class Streamed:
+    """An array in the host's memory with a window on the device. Shared by forks, never changed.
+
+    Parameters
+    ----------
+    X : (n, d) C-contiguous array of float32 or float64
+    device : "cuda", or "cpu" where kernels are interpreted
+    capacity : int
+        How many rows the window has, a multiple of `memory.ALIGNED`.
+    staying : int
+        How many rows may stay on the device.
+    n_threads : int
+        For what is done on the host.
+    """
+
+    def __init__(
+        self, X: NDArray[np.floating], device: str, capacity: int, staying: int, n_threads: int
+    ) -> None:
+        self.n, self.d = X.shape
+        if self.n >= _MOST_ROWS:
+            raise ValueError(f"engine='gpu' takes fewer than 2**31 rows; got {self.n}")
+        self.X, self.device, self.capacity = X, device, capacity
+        self.uploaded = 0
+        """How many bytes have been sent to the device, for whoever wants to know."""
+        self._host = as_tensor(X)
+        self._pinned = device == "cuda" and self._host.is_pinned()
+        sizes = value_range(X, n_threads)[1:]
+        sample = torch.from_numpy(X[:: max(1, self.n // _SAMPLE)].copy()).to(device)
+        self._lanes = [_Lane((capacity, self.d), sample.dtype, device) for _ in range(2)]
+        self.window = Window(self._lanes[0].X, sample, sizes)
+        self.rows = Rows(self.window, None)
+        many = self.n if staying >= self.n else staying // capacity * capacity
+        self._staying = torch.empty((many, self.d), dtype=sample.dtype, device=device)
+        self._stayed = 0
+        self._sending = torch.cuda.Stream() if device == "cuda" else None
+
+    def everything(self) -> list[Part]:
+        """Return all rows in parts."""
+        starts = range(0, self.n, self.capacity)
+        slices = [slice(start, min(start + self.capacity, self.n)) for start in starts]
+        return [Part(rows, rows) for rows in slices]
+
+    def listed(self, rows: NDArray[np.int64], index: torch.Tensor | None = None) -> list[Part]:
+        """Return some rows in parts; `index` has them on the device, where they are there."""
+        sent = to_device(rows, self.window.X) if index is None else index
+        starts = range(0, len(rows), self.capacity)
+        pieces = [slice(start, start + self.capacity) for start in starts]
+        return [Part(rows[piece], sent[piece]) for piece in pieces]
+
+    def pass_by(
+        self, parts: Sequence[Part], masses: torch.Tensor | None = None, *, short: bool = False
+    ) -> Iterator[Part]:
+        """Bring parts into the window, one after the other, with the masses of their rows.
+
+        A part is shown from when it is yielded until the next one is asked for; `short` says
+        whether its copy in short arithmetic is wanted.
+        """
+        if self._sending is not None:
+            self._sending.wait_stream(torch.cuda.current_stream())
+        lanes = cycle(self._lanes)
+        before: tuple[_Lane, Part, torch.Tensor] | None = None
+        try:
+            for part in (*parts, None):
+                following = None
+                if part is not None:
+                    lane = next(lanes)
+                    following = lane, part, self._send(lane, part, masses)
+                if before is not None:
+                    yield from self._show(*before, masses is not None, short)
+                before = following
+        finally:
+            if self._sending is not None:
+                self._sending.synchronize()
+
+    def _show(
+        self, lane: _Lane, part: Part, X: torch.Tensor, weighted: bool, short: bool
+    ) -> Iterator[Part]:
+        if lane.arrived is not None:
+            torch.cuda.current_stream().wait_event(lane.arrived)
+        self.window.show(X)
+        self.rows.masses = lane.masses if weighted else None
+        if short:
+            self.window.copy_short()
+        yield part
+        if lane.used is not None:
+            lane.used.record()
+
+    def _send(self, lane: _Lane, part: Part, masses: torch.Tensor | None) -> torch.Tensor:
+        """Send a part on its way; return the tensor in which it arrives."""
+        lane.wait()
+        with self._aside():
+            if self._sending is not None:
+                self._sending.wait_event(lane.used)
+            X = self._send_rows(lane, part)
+            if masses is not None:
+                self._copy(lane, masses, part.rows, lane.masses[: part.size], pinned=False)
+            if lane.arrived is not None:
+                lane.arrived.record()
+        return X
+
+    def _aside(self) -> AbstractContextManager[object]:
+        """Return what makes transfers run beside the kernels."""
+        return nullcontext() if self._sending is None else torch.cuda.stream(self._sending)
+
+    def _send_rows(self, lane: _Lane, part: Part) -> torch.Tensor:
+        rows, index, target = part.rows, part.index, lane.X[: part.size]
+        if isinstance(rows, slice):
+            if rows.stop <= self._stayed:
+                return self._staying[rows]
+            if rows.start == self._stayed and rows.stop <= len(self._staying):
+                target, self._stayed = self._staying[rows], rows.stop
+            self._copy(lane, self._host, rows, target, self._pinned)
+            return target
+        assert isinstance(index, torch.Tensor)
+        there = int(np.searchsorted(rows, self._stayed))
+        if there:
+            torch.index_select(self._staying, 0, index[:there], out=target[:there])
+        if there < part.size:
+            self._copy(lane, self._host, rows[there:], target[there:], self._pinned)
+        return target
+
+    def _copy(
+        self,
+        lane: _Lane,
+        source: torch.Tensor,
+        rows: slice | NDArray[np.int64],
+        target: torch.Tensor,
+        pinned: bool,
+    ) -> None:
+        """Copy rows of the host's to the device, through pinned memory where they are not there."""
+        self.uploaded += target.numel() * target.element_size()
+        if pinned and isinstance(rows, slice):
+            target.copy_(source[rows], non_blocking=True)
+            return
+        # PyTorch copies with all threads.
+        buffer = lane.pinned(target)
+        if isinstance(rows, slice):
+            buffer.copy_(source[rows])
+        else:
+            torch.index_select(source, 0, torch.from_numpy(rows), out=buffer)
+        target.copy_(buffer, non_blocking=True)
+
+
+def as_tensor(array: NDArray[np.floating]) -> torch.Tensor:
+    """Return a tensor that shares the array's memory, and is only read."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(array)
