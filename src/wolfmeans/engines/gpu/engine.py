@@ -89,7 +89,8 @@ def _opened(X: Any, n_threads: int, *, weighted: bool) -> Screened | Streamed:
             "that fits into memory"
         )
     where = device()
-    n, d, itemsize = *X.shape, X.dtype.itemsize
+    n, d = X.shape
+    itemsize = X.dtype.itemsize
     if isinstance(X, OnDevice):
         try:
             return Screened(X.tensor, X.range[1:])

@@ -21,6 +21,8 @@ _OF_A_STREAMED_ROW = 32
 list of a quarter of the rows."""
 _WINDOW = 1 << 30
 """More bytes than this make a window no faster."""
+_STAYING = 0.9
+"""Of what is left then, for rows that stay; the rest is for clusters, which may be many."""
 ALIGNED = 16
 """Windows have multiples of so many rows, for aligned pointers to all that belongs to them."""
 
@@ -85,8 +87,8 @@ def share_out(n: int, d: int, itemsize: int, budget: float, *, weighted: bool) -
             "cluster fewer rows, or take engine='cpu', which gives the same result"
         )
     rows = min(rows, -(-n // ALIGNED) * ALIGNED)
-    besides = int((left - 2 * rows * each) // (d * itemsize))
-    return rows, max(0, min(n, besides))
+    besides = int(_STAYING * (left - 2 * rows * each) // (d * itemsize))
+    return rows, min(n, besides)
 
 
 def too_large(n: int, d: int, itemsize: int, *, weighted: bool, device: str) -> MemoryError:

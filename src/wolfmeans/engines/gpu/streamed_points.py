@@ -216,33 +216,29 @@ class StreamedPoints(LabelledPoints):
             # A list that is not in use yet takes the rows, which are not wanted here.
             launch(
                 screen_kernels.select_active, triton.cdiv(part.size, 1024),
-                clusters.state, state.labels[part.index], state.slack[part.index],
+                clusters.state, state.labels[part.places], state.slack[part.places],
                 clusters.shifts, clusters.reach, data.rows.active, part.size, margin, BLOCK=1024,
                 **UNFUSED,
             )  # fmt: skip
             active[number] = clusters.state[ACTIVE.value]
             clusters.state[ACTIVE.value] = 0
         counts = to_host(active)[0]
-        many = [part for part, count in zip(parts, counts, strict=True) if count > _FEW * part.size]
-        few = [
-            part.rows
-            for part, count in zip(parts, counts, strict=True)
-            if 0 < count <= _FEW * part.size
-        ]
-        listed = [
-            torch.nonzero(state.slack[rows] <= margin).flatten() + rows.start
-            for rows in few
-            if isinstance(rows, slice)
-        ]
+        whole, listed = [], []
+        for number, part in enumerate(parts):
+            if counts[number] > _FEW * part.size:
+                whole.append(part)
+            elif counts[number]:
+                some = torch.nonzero(state.slack[part.places] <= margin).flatten()
+                listed.append(some + number * data.capacity)
         if not listed:
-            return many
-        index = torch.cat(listed)
-        return many + data.listed(to_host(index)[0], index)
+            return whole
+        places = torch.cat(listed)
+        return whole + data.listed(to_host(places)[0], places)
 
     def _step(self, state: _State, part: Part, lows: Lows, forced: Forced | None) -> None:
         """Launch what brings labels, gap and sums up to date with the rows in the window."""
         clusters, rows, size = state.clusters, self.data.rows, part.size
-        rows.labels[:size] = state.labels[part.index]
+        rows.labels[:size] = state.labels[part.places]
         # All of them are looked at, once they are here.
         rows.slack[:size] = -math.inf
         rows.find_labels(clusters, 0)
@@ -250,8 +246,8 @@ class StreamedPoints(LabelledPoints):
             self._force(state, part, forced)
         rows.sum_gap(clusters, 0, lows.gap)
         rows.move(clusters)
-        state.labels[part.index] = rows.labels[:size]
-        state.slack[part.index] = rows.slack[:size]
+        state.labels[part.places] = rows.labels[:size]
+        state.slack[part.places] = rows.slack[:size]
 
     def _force(self, state: _State, part: Part, forced: Forced) -> None:
         """Give the forced labels to rows in the window, and list anew what moved."""
@@ -264,7 +260,7 @@ class StreamedPoints(LabelledPoints):
         if not len(places):
             return
         rows = self.data.rows
-        labels, old = rows.labels[: part.size], state.before[part.index]
+        labels, old = rows.labels[: part.size], state.before[part.places]
         labels[to_device(places, labels)] = to_device(forced.labels[within], labels)
         moved = torch.nonzero(labels != old).flatten()
         rows.moved_rows[: len(moved)] = moved.int()
@@ -277,18 +273,13 @@ class StreamedPoints(LabelledPoints):
         """Recompute on the host the sums that had no room in the device's limbs."""
         old, new = to_host(state.before, state.labels)
         rows = np.flatnonzero((old != new) & (old >= 0))
-        kernels = self._on_host_kernels(rows)
-        given = np.ascontiguousarray(centers)
-        terms = kernels.distances(given, old[rows]) - kernels.distances(given, new[rows])
+        far = self._kernels.distances(centers, np.maximum(old, 0))[rows]
+        terms = far - self._kernels.distances(centers, new)[rows]
         if self.weights is not None:
             terms = self.weights[rows] * terms
         gap = exact_sum(terms.tolist())
         repaired = Assignment(found.moved, gap, found.weights, found.means, found.residuals)
         return repaired, *self._on_host().step(repaired, centers)
-
-    def _on_host_kernels(self, rows: NDArray[np.int64]) -> Any:
-        kernels: Any = self._on_host()
-        return kernels._kernels.of(rows)
 
     def step(self, found: Assignment, centers: Centers) -> tuple[float, float]:
         """Return the shift and the movement of a step from the centers to the means found."""
@@ -310,7 +301,7 @@ class StreamedPoints(LabelledPoints):
         sums, inexact = inside.nothing()
         for part in self.data.pass_by(self.data.everything(), self._masses):
             masses = self.data.rows.masses
-            inside.add_costs(sent, labels[part.index], masses, low, sums, inexact)
+            inside.add_costs(sent, labels[part.places], masses, low, sums, inexact)
         total = inside.rounded(sums, inexact, low)
         if total is not None:
             return total

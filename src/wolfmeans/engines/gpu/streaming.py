@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import cycle
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -35,7 +35,7 @@ class Part(NamedTuple):
 
     rows: slice | NDArray[np.int64]
     """Which they are, for arrays on the host."""
-    index: slice | torch.Tensor
+    places: slice | torch.Tensor
     """The same for tensors on the device."""
 
     @property
@@ -84,10 +84,9 @@ class _Lane:
         self.X = torch.zeros(shape, dtype=dtype, device=device)
         self._masses: torch.Tensor | None = None
         self._pinned: dict[str, torch.Tensor] = {}
-        on_device = device == "cuda"
-        self._on_device = on_device
-        self.arrived = torch.cuda.Event() if on_device else None
-        self.used = torch.cuda.Event() if on_device else None
+        self._on_device = on_device = device == "cuda"
+        self.arrived: Any = torch.cuda.Event() if on_device else None
+        self.used: Any = torch.cuda.Event() if on_device else None
 
     @property
     def masses(self) -> torch.Tensor:
@@ -144,7 +143,7 @@ class Streamed:
         many = self.n if staying >= self.n else staying // capacity * capacity
         self._staying = torch.empty((many, self.d), dtype=sample.dtype, device=device)
         self._stayed = 0
-        self._sending = torch.cuda.Stream() if device == "cuda" else None
+        self._sending: Any = torch.cuda.Stream() if device == "cuda" else None
 
     def everything(self) -> list[Part]:
         """Return all rows in parts."""
@@ -152,9 +151,9 @@ class Streamed:
         slices = [slice(start, min(start + self.capacity, self.n)) for start in starts]
         return [Part(rows, rows) for rows in slices]
 
-    def listed(self, rows: NDArray[np.int64], index: torch.Tensor | None = None) -> list[Part]:
-        """Return some rows in parts; `index` has them on the device, where they are there."""
-        sent = to_device(rows, self.window.X) if index is None else index
+    def listed(self, rows: NDArray[np.int64], places: torch.Tensor | None = None) -> list[Part]:
+        """Return some rows in parts; `places` has them on the device, where they are there."""
+        sent = to_device(rows, self.window.X) if places is None else places
         starts = range(0, len(rows), self.capacity)
         pieces = [slice(start, start + self.capacity) for start in starts]
         return [Part(rows[piece], sent[piece]) for piece in pieces]
@@ -215,7 +214,7 @@ class Streamed:
         return nullcontext() if self._sending is None else torch.cuda.stream(self._sending)
 
     def _send_rows(self, lane: _Lane, part: Part) -> torch.Tensor:
-        rows, index, target = part.rows, part.index, lane.X[: part.size]
+        rows, places, target = part.rows, part.places, lane.X[: part.size]
         if isinstance(rows, slice):
             if rows.stop <= self._stayed:
                 return self._staying[rows]
@@ -223,10 +222,10 @@ class Streamed:
                 target, self._stayed = self._staying[rows], rows.stop
             self._copy(lane, self._host, rows, target, self._pinned)
             return target
-        assert isinstance(index, torch.Tensor)
+        assert isinstance(places, torch.Tensor)
         there = int(np.searchsorted(rows, self._stayed))
         if there:
-            torch.index_select(self._staying, 0, index[:there], out=target[:there])
+            torch.index_select(self._staying, 0, places[:there], out=target[:there])
         if there < part.size:
             self._copy(lane, self._host, rows[there:], target[there:], self._pinned)
         return target
