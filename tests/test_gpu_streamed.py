@@ -145,6 +145,22 @@ def test_what_stays_is_sent_once():
         assert there.data.uploaded - before == wanted
 
 
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_rows_are_picked_by_several_threads(monkeypatch, n_threads):
+    from wolfmeans.engines.gpu import streaming
+    from wolfmeans.engines.gpu.engine import device
+
+    monkeypatch.setattr(streaming, "_LEAST_BYTES", 64)
+    X, w = points("plain", 5, "float64"), np.arange(N) * 1.0
+    data = streaming.Streamed(X, device(), 48, 0, n_threads)
+    some = np.flatnonzero(np.arange(N) % 3)
+    for parts in (data.everything(), data.listed(some)):
+        for part in data.pass_by(parts, w):
+            assert (data.window.X.cpu().numpy() == X[part.rows]).all()
+            assert (data.rows.masses[: part.size].cpu().numpy() == w[part.rows]).all()
+    assert data.uploaded == (N + len(some)) * 6 * 8
+
+
 @pytest.mark.parametrize("after", [0, 2])
 def test_forced_labels(after):
     X = points("blobs", 5, "float64")

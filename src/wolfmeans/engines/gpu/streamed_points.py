@@ -32,8 +32,8 @@ from wolfmeans.engines.gpu.distances import GpuKernels
 from wolfmeans.engines.gpu.launching import UNFUSED, launch
 from wolfmeans.engines.gpu.lists import ACTIVE, MOVED
 from wolfmeans.engines.gpu.screening import Screened
-from wolfmeans.engines.gpu.streaming import Part, Streamed, as_tensor
-from wolfmeans.engines.gpu.transfers import to_device, to_host
+from wolfmeans.engines.gpu.streaming import Part, Streamed
+from wolfmeans.engines.gpu.transfers import as_tensor, to_device, to_host
 from wolfmeans.engines.gpu.weighting import Weighting
 from wolfmeans.engines.labelled import LabelledPoints
 from wolfmeans.exact_sums import exact_sum
@@ -144,11 +144,6 @@ class StreamedPoints(LabelledPoints):
             self._host = get_engine("auto").open(self.data.X, self.weights, self._n_threads)
         return self._host
 
-    @property
-    def _masses(self) -> torch.Tensor | None:
-        """The weights, on the host."""
-        return None if self._weighting is None else self._weighting.values
-
     def _opened(self, n_clusters: int) -> _State:
         if self._state is None:
             n, window = self.n_points, self.data.window
@@ -187,7 +182,7 @@ class StreamedPoints(LabelledPoints):
             there = to_device(forced.rows, state.labels)
             state.slack[there] = -math.inf
         moved = torch.zeros_like(clusters.state[:1])
-        for part in self.data.pass_by(self._undecided(state), self._masses, short=True):
+        for part in self.data.pass_by(self._undecided(state), self.weights, short=True):
             self._step(state, part, lows, forced)
             # The lists of the next part begin anew.
             moved += clusters.state[MOVED.value]
@@ -299,7 +294,7 @@ class StreamedPoints(LabelledPoints):
         labels, inside = self._opened_before().labels, self._kernels.inside
         low, sent = self._lows(centers).gap, inside.sent(centers)
         sums, inexact = inside.nothing()
-        for part in self.data.pass_by(self.data.everything(), self._masses):
+        for part in self.data.pass_by(self.data.everything(), self.weights):
             masses = self.data.rows.masses
             inside.add_costs(sent, labels[part.places], masses, low, sums, inexact)
         total = inside.rounded(sums, inexact, low)

@@ -8,8 +8,8 @@ there is room for stays on the device when it comes for the first time.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from itertools import cycle
 from typing import Any, NamedTuple
@@ -21,11 +21,13 @@ from numpy.typing import NDArray
 from wolfmeans.engines.cpu import value_range
 from wolfmeans.engines.gpu.rows import Rows
 from wolfmeans.engines.gpu.screening import Screened
-from wolfmeans.engines.gpu.transfers import to_device
+from wolfmeans.engines.gpu.transfers import as_tensor, to_device
 
 _SAMPLE = 1 << 11
 _MOST_ROWS = 1 << 31
 """Rows are counted in int32."""
+_LEAST_BYTES = 1 << 20
+"""Not worth a thread of their own."""
 _UNUSUAL = 1.25
 """Rows that lose so many times as much as any row of a sample count as large ones."""
 
@@ -133,6 +135,8 @@ class Streamed:
         self.X, self.device, self.capacity = X, device, capacity
         self.uploaded = 0
         """How many bytes have been sent to the device, for whoever wants to know."""
+        self._n_threads = n_threads
+        self._pool: ThreadPoolExecutor | None = None
         self._host = as_tensor(X)
         self._pinned = device == "cuda" and self._host.is_pinned()
         sizes = value_range(X, n_threads)[1:]
@@ -159,7 +163,11 @@ class Streamed:
         return [Part(rows[piece], sent[piece]) for piece in pieces]
 
     def pass_by(
-        self, parts: Sequence[Part], masses: torch.Tensor | None = None, *, short: bool = False
+        self,
+        parts: Sequence[Part],
+        masses: NDArray[np.float64] | None = None,
+        *,
+        short: bool = False,
     ) -> Iterator[Part]:
         """Bring parts into the window, one after the other, with the masses of their rows.
 
@@ -196,7 +204,7 @@ class Streamed:
         if lane.used is not None:
             lane.used.record()
 
-    def _send(self, lane: _Lane, part: Part, masses: torch.Tensor | None) -> torch.Tensor:
+    def _send(self, lane: _Lane, part: Part, masses: NDArray[np.float64] | None) -> torch.Tensor:
         """Send a part on its way; return the tensor in which it arrives."""
         lane.wait()
         with self._aside():
@@ -204,7 +212,7 @@ class Streamed:
                 self._sending.wait_event(lane.used)
             X = self._send_rows(lane, part)
             if masses is not None:
-                self._copy(lane, masses, part.rows, lane.masses[: part.size], pinned=False)
+                self._copy(lane, masses, part.rows, lane.masses[: part.size])
             if lane.arrived is not None:
                 lane.arrived.record()
         return X
@@ -220,40 +228,55 @@ class Streamed:
                 return self._staying[rows]
             if rows.start == self._stayed and rows.stop <= len(self._staying):
                 target, self._stayed = self._staying[rows], rows.stop
-            self._copy(lane, self._host, rows, target, self._pinned)
+            self._copy(lane, self.X, rows, target)
             return target
         assert isinstance(places, torch.Tensor)
         there = int(np.searchsorted(rows, self._stayed))
         if there:
             torch.index_select(self._staying, 0, places[:there], out=target[:there])
         if there < part.size:
-            self._copy(lane, self._host, rows[there:], target[there:], self._pinned)
+            self._copy(lane, self.X, rows[there:], target[there:])
         return target
 
     def _copy(
         self,
         lane: _Lane,
-        source: torch.Tensor,
+        source: NDArray[np.floating],
         rows: slice | NDArray[np.int64],
         target: torch.Tensor,
-        pinned: bool,
     ) -> None:
         """Copy rows of the host's to the device, through pinned memory where they are not there."""
         self.uploaded += target.numel() * target.element_size()
-        if pinned and isinstance(rows, slice):
-            target.copy_(source[rows], non_blocking=True)
+        if source is self.X and self._pinned and isinstance(rows, slice):
+            target.copy_(self._host[rows], non_blocking=True)
             return
-        # PyTorch copies with all threads.
         buffer = lane.pinned(target)
-        if isinstance(rows, slice):
-            buffer.copy_(source[rows])
-        else:
-            torch.index_select(source, 0, torch.from_numpy(rows), out=buffer)
+        self._fill(buffer.numpy(), source, rows)
         target.copy_(buffer, non_blocking=True)
 
+    def _fill(
+        self,
+        buffer: NDArray[np.floating],
+        source: NDArray[np.floating],
+        rows: slice | NDArray[np.int64],
+    ) -> None:
+        """Copy rows from one place on the host to another, with several threads."""
 
-def as_tensor(array: NDArray[np.floating]) -> torch.Tensor:
-    """Return a tensor that shares the array's memory, and is only read."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        return torch.from_numpy(array)
+        def fill(begin: int) -> None:
+            end = min(begin + many, len(buffer))
+            if isinstance(rows, slice):
+                np.copyto(buffer[begin:end], source[rows.start + begin : rows.start + end])
+            else:
+                # Rows are within; "clip" is what NumPy needs to write where it is told to.
+                np.take(source, rows[begin:end], axis=0, out=buffer[begin:end], mode="clip")
+
+        least = -(-_LEAST_BYTES // buffer[:1].nbytes)
+        many = max(least, -(-len(buffer) // self._n_threads))
+        begins = range(0, len(buffer), many)
+        if len(begins) == 1:
+            fill(0)
+            return
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._n_threads)
+        for _ in self._pool.map(fill, begins):
+            pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -27,3 +28,10 @@ def to_host(*tensors: torch.Tensor) -> tuple[NDArray[Any], ...]:
 def to_device(array: NDArray[Any], like: torch.Tensor) -> torch.Tensor:
     """Return an array as a tensor on the device of another one."""
     return torch.from_numpy(np.ascontiguousarray(array)).to(like.device)
+
+
+def as_tensor(array: NDArray[Any]) -> torch.Tensor:
+    """Return a tensor that shares the array's memory, and is only read."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(array)

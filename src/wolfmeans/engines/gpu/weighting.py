@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from wolfmeans.engines.gpu.screening import Screened
+from wolfmeans.engines.gpu.transfers import as_tensor
 from wolfmeans.engines.trimming import unit_exponent
 
 _MOST_MASS_DIGITS = 4
@@ -69,7 +70,9 @@ def weigh(
     if digits > _MOST_MASS_DIGITS or sum_digits > _MOST_SUM_DIGITS or len(given) >= _MOST_POINTS:
         return None
     return Weighting(
-        torch.tensor(given, dtype=torch.float64, device="cpu" if streamed else data.X.device),
+        as_tensor(given)
+        if streamed
+        else torch.tensor(given, dtype=torch.float64, device=data.X.device),
         high,
         unit,
         digits,
