@@ -9,6 +9,7 @@ from interpreted import needs_triton
 from wolfmeans import KMeans, TrimmedKMeans
 from wolfmeans.engines import Forced, get_engine
 from wolfmeans.engines.base import Limits
+from wolfmeans.tensors import OnDevice
 
 pytest.importorskip("wolfmeans.engines._native")
 pytestmark = needs_triton
@@ -95,7 +96,7 @@ def test_weights_are_streamed_too(kind):
         "many magnitudes": 10.0 ** rng.uniform(-8, 8, N),
     }[kind]
     X = points("blobs", 5, "float32")
-    here, there = get_engine("cpu").open(X, w, 1), streamed(X, 48, 48, w)
+    here, there = get_engine("cpu").open(X, w, 1), streamed(X, 112, 112, w)
     centers = X[:6].copy()
     for _ in range(3):
         centers = assert_same(here, there, centers)
@@ -104,10 +105,10 @@ def test_weights_are_streamed_too(kind):
         assert (here.mean(weighted=weighted) == there.mean(weighted=weighted)).all()
 
 
-@pytest.mark.parametrize("staying", [0, 96])
+@pytest.mark.parametrize("staying", [0, 112])
 def test_late_steps_send_what_is_undecided_and_no_more(staying):
     X = points("plain", 2, "float32")
-    here, there = get_engine("cpu").open(X, None, 1), streamed(X, 48, staying)
+    here, there = get_engine("cpu").open(X, None, 1), streamed(X, 112, staying)
     centers, sent = X[:4].copy(), []
     for _ in range(12):
         before = there.data.uploaded
@@ -120,11 +121,15 @@ def test_late_steps_send_what_is_undecided_and_no_more(staying):
 
 
 def test_rows_that_are_large_or_lose_much_are_looked_at_canonically():
+    import torch
+
     X = points("plain", 12, "float32")
     X[7] *= 1e6
     here, there = get_engine("cpu").open(X, None, 1), streamed(X, 240)
     window = there.data.window
     window.rho = float(window._sample.errors.median())
+    noise = np.random.default_rng(0).uniform(-1.0, 1.0, size=(64, 64)).astype(np.float32)
+    window.noise = torch.from_numpy(noise).to(window.X.device)
     centers = X[8:13].copy()
     with np.errstate(invalid="ignore"):
         for _ in range(2):
@@ -186,10 +191,9 @@ def test_sums_beyond_the_room_on_the_device_come_from_the_host():
         assert there._state.clusters.state[5] == 1  # INEXACT
 
 
-@pytest.mark.parametrize("d", [2, 20])
-def test_what_else_a_workspace_is_asked_for(d):
-    X = points("lattice", d, "float32")
-    here, there = get_engine("cpu").open(X, None, 1), streamed(X, 48, 96)
+def test_what_else_a_workspace_is_asked_for():
+    X = points("lattice", 12, "float32")
+    here, there = get_engine("cpu").open(X, None, 1), streamed(X, 112, 112)
     with pytest.raises(RuntimeError, match="no labels"):
         there.labels()
     centers = X[:6] + np.float32(0.25)
@@ -309,13 +313,19 @@ def test_when_the_device_is_full_all_the_same(monkeypatch):
 
     X = points("plain", 5, "float32")
     monkeypatch.setattr(engine, "Screened", full)
+    with pytest.raises(MemoryError, match="streamed"):
+        get_engine("gpu").open(OnDevice(torch.from_numpy(X).to(engine.device())), None, 1)
     monkeypatch.setenv(memory.LIMIT, "1MB")
     there = get_engine("gpu").open(X, None, 1)
     assert type(there).__name__ == "StreamedPoints"
     assert there.data.capacity == 240
+    assert len(there.data._staying) == N
     monkeypatch.setattr(streamed_points, "Clusters", full)
     with pytest.raises(MemoryError, match="sums of 2 clusters"):
         there.assign(X[:2])
+    monkeypatch.setattr(engine, "Streamed", full)
+    with pytest.raises(MemoryError, match="even when their numbers stay"):
+        get_engine("gpu").open(X, None, 1)
 
 
 def test_sizes_of_windows(monkeypatch):

@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from wolfmeans.engines.gpu.distances import GpuKernels
-from wolfmeans.engines.gpu.memory import available, resident_bytes, share_out, too_large
+from wolfmeans.engines.gpu.memory import (
+    available,
+    no_room,
+    resident_bytes,
+    share_out,
+    too_large,
+)
 from wolfmeans.engines.gpu.points import GpuPoints
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.streamed_points import StreamedKernels, StreamedPoints
@@ -96,13 +102,17 @@ def _opened(X: Any, n_threads: int, *, weighted: bool) -> Screened | Streamed:
             return Screened(X.tensor, X.range[1:])
         except torch.OutOfMemoryError as error:
             raise too_large(n, d, itemsize, weighted=weighted, device=where) from error
-    if resident_bytes(n, d, itemsize, weighted=weighted) <= available(where):
+    budget = available(where)
+    if resident_bytes(n, d, itemsize, weighted=weighted) <= budget:
         try:
             # PyTorch warns of sharing an array that it may not write to.
             shared = X.flags.writeable
             return Screened((torch.from_numpy(X) if shared else torch.tensor(X)).to(where))
         except torch.OutOfMemoryError:
-            # Somebody else has taken the rest; what was tried is given back.
-            pass
-    capacity, staying = share_out(n, d, itemsize, available(where), weighted=weighted)
-    return Streamed(X, where, capacity, staying, n_threads)
+            # Less is free than it seems; what was tried is given back here.
+            budget /= 2
+    capacity, staying = share_out(n, d, itemsize, budget, weighted=weighted)
+    try:
+        return Streamed(X, where, capacity, staying, n_threads)
+    except torch.OutOfMemoryError as error:
+        raise no_room(n, d, itemsize, available(where), weighted=weighted) from error

@@ -80,15 +80,19 @@ def share_out(n: int, d: int, itemsize: int, budget: float, *, weighted: bool) -
     left = budget - n * _OF_A_STREAMED_ROW
     rows = int(min(left / 2, _WINDOW) // each) // ALIGNED * ALIGNED
     if rows < ALIGNED:
-        least = streamed_bytes(n, d, itemsize, ALIGNED, weighted=weighted)
-        raise MemoryError(
-            f"{n} points of {d} columns need at least {_said(least)} on the GPU even when their "
-            f"numbers stay in the host's memory, and it has {_said(budget)} free: free some of it, "
-            "cluster fewer rows, or take engine='cpu', which gives the same result"
-        )
+        raise no_room(n, d, itemsize, budget, weighted=weighted)
     rows = min(rows, -(-n // ALIGNED) * ALIGNED)
-    besides = int(_STAYING * (left - 2 * rows * each) // (d * itemsize))
-    return rows, min(n, besides)
+    return rows, int(min(n, _STAYING * (left - 2 * rows * each) / (d * itemsize)))
+
+
+def no_room(n: int, d: int, itemsize: int, budget: float, *, weighted: bool) -> MemoryError:
+    """Return what to say of data that cannot even be streamed."""
+    least = streamed_bytes(n, d, itemsize, ALIGNED, weighted=weighted)
+    return MemoryError(
+        f"{n} points of {d} columns need at least {_said(least)} on the GPU even when their "
+        f"numbers stay in the host's memory, and it has {_said(budget)} free: free some of it, "
+        "cluster fewer rows, or take engine='cpu', which gives the same result"
+    )
 
 
 def too_large(n: int, d: int, itemsize: int, *, weighted: bool, device: str) -> MemoryError:
