@@ -226,9 +226,10 @@ class Streamed:
         if isinstance(rows, slice):
             if rows.stop <= self._stayed:
                 return self._staying[rows]
-            if rows.start == self._stayed and rows.stop <= len(self._staying):
-                target, self._stayed = self._staying[rows], rows.stop
+            stays = rows.start == self._stayed and rows.stop <= len(self._staying)
+            target = self._staying[rows] if stays else target
             self._copy(lane, self.X, rows, target)
+            self._stayed = rows.stop if stays else self._stayed
             return target
         assert isinstance(places, torch.Tensor)
         there = int(np.searchsorted(rows, self._stayed))
