@@ -38,6 +38,16 @@ class Lows:
     shift: int
     movement: int
 
+    @staticmethod
+    def of(largest: float, n: int, d: int, heaviest: int) -> Lows:
+        """Return them for points and centers of magnitudes up to `largest`, n points of d columns.
+
+        No point weighs more than 2**heaviest.
+        """
+        top = math.frexp(d * (2.0 * 2.0 ** math.frexp(largest)[1]) ** 2)[1]
+        low = top - 53 - 32 * (LIMBS - 4)
+        return Lows(low + heaviest, low, low + heaviest + n.bit_length())
+
 
 class _Arena:
     """Tensors of zeros, all of them in one piece: asking for each would take the host longer."""

@@ -26,7 +26,8 @@ class GpuKernels:
     def __init__(self, data: Screened) -> None:
         self.data = data
 
-    def _sent(self, centers: Centers | torch.Tensor) -> torch.Tensor:
+    def sent(self, centers: Centers | torch.Tensor) -> torch.Tensor:
+        """Return centers on the device."""
         if isinstance(centers, torch.Tensor):
             return centers
         return to_device(centers, self.data.X).to(self.data.X.dtype)
@@ -34,7 +35,7 @@ class GpuKernels:
     def labels_on_device(self, centers: Centers | torch.Tensor) -> torch.Tensor:
         """Return the (n,) lowest nearest centers."""
         step = Step(self.data, len(centers))
-        step.clusters.begin(self._sent(centers), Limits(1, math.inf), math.nan, 0)
+        step.clusters.begin(self.sent(centers), Limits(1, math.inf), math.nan, 0)
         step.find_labels(0)
         return step.rows.labels
 
@@ -46,7 +47,7 @@ class GpuKernels:
         out = torch.empty(data.n, dtype=torch.float64, device=data.X.device)
         launch(
             recheck_kernels.own_distances, triton.cdiv(data.n, 128),
-            data.X, self._sent(centers), labels, out, data.n, data.d, BLOCK=128, **UNFUSED,
+            data.X, self.sent(centers), labels, out, data.n, data.d, BLOCK=128, **UNFUSED,
         )  # fmt: skip
         return out
 
@@ -70,7 +71,7 @@ class GpuKernels:
         if len(rows):
             launch(
                 recheck_kernels.two_nearest, len(rows),
-                data.X, to_device(rows, data.X), self._sent(centers), nearest, second, len(rows),
+                data.X, to_device(rows, data.X), self.sent(centers), nearest, second, len(rows),
                 data.d, K, BLOCK=min(128, triton.next_power_of_2(K)), **UNFUSED,
             )  # fmt: skip
         found = to_host(nearest, second)
@@ -84,7 +85,7 @@ class GpuKernels:
     def roots(self, centers: Centers) -> Centers:
         """Return the (n, K) square roots of the canonical distances, some rows at a time."""
         data, K = self.data, len(centers)
-        sent = self._sent(centers)
+        sent = self.sent(centers)
         roots = np.empty((data.n, K), dtype=centers.dtype)
         many = max(1, _ENTRIES_AT_ONCE // K)
         for start in range(0, data.n, many):
@@ -101,12 +102,12 @@ class GpuKernels:
     def total(self, terms: torch.Tensor, largest: float) -> float | None:
         """Return the exact sum of terms of 0..largest, rounded once; None where it has no room."""
         low = math.frexp(largest)[1] - 53 - 32 * (LIMBS - 4)
-        sums, inexact = self._nothing()
+        sums, inexact = self.nothing()
         launch(
             moment_kernels.sum_terms, triton.cdiv(len(terms), 1024),
             terms, sums, low, inexact, len(terms), BLOCK=1024, **UNFUSED,
         )  # fmt: skip
-        return self._rounded(sums, inexact, low)
+        return self.rounded(sums, inexact, low)
 
     def cost(
         self,
@@ -119,21 +120,34 @@ class GpuKernels:
 
         No term has a bit below 2**low, or the sum has no room.
         """
+        sums, inexact = self.nothing()
+        self.add_costs(centers, labels, masses, low, sums, inexact)
+        return self.rounded(sums, inexact, low)
+
+    def add_costs(
+        self,
+        centers: Centers | torch.Tensor,
+        labels: torch.Tensor,
+        masses: torch.Tensor | None,
+        low: int,
+        sums: torch.Tensor,
+        inexact: torch.Tensor,
+    ) -> None:
+        """Add distances to own centers to a sum."""
         data = self.data
-        sums, inexact = self._nothing()
         launch(
             moment_kernels.sum_costs, min(PROGRAMS, triton.cdiv(data.n, 128)),
-            data.X, masses, self._sent(centers), labels, sums, low, inexact, data.n, data.d,
+            data.X, masses, self.sent(centers), labels, sums, low, inexact, data.n, data.d,
             BLOCK=128, num_warps=4, **UNFUSED,
         )  # fmt: skip
-        return self._rounded(sums, inexact, low)
 
-    def _nothing(self) -> tuple[torch.Tensor, torch.Tensor]:
+    def nothing(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Return a sum without terms, and a mark that it is exact."""
         zeros = torch.zeros(LIMBS + 1, dtype=torch.int64, device=self.data.X.device)
         return zeros[:LIMBS], zeros[LIMBS:].view(torch.int32)[:1]
 
-    def _rounded(self, sums: torch.Tensor, inexact: torch.Tensor, low: int) -> float | None:
+    def rounded(self, sums: torch.Tensor, inexact: torch.Tensor, low: int) -> float | None:
+        """Return a sum, rounded once; None where it had no room."""
         out = torch.empty(2, dtype=torch.float64, device=sums.device)
         launch(moment_kernels.round_sum, 1, sums, low, inexact, out, num_warps=1, **UNFUSED)
         total, lost = out.tolist()

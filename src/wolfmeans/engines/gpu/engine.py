@@ -11,8 +11,18 @@ from scipy import sparse
 
 from wolfmeans.engines.gpu.distances import GpuKernels
 from wolfmeans.engines.gpu.launching import INTERPRETED
+from wolfmeans.engines.gpu.memory import (
+    available,
+    no_room,
+    resident_bytes,
+    share_out,
+    too_large,
+)
 from wolfmeans.engines.gpu.points import GpuPoints
 from wolfmeans.engines.gpu.screening import Screened
+from wolfmeans.engines.gpu.streamed_points import StreamedKernels, StreamedPoints
+from wolfmeans.engines.gpu.streaming import Streamed
+from wolfmeans.engines.gpu.transfers import as_tensor
 from wolfmeans.engines.gpu.trimming import GpuTrimmedPoints
 from wolfmeans.engines.gpu.weighting import weigh
 from wolfmeans.engines.labelled import LabelledPoints
@@ -45,50 +55,63 @@ class GpuEngine:
         n_threads: int,
         algorithm: str = "auto",
     ) -> LabelledPoints:
-        """Put dense data on the device, if it is not there."""
-        data = _screened(X)
+        """Put dense data on the device, if it is not there; or stream it, if it is too large."""
+        data = _opened(X, n_threads, weighted=weights is not None)
+        weighting = None
+        if weights is not None:
+            here = data.window if isinstance(data, Streamed) else data
+            weighting = weigh(here, weights, streamed=isinstance(data, Streamed))
+            if weighting is None:
+                # Exact sums on the host, of distances from the device.
+                points = LabelledPoints(np.asarray(X), weights, _kernels(data))
+                points.engine = "gpu"
+                return points
+        if isinstance(data, Streamed):
+            return StreamedPoints(data, n_threads, weights, weighting)
         host = None if isinstance(X, OnDevice) else X
-        if weights is None:
-            return GpuPoints(data, host, n_threads)
-        weighting = weigh(data, weights)
-        if weighting is not None:
-            return GpuPoints(data, host, n_threads, weights, weighting)
-        # Exact sums on the host, of distances from the device.
-        points = LabelledPoints(np.asarray(X), weights, GpuKernels(data))
-        points.engine = "gpu"
-        return points
+        return GpuPoints(data, host, n_threads, weights, weighting)
 
     def open_trimmed(self, X: Any, weights: Masses | None, n_threads: int, mass: float) -> Trimming:
         """Put dense data on the device, of which the nearest points of a mass are kept."""
-        data = _screened(X)
-        weighting = weigh(data, weights)
-        if weighting is not None:
-            host = None if isinstance(X, OnDevice) else X
-            return GpuTrimmedPoints(data, host, n_threads, weights, weighting, mass)
-        points = TrimmedPoints(np.asarray(X), weights, GpuKernels(data), mass)
+        data = _opened(X, n_threads, weighted=True)
+        if isinstance(data, Screened):
+            weighting = weigh(data, weights)
+            if weighting is not None:
+                host = None if isinstance(X, OnDevice) else X
+                return GpuTrimmedPoints(data, host, n_threads, weights, weighting, mass)
+        points = TrimmedPoints(np.asarray(X), weights, _kernels(data), mass)
         points.engine = "gpu"
         return points
 
 
-def _screened(X: Any) -> Screened:
+def _kernels(data: Screened | Streamed) -> GpuKernels | StreamedKernels:
+    return StreamedKernels(data) if isinstance(data, Streamed) else GpuKernels(data)
+
+
+def _opened(X: Any, n_threads: int, *, weighted: bool) -> Screened | Streamed:
+    """Put data on the device, or a window of it where there is no room for all of it."""
     if sparse.issparse(X):
         raise ValueError(
             "engine='gpu' works on dense data; use engine='cpu' for sparse data, or X.toarray() if "
             "that fits into memory"
         )
     where = device()
-    try:
-        if isinstance(X, OnDevice):
+    n, d = X.shape
+    itemsize = X.dtype.itemsize
+    if isinstance(X, OnDevice):
+        try:
             return Screened(X.tensor.to(where), X.range[1:], X.sample)
-        # PyTorch warns of sharing an array that it may not write to.
-        shared = X.flags.writeable
-        return Screened((torch.from_numpy(X) if shared else torch.tensor(X)).to(where))
+        except torch.OutOfMemoryError as error:
+            raise too_large(n, d, itemsize, weighted=weighted, device=where) from error
+    budget = available(where)
+    if resident_bytes(n, d, itemsize, weighted=weighted) <= budget:
+        try:
+            return Screened(as_tensor(X).to(where))
+        except torch.OutOfMemoryError:
+            # Less is free than it seems; what was tried is given back here.
+            budget /= 2
+    capacity, staying = share_out(n, d, itemsize, budget, weighted=weighted)
+    try:
+        return Streamed(X, where, capacity, staying, n_threads)
     except torch.OutOfMemoryError as error:
-        n, d = X.shape
-        needed = n * (d * (X.dtype.itemsize + 2) + 72)
-        free = torch.cuda.mem_get_info()[0]
-        raise MemoryError(
-            f"{n} points of {d} columns need about {needed / 2**30:.1f} GiB on the GPU, which has "
-            f"{free / 2**30:.1f} GiB free: convert X to float32, cluster fewer rows, or take "
-            "engine='cpu', which gives the same result"
-        ) from error
+        raise no_room(n, d, itemsize, available(where), weighted=weighted) from error

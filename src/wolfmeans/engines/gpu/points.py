@@ -28,7 +28,6 @@ from wolfmeans.engines.base import (
 from wolfmeans.engines.cpu import digest
 from wolfmeans.engines.gpu.clusters import Lows
 from wolfmeans.engines.gpu.distances import GpuKernels
-from wolfmeans.engines.gpu.exact_kernels import LIMBS
 from wolfmeans.engines.gpu.gains import best_candidate
 from wolfmeans.engines.gpu.lists import MOVED
 from wolfmeans.engines.gpu.ordering import lexicographic_order
@@ -163,10 +162,8 @@ class GpuPoints(LabelledPoints):
 
     def _lows(self) -> Lows:
         """Return where the sums of a step begin, for the centers seen and means of points."""
-        top = math.frexp(self.n_features * (2.0 * 2.0 ** math.frexp(self._reach)[1]) ** 2)[1]
-        low = top - 53 - 32 * (LIMBS - 4)
-        heaviest = low + (0 if self._weighting is None else self._weighting.high)
-        return Lows(heaviest, low, heaviest + self.n_points.bit_length())
+        heaviest = 0 if self._weighting is None else self._weighting.high
+        return Lows.of(self._reach, self.n_points, self.n_features, heaviest)
 
     def _repair(self, record: NDArray[np.float64], source: int) -> None:
         """Recompute on the host the sums that had no room in the device's limbs."""

@@ -52,6 +52,20 @@ def magnitudes(X: torch.Tensor) -> tuple[float, float]:
     return (0.0 if largest == 0 else smallest), largest
 
 
+def short_width(d: int) -> int:
+    """Return how many columns the copy in short arithmetic has."""
+    if d <= _FEW:
+        return d
+    if d <= 128:
+        return max(16, triton.next_power_of_2(d))
+    return -(-d // 64) * 64
+
+
+def short_bytes(d: int) -> int:
+    """Return how many bytes a row has there."""
+    return short_width(d) * (4 if d <= _FEW else 2)
+
+
 class Tile(NamedTuple):
     """How many scores a program of the screen works on at once."""
 
@@ -74,7 +88,7 @@ class Screened:
         self.X = X
         self.n, self.d = X.shape
         self.direct = self.d <= _FEW
-        self.width = self._width()
+        self.width = short_width(self.d)
         smallest, self.largest = magnitudes(X) if sizes is None else sizes
         low, high = exponents_between(smallest, self.largest) or (0, 0)
         mantissa = 24 if X.dtype == torch.float32 else 53
@@ -89,13 +103,6 @@ class Screened:
         self.products_error = 2.0 * (self.width + 16) * 2.0**-23
         # Distances that differ by more than this differ canonically.
         self.margin = 2.0**-38 * math.sqrt(self.d) * 2.0 ** (_LARGEST + 2)
-
-    def _width(self) -> int:
-        if self.direct:
-            return self.d
-        if self.d <= 128:
-            return max(16, triton.next_power_of_2(self.d))
-        return -(-self.d // 64) * 64
 
     def _place(self, sample: NDArray[np.floating]) -> None:
         """Choose what is taken away of all points, the scale, and the radius of nearly all rows.
@@ -118,22 +125,26 @@ class Screened:
         self.radius = extent * self.scale
 
     def _shorten(self) -> None:
-        n, d, device = self.n, self.d, self.X.device
+        n, device = self.n, self.X.device
         kind = torch.float32 if self.direct else torch.float16
         self.points = torch.empty((n, self.width), dtype=kind, device=device)
         self.sizes = torch.empty(n, dtype=torch.float32, device=device)
         self.errors = torch.empty(n, dtype=torch.float32, device=device)
-        worst = torch.zeros(1, dtype=torch.float32, device=device)
+        self.rho = self.shorten()
+        """(1,) float32, the largest error of a row within the radius."""
+
+    def shorten(self) -> torch.Tensor:
+        """Launch what copies the rows into short arithmetic; return the largest error."""
+        worst = torch.zeros(1, dtype=torch.float32, device=self.X.device)
         columns = min(128, triton.next_power_of_2(self.width))
         rows = max(8, min(512, 4096 // columns))
         launch(
-            shorten, triton.cdiv(n, rows),
-            self.X, self.mu, self.points, self.sizes, self.errors, worst.view(torch.int32), n, d,
-            self.width, self.scale, 1e15 if self.direct else 60000.0, self.radius**2, ROWS=rows,
-            COLUMNS=columns, DIRECT=self.direct, **UNFUSED,
+            shorten, triton.cdiv(self.n, rows),
+            self.X, self.mu, self.points, self.sizes, self.errors, worst.view(torch.int32), self.n,
+            self.d, self.width, self.scale, 1e15 if self.direct else 60000.0, self.radius**2,
+            ROWS=rows, COLUMNS=columns, DIRECT=self.direct, **UNFUSED,
         )  # fmt: skip
-        self.rho = worst
-        """The largest error of a row within the radius."""
+        return worst
 
     def tile(self, n_clusters: int) -> Tile:
         """Return the tile that was fastest for such shapes on an H200."""

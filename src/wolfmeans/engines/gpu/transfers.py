@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,7 +43,11 @@ def _pinned(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 def to_device(array: NDArray[Any], like: torch.Tensor) -> torch.Tensor:
     """Return an array as a tensor on the device of another one."""
-    whole = np.ascontiguousarray(array)
-    # PyTorch warns of sharing an array that it may not write to.
-    whole = whole if whole.flags.writeable else whole.copy()
-    return torch.from_numpy(whole).to(like.device)
+    return as_tensor(np.ascontiguousarray(array)).to(like.device)
+
+
+def as_tensor(array: NDArray[Any]) -> torch.Tensor:
+    """Return a tensor that shares the array's memory, and is only read."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(array)

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from wolfmeans.engines.gpu.screening import Screened
+from wolfmeans.engines.gpu.transfers import as_tensor
 from wolfmeans.engines.trimming import unit_exponent
 
 _MOST_MASS_DIGITS = 4
@@ -28,7 +29,7 @@ class Weighting:
     """The weights of the points on the device, and the digits that sums of masses need."""
 
     values: torch.Tensor
-    """(n,) float64, the weights as they were given."""
+    """(n,) float64, the weights as they were given; on the host where they are streamed."""
     high: int
     """No weight is above 2**high."""
     unit: int
@@ -48,8 +49,12 @@ class Weighting:
         return self.total < 1 << 31
 
 
-def weigh(data: Screened, weights: NDArray[np.float64] | None) -> Weighting | None:
+def weigh(
+    data: Screened, weights: NDArray[np.float64] | None, *, streamed: bool = False
+) -> Weighting | None:
     """Return the weights (None for ones) on the device, None where there is no room for them.
+
+    Weights that are streamed stay on the host, and `data` is their window.
 
     That is when weights have bits more than 128 apart, as those of a ratio beyond 2**75 may; when
     weights and data together have bits more than 384 apart; or for 2**30 points and more.
@@ -62,10 +67,12 @@ def weigh(data: Screened, weights: NDArray[np.float64] | None) -> Weighting | No
     digits = max(1, -(-(high - unit) // 32))
     bits = data.high + high - (data.lowest + unit)
     sum_digits = max(1, -(-bits // 32))
-    if digits > _MOST_MASS_DIGITS or sum_digits > _MOST_SUM_DIGITS or data.n >= _MOST_POINTS:
+    if digits > _MOST_MASS_DIGITS or sum_digits > _MOST_SUM_DIGITS or len(given) >= _MOST_POINTS:
         return None
     return Weighting(
-        torch.tensor(given, dtype=torch.float64, device=data.X.device),
+        as_tensor(given)
+        if streamed
+        else torch.tensor(given, dtype=torch.float64, device=data.X.device),
         high,
         unit,
         digits,

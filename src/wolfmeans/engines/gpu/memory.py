@@ -1,0 +1,110 @@
+"""What data takes of the device's memory, and how much of that there is."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+
+import torch
+
+from wolfmeans.engines.gpu.screening import short_bytes
+
+LIMIT = "WOLFMEANS_GPU_MEMORY"
+"""An environment variable: no more than this is taken, like 2GB or 512MiB."""
+_SHARE = 0.95
+"""Of what is free; PyTorch cannot use all of it."""
+_OF_A_ROW = 100
+"""Bytes of a row beside its numbers: label, bound, lists, distance."""
+_OF_A_STREAMED_ROW = 32
+"""Bytes that a row always takes: label, bound, label before, in two workspaces; and a place in a
+list of a quarter of the rows."""
+_WINDOW = 1 << 30
+"""More bytes than this make a window no faster."""
+_STAYING = 0.9
+"""Of what is left then, for rows that stay; the rest is for clusters, which may be many."""
+ALIGNED = 16
+"""Windows have multiples of so many rows, for aligned pointers to all that belongs to them."""
+
+
+def parse_bytes(text: str) -> int:
+    """Return a size like 2GB or 512MiB in bytes.
+
+    Examples
+    --------
+    >>> parse_bytes("2GB"), parse_bytes("1.5 KiB"), parse_bytes("4096")
+    (2000000000, 1536, 4096)
+    """
+    found = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([KMGT]?)(I?)B?\s*", text.upper())
+    if found is None:
+        raise ValueError(f"{LIMIT} must be a size like 2GB or 512MiB; got {text!r}")
+    number, prefix, binary = found.groups()
+    return int(float(number) * (1024 if binary else 1000) ** " KMGT".index(prefix or " "))
+
+
+def available(device: str) -> float:
+    """Return how many bytes may be taken; what PyTorch keeps for later counts as free."""
+    text = os.environ.get(LIMIT)
+    limit = math.inf if not text else float(parse_bytes(text))
+    if device != "cuda":
+        return limit
+    free, _ = torch.cuda.mem_get_info()
+    kept = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+    return min(limit, _SHARE * (free + kept))
+
+
+def resident_bytes(n: int, d: int, itemsize: int, *, weighted: bool) -> int:
+    """Return what data takes when all of it is on the device."""
+    return n * (d * itemsize + short_bytes(d) + _OF_A_ROW + 8 * weighted)
+
+
+def _window_bytes(d: int, itemsize: int, *, weighted: bool) -> int:
+    """Return what a row of a window takes: two windows, one short copy, two sets of lists."""
+    return 2 * (d * itemsize + 8 * weighted) + short_bytes(d) + 2 * _OF_A_ROW
+
+
+def streamed_bytes(n: int, d: int, itemsize: int, rows: int, *, weighted: bool) -> int:
+    """Return what streaming takes with windows of so many rows, as much again left free."""
+    return n * _OF_A_STREAMED_ROW + 2 * rows * _window_bytes(d, itemsize, weighted=weighted)
+
+
+def share_out(n: int, d: int, itemsize: int, budget: float, *, weighted: bool) -> tuple[int, int]:
+    """Return how many rows a window has, and how many rows there is room for besides.
+
+    Raises
+    ------
+    MemoryError
+        If there is no room for a window.
+    """
+    each = _window_bytes(d, itemsize, weighted=weighted)
+    left = budget - n * _OF_A_STREAMED_ROW
+    rows = int(min(left / 2, _WINDOW) // each) // ALIGNED * ALIGNED
+    if rows < ALIGNED:
+        raise no_room(n, d, itemsize, budget, weighted=weighted)
+    rows = min(rows, -(-n // ALIGNED) * ALIGNED)
+    return rows, int(min(n, _STAYING * (left - 2 * rows * each) / (d * itemsize)))
+
+
+def no_room(n: int, d: int, itemsize: int, budget: float, *, weighted: bool) -> MemoryError:
+    """Return what to say of data that cannot even be streamed."""
+    least = streamed_bytes(n, d, itemsize, ALIGNED, weighted=weighted)
+    return MemoryError(
+        f"{n} points of {d} columns need at least {_said(least)} on the GPU even when their "
+        f"numbers stay in the host's memory, and it has {_said(budget)} free: free some of it, "
+        "cluster fewer rows, or take engine='cpu', which gives the same result"
+    )
+
+
+def too_large(n: int, d: int, itemsize: int, *, weighted: bool, device: str) -> MemoryError:
+    """Return what to say of data that is on the device, where there is no room to work on it."""
+    needed = resident_bytes(n, d, itemsize, weighted=weighted)
+    return MemoryError(
+        f"{n} points of {d} columns need about {_said(needed)} on the GPU, which has "
+        f"{_said(available(device))} free: convert X to float32, cluster fewer rows, give X as an "
+        "array in the host's memory, from where it is streamed, or take engine='cpu'; all give the "
+        "same result"
+    )
+
+
+def _said(size: float) -> str:
+    return f"{size / 2**30:.1f} GiB" if size >= 2**29 else f"{size / 2**20:.1f} MiB"
