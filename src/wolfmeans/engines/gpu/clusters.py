@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 import triton
+from numpy.typing import NDArray
 
 from wolfmeans.engines.base import Centers, Limits
 from wolfmeans.engines.gpu import division, moment_kernels, screen_kernels, weighted_kernels
 from wolfmeans.engines.gpu.exact_kernels import LIMBS
 from wolfmeans.engines.gpu.launching import UNFUSED, launch
 from wolfmeans.engines.gpu.lists import AT_MOST, EMPTY, KEEP_EMPTY
-from wolfmeans.engines.gpu.transfers import to_device
+from wolfmeans.engines.gpu.transfers import lent_to_host, to_device
 
 if TYPE_CHECKING:
     from wolfmeans.engines.gpu.screening import Screened
@@ -28,6 +30,7 @@ _FEW_SUMS, _MANY_REPLICAS = 2048, 64
 _SOME_SUMS, _REPLICAS = 16384, 8
 _MOST_NEIGHBORS = 4096
 _ALIGNMENT = 256
+_OF_A_PLACE = ("centers", "residuals", "weights")
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,7 @@ class _Arena:
         self._device = device
         self._asked: dict[str, tuple[torch.dtype, tuple[int, ...], int]] = {}
         self._size = 0
+        self._whole: torch.Tensor | None = None
 
     def ask(self, name: str, dtype: torch.dtype, *shape: int) -> None:
         """Ask for a tensor."""
@@ -65,7 +69,7 @@ class _Arena:
 
     def zeros(self) -> dict[str, torch.Tensor]:
         """Return all tensors by their names."""
-        whole = torch.zeros(self._size // 8, dtype=torch.int64, device=self._device)
+        self._whole = whole = torch.zeros(self._size // 8, dtype=torch.int64, device=self._device)
         kinds = {dtype: whole.view(dtype) for dtype, _, _ in self._asked.values()}
         return {
             name: torch.as_strided(
@@ -77,6 +81,22 @@ class _Arena:
             for name, (dtype, shape, start) in self._asked.items()
         }
 
+    def lent(self, names: Sequence[str]) -> list[NDArray[Any]]:
+        """Return neighbors, from the first to the last of them, as arrays lent by one copy."""
+        assert self._whole is not None
+        begin = self._asked[names[0]][2]
+        dtype, shape, start = self._asked[names[-1]]
+        end = start + math.prod(shape) * dtype.itemsize
+        (block,) = lent_to_host(self._whole[begin // 8 : -(-end // 8)])
+        raw = block.view(np.uint8)
+        arrays = []
+        for name in names:
+            dtype, shape, start = self._asked[name]
+            size = math.prod(shape) * dtype.itemsize
+            kind = str(dtype).removeprefix("torch.")
+            arrays.append(raw[start - begin : start - begin + size].view(kind).reshape(shape))
+        return arrays
+
 
 class Clusters:
     """The tensors of K clusters, and the kernels that work on them alone.
@@ -86,6 +106,8 @@ class Clusters:
     """
 
     _control: torch.Tensor
+    cost: torch.Tensor
+    total: torch.Tensor
     reach: torch.Tensor
     before: torch.Tensor
     short: torch.Tensor
@@ -118,16 +140,19 @@ class Clusters:
         # Counters, and the rule: the shift on arrival, and three tolerances.
         arena.ask("_control", int64, 12)
         arena.ask("reach", int32, 2)
-        # The point and the vertex, which change places when a step is taken.
+        arena.ask("cost", int64, LIMBS + 1)
+        arena.ask("total", float64, 2)
+        # The point and the vertex, which change places when a step is taken; next to each other
+        # and to the records, so that one copy brings them to the host.
         for place in "01":
             arena.ask("centers" + place, data.X.dtype, K, d)
             arena.ask("residuals" + place, float64, K, d)
             arena.ask("weights" + place, float64, K)
+        arena.ask("records", float64, MOST_STEPS, 8)
         arena.ask("before", data.X.dtype, K, d)
         arena.ask("short", data.points.dtype, K, data.width)
         for name in ("norms", "doubts", "shifts", "apart"):
             arena.ask(name, float32, K)
-        arena.ask("records", float64, MOST_STEPS, 8)
         for name in ("gap", "shift", "movement"):
             arena.ask(name, int64, LIMBS)
         if weighting is None:
@@ -143,6 +168,7 @@ class Clusters:
             arena.ask("negative", int32, many)
             arena.ask("lowest", int32, many)
         self.members: torch.Tensor | None = None
+        self._arena = arena
         vars(self).update(arena.zeros())
         self.state, self.rule = self._control[:8].view(int32), self._control[8:].view(float64)
         self.centers, self.residuals, self.weights = (
@@ -169,6 +195,16 @@ class Clusters:
     def place(self, number: int) -> list[torch.Tensor]:
         """Return centers, residuals and weights of one of the two buffers."""
         return [self.centers[number], self.residuals[number], self.weights[number]]
+
+    def lent(self, *, both: bool) -> tuple[NDArray[np.float64], list[list[NDArray[Any]]]]:
+        """Return the records, and the second buffer's arrays or those of both, as arrays lent.
+
+        That is: centers, residuals and weights (transfers.lent_to_host).
+        """
+        places = "01" if both else "1"
+        names = [name + place for place in places for name in _OF_A_PLACE]
+        *arrays, records = self._arena.lent([*names, "records"])
+        return records, [arrays[i : i + 3] for i in range(0, len(arrays), 3)]
 
     def tile_bits(self) -> int:
         """Return how many bits the number of a tile of centers has."""

@@ -262,6 +262,12 @@ def sum_terms(terms, sums, low, inexact, n, BLOCK: tl.constexpr):
 
 @triton.jit(do_not_specialize=["low"])
 def round_sum(sums, low, inexact, out):
-    """Write the sum of the terms, rounded once, and whether it is not that."""
-    tl.store(out, rounded_sum(sums, low))
-    tl.store(out + 1, tl.load(inexact).to(tl.float64))
+    """Write the sum of the terms, rounded once, and whether it is not that; clear it."""
+    total = rounded_sum(sums, low)
+    lost = tl.load(inexact)
+    tl.debug_barrier()  # all threads have read
+    tl.store(out, total)
+    tl.store(out + 1, lost.to(tl.float64))
+    i = tl.arange(0, 16)
+    tl.store(sums + i, tl.zeros((16,), tl.int64), mask=i < LIMBS)
+    tl.store(inexact, 0)

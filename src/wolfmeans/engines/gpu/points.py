@@ -34,7 +34,7 @@ from wolfmeans.engines.gpu.ordering import lexicographic_order
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.seeding import spread_rows
 from wolfmeans.engines.gpu.steps import Run, Step, run_together
-from wolfmeans.engines.gpu.transfers import lent_to_host, to_device, to_host
+from wolfmeans.engines.gpu.transfers import to_device, to_host
 from wolfmeans.engines.gpu.weighting import Weighting
 from wolfmeans.engines.labelled import LabelledPoints
 from wolfmeans.engines.ordering import lexicographic_order as order_on_host
@@ -132,14 +132,15 @@ class GpuPoints(LabelledPoints):
         clusters = self._opened_before().clusters
         taken, seconds = run.result()
         source = (taken - 1) % 2
-        wanted = clusters.place(1 - source)
-        if point and taken > 1:
-            wanted += clusters.place(source)
-        records, *buffers = lent_to_host(clusters.records[:taken], *wanted)
-        self._there = list(zip(buffers[::3], wanted[::3], strict=True))
+        both = point and taken > 1
+        records, places = clusters.lent(both=both)
+        records = records[:taken]
         if records[-1, 7]:
             self._repair(records[-1], source)
-        return records, seconds, *buffers
+        held = clusters.centers if both else clusters.centers[1:]
+        self._there = [(place[0], centers) for place, centers in zip(places, held, strict=True)]
+        vertex, point_place = (places[1 - source], places[source]) if both else (places[0], [])
+        return records, seconds, *vertex, *point_place
 
     def _opened(self, n_clusters: int) -> Step:
         if self._step is None:
@@ -260,9 +261,16 @@ class GpuPoints(LabelledPoints):
 
     def cost(self, centers: Centers) -> float:
         """Return the exact sum of w D over the points at their labels, rounded once."""
-        labels = self._opened_before().rows.labels
+        step = self._opened_before()
+        labels = step.rows.labels
         masses = None if self._weighting is None else self._weighting.values
-        total = self._kernels.cost(self._held(centers), labels, masses, self._lows().gap)
+        held = self._held(centers)
+        for source, tensor in enumerate(step.clusters.centers):
+            if held is tensor:
+                total = step.cost(source, self._lows())
+                break
+        else:
+            total = self._kernels.cost(held, labels, masses, self._lows().gap)
         if total is not None:
             return total
         distances = self._kernels.distances_on_device(centers, labels)

@@ -15,6 +15,7 @@ from wolfmeans.engines.gpu import (
     weighted_kernels,
 )
 from wolfmeans.engines.gpu.clusters import Clusters
+from wolfmeans.engines.gpu.exact_kernels import LIMBS
 from wolfmeans.engines.gpu.launching import PROGRAMS, UNFUSED, launch
 from wolfmeans.engines.gpu.screening import Screened
 
@@ -115,6 +116,18 @@ class Rows:
             self.moved_rows, self.moved_from, clusters.gap, low, self.data.d, BLOCK=64,
             num_warps=4, **UNFUSED,
         )  # fmt: skip
+
+    def sum_costs(self, clusters: Clusters, source: int, low: int) -> None:
+        """Launch what finds the cost of all rows, at the labels that they have."""
+        sums, inexact = clusters.cost[:LIMBS], clusters.cost[LIMBS:].view(torch.int32)[:1]
+        launch(
+            moment_kernels.sum_costs, self._programs(128),
+            self.data.X, self.masses, clusters.centers[source], self.labels, sums, low, inexact,
+            self.data.n, self.data.d, BLOCK=128, num_warps=4, **UNFUSED,
+        )  # fmt: skip
+        launch(
+            moment_kernels.round_sum, 1, sums, low, inexact, clusters.total, num_warps=1, **UNFUSED
+        )
 
     def move(self, clusters: Clusters) -> None:
         """Launch what takes the moved rows out of their old clusters' sums, into the new ones'."""

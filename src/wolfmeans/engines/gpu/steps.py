@@ -63,6 +63,12 @@ class Step:
         if steps % 2:
             launches.tapes[0].run()
 
+    def cost(self, source: int, lows: Lows) -> float | None:
+        """Return the exact sum of distances to own centers; None where it has no room."""
+        self._launches(lows).costs[source].run()
+        total, lost = self.clusters.total.tolist()
+        return None if lost else float(total)
+
     def _launches(self, lows: Lows) -> _Launches:
         if lows not in self._taken:
             self._taken[lows] = _recalled(self._facts(lows), lambda: self._recorded(lows))
@@ -74,7 +80,13 @@ class Step:
             self.find_moments(source, lows)
 
         signature = self._signature()
-        return _Launches([Tape(partial(launches, source), signature) for source in range(2)])
+        return _Launches(
+            [Tape(partial(launches, source), signature) for source in range(2)],
+            [
+                Tape(partial(self.rows.sum_costs, self.clusters, source, lows.gap), (signature, 0))
+                for source in range(2)
+            ],
+        )
 
     def _facts(self, lows: Lows) -> Hashable:
         """Return all that launches are made of: numbers, and where tensors are."""
@@ -98,13 +110,13 @@ class Step:
 
 
 class _Launches:
-    """The launches of a step from each of the two buffers, and a graph of both where there is one.
+    """The launches of a step from each of the two buffers, and of what finds the cost of its centers.
 
-    They hold addresses, not tensors.
+    There may be a graph of the two steps. They hold addresses, not tensors.
     """
 
-    def __init__(self, tapes: Sequence[Tape]) -> None:
-        self.tapes = tapes
+    def __init__(self, tapes: Sequence[Tape], costs: Sequence[Tape]) -> None:
+        self.tapes, self.costs = tapes, costs
         self._graph: Graph | None = None
 
     def pair(self, *, worth_a_graph: bool) -> Sequence[Tape | Graph]:
