@@ -18,32 +18,56 @@ AT_ONCE = 264
 
 
 @triton.jit
-def _add_products(change, size, negative, a0, a1, a2, a3, a4):
-    """Add up a digit of some rows: limb i of 7 bits, weighed by `change`, goes to a_i.
+def _numbers(X, moved_rows, place, count, j, d):
+    """Return columns j of the rows at some places of the list."""
+    inside = place < count
+    row = tl.load(moved_rows + place, mask=inside, other=0).to(tl.int64)
+    there = inside[:, None] & (j < d)[None, :]
+    return tl.load(X + row[:, None] * d + j[None, :], mask=there, other=0.0)
 
-    change    IN  (CLUSTERS, ROWS) int8: 1, -1 or 0
-    size      IN  (ROWS, COLUMNS) uint32, the digit without its sign
-    negative  IN  (ROWS, COLUMNS) bool, its sign
+
+@triton.jit
+def _limbs(size, negative):
+    """Return four limbs of 7 bits of each digit, next to each other and int8, and the fifth.
+
+    size      IN  (ROWS, COLUMNS) uint32, the digits without their signs
+    negative  IN  (ROWS, COLUMNS) bool, their signs
 
     For a signed digit w, w & (2**28 - 1) and the floor of w / 2**28 make up w, whatever its sign;
     |w| < 2**32, so that the second is in -16..15.
     """
     whole = tl.where(negative, 0 - size, size)
-    borrowed = tl.where(negative & (size != 0), 16, 0)
-    a0 = tl.dot(change, (whole & 127).to(tl.int8), a0, out_dtype=tl.int32)
-    a1 = tl.dot(change, ((whole >> 7) & 127).to(tl.int8), a1, out_dtype=tl.int32)
-    a2 = tl.dot(change, ((whole >> 14) & 127).to(tl.int8), a2, out_dtype=tl.int32)
-    a3 = tl.dot(change, ((whole >> 21) & 127).to(tl.int8), a3, out_dtype=tl.int32)
-    high = ((whole >> 28).to(tl.int32) - borrowed).to(tl.int8)
-    a4 = tl.dot(change, high, a4, out_dtype=tl.int32)
-    return a0, a1, a2, a3, a4
+    fifth = (whole >> 28).to(tl.int32) - tl.where(negative & (size != 0), 16, 0)
+    limbs = _side_by_side(whole, whole >> 7, whole >> 14, whole >> 21) & 127
+    return limbs.to(tl.int8), fifth
 
 
 @triton.jit
-def _deposit(to, a0, a1, a2, a3, a4):
-    """Add limbs of 7 bits to sums, where they are not zero altogether."""
-    total = a0.to(tl.int64) + (a1.to(tl.int64) << 7) + (a2.to(tl.int64) << 14)
-    total += (a3.to(tl.int64) << 21) + (a4.to(tl.int64) << 28)
+def _side_by_side(x0, x1, x2, x3):
+    """Return (rows, 4 columns): the four matrices' first columns, their second ones, ...
+
+    As they are they must not go into a product: the compiler (3.6 and 3.9) stumbles over that.
+    """
+    joined = tl.join(tl.join(x0, x2), tl.join(x1, x3))
+    return tl.reshape(joined, (x0.shape[0], 4 * x0.shape[1]))
+
+
+@triton.jit
+def _apart(joined):
+    """Return what `_side_by_side` was given."""
+    pairs = tl.reshape(joined, (joined.shape[0], joined.shape[1] // 4, 2, 2))
+    even, odd = tl.split(pairs)
+    x0, x2 = tl.split(even)
+    x1, x3 = tl.split(odd)
+    return x0, x1, x2, x3
+
+
+@triton.jit
+def _deposit(to, limbs, fifth):
+    """Add sums of limbs to sums of digits, where they are not zero altogether."""
+    limb0, limb1, limb2, limb3 = _apart(limbs)
+    total = limb0.to(tl.int64) + (limb1.to(tl.int64) << 7) + (limb2.to(tl.int64) << 14)
+    total += (limb3.to(tl.int64) << 21) + (fifth.to(tl.int64) << 28)
     tl.atomic_add(to, total, mask=total != 0, sem="relaxed")
 
 
@@ -74,29 +98,37 @@ def move_rows_of_few(
         return
     j = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     pair = tl.program_id(2)
-    k = tl.arange(0, CLUSTERS)
+    i, k = tl.arange(0, ROWS), tl.arange(0, CLUSTERS)
+    quarter = tl.arange(0, ROWS // 4)
     scale = power_of_two(32 - high)
-    zero = tl.zeros((CLUSTERS, COLUMNS), tl.int32)
-    a0, a1, a2, a3, a4 = zero, zero, zero, zero, zero
-    b0, b1, b2, b3, b4 = zero, zero, zero, zero, zero
-    gained = zero
+    # The sums of four limbs of a digit, of those of the next, and of all that is left: the fifth
+    # limbs of both, and ones. Few large products have less to wait for than many small ones.
+    upper = tl.zeros((CLUSTERS, 4 * COLUMNS), tl.int32)
+    lower = tl.zeros((CLUSTERS, 4 * COLUMNS), tl.int32)
+    others = tl.zeros((CLUSTERS, 4 * COLUMNS), tl.int32)
+    ones = tl.full((ROWS, COLUMNS), 1, tl.int32)
+    none = tl.zeros((ROWS, COLUMNS), tl.int32)
+    same = tl.zeros((CLUSTERS, ROWS), tl.int8)
+    plus, minus = same + 1, same - 1
     for begin in range(first, count, tl.num_programs(0) * ROWS):
-        place = begin + tl.arange(0, ROWS)
+        # Every fourth of them from the same quarter, as below.
+        place = begin + (i % 4) * (ROWS // 4) + i // 4
         inside = place < count
         row = tl.load(moved_rows + place, mask=inside, other=0)
         old = tl.load(moved_from + place, mask=inside, other=-1)
         new = tl.load(labels + row, mask=inside, other=-1)
-        comes = (new[None, :] == k[:, None]).to(tl.int8)
-        goes = (old[None, :] == k[:, None]).to(tl.int8)
-        change = comes - goes
+        stays = new == old
+        new, old = tl.where(stays, -1, new), tl.where(stays, -1, old)
+        change = tl.where(old[None, :] == k[:, None], minus, same)
+        change = tl.where(new[None, :] == k[:, None], plus, change)
         # Four rows in one thread, next to each other: so limbs go to where the product wants them
         # as words, not as bytes.
-        place = begin + 4 * tl.arange(0, ROWS // 4)[None, :] + tl.arange(0, 4)[:, None]
-        inside = place < count
-        row = tl.load(moved_rows + place, mask=inside, other=0).to(tl.int64)
-        there = inside[:, :, None] & (j < d)[None, None, :]
-        x = tl.load(X + row[:, :, None] * d + j[None, None, :], mask=there, other=0.0)
-        x = tl.reshape(tl.permute(x, (1, 0, 2)), (ROWS, COLUMNS)).to(tl.float64)
+        x0 = _numbers(X, moved_rows, begin + quarter, count, j, d)
+        x1 = _numbers(X, moved_rows, begin + ROWS // 4 + quarter, count, j, d)
+        x2 = _numbers(X, moved_rows, begin + ROWS // 2 + quarter, count, j, d)
+        x3 = _numbers(X, moved_rows, begin + ROWS // 4 * 3 + quarter, count, j, d)
+        x = tl.join(tl.join(x0, x2), tl.join(x1, x3))
+        x = tl.reshape(tl.permute(x, (0, 2, 3, 1)), (ROWS, COLUMNS)).to(tl.float64)
         negative = x < 0.0
         rest = tl.abs(x) * scale
         if DIGITS > 2:
@@ -105,19 +137,23 @@ def move_rows_of_few(
             rest = rest * power_of_two(64 * pair - 32)
             rest = (rest - tl.floor(rest)) * 4294967296.0
         size = rest.to(tl.uint32)
-        a0, a1, a2, a3, a4 = _add_products(change, size, negative, a0, a1, a2, a3, a4)
+        limbs, fifth = _limbs(size, negative)
+        upper = tl.dot(change, limbs, upper, out_dtype=tl.int32)
+        lower_fifth = none
         if DIGITS > 1:
             rest = (rest - size.to(tl.float64)) * 4294967296.0
-            size = rest.to(tl.uint32)
-            b0, b1, b2, b3, b4 = _add_products(change, size, negative, b0, b1, b2, b3, b4)
-        gained = tl.dot(change, tl.full((ROWS, COLUMNS), 1, tl.int8), gained, out_dtype=tl.int32)
+            limbs, lower_fifth = _limbs(rest.to(tl.uint32), negative)
+            lower = tl.dot(change, limbs, lower, out_dtype=tl.int32)
+        left = _side_by_side(fifth, lower_fifth, ones, none).to(tl.int8)
+        others = tl.dot(change, left, others, out_dtype=tl.int32)
+    fifth, lower_fifth, gained, _ = _apart(others)
     replica = tl.program_id(0) % REPLICAS
     to = sums + ((2 * pair).to(tl.int64) * REPLICAS + replica) * slots
     to += k[:, None] * d + j[None, :]
-    _deposit(to, a0, a1, a2, a3, a4)
+    _deposit(to, upper, fifth)
     if DIGITS > 1:
         # Beyond the last digit there are only zeros, which go nowhere.
-        _deposit(to + REPLICAS * slots, b0, b1, b2, b3, b4)
+        _deposit(to + REPLICAS * slots, lower, lower_fifth)
     if pair == 0:
         # Every column of them is the same: that of the first coordinate tells.
         once = (gained != 0) & (j == 0)[None, :]

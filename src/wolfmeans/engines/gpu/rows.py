@@ -25,6 +25,8 @@ _MOST_BITS = 10
 _FEW_COLUMNS = 32
 _FEW_CLUSTERS = 128
 """Up to so many, a program has room for a sum of each."""
+_MOST_BLOCKS = 65535
+"""So many programs can be in the second dimension of a grid."""
 
 
 class Rows:
@@ -135,8 +137,8 @@ class Rows:
             self.move_masses(clusters, self.labels, self.masses, None)
             return
         data, d, K = self.data, self.data.d, clusters.n_clusters
-        if K <= _FEW_CLUSTERS:
-            height, width = (128, 16) if K <= 64 else (256, 16)
+        height, width = (128, 16) if K <= 64 else (256, 16)
+        if K <= _FEW_CLUSTERS and triton.cdiv(d, width) <= _MOST_BLOCKS:
             programs = min(few_sums_kernels.AT_ONCE, triton.cdiv(data.n, height))
             launch(
                 few_sums_kernels.move_rows_of_few,
