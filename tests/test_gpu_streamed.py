@@ -127,7 +127,7 @@ def test_rows_that_are_large_or_lose_much_are_looked_at_canonically():
     X[7] *= 1e6
     here, there = get_engine("cpu").open(X, None, 1), streamed(X, 240)
     window = there.data.window
-    window.rho = float(window._sample.errors.median())
+    window.rho = window._sample.errors.median().reshape(1)
     noise = np.random.default_rng(0).uniform(-1.0, 1.0, size=(64, 64)).astype(np.float32)
     window.noise = torch.from_numpy(noise).to(window.X.device)
     centers = X[8:13].copy()

@@ -110,7 +110,7 @@ class Step:
 
 
 class _Launches:
-    """The launches of a step from each of the two buffers, and of what finds the cost of its centers.
+    """The launches of a step from each of the two buffers, and of what finds a cost there.
 
     There may be a graph of the two steps. They hold addresses, not tensors.
     """
