@@ -49,11 +49,11 @@ def exact_dot(x, c):
 def error_bound(x, c):
     """Return how wrong the model can be.
 
-    Of the 17 terms of a group the largest loses nothing, for it has at most 24 bits; the others lose
-    less than 2**(e - 25) each, and float32 cuts off less than 3 of that more unless the sum is at
-    least 2**(e + 1), and then both together are less. 2**e is no more than the largest term, hence
-    no more than |x||c| because all is cut towards 0; but for subnormal factors, which count as
-    2**-14.
+    Of the 17 terms of a group the largest loses nothing, for it has at most 24 bits; the others
+    lose less than 2**(e - 25) each, and float32 cuts off less than 3 of that more unless the sum
+    is at least 2**(e + 1), and then both together are less. 2**e is no more than the largest term,
+    hence no more than |x||c| because all is cut towards 0; but for subnormal factors, which count
+    as 2**-14.
     """
     d = x.shape[-1]
     norms = (np.linalg.norm(v.astype(np.float64), axis=-1) for v in (x, c))
@@ -97,7 +97,7 @@ def hurting_pairs(d, count, rng):
 def climb(dot, x, c, steps, rng):
     """Change one entry at a time and keep what makes the product of a row more wrong.
 
-    `dot` multiplies many pairs at once. Returns the largest error, in units of the bound, on the way.
+    `dot` multiplies many pairs at once. Returns the largest error, in units of the bound.
     """
 
     def wrongness(x, c):

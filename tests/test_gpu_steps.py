@@ -42,8 +42,8 @@ def assert_same_steps(X, centers, steps=3):
     return there
 
 
-# All paths: coordinates one by one up to 8 columns, then products of a width of 16, 32, 64, 128, and
-# beyond that several products of 64; one tile of centers and several.
+# All paths: coordinates one by one up to 8 columns, then products of a width of 16, 32, 64, 128,
+# and beyond that several products of 64; one tile of centers and several.
 @pytest.mark.parametrize(
     ("d", "n_clusters", "dtype"),
     [
