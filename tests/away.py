@@ -15,8 +15,8 @@ class _Device:
 class Away(torch.Tensor):
     """A tensor on the CPU that claims to be on a GPU.
 
-    `contiguous`, with which the engine takes it, and `cpu` give the tensor that it is: where kernels
-    are interpreted, the CPU is the device.
+    `contiguous`, with which the engine takes it, and `cpu` give the tensor that it is: where
+    kernels are interpreted, the CPU is the device.
     """
 
     device = property(lambda self: _Device())

@@ -1,18 +1,29 @@
 """The arithmetic of tensor cores as `screening` states it, in NumPy: what a device is held against.
 
-Products of float16 are exact. Sixteen of them and the sum so far are aligned to the largest
-exponent, 2**e say, cut off below 2**(e - 25), added without further error, and the result is cut
-off to float32. A subnormal number counts with the exponent of the smallest normal one, a product
-with the sum of its factors' exponents.
+Products of float16 are exact. Some of them and the sum so far are aligned to the largest exponent,
+2**e say, cut off below 2**(e - bits), added without further error, and the result is cut off to
+float32. A subnormal number counts with the exponent of the smallest normal one, a product with the
+sum of its factors' exponents. From Hopper on it is 16 products at a time, and 25 bits.
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
-GROUP = 16
-BITS = 25
 SMALLEST_NORMAL = 2.0**-14
+
+
+@dataclass(frozen=True)
+class Cores:
+    """A generation of tensor cores: how many products are added at once, with how many bits."""
+
+    group: int
+    bits: int
+
+
+HOPPER = Cores(16, 25)
+AMPERE = Cores(8, 24)
 
 
 def _exponents(x, lowest):
@@ -20,17 +31,17 @@ def _exponents(x, lowest):
     return np.where(x == 0, -10_000, np.maximum(exponent, lowest))
 
 
-def modelled_dot(x, c):
+def modelled_dot(x, c, cores=HOPPER):
     """Return x.c along the last axis, float16 of a multiple of 16 columns, as float32."""
     x, c = np.broadcast_arrays(x, c)
     products = x.astype(np.float64) * c.astype(np.float64)
     exponents = _exponents(x.astype(np.float64), -14) + _exponents(c.astype(np.float64), -14)
     total = np.zeros(x.shape[:-1])
-    for start in range(0, x.shape[-1], GROUP):
-        part = slice(start, start + GROUP)
+    for start in range(0, x.shape[-1], cores.group):
+        part = slice(start, start + cores.group)
         top = np.maximum(exponents[..., part].max(axis=-1), _exponents(total, -126))
         top = np.maximum(top, -140)
-        scale = np.ldexp(1.0, BITS - top)
+        scale = np.ldexp(1.0, cores.bits - top)
         terms = np.trunc(products[..., part] * scale[..., None]).sum(axis=-1)
         total = (terms + np.trunc(total * scale)) / scale
         fraction, exponent = np.frexp(total)
@@ -46,19 +57,20 @@ def exact_dot(x, c):
     return np.array([math.fsum(row) for row in flat.tolist()]).reshape(products.shape[:-1])
 
 
-def error_bound(x, c):
+def error_bound(x, c, cores=HOPPER):
     """Return how wrong the model can be.
 
     Of the 17 terms of a group the largest loses nothing, for it has at most 24 bits; the others
-    lose less than 2**(e - 25) each, and float32 cuts off less than 3 of that more unless the sum
-    is at least 2**(e + 1), and then both together are less. 2**e is no more than the largest term,
-    hence no more than |x||c| because all is cut towards 0; but for subnormal factors, which count
-    as 2**-14.
+    lose less than 2**(e - 25) each, and float32 cuts off no more than 3 of that besides unless the
+    sum is at least 2**(e + 1), and then both together are less. 2**e is no more than the largest
+    term, hence no more than |x||c| because all is cut towards 0; but for subnormal factors, which
+    count as 2**-14. So a group loses less than 19 * 2**-25 of |x||c|.
     """
     d = x.shape[-1]
     norms = (np.linalg.norm(v.astype(np.float64), axis=-1) for v in (x, c))
     sizes = (np.maximum(norm, SMALLEST_NORMAL) for norm in norms)
-    return d / GROUP * 19 * 2.0**-BITS * math.prod(sizes)
+    lost = cores.group + 2 ** (cores.bits - 23) - 1
+    return d / cores.group * lost * 2.0**-cores.bits * math.prod(sizes)
 
 
 def hurting_pairs(d, count, rng):
@@ -94,14 +106,14 @@ def hurting_pairs(d, count, rng):
     yield "both subnormal", *(rng.integers(-9, 10, size=(count, d)) * 2.0**-24 for _ in range(2))
 
 
-def climb(dot, x, c, steps, rng):
+def climb(dot, x, c, steps, rng, cores=HOPPER):
     """Change one entry at a time and keep what makes the product of a row more wrong.
 
     `dot` multiplies many pairs at once. Returns the largest error, in units of the bound.
     """
 
     def wrongness(x, c):
-        return np.abs(dot(x, c).astype(np.float64) - exact_dot(x, c)) / error_bound(x, c)
+        return np.abs(dot(x, c).astype(np.float64) - exact_dot(x, c)) / error_bound(x, c, cores)
 
     worst = wrongness(x, c)
     rows = np.arange(len(x))

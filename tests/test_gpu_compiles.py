@@ -113,6 +113,14 @@ def test_what_must_be_rounded_by_itself_is(answers):
     assert not [launch["kernel"] for launch, answer in unfused if answer["fused"]]
 
 
+def test_fusion_is_a_choice_of_ours(answers):
+    # Triton warns of launches that do not say it, and changes its default.
+    silent = {
+        launch["kernel"] for launch, _ in answers if "enable_fp_fusion" not in launch["named"]
+    }
+    assert not silent
+
+
 def test_scores_come_from_tensor_cores(answers):
     screens = [pair for pair in answers if pair[0]["kernel"] == "screen"]
     assert {launch["named"]["WIDTH"]: answer["matrices"] for launch, answer in screens} == {

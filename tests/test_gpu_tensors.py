@@ -32,8 +32,8 @@ def away(monkeypatch):
     return place(monkeypatch)
 
 
-@pytest.fixture(scope="module")
-def X():
+@pytest.fixture(scope="module", name="X")
+def some_points():
     return points("blobs", 36, 2, "float32")
 
 
@@ -236,6 +236,15 @@ def test_pinned_memory(X, expected):
     given = torch.from_numpy(X).pin_memory()
     model = KMeans(engine="gpu", **QUICK).fit(given)
     assert_tensor(model.labels_, given, expected.labels_)
+
+
+def test_tables_of_tensors_away(X, expected, away):
+    pandas = pytest.importorskip("pandas")
+    model = KMeans(**QUICK).set_output(transform="pandas").fit(away(X))
+    for given in (away(X), torch.from_numpy(X)):
+        table = model.transform(given)
+        assert isinstance(table, pandas.DataFrame)
+        assert np.array_equal(table.to_numpy(), expected.transform(X))
 
 
 def test_sparse_data_are_refused(X):
