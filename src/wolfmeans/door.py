@@ -200,12 +200,12 @@ def admit_centers(init: Any, n_clusters: int, X: Any) -> NDArray[np.floating]:
         except (TypeError, ValueError) as error:
             raise type(error)(f"init: {error}") from error
     dtype = np.float32 if X.dtype == np.float32 else np.float64
-    if dtype is np.float32 and np.isfinite(given).all() and np.abs(given).max() > _FLOAT32_MAX:
+    longer = dtype is np.float32 and given.dtype != dtype
+    if longer and np.isfinite(given).all() and np.abs(given).max() > _FLOAT32_MAX:
         raise ValueError(f"Input init has values beyond float32, the precision of X: {init!r}")
     centers: NDArray[np.floating] = np.array(given, dtype=dtype, order="C")
-    finite = np.isfinite(centers)
-    if not finite.all():
-        row, column = np.argwhere(~finite)[0].tolist()
+    if not value_range(centers)[0]:
+        row, column = np.argwhere(~np.isfinite(centers))[0].tolist()
         raise ValueError(
             f"Input init contains NaN or infinity, first at row {row}, column {column}"
         )
@@ -258,8 +258,8 @@ def fitting_exponent(X: Any, sizes: Sizes, exponent: int) -> int:
 
 def refuse_far_centers(centers: NDArray[np.floating], X: Any, exponent: int) -> None:
     """Refuse initial centers whose distances to X float64 cannot hold."""
-    bounds = exponent_range(centers)
-    if X.dtype == np.float32 or bounds is None:
+    bounds = None if X.dtype == np.float32 else exponent_range(centers)
+    if bounds is None:
         return
     if bounds[1] + exponent > _highest_exponent(X, None) + _SLACK:
         raise ValueError(

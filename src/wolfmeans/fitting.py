@@ -17,7 +17,7 @@ from scipy import sparse
 from wolfmeans import door
 from wolfmeans.certificate import Certificate, local_optimality
 from wolfmeans.effort import Effort, search
-from wolfmeans.engines.base import Centers, Labels, Workspace
+from wolfmeans.engines.base import Centers, Workspace
 from wolfmeans.frank_wolfe import Callback, minimize_concave
 from wolfmeans.lower_bounds import REGISTRY, LowerBound, Settings, affordable, best_bound
 from wolfmeans.polish import Polish, polish
@@ -58,7 +58,8 @@ class Fit:
     seeds: Centers
     """(K, d) where it began."""
     initial_sse: float
-    labels: Labels
+    labels: Any
+    """The (n,) labels, on the host or where the data is (Workspace.snapshot)."""
     inertia: float
     polish: Polish | None = None
     effort: Effort | None = None
@@ -101,7 +102,7 @@ class Prepared:
             solution=self.problem.audit(solution, inertia),
             seeds=self.seeds,
             initial_sse=self.first.sse,
-            labels=workspace.labels(),
+            labels=workspace.snapshot(),
             inertia=inertia,
         )
 
@@ -238,7 +239,7 @@ def polished(fit: Fit, kind: str, random: RandomSource, deadline: float) -> Fit:
         max_iterations=fit.solution.max_iterations,
     )
     return replace(
-        fit, solution=solution, labels=workspace.labels(), inertia=inertia, polish=found.record
+        fit, solution=solution, labels=workspace.snapshot(), inertia=inertia, polish=found.record
     )
 
 

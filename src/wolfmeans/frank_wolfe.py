@@ -225,7 +225,9 @@ def minimize_concave(
     while True:
         block = 1 if callback is not None else problem.steps_per_block
         if limit is not None:
-            block = max(1, min(block, limit - state.t))
+            # The first point has to be evaluated too.
+            left = limit - state.t + (state.vertex is None)
+            block = max(1, min(block, left))
         state.met = None
         for record in problem.advance(state, rule, at_most=block):
             trace.append(record)

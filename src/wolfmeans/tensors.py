@@ -37,11 +37,24 @@ def on_host(values: Any) -> Any:
     return to_numpy(values.cpu()) if is_tensor(values) else values
 
 
-def as_given(values: NDArray[Any], given: Any) -> Any:
+def as_given(values: Any, given: Any) -> Any:
     """Return values as a tensor on the device of what was given, if that is a tensor."""
     if not is_tensor(given):
-        return values
+        return np.asarray(values)
+    if isinstance(values, DeviceLabels):
+        return values.tensor.to(given.device)
     return sys.modules["torch"].from_numpy(values).to(given.device)
+
+
+class DeviceLabels:
+    """Labels on another device; whoever asks for an array gets a copy on the host."""
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[np.int32]:
+        host: NDArray[np.int32] = self.tensor.cpu().numpy()
+        return host if dtype is None else host.astype(dtype, copy=False)
 
 
 class OnDevice:

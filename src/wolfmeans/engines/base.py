@@ -135,6 +135,9 @@ class Workspace(Protocol):
     def labels(self) -> Labels:
         """Return the current labels (a copy)."""
 
+    def snapshot(self) -> Any:
+        """Return the current labels (a copy) wherever they are: an array, or what becomes one."""
+
     def distances(self, centers: Centers) -> Distances:
         """Return each point's canonical distance to the center of its label."""
 
@@ -181,6 +184,16 @@ class Workspace(Protocol):
         """Bring each point's nearest chosen row up to date, in place, with more rows chosen.
 
         `closest` is the canonical distance to it and `owner` its number, the lowest of several.
+        """
+
+    def far_rows(
+        self, centers: Centers, many: int, masses: Distances | None
+    ) -> tuple[NDArray[np.int64], Distances, float] | None:
+        """Return points far from the centers, in the order of their values, with their distances.
+
+        All points of positive mass that are farther than the last number are among them, and about
+        `many` in all; `masses` say what counts of each point, None for its weight. None where the
+        caller had better look at all distances.
         """
 
     def distance_error(self, centers: Centers) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from hashlib import blake2b
 from importlib import import_module
 from typing import Any
 
@@ -61,6 +62,15 @@ def value_range(values: NDArray[np.floating], n_threads: int = 1) -> tuple[bool,
         largest = max(largest, float(magnitude.max()))
         smallest = min(smallest, float(magnitude.min(where=magnitude > 0, initial=math.inf)))
     return True, 0.0 if largest == 0 else smallest, largest
+
+
+def digest(centers: Centers) -> bytes:
+    """Return 16 bytes that stand for the centers."""
+    whole = np.ascontiguousarray(centers)
+    if native_is_available():
+        short: bytes = _native.digest(whole)
+        return short
+    return blake2b(whole, digest_size=16).digest()
 
 
 class NativeKernels:

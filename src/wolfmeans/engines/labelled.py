@@ -117,6 +117,10 @@ class LabelledPoints:
         """Return the current labels (a copy)."""
         return self._current().copy()
 
+    def snapshot(self) -> Any:
+        """Return the same: they are on the host."""
+        return self.labels()
+
     def distances(self, centers: Centers) -> Distances:
         """Return each point's canonical distance to the center of its label."""
         return self._kernels.distances(centers, self._current())
@@ -184,6 +188,12 @@ class LabelledPoints:
         found = rows[labels]
         closer = (distances < closest) | ((distances == closest) & (found < owner))
         closest[closer], owner[closer] = distances[closer], found[closer]
+
+    def far_rows(
+        self, centers: Centers, many: int, masses: Distances | None
+    ) -> tuple[NDArray[np.int64], Distances, float] | None:
+        """Leave it to whoever asks: here distances are at hand."""
+        return None
 
     def distance_error(self, centers: Centers) -> float:
         """Return what a canonical distance may be off by beyond (d + 3) u of itself.

@@ -247,7 +247,7 @@ class CenterEstimator(
     def _keep(self, fit: Fit, certificate: Certificate, exponent: int) -> None:
         """Set the fitted attributes, in the units of the caller's data."""
         self._scale_exponent = exponent
-        self._scaled_centers = fit.centers if exponent else None
+        self._scaled_centers = fit.centers.copy() if exponent else None
         centers = np.ldexp(fit.centers, -exponent) if exponent else fit.centers.copy()
         self.cluster_centers_ = centers
         self.initial_centers_ = np.ldexp(fit.seeds, -exponent) if exponent else fit.seeds.copy()

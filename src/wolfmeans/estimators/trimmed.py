@@ -353,7 +353,8 @@ class TrimmedKMeans(CenterEstimator):
         workspace = problem.workspace
         threshold = workspace.threshold.distance
         weights = np.ones(workspace.n_points) if workspace.weights is None else workspace.weights
-        trimmed = (fit.labels < 0) & (weights > 0)
+        labels = np.asarray(fit.labels)
+        trimmed = (labels < 0) & (weights > 0)
         whole = math.isinf(threshold)
         certificate = replace(
             certificate,
@@ -364,7 +365,7 @@ class TrimmedKMeans(CenterEstimator):
         super()._keep(fit, certificate, exponent)
         self._threshold = threshold
         self.radius_ = math.ldexp(math.sqrt(threshold), -exponent)
-        inside = (fit.labels >= 0).astype(np.float64)
+        inside = (labels >= 0).astype(np.float64)
         self.kept_ = np.divide(workspace.kept(), weights, out=inside, where=weights > 0)
         self.margins_ = np.ldexp(problem.margins(fit.solution.point), -2 * exponent)
         self.n_trimmed_ = certificate.trimmed_points

@@ -39,11 +39,12 @@ def refill(
     follows gives the cluster at least that point.
     """
     centers = centers.copy()
-    distances = workspace.nearest(np.ascontiguousarray(centers[~empty]))[1]
+    present = np.ascontiguousarray(centers[~empty])
     if policy not in ("resample", "best"):
-        chosen = farthest_first(workspace, distances, int(empty.sum()), masses)
+        chosen = _farthest_from(workspace, present, int(empty.sum()), masses)
         centers[np.flatnonzero(empty)[: len(chosen)]] = workspace.rows(chosen)
         return centers
+    distances = workspace.nearest(present)[1]
     for k in np.flatnonzero(empty).tolist():
         row = _choose(policy, workspace, distances, random, masses)
         if row is None:
@@ -71,6 +72,28 @@ def _choose(
     return best_candidate(workspace, distances, masses)[0]
 
 
+def _farthest_from(
+    workspace: Workspace, centers: Centers, count: int, masses: Masses | None
+) -> NDArray[np.int64]:
+    """Choose up to `count` points, each the farthest from the centers and those chosen before.
+
+    An engine that keeps distances to itself tells about far points only.
+    """
+    chosen: list[int] = []
+    while len(chosen) < count:
+        reached = np.concatenate([centers, workspace.rows(np.array(chosen, dtype=np.int64))])
+        left = count - len(chosen)
+        far = workspace.far_rows(reached, max(_FEW, 4 * left), masses)
+        if far is None:
+            distances = workspace.nearest(reached)[1]
+            more = farthest_first(workspace, distances, left, masses)
+            return np.concatenate([np.array(chosen, dtype=np.int64), more])
+        if len(far[0]) == 0:
+            break
+        chosen += _farthest_among(workspace, far[0], far[1], far[2], left)
+    return np.array(chosen, dtype=np.int64)
+
+
 def farthest_first(
     workspace: Workspace, distances: Distances, count: int, masses: Masses | None = None
 ) -> NDArray[np.int64]:
@@ -88,7 +111,8 @@ def farthest_first(
         by_distance = np.argsort(-distances[rows], kind="stable")
         outside = float(distances[rows[by_distance[few]]]) if few < len(rows) else 0.0
         near_to_far = rows[np.sort(by_distance[:few])]
-        found = _farthest_among(workspace, near_to_far, distances, outside, count - len(chosen))
+        far = distances[near_to_far]
+        found = _farthest_among(workspace, near_to_far, far, outside, count - len(chosen))
         chosen += found
         reached = workspace.nearest(workspace.rows(np.array(found)))[1]
         distances = np.minimum(distances, reached)
@@ -102,11 +126,14 @@ def _farthest_among(
     outside: float,
     count: int,
 ) -> list[int]:
-    """Choose points among `rows` while they are farther than `outside`; at least one."""
+    """Choose points among `rows`, so far away, while they are farther than `outside`.
+
+    At least one is chosen.
+    """
     points = workspace.rows(rows)
     kernels = DenseKernels(points)
     labels = np.zeros(len(rows), dtype=np.int32)
-    left = distances[rows]
+    left = distances
     found: list[int] = []
     while len(found) < count:
         far = int(np.argmax(left))

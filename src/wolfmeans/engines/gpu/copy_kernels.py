@@ -14,12 +14,17 @@ def measure(X, found, size, BLOCK: tl.constexpr):
     found  IN/OUT  (2,) int64: bits of float64 magnitudes, which order like them; begins as 0 and
                    the bits of infinity. NaN counts as larger than infinity.
     """
-    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    x = tl.load(X + i, mask=i < size, other=0.0).to(tl.float64)
-    bits = x.to(tl.int64, bitcast=True) & 0x7FFFFFFFFFFFFFFF
-    tl.atomic_max(found, tl.max(bits), sem="relaxed")
-    smallest = tl.min(tl.where(bits == 0, 0x7FF0000000000000, bits))
-    tl.atomic_min(found + 1, smallest, sem="relaxed")
+    largest = tl.zeros((BLOCK,), tl.int64)
+    smallest = tl.full((BLOCK,), 0x7FF0000000000000, tl.int64)
+    first = tl.program_id(0).to(tl.int64) * BLOCK
+    for begin in range(first, size, tl.num_programs(0) * BLOCK):
+        i = begin + tl.arange(0, BLOCK)
+        x = tl.load(X + i, mask=i < size, other=0.0).to(tl.float64)
+        bits = x.to(tl.int64, bitcast=True) & 0x7FFFFFFFFFFFFFFF
+        largest = tl.maximum(largest, bits)
+        smallest = tl.minimum(smallest, tl.where(bits == 0, 0x7FF0000000000000, bits))
+    tl.atomic_max(found, tl.max(largest), sem="relaxed")
+    tl.atomic_min(found + 1, tl.min(smallest), sem="relaxed")
 
 
 @triton.jit(do_not_specialize=["n"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,9 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
-from wolfmeans.engines.gpu.points import GpuKernels, GpuPoints
+from wolfmeans.engines.gpu.distances import GpuKernels
+from wolfmeans.engines.gpu.launching import INTERPRETED
+from wolfmeans.engines.gpu.points import GpuPoints
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.trimming import GpuTrimmedPoints
 from wolfmeans.engines.gpu.weighting import weigh
@@ -21,7 +22,7 @@ from wolfmeans.tensors import OnDevice
 
 def device() -> str:
     """Return where tensors live: the GPU, or the CPU when Triton interprets its kernels."""
-    if os.environ.get("TRITON_INTERPRET") == "1":
+    if INTERPRETED:
         return "cpu"
     if not torch.cuda.is_available():
         raise RuntimeError(

@@ -20,6 +20,7 @@ INEXACT = tl.constexpr(5)
 STEPS = tl.constexpr(6)
 EMPTY = tl.constexpr(7)
 AT_MOST = tl.constexpr(8)
+CROWDED = tl.constexpr(9)
 # Places in `reach`: non-negative float32 as int32, which order alike.
 LARGEST_ERROR = tl.constexpr(0)
 LARGEST_SHIFT = tl.constexpr(1)
@@ -30,12 +31,13 @@ FAR = tl.constexpr(3.0e38)
 
 @triton.jit
 def append(list, counter, values, mask, second, second_values, PAIRED: tl.constexpr):
-    """Put the masked values at the end of a list, one atomic for the whole block."""
+    """Put the masked values at the end of a list, one atomic for the block; return their places."""
     many = mask.to(tl.int32)
     place = tl.atomic_add(counter, tl.sum(many), sem="relaxed") + tl.cumsum(many, 0) - 1
     tl.store(list + place, values, mask=mask)
     if PAIRED:
         tl.store(second + place, second_values, mask=mask)
+    return place
 
 
 @triton.jit

@@ -18,6 +18,7 @@ from wolfmeans.engines.gpu.exact_kernels import (
 from wolfmeans.engines.gpu.lists import (
     ACTIVE,
     AT_MOST,
+    CROWDED,
     DONE,
     EMPTY,
     HARD,
@@ -42,22 +43,22 @@ def sum_gap(
     if tl.load(state + DONE) != 0:
         return
     count = tl.load(state + MOVED)
-    if tl.program_id(0) * BLOCK >= count:
-        return
-    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = place < count
-    row = tl.load(moved_rows + place, mask=inside, other=0)
-    old = tl.load(moved_from + place, mask=inside, other=-1)
-    new = tl.load(labels + row, mask=inside, other=0)
-    inside = inside & (old >= 0)
-    both = tl.join(new, tl.maximum(old, 0))
-    many = inside[:, None] & (both >= 0)
-    rows = row[:, None] + tl.zeros_like(both)
-    near, far = tl.split(canonical(X, centers, rows, both, many, d, BLOCK, 2))
-    terms = far - near
-    if weights is not None:
-        terms = tl.load(weights + row, mask=inside, other=0.0) * terms
-    deposit_terms(terms, inside, gap, low, state + INEXACT)
+    for begin in range(tl.program_id(0) * BLOCK, count, tl.num_programs(0) * BLOCK):
+        place = begin + tl.arange(0, BLOCK)
+        inside = place < count
+        row = tl.load(moved_rows + place, mask=inside, other=0)
+        old = tl.load(moved_from + place, mask=inside, other=-1)
+        new = tl.load(labels + row, mask=inside, other=0)
+        inside = inside & (old >= 0)
+        if tl.max(inside.to(tl.int32)) > 0:
+            both = tl.join(new, tl.maximum(old, 0))
+            many = inside[:, None] & (both >= 0)
+            rows = row[:, None] + tl.zeros_like(both)
+            near, far = tl.split(canonical(X, centers, rows, both, many, d, BLOCK, 2))
+            terms = far - near
+            if weights is not None:
+                terms = tl.load(weights + row, mask=inside, other=0.0) * terms
+            deposit_terms(terms, inside, gap, low, state + INEXACT)
 
 
 @triton.jit(do_not_specialize=["slots", "high"])
@@ -75,40 +76,52 @@ def move_rows(
     if tl.load(state + DONE) != 0:
         return
     count = tl.load(state + MOVED)
-    if tl.program_id(0) * ROWS >= count:
+    for begin in range(tl.program_id(0) * ROWS, count, tl.num_programs(0) * ROWS):
+        place = begin + tl.arange(0, ROWS)
+        inside = place < count
+        row = tl.load(moved_rows + place, mask=inside, other=0).to(tl.int64)
+        old = tl.load(moved_from + place, mask=inside, other=-1).to(tl.int64)
+        new = tl.load(labels + row, mask=inside, other=0).to(tl.int64)
+        left = inside & (old >= 0)
+        one = tl.full((ROWS,), 1, tl.int64)
+        tl.atomic_add(members + new, one, mask=inside, sem="relaxed")
+        tl.atomic_add(members + old, -one, mask=left, sem="relaxed")
+        replica = (tl.program_id(0) % REPLICAS).to(tl.int64) * slots
+        scale = power_of_two(32 - high)
+        for start in range(0, d, COLUMNS):
+            j = start + tl.arange(0, COLUMNS)
+            there = inside[:, None] & (j < d)[None, :]
+            gone = there & left[:, None]
+            value = tl.load(X + row[:, None] * d + j[None, :], mask=there, other=0.0).to(tl.float64)
+            value = value * scale
+            to = sums + replica + new[:, None] * d + j[None, :]
+            back = sums + replica + old[:, None] * d + j[None, :]
+            for digit in tl.static_range(DIGITS):
+                whole = value.to(tl.int64)
+                value = (value - whole.to(tl.float64)) * 4294967296.0
+                some = whole != 0
+                offset = digit * REPLICAS * slots
+                tl.atomic_add(to + offset, whole, mask=there & some, sem="relaxed")
+                tl.atomic_add(back + offset, -whole, mask=gone & some, sem="relaxed")
+
+
+@triton.jit(do_not_specialize=["slots"])
+def fold_sums(state, sums, folded, slots, REPLICAS: tl.constexpr, BLOCK: tl.constexpr):
+    """Add the replicas of the sums: (digits, REPLICAS, slots) to (digits, 1, slots)."""
+    if tl.load(state + DONE) != 0:
         return
-    place = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    inside = place < count
-    row = tl.load(moved_rows + place, mask=inside, other=0).to(tl.int64)
-    old = tl.load(moved_from + place, mask=inside, other=-1).to(tl.int64)
-    new = tl.load(labels + row, mask=inside, other=0).to(tl.int64)
-    left = inside & (old >= 0)
-    one = tl.full((ROWS,), 1, tl.int64)
-    tl.atomic_add(members + new, one, mask=inside, sem="relaxed")
-    tl.atomic_add(members + old, -one, mask=left, sem="relaxed")
-    replica = (tl.program_id(0) % REPLICAS).to(tl.int64) * slots
-    scale = power_of_two(32 - high)
-    for start in range(0, d, COLUMNS):
-        j = start + tl.arange(0, COLUMNS)
-        there = inside[:, None] & (j < d)[None, :]
-        gone = there & left[:, None]
-        value = tl.load(X + row[:, None] * d + j[None, :], mask=there, other=0.0).to(tl.float64)
-        value = value * scale
-        to = sums + replica + new[:, None] * d + j[None, :]
-        back = sums + replica + old[:, None] * d + j[None, :]
-        for digit in tl.static_range(DIGITS):
-            whole = value.to(tl.int64)
-            value = (value - whole.to(tl.float64)) * 4294967296.0
-            some = whole != 0
-            offset = digit * REPLICAS * slots
-            tl.atomic_add(to + offset, whole, mask=there & some, sem="relaxed")
-            tl.atomic_add(back + offset, -whole, mask=gone & some, sem="relaxed")
+    slot = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    digit = tl.program_id(1).to(tl.int64)
+    replica = digit * REPLICAS + tl.arange(0, REPLICAS)
+    there = (slot < slots)[None, :] & (replica >= 0)[:, None]
+    parts = tl.load(sums + replica[:, None] * slots + slot[None, :], mask=there, other=0)
+    tl.store(folded + digit * slots + slot, tl.sum(parts, axis=0), mask=slot < slots)
 
 
 @triton.jit(do_not_specialize=["shift_low", "movement_low", "unit", "slots"])
 def find_means(
     state, sums, members, centers, means, residuals, shift, movement, shift_low, movement_low,
-    unit, d, slots, DIGITS: tl.constexpr, REPLICAS: tl.constexpr, BLOCK: tl.constexpr,
+    unit, d, slots, DIGITS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Round the means of the clusters, and add up how far the centers move and what that gains.
 
@@ -121,7 +134,7 @@ def find_means(
     inside = slot < slots
     weight = tl.load(members + slot // d, mask=inside, other=0)
     divisor = tl.maximum(weight, 1)
-    mean, rest = mean_and_residual(sums, slot, inside, divisor, unit, DIGITS, slots, REPLICAS)
+    mean, rest = mean_and_residual(sums, slot, inside, divisor, unit, DIGITS, slots, 1)
     arrive(
         state, slot, inside, mean, rest, weight.to(tl.float64), centers, means, residuals, shift,
         movement, shift_low, movement_low,
@@ -150,16 +163,16 @@ def arrive(
 @triton.jit(do_not_specialize=["gap_low", "shift_low", "movement_low", "K"])
 def finish_step(
     state, reach, members, weights, gap, shift, movement, gap_low, shift_low, movement_low,
-    arrival, records, tolerances, K, KEEP_EMPTY: tl.constexpr, BLOCK: tl.constexpr,
+    records, rule, K, KEEP_EMPTY: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Write the record of the step, decide whether it is taken, and clear the sums for the next.
 
-    members     IN      (K,) int64, for `weights` to be written; None where they have been
-    arrival     IN/OUT  (1,) float64: the shift on arrival at the point
-    records     OUT     (steps, 8): moved, empty, gap, movement and shift of the point; then the
-                        shift of its step, how many clusters that leaves empty, and whether a sum
-                        could not be held
-    tolerances  IN      (3,) float64: gap, decrease, shift; -1 where the rule does not look at it
+    members  IN      (K,) int64, for `weights` to be written; None where they have been
+    records  OUT     (steps, 8): moved, empty, gap, movement and shift of the point; then the shift
+                     of its step, how many clusters that leaves empty, and whether a sum could not
+                     be held
+    rule     IN/OUT  (4,) float64: the shift on arrival at the point; tolerances for gap, decrease
+                     and shift, -1 where the rule does not look at it
     """
     if tl.load(state + DONE) != 0:
         return
@@ -178,7 +191,7 @@ def finish_step(
     moved = tl.load(state + MOVED)
     step = tl.load(state + STEPS)
     empty_before = tl.load(state + EMPTY)
-    shift_before = tl.load(arrival)
+    shift_before = tl.load(rule)
     record = records + step * 8
     tl.store(record, moved.to(tl.float64))
     tl.store(record + 1, empty_before.to(tl.float64))
@@ -189,9 +202,9 @@ def finish_step(
     tl.store(record + 6, empty.to(tl.float64))
     tl.store(record + 7, tl.load(state + INEXACT).to(tl.float64))
     met = moved == 0
-    met = met | (gained <= tl.load(tolerances))
-    met = met | (gained + moved_gain <= tl.load(tolerances + 1))
-    met = met | (shift_before <= tl.load(tolerances + 2))
+    met = met | (gained <= tl.load(rule + 1))
+    met = met | (gained + moved_gain <= tl.load(rule + 2))
+    met = met | (shift_before <= tl.load(rule + 3))
     met = met | (step + 1 >= tl.load(state + AT_MOST))
     if not KEEP_EMPTY:
         met = met | (empty > 0)
@@ -201,7 +214,7 @@ def finish_step(
     if met:
         tl.store(state + DONE, 1)
     else:
-        tl.store(arrival, moved_by)
+        tl.store(rule, moved_by)
         tl.store(state + EMPTY, empty)
     i = tl.arange(0, 16)
     inside = i < LIMBS
@@ -213,10 +226,31 @@ def finish_step(
     tl.store(state + ACTIVE, 0)
     tl.store(state + OPEN, 0)
     tl.store(state + HARD, 0)
+    tl.store(state + CROWDED, 0)
     if not met:
         tl.store(state + MOVED, 0)
     for place in tl.static_range(2):
         tl.store(reach + place, 0)
+
+
+@triton.jit(do_not_specialize=["low", "n"])
+def sum_costs(
+    X, weights, centers, labels, sums, low, inexact, n, d, BLOCK: tl.constexpr
+):  # fmt: skip
+    """Add up the canonical distances of all points to the centers of their labels.
+
+    weights  IN   (n,) float64, None for ones
+    sums     OUT  (LIMBS,) int64 (deposit_terms)
+    """
+    for begin in range(tl.program_id(0) * BLOCK, n, tl.num_programs(0) * BLOCK):
+        i = begin + tl.arange(0, BLOCK)
+        inside = i < n
+        k = tl.load(labels + i, mask=inside, other=0)
+        distance = canonical(X, centers, i[:, None], k[:, None], inside[:, None], d, BLOCK, 1)
+        terms = tl.reshape(distance, (BLOCK,))
+        if weights is not None:
+            terms = tl.load(weights + i, mask=inside, other=0.0) * terms
+        deposit_terms(terms, inside, sums, low, inexact)
 
 
 @triton.jit(do_not_specialize=["low", "n"])
@@ -227,6 +261,7 @@ def sum_terms(terms, sums, low, inexact, n, BLOCK: tl.constexpr):
 
 
 @triton.jit(do_not_specialize=["low"])
-def round_sum(sums, low, out):
-    """Write the sum of the terms, rounded once."""
+def round_sum(sums, low, inexact, out):
+    """Write the sum of the terms, rounded once, and whether it is not that."""
     tl.store(out, rounded_sum(sums, low))
+    tl.store(out + 1, tl.load(inexact).to(tl.float64))

@@ -7,12 +7,10 @@ holds (empty clusters, ties, single moves), is asked for by the host, or done th
 from __future__ import annotations
 
 import math
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 import torch
-import triton
 from numpy.typing import NDArray
 
 from wolfmeans.engines.base import (
@@ -25,112 +23,23 @@ from wolfmeans.engines.base import (
     Progress,
     Workspace,
 )
-from wolfmeans.engines.gpu import moment_kernels, recheck_kernels
+from wolfmeans.engines.cpu import digest
+from wolfmeans.engines.gpu.clusters import Lows
+from wolfmeans.engines.gpu.distances import GpuKernels
 from wolfmeans.engines.gpu.exact_kernels import LIMBS
 from wolfmeans.engines.gpu.lists import MOVED
 from wolfmeans.engines.gpu.ordering import lexicographic_order
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.seeding import spread_rows
-from wolfmeans.engines.gpu.steps import Lows, Step
+from wolfmeans.engines.gpu.steps import Step
+from wolfmeans.engines.gpu.transfers import lent_to_host, to_device, to_host
 from wolfmeans.engines.gpu.weighting import Weighting
 from wolfmeans.engines.labelled import LabelledPoints
+from wolfmeans.engines.ordering import lexicographic_order as order_on_host
 from wolfmeans.exact_sums import exact_sum
+from wolfmeans.tensors import DeviceLabels
 
-_UNFUSED = {"enable_fp_fusion": False}
-_ENTRIES_AT_ONCE = 1 << 26
-
-
-class GpuKernels:
-    """Canonical distances between rows on the device and centers from the host."""
-
-    def __init__(self, data: Screened) -> None:
-        self.data = data
-
-    def _sent(self, centers: Centers | torch.Tensor) -> torch.Tensor:
-        if isinstance(centers, torch.Tensor):
-            return centers
-        dense = torch.from_numpy(np.ascontiguousarray(centers))
-        return dense.to(self.data.X.device, self.data.X.dtype)
-
-    def labels_on_device(self, centers: Centers | torch.Tensor) -> torch.Tensor:
-        """Return the (n,) lowest nearest centers."""
-        step = Step(self.data, len(centers))
-        step.begin(self._sent(centers), Limits(1, math.inf), math.nan, 0)
-        step.find_labels(0)
-        return step.labels
-
-    def distances_on_device(
-        self, centers: Centers | torch.Tensor, labels: torch.Tensor | None
-    ) -> torch.Tensor:
-        """Return the (n,) canonical distances to the centers of the labels; None for the first."""
-        data = self.data
-        out = torch.empty(data.n, dtype=torch.float64, device=data.X.device)
-        recheck_kernels.own_distances[(triton.cdiv(data.n, 128),)](
-            data.X, self._sent(centers), labels, out, data.n, data.d, BLOCK=128, **_UNFUSED
-        )
-        return out
-
-    def nearest(self, centers: Centers) -> tuple[Labels, Distances]:
-        """Return the lowest nearest center of each point and its canonical distance."""
-        labels = self.labels_on_device(centers)
-        distances = self.distances_on_device(centers, labels)
-        return labels.cpu().numpy(), distances.cpu().numpy()
-
-    def second_nearest(self, centers: Centers) -> tuple[Distances, Distances]:
-        """Return the smallest and the second smallest canonical distance of each point."""
-        return self.two_nearest(np.arange(self.data.n), centers)
-
-    def two_nearest(self, rows: NDArray[np.int64], centers: Centers) -> tuple[Distances, Distances]:
-        """Return the two smallest canonical distances of some of the points."""
-        data, K = self.data, len(centers)
-        device = data.X.device
-        nearest = torch.empty(len(rows), dtype=torch.float64, device=device)
-        second = torch.empty_like(nearest)
-        if len(rows):
-            recheck_kernels.two_nearest[(len(rows),)](
-                data.X, torch.from_numpy(rows).to(device), self._sent(centers), nearest, second,
-                len(rows), data.d, K, BLOCK=min(128, triton.next_power_of_2(K)), **_UNFUSED,
-            )  # fmt: skip
-        return nearest.cpu().numpy(), second.cpu().numpy()
-
-    def distances(self, centers: Centers, labels: Labels) -> Distances:
-        """Return the canonical distance of each point to the center of its label."""
-        sent = torch.from_numpy(np.ascontiguousarray(labels)).to(self.data.X.device)
-        found: Distances = self.distances_on_device(centers, sent).cpu().numpy()
-        return found
-
-    def roots(self, centers: Centers) -> Centers:
-        """Return the (n, K) square roots of the canonical distances, some rows at a time."""
-        data, K = self.data, len(centers)
-        sent = self._sent(centers)
-        roots = np.empty((data.n, K), dtype=centers.dtype)
-        many = max(1, _ENTRIES_AT_ONCE // K)
-        for start in range(0, data.n, many):
-            part = data.X[start : start + many]
-            out = torch.empty((len(part), K), dtype=torch.float64, device=part.device)
-            grid = (triton.cdiv(len(part), 32), triton.cdiv(K, 16))
-            recheck_kernels.all_distances[grid](
-                part, sent, out, len(part), data.d, K, BLOCK=32, COLUMNS=16, **_UNFUSED
-            )
-            roots[start : start + many] = out.sqrt().cpu().numpy()
-        return roots
-
-    def total(self, terms: torch.Tensor, largest: float) -> float | None:
-        """Return the exact sum of terms of 0..largest, rounded once; None where it has no room."""
-        low = math.frexp(largest)[1] - 53 - 32 * (LIMBS - 4)
-        sums = torch.zeros(LIMBS, dtype=torch.int64, device=terms.device)
-        inexact = torch.zeros(1, dtype=torch.int32, device=terms.device)
-        out = torch.empty(1, dtype=torch.float64, device=terms.device)
-        grid = (triton.cdiv(len(terms), 1024),)
-        moment_kernels.sum_terms[grid](
-            terms, sums, low, inexact, len(terms), BLOCK=1024, **_UNFUSED
-        )
-        moment_kernels.round_sum[(1,)](sums, low, out, num_warps=1, **_UNFUSED)
-        return None if int(inexact) else float(out)
-
-    def of(self, rows: NDArray[np.int64]) -> GpuKernels:
-        """Return the same for some of the rows."""
-        return GpuKernels(Screened(self.data.X[torch.from_numpy(rows).to(self.data.X.device)]))
+_MOST_FAR_ROWS = 1 << 16
 
 
 class GpuPoints(LabelledPoints):
@@ -156,6 +65,7 @@ class GpuPoints(LabelledPoints):
         self._step: Step | None = None
         self._order = None
         self._order_on_device: torch.Tensor | None = None
+        self._reach = data.largest
         self._last: tuple[Assignment, Centers, float, float] | None = None
 
     @property
@@ -175,66 +85,70 @@ class GpuPoints(LabelledPoints):
         """Give each point the label of its nearest center, ties to the lowest index."""
         if forced is not None:
             return self._adopt(centers, forced)
-        records, _ = self._steps(centers, Limits(1, math.inf), math.nan, 0)
-        return self._found(records[0], centers)
+        self._measure(centers)
+        # One step: whether it would be taken does not matter.
+        limits = Limits(1, math.inf, keep_empty=True)
+        records, _, *vertex = self._steps(centers, limits, math.nan, 0, point=False)
+        return self._found(records[0], centers, *vertex)
 
     def advance(
         self, centers: Centers, weights: Distances, shift: float, limits: Limits
     ) -> Progress | None:
         """Take several steps on the device, without asking the host in between."""
-        records, seconds = self._steps(centers, limits, shift, int((weights == 0).sum()))
-        last = len(records) - 1
-        columns = [records[:, i] for i in range(5)]
-        evaluations = np.column_stack([*columns, seconds])
-        point = None
-        if last > 0:
-            arrived = records[last - 1]
-            point = (
-                *self._buffers(last % 2),
-                float(arrived[5]), float(arrived[3]), float(arrived[2]), int(arrived[0]),
-            )  # fmt: skip
-        record = records[last]
-        vertex = (
-            *self._buffers(1 - last % 2),
-            float(record[5]), float(record[3]), float(record[2]), int(record[0]),
-        )  # fmt: skip
-        return Progress(evaluations, point, vertex)
-
-    def _buffers(self, place: int) -> tuple[Centers, NDArray[np.float64], Distances]:
-        assert self._step is not None
-        buffers = (self._step.centers, self._step.residuals, self._step.weights)
-        # Copies even where the device is the CPU: the next step writes into these tensors.
-        copies = (buffer[place].cpu().numpy().copy() for buffer in buffers)
-        centers, residuals, weights = copies
-        return centers, residuals, weights
+        empty = int((weights == 0).sum())
+        records, seconds, *buffers = self._steps(centers, limits, shift, empty, point=True)
+        evaluations = np.column_stack([*(records[:, i] for i in range(5)), seconds])
+        vertex, point = buffers[:3], buffers[3:]
+        # Shift, movement, gap and moved points on arrival.
+        after = [(float(r[5]), float(r[3]), float(r[2]), int(r[0])) for r in records[-2:]]
+        arrived = (*point, *after[0]) if len(records) > 1 else None
+        return Progress(evaluations, arrived, (*vertex, *after[-1]))
 
     def _steps(
-        self, centers: Centers, limits: Limits, shift: float, empty: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        self, centers: Centers, limits: Limits, shift: float, empty: int, *, point: bool
+    ) -> tuple[NDArray[np.float64], ...]:
+        """Take steps; return their records and times, and the last vertex (and point).
+
+        That is: centers, residuals, weights of the vertex, then those of the point.
+        """
         step = self._opened(len(centers))
-        step.begin(centers, limits, shift, empty)
-        records, seconds = step.run(self._lows(centers), limits)
+        step.clusters.begin(centers, limits, shift, empty)
+        taken, seconds = step.run(self._lows(), limits)
+        source = (taken - 1) % 2
+        wanted = step.clusters.place(1 - source)
+        if point and taken > 1:
+            wanted += step.clusters.place(source)
+        records, *buffers = lent_to_host(step.clusters.records[:taken], *wanted)
         if records[-1, 7]:
-            self._repair(records[-1], (len(records) - 1) % 2)
-        return records, seconds
+            self._repair(records[-1], source)
+        return records, seconds, *buffers
 
     def _opened(self, n_clusters: int) -> Step:
         if self._step is None:
             self._step = Step(self.data, n_clusters, self._weighting)
         return self._step
 
-    def _lows(self, centers: Centers) -> Lows:
-        """Return where the sums of a step begin, for centers like these and means of points."""
-        reach = max(self.data.largest, float(np.abs(centers).max()))
-        top = math.frexp(self.n_features * (2.0 * 2.0 ** math.frexp(reach)[1]) ** 2)[1]
+    def _measure(self, centers: Centers) -> None:
+        """Take note of how far centers reach; means of points reach no farther than the points.
+
+        The device says when a sum has no room after all.
+        """
+        self._reach = max(self._reach, float(centers.max()), -float(centers.min()))
+
+    def _lows(self) -> Lows:
+        """Return where the sums of a step begin, for the centers seen and means of points."""
+        top = math.frexp(self.n_features * (2.0 * 2.0 ** math.frexp(self._reach)[1]) ** 2)[1]
         low = top - 53 - 32 * (LIMBS - 4)
         heaviest = low + (0 if self._weighting is None else self._weighting.high)
         return Lows(heaviest, low, heaviest + self.n_points.bit_length())
 
     def _repair(self, record: NDArray[np.float64], source: int) -> None:
         """Recompute on the host the sums that had no room in the device's limbs."""
-        centers, vertex = self._buffers(source)[0], self._buffers(1 - source)
-        found = Assignment(0, 0.0, vertex[2], vertex[0], vertex[1])
+        clusters = self._opened(0).clusters
+        centers, means, residuals, weights = to_host(
+            clusters.centers[source], *clusters.place(1 - source)
+        )
+        found = Assignment(0, 0.0, weights, means, residuals)
         record[5], record[3] = LabelledPoints.step(self, found, centers)
         record[2] = exact_sum(self._gap_terms(centers).tolist())
 
@@ -252,40 +166,46 @@ class GpuPoints(LabelledPoints):
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return the listed rows, their old labels, and the distances at the new and the old."""
         step = self._opened(0)
-        moved = int(step.state[MOVED.value])
-        rows, old = step.moved_rows[:moved].long(), step.moved_from[:moved]
-        labels = step.labels.clone()
+        moved = int(step.clusters.state[MOVED.value])
+        rows, old = step.rows.moved_rows[:moved].long(), step.rows.moved_from[:moved]
+        labels = step.rows.labels.clone()
         near = self._kernels.distances_on_device(centers, labels)[rows]
         labels[rows] = old.clamp(min=0)
         far = self._kernels.distances_on_device(centers, labels)[rows]
         return rows, old, near, far
 
-    def _found(self, record: NDArray[np.float64], centers: Centers) -> Assignment:
-        means, residuals, weights = self._buffers(1)
+    def _found(
+        self,
+        record: NDArray[np.float64],
+        centers: Centers,
+        means: Centers,
+        residuals: NDArray[np.float64],
+        weights: Distances,
+    ) -> Assignment:
         found = Assignment(int(record[0]), float(record[2]), weights, means, residuals)
         self._last = (found, centers, float(record[5]), float(record[3]))
         return found
 
     def _adopt(self, centers: Centers, forced: Forced) -> Assignment:
         """Take the nearest labels but for the forced ones, and move points accordingly."""
+        self._measure(centers)
         step = self._opened(len(centers))
+        clusters, rows = step.clusters, step.rows
         labels = self._kernels.labels_on_device(centers)
-        rows = torch.from_numpy(forced.rows).to(labels.device)
-        labels[rows] = torch.from_numpy(forced.labels).to(labels.device)
-        limits = Limits(1, math.inf)
-        step.begin(centers, limits, math.nan, 0)
-        step.before.copy_(step.centers[0])
-        moved = torch.nonzero(labels != step.labels).flatten()
-        step.moved_rows[: len(moved)] = moved.int()
-        step.moved_from[: len(moved)] = step.labels[moved]
-        step.state[MOVED.value] = len(moved)
-        step.labels.copy_(labels)
-        step.slack.fill_(-math.inf)
-        step.find_moments(0, self._lows(centers), keep=True)
-        record = step.records[0].cpu().numpy()
+        labels[to_device(forced.rows, labels)] = to_device(forced.labels, labels)
+        clusters.begin(centers, Limits(1, math.inf), math.nan, 0)
+        clusters.before.copy_(clusters.centers[0])
+        moved = torch.nonzero(labels != rows.labels).flatten()
+        rows.moved_rows[: len(moved)] = moved.int()
+        rows.moved_from[: len(moved)] = rows.labels[moved]
+        clusters.state[MOVED.value] = len(moved)
+        rows.labels.copy_(labels)
+        rows.slack.fill_(-math.inf)
+        step.find_moments(0, self._lows(), keep=True)
+        record, *vertex = to_host(clusters.records[0], *clusters.place(1))
         if record[7]:
             self._repair(record, 0)
-        return self._found(record, centers)
+        return self._found(record, centers, *vertex)
 
     def step(self, found: Assignment, centers: Centers) -> tuple[float, float]:
         """Return the shift and the movement of a step from the centers to the means found."""
@@ -293,20 +213,31 @@ class GpuPoints(LabelledPoints):
             return self._last[2], self._last[3]
         return super().step(found, centers)
 
-    def _current(self) -> Labels:
+    def _opened_before(self) -> Step:
         if self._step is None:
             raise RuntimeError("points have no labels before the first assignment")
-        labels: Labels = self._step.labels.cpu().numpy()
-        return labels
+        return self._step
+
+    def _current(self) -> Labels:
+        return to_host(self._opened_before().rows.labels)[0]
+
+    def labels(self) -> Labels:
+        """Return the current labels (a copy)."""
+        return self._current()
+
+    def snapshot(self) -> DeviceLabels:
+        """Return the current labels, on the device."""
+        return DeviceLabels(self._opened_before().rows.labels.clone())
 
     def cost(self, centers: Centers) -> float:
         """Return the exact sum of w D over the points at their labels, rounded once."""
-        if self._step is None:
-            raise RuntimeError("points have no labels before the first assignment")
-        distances = self._kernels.distances_on_device(centers, self._step.labels)
-        if self._weighting is not None:
-            distances = self._weighting.values * distances
-        return self._total_on_device(distances)
+        labels = self._opened_before().rows.labels
+        masses = None if self._weighting is None else self._weighting.values
+        total = self._kernels.cost(centers, labels, masses, self._lows().gap)
+        if total is not None:
+            return total
+        distances = self._kernels.distances_on_device(centers, labels)
+        return self._total_on_device(distances if masses is None else masses * distances)
 
     def _total_on_device(self, terms: torch.Tensor) -> float:
         largest = float(terms.max())
@@ -314,6 +245,12 @@ class GpuPoints(LabelledPoints):
             return 0.0
         total = self._kernels.total(terms, largest)
         return exact_sum(terms.cpu().tolist()) if total is None else total
+
+    def total(self, values: NDArray[np.float64]) -> float:
+        """Return the exact sum of an array, rounded once."""
+        if values.size == 0 or not values.min() >= 0.0:
+            return super().total(values)
+        return self._total_on_device(to_device(values.ravel(), self.data.X))
 
     def mean(self, *, weighted: bool) -> Centers:
         """Return the (d,) mean of all points, rounded as a center."""
@@ -329,10 +266,10 @@ class GpuPoints(LabelledPoints):
         """Return the rows that the bounds cannot tell from a tie."""
         step = self._step
         rows = np.arange(self.n_points)
-        if step is not None and np.array_equal(step.before.cpu().numpy(), centers):
+        if step is not None and np.array_equal(to_host(step.clusters.before)[0], centers):
             # Bounds are in scaled distances; with a margin for what they were rounded by.
             room = 2.0 * slack * self.data.scale * 2.0 + self.data.margin
-            rows = torch.nonzero(step.slack <= room).flatten().cpu().numpy()
+            rows = torch.nonzero(step.rows.slack <= room).flatten().cpu().numpy()
         return rows, *self._kernels.two_nearest(rows, centers)
 
     def roots(self, centers: Centers) -> Centers:
@@ -341,9 +278,8 @@ class GpuPoints(LabelledPoints):
 
     def rows(self, indices: NDArray[np.int64]) -> Centers:
         """Return data rows in the centers' dtype."""
-        where = torch.from_numpy(np.asarray(indices, dtype=np.int64)).to(self.data.X.device)
-        chosen: Centers = self.data.X[where].cpu().numpy()
-        return chosen
+        where = to_device(np.asarray(indices, dtype=np.int64), self.data.X)
+        return to_host(self.data.X[where])[0]
 
     def distance_error(self, centers: Centers) -> float:
         """Return 0: distances of dense rows are off by (d + 3) u of themselves and no more."""
@@ -351,7 +287,7 @@ class GpuPoints(LabelledPoints):
 
     def digest(self, centers: Centers) -> bytes:
         """Return 16 bytes that stand for the centers."""
-        return blake2b(np.ascontiguousarray(centers), digest_size=16).digest()
+        return digest(centers)
 
     def largest(self) -> float:
         """Return the largest absolute value in the data."""
@@ -379,23 +315,42 @@ class GpuPoints(LabelledPoints):
     def distances_to(self, center: Centers) -> Distances:
         """Return each point's canonical distance to one (d,) center."""
         centers = np.asarray(center, dtype=self.dtype).reshape(1, -1)
-        found: Distances = self._kernels.distances_on_device(centers, None).cpu().numpy()
-        return found
+        return to_host(self._kernels.distances_on_device(centers, None))[0]
 
     def approach(
         self, rows: NDArray[np.int64], closest: Distances, owner: NDArray[np.int64]
     ) -> None:
         """Bring each point's nearest chosen row up to date, in place, with more rows chosen."""
-        device = self.data.X.device
-        chosen = torch.from_numpy(np.sort(rows)).to(device)
+        chosen = to_device(np.sort(rows), self.data.X)
         centers = self.data.X[chosen]
         labels = self._kernels.labels_on_device(centers)
         distances = self._kernels.distances_on_device(centers, labels)
         found = chosen[labels.long()]
-        before, owned = torch.from_numpy(closest).to(device), torch.from_numpy(owner).to(device)
+        before, owned = to_device(closest, found), to_device(owner, found)
         closer = (distances < before) | ((distances == before) & (found < owned))
-        closest[:] = torch.where(closer, distances, before).cpu().numpy()
-        owner[:] = torch.where(closer, found, owned).cpu().numpy()
+        closest[:], owner[:] = to_host(
+            torch.where(closer, distances, before), torch.where(closer, found, owned)
+        )
+
+    def far_rows(
+        self, centers: Centers, many: int, masses: Distances | None
+    ) -> tuple[NDArray[np.int64], Distances, float] | None:
+        """Return at least `many` of the farthest points (engines.base); None if too many tie."""
+        labels = self._kernels.labels_on_device(centers)
+        distances = self._kernels.distances_on_device(centers, labels)
+        counting = self.weights if masses is None else masses
+        if counting is not None:
+            distances[to_device(counting == 0, distances)] = 0.0
+        least = torch.topk(distances, min(many, self.n_points)).values[-1]
+        # All that are as far as the last of them, so that ties do not matter.
+        among = (distances >= least) & (distances > 0)
+        rows = torch.nonzero(among).flatten()
+        if len(rows) > _MOST_FAR_ROWS:
+            return None
+        outside = torch.where(among, 0.0, distances).max().reshape(1)
+        found, far, points, left = to_host(rows, distances[rows], self.data.X[rows], outside)
+        order = order_on_host(points)
+        return found[order], far[order], float(left[0])
 
     def _on_host(self) -> Workspace:
         """Return a workspace of the same points on the host."""

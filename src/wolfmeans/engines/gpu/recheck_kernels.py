@@ -60,42 +60,41 @@ def resolve(
     if tl.load(state + DONE) != 0:
         return
     count = tl.load(state + OPEN)
-    if tl.program_id(0) * BLOCK >= count:
-        return
-    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = place < count
-    row = tl.load(open_rows + place, mask=inside, other=0)
-    many = tl.load(counts + place, mask=inside, other=0)
-    tl.debug_barrier()  # as in settle
-    tl.store(counts + place, tl.zeros_like(many), mask=inside)
-    hard = inside & (many > SLOTS)
-    append(hard_rows, state + HARD, row, hard, hard_rows, row, False)
-    inside = inside & ~hard
-    slot = tl.arange(0, SLOTS)
-    some = inside[:, None] & (slot[None, :] < many[:, None])
-    k = tl.load(
-        candidates + place[:, None].to(tl.int64) * SLOTS + slot[None, :], mask=some, other=0
-    )
-    distance = canonical(X, centers, row[:, None] + tl.zeros_like(k), k, some, d, BLOCK, SLOTS)
-    distance = tl.where(some, distance, float("inf"))
-    best = tl.min(distance, axis=1)
-    label = tl.min(tl.where(some & (distance == best[:, None]), k, 2147483647), axis=1)
-    after = tl.min(tl.where(k == label[:, None], float("inf"), distance), axis=1)
-    # Centers that are no candidates are farther than the threshold says.
-    ruled_out = tl.load(thresholds + place, mask=inside, other=0.0)
-    if DIRECT:
-        gamma = tl.load(reach + LARGEST_ERROR).to(tl.float32, bitcast=True)
-        wrong = tl.load(errors + row, mask=inside, other=0.0) + gamma
-        beyond = tl.sqrt(ruled_out) * (1.0 - 2.0**-10) - wrong
-    else:
-        norm = tl.load(sizes + row, mask=inside, other=0.0)
-        beyond = norm + ruled_out - 2.0**-19 * (norm + tl.abs(ruled_out))
-        beyond = tl.sqrt(tl.maximum(beyond, 0.0)) * (1.0 - 2.0**-20)
-    least = tl.minimum((tl.sqrt(after) * scale).to(tl.float32), beyond)
-    own = (tl.sqrt(best) * scale).to(tl.float32)
-    room = least - own - (tl.abs(least) + own) * 2.0**-16
-    room = tl.where(least < FAR, room, -1.0)
-    settle(inside, row, label, room, labels, slack, moved_rows, moved_from, state)
+    for begin in range(tl.program_id(0) * BLOCK, count, tl.num_programs(0) * BLOCK):
+        place = begin + tl.arange(0, BLOCK)
+        inside = place < count
+        row = tl.load(open_rows + place, mask=inside, other=0)
+        many = tl.load(counts + place, mask=inside, other=0)
+        tl.debug_barrier()  # as in settle
+        tl.store(counts + place, tl.zeros_like(many), mask=inside)
+        hard = inside & (many > SLOTS)
+        append(hard_rows, state + HARD, row, hard, hard_rows, row, False)
+        inside = inside & ~hard
+        slot = tl.arange(0, SLOTS)
+        some = inside[:, None] & (slot[None, :] < many[:, None])
+        k = tl.load(
+            candidates + place[:, None].to(tl.int64) * SLOTS + slot[None, :], mask=some, other=0
+        )
+        distance = canonical(X, centers, row[:, None] + tl.zeros_like(k), k, some, d, BLOCK, SLOTS)
+        distance = tl.where(some, distance, float("inf"))
+        best = tl.min(distance, axis=1)
+        label = tl.min(tl.where(some & (distance == best[:, None]), k, 2147483647), axis=1)
+        after = tl.min(tl.where(k == label[:, None], float("inf"), distance), axis=1)
+        # Centers that are no candidates are farther than the threshold says.
+        ruled_out = tl.load(thresholds + place, mask=inside, other=0.0)
+        if DIRECT:
+            gamma = tl.load(reach + LARGEST_ERROR).to(tl.float32, bitcast=True)
+            wrong = tl.load(errors + row, mask=inside, other=0.0) + gamma
+            beyond = tl.sqrt(ruled_out) * (1.0 - 2.0**-10) - wrong
+        else:
+            norm = tl.load(sizes + row, mask=inside, other=0.0)
+            beyond = norm + ruled_out - 2.0**-19 * (norm + tl.abs(ruled_out))
+            beyond = tl.sqrt(tl.maximum(beyond, 0.0)) * (1.0 - 2.0**-20)
+        least = tl.minimum((tl.sqrt(after) * scale).to(tl.float32), beyond)
+        own = (tl.sqrt(best) * scale).to(tl.float32)
+        room = least - own - (tl.abs(least) + own) * 2.0**-16
+        room = tl.where(least < FAR, room, -1.0)
+        settle(inside, row, label, room, labels, slack, moved_rows, moved_from, state)
 
 
 @triton.jit(do_not_specialize=["K"])

@@ -10,6 +10,7 @@ import triton.language as tl
 
 from wolfmeans.engines.gpu.lists import (
     ACTIVE,
+    CROWDED,
     DONE,
     FAR,
     LARGEST_ERROR,
@@ -177,15 +178,20 @@ def _decide_direct(v1, v2, rho, reach, terms, tiles_error):
 @triton.jit(do_not_specialize=["K"])
 def screen(
     state, points, sizes, errors, short_centers, norms, doubts, reach, active, labels, slack,
-    open_rows, thresholds, moved_rows, moved_from, K,
+    open_rows, thresholds, crowded, candidates, counts, moved_rows, moved_from, K,
     WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
-    BITS: tl.constexpr, DIRECT: tl.constexpr, noise,
+    BITS: tl.constexpr, DIRECT: tl.constexpr, PAIRS: tl.constexpr, noise,
 ):  # fmt: skip
     """Find the nearest centers of the active points in short arithmetic.
 
     A score has the number of its tile in its last BITS bits; each column of the tile keeps its two
     smallest. Points that are decided get label and slack, and are listed when their label changed;
-    others are listed as open, with the threshold of their candidates.
+    others are listed as open, with the threshold of their candidates. Where these are two, they are
+    known here (PAIRS); else the row is crowded (list_candidates).
+
+    crowded     OUT  places of such rows in the list of open ones
+    candidates  OUT  (n, SLOTS) centers of open rows, by place
+    counts      OUT  (n,) how many; they begin as 0
     """
     if tl.load(state + DONE) != 0:
         return
@@ -220,8 +226,9 @@ def screen(
         first = tl.minimum(first, v)
         tile += 1  # noqa: SIM113 - enumerate is not Triton
     v1, column = tl.min(first, axis=1, return_indices=True)
-    mine = tl.arange(0, COLUMNS)[None, :] == column[:, None]
-    v2 = tl.min(tl.where(mine, second, first), axis=1)
+    columns = tl.arange(0, COLUMNS)[None, :]
+    rest = tl.where(columns == column[:, None], second, first)
+    v2, next_column = tl.min(rest, axis=1, return_indices=True)
     label = (v1.to(tl.int32, bitcast=True) & low) * COLUMNS + column
 
     if DIRECT:
@@ -232,43 +239,62 @@ def screen(
         threshold, room = _decide(v1, v2, doubt, tl.load(sizes + row), WIDTH)
     decided = inside & (v2 > threshold)
     settle(decided, row, label, room, labels, slack, moved_rows, moved_from, state)
-    append(open_rows, state + OPEN, row, inside & ~decided, thresholds, threshold, True)
+    left = inside & ~decided
+    spot = append(open_rows, state + OPEN, row, left, thresholds, threshold, True)
+    if PAIRS:
+        # The third smallest score; the second one again, where that shares its column with the
+        # first, for then nothing is known of what comes after it.
+        v3 = tl.min(tl.where(columns == next_column[:, None], second, rest), axis=1)
+        pair = left & (v3 > threshold)
+        other = (v2.to(tl.int32, bitcast=True) & low) * COLUMNS + next_column
+        listed = candidates + spot.to(tl.int64) * SLOTS
+        tl.store(listed, label, mask=pair)
+        tl.store(listed + 1, other, mask=pair)
+        tl.store(counts + spot, tl.full((ROWS,), 2, tl.int32), mask=pair)
+        left = left & ~pair
+    append(crowded, state + CROWDED, spot, left, crowded, spot, False)
 
 
 @triton.jit(do_not_specialize=["K"])
 def list_candidates(
-    state, points, short_centers, norms, open_rows, thresholds, candidates, counts, K,
+    state, points, short_centers, norms, open_rows, thresholds, crowded, candidates, counts, K,
     WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
     DIRECT: tl.constexpr,
 ):  # fmt: skip
-    """List, for every open row, the centers whose score does not rule them out."""
+    """List, for every crowded row, the centers whose score does not rule them out."""
     if tl.load(state + DONE) != 0:
         return
-    count = tl.load(state + OPEN)
-    if tl.program_id(0) * ROWS >= count:
-        return
-    place = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    inside = place < count
-    start = tl.load(open_rows + place, mask=inside, other=0).to(tl.int64) * WIDTH
-    threshold = tl.load(thresholds + place, mask=inside, other=-FAR)
-    depth = tl.arange(0, DEPTH)
-    x = start
-    if (not DIRECT) and WIDTH == DEPTH:
-        x = tl.load(points + start[:, None] + depth[None, :])
-    for begin in range(0, K, COLUMNS):
-        k = begin + tl.arange(0, COLUMNS)
-        there = k < K
-        v = _scores(
-            points, start, x, short_centers, norms, k, there, depth, WIDTH, DEPTH, ROWS, COLUMNS,
-            DIRECT,
-        )  # fmt: skip
-        possible = (v <= threshold[:, None]) & there[None, :] & inside[:, None]
-        if tl.max(possible.to(tl.int32)) > 0:
-            slot = tl.atomic_add(
-                counts + place[:, None] + tl.zeros_like(k)[None, :], 1, mask=possible, sem="relaxed"
-            )
-            tl.store(
-                candidates + place[:, None].to(tl.int64) * SLOTS + slot,
-                k[None, :] + tl.zeros_like(slot),
-                mask=possible & (slot < SLOTS),
-            )
+    count = tl.load(state + CROWDED)
+    # Every program has its share of the centers.
+    share = tl.cdiv(tl.cdiv(K, COLUMNS), tl.num_programs(1)) * COLUMNS
+    lowest = tl.program_id(1) * share
+    highest = tl.minimum(K, lowest + share)
+    for at in range(tl.program_id(0) * ROWS, count, tl.num_programs(0) * ROWS):
+        inside = at + tl.arange(0, ROWS) < count
+        place = tl.load(crowded + at + tl.arange(0, ROWS), mask=inside, other=0)
+        start = tl.load(open_rows + place, mask=inside, other=0).to(tl.int64) * WIDTH
+        threshold = tl.load(thresholds + place, mask=inside, other=-FAR)
+        depth = tl.arange(0, DEPTH)
+        x = start
+        if (not DIRECT) and WIDTH == DEPTH:
+            x = tl.load(points + start[:, None] + depth[None, :])
+        for begin in range(lowest, highest, COLUMNS):
+            k = begin + tl.arange(0, COLUMNS)
+            there = k < K
+            v = _scores(
+                points, start, x, short_centers, norms, k, there, depth, WIDTH, DEPTH, ROWS,
+                COLUMNS, DIRECT,
+            )  # fmt: skip
+            possible = (v <= threshold[:, None]) & there[None, :] & inside[:, None]
+            if tl.max(possible.to(tl.int32)) > 0:
+                slot = tl.atomic_add(
+                    counts + place[:, None] + tl.zeros_like(k)[None, :],
+                    1,
+                    mask=possible,
+                    sem="relaxed",
+                )
+                tl.store(
+                    candidates + place[:, None].to(tl.int64) * SLOTS + slot,
+                    k[None, :] + tl.zeros_like(slot),
+                    mask=possible & (slot < SLOTS),
+                )

@@ -27,13 +27,15 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
 import torch
 import triton
 
 from wolfmeans.engines.gpu.copy_kernels import measure, shorten
+from wolfmeans.engines.gpu.launching import PROGRAMS, UNFUSED, launch
 from wolfmeans.exact_sums import exponents_between
 
-_SAMPLE = 1 << 14
+_SAMPLE = 1 << 11
 _LARGEST = 13
 _FEW = 8
 
@@ -42,8 +44,8 @@ def magnitudes(X: torch.Tensor) -> tuple[float, float]:
     """Return the smallest magnitude that is not 0 and the largest; 0 where all are 0."""
     found = torch.tensor([0.0, math.inf], dtype=torch.float64).to(X.device)
     block = 4096
-    grid = (triton.cdiv(X.numel(), block),)
-    measure[grid](X, found.view(torch.int64), X.numel(), BLOCK=block)
+    programs = min(PROGRAMS, triton.cdiv(X.numel(), block))
+    launch(measure, programs, X, found.view(torch.int64), X.numel(), BLOCK=block)
     largest, smallest = found.tolist()
     return (0.0 if largest == 0 else smallest), largest
 
@@ -94,12 +96,14 @@ class Screened:
         Any choice is right; a sample gives a good one.
         """
         exact = self.direct and self.X.dtype == torch.float32
-        sample = self.X[:: max(1, self.n // _SAMPLE)].double()
         # Nothing is taken away where nothing would be won, so that nothing is rounded.
-        self.mu = torch.zeros_like(sample[0]) if exact else sample.mean(0)
-        usual = (
-            self.largest if exact else 2.0 * float((sample - self.mu).norm(dim=1).quantile(0.99))
-        )
+        self.mu = torch.zeros(self.d, dtype=torch.float64, device=self.X.device)
+        usual = self.largest
+        if not exact:
+            sample = self.X[:: max(1, self.n // _SAMPLE)].double()
+            self.mu = sample.mean(0)
+            norms = (sample - self.mu).norm(dim=1).cpu().numpy()
+            usual = 2.0 * float(np.quantile(norms, 0.99))
         extent = usual or self.largest or 1.0
         # A power of two, so that scaling rounds nothing.
         self.scale = 2.0 ** (_LARGEST - math.frexp(extent)[1])
@@ -114,10 +118,11 @@ class Screened:
         worst = torch.zeros(1, dtype=torch.float32, device=device)
         columns = min(128, triton.next_power_of_2(self.width))
         rows = max(8, min(512, 4096 // columns))
-        shorten[(triton.cdiv(n, rows),)](
+        launch(
+            shorten, triton.cdiv(n, rows),
             self.X, self.mu, self.points, self.sizes, self.errors, worst.view(torch.int32), n, d,
             self.width, self.scale, 1e15 if self.direct else 60000.0, self.radius**2, ROWS=rows,
-            COLUMNS=columns, DIRECT=self.direct, enable_fp_fusion=False,
+            COLUMNS=columns, DIRECT=self.direct, **UNFUSED,
         )  # fmt: skip
         self.rho = float(worst)
 

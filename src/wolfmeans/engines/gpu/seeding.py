@@ -26,7 +26,6 @@ is nothing beside that, unless it is below all normal numbers: 2**-20 more cover
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -35,11 +34,10 @@ from numpy.typing import NDArray
 
 from wolfmeans.engines.gpu import moment_kernels, recheck_kernels, seeding_kernels, trial_kernels
 from wolfmeans.engines.gpu.exact_kernels import LIMBS
-from wolfmeans.engines.gpu.graphs import captured
+from wolfmeans.engines.gpu.launching import UNFUSED, Tape, do, launch
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.seeding_kernels import APART, CHOSEN, INEXACT
 
-_UNFUSED = {"enable_fp_fusion": False}
 _DRAWS = 2**63 - 1
 _PLACES = 1024
 """Places whose masses are summed together."""
@@ -48,6 +46,7 @@ _TRIALS = 16
 _LARGEST_SUM = 1020
 """Potentials from 2 to this on are left to the specification: they may be no float64 numbers."""
 _FEW_ROUNDS = 4
+"""A graph is worth its price beyond these."""
 _LARGEST_SCALE = 2.0**100
 """Beyond this, up or down, numbers of float32 are no good."""
 _SHARE = 8
@@ -145,54 +144,49 @@ class _Spreading:
             self.chosen[:1] = self.order[drawn * n // _DRAWS]
         self.state[CHOSEN.value] = 1
         first = data.X[self.chosen[:1]]
-        recheck_kernels.own_distances[(triton.cdiv(n, 128),)](
-            data.X, first, None, self.closest, n, d, BLOCK=128, **_UNFUSED
-        )
+        launch(
+            recheck_kernels.own_distances, triton.cdiv(n, 128),
+            data.X, first, None, self.closest, n, d, BLOCK=128, **UNFUSED,
+        )  # fmt: skip
         masses = self.weights * self.closest if self.weighted else self.closest
-        moment_kernels.sum_terms[(triton.cdiv(n, 1024),)](
+        launch(
+            moment_kernels.sum_terms, triton.cdiv(n, 1024),
             masses, self.potential, self.low, self.state[INEXACT.value :], n, BLOCK=1024,
-            **_UNFUSED,
+            **UNFUSED,
         )  # fmt: skip
 
     def run(self) -> NDArray[np.int64] | None:
         """Choose all rows."""
-        one_round = self._one_round()
-        for _ in range(self.rounds):
-            one_round()
+        tape = Tape(self._launch)
+        for number in range(self.rounds):
+            if number == 1 and self.rounds > _FEW_ROUNDS:
+                tape.compress()
+            tape.run()
         state = self.state.cpu()
         if int(state[INEXACT.value]):
             return None
         rows: NDArray[np.int64] = self.chosen[: int(state[CHOSEN.value])].cpu().numpy()
         return rows
 
-    def _one_round(self) -> Callable[[], None]:
-        """Return what chooses one more row: a graph on a real device, if it is worth it."""
-        data = self.data
-        if data.X.device.type != "cuda" or self.rounds <= _FEW_ROUNDS:
-            return self._launch
-        shape = (data.d, self.all_trials, self.weighted, self._by_screen)
-        aligned = [t.data_ptr() % 16 == 0 for t in (data.X, self.order, self.weights)]
-        replay: Callable[[], None] = captured(
-            self._launch, ("spread_rows", data.X.dtype, *shape, *aligned)
-        ).replay
-        return replay
-
     def _draw(self, drawn: torch.Tensor, n_trials: int) -> None:
         """Launch what picks the rows of the trials."""
         n, bits = self.data.n, self.data.n.bit_length()
-        seeding_kernels.find_largest[(self.blocks,)](
+        launch(
+            seeding_kernels.find_largest, self.blocks,
             self.state, self.closest, self.weights, self.largest, n, WEIGHTED=self.weighted,
-            BLOCK=_PLACES, **_UNFUSED,
+            BLOCK=_PLACES, **UNFUSED,
         )  # fmt: skip
-        seeding_kernels.sum_blocks[(self.blocks,)](
+        launch(
+            seeding_kernels.sum_blocks, self.blocks,
             self.state, self.closest, self.weights, self.order, self.largest, self.sums, n, bits,
-            WEIGHTED=self.weighted, BLOCK=_PLACES, **_UNFUSED,
+            WEIGHTED=self.weighted, BLOCK=_PLACES, **UNFUSED,
         )  # fmt: skip
-        torch.cumsum(self.sums, 0, out=self.cumulative)
-        seeding_kernels.draw_trials[(n_trials,)](
+        do(torch.cumsum, self.sums, 0, out=self.cumulative)
+        launch(
+            seeding_kernels.draw_trials, n_trials,
             self.state, self.closest, self.weights, self.order, self.largest, self.cumulative,
             drawn, self.trials, self.counters, self.changes, n, self.blocks, bits,
-            self.blocks.bit_length(), WEIGHTED=self.weighted, BLOCK=_PLACES, **_UNFUSED,
+            self.blocks.bit_length(), WEIGHTED=self.weighted, BLOCK=_PLACES, **UNFUSED,
         )  # fmt: skip
 
     def _launch(self) -> None:
@@ -206,7 +200,8 @@ class _Spreading:
         """Launch what lists for each trial the points that it may bring closer."""
         data, n, n_trials = self.data, self.data.n, self.n_trials
         if self._by_screen:
-            trial_kernels.list_possible[(triton.cdiv(n, 128), triton.cdiv(n_trials, _TRIALS))](
+            launch(
+                trial_kernels.list_possible, (triton.cdiv(n, 128), triton.cdiv(n_trials, _TRIALS)),
                 self.state, data.points, data.sizes, data.errors, self.closest, self.trials,
                 self.counters, self.lists, n, self.capacity, n_trials, data.scale,
                 data.products_error, data.noise, WIDTH=data.width,
@@ -216,38 +211,43 @@ class _Spreading:
         else:
             block = min(512, 1024 // self._wide)
             grid = (triton.cdiv(n, block), triton.cdiv(n_trials, self._wide))
-            trial_kernels.list_nearer[grid](
+            launch(
+                trial_kernels.list_nearer, grid,
                 self.state, data.X, self.closest, self.trials, self.counters, self.lists, n,
                 data.d, self.capacity, n_trials, BLOCK=block, TRIALS=self._wide, num_warps=8,
-                **_UNFUSED,
+                **UNFUSED,
             )  # fmt: skip
 
     def _weigh(self) -> None:
         """Launch what finds how each trial would change the potential."""
         data, n, n_trials = self.data, self.data.n, self.n_trials
         programs = min(_PROGRAMS, triton.cdiv(self.capacity, 64))
-        trial_kernels.weigh_pairs[(programs, n_trials)](
+        launch(
+            trial_kernels.weigh_pairs, (programs, n_trials),
             self.state, data.X, self.closest, self.weights, self.trials, self.counters, self.lists,
             self.found, self.changes, self.low, data.d, self.capacity, n_trials,
-            WEIGHTED=self.weighted, BLOCK=64, ALL_TRIALS=self.all_trials, num_warps=2, **_UNFUSED,
+            WEIGHTED=self.weighted, BLOCK=64, ALL_TRIALS=self.all_trials, num_warps=2, **UNFUSED,
         )  # fmt: skip
         programs = min(4 * _PROGRAMS, triton.cdiv(n, 64))
-        trial_kernels.weigh_all[(programs, triton.cdiv(n_trials, self._wide))](
+        launch(
+            trial_kernels.weigh_all, (programs, triton.cdiv(n_trials, self._wide)),
             self.state, data.X, self.closest, self.weights, self.trials, self.counters,
             self.changes, self.low, n, data.d, self.capacity, n_trials, WEIGHTED=self.weighted,
-            BLOCK=64, TRIALS=self._wide, ALL_TRIALS=self.all_trials, num_warps=4, **_UNFUSED,
+            BLOCK=64, TRIALS=self._wide, ALL_TRIALS=self.all_trials, num_warps=4, **UNFUSED,
         )  # fmt: skip
 
     def _choose(self) -> None:
         """Launch what chooses a trial and brings the distances up to date."""
         data, n_trials, all_trials = self.data, self.n_trials, self.all_trials
-        seeding_kernels.choose_trial[(1,)](
+        launch(
+            seeding_kernels.choose_trial, 1,
             self.state, self.trials, self.chosen, self.largest, self.potential, self.changes,
-            self.low, self.rounds + 1, n_trials, ALL_TRIALS=all_trials, num_warps=1, **_UNFUSED,
+            self.low, self.rounds + 1, n_trials, ALL_TRIALS=all_trials, num_warps=1, **UNFUSED,
         )  # fmt: skip
         programs = min(4 * _PROGRAMS, triton.cdiv(data.n, 128))
-        trial_kernels.come_closer[(programs,)](
+        launch(
+            trial_kernels.come_closer, programs,
             self.state, data.X, self.closest, self.trials, self.counters, self.lists, self.found,
             data.n, data.d, self.capacity, n_trials, BLOCK=128, ALL_TRIALS=all_trials, num_warps=4,
-            **_UNFUSED,
+            **UNFUSED,
         )  # fmt: skip

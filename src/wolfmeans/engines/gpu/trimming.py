@@ -16,15 +16,16 @@ from numpy.typing import NDArray
 
 from wolfmeans.engines.base import Assignment, Centers, Distances, Forced, Labels, Limits, Threshold
 from wolfmeans.engines.gpu import trimming_kernels
+from wolfmeans.engines.gpu.launching import PROGRAMS, UNFUSED, launch
 from wolfmeans.engines.gpu.lists import MOVED
 from wolfmeans.engines.gpu.points import GpuPoints
 from wolfmeans.engines.gpu.screening import Screened
-from wolfmeans.engines.gpu.steps import Step
+from wolfmeans.engines.gpu.transfers import to_host
 from wolfmeans.engines.gpu.weighting import Weighting
 from wolfmeans.engines.trimming import Masses, Trimming, gap_terms, refuse
 from wolfmeans.exact_sums import rounded_ratio
+from wolfmeans.tensors import DeviceLabels
 
-_UNFUSED = {"enable_fp_fusion": False}
 _ONE_WORD = 1 << 62
 
 
@@ -64,36 +65,39 @@ class GpuTrimmedPoints(Trimming, GpuPoints):
         refuse(forced)
         first = self._step is None
         step = self._opened(len(centers))
-        lows = self._lows(centers)
-        step.begin(centers, Limits(1, math.inf), math.nan, 0)
+        self._measure(centers)
+        lows = self._lows()
+        clusters, rows = step.clusters, step.rows
+        clusters.begin(centers, Limits(1, math.inf), math.nan, 0)
         step.find_labels(0)
-        distances = self._kernels.distances_on_device(centers, step.labels)
+        distances = self._kernels.distances_on_device(clusters.centers[0], rows.labels)
         threshold = self._select(distances)
         # Nothing is done with the list of new labels: not all of these points are kept.
-        step.state[MOVED.value] = 0
+        clusters.state[MOVED.value] = 0
         self._kept.reverse()
-        trimming_kernels.keep_nearest[(triton.cdiv(self.n_points, 1024),)](
-            step.state, distances, step.labels, self._weighting.values, threshold, self._seen,
-            *self._kept, step.moved_rows, step.moved_from, self.n_points, BLOCK=1024, **_UNFUSED,
+        launch(
+            trimming_kernels.keep_nearest, triton.cdiv(self.n_points, 1024),
+            clusters.state, distances, rows.labels, self._weighting.values, threshold, self._seen,
+            *self._kept, rows.moved_rows, rows.moved_from, self.n_points, BLOCK=1024, **UNFUSED,
         )  # fmt: skip
         if not first:
-            trimming_kernels.sum_trimmed_gap[(triton.cdiv(self.n_points, 64),)](
-                step.state, self.data.X, step.centers[0], self._seen, step.moved_rows,
-                step.moved_from, *self._kept, threshold, step.gap, lows.gap, self.n_features,
-                BLOCK=64, num_warps=4, **_UNFUSED,
+            launch(
+                trimming_kernels.sum_trimmed_gap, min(PROGRAMS, triton.cdiv(self.n_points, 64)),
+                clusters.state, self.data.X, clusters.centers[0], self._seen, rows.moved_rows,
+                rows.moved_from, *self._kept, threshold, clusters.gap, lows.gap, self.n_features,
+                BLOCK=64, num_warps=4, **UNFUSED,
             )  # fmt: skip
-        step.move_masses(self._seen, *self._kept)
-        step.find_weighted_means(0, lows)
-        step.finish(0, lows, keep=True)
-        both = torch.cat([step.records[0], threshold]).cpu().numpy()
-        record = both[:8].copy()
-        self._threshold = Threshold(float(both[8]), int(both[9]), float(both[10]))
+        rows.move_masses(clusters, self._seen, *self._kept)
+        clusters.find_means(0, lows)
+        clusters.finish(0, lows, keep=True)
+        record, last, *vertex = to_host(clusters.records[0], threshold, *clusters.place(1))
+        self._threshold = Threshold(float(last[0]), int(last[1]), float(last[2]))
         if record[7]:
             self._repair(record, 0)
         if first:
             # Labels that were not there before are no gain.
             record[0], record[2] = self.n_points, 0.0
-        return self._found(record, centers)
+        return self._found(record, centers, *vertex)
 
     def _select(self, distances: torch.Tensor) -> torch.Tensor:
         """Return distance and row of the last point that is kept, and what is kept of it.
@@ -159,34 +163,28 @@ class GpuTrimmedPoints(Trimming, GpuPoints):
         edge = self._threshold.distance
         return gap_terms(before, after, far.cpu().numpy(), near.cpu().numpy(), edge)
 
-    def _opened_step(self) -> Step:
-        if self._step is None:
-            raise RuntimeError("points have no labels before the first assignment")
-        return self._step
-
-    def _current(self) -> Labels:
-        labels: Labels = self._opened_step().labels.cpu().numpy()
-        return labels
-
     def labels(self) -> Labels:
         """Return the current labels, -1 for what is trimmed."""
-        self._opened_step()
-        labels: Labels = self._seen.cpu().numpy()
-        return labels.copy()
+        return np.asarray(self.snapshot())
+
+    def snapshot(self) -> DeviceLabels:
+        """Return the same, on the device."""
+        self._opened_before()
+        return DeviceLabels(self._seen.clone())
 
     def kept(self) -> Masses:
         """Return what is kept of each point's weight."""
-        self._opened_step()
-        kept: Masses = self._kept[1].cpu().numpy()
-        return kept.copy()
+        self._opened_before()
+        return to_host(self._kept[1])[0]
 
     @property
     def threshold(self) -> Threshold:
         """The last point that is kept."""
-        self._opened_step()
+        self._opened_before()
         return self._threshold
 
     def cost(self, centers: Centers) -> float:
         """Return the exact sum of v D over what is kept, rounded once."""
-        distances = self._kernels.distances_on_device(centers, self._opened_step().labels)
+        labels = self._opened_before().rows.labels
+        distances = self._kernels.distances_on_device(centers, labels)
         return self._total_on_device(self._kept[1] * distances)

@@ -57,24 +57,25 @@ def sum_trimmed_gap(
     if tl.load(state + DONE) != 0:
         return
     count = tl.load(state + MOVED)
-    if tl.program_id(0) * BLOCK >= count:
-        return
-    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = place < count
-    row = tl.load(moved_rows + place, mask=inside, other=0)
-    old = tl.load(moved_from + place, mask=inside, other=-1)
-    new = tl.load(seen + row, mask=inside, other=-1)
-    both = tl.join(new, old)
-    rows = row[:, None] + tl.zeros_like(both)
-    near, far = tl.split(canonical(X, centers, rows, tl.maximum(both, 0), both >= 0, d, BLOCK, 2))
-    kept_before = tl.load(before + row, mask=inside, other=0.0)
-    kept = tl.load(after + row, mask=inside, other=0.0)
-    edge = tl.load(threshold)
-    stays = tl.minimum(kept_before, kept)
-    deposit_terms(stays * (far - near), stays > 0.0, gap, low, state + INEXACT)
-    # An infinite edge, where all are kept, must not meet a mass of 0.
-    leaves, enters = kept_before > kept, kept > kept_before
-    farther = tl.where(leaves, far - edge, 0.0)
-    deposit_terms((kept_before - kept) * farther, leaves, gap, low, state + INEXACT)
-    nearer = tl.where(enters, edge - near, 0.0)
-    deposit_terms((kept - kept_before) * nearer, enters, gap, low, state + INEXACT)
+    for begin in range(tl.program_id(0) * BLOCK, count, tl.num_programs(0) * BLOCK):
+        place = begin + tl.arange(0, BLOCK)
+        inside = place < count
+        row = tl.load(moved_rows + place, mask=inside, other=0)
+        old = tl.load(moved_from + place, mask=inside, other=-1)
+        new = tl.load(seen + row, mask=inside, other=-1)
+        both = tl.join(new, old)
+        rows = row[:, None] + tl.zeros_like(both)
+        near, far = tl.split(
+            canonical(X, centers, rows, tl.maximum(both, 0), both >= 0, d, BLOCK, 2)
+        )
+        kept_before = tl.load(before + row, mask=inside, other=0.0)
+        kept = tl.load(after + row, mask=inside, other=0.0)
+        edge = tl.load(threshold)
+        stays = tl.minimum(kept_before, kept)
+        deposit_terms(stays * (far - near), stays > 0.0, gap, low, state + INEXACT)
+        # An infinite edge, where all are kept, must not meet a mass of 0.
+        leaves, enters = kept_before > kept, kept > kept_before
+        farther = tl.where(leaves, far - edge, 0.0)
+        deposit_terms((kept_before - kept) * farther, leaves, gap, low, state + INEXACT)
+        nearer = tl.where(enters, edge - near, 0.0)
+        deposit_terms((kept - kept_before) * nearer, enters, gap, low, state + INEXACT)

@@ -80,50 +80,49 @@ def move_masses(
     if tl.load(state + DONE) != 0:
         return
     count = tl.load(state + MOVED)
-    if tl.program_id(0) * ROWS >= count:
-        return
-    place = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    inside = place < count
-    row = tl.load(moved_rows + place, mask=inside, other=0).to(tl.int64)
-    old = tl.load(moved_from + place, mask=inside, other=-1).to(tl.int64)
-    new = tl.load(labels + row, mask=inside, other=-1).to(tl.int64)
-    left, joined = old >= 0, new >= 0
-    mass_scale = power_of_two(-mass_high)
-    mass_out = tl.load(before + row, mask=inside, other=0.0) * mass_scale
-    mass_in = mass_out
-    if after is not None:
-        mass_in = tl.load(after + row, mask=inside, other=0.0) * mass_scale
-    replica = (tl.program_id(0) % REPLICAS).to(tl.int64)
-    one = tl.full((), 1, tl.int64)
-    unit = power_of_two(total_shift)
-    step = replica * K
-    _add_totals(totals, new, joined, mass_in * unit, one, REPLICAS * K, MASS_DIGITS, step)
-    _add_totals(totals, old, left, mass_out * unit, -one, REPLICAS * K, MASS_DIGITS, step)
-    scale = power_of_two(-high)
-    for start in range(0, d, COLUMNS):
-        j = start + tl.arange(0, COLUMNS)
-        there = inside[:, None] & (j < d)[None, :]
-        value = tl.load(X + row[:, None] * d + j[None, :], mask=there, other=0.0)
-        value = value.to(tl.float64) * scale
-        to = sums + replica * slots + new[:, None] * d + j[None, :]
-        back = sums + replica * slots + old[:, None] * d + j[None, :]
-        product, remainder = _exact_product(mass_in[:, None], value)
-        product, remainder = product * _BASE, remainder * _BASE
+    for begin in range(tl.program_id(0) * ROWS, count, tl.num_programs(0) * ROWS):
+        place = begin + tl.arange(0, ROWS)
+        inside = place < count
+        row = tl.load(moved_rows + place, mask=inside, other=0).to(tl.int64)
+        old = tl.load(moved_from + place, mask=inside, other=-1).to(tl.int64)
+        new = tl.load(labels + row, mask=inside, other=-1).to(tl.int64)
+        left, joined = old >= 0, new >= 0
+        mass_scale = power_of_two(-mass_high)
+        mass_out = tl.load(before + row, mask=inside, other=0.0) * mass_scale
+        mass_in = mass_out
         if after is not None:
-            product_out, remainder_out = _exact_product(mass_out[:, None], value)
-            product_out, remainder_out = product_out * _BASE, remainder_out * _BASE
-        for digit in tl.static_range(DIGITS):
-            offset = digit * REPLICAS * slots
-            whole, product, remainder = _next_digit(product, remainder)
-            taken = whole
+            mass_in = tl.load(after + row, mask=inside, other=0.0) * mass_scale
+        replica = (tl.program_id(0) % REPLICAS).to(tl.int64)
+        one = tl.full((), 1, tl.int64)
+        unit = power_of_two(total_shift)
+        step = replica * K
+        _add_totals(totals, new, joined, mass_in * unit, one, REPLICAS * K, MASS_DIGITS, step)
+        _add_totals(totals, old, left, mass_out * unit, -one, REPLICAS * K, MASS_DIGITS, step)
+        scale = power_of_two(-high)
+        for start in range(0, d, COLUMNS):
+            j = start + tl.arange(0, COLUMNS)
+            there = inside[:, None] & (j < d)[None, :]
+            value = tl.load(X + row[:, None] * d + j[None, :], mask=there, other=0.0)
+            value = value.to(tl.float64) * scale
+            to = sums + replica * slots + new[:, None] * d + j[None, :]
+            back = sums + replica * slots + old[:, None] * d + j[None, :]
+            product, remainder = _exact_product(mass_in[:, None], value)
+            product, remainder = product * _BASE, remainder * _BASE
             if after is not None:
-                taken, product_out, remainder_out = _next_digit(product_out, remainder_out)
-            tl.atomic_add(
-                to + offset, whole, mask=there & joined[:, None] & (whole != 0), sem="relaxed"
-            )
-            tl.atomic_add(
-                back + offset, -taken, mask=there & left[:, None] & (taken != 0), sem="relaxed"
-            )
+                product_out, remainder_out = _exact_product(mass_out[:, None], value)
+                product_out, remainder_out = product_out * _BASE, remainder_out * _BASE
+            for digit in tl.static_range(DIGITS):
+                offset = digit * REPLICAS * slots
+                whole, product, remainder = _next_digit(product, remainder)
+                taken = whole
+                if after is not None:
+                    taken, product_out, remainder_out = _next_digit(product_out, remainder_out)
+                tl.atomic_add(
+                    to + offset, whole, mask=there & joined[:, None] & (whole != 0), sem="relaxed"
+                )
+                tl.atomic_add(
+                    back + offset, -taken, mask=there & left[:, None] & (taken != 0), sem="relaxed"
+                )
 
 
 @triton.jit

@@ -1,0 +1,166 @@
+"""The clusters of a workspace on the device: centers, exact sums, and the record of every step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+import triton
+
+from wolfmeans.engines.base import Centers, Limits
+from wolfmeans.engines.gpu import division, moment_kernels, screen_kernels, weighted_kernels
+from wolfmeans.engines.gpu.exact_kernels import LIMBS
+from wolfmeans.engines.gpu.launching import UNFUSED, launch
+from wolfmeans.engines.gpu.lists import AT_MOST, EMPTY
+
+if TYPE_CHECKING:
+    from wolfmeans.engines.gpu.screening import Screened
+    from wolfmeans.engines.gpu.weighting import Weighting
+
+MOST_STEPS = 1024
+"""So many records fit."""
+# Sums that many rows go into at once are kept several times, so that fewer meet.
+_FEW_SUMS, _MANY_REPLICAS = 2048, 64
+_SOME_SUMS, _REPLICAS = 16384, 8
+
+
+@dataclass(frozen=True)
+class Lows:
+    """Exponents of the lowest bits that the sums of a step can hold."""
+
+    gap: int
+    shift: int
+    movement: int
+
+
+class Clusters:
+    """The tensors of K clusters, and the kernels that work on them alone.
+
+    All that is here has no row of the data: it is the same whether the rows come at once or in
+    parts.
+    """
+
+    def __init__(self, data: Screened, n_clusters: int, weighting: Weighting | None) -> None:
+        d, K = data.d, n_clusters
+        self.data, self.n_clusters, self.weighting = data, n_clusters, weighting
+
+        def zeros(*shape: int, dtype: torch.dtype) -> torch.Tensor:
+            return torch.zeros(shape, dtype=dtype, device=data.X.device)
+
+        int32, int64, float32, float64 = torch.int32, torch.int64, torch.float32, torch.float64
+        self.state, self.reach = zeros(16, dtype=int32), zeros(2, dtype=int32)
+        # The point and the vertex, which change places when a step is taken.
+        self.centers = [zeros(K, d, dtype=data.X.dtype) for _ in range(2)]
+        self.residuals = [zeros(K, d, dtype=float64) for _ in range(2)]
+        self.weights = [zeros(K, dtype=float64) for _ in range(2)]
+        self.before = zeros(K, d, dtype=data.X.dtype)
+        self.short = zeros(K, data.width, dtype=data.points.dtype)
+        self.norms, self.doubts, self.shifts = (zeros(K, dtype=float32) for _ in range(3))
+        self.replicas = 1 if K * d > _SOME_SUMS else _REPLICAS
+        if weighting is None and K * d <= _FEW_SUMS:
+            self.replicas = _MANY_REPLICAS
+        self.members: torch.Tensor | None = None
+        if weighting is None:
+            self.sums = zeros(data.digits, self.replicas, K * d, dtype=int64)
+            self.folded = zeros(data.digits, 1, K * d, dtype=int64)
+            self.members = zeros(K, dtype=int64)
+        else:
+            self.sums = zeros(weighting.sum_digits, self.replicas, K * d, dtype=int64)
+            self.totals = zeros(weighting.digits, self.replicas, K, dtype=int64)
+            self.divisors = zeros(division.DIVISOR_LIMBS, K, dtype=int64)
+            many = 1 if weighting.small else K * d
+            self.limbs = zeros(weighting.sum_digits + 1, many, dtype=int64)
+            self.negative, self.lowest = zeros(many, dtype=int32), zeros(many, dtype=int32)
+        self.gap, self.shift, self.movement = (zeros(LIMBS, dtype=int64) for _ in range(3))
+        # The shift on arrival, and three tolerances.
+        self.rule = zeros(4, dtype=float64)
+        self.records = zeros(MOST_STEPS, 8, dtype=float64)
+
+    def begin(
+        self, centers: Centers | torch.Tensor, limits: Limits, shift: float, empty: int
+    ) -> None:
+        """Put the first point in its place; sums stay what they are."""
+        if not isinstance(centers, torch.Tensor):
+            centers = torch.from_numpy(np.ascontiguousarray(centers))
+        self.centers[0].copy_(centers)
+        state = [0] * 16
+        state[EMPTY.value], state[AT_MOST.value] = empty, min(limits.at_most, MOST_STEPS)
+        self.state.copy_(torch.tensor(state, dtype=torch.int32))
+        rule = [shift, limits.gap, limits.decrease, limits.shift]
+        self.rule.copy_(torch.tensor(rule, dtype=torch.float64))
+
+    def place(self, number: int) -> list[torch.Tensor]:
+        """Return centers, residuals and weights of one of the two buffers."""
+        return [self.centers[number], self.residuals[number], self.weights[number]]
+
+    def tile_bits(self) -> int:
+        """Return how many bits the number of a tile of centers has."""
+        columns = self.data.tile(self.n_clusters).columns
+        return max(1, (triton.cdiv(self.n_clusters, columns) - 1).bit_length())
+
+    def prepare(self, source: int) -> None:
+        """Launch what brings the centers in one of the two buffers into short arithmetic."""
+        data, d = self.data, self.data.d
+        launch(
+            screen_kernels.prepare_centers, self.n_clusters,
+            self.state, self.centers[source], self.before, data.mu, self.short, self.norms,
+            self.doubts, self.shifts, self.reach, d, data.width, data.scale, data.radius, data.rho,
+            data.products_error, 2.0 ** (self.tile_bits() - 22) + 2.0**-22,
+            BLOCK=min(1024, triton.next_power_of_2(d)), DIRECT=data.direct, num_warps=1, **UNFUSED,
+        )  # fmt: skip
+
+    def find_means(self, source: int, lows: Lows) -> None:
+        """Launch what makes means of the sums, in the other buffer."""
+        data, d, K = self.data, self.data.d, self.n_clusters
+        if self.weighting is not None:
+            self._find_weighted_means(self.weighting, source, lows)
+            return
+        sums = self.sums
+        if self.replicas > 1:
+            sums = self.folded
+            launch(
+                moment_kernels.fold_sums, (triton.cdiv(K * d, 32), data.digits),
+                self.state, self.sums, sums, K * d, REPLICAS=self.replicas, BLOCK=32, num_warps=4,
+            )  # fmt: skip
+        launch(
+            moment_kernels.find_means, triton.cdiv(K * d, 256),
+            self.state, sums, self.members, self.centers[source], self.centers[1 - source],
+            self.residuals[1 - source], self.shift, self.movement, lows.shift, lows.movement,
+            data.unit, d, K * d, DIGITS=data.digits, BLOCK=256, num_warps=4, **UNFUSED,
+        )  # fmt: skip
+
+    def _find_weighted_means(self, weighting: Weighting, source: int, lows: Lows) -> None:
+        d, K = self.data.d, self.n_clusters
+        launch(
+            division.settle_totals, triton.cdiv(K, 128),
+            self.state, self.totals, self.divisors, self.weights[1 - source], weighting.unit, K,
+            DIGITS=weighting.digits, REPLICAS=self.replicas, BLOCK=128, num_warps=4, **UNFUSED,
+        )  # fmt: skip
+        if not weighting.small:
+            launch(
+                division.carry_sums, triton.cdiv(K * d, 256),
+                self.state, self.sums, self.limbs, self.negative, self.lowest, K * d,
+                DIGITS=weighting.sum_digits, REPLICAS=self.replicas, BLOCK=256, num_warps=4,
+                **UNFUSED,
+            )  # fmt: skip
+        launch(
+            weighted_kernels.find_weighted_means, triton.cdiv(K * d, 128),
+            self.state, self.sums, self.limbs, self.negative, self.lowest, self.divisors,
+            self.weights[1 - source], self.centers[source], self.centers[1 - source],
+            self.residuals[1 - source], self.shift, self.movement, lows.shift, lows.movement,
+            weighting.sum_unit - weighting.unit, d, K * d, K, SMALL=weighting.small,
+            DIGITS=weighting.sum_digits, REPLICAS=self.replicas, BLOCK=128, num_warps=4,
+            **UNFUSED,
+        )  # fmt: skip
+
+    def finish(self, source: int, lows: Lows, keep: bool) -> None:
+        """Launch what writes the record of the step, and decides whether it is taken."""
+        K = self.n_clusters
+        launch(
+            moment_kernels.finish_step, 1,
+            self.state, self.reach, self.members, self.weights[1 - source], self.gap, self.shift,
+            self.movement, lows.gap, lows.shift, lows.movement, self.records, self.rule, K,
+            KEEP_EMPTY=keep, BLOCK=min(1024, triton.next_power_of_2(K)), num_warps=1, **UNFUSED,
+        )  # fmt: skip

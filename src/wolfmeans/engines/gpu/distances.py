@@ -1,0 +1,144 @@
+"""Canonical distances on the device, and exact sums of them: what every workspace asks for."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+import triton
+from numpy.typing import NDArray
+
+from wolfmeans.engines.base import Centers, Distances, Labels, Limits
+from wolfmeans.engines.gpu import moment_kernels, recheck_kernels
+from wolfmeans.engines.gpu.exact_kernels import LIMBS
+from wolfmeans.engines.gpu.launching import PROGRAMS, UNFUSED, launch
+from wolfmeans.engines.gpu.screening import Screened
+from wolfmeans.engines.gpu.steps import Step
+from wolfmeans.engines.gpu.transfers import to_device, to_host
+
+_ENTRIES_AT_ONCE = 1 << 26
+
+
+class GpuKernels:
+    """Canonical distances between rows on the device and centers from the host."""
+
+    def __init__(self, data: Screened) -> None:
+        self.data = data
+
+    def _sent(self, centers: Centers | torch.Tensor) -> torch.Tensor:
+        if isinstance(centers, torch.Tensor):
+            return centers
+        return to_device(centers, self.data.X).to(self.data.X.dtype)
+
+    def labels_on_device(self, centers: Centers | torch.Tensor) -> torch.Tensor:
+        """Return the (n,) lowest nearest centers."""
+        step = Step(self.data, len(centers))
+        step.clusters.begin(self._sent(centers), Limits(1, math.inf), math.nan, 0)
+        step.find_labels(0)
+        return step.rows.labels
+
+    def distances_on_device(
+        self, centers: Centers | torch.Tensor, labels: torch.Tensor | None
+    ) -> torch.Tensor:
+        """Return the (n,) canonical distances to the centers of the labels; None for the first."""
+        data = self.data
+        out = torch.empty(data.n, dtype=torch.float64, device=data.X.device)
+        launch(
+            recheck_kernels.own_distances, triton.cdiv(data.n, 128),
+            data.X, self._sent(centers), labels, out, data.n, data.d, BLOCK=128, **UNFUSED,
+        )  # fmt: skip
+        return out
+
+    def nearest(self, centers: Centers) -> tuple[Labels, Distances]:
+        """Return the lowest nearest center of each point and its canonical distance."""
+        labels = self.labels_on_device(centers)
+        distances = self.distances_on_device(centers, labels)
+        found = to_host(labels, distances)
+        return found[0], found[1]
+
+    def second_nearest(self, centers: Centers) -> tuple[Distances, Distances]:
+        """Return the smallest and the second smallest canonical distance of each point."""
+        return self.two_nearest(np.arange(self.data.n), centers)
+
+    def two_nearest(self, rows: NDArray[np.int64], centers: Centers) -> tuple[Distances, Distances]:
+        """Return the two smallest canonical distances of some of the points."""
+        data, K = self.data, len(centers)
+        device = data.X.device
+        nearest = torch.empty(len(rows), dtype=torch.float64, device=device)
+        second = torch.empty_like(nearest)
+        if len(rows):
+            launch(
+                recheck_kernels.two_nearest, len(rows),
+                data.X, to_device(rows, data.X), self._sent(centers), nearest, second, len(rows),
+                data.d, K, BLOCK=min(128, triton.next_power_of_2(K)), **UNFUSED,
+            )  # fmt: skip
+        found = to_host(nearest, second)
+        return found[0], found[1]
+
+    def distances(self, centers: Centers, labels: Labels) -> Distances:
+        """Return the canonical distance of each point to the center of its label."""
+        sent = to_device(labels, self.data.X)
+        return to_host(self.distances_on_device(centers, sent))[0]
+
+    def roots(self, centers: Centers) -> Centers:
+        """Return the (n, K) square roots of the canonical distances, some rows at a time."""
+        data, K = self.data, len(centers)
+        sent = self._sent(centers)
+        roots = np.empty((data.n, K), dtype=centers.dtype)
+        many = max(1, _ENTRIES_AT_ONCE // K)
+        for start in range(0, data.n, many):
+            part = data.X[start : start + many]
+            out = torch.empty((len(part), K), dtype=torch.float64, device=part.device)
+            grid = (triton.cdiv(len(part), 32), triton.cdiv(K, 16))
+            launch(
+                recheck_kernels.all_distances, grid,
+                part, sent, out, len(part), data.d, K, BLOCK=32, COLUMNS=16, **UNFUSED,
+            )  # fmt: skip
+            roots[start : start + many] = out.sqrt().cpu().numpy()
+        return roots
+
+    def total(self, terms: torch.Tensor, largest: float) -> float | None:
+        """Return the exact sum of terms of 0..largest, rounded once; None where it has no room."""
+        low = math.frexp(largest)[1] - 53 - 32 * (LIMBS - 4)
+        sums, inexact = self._nothing()
+        launch(
+            moment_kernels.sum_terms, triton.cdiv(len(terms), 1024),
+            terms, sums, low, inexact, len(terms), BLOCK=1024, **UNFUSED,
+        )  # fmt: skip
+        return self._rounded(sums, inexact, low)
+
+    def cost(
+        self,
+        centers: Centers | torch.Tensor,
+        labels: torch.Tensor,
+        masses: torch.Tensor | None,
+        low: int,
+    ) -> float | None:
+        """Return the exact sum of distances to own centers; None where it has no room.
+
+        No term has a bit below 2**low, or the sum has no room.
+        """
+        data = self.data
+        sums, inexact = self._nothing()
+        launch(
+            moment_kernels.sum_costs, min(PROGRAMS, triton.cdiv(data.n, 128)),
+            data.X, masses, self._sent(centers), labels, sums, low, inexact, data.n, data.d,
+            BLOCK=128, num_warps=4, **UNFUSED,
+        )  # fmt: skip
+        return self._rounded(sums, inexact, low)
+
+    def _nothing(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return a sum without terms, and a mark that it is exact."""
+        zeros = torch.zeros(LIMBS + 1, dtype=torch.int64, device=self.data.X.device)
+        return zeros[:LIMBS], zeros[LIMBS:].view(torch.int32)[:1]
+
+    def _rounded(self, sums: torch.Tensor, inexact: torch.Tensor, low: int) -> float | None:
+        out = torch.empty(2, dtype=torch.float64, device=sums.device)
+        launch(moment_kernels.round_sum, 1, sums, low, inexact, out, num_warps=1, **UNFUSED)
+        total, lost = out.tolist()
+        return None if lost else float(total)
+
+    def of(self, rows: NDArray[np.int64]) -> GpuKernels:
+        """Return the same for some of the rows."""
+        return GpuKernels(Screened(self.data.X[to_device(rows, self.data.X)]))

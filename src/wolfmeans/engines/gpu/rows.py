@@ -1,0 +1,151 @@
+"""Rows on the device between steps: their labels, their bounds, and lists of those to look at."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import triton
+
+from wolfmeans.engines.gpu import (
+    moment_kernels,
+    recheck_kernels,
+    screen_kernels,
+    weighted_kernels,
+)
+from wolfmeans.engines.gpu.clusters import Clusters
+from wolfmeans.engines.gpu.launching import PROGRAMS, UNFUSED, launch
+from wolfmeans.engines.gpu.screening import Screened
+
+_MANY_TILES = 4
+"""From so many on it is cheaper to note a second candidate than to look at all scores again."""
+_MOST_BITS = 10
+
+
+class Rows:
+    """The tensors of some rows, and the kernels that bring them and their clusters up to date.
+
+    Parameters
+    ----------
+    data : Screened
+        The rows.
+    masses : (n,) float64 tensor or None
+        What they weigh, None for ones.
+    """
+
+    def __init__(self, data: Screened, masses: torch.Tensor | None) -> None:
+        n, device = data.n, data.X.device
+        self.data, self.masses = data, masses
+        self.labels = torch.full((n,), -1, dtype=torch.int32, device=device)
+        self.slack = torch.full((n,), -math.inf, dtype=torch.float32, device=device)
+        self.counts = torch.zeros(n, dtype=torch.int32, device=device)
+        # Lists: what is in them is written before it is read.
+        lists = torch.empty((6, -(-n // 4) * 4), dtype=torch.int32, device=device)
+        self.active, self.open_rows, self.crowded, self.hard_rows = lists[:4]
+        self.moved_rows, self.moved_from = lists[4:]
+        self.thresholds = torch.empty(n, dtype=torch.float32, device=device)
+        slots = screen_kernels.SLOTS.value
+        self.candidates = torch.empty((n, slots), dtype=torch.int32, device=device)
+
+    def _programs(self, block: int) -> int:
+        """Return how many programs go through a list that may be short, so many rows at a time."""
+        return min(PROGRAMS, triton.cdiv(self.data.n, block))
+
+    def find_labels(self, clusters: Clusters, source: int) -> None:
+        """Launch what gives each row the label of its nearest center, and lists those that moved.
+
+        `source` says which of the two buffers holds the centers, which are prepared.
+        """
+        data, n, d, K = self.data, self.data.n, self.data.d, clusters.n_clusters
+        centers, state, reach = clusters.centers[source], clusters.state, clusters.reach
+        tile, bits = data.tile(K), clusters.tile_bits()
+        # Scores with many bits of tiles in them are too coarse for what is said of the others.
+        pairs = _MANY_TILES * tile.columns <= K and bits <= _MOST_BITS
+        launch(
+            screen_kernels.select_active, triton.cdiv(n, 1024),
+            state, self.labels, self.slack, clusters.shifts, reach, self.active, n, data.margin,
+            BLOCK=1024, **UNFUSED,
+        )  # fmt: skip
+        launch(
+            screen_kernels.screen, triton.cdiv(n, tile.rows),
+            state, data.points, data.sizes, data.errors, clusters.short, clusters.norms,
+            clusters.doubts, reach, self.active, self.labels, self.slack, self.open_rows,
+            self.thresholds, self.crowded, self.candidates, self.counts, self.moved_rows,
+            self.moved_from, K, WIDTH=data.width, ROWS=tile.rows, COLUMNS=tile.columns,
+            DEPTH=tile.depth, BITS=bits, DIRECT=data.direct,
+            PAIRS=pairs, noise=data.noise, num_warps=tile.warps,
+            num_stages=tile.stages,
+        )  # fmt: skip
+        # Crowded rows are few: several programs share the centers of each.
+        shares = min(16, triton.cdiv(K, 256))
+        launch(
+            screen_kernels.list_candidates, (self._programs(64) // shares + 1, shares),
+            state, data.points, clusters.short, clusters.norms, self.open_rows, self.thresholds,
+            self.crowded, self.candidates, self.counts, K, WIDTH=data.width, ROWS=64,
+            COLUMNS=16 if data.direct else 64, DEPTH=tile.depth, DIRECT=data.direct, num_warps=4,
+        )  # fmt: skip
+        launch(
+            recheck_kernels.resolve, self._programs(32),
+            state, data.X, centers, self.open_rows, self.thresholds, self.candidates, self.counts,
+            data.sizes, data.errors, reach, self.labels, self.slack, self.moved_rows,
+            self.moved_from, self.hard_rows, d, data.scale, DIRECT=data.direct, BLOCK=32,
+            num_warps=4, **UNFUSED,
+        )  # fmt: skip
+        launch(
+            recheck_kernels.resolve_hard, min(n, 1024),
+            state, data.X, centers, self.hard_rows, self.labels, self.slack, self.moved_rows,
+            self.moved_from, d, K, BLOCK=min(128, triton.next_power_of_2(K)), num_warps=4,
+            **UNFUSED,
+        )  # fmt: skip
+
+    def sum_gap(self, clusters: Clusters, source: int, low: int) -> None:
+        """Launch what adds up what the moved rows gain."""
+        launch(
+            moment_kernels.sum_gap, self._programs(64),
+            clusters.state, self.data.X, self.masses, clusters.centers[source], self.labels,
+            self.moved_rows, self.moved_from, clusters.gap, low, self.data.d, BLOCK=64,
+            num_warps=4, **UNFUSED,
+        )  # fmt: skip
+
+    def move(self, clusters: Clusters) -> None:
+        """Launch what takes the moved rows out of their old clusters' sums, into the new ones'."""
+        if self.masses is not None:
+            self.move_masses(clusters, self.labels, self.masses, None)
+            return
+        data, d, K = self.data, self.data.d, clusters.n_clusters
+        height, width = self._tile(1024)
+        launch(
+            moment_kernels.move_rows, self._programs(height),
+            clusters.state, data.X, self.labels, self.moved_rows, self.moved_from, clusters.sums,
+            clusters.members, d, K * d, data.high, DIGITS=data.digits, REPLICAS=clusters.replicas,
+            ROWS=height, COLUMNS=width, num_warps=4, **UNFUSED,
+        )  # fmt: skip
+
+    def move_masses(
+        self,
+        clusters: Clusters,
+        labels: torch.Tensor,
+        before: torch.Tensor,
+        after: torch.Tensor | None,
+    ) -> None:
+        """Launch what brings sums of masses up to date with the list of moved rows.
+
+        Their masses in the old clusters are given, and those in the new ones where they differ.
+        """
+        data, d, K = self.data, self.data.d, clusters.n_clusters
+        weighting = clusters.weighting
+        assert weighting is not None
+        # Products need more registers than numbers do.
+        height, width = self._tile(512 if after is None else 256)
+        launch(
+            weighted_kernels.move_masses, self._programs(height),
+            clusters.state, data.X, labels, self.moved_rows, self.moved_from, before, after,
+            clusters.sums, clusters.totals, d, K * d, K, data.high, weighting.high,
+            weighting.high - weighting.unit - 32 * (weighting.digits - 1),
+            DIGITS=weighting.sum_digits, MASS_DIGITS=weighting.digits, REPLICAS=clusters.replicas,
+            ROWS=height, COLUMNS=width, num_warps=4, **UNFUSED,
+        )  # fmt: skip
+
+    def _tile(self, entries: int) -> tuple[int, int]:
+        width = min(128, triton.next_power_of_2(self.data.d))
+        return max(4, entries // width), width
