@@ -186,6 +186,21 @@ class Workspace(Protocol):
         `closest` is the canonical distance to it and `owner` its number, the lowest of several.
         """
 
+    def losses_without(self, centers: Centers, gone: NDArray[np.bool_]) -> Distances:
+        """Return what the points lose, weighted, whose nearest center is among those gone.
+
+        The labels must be those of the nearest centers; points that lose nothing may be left out.
+        """
+
+    def best_candidate(
+        self, centers: Centers, masses: Distances | None, most: int
+    ) -> tuple[int, float] | None:
+        """Return the row that as one more center gains most, of `most` tried, and how much.
+
+        The labels must be those of the nearest centers (problems.empty.best_candidate). None where
+        the caller had better do it with distances.
+        """
+
     def far_rows(
         self, centers: Centers, many: int, masses: Distances | None
     ) -> tuple[NDArray[np.int64], Distances, float] | None:

@@ -189,6 +189,29 @@ class LabelledPoints:
         closer = (distances < closest) | ((distances == closest) & (found < owner))
         closest[closer], owner[closer] = distances[closer], found[closer]
 
+    def losses_without(self, centers: Centers, gone: NDArray[np.bool_]) -> Distances:
+        """Return what points lose whose center is gone, w times the farther way to another one.
+
+        The labels are nearest centers, so all other points stay where they are.
+        """
+        rows = self._labelled(gone)
+        if len(rows) == 0:
+            return np.zeros(0)
+        kernels = self._kernels.of(rows)
+        near = kernels.nearest(centers)[1]
+        losses = kernels.nearest(np.ascontiguousarray(centers[~gone]))[1] - near
+        return losses if self.weights is None else self.weights[rows] * losses
+
+    def _labelled(self, clusters: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return the rows whose label is among those clusters."""
+        return np.flatnonzero(clusters[self._current()])
+
+    def best_candidate(
+        self, centers: Centers, masses: Distances | None, most: int
+    ) -> tuple[int, float] | None:
+        """Leave it to whoever asks: here distances are at hand."""
+        return None
+
     def far_rows(
         self, centers: Centers, many: int, masses: Distances | None
     ) -> tuple[NDArray[np.int64], Distances, float] | None:

@@ -19,7 +19,7 @@ from wolfmeans.engines import advance_together
 from wolfmeans.engines.base import Centers, Distances, Limits, Progress, Workspace
 from wolfmeans.exact_sums import exact_sum
 from wolfmeans.frank_wolfe import ConcaveProblem, State
-from wolfmeans.problems.empty import admissible_assignment, best_candidate, refill
+from wolfmeans.problems.empty import CANDIDATES, admissible_assignment, best_candidate, refill
 from wolfmeans.seeding import RandomSource
 from wolfmeans.solution import Record, Solution, Status
 from wolfmeans.stopping import StoppingRule, tolerances_of
@@ -276,12 +276,7 @@ class KMeansProblem(ConcaveProblem[Partition]):
         point = solution.point
         if not point.empty.any():
             return solution.gap
-        present = np.flatnonzero(~point.empty)
-        distances = self.workspace.distances(point.centers)
-        without = self.workspace.nearest(np.ascontiguousarray(point.centers[present]))[1]
-        losses = without - distances
-        if self.workspace.weights is not None:
-            losses = self.workspace.weights * losses
+        losses = self.workspace.losses_without(point.centers, point.empty)
         return exact_sum([solution.gap, *(-losses).tolist()])
 
     def candidate_decrease(self, solution: Solution[Partition]) -> float | None:
@@ -291,8 +286,12 @@ class KMeansProblem(ConcaveProblem[Partition]):
         """
         if not solution.vertex.empty.any():
             return None
-        distances = self.workspace.distances(solution.point.centers)
-        return best_candidate(self.workspace, distances, self.masses)[1]
+        centers = solution.point.centers
+        found = self.workspace.best_candidate(centers, self.masses, CANDIDATES)
+        if found is None:
+            distances = self.workspace.distances(centers)
+            found = best_candidate(self.workspace, distances, self.masses)
+        return found[1]
 
     def tied(self, point: Partition) -> bool:
         """Whether some point of positive weight cannot be told apart from a tie.

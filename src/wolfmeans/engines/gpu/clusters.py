@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,18 @@ class Lows:
     movement: int
 
 
+def _zeros(
+    device: torch.device, dtype: torch.dtype, *shapes: tuple[int, ...]
+) -> list[torch.Tensor]:
+    """Return tensors of zeros, all of them in one piece: asking for each takes the host longer."""
+    sizes = [math.prod(shape) for shape in shapes]
+    rooms = [-(-size // 64) * 64 for size in sizes]
+    pieces = torch.zeros(sum(rooms), dtype=dtype, device=device).split(rooms)
+    return [
+        piece[:size].view(shape) for piece, size, shape in zip(pieces, sizes, shapes, strict=True)
+    ]
+
+
 class Clusters:
     """The tensors of K clusters, and the kernels that work on them alone.
 
@@ -46,37 +59,35 @@ class Clusters:
         d, K = data.d, n_clusters
         self.data, self.n_clusters, self.weighting = data, n_clusters, weighting
 
-        def zeros(*shape: int, dtype: torch.dtype) -> torch.Tensor:
-            return torch.zeros(shape, dtype=dtype, device=data.X.device)
-
         int32, int64, float32, float64 = torch.int32, torch.int64, torch.float32, torch.float64
-        self.state, self.reach = zeros(16, dtype=int32), zeros(2, dtype=int32)
+        device = data.X.device
+        self.state, self.reach = _zeros(device, int32, (16,), (2,))
         # The point and the vertex, which change places when a step is taken.
-        self.centers = [zeros(K, d, dtype=data.X.dtype) for _ in range(2)]
-        self.residuals = [zeros(K, d, dtype=float64) for _ in range(2)]
-        self.weights = [zeros(K, dtype=float64) for _ in range(2)]
-        self.before = zeros(K, d, dtype=data.X.dtype)
-        self.short = zeros(K, data.width, dtype=data.points.dtype)
-        self.norms, self.doubts, self.shifts = (zeros(K, dtype=float32) for _ in range(3))
+        *self.centers, self.before = _zeros(device, data.X.dtype, *[(K, d)] * 3)
+        (self.short,) = _zeros(device, data.points.dtype, (K, data.width))
+        self.norms, self.doubts, self.shifts = _zeros(device, float32, *[(K,)] * 3)
+        # The rule: the shift on arrival, and three tolerances.
+        self.rule, self.records, *places = _zeros(
+            device, float64, (4,), (MOST_STEPS, 8), (K, d), (K, d), (K,), (K,)
+        )
+        self.residuals, self.weights = places[:2], places[2:]
         self.replicas = 1 if K * d > _SOME_SUMS else _REPLICAS
         if weighting is None and K * d <= _FEW_SUMS:
             self.replicas = _MANY_REPLICAS
+        self.gap, self.shift, self.movement = _zeros(device, int64, *[(LIMBS,)] * 3)
         self.members: torch.Tensor | None = None
         if weighting is None:
-            self.sums = zeros(data.digits, self.replicas, K * d, dtype=int64)
-            self.folded = zeros(data.digits, 1, K * d, dtype=int64)
-            self.members = zeros(K, dtype=int64)
+            self.sums, self.folded, self.members = _zeros(
+                device, int64, (data.digits, self.replicas, K * d), (data.digits, 1, K * d), (K,)
+            )
         else:
-            self.sums = zeros(weighting.sum_digits, self.replicas, K * d, dtype=int64)
-            self.totals = zeros(weighting.digits, self.replicas, K, dtype=int64)
-            self.divisors = zeros(division.DIVISOR_LIMBS, K, dtype=int64)
             many = 1 if weighting.small else K * d
-            self.limbs = zeros(weighting.sum_digits + 1, many, dtype=int64)
-            self.negative, self.lowest = zeros(many, dtype=int32), zeros(many, dtype=int32)
-        self.gap, self.shift, self.movement = (zeros(LIMBS, dtype=int64) for _ in range(3))
-        # The shift on arrival, and three tolerances.
-        self.rule = zeros(4, dtype=float64)
-        self.records = zeros(MOST_STEPS, 8, dtype=float64)
+            self.sums, self.totals, self.divisors, self.limbs = _zeros(
+                device, int64, (weighting.sum_digits, self.replicas, K * d),
+                (weighting.digits, self.replicas, K), (division.DIVISOR_LIMBS, K),
+                (weighting.sum_digits + 1, many),
+            )  # fmt: skip
+            self.negative, self.lowest = _zeros(device, int32, (many,), (many,))
 
     def begin(
         self, centers: Centers | torch.Tensor, limits: Limits, shift: float, empty: int

@@ -16,7 +16,7 @@ DIVISOR_LIMBS = 5
 _BASE = tl.constexpr(4294967296.0)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["slots"])
 def carry_sums(
     state, sums, limbs, negative, lowest, slots, DIGITS: tl.constexpr, REPLICAS: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -217,7 +217,7 @@ def _total_limb(
     return total & _MASK, total >> 32
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["unit", "K"])
 def settle_totals(
     state, totals, divisors, weights, unit, K, DIGITS: tl.constexpr, REPLICAS: tl.constexpr,
     BLOCK: tl.constexpr,

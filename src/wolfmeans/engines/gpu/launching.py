@@ -2,17 +2,17 @@
 
 Triton looks at every argument of every launch, which takes the host longer than many of these
 kernels take the device: 20 to 70 microseconds each. Here a kernel is looked up once for arguments
-of the same kind, and a sequence of launches can be recorded and run again as a graph, which takes
-less than one microsecond each.
+of the same kind, and a sequence of launches can be recorded and run again, or made a graph of,
+which takes less than one microsecond for each kernel.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from triton.runtime.jit import JITFunction
@@ -27,23 +27,42 @@ PROGRAMS = 2048
 _Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
+class _Known(NamedTuple):
+    """A launch that was looked up before."""
+
+    kernel: Any
+    named: dict[str, Any]
+    order: tuple[str, ...]
+    """The named arguments that come after the others, in their order."""
+    compiled: Any
+
+
 class _Recording(threading.local):
     calls: list[_Call] | None = None
+    known: list[_Known] | None = None
+    """What the tape's launches were the last time that one like it was recorded."""
+    launches: int = 0
 
 
 _recording = _Recording()
 _compiled: dict[Hashable, Any] = {}
+_sequences: dict[Hashable, list[_Known]] = {}
 
 
 def launch(kernel: Any, programs: int | tuple[int, ...], *args: Any, **named: Any) -> None:
     """Launch a kernel with so many programs; while a tape is recorded, put it on the tape."""
     grid = (programs,) if isinstance(programs, int) else programs
-    if isinstance(kernel, JITFunction):
-        grid = (*grid, 1, 1)[:3]
-        runner, values = _looked_up(kernel, grid, args, named)
-        do(runner, *values)
-    else:  # Triton's interpreter
+    if not isinstance(kernel, JITFunction):  # Triton's interpreter
         do(kernel[grid], *args, **named)
+        return
+    grid = (*grid, 1, 1)[:3]
+    known = _recalled(kernel, named) or _looked_up(kernel, grid, args, named)
+    values = (*args, *(named[name] for name in known.order))
+    # Tensors as addresses, at which nobody looks again.
+    do(
+        known.compiled[grid],
+        *(v.data_ptr() if isinstance(v, torch.Tensor) else v for v in values),
+    )
 
 
 def do(function: Callable[..., Any], *args: Any, **named: Any) -> None:
@@ -54,13 +73,23 @@ def do(function: Callable[..., Any], *args: Any, **named: Any) -> None:
         _recording.calls.append((function, args, named))
 
 
+def _recalled(kernel: Any, named: dict[str, Any]) -> _Known | None:
+    """Return the launch that was at this place of a tape of the same signature, if it was this."""
+    known, place = _recording.known, _recording.launches
+    _recording.launches += 1
+    if known is None or place >= len(known):
+        return None
+    candidate = known[place]
+    return candidate if candidate.kernel is kernel and candidate.named == named else None
+
+
 def _looked_up(
     kernel: Any, grid: tuple[int, ...], args: tuple[Any, ...], named: dict[str, Any]
-) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """Return what launches the compiled kernel, and all its arguments in their order."""
-    names = kernel.arg_names
-    values = (*args, *(named[name] for name in names[len(args) :]))
-    options = tuple(item for item in named.items() if item[0] not in names)
+) -> _Known:
+    """Return the compiled kernel for such arguments."""
+    order = tuple(kernel.arg_names[len(args) :])
+    values = (*args, *(named[name] for name in order))
+    options = tuple(item for item in named.items() if item[0] not in kernel.arg_names)
     kinds = tuple(
         value if parameter.is_constexpr else _kind(value)
         for parameter, value in zip(kernel.params, values, strict=True)
@@ -69,8 +98,10 @@ def _looked_up(
     found = _compiled.get(key)
     if found is None:
         found = _compiled[key] = kernel.warmup(*args, grid=grid, **named)
-    # Tensors as addresses, at which nobody looks again.
-    return found[grid], tuple(v.data_ptr() if isinstance(v, torch.Tensor) else v for v in values)
+    known = _Known(kernel, named, order, found)
+    if _recording.known is not None and _recording.launches > len(_recording.known):
+        _recording.known.append(known)
+    return known
 
 
 def _kind(value: Any) -> Hashable:
@@ -82,47 +113,59 @@ def _kind(value: Any) -> Hashable:
     return float if type(value) is float else value
 
 
-@cache
-def _stream(device: int) -> Any:
-    """Return the stream on which graphs of a device are captured: a new one costs milliseconds."""
-    return torch.cuda.Stream(device)
-
-
 class Tape:
     """A sequence of launches, with their arguments.
 
     Whoever records it keeps the tensors alive that it works on.
+
+    Parameters
+    ----------
+    launches : callable
+        Launches them.
+    signature : hashable or None, default=None
+        Tapes of the same signature have the same kernels for arguments of the same kind, with the
+        same named ones: their kernels are looked up once.
     """
 
-    def __init__(self, launches: Callable[[], None]) -> None:
+    def __init__(self, launches: Callable[[], None], signature: Hashable = None) -> None:
         self._calls: list[_Call] = []
-        _recording.calls = self._calls
+        _recording.calls, _recording.launches = self._calls, 0
+        if signature is not None:
+            _recording.known = _sequences.setdefault(signature, [])
         try:
             launches()
         finally:
-            _recording.calls = None
-        self._graph: Any = None
+            _recording.calls = _recording.known = None
 
     def run(self) -> None:
         """Launch all of it."""
-        if self._graph is not None:
-            self._graph.replay()
-            return
         for call, args, named in self._calls:
             call(*args, **named)
 
-    def compress(self) -> None:
-        """Make a graph of it on a real device: dearer than two runs, cheaper than many."""
-        if self._graph is None and not INTERPRETED:
-            graph = torch.cuda.CUDAGraph()
-            stream = _stream(torch.cuda.current_device())
-            stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(stream):
-                # Other threads may go on with what they do.
-                graph.capture_begin(capture_error_mode="thread_local")
-                try:
-                    self.run()
-                finally:
-                    graph.capture_end()
-            torch.cuda.current_stream().wait_stream(stream)
-            self._graph = graph
+
+class Graph:
+    """Tapes one after the other, captured: dearer than two runs of them, cheaper than many."""
+
+    def __init__(self, tapes: Sequence[Tape]) -> None:
+        self._graph = torch.cuda.CUDAGraph()
+        stream = _stream(torch.cuda.current_device())
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            # Other threads may go on with what they do.
+            self._graph.capture_begin(capture_error_mode="thread_local")
+            try:
+                for tape in tapes:
+                    tape.run()
+            finally:
+                self._graph.capture_end()
+        torch.cuda.current_stream().wait_stream(stream)
+
+    def run(self) -> None:
+        """Launch all of it."""
+        self._graph.replay()
+
+
+@cache
+def _stream(device: int) -> Any:
+    """Return the stream on which graphs of a device are captured: a new one costs milliseconds."""
+    return torch.cuda.Stream(device)

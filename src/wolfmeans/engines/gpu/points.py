@@ -27,6 +27,7 @@ from wolfmeans.engines.cpu import digest
 from wolfmeans.engines.gpu.clusters import Lows
 from wolfmeans.engines.gpu.distances import GpuKernels
 from wolfmeans.engines.gpu.exact_kernels import LIMBS
+from wolfmeans.engines.gpu.gains import best_candidate
 from wolfmeans.engines.gpu.lists import MOVED
 from wolfmeans.engines.gpu.ordering import lexicographic_order
 from wolfmeans.engines.gpu.screening import Screened
@@ -225,6 +226,11 @@ class GpuPoints(LabelledPoints):
         """Return the current labels (a copy)."""
         return self._current()
 
+    def _labelled(self, clusters: NDArray[np.bool_]) -> NDArray[np.int64]:
+        labels = self._opened_before().rows.labels
+        among = to_device(clusters, labels)[labels.long()]
+        return to_host(torch.nonzero(among).flatten())[0]
+
     def snapshot(self) -> DeviceLabels:
         """Return the current labels, on the device."""
         return DeviceLabels(self._opened_before().rows.labels.clone())
@@ -280,6 +286,17 @@ class GpuPoints(LabelledPoints):
         """Return data rows in the centers' dtype."""
         where = to_device(np.asarray(indices, dtype=np.int64), self.data.X)
         return to_host(self.data.X[where])[0]
+
+    def best_candidate(
+        self, centers: Centers, masses: Distances | None, most: int
+    ) -> tuple[int, float] | None:
+        """Return the data point that as one more center gains most; None to leave it to others."""
+        labels = self._opened_before().rows.labels
+        distances = self._kernels.distances_on_device(centers, labels)
+        counting = self.weights if masses is None else masses
+        sent = None if counting is None else to_device(counting, distances)
+        low = self._lows().gap
+        return best_candidate(self.data, self.order_on_device(), distances, sent, most, low)
 
     def distance_error(self, centers: Centers) -> float:
         """Return 0: distances of dense rows are off by (d + 3) u of themselves and no more."""

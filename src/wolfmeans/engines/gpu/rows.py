@@ -17,7 +17,7 @@ from wolfmeans.engines.gpu.clusters import Clusters
 from wolfmeans.engines.gpu.launching import PROGRAMS, UNFUSED, launch
 from wolfmeans.engines.gpu.screening import Screened
 
-_MANY_TILES = 4
+_MANY_TILES, _MANY_DIRECT_TILES = 8, 32
 """From so many on it is cheaper to note a second candidate than to look at all scores again."""
 _MOST_BITS = 10
 
@@ -47,6 +47,11 @@ class Rows:
         slots = screen_kernels.SLOTS.value
         self.candidates = torch.empty((n, slots), dtype=torch.int32, device=device)
 
+    def is_aligned(self) -> bool:
+        """Whether all tensors begin where vectors may be loaded."""
+        given = (self.labels, self.slack) if self.masses is None else (self.labels, self.masses)
+        return all(tensor.data_ptr() % 16 == 0 for tensor in given)
+
     def _programs(self, block: int) -> int:
         """Return how many programs go through a list that may be short, so many rows at a time."""
         return min(PROGRAMS, triton.cdiv(self.data.n, block))
@@ -60,7 +65,8 @@ class Rows:
         centers, state, reach = clusters.centers[source], clusters.state, clusters.reach
         tile, bits = data.tile(K), clusters.tile_bits()
         # Scores with many bits of tiles in them are too coarse for what is said of the others.
-        pairs = _MANY_TILES * tile.columns <= K and bits <= _MOST_BITS
+        many = _MANY_DIRECT_TILES if data.direct else _MANY_TILES
+        pairs = many * tile.columns <= K and bits <= _MOST_BITS
         launch(
             screen_kernels.select_active, triton.cdiv(n, 1024),
             state, self.labels, self.slack, clusters.shifts, reach, self.active, n, data.margin,
@@ -71,9 +77,8 @@ class Rows:
             state, data.points, data.sizes, data.errors, clusters.short, clusters.norms,
             clusters.doubts, reach, self.active, self.labels, self.slack, self.open_rows,
             self.thresholds, self.crowded, self.candidates, self.counts, self.moved_rows,
-            self.moved_from, K, WIDTH=data.width, ROWS=tile.rows, COLUMNS=tile.columns,
-            DEPTH=tile.depth, BITS=bits, DIRECT=data.direct,
-            PAIRS=pairs, noise=data.noise, num_warps=tile.warps,
+            self.moved_from, data.noise, K, WIDTH=data.width, ROWS=tile.rows, COLUMNS=tile.columns,
+            DEPTH=tile.depth, BITS=bits, DIRECT=data.direct, PAIRS=pairs, num_warps=tile.warps,
             num_stages=tile.stages,
         )  # fmt: skip
         # Crowded rows are few: several programs share the centers of each.

@@ -178,9 +178,9 @@ def _decide_direct(v1, v2, rho, reach, terms, tiles_error):
 @triton.jit(do_not_specialize=["K"])
 def screen(
     state, points, sizes, errors, short_centers, norms, doubts, reach, active, labels, slack,
-    open_rows, thresholds, crowded, candidates, counts, moved_rows, moved_from, K,
+    open_rows, thresholds, crowded, candidates, counts, moved_rows, moved_from, noise, K,
     WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
-    BITS: tl.constexpr, DIRECT: tl.constexpr, PAIRS: tl.constexpr, noise,
+    BITS: tl.constexpr, DIRECT: tl.constexpr, PAIRS: tl.constexpr,
 ):  # fmt: skip
     """Find the nearest centers of the active points in short arithmetic.
 

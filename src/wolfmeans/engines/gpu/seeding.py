@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from wolfmeans.engines.gpu import moment_kernels, recheck_kernels, seeding_kernels, trial_kernels
 from wolfmeans.engines.gpu.exact_kernels import LIMBS
-from wolfmeans.engines.gpu.launching import UNFUSED, Tape, do, launch
+from wolfmeans.engines.gpu.launching import INTERPRETED, UNFUSED, Graph, Tape, do, launch
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.seeding_kernels import APART, CHOSEN, INEXACT
 
@@ -88,6 +88,62 @@ def _room(n: int) -> int:
     return min(n, max(1 << 13, n // _SHARE))
 
 
+class Listing:
+    """Lists of the points that may be nearer to a data point than to the nearest center so far.
+
+    Parameters
+    ----------
+    data : Screened
+    closest : (n,) float64 tensor
+        Distances to the nearest center, or chosen row.
+    trials : int64 tensor
+        The rows whose lists are made, at least `n_trials`.
+    n_trials : int or None, default=None
+        How many of them; None for all.
+    """
+
+    def __init__(
+        self,
+        data: Screened,
+        closest: torch.Tensor,
+        trials: torch.Tensor,
+        n_trials: int | None = None,
+    ) -> None:
+        self.data, self.closest, self.trials = data, closest, trials
+        self.n_trials = len(trials) if n_trials is None else n_trials
+        self.capacity = _room(data.n)
+        usual = 1.0 / _LARGEST_SCALE <= data.scale <= _LARGEST_SCALE
+        self._by_screen = usual and not data.direct
+        device = closest.device
+        self.counters = torch.zeros((len(trials), APART.value), dtype=torch.int32, device=device)
+        """Lengths of the lists, in the first column; beyond the capacity if there is no room."""
+        self.lists = torch.empty((len(trials), self.capacity), dtype=torch.int32, device=device)
+
+    def launch(self, state: torch.Tensor | None = None) -> None:
+        """Launch what makes the lists, unless the state says that all is done."""
+        data, n, n_trials = self.data, self.data.n, self.n_trials
+        if state is None:
+            state = torch.zeros(4, dtype=torch.int32, device=self.closest.device)
+        if self._by_screen:
+            launch(
+                trial_kernels.list_possible,
+                (triton.cdiv(n, 128), triton.cdiv(n_trials, _TRIALS)),
+                state, data.points, data.sizes, data.errors, self.closest, self.trials,
+                self.counters, self.lists, n, self.capacity, n_trials, data.scale,
+                data.products_error, data.noise, WIDTH=data.width,
+                DEPTH=data.width if data.width <= 128 else 64, BLOCK=128, TRIALS=_TRIALS,
+                num_warps=4,
+            )  # fmt: skip
+        else:
+            wide = min(_TRIALS, triton.next_power_of_2(n_trials))
+            block = min(512, 1024 // wide)
+            launch(
+                trial_kernels.list_nearer, (triton.cdiv(n, block), triton.cdiv(n_trials, wide)),
+                state, data.X, self.closest, self.trials, self.counters, self.lists, n, data.d,
+                self.capacity, n_trials, BLOCK=block, TRIALS=wide, num_warps=8, **UNFUSED,
+            )  # fmt: skip
+
+
 class _Spreading:
     """The tensors of one choice of rows, and the order of its kernels."""
 
@@ -121,11 +177,9 @@ class _Spreading:
         self.sums, self.cumulative = zeros(self.blocks), zeros(self.blocks)
         self.trials, self.chosen = zeros(self.all_trials), zeros(self.rounds + 1)
         self.changes = zeros(self.all_trials, LIMBS)
-        usual = 1.0 / _LARGEST_SCALE <= data.scale <= _LARGEST_SCALE
-        self._by_screen = usual and not data.direct
-        self.counters = zeros(self.all_trials, APART.value, dtype=torch.int32)
-        self.capacity = _room(data.n)
-        self.lists = zeros(self.all_trials, self.capacity, dtype=torch.int32)
+        self._listing = Listing(data, self.closest, self.trials, n_trials)
+        self.counters, self.capacity = self._listing.counters, self._listing.capacity
+        self.lists = self._listing.lists
         self.found = zeros(self.all_trials, self.capacity, dtype=torch.float64)
         self._pick_first(int(drawn[0]))
 
@@ -157,11 +211,11 @@ class _Spreading:
 
     def run(self) -> NDArray[np.int64] | None:
         """Choose all rows."""
-        tape = Tape(self._launch)
+        one_round: Tape | Graph = Tape(self._launch)
         for number in range(self.rounds):
-            if number == 1 and self.rounds > _FEW_ROUNDS:
-                tape.compress()
-            tape.run()
+            if number == 1 and self.rounds > _FEW_ROUNDS and not INTERPRETED:
+                one_round = Graph([Tape(self._launch)])
+            one_round.run()
         state = self.state.cpu()
         if int(state[INEXACT.value]):
             return None
@@ -198,25 +252,7 @@ class _Spreading:
 
     def list_points(self) -> None:
         """Launch what lists for each trial the points that it may bring closer."""
-        data, n, n_trials = self.data, self.data.n, self.n_trials
-        if self._by_screen:
-            launch(
-                trial_kernels.list_possible, (triton.cdiv(n, 128), triton.cdiv(n_trials, _TRIALS)),
-                self.state, data.points, data.sizes, data.errors, self.closest, self.trials,
-                self.counters, self.lists, n, self.capacity, n_trials, data.scale,
-                data.products_error, data.noise, WIDTH=data.width,
-                DEPTH=data.width if data.width <= 128 else 64, BLOCK=128, TRIALS=_TRIALS,
-                num_warps=4,
-            )  # fmt: skip
-        else:
-            block = min(512, 1024 // self._wide)
-            grid = (triton.cdiv(n, block), triton.cdiv(n_trials, self._wide))
-            launch(
-                trial_kernels.list_nearer, grid,
-                self.state, data.X, self.closest, self.trials, self.counters, self.lists, n,
-                data.d, self.capacity, n_trials, BLOCK=block, TRIALS=self._wide, num_warps=8,
-                **UNFUSED,
-            )  # fmt: skip
+        self._listing.launch(self.state)
 
     def _weigh(self) -> None:
         """Launch what finds how each trial would change the potential."""

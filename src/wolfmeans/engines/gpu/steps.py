@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from time import perf_counter
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from wolfmeans.engines.base import Limits
 from wolfmeans.engines.gpu.clusters import MOST_STEPS, Clusters, Lows
-from wolfmeans.engines.gpu.launching import Tape
+from wolfmeans.engines.gpu.launching import INTERPRETED, Graph, Tape
 from wolfmeans.engines.gpu.lists import DONE, STEPS
 from wolfmeans.engines.gpu.rows import Rows
 from wolfmeans.engines.gpu.screening import Screened
@@ -30,6 +31,7 @@ class Step:
         self.clusters = Clusters(data, n_clusters, weighting)
         self.rows = Rows(data, None if weighting is None else weighting.values)
         self._tapes: dict[tuple[int, bool, Lows], Tape] = {}
+        self._graphs: dict[tuple[bool, Lows], Graph] = {}
 
     def find_labels(self, source: int) -> None:
         """Launch what gives each point the label of its nearest center, and lists what moved.
@@ -58,10 +60,8 @@ class Step:
         looks: list[_Look] = []
         launched = 0
         ended = False
-        if at_most > _FEW_STEPS:
-            self._tape(2, lows, limits.keep_empty).compress()
         while not ended:
-            launched += self._launch(min(_TOGETHER, at_most - launched), lows, limits.keep_empty)
+            launched += self._launch(min(_TOGETHER, at_most - launched), at_most, lows, limits)
             looks.append(_Look(self.clusters.state))
             ended = launched == at_most
             while len(looks) > (0 if ended else 1):
@@ -73,25 +73,44 @@ class Step:
         taken = looks[-1].state()[STEPS.value] if looks else counts[-1]
         return taken, np.interp(np.arange(1, taken + 1), counts, times)
 
-    def _launch(self, steps: int, lows: Lows, keep: bool) -> int:
-        """Launch so many steps, from the first buffer on."""
+    def _launch(self, steps: int, at_most: int, lows: Lows, limits: Limits) -> int:
+        """Launch so many steps, from the first buffer on; return how many."""
+        tapes = [self._tape(source, lows, limits.keep_empty) for source in range(min(2, at_most))]
+        pair: Sequence[Tape | Graph] = tapes
+        if at_most > _FEW_STEPS and not INTERPRETED:
+            key = (limits.keep_empty, lows)
+            if key not in self._graphs:
+                self._graphs[key] = Graph(tapes)
+            pair = [self._graphs[key]]
         for _ in range(steps // 2):
-            self._tape(2, lows, keep).run()
+            for part in pair:
+                part.run()
         if steps % 2:
-            self._tape(1, lows, keep).run()
+            tapes[0].run()
         return steps
 
-    def _tape(self, steps: int, lows: Lows, keep: bool) -> Tape:
-        key = (steps, keep, lows)
+    def _tape(self, source: int, lows: Lows, keep: bool) -> Tape:
+        key = (source, keep, lows)
         if key not in self._tapes:
 
             def launches() -> None:
-                for source in range(steps):
-                    self.find_labels(source)
-                    self.find_moments(source, lows, keep)
+                self.find_labels(source)
+                self.find_moments(source, lows, keep)
 
-            self._tapes[key] = Tape(launches)
+            self._tapes[key] = Tape(launches, (keep, *self._signature()))
         return self._tapes[key]
+
+    def _signature(self) -> tuple[Hashable, ...]:
+        """Return what decides which compiled kernels take a step."""
+        data, weighting = self.data, self.clusters.weighting
+        digits = None
+        if weighting is not None:
+            digits = (weighting.digits, weighting.sum_digits, weighting.small)
+        aligned = data.X.data_ptr() % 16 == 0
+        # A slice of labels or of weights need not be where an allocation begins.
+        aligned = aligned and self.rows.is_aligned()
+        place = data.X.device.index, data.X.dtype, aligned, data.noise is None
+        return (*place, data.d, data.digits, digits, self.clusters.n_clusters, data.n >= 2**31)
 
 
 class _Look:

@@ -13,7 +13,7 @@ from wolfmeans.engines.gpu.lists import DONE, INEXACT, MOVED, append
 from wolfmeans.engines.gpu.recheck_kernels import canonical
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n"])
 def keep_nearest(
     state, distances, labels, weights, threshold, seen, before, after, moved_rows, moved_from, n,
     BLOCK: tl.constexpr,
@@ -45,7 +45,7 @@ def keep_nearest(
     append(moved_rows, state + MOVED, i, new, moved_from, old, True)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["low"])
 def sum_trimmed_gap(
     state, X, centers, seen, moved_rows, moved_from, before, after, threshold, gap, low, d,
     BLOCK: tl.constexpr,

@@ -59,7 +59,7 @@ def _add_totals(totals, k, mask, mass, sign, stride, DIGITS: tl.constexpr, step)
         )
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["slots", "K", "high", "mass_high", "total_shift"])
 def move_masses(
     state, X, labels, moved_rows, moved_from, before, after, sums, totals, d, slots, K, high,
     mass_high, total_shift, DIGITS: tl.constexpr, MASS_DIGITS: tl.constexpr,
@@ -125,7 +125,7 @@ def move_masses(
                 )
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["shift_low", "movement_low", "unit", "slots", "K"])
 def find_weighted_means(
     state, sums, limbs, negative, lowest, divisors, weights, centers, means, residuals, shift,
     movement, shift_low, movement_low, unit, d, slots, K, SMALL: tl.constexpr,
