@@ -108,16 +108,11 @@ def test_magnitudes(values):
         assert smallest == largest == abs(values[0][0])
 
 
-def clusters(workspace):
-    """Return where a workspace keeps what it knows of the centers."""
-    return getattr(workspace._step, "clusters", workspace._step)
-
-
 def assert_scores_within_doubt(X, centers):
     """Compare the scores of all pairs, in the model's arithmetic, with their truth."""
     workspace = get_engine("gpu").open(X, None, 1)
     workspace.assign(centers)
-    data, found = workspace.data, clusters(workspace)
+    data, found = workspace.data, workspace._step.clusters
     short, norms = found.short.cpu().numpy(), found.norms.cpu().numpy().astype(np.longdouble)
     doubts = found.doubts.cpu().numpy().astype(np.longdouble)
     usual = np.isfinite(data.sizes.cpu().numpy())

@@ -266,11 +266,24 @@ def test_out_of_memory_says_what_to_reduce(X, monkeypatch):
         get_engine("gpu").open_trimmed(X, None, 1, 30.0)
 
 
-def test_no_gpu_says_so(X, monkeypatch):
-    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(RuntimeError, match=r"no GPU that PyTorch can use .* or take engine='cpu'"):
-        KMeans(engine="gpu", **QUICK).fit(X)
+def test_no_gpu_says_so():
+    code = """
+import numpy as np
+from wolfmeans import KMeans
+try:
+    KMeans(2, engine="gpu").fit(np.arange(8.0).reshape(4, 2))
+except RuntimeError as error:
+    print(error)
+"""
+    hidden = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**hidden, "CUDA_VISIBLE_DEVICES": ""},
+    )
+    assert "no GPU that PyTorch can use" in run.stdout, run.stderr
+    assert "or take engine='cpu'" in run.stdout
 
 
 @pytest.mark.parametrize("missing", ["torch", "triton"])

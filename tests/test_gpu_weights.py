@@ -105,7 +105,7 @@ def test_sums_beyond_the_room_on_the_device_come_from_the_host():
     X[0] = 1e30
     there = assert_same_assignments(X, weights("some zero"), X[:5].copy())
     assert type(there).__name__ == "GpuPoints"
-    assert there._step.state[5] == 1  # INEXACT
+    assert there._step.clusters.state[5] == 1  # INEXACT
 
 
 @pytest.mark.parametrize("w", [None, np.array([1.0, 2.0, 1.0, 1.0, 4.0])])

@@ -163,6 +163,10 @@ class GpuTrimmedPoints(Trimming, GpuPoints):
         edge = self._threshold.distance
         return gap_terms(before, after, far.cpu().numpy(), near.cpu().numpy(), edge)
 
+    def _current(self) -> Labels:
+        # Nearest centers, of trimmed points too: those that `Trimming` keeps are on the host.
+        return GpuPoints._current(self)
+
     def labels(self) -> Labels:
         """Return the current labels, -1 for what is trimmed."""
         return np.asarray(self.snapshot())
