@@ -25,14 +25,13 @@ from wolfmeans.problems.kmeans import KMeansProblem, Partition, look_ahead
 from wolfmeans.seeding import RandomSource
 from wolfmeans.solution import Solution, Status, Trace
 from wolfmeans.stopping import ShiftRule, StoppingRule, make_rule
-from wolfmeans.tensors import OnDevice
+from wolfmeans.tensors import OnDevice, sampling_step
 
 # What a fit of next to nothing takes, in multiplications.
 _LEAST_FIT = 500_000
 _PER_SECOND = 1e8
 _UNEVEN_VARIANCES = 10_000
 _LARGEST = Decimal(sys.float_info.max)
-_ROWS_LOOKED_AT = 256
 # Coordinates of data small enough for each start to have a thread of its own.
 _SMALL = 1 << 18
 
@@ -362,7 +361,8 @@ def scale_notes(X: Any) -> tuple[str, ...]:
     """Tell whoever clusters columns of very different variance, from a sample of the rows."""
     if sparse.issparse(X) or X.shape[1] < 2:
         return ()
-    sample = X[:: max(1, X.shape[0] // _ROWS_LOOKED_AT)].astype(np.float64)
+    some = X.sample if isinstance(X, OnDevice) else X[:: sampling_step(X.shape[0])]
+    sample = some.astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         variances = sample.var(axis=0)
     positive = np.flatnonzero(variances > 0)

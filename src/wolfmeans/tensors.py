@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+_ROWS_LOOKED_AT = 256
+
 
 def is_tensor(X: Any) -> bool:
     """Whether X is a tensor of PyTorch."""
@@ -57,6 +59,11 @@ class DeviceLabels:
         return host if dtype is None else host.astype(dtype, copy=False)
 
 
+def sampling_step(n_rows: int) -> int:
+    """Return every which row is looked at to learn about all: some hundred are enough."""
+    return max(1, n_rows // _ROWS_LOOKED_AT)
+
+
 class OnDevice:
     """A table of float32 or float64 on another device, with the face of a NumPy array.
 
@@ -97,6 +104,12 @@ class OnDevice:
         half = exponent // 2  # in two steps, for 2**exponent alone may be beyond float64
         wide = self.tensor.double() * 2.0**half
         return OnDevice(wide * 2.0 ** (exponent - half))
+
+    @cached_property
+    def sample(self) -> NDArray[np.floating]:
+        """Some rows, evenly spaced, on the host."""
+        rows: NDArray[np.floating] = self[:: sampling_step(len(self))]
+        return rows
 
     @cached_property
     def range(self) -> tuple[bool, float, float]:

@@ -25,6 +25,7 @@ MOST_STEPS = 1024
 # Sums that many rows go into at once are kept several times, so that fewer meet.
 _FEW_SUMS, _MANY_REPLICAS = 2048, 64
 _SOME_SUMS, _REPLICAS = 16384, 8
+_MOST_NEIGHBORS = 4096
 
 
 @dataclass(frozen=True)
@@ -61,15 +62,17 @@ class Clusters:
 
         int32, int64, float32, float64 = torch.int32, torch.int64, torch.float32, torch.float64
         device = data.X.device
-        self.state, self.reach = _zeros(device, int32, (16,), (2,))
+        # Counters, and the rule: the shift on arrival, and three tolerances.
+        self._control = torch.zeros(12, dtype=int64, device=device)
+        self.state, self.rule = self._control[:8].view(int32), self._control[8:].view(float64)
+        (self.reach,) = _zeros(device, int32, (2,))
         # The point and the vertex, which change places when a step is taken.
         *self.centers, self.before = _zeros(device, data.X.dtype, *[(K, d)] * 3)
         (self.short,) = _zeros(device, data.points.dtype, (K, data.width))
-        self.norms, self.doubts, self.shifts = _zeros(device, float32, *[(K,)] * 3)
-        # The rule: the shift on arrival, and three tolerances.
-        self.rule, self.records, *places = _zeros(
-            device, float64, (4,), (MOST_STEPS, 8), (K, d), (K, d), (K,), (K,)
-        )
+        self.norms, self.doubts, self.shifts, self.apart = _zeros(device, float32, *[(K,)] * 4)
+        # With more columns few points are so near to their center.
+        self.have_neighbors = data.direct and K <= _MOST_NEIGHBORS
+        self.records, *places = _zeros(device, float64, (MOST_STEPS, 8), (K, d), (K, d), (K,), (K,))
         self.residuals, self.weights = places[:2], places[2:]
         self.replicas = 1 if K * d > _SOME_SUMS else _REPLICAS
         if weighting is None and K * d <= _FEW_SUMS:
@@ -96,11 +99,11 @@ class Clusters:
         if not isinstance(centers, torch.Tensor):
             centers = torch.from_numpy(np.ascontiguousarray(centers))
         self.centers[0].copy_(centers)
-        state = [0] * 16
-        state[EMPTY.value], state[AT_MOST.value] = empty, min(limits.at_most, MOST_STEPS)
-        self.state.copy_(torch.tensor(state, dtype=torch.int32))
-        rule = [shift, limits.gap, limits.decrease, limits.shift]
-        self.rule.copy_(torch.tensor(rule, dtype=torch.float64))
+        control = np.zeros(12, dtype=np.int64)
+        counters, rule = control[:8].view(np.int32), control[8:].view(np.float64)
+        counters[EMPTY.value], counters[AT_MOST.value] = empty, min(limits.at_most, MOST_STEPS)
+        rule[:] = shift, limits.gap, limits.decrease, limits.shift
+        self._control.copy_(torch.from_numpy(control))
 
     def place(self, number: int) -> list[torch.Tensor]:
         """Return centers, residuals and weights of one of the two buffers."""
@@ -121,6 +124,12 @@ class Clusters:
             data.products_error, 2.0 ** (self.tile_bits() - 22) + 2.0**-22,
             BLOCK=min(1024, triton.next_power_of_2(d)), DIRECT=data.direct, num_warps=1, **UNFUSED,
         )  # fmt: skip
+        if self.have_neighbors:
+            launch(
+                screen_kernels.find_neighbors, self.n_clusters,
+                self.state, self.short, self.reach, self.apart, self.n_clusters, WIDTH=data.width,
+                BLOCK=128, num_warps=4, **UNFUSED,
+            )  # fmt: skip
 
     def find_means(self, source: int, lows: Lows) -> None:
         """Launch what makes means of the sums, in the other buffer."""

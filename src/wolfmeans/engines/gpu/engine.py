@@ -79,7 +79,7 @@ def _screened(X: Any) -> Screened:
     where = device()
     try:
         if isinstance(X, OnDevice):
-            return Screened(X.tensor, X.range[1:])
+            return Screened(X.tensor.to(where), X.range[1:], X.sample)
         # PyTorch warns of sharing an array that it may not write to.
         shared = X.flags.writeable
         return Screened((torch.from_numpy(X) if shared else torch.tensor(X)).to(where))

@@ -67,6 +67,8 @@ class GpuPoints(LabelledPoints):
         self._order = None
         self._order_on_device: torch.Tensor | None = None
         self._reach = data.largest
+        # Centers that were handed out, and where they are on the device.
+        self._there: list[tuple[Centers, torch.Tensor]] = []
         self._last: tuple[Assignment, Centers, float, float] | None = None
 
     @property
@@ -113,13 +115,14 @@ class GpuPoints(LabelledPoints):
         That is: centers, residuals, weights of the vertex, then those of the point.
         """
         step = self._opened(len(centers))
-        step.clusters.begin(centers, limits, shift, empty)
+        step.clusters.begin(self._held(centers), limits, shift, empty)
         taken, seconds = step.run(self._lows(), limits)
         source = (taken - 1) % 2
         wanted = step.clusters.place(1 - source)
         if point and taken > 1:
             wanted += step.clusters.place(source)
         records, *buffers = lent_to_host(step.clusters.records[:taken], *wanted)
+        self._there = list(zip(buffers[::3], wanted[::3], strict=True))
         if records[-1, 7]:
             self._repair(records[-1], source)
         return records, seconds, *buffers
@@ -128,6 +131,13 @@ class GpuPoints(LabelledPoints):
         if self._step is None:
             self._step = Step(self.data, n_clusters, self._weighting)
         return self._step
+
+    def _held(self, centers: Centers) -> Centers | torch.Tensor:
+        """Return centers as a tensor, if they are those that the last steps ended at."""
+        for array, tensor in self._there:
+            if array is centers:
+                return tensor
+        return centers
 
     def _measure(self, centers: Centers) -> None:
         """Take note of how far centers reach; means of points reach no farther than the points.
@@ -194,6 +204,7 @@ class GpuPoints(LabelledPoints):
         clusters, rows = step.clusters, step.rows
         labels = self._kernels.labels_on_device(centers)
         labels[to_device(forced.rows, labels)] = to_device(forced.labels, labels)
+        self._there = []
         clusters.begin(centers, Limits(1, math.inf), math.nan, 0)
         clusters.before.copy_(clusters.centers[0])
         moved = torch.nonzero(labels != rows.labels).flatten()
@@ -239,7 +250,7 @@ class GpuPoints(LabelledPoints):
         """Return the exact sum of w D over the points at their labels, rounded once."""
         labels = self._opened_before().rows.labels
         masses = None if self._weighting is None else self._weighting.values
-        total = self._kernels.cost(centers, labels, masses, self._lows().gap)
+        total = self._kernels.cost(self._held(centers), labels, masses, self._lows().gap)
         if total is not None:
             return total
         distances = self._kernels.distances_on_device(centers, labels)

@@ -17,7 +17,7 @@ from wolfmeans.engines.gpu.clusters import Clusters
 from wolfmeans.engines.gpu.launching import PROGRAMS, UNFUSED, launch
 from wolfmeans.engines.gpu.screening import Screened
 
-_MANY_TILES, _MANY_DIRECT_TILES = 8, 32
+_MANY_TILES, _MANY_DIRECT_TILES = 7, 32
 """From so many on it is cheaper to note a second candidate than to look at all scores again."""
 _MOST_BITS = 10
 
@@ -69,8 +69,9 @@ class Rows:
         pairs = many * tile.columns <= K and bits <= _MOST_BITS
         launch(
             screen_kernels.select_active, triton.cdiv(n, 1024),
-            state, self.labels, self.slack, clusters.shifts, reach, self.active, n, data.margin,
-            BLOCK=1024, **UNFUSED,
+            state, self.labels, self.slack, clusters.shifts, reach, self.active, data.points,
+            data.errors, clusters.short, clusters.apart, n, data.margin, WIDTH=data.width,
+            NEIGHBORS=clusters.have_neighbors, BLOCK=1024, **UNFUSED,
         )  # fmt: skip
         launch(
             screen_kernels.screen, triton.cdiv(n, tile.rows),

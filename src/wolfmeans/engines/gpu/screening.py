@@ -30,12 +30,14 @@ from typing import NamedTuple
 import numpy as np
 import torch
 import triton
+from numpy.typing import NDArray
 
 from wolfmeans.engines.gpu.copy_kernels import measure, shorten
 from wolfmeans.engines.gpu.launching import PROGRAMS, UNFUSED, launch
+from wolfmeans.engines.gpu.transfers import to_device
 from wolfmeans.exact_sums import exponents_between
+from wolfmeans.tensors import sampling_step
 
-_SAMPLE = 1 << 11
 _LARGEST = 13
 _FEW = 8
 
@@ -63,7 +65,12 @@ class Tile(NamedTuple):
 class Screened:
     """Points on the device with their copy in short arithmetic. Shared by forks, never changed."""
 
-    def __init__(self, X: torch.Tensor, sizes: tuple[float, float] | None = None) -> None:
+    def __init__(
+        self,
+        X: torch.Tensor,
+        sizes: tuple[float, float] | None = None,
+        sample: NDArray[np.floating] | None = None,
+    ) -> None:
         self.X = X
         self.n, self.d = X.shape
         self.direct = self.d <= _FEW
@@ -77,7 +84,7 @@ class Screened:
         self.unit = high - 32 * self.digits
         self.noise: torch.Tensor | None = None
         """(64, 64) in [-1, 1], to make scores as wrong as they may be; for tests."""
-        self._place()
+        self._place(X[:: sampling_step(len(X))].cpu().numpy() if sample is None else sample)
         self._shorten()
         self.products_error = 2.0 * (self.width + 16) * 2.0**-23
         # Distances that differ by more than this differ canonically.
@@ -90,20 +97,21 @@ class Screened:
             return max(16, triton.next_power_of_2(self.d))
         return -(-self.d // 64) * 64
 
-    def _place(self) -> None:
+    def _place(self, sample: NDArray[np.floating]) -> None:
         """Choose what is taken away of all points, the scale, and the radius of nearly all rows.
 
         Any choice is right; a sample gives a good one.
         """
         exact = self.direct and self.X.dtype == torch.float32
         # Nothing is taken away where nothing would be won, so that nothing is rounded.
-        self.mu = torch.zeros(self.d, dtype=torch.float64, device=self.X.device)
+        middle = np.zeros(self.d)
         usual = self.largest
         if not exact:
-            sample = self.X[:: max(1, self.n // _SAMPLE)].double()
-            self.mu = sample.mean(0)
-            norms = (sample - self.mu).norm(dim=1).cpu().numpy()
+            rows = np.asarray(sample, dtype=np.float64)
+            middle = rows.mean(axis=0)
+            norms = np.sqrt(((rows - middle) ** 2).sum(axis=1))
             usual = 2.0 * float(np.quantile(norms, 0.99))
+        self.mu = to_device(middle, self.X)
         extent = usual or self.largest or 1.0
         # A power of two, so that scaling rounds nothing.
         self.scale = 2.0 ** (_LARGEST - math.frexp(extent)[1])
@@ -124,7 +132,8 @@ class Screened:
             self.width, self.scale, 1e15 if self.direct else 60000.0, self.radius**2, ROWS=rows,
             COLUMNS=columns, DIRECT=self.direct, **UNFUSED,
         )  # fmt: skip
-        self.rho = float(worst)
+        self.rho = worst
+        """The largest error of a row within the radius."""
 
     def tile(self, n_clusters: int) -> Tile:
         """Return the tile that was fastest for such shapes on an H200."""

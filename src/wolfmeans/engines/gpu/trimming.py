@@ -164,7 +164,6 @@ class GpuTrimmedPoints(Trimming, GpuPoints):
         return gap_terms(before, after, far.cpu().numpy(), near.cpu().numpy(), edge)
 
     def _current(self) -> Labels:
-        # Nearest centers, of trimmed points too: those that `Trimming` keeps are on the host.
         return GpuPoints._current(self)
 
     def labels(self) -> Labels:
