@@ -78,6 +78,7 @@ def use_everything():
         workspace.roots(found.means)
         workspace.near_ties(found.means, np.inf)
         workspace.distances_to(found.means[0].copy())
+        workspace.best_candidate(found.means, None, 8)
         workspace.spread_rows(draws(np.random.RandomState(0), 4), 3)
     X = points("plain", 8, 130, "float32")
     gpu.open(X, None, 1).nearest(X[:2].copy())

@@ -11,6 +11,7 @@ from instances import instances
 from interpreted import needs_triton
 from wolfmeans.engines import Forced, get_engine
 from wolfmeans.engines.base import Limits
+from wolfmeans.problems import empty
 from wolfmeans.problems.kmeans import KMeansProblem, Partition
 
 pytest.importorskip("wolfmeans.engines._native")
@@ -404,3 +405,51 @@ def test_near_ties_after_several_steps(d):
     assert set(np.flatnonzero(near == far)) <= set(rows.tolist())
     assert np.array_equal(nearest, near[rows])
     assert np.array_equal(second, far[rows])
+
+
+@pytest.mark.parametrize(
+    ("kind", "d", "weighted"), [("plain", 2, False), ("lattice", 12, False), ("offset", 3, True)]
+)
+def test_where_a_center_more_would_gain(kind, d, weighted):
+    X = points(kind, 30, d)
+    weights = np.arange(30) % 4 * 0.5 if weighted else None
+    here, there = opened(X, weights)
+    centers = X[:3].copy()
+    for workspace in (here, there):
+        workspace.assign(centers)
+    for most in (8, 100):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(empty, "CANDIDATES", most)
+            expected = empty.best_candidate(here, here.distances(centers))
+        found = there.best_candidate(centers, None, most)
+        assert found is None or tuple(found) == expected
+    assert found == expected
+
+
+@pytest.mark.parametrize("d", [2, 12])
+def test_far_rows_are_all_there(d):
+    X = points("heavy tails", 60, d, "float32")
+    there = opened(X)[1]
+    centers = X[:4].copy()
+    distances = there.nearest(centers)[1]
+    rows, far, outside = there.far_rows(centers, 10, None)
+    assert np.array_equal(far, distances[rows])
+    assert set(np.flatnonzero(distances > outside)) <= set(rows.tolist())
+    # In the order of their values.
+    places = np.argsort(there.order())[rows]
+    assert (np.diff(places) > 0).all()
+
+
+def test_what_points_lose_whose_center_is_gone():
+    X = points("plain", 50, 3)
+    here, there = opened(X)
+    centers = X[:6].copy()
+    gone = np.array([False, True, False, False, True, False])
+    losses = []
+    for workspace in (here, there):
+        workspace.assign(centers)
+        losses.append(sorted(workspace.losses_without(centers, gone).tolist()))
+    assert [loss for loss in losses[0] if loss] == [loss for loss in losses[1] if loss]
+    assert losses[0]
+    nothing = np.zeros(6, dtype=bool)
+    assert there.losses_without(centers, nothing).sum() == 0.0
