@@ -337,7 +337,7 @@ class GpuPoints(LabelledPoints):
         """Return the rows that k-means++ picks, None where its sums have no room."""
         weights = None
         if self.weights is not None:
-            weights = torch.from_numpy(self.weights).to(self.data.X.device)
+            weights = torch.tensor(self.weights, device=self.data.X.device)
         return spread_rows(self.data, self.order_on_device(), weights, drawn, n_trials)
 
     def distances_to(self, center: Centers) -> Distances:
