@@ -174,7 +174,7 @@ def data(kind, n, d, dtype=np.float32):
         (200_000, 16, 300, "float32"),
         (100_000, 16, 100, "float64"),
         (200_000, 128, 200, "float32"),
-        (50_000, 768, 100, "float32"),
+        (50_000, 768, 200, "float32"),
     ],
 )
 def test_ten_steps_have_the_bits_of_the_cpu(kind, n, d, n_clusters, dtype):

@@ -135,9 +135,7 @@ def assert_scores_within_doubt(X, centers):
     [
         ("plain", 9, "float32"),
         ("plain", 130, "float64"),
-        ("blobs", 33, "float32"),
         ("columns apart", 20, "float64"),
-        ("lattice", 16, "float32"),
     ],
 )
 def test_scores_are_within_their_doubt(kind, d, dtype):

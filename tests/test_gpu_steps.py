@@ -51,20 +51,19 @@ def assert_same_steps(X, centers, steps=3):
         (1, 3, "float64"),
         (2, 40, "float32"),
         (3, 5, "float64"),
-        (8, 20, "float64"),
+        (8, 5, "float64"),
         (9, 5, "float32"),
-        (16, 40, "float64"),
+        (16, 33, "float64"),
         (17, 6, "float32"),
         (33, 65, "float32"),
         (65, 5, "float64"),
         (130, 4, "float32"),
-        (130, 129, "float64"),
     ],
 )
 def test_any_number_of_columns_and_centers(d, n_clusters, dtype):
-    # More rows than a block of the screen has.
-    X = points("plain", 133, d, dtype)
-    assert_same_steps(X, X[:n_clusters].copy(), steps=2 if n_clusters < 100 else 1)
+    # Once more rows than a block of the screen has.
+    X = points("plain", 140 if d == 3 else n_clusters + 20, d, dtype)
+    assert_same_steps(X, X[:n_clusters].copy(), steps=2)
 
 
 @pytest.mark.parametrize(
@@ -74,26 +73,19 @@ def test_any_number_of_columns_and_centers(d, n_clusters, dtype):
         ("lattice", 12, "float64"),
         ("half lattice", 12, "float32"),
         ("duplicates", 2, "float64"),
-        ("equal", 3, "float32"),
         ("equal", 12, "float64"),
         ("zero", 3, "float64"),
-        ("zero", 12, "float32"),
         ("offset", 3, "float64"),
-        ("offset", 12, "float32"),
         ("offset", 12, "float64"),
         ("outliers", 3, "float64"),
         ("outliers", 12, "float32"),
-        ("outliers", 12, "float64"),
         ("heavy tails", 12, "float32"),
         ("columns apart", 12, "float64"),
         ("tiny", 3, "float64"),
         ("tiny", 12, "float64"),
-        ("huge", 3, "float64"),
         ("huge", 12, "float64"),
-        ("small", 3, "float32"),
         ("small", 12, "float32"),
         ("denormal", 3, "float32"),
-        ("denormal", 12, "float32"),
     ],
 )
 def test_difficult_points(kind, d, dtype):
@@ -132,11 +124,11 @@ def test_centers_far_from_all_points(d):
 
 def test_jumps_between_steps():
     # Centers from anywhere, not the means of the step before: bounds must not survive them.
-    X = points("blobs", 80, 10, "float32")
+    X = points("blobs", 50, 10, "float32")
     here, there = opened(X)
     rng = np.random.default_rng(1)
-    for _ in range(4):
-        assert_same_assignment(here, there, X[rng.permutation(80)[:7]].copy())
+    for _ in range(3):
+        assert_same_assignment(here, there, X[rng.permutation(50)[:7]].copy())
 
 
 def test_the_reference_agrees():
@@ -148,7 +140,7 @@ def test_the_reference_agrees():
 
 
 @given(instance=instances(max_features=12))
-@settings(max_examples=6)
+@settings(max_examples=4)
 def test_small_instances(instance):
     assert_same_steps(instance.X, instance.seeds, steps=2)
 
@@ -184,15 +176,15 @@ def advanced(X, seeds, limits, shift=math.inf):
 @pytest.fixture(scope="module")
 def long_run():
     """Points, seeds, and the evaluations of a run to the fixpoint."""
-    X = points("plain", 120, 3, "float32", seed=2)
+    X = points("plain", 60, 3, "float32", seed=2)
     seeds = X[:6].copy()
     run = advanced(X, seeds, Limits(100, math.inf)).evaluations
-    assert 8 < len(run) < 100
+    assert 5 < len(run) < 12
     assert run[-1, 0] == 0
     return X, seeds, run
 
 
-@pytest.mark.parametrize("steps", [1, 2, 5])
+@pytest.mark.parametrize("steps", [1, 4])
 def test_steps_end_at_their_number(long_run, steps):
     X, seeds, run = long_run
     found = advanced(X, seeds, Limits(steps, math.inf))
@@ -218,26 +210,26 @@ def test_steps_go_on_where_others_ended(long_run):
     there = opened(X)[1]
     start = there.assign(seeds)
     at, evaluations = (start.means, start.weights, math.inf), []
-    for steps in (2, 1, 100):
+    for steps in (2, 1, 2):
         progress = there.advance(*at, Limits(steps, math.inf))
         evaluations += progress.evaluations[:, :5].tolist()
         centers, _, weights, shift, *_ = progress.vertex
         at = centers, weights, shift
-    assert evaluations == run[:, :5].tolist()
+    assert evaluations == run[:5, :5].tolist()
 
 
 @pytest.mark.parametrize("d", [2, 10])
 def test_steps_with_empty_clusters(d):
-    X = points("blobs", 70, d)
+    X = points("plain", 40, d)
     seeds = X[:7].copy()
     seeds[3] += 1e4
     # Where no empty cluster may stay, the step that would leave one is not taken.
-    refused = advanced(X, seeds, Limits(20, math.inf))
+    refused = advanced(X, seeds, Limits(4, math.inf))
     assert len(refused.evaluations) == 1
     assert (refused.vertex[2] == 0).any()
-    kept = advanced(X, seeds, Limits(20, math.inf, keep_empty=True))
+    kept = advanced(X, seeds, Limits(3, math.inf, keep_empty=True))
     assert (kept.evaluations[:, 1] == 1).all()
-    assert len(kept.evaluations) > 1
+    assert len(kept.evaluations) == 3
 
 
 def test_steps_end_when_time_is_over(long_run):
@@ -291,7 +283,6 @@ def test_forced_labels(d):
     [
         ("lattice", 2, "float32"),
         ("plain", 9, "float64"),
-        ("outliers", 20, "float32"),
         ("tiny", 3, "float64"),
     ],
 )

@@ -64,7 +64,7 @@ def test_tensors_on_the_cpu(X, expected, engine):
     assert model.cluster_centers_.dtype == np.float32
 
 
-@pytest.mark.parametrize("engine", ["auto", "cpu", "gpu"])
+@pytest.mark.parametrize("engine", ["auto", "cpu"])
 def test_tensors_away(X, expected, away, engine):
     given = away(X)
     assert given.device.type == "cuda"
@@ -143,15 +143,23 @@ def test_trimmed_models_of_tensors_away(X, away, tmp_path):
 
 
 def test_scans_of_tensors_away(X, away):
-    found = scan(away(X[:20]), n_clusters=[1, 2], random_state=0)
-    plain = scan(X[:20], n_clusters=[1, 2], random_state=0)
+    found = scan(away(X[:9]), n_clusters=[1], random_state=0)
+    plain = scan(X[:9], n_clusters=[1], random_state=0)
     for one, other in zip(found.cells, plain.cells, strict=True):
         assert np.array_equal(one.model.cluster_centers_, other.model.cluster_centers_)
 
 
 @pytest.mark.filterwarnings("ignore:Not converged")
-@pytest.mark.parametrize("where", ["here", "away"])
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "int32", "int64", "uint8"])
+@pytest.mark.parametrize(
+    ("where", "dtype"),
+    [
+        ("here", "float16"),
+        ("here", "int64"),
+        ("away", "bfloat16"),
+        ("away", "float64"),
+        ("away", "uint8"),
+    ],
+)
 def test_kinds_of_numbers(away, where, dtype):
     whole = torch.from_numpy(points("lattice", 20, 2) + 2.0).to(getattr(torch, dtype))
     given = away(whole) if where == "away" else whole
