@@ -17,7 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_array, validate
 
 from wolfmeans.engines.cpu import value_range
 from wolfmeans.exact_sums import exponent_range, exponents_between
-from wolfmeans.tensors import OnDevice, admit_tensor, is_tensor, to_numpy
+from wolfmeans.tensors import OnDevice, admit_tensor, is_tensor, on_host, to_numpy
 
 # Squares of differences, their sums over d columns and their weighted sums over n points stay
 # below 2**1000; differences down to 53 bits below a value of 2**-400 keep their squares.
@@ -41,9 +41,10 @@ def admit(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, 
 
     The sizes of its entries come from the same look at them.
     """
-    if is_tensor(X):
-        away = getattr(estimator, "engine", "cpu") in ("auto", "gpu")
-        X = admit_tensor(X if away else X.cpu())
+    if getattr(estimator, "engine", "cpu") not in ("auto", "gpu"):
+        X = on_host(X)
+    elif is_tensor(X):
+        X = admit_tensor(X)
     given = X
     if np.ma.is_masked(X):
         raise ValueError("Input X has masked entries; fill them or drop those rows first")

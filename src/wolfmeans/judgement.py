@@ -23,6 +23,7 @@ from wolfmeans.engines.base import Centers, Distances, Labels
 from wolfmeans.engines.single_moves import SingleMoves
 from wolfmeans.lower_bounds import lower_bound
 from wolfmeans.plain_words import rounded_down, rounded_up
+from wolfmeans.tensors import on_host
 
 # A look at all points, and no long search: whether one move gains is the question.
 _SECONDS_FOR_MOVES = 2.0
@@ -214,7 +215,7 @@ def judge(
     threads = effective_threads(n_threads)
     X, sizes = door.admit(_ASKER(), X, reset=True, n_threads=threads)
     weights = door.admit_weights(sample_weight, X)
-    given = np.asarray(labels)
+    given = np.asarray(on_host(labels))
     if given.shape != (X.shape[0],):
         raise ValueError(f"there are {X.shape[0]:,} points and {given.size:,} labels")
     kept = given.astype(str) != str(outlier)

@@ -16,6 +16,7 @@ from wolfmeans.files import written_whole
 from wolfmeans.preparation import Preparation
 from wolfmeans.stored_fields import preparation_from
 from wolfmeans.stored_members import Members
+from wolfmeans.tensors import on_host
 
 if TYPE_CHECKING:
     from wolfmeans.estimators.base import CenterEstimator
@@ -48,13 +49,13 @@ def save(model: CenterEstimator, path: Path, preparation: Preparation | None = N
         raise ValueError(f"only a {' or a '.join(_LOADABLE)} can be saved, not a {kind}")
     array_names, plain_names = _names(kind)
     parameters = model.get_params(deep=False)
-    arrays = {name: getattr(model, name) for name in array_names if _has(model, name)}
+    arrays = {name: on_host(getattr(model, name)) for name in array_names if _has(model, name)}
     if "feature_names_in_" in arrays:
         arrays["feature_names_in_"] = np.asarray(arrays["feature_names_in_"], dtype=np.str_)
     if callable(parameters["init"]):
         raise ValueError("init is a callable, which a model file cannot hold; set it to a name")
     if not isinstance(parameters["init"], str):
-        arrays["init"] = np.asarray(parameters["init"])
+        arrays["init"] = np.asarray(on_host(parameters["init"]))
         parameters["init"] = None
     parameters["callback"] = None
     parameters["random_state"] = _seed(parameters["random_state"])

@@ -32,6 +32,13 @@ def to_numpy(tensor: Any) -> NDArray[Any]:
     return array
 
 
+def on_host(values: Any) -> Any:
+    """Return tensors and tables on any device as arrays, and everything else as it is."""
+    if isinstance(values, OnDevice):
+        return np.asarray(values)
+    return to_numpy(values.cpu()) if is_tensor(values) else values
+
+
 def as_given(values: Any, given: Any) -> Any:
     """Return values as a tensor on the device of what was given, if that is a tensor."""
     if not is_tensor(given):

@@ -18,6 +18,7 @@ from sklearn.base import (
     _fit_context,
 )
 from sklearn.utils._param_validation import validate_parameter_constraints
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
 from wolfmeans import door, storage
@@ -294,6 +295,8 @@ class CenterEstimator(
         roots = workspace.roots(centers)
         if exponent != 0:
             roots = np.ldexp(roots, -exponent, out=roots)
+        if _get_output_config("transform", self)["dense"] != "default":
+            return roots  # for the table that set_output asked for
         distances: NDArray[np.floating] = as_given(roots, X)
         return distances
 

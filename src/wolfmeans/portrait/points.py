@@ -14,6 +14,7 @@ from wolfmeans import door
 from wolfmeans.engines import effective_threads
 from wolfmeans.engines.base import Labels
 from wolfmeans.estimators import KMeans, TrimmedKMeans
+from wolfmeans.tensors import on_host
 
 Model = KMeans | TrimmedKMeans
 # Coordinates that are turned into float64 at once.
@@ -92,11 +93,12 @@ def points_of(model: Model, X: Any, sample_weight: Any) -> Points:
             "a portrait needs the points that were clustered, "
             f"{expected[0]} rows and {expected[1]} columns; this X has shape {shape}"
         )
-    _check_labels(model)
+    labels = _checked_labels(model)
     X, sizes = door.admit(model, X, reset=False, n_threads=effective_threads(model.n_threads))
+    X = on_host(X)
     weights = door.admit_weights(sample_weight, X)
     exponent = door.scale_exponent(X, sizes, weights)
-    masses = np.ones(len(model.labels_)) if weights is None else weights
+    masses = np.ones(len(labels)) if weights is None else weights
     if isinstance(model, TrimmedKMeans):
         masses = masses * model.kept_
     centers = np.asarray(model._centers_at_scale(), dtype=np.float64)
@@ -105,18 +107,20 @@ def points_of(model: Model, X: Any, sample_weight: Any) -> Points:
         X=door.rescale(X, exponent),
         weights=weights,
         masses=masses,
-        labels=model.labels_,
+        labels=labels,
         centers=centers,
         exponent=exponent,
         unit_exponent=model.certificate_.unit_exponent,
     )
 
 
-def _check_labels(model: Model) -> None:
-    """Refuse labels of clusters that there are not, which somebody may have put into a model."""
-    labels, n_clusters = model.labels_, len(model.cluster_centers_)
+def _checked_labels(model: Model) -> Labels:
+    """Return the labels; refuse those of clusters that there are not, which somebody put there."""
+    labels: Labels = on_host(model.labels_)
+    n_clusters = len(model.cluster_centers_)
     if labels.dtype.kind != "i" or labels.min() < -1 or labels.max() >= n_clusters:
         raise ValueError(
             f"the model's labels_ are not whole numbers from -1 to {n_clusters - 1}, "
             f"as those of {n_clusters} clusters are"
         )
+    return labels

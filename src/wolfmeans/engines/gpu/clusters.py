@@ -240,6 +240,7 @@ class Clusters:
             launch(
                 moment_kernels.fold_sums, (triton.cdiv(K * d, 32), data.digits),
                 self.state, self.sums, sums, K * d, REPLICAS=self.replicas, BLOCK=32, num_warps=4,
+                **UNFUSED,
             )  # fmt: skip
         launch(
             moment_kernels.find_means, triton.cdiv(K * d, 256),

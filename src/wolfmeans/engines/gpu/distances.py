@@ -96,7 +96,7 @@ class GpuKernels:
                 recheck_kernels.all_distances, grid,
                 part, sent, out, len(part), data.d, K, BLOCK=32, COLUMNS=16, **UNFUSED,
             )  # fmt: skip
-            roots[start : start + many] = out.sqrt().cpu().numpy()
+            roots[start : start + many] = np.sqrt(out.cpu().numpy())
         return roots
 
     def total(self, terms: torch.Tensor, largest: float) -> float | None:

@@ -33,11 +33,12 @@ def sum_gains(
     count = tl.load(counters + trial * APART)
     listed = count <= capacity
     many = tl.where(listed, count, n)
+    written = tl.where(listed, count, 0)
     for start in range(tl.program_id(0) * BLOCK, many, tl.num_programs(0) * BLOCK):
         place = start + tl.arange(0, BLOCK)
         inside = place < many
         at = trial.to(tl.int64) * capacity + place
-        row = tl.load(lists + at, mask=inside & listed, other=0)
+        row = tl.load(lists + at, mask=place < written, other=0)
         row = tl.where(listed, row, place).to(tl.int64)
         distance = canonical(
             X, X, row[:, None], (k + tl.zeros_like(row))[:, None], inside[:, None], d, BLOCK, 1

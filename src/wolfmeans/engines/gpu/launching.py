@@ -21,6 +21,8 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 """Whether kernels run on the CPU, in Triton's interpreter."""
 UNFUSED = {"enable_fp_fusion": False}
 """For kernels in which each operation is rounded by itself."""
+FUSED = {"enable_fp_fusion": True}
+"""For kernels whose bounds hold either way; Triton warns of launches that do not say it."""
 PROGRAMS = 2048
 """Enough to fill any device; kernels whose lists may be short go through them with so many."""
 

@@ -67,7 +67,8 @@ def resolve(
         many = tl.load(counts + place, mask=inside, other=0)
         tl.debug_barrier()  # as in settle
         tl.store(counts + place, tl.zeros_like(many), mask=inside)
-        hard = inside & (many > SLOTS)
+        # None at all would mean scores that are wrong by more than they may be: look at everything.
+        hard = inside & ((many > SLOTS) | (many == 0))
         append(hard_rows, state + HARD, row, hard, hard_rows, row, False)
         inside = inside & ~hard
         slot = tl.arange(0, SLOTS)
@@ -88,6 +89,8 @@ def resolve(
             beyond = tl.sqrt(ruled_out) * (1.0 - 2.0**-10) - wrong
         else:
             norm = tl.load(sizes + row, mask=inside, other=0.0)
+            # Rows beyond the radius have all centers as candidates.
+            norm = tl.where(norm < FAR, norm, 0.0)
             beyond = norm + ruled_out - 2.0**-19 * (norm + tl.abs(ruled_out))
             beyond = tl.sqrt(tl.maximum(beyond, 0.0)) * (1.0 - 2.0**-20)
         least = tl.minimum((tl.sqrt(after) * scale).to(tl.float32), beyond)

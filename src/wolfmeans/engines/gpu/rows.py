@@ -16,7 +16,7 @@ from wolfmeans.engines.gpu import (
 )
 from wolfmeans.engines.gpu.clusters import Clusters
 from wolfmeans.engines.gpu.exact_kernels import LIMBS
-from wolfmeans.engines.gpu.launching import PROGRAMS, UNFUSED, launch
+from wolfmeans.engines.gpu.launching import FUSED, PROGRAMS, UNFUSED, launch
 from wolfmeans.engines.gpu.screening import Screened
 
 _MANY_TILES = 7
@@ -86,7 +86,7 @@ class Rows:
             self.thresholds, self.crowded, self.candidates, self.counts, self.moved_rows,
             self.moved_from, data.noise, K, WIDTH=data.width, ROWS=tile.rows, COLUMNS=tile.columns,
             DEPTH=tile.depth, BITS=bits, DIRECT=data.direct, PAIRS=pairs, num_warps=tile.warps,
-            num_stages=tile.stages,
+            num_stages=tile.stages, **FUSED,
         )  # fmt: skip
         # Crowded rows are few: several programs share the centers of each.
         shares = min(16, triton.cdiv(K, 256))
@@ -95,6 +95,7 @@ class Rows:
             state, data.points, clusters.short, clusters.norms, self.open_rows, self.thresholds,
             self.crowded, self.candidates, self.counts, K, WIDTH=data.width, ROWS=64,
             COLUMNS=16 if data.direct else 64, DEPTH=tile.depth, DIRECT=data.direct, num_warps=4,
+            **FUSED,
         )  # fmt: skip
         launch(
             recheck_kernels.resolve, self._programs(32),

@@ -79,7 +79,9 @@ def prepare_centers(
     size = tl.sqrt(squared)
     rho = tl.load(rounding).to(tl.float64)
     gamma = tl.sqrt(tl.sum(error))
-    doubt = 2.0 * (radius * gamma + rho * size) + products_error * radius * (size + gamma)
+    # Tensor cores treat subnormal numbers like the smallest normal one, 2**-14.
+    products = products_error * radius * (size + gamma + 2.0**-14)
+    doubt = 2.0 * (radius * gamma + rho * size) + products
     doubt += score_error * (squared + 2.0 * radius * (size + gamma))
     doubt = tl.minimum(doubt * (1.0 + 2.0**-20), 1.0e37)
     tl.store(doubts + k, _up(doubt))

@@ -6,17 +6,23 @@ estimated. The score of a center is |c|^2 - 2 x'.c', c without rounding, and its
 |c|^2 - 2 x.c, which is |x - c|^2 without a part that all centers have in common. They differ by at
 most the doubt
 
-    2 (r gamma + rho |c|) + products_error r |c'| + score_error (|c|^2 + 2 r |c'|),    r = |x'|,
+    2 (r gamma + rho |c|) + products_error r max(|c'|, 2**-14) + score_error (|c|^2 + 2 r |c'|),
+
+r = |x'|,
 
 by Cauchy-Schwarz. Radius and rho of the row are replaced by those of nearly all rows, so that the
 doubt belongs to the center alone and can be taken away of |c|^2 beforehand: then no score is above
 its truth, and the truth of the smallest score is above it by two doubts at most. The few rows that
 are larger are always looked at canonically.
 
-Tensor cores give x'.c' with exact products, added in float32. Their model: up to 16 products and
-the accumulator at a time, aligned to the largest of them and cut off below 2**-25 of it (Khattak
-and Mikaitis 2025 for the H100; Fasi et al. 2021), which is d 2**-24.9 |x'||c'| in all.
-products_error = 2 (d + 16) 2**-23 leaves a margin of more than three.
+Tensor cores give x'.c' with exact products. Their model, from Hopper on: 16 products and the sum so
+far are aligned to the largest exponent e among them, cut off below 2**(e - 25), added, and the
+result is cut off to float32 (Khattak and Mikaitis, arXiv:2512.07004, and Xie et al.,
+arXiv:2511.10909, both bit by bit against devices; Fasi et al., PeerJ Comput. Sci. 7:e330, for the
+generations before). So 16 terms lose less than 2**-25 of |x'||c'| each and float32 no more than 3
+of that, 19/16 d 2**-25 |x'||c'| in all; but a subnormal number counts with the exponent of the
+smallest normal one, hence the 2**-14. products_error = 2 (d + 16) 2**-23 leaves a margin of more
+than three (of 1.7 for Ampere and Ada: 8 products at a time, 24 bits).
 
 With few columns (d <= 8) products are of no use: there the score is |x - c|^2 in float32, wrong by
 (d + 8) 2**-23 of itself at most.
@@ -47,7 +53,7 @@ def magnitudes(X: torch.Tensor) -> tuple[float, float]:
     found = torch.tensor([0.0, math.inf], dtype=torch.float64).to(X.device)
     block = 4096
     programs = min(PROGRAMS, triton.cdiv(X.numel(), block))
-    launch(measure, programs, X, found.view(torch.int64), X.numel(), BLOCK=block)
+    launch(measure, programs, X, found.view(torch.int64), X.numel(), BLOCK=block, **UNFUSED)
     largest, smallest = found.tolist()
     return (0.0 if largest == 0 else smallest), largest
 

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from wolfmeans.engines.gpu import moment_kernels, recheck_kernels, seeding_kernels, trial_kernels
 from wolfmeans.engines.gpu.exact_kernels import LIMBS
-from wolfmeans.engines.gpu.launching import INTERPRETED, UNFUSED, Graph, Tape, do, launch
+from wolfmeans.engines.gpu.launching import FUSED, INTERPRETED, UNFUSED, Graph, Tape, do, launch
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.seeding_kernels import APART, CHOSEN, INEXACT
 from wolfmeans.engines.gpu.transfers import to_device
@@ -133,7 +133,7 @@ class Listing:
                 self.counters, self.lists, n, self.capacity, n_trials, data.scale,
                 data.products_error, data.noise, WIDTH=data.width,
                 DEPTH=data.width if data.width <= 128 else 64, BLOCK=128, TRIALS=_TRIALS,
-                num_warps=4,
+                num_warps=4, **FUSED,
             )  # fmt: skip
         else:
             wide = min(_TRIALS, triton.next_power_of_2(n_trials))

@@ -1,0 +1,41 @@
+"""Points that hurt fast arithmetic: ties, duplicates, offsets, outliers, extreme scales."""
+
+import numpy as np
+
+SCALES = {
+    "tiny": 1e-40,
+    "huge": 1e60,
+    "small": 1e-30,
+    "denormal": 1e-42,
+}
+
+
+def points(kind, n, d, dtype="float64", seed=0):
+    """Return (n, d) points of a kind. `tiny` and `huge` are for float64 alone."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    if kind == "blobs":
+        X += 10.0 * rng.integers(-2, 3, size=(5, d))[rng.integers(0, 5, n)]
+    elif kind == "lattice":
+        X = rng.integers(-1, 2, size=(n, d)) * 1.0
+    elif kind == "half lattice":
+        X = rng.integers(-2, 3, size=(n, d)) * 0.5 + 1e4
+    elif kind == "duplicates":
+        X = X[rng.integers(0, max(1, n // 8), size=n)]
+    elif kind == "equal":
+        X[:] = X[0]
+    elif kind == "zero":
+        X[:] = 0.0
+    elif kind == "offset":
+        X += 1e8
+    elif kind == "outliers":
+        X[0], X[n // 2] = 1e6, -1e9
+    elif kind == "heavy tails":
+        X = rng.standard_t(1.1, size=(n, d))
+    elif kind == "columns apart":
+        X *= 10.0 ** rng.integers(-6, 7, size=d)
+    elif kind in SCALES:
+        X *= SCALES[kind]
+    elif kind != "plain":
+        raise ValueError(kind)
+    return X.astype(dtype)

@@ -1,0 +1,137 @@
+"""The kernels compile for a GPU: the interpreter takes types and shapes that a device would not."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from difficult import points
+from interpreted import needs_triton
+from wolfmeans.engines import get_engine
+from wolfmeans.engines.base import Limits
+from wolfmeans.seeding import draws
+
+pytestmark = needs_triton
+
+
+def described(value):
+    if hasattr(value, "data_ptr"):
+        return {"tensor": str(value.dtype).removeprefix("torch.")}
+    return getattr(value, "value", value)
+
+
+def kind(value):
+    """Return what a compiled kernel depends on; whole numbers count when they are 1."""
+    if isinstance(value, dict):
+        return value["tensor"]
+    return value if value is None or isinstance(value, bool) or value == 1 else type(value).__name__
+
+
+def recorded(run, seen):
+    """Return an interpreter's `run` that writes launches down, one for each way to compile."""
+
+    def record(self, *arguments, **settings):
+        named = {k: described(v) for k, v in settings.items() if k not in ("grid", "warmup")}
+        launch = {
+            "module": self.fn.__module__,
+            "kernel": self.fn.__name__,
+            "arguments": [described(value) for value in arguments],
+            "named": named,
+        }
+        kinds = (*map(kind, launch["arguments"]), *sorted(map(str, named.items())))
+        seen.setdefault((launch["kernel"], *kinds), launch)
+        return run(self, *arguments, **settings)
+
+    return record
+
+
+def compiled(launches):
+    """Compile in another process; return (launch, answer) for each."""
+    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+    run = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("compile_offline.py"))],
+        input="".join(json.dumps(launch) + "\n" for launch in launches),
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
+    assert run.returncode == 0, run.stderr
+    answers = [json.loads(line) for line in run.stdout.splitlines()]
+    return list(zip(launches, answers, strict=True))
+
+
+def use_everything():
+    """Launch the kernels of steps, weights, trimming and seeds, on as few points as will do."""
+    gpu = get_engine("gpu")
+    # One column and one center are compiled as constants; many columns in several parts.
+    for d, dtype, n_clusters in ((1, "float64", 1), (12, "float32", 4)):
+        X = points("plain", 16, d, dtype)
+        workspace = gpu.open(X, None, 1)
+        found = workspace.assign(X[:n_clusters].copy())
+        limits = Limits(2, np.inf, keep_empty=True)
+        workspace.advance(found.means, found.weights, np.inf, limits)
+        workspace.cost(found.means)
+        workspace.roots(found.means)
+        workspace.near_ties(found.means, np.inf)
+        workspace.distances_to(found.means[0].copy())
+        workspace.best_candidate(found.means, None, 8)
+        workspace.spread_rows(draws(np.random.RandomState(0), 4), 3)
+    X = points("plain", 8, 130, "float32")
+    gpu.open(X, None, 1).nearest(X[:2].copy())
+    X = points("plain", 16, 3, "float32")
+    for weights in (np.arange(16) * 0.5, np.linspace(0.1, 1.0, 16)):
+        gpu.open(X, weights, 1).assign(X[:3].copy())
+    gpu.open_trimmed(X, weights, 1, 2.0).assign(X[:3].copy())
+
+
+@pytest.fixture(scope="module")
+def answers():
+    """What became of all kernels."""
+    from triton.runtime.interpreter import InterpretedFunction
+
+    if os.environ.get("TRITON_INTERPRET") != "1":
+        pytest.skip("kernels are compiled by all other tests here, which run on a device")
+    seen = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(InterpretedFunction, "run", recorded(InterpretedFunction.run, seen))
+        use_everything()
+    return compiled(list(seen.values()))
+
+
+def test_all_kernels_compile(answers):
+    failed = [(launch["kernel"], answer["error"]) for launch, answer in answers if answer["error"]]
+    assert not failed
+    assert len({launch["kernel"] for launch, _ in answers}) > 25
+
+
+def test_what_must_be_rounded_by_itself_is(answers):
+    unfused = [pair for pair in answers if pair[0]["named"].get("enable_fp_fusion") is False]
+    assert len(unfused) > 20
+    assert not [launch["kernel"] for launch, answer in unfused if answer["fused"]]
+
+
+def test_fusion_is_a_choice_of_ours(answers):
+    # Triton warns of launches that do not say it, and changes its default.
+    silent = {
+        launch["kernel"] for launch, _ in answers if "enable_fp_fusion" not in launch["named"]
+    }
+    assert not silent
+
+
+def test_scores_come_from_tensor_cores(answers):
+    screens = [pair for pair in answers if pair[0]["kernel"] == "screen"]
+    assert {launch["named"]["WIDTH"]: answer["matrices"] for launch, answer in screens} == {
+        1: False, 3: False, 16: True, 192: True,
+    }  # fmt: skip
+
+
+def test_what_does_not_compile_is_seen(answers):
+    # The interpreter would take this: a block whose size is no power of two.
+    launch = next(launch for launch, _ in answers if launch["kernel"] == "select_active")
+    launch = {**launch, "named": {**launch["named"], "BLOCK": 1000}}
+    ((_, answer),) = compiled([launch])
+    assert "power of 2" in answer["error"]

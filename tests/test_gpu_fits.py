@@ -1,0 +1,148 @@
+"""Whole fits on the device, by == with those on the CPU: centers, labels, trace, certificate."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from difficult import points
+from interpreted import needs_triton
+from wolfmeans import KMeans
+
+pytest.importorskip("wolfmeans.engines._native")
+pytestmark = [
+    needs_triton,
+    # Some of these fits are cut short, to save time.
+    pytest.mark.filterwarnings("ignore:Not converged"),
+]
+
+_OF_THE_MACHINE = {"engine", "seconds"}
+
+
+def assert_same_models(here, there):
+    assert (here.engine_, there.engine_) == ("cpu", "gpu")
+    assert there.labels_.dtype == here.labels_.dtype
+    assert there.labels_.tolist() == here.labels_.tolist()
+    assert there.cluster_centers_.dtype == here.cluster_centers_.dtype
+    for name in ("cluster_centers_", "initial_centers_"):
+        assert np.array_equal(getattr(there, name), getattr(here, name)), name
+    assert (there.inertia_, there.n_iter_) == (here.inertia_, here.n_iter_)
+    for column in ("t", "sse", "gap", "movement", "moved", "empty", "shift"):
+        pair = (getattr(model.trace_, column) for model in (there, here))
+        assert np.array_equal(*pair, equal_nan=True), column
+    for field in dataclasses.fields(here.certificate_):
+        if field.name not in _OF_THE_MACHINE:
+            pair = (getattr(model.certificate_, field.name) for model in (there, here))
+            assert_equal(*pair, field.name)
+
+
+def assert_equal(found, expected, name):
+    same = found == expected
+    if isinstance(found, float) and math.isnan(found):
+        same = math.isnan(expected)
+    assert same, name
+
+
+def fitted(X, **settings):
+    """Fit on both engines, compare, and return both; from given seeds, for speed, if not told."""
+    n_clusters = settings.setdefault("n_clusters", 4)
+    settings = {"init": X[:n_clusters], "random_state": 0, "n_init": 1, **settings}
+    here, there = (KMeans(engine=engine, **settings).fit(X) for engine in ("cpu", "gpu"))
+    assert_same_models(here, there)
+    return here, there
+
+
+@pytest.mark.parametrize(
+    ("kind", "d", "dtype", "settings"),
+    [
+        ("blobs", 2, "float32", {"init": "k-means++"}),
+        ("blobs", 12, "float64", {"stop": "stationary"}),
+        ("plain", 3, "float32", {"stop": "shift", "tol": 1e-2}),
+        ("lattice", 2, "float32", {"stop": "stationary"}),
+        ("outliers", 9, "float64", {"init": "random"}),
+        ("offset", 3, "float64", {"certify": "spectral", "max_iter": 5}),
+        ("denormal", 2, "float32", {"max_iter": 5}),
+        ("plain", 1, "float64", {"max_iter": 5}),
+        ("plain", 3, "float32", {"polish": "hartigan", "tol": 1e-2}),
+        ("heavy tails", 2, "float32", {"init": "k-means||", "certify": None, "max_iter": 4}),
+    ],
+)
+def test_fits_have_the_bits_of_the_cpu(kind, d, dtype, settings):
+    fitted(points(kind, 40, d, dtype), **settings)
+
+
+@pytest.mark.filterwarnings("ignore:Number of distinct clusters")
+def test_more_clusters_than_distinct_points():
+    fitted(points("duplicates", 30, 2), n_clusters=8, certify=None)
+
+
+@pytest.mark.filterwarnings("ignore:The squared distances")
+@pytest.mark.parametrize("scale", [1e200, 5e-324])
+def test_scales_whose_squares_do_not_fit(scale):
+    fitted(np.round(points("plain", 30, 2) * 8) * scale, n_clusters=3, max_iter=3)
+
+
+@pytest.mark.filterwarnings("ignore:.* empty")
+@pytest.mark.parametrize(
+    ("empty", "d"),
+    [("keep", 2), ("resample", 2), ("farthest", 10), ("best", 10), ("admissible", 2)],
+)
+def test_empty_clusters(empty, d):
+    X = points("blobs", 30, d, "float32")
+    init = X[:4].copy()
+    init[1] += 1e4
+    here, _ = fitted(X, init=init, empty=empty, certify=None, max_iter=5)
+    assert (np.bincount(here.labels_, minlength=4).min() == 0) == (empty == "keep")
+
+
+def test_several_starts():
+    X = points("plain", 40, 3, "float32", seed=5)
+    here, _ = fitted(X, init="random", n_init=2, certify=None, max_iter=2)
+    first = KMeans(4, init="random", n_init=1, random_state=0, engine="cpu", max_iter=2).fit(X)
+    assert here.inertia_ <= first.inertia_
+
+
+@pytest.mark.parametrize(("d", "dtype"), [(3, "float32"), (10, "float64")])
+def test_predict_transform_and_score(d, dtype):
+    X = points("plain", 30, d, dtype)
+    here, there = fitted(X, certify=None, max_iter=3)
+    assert there.predict(X).tolist() == there.labels_.tolist()
+    assert there.score(X) == here.score(X) == -there.inertia_
+    # New points, also of the other precision, not contiguous, and one of them far away.
+    new = points("outliers", 20, d, "float64" if dtype == "float32" else "float32", seed=9)
+    for given in (np.asfortranarray(new), new[::2], new[:1]):
+        assert there.predict(given).tolist() == here.predict(given).tolist()
+    assert there.score(new) == here.score(new)
+    assert np.array_equal(there.transform(new), here.transform(new))
+
+
+def test_a_second_fit_is_like_the_first():
+    X, other = points("blobs", 30, 3, "float32"), points("blobs", 20, 10)
+    model = KMeans(3, init="random", n_init=1, random_state=0, engine="gpu", certify=None)
+    centers = model.fit(X).cluster_centers_.copy()
+    model.fit(other)
+    assert model.cluster_centers_.shape == (3, 10)
+    assert np.array_equal(model.fit(X).cluster_centers_, centers)
+    # From its own fixpoint nothing moves.
+    again = KMeans(3, init=centers, engine="gpu", stop="stationary", certify=None).fit(X)
+    assert again.labels_.tolist() == model.labels_.tolist()
+
+
+def test_points_that_may_not_be_written_to():
+    X = points("plain", 20, 3, "float32")
+    X.setflags(write=False)
+    fitted(X, certify=None, max_iter=2)
+
+
+def test_a_callback_sees_every_step():
+    X = points("plain", 40, 3)
+    seen = {}
+    for engine in ("cpu", "gpu"):
+        records = seen.setdefault(engine, [])
+        KMeans(
+            4, init=X[:4], n_init=1, engine=engine, certify=None, max_iter=3, stop="stationary",
+            callback=lambda record, records=records: records.append((record.t, record.gap)),
+        ).fit(X)  # fmt: skip
+    assert seen["cpu"] == seen["gpu"]
+    assert len(seen["gpu"]) > 1
