@@ -49,11 +49,10 @@ def assert_same_steps(X, centers, steps=3):
     ("d", "n_clusters", "dtype"),
     [
         (1, 3, "float64"),
-        (2, 40, "float32"),
+        (2, 20, "float32"),
         (3, 5, "float64"),
-        (8, 5, "float64"),
         (9, 5, "float32"),
-        (16, 33, "float64"),
+        (16, 5, "float64"),
         (17, 6, "float32"),
         (33, 65, "float32"),
         (65, 5, "float64"),
@@ -89,8 +88,9 @@ def test_any_number_of_columns_and_centers(d, n_clusters, dtype):
     ],
 )
 def test_difficult_points(kind, d, dtype):
-    X = points(kind, 30, d, dtype)
-    assert_same_steps(X, X[5:15].copy(), steps=2)
+    X = points(kind, 20, d, dtype)
+    # More than are looked at one by one before all are (hard rows).
+    assert_same_steps(X, X[5:14].copy(), steps=2)
 
 
 @pytest.mark.parametrize(
@@ -402,13 +402,13 @@ def test_near_ties_after_several_steps(d):
     ("kind", "d", "weighted"), [("plain", 2, False), ("lattice", 12, False), ("offset", 3, True)]
 )
 def test_where_a_center_more_would_gain(kind, d, weighted):
-    X = points(kind, 30, d)
-    weights = np.arange(30) % 4 * 0.5 if weighted else None
+    X = points(kind, 16, d)
+    weights = np.arange(16) % 4 * 0.5 if weighted else None
     here, there = opened(X, weights)
     centers = X[:3].copy()
     for workspace in (here, there):
         workspace.assign(centers)
-    for most in (8, 100):
+    for most in (6, 100):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(empty, "CANDIDATES", most)
             expected = empty.best_candidate(here, here.distances(centers))
