@@ -141,14 +141,14 @@ class Clusters:
         arena.ask("_control", int64, 12)
         arena.ask("reach", int32, 2)
         arena.ask("cost", int64, LIMBS + 1)
-        arena.ask("total", float64, 2)
-        # The point and the vertex, which change places when a step is taken; next to each other
-        # and to the records, so that one copy brings them to the host.
+        # The point and the vertex, which change places when a step is taken; next to each other,
+        # to the records and to a cost, so that one copy brings all that to the host.
         for place in "01":
             arena.ask("centers" + place, data.X.dtype, K, d)
             arena.ask("residuals" + place, float64, K, d)
             arena.ask("weights" + place, float64, K)
         arena.ask("records", float64, MOST_STEPS, 8)
+        arena.ask("total", float64, 2)
         arena.ask("before", data.X.dtype, K, d)
         arena.ask("short", data.points.dtype, K, data.width)
         for name in ("norms", "doubts", "shifts", "apart"):
@@ -196,15 +196,17 @@ class Clusters:
         """Return centers, residuals and weights of one of the two buffers."""
         return [self.centers[number], self.residuals[number], self.weights[number]]
 
-    def lent(self, *, both: bool) -> tuple[NDArray[np.float64], list[list[NDArray[Any]]]]:
-        """Return the records, and the second buffer's arrays or those of both, as arrays lent.
+    def lent(
+        self, *, both: bool
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], list[list[NDArray[Any]]]]:
+        """Return the records, the total, and the second buffer's arrays or those of both.
 
-        That is: centers, residuals and weights (transfers.lent_to_host).
+        That is: centers, residuals and weights; all of it is lent (transfers.lent_to_host).
         """
         places = "01" if both else "1"
         names = [name + place for place in places for name in _OF_A_PLACE]
-        *arrays, records = self._arena.lent([*names, "records"])
-        return records, [arrays[i : i + 3] for i in range(0, len(arrays), 3)]
+        *arrays, records, total = self._arena.lent([*names, "records", "total"])
+        return records, total, [arrays[i : i + 3] for i in range(0, len(arrays), 3)]
 
     def tile_bits(self) -> int:
         """Return how many bits the number of a tile of centers has."""

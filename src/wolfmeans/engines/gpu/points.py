@@ -69,6 +69,8 @@ class GpuPoints(LabelledPoints):
         self._order = None
         self._order_on_device: torch.Tensor | None = None
         self._reach = data.largest
+        # Centers whose cost is known for the labels as they are, and what it is.
+        self._known: tuple[Centers | None, float | None] = (None, None)
         # Centers that were handed out, and where they are on the device.
         self._there: list[tuple[Centers, torch.Tensor]] = []
         self._last: tuple[Assignment, Centers, float, float] | None = None
@@ -97,10 +99,16 @@ class GpuPoints(LabelledPoints):
             return self._adopt(centers, forced)
         self._measure(centers)
         # One step: whether it would be taken does not matter.
+        first = self._step is None
         run = self._begin(centers, Limits(1, math.inf, keep_empty=True), math.nan, 0)
         run.launch()
+        if first:
+            # The cost of the first means will be asked for.
+            self._opened_before().sum_costs(1, self._lows())
         run.look()
         records, _, *vertex = self._end(run, point=False)
+        if first:
+            self._known = (vertex[0], self._sum())
         return self._found(records[0], centers, *vertex)
 
     def advance(
@@ -114,12 +122,16 @@ class GpuPoints(LabelledPoints):
         return self._progress(run)
 
     def _progress(self, run: Run) -> Progress:
+        # The cost of the point may be asked for, if these are the last steps.
+        self._opened_before().sum_costs((run.result()[0] - 1) % 2, self._lows())
         records, seconds, *buffers = self._end(run, point=True)
+        self._known = (buffers[3] if len(records) > 1 else None, self._sum())
         evaluations = np.column_stack([*(records[:, i] for i in range(5)), seconds])
         point = _arrival(buffers[3:], records[-2]) if len(records) > 1 else None
         return Progress(evaluations, point, _arrival(buffers[:3], records[-1]))
 
     def _begin(self, centers: Centers, limits: Limits, shift: float, empty: int) -> Run:
+        self._known = (None, None)
         step = self._opened(len(centers))
         step.clusters.begin(self._held(centers), limits, shift, empty)
         return Run(step, self._lows(), limits)
@@ -133,7 +145,7 @@ class GpuPoints(LabelledPoints):
         taken, seconds = run.result()
         source = (taken - 1) % 2
         both = point and taken > 1
-        records, places = clusters.lent(both=both)
+        records, self._total, places = clusters.lent(both=both)
         records = records[:taken]
         if records[-1, 7]:
             self._repair(records[-1], source)
@@ -141,6 +153,11 @@ class GpuPoints(LabelledPoints):
         self._there = [(place[0], centers) for place, centers in zip(places, held, strict=True)]
         vertex, point_place = (places[1 - source], places[source]) if both else (places[0], [])
         return records, seconds, *vertex, *point_place
+
+    def _sum(self) -> float | None:
+        """Return the sum that came with the last steps; None where it had no room."""
+        total, lost = self._total.tolist()
+        return None if lost else float(total)
 
     def _opened(self, n_clusters: int) -> Step:
         if self._step is None:
@@ -217,7 +234,7 @@ class GpuPoints(LabelledPoints):
         clusters, rows = step.clusters, step.rows
         labels = self._kernels.labels_on_device(centers)
         labels[to_device(forced.rows, labels)] = to_device(forced.labels, labels)
-        self._there = []
+        self._there, self._known = [], (None, None)
         clusters.begin(centers, Limits(1, math.inf), math.nan, 0)
         clusters.before.copy_(clusters.centers[0])
         moved = torch.nonzero(labels != rows.labels).flatten()
@@ -261,16 +278,12 @@ class GpuPoints(LabelledPoints):
 
     def cost(self, centers: Centers) -> float:
         """Return the exact sum of w D over the points at their labels, rounded once."""
-        step = self._opened_before()
-        labels = step.rows.labels
+        labels = self._opened_before().rows.labels
         masses = None if self._weighting is None else self._weighting.values
-        held = self._held(centers)
-        for source, tensor in enumerate(step.clusters.centers):
-            if held is tensor:
-                total = step.cost(source, self._lows())
-                break
+        if self._known[0] is centers:
+            total = self._known[1]
         else:
-            total = self._kernels.cost(held, labels, masses, self._lows().gap)
+            total = self._kernels.cost(self._held(centers), labels, masses, self._lows().gap)
         if total is not None:
             return total
         distances = self._kernels.distances_on_device(centers, labels)

@@ -63,11 +63,9 @@ class Step:
         if steps % 2:
             launches.tapes[0].run()
 
-    def cost(self, source: int, lows: Lows) -> float | None:
-        """Return the exact sum of distances to own centers; None where it has no room."""
+    def sum_costs(self, source: int, lows: Lows) -> None:
+        """Launch what finds the exact sum of distances to own centers, and whether it has room."""
         self._launches(lows).costs[source].run()
-        total, lost = self.clusters.total.tolist()
-        return None if lost else float(total)
 
     def _launches(self, lows: Lows) -> _Launches:
         if lows not in self._taken:
