@@ -6,7 +6,7 @@ import triton
 import triton.language as tl
 
 from wolfmeans.engines.gpu.engine import device
-from wolfmeans.engines.gpu.seeding_kernels import share
+from wolfmeans.engines.gpu.kernels.seeding import share
 
 
 @triton.jit

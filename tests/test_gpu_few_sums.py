@@ -64,7 +64,7 @@ def launched(X, labels, rows, before, K, high, digits, few, count=None, done=0):
     import torch
 
     from wolfmeans.engines.gpu import rows as module
-    from wolfmeans.engines.gpu.lists import DONE, MOVED
+    from wolfmeans.engines.gpu.kernels.lists import DONE, MOVED
 
     n, d = X.shape
     replicas = 4

@@ -262,16 +262,24 @@ def test_sparse_data_are_refused(X):
 
 def test_out_of_memory_says_what_to_reduce(X, monkeypatch):
     from wolfmeans.engines.gpu import engine
+    from wolfmeans.tensors import OnDevice
 
     def full(*args):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr(engine, "Screened", full)
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (2**30, 2**36))
-    with pytest.raises(MemoryError, match=r"36 points of 2 columns need about .* 1\.0 GiB free"):
-        KMeans(engine="gpu", **QUICK).fit(X)
-    with pytest.raises(MemoryError, match=r"float32, cluster fewer rows, or take engine='cpu'"):
-        get_engine("gpu").open_trimmed(X, None, 1, 30.0)
+    there = OnDevice(torch.from_numpy(X.copy()))
+    with pytest.raises(MemoryError, match=r"36 points of 2 columns need about .* to float32"):
+        get_engine("gpu").open(there, None, 1)
+    # An array of the host's is streamed, unless there is no room for that either.
+    monkeypatch.setattr(engine, "Streamed", full)
+    monkeypatch.setenv("WOLFMEANS_GPU_MEMORY", "1MB")
+    for opened in (
+        lambda: KMeans(engine="gpu", **QUICK).fit(X),
+        lambda: get_engine("gpu").open_trimmed(X, None, 1, 30.0),
+    ):
+        with pytest.raises(MemoryError, match=r"36 points of 2 .* 1\.0 MiB free: .* fewer rows"):
+            opened()
 
 
 def test_no_gpu_says_so():
@@ -280,7 +288,7 @@ import numpy as np
 from wolfmeans import KMeans
 try:
     KMeans(2, engine="gpu").fit(np.arange(8.0).reshape(4, 2))
-except RuntimeError as error:
+except OSError as error:
     print(error)
 """
     hidden = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}

@@ -220,9 +220,10 @@ def value_of(digits):
 def test_quotients_by_long_divisors_are_rounded_once(digits, mass_digits, unit):
     import torch
 
-    from wolfmeans.engines.gpu import division, weighted_kernels
     from wolfmeans.engines.gpu.engine import device
-    from wolfmeans.engines.gpu.exact_kernels import LIMBS
+    from wolfmeans.engines.gpu.kernels import division
+    from wolfmeans.engines.gpu.kernels import weighted as weighted_kernels
+    from wolfmeans.engines.gpu.kernels.exact import LIMBS
 
     n = 240
     rng = random.Random(digits)

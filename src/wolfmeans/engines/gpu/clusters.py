@@ -13,10 +13,13 @@ import triton
 from numpy.typing import NDArray
 
 from wolfmeans.engines.base import Centers, Limits
-from wolfmeans.engines.gpu import division, moment_kernels, screen_kernels, weighted_kernels
-from wolfmeans.engines.gpu.exact_kernels import LIMBS
+from wolfmeans.engines.gpu.kernels import division
+from wolfmeans.engines.gpu.kernels import moments as moment_kernels
+from wolfmeans.engines.gpu.kernels import screen as screen_kernels
+from wolfmeans.engines.gpu.kernels import weighted as weighted_kernels
+from wolfmeans.engines.gpu.kernels.exact import LIMBS
+from wolfmeans.engines.gpu.kernels.lists import AT_MOST, EMPTY, KEEP_EMPTY
 from wolfmeans.engines.gpu.launching import UNFUSED, launch
-from wolfmeans.engines.gpu.lists import AT_MOST, EMPTY, KEEP_EMPTY
 from wolfmeans.engines.gpu.transfers import lent_to_host, to_device
 
 if TYPE_CHECKING:

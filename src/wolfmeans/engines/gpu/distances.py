@@ -10,8 +10,9 @@ import triton
 from numpy.typing import NDArray
 
 from wolfmeans.engines.base import Centers, Distances, Labels, Limits
-from wolfmeans.engines.gpu import moment_kernels, recheck_kernels
-from wolfmeans.engines.gpu.exact_kernels import LIMBS
+from wolfmeans.engines.gpu.kernels import moments as moment_kernels
+from wolfmeans.engines.gpu.kernels import recheck as recheck_kernels
+from wolfmeans.engines.gpu.kernels.exact import LIMBS
 from wolfmeans.engines.gpu.launching import PROGRAMS, UNFUSED, launch
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.steps import Step

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 import triton
 
-from wolfmeans.engines.gpu import gains_kernels
-from wolfmeans.engines.gpu.exact_kernels import LIMBS
+from wolfmeans.engines.gpu.kernels import gains as gains_kernels
+from wolfmeans.engines.gpu.kernels.exact import LIMBS
 from wolfmeans.engines.gpu.launching import UNFUSED, launch
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.seeding import Listing

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 import triton
 
-from wolfmeans.engines.gpu.ordering_kernels import find_differences, hash_rows
+from wolfmeans.engines.gpu.kernels.ordering import find_differences, hash_rows
 
 
 class _Tied(NamedTuple):

@@ -29,7 +29,7 @@ from wolfmeans.engines.cpu import digest
 from wolfmeans.engines.gpu.clusters import Lows
 from wolfmeans.engines.gpu.distances import GpuKernels
 from wolfmeans.engines.gpu.gains import best_candidate
-from wolfmeans.engines.gpu.lists import MOVED
+from wolfmeans.engines.gpu.kernels.lists import MOVED
 from wolfmeans.engines.gpu.ordering import lexicographic_order
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.seeding import spread_rows

@@ -7,15 +7,13 @@ import math
 import torch
 import triton
 
-from wolfmeans.engines.gpu import (
-    few_sums_kernels,
-    moment_kernels,
-    recheck_kernels,
-    screen_kernels,
-    weighted_kernels,
-)
 from wolfmeans.engines.gpu.clusters import Clusters
-from wolfmeans.engines.gpu.exact_kernels import LIMBS
+from wolfmeans.engines.gpu.kernels import few_sums as few_sums_kernels
+from wolfmeans.engines.gpu.kernels import moments as moment_kernels
+from wolfmeans.engines.gpu.kernels import recheck as recheck_kernels
+from wolfmeans.engines.gpu.kernels import screen as screen_kernels
+from wolfmeans.engines.gpu.kernels import weighted as weighted_kernels
+from wolfmeans.engines.gpu.kernels.exact import LIMBS
 from wolfmeans.engines.gpu.launching import FUSED, PROGRAMS, UNFUSED, launch
 from wolfmeans.engines.gpu.screening import Screened
 

@@ -38,7 +38,7 @@ import torch
 import triton
 from numpy.typing import NDArray
 
-from wolfmeans.engines.gpu.copy_kernels import measure, shorten
+from wolfmeans.engines.gpu.kernels.copying import measure, shorten
 from wolfmeans.engines.gpu.launching import PROGRAMS, UNFUSED, launch
 from wolfmeans.engines.gpu.transfers import to_device
 from wolfmeans.exact_sums import exponents_between

@@ -32,11 +32,14 @@ import torch
 import triton
 from numpy.typing import NDArray
 
-from wolfmeans.engines.gpu import moment_kernels, recheck_kernels, seeding_kernels, trial_kernels
-from wolfmeans.engines.gpu.exact_kernels import LIMBS
+from wolfmeans.engines.gpu.kernels import moments as moment_kernels
+from wolfmeans.engines.gpu.kernels import recheck as recheck_kernels
+from wolfmeans.engines.gpu.kernels import seeding as seeding_kernels
+from wolfmeans.engines.gpu.kernels import trials as trial_kernels
+from wolfmeans.engines.gpu.kernels.exact import LIMBS
+from wolfmeans.engines.gpu.kernels.seeding import APART, CHOSEN, INEXACT
 from wolfmeans.engines.gpu.launching import FUSED, INTERPRETED, UNFUSED, Graph, Tape, do, launch
 from wolfmeans.engines.gpu.screening import Screened
-from wolfmeans.engines.gpu.seeding_kernels import APART, CHOSEN, INEXACT
 from wolfmeans.engines.gpu.transfers import to_device
 
 _DRAWS = 2**63 - 1

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from wolfmeans.engines.base import Limits
 from wolfmeans.engines.gpu.clusters import MOST_STEPS, Clusters, Lows
+from wolfmeans.engines.gpu.kernels.lists import DONE, STEPS
 from wolfmeans.engines.gpu.launching import INTERPRETED, Graph, Tape, side_stream
-from wolfmeans.engines.gpu.lists import DONE, STEPS
 from wolfmeans.engines.gpu.rows import Rows
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.weighting import Weighting

@@ -26,11 +26,11 @@ from wolfmeans.engines.base import (
     Workspace,
 )
 from wolfmeans.engines.cpu import digest
-from wolfmeans.engines.gpu import screen_kernels
 from wolfmeans.engines.gpu.clusters import Clusters, Lows
 from wolfmeans.engines.gpu.distances import GpuKernels
+from wolfmeans.engines.gpu.kernels import screen as screen_kernels
+from wolfmeans.engines.gpu.kernels.lists import ACTIVE, CROWDED, MOVED
 from wolfmeans.engines.gpu.launching import UNFUSED, launch
-from wolfmeans.engines.gpu.lists import ACTIVE, CROWDED, MOVED
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.streaming import Part, Streamed
 from wolfmeans.engines.gpu.transfers import as_tensor, to_device, to_host

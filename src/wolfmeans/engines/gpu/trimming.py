@@ -15,9 +15,9 @@ import triton
 from numpy.typing import NDArray
 
 from wolfmeans.engines.base import Assignment, Centers, Distances, Forced, Labels, Limits, Threshold
-from wolfmeans.engines.gpu import trimming_kernels
+from wolfmeans.engines.gpu.kernels import trimming as trimming_kernels
+from wolfmeans.engines.gpu.kernels.lists import MOVED
 from wolfmeans.engines.gpu.launching import PROGRAMS, UNFUSED, launch
-from wolfmeans.engines.gpu.lists import MOVED
 from wolfmeans.engines.gpu.points import GpuPoints
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.transfers import to_host

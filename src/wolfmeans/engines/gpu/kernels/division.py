@@ -9,8 +9,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from wolfmeans.engines.gpu.exact_kernels import _MASK, _capture, _digit, _rounded, _window
-from wolfmeans.engines.gpu.lists import DONE
+from wolfmeans.engines.gpu.kernels.exact import _MASK, _capture, _digit, _rounded, _window
+from wolfmeans.engines.gpu.kernels.lists import DONE
 
 DIVISOR_LIMBS = 5
 _BASE = tl.constexpr(4294967296.0)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from wolfmeans.engines.gpu.recheck_kernels import canonical
-from wolfmeans.engines.gpu.seeding_kernels import APART, BEST, DONE, INEXACT, LIMBS
+from wolfmeans.engines.gpu.kernels.recheck import canonical
+from wolfmeans.engines.gpu.kernels.seeding import APART, BEST, DONE, INEXACT, LIMBS
 
 
 @triton.jit

@@ -8,9 +8,9 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from wolfmeans.engines.gpu.exact_kernels import deposit_terms
-from wolfmeans.engines.gpu.lists import DONE, INEXACT, MOVED, append
-from wolfmeans.engines.gpu.recheck_kernels import canonical
+from wolfmeans.engines.gpu.kernels.exact import deposit_terms
+from wolfmeans.engines.gpu.kernels.lists import DONE, INEXACT, MOVED, append
+from wolfmeans.engines.gpu.kernels.recheck import canonical
 
 
 @triton.jit(do_not_specialize=["n"])

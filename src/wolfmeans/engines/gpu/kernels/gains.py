@@ -5,10 +5,10 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from wolfmeans.engines.gpu.exact_kernels import LIMBS as _LIMBS
-from wolfmeans.engines.gpu.exact_kernels import deposit_terms, rounded_sum
-from wolfmeans.engines.gpu.recheck_kernels import canonical
-from wolfmeans.engines.gpu.seeding_kernels import APART
+from wolfmeans.engines.gpu.kernels.exact import LIMBS as _LIMBS
+from wolfmeans.engines.gpu.kernels.exact import deposit_terms, rounded_sum
+from wolfmeans.engines.gpu.kernels.recheck import canonical
+from wolfmeans.engines.gpu.kernels.seeding import APART
 
 LIMBS = tl.constexpr(_LIMBS)
 

@@ -8,8 +8,17 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from wolfmeans.engines.gpu.lists import DONE, FAR, HARD, LARGEST_ERROR, MOVED, OPEN, append, settle
-from wolfmeans.engines.gpu.screen_kernels import SLOTS
+from wolfmeans.engines.gpu.kernels.lists import (
+    DONE,
+    FAR,
+    HARD,
+    LARGEST_ERROR,
+    MOVED,
+    OPEN,
+    append,
+    settle,
+)
+from wolfmeans.engines.gpu.kernels.screen import SLOTS
 
 
 @triton.jit

@@ -10,8 +10,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from wolfmeans.engines.gpu.exact_kernels import LIMBS as _LIMBS
-from wolfmeans.engines.gpu.exact_kernels import rounded_sum
+from wolfmeans.engines.gpu.kernels.exact import LIMBS as _LIMBS
+from wolfmeans.engines.gpu.kernels.exact import rounded_sum
 
 LIMBS = tl.constexpr(_LIMBS)
 # Places in `state`, int32.

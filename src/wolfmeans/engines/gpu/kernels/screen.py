@@ -8,7 +8,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from wolfmeans.engines.gpu.lists import (
+from wolfmeans.engines.gpu.kernels.lists import (
     ACTIVE,
     CROWDED,
     DONE,

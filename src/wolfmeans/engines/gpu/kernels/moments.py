@@ -8,14 +8,14 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from wolfmeans.engines.gpu.exact_kernels import LIMBS as _LIMBS
-from wolfmeans.engines.gpu.exact_kernels import (
+from wolfmeans.engines.gpu.kernels.exact import LIMBS as _LIMBS
+from wolfmeans.engines.gpu.kernels.exact import (
     deposit_terms,
     mean_and_residual,
     power_of_two,
     rounded_sum,
 )
-from wolfmeans.engines.gpu.lists import (
+from wolfmeans.engines.gpu.kernels.lists import (
     ACTIVE,
     AT_MOST,
     CROWDED,
@@ -28,7 +28,7 @@ from wolfmeans.engines.gpu.lists import (
     OPEN,
     STEPS,
 )
-from wolfmeans.engines.gpu.recheck_kernels import canonical
+from wolfmeans.engines.gpu.kernels.recheck import canonical
 
 LIMBS = tl.constexpr(_LIMBS)
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from wolfmeans.engines.gpu.division import long_mean_and_residual
-from wolfmeans.engines.gpu.exact_kernels import mean_and_residual, power_of_two
-from wolfmeans.engines.gpu.lists import DONE, MOVED
-from wolfmeans.engines.gpu.moment_kernels import arrive
+from wolfmeans.engines.gpu.kernels.division import long_mean_and_residual
+from wolfmeans.engines.gpu.kernels.exact import mean_and_residual, power_of_two
+from wolfmeans.engines.gpu.kernels.lists import DONE, MOVED
+from wolfmeans.engines.gpu.kernels.moments import arrive
 
 _BASE = tl.constexpr(4294967296.0)
 

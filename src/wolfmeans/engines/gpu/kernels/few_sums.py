@@ -10,8 +10,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from wolfmeans.engines.gpu.exact_kernels import power_of_two
-from wolfmeans.engines.gpu.lists import DONE, MOVED
+from wolfmeans.engines.gpu.kernels.exact import power_of_two
+from wolfmeans.engines.gpu.kernels.lists import DONE, MOVED
 
 AT_ONCE = 264
 """So many programs share the rows: two for each processor of a large device."""
