@@ -74,7 +74,7 @@ def _split(tied: _Tied, keys: torch.Tensor, order: torch.Tensor, *, several: boo
     begins[1:] = (groups[1:] != groups[:-1]) | (keys[1:] != keys[:-1])
     ends = torch.ones_like(begins)
     ends[:-1] = begins[1:]
-    starts = torch.cummax(torch.where(begins, tied.places, 0), 0).values
+    starts = tied.places[begins][torch.cumsum(begins, 0) - 1]
     still = torch.nonzero(~(begins & ends)).flatten()
     return _Tied(rows[still], starts[still], tied.places[still])
 
