@@ -81,8 +81,9 @@ class Costs:
         return once + work.starts * (self.start + seeds + n * of_point / threads)
 
 
-# The CPU's were measured by benchmarks/engine_choice.py with 2 threads on a busy machine; the GPU's
-# follow from the times of benchmarks/gpu.py on an H200.
+# The CPU's were measured by benchmarks/engine_choice.py with 2 threads on a busy machine. The GPU's
+# are fitted to the times of benchmarks/gpu.py on an H200 (docs/benchmarks.md), within a factor of
+# 1.5; those of seeding and of the first fit are estimates from single runs.
 CPU = Costs(
     once=5e-9,
     start=9e-4,
@@ -104,13 +105,13 @@ CPU_FEW_COLUMNS = Costs(
 )
 """Per thread, where boxes of a tree take the place of most points."""
 GPU = Costs(
-    once=1e-11,
-    start=8e-3,
+    once=6.5e-12,
+    start=7e-3,
     seed=1e-4,
     candidate=1e-13,
-    point=1.5e-10,
-    coordinate=1e-12,
-    multiplication=4e-15,
+    point=7e-11,
+    coordinate=0.0,
+    multiplication=5.5e-15,
 )
 COPY = 1e10
 """Bytes a second from NumPy's memory to the GPU."""

@@ -48,6 +48,8 @@ def to_device(array: NDArray[Any], like: torch.Tensor) -> torch.Tensor:
 
 def as_tensor(array: NDArray[Any]) -> torch.Tensor:
     """Return a tensor that shares the array's memory, and is only read."""
+    if array.flags.writeable:
+        return torch.from_numpy(array)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return torch.from_numpy(array)
