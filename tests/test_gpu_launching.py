@@ -1,0 +1,133 @@
+"""Looking up kernels: once for arguments of a kind, and never the wrong one."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from interpreted import needs_triton
+
+pytestmark = needs_triton
+
+
+class Kernel:
+    """What launching asks of a kernel: names, which of them are constants, and to be compiled."""
+
+    arg_names = ("tensor", "count", "scale", "BLOCK")
+
+    def __init__(self):
+        self.params = [SimpleNamespace(is_constexpr=name.isupper()) for name in self.arg_names]
+        self.compiled, self.launched = 0, []
+
+    def warmup(self, *args, grid, **named):
+        self.compiled += 1
+        number = self.compiled
+        return {(2, 1, 1): lambda *values: self.launched.append((number, values))}
+
+
+@pytest.fixture
+def launching(monkeypatch):
+    import torch
+
+    from wolfmeans.engines.gpu import launching
+
+    monkeypatch.setattr(launching, "JITFunction", Kernel)
+    monkeypatch.setattr(launching, "_compiled", {})
+    monkeypatch.setattr(launching, "_sequences", {})
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    return launching
+
+
+def tensor(dtype="float32", offset=0):
+    import torch
+
+    return torch.zeros(64, dtype=getattr(torch, dtype))[offset:]
+
+
+def test_a_kernel_is_compiled_once_for_arguments_of_a_kind(launching):
+    kernel, x = Kernel(), tensor()
+    for count, scale in ((100, 0.5), (7, -2.0), (-3, 1e30)):
+        launching.launch(kernel, 2, x, count, scale, BLOCK=8, num_warps=4)
+    assert kernel.compiled == 1
+    assert kernel.launched[1] == (1, (x.data_ptr(), 7, -2.0, 8))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda: ((tensor("float64"), 100, 0.5), {"BLOCK": 8, "num_warps": 4}),
+        lambda: ((tensor(offset=1), 100, 0.5), {"BLOCK": 8, "num_warps": 4}),
+        lambda: ((None, 100, 0.5), {"BLOCK": 8, "num_warps": 4}),
+        lambda: ((tensor(), 1, 0.5), {"BLOCK": 8, "num_warps": 4}),
+        lambda: ((tensor(), 96, 0.5), {"BLOCK": 8, "num_warps": 4}),
+        lambda: ((tensor(), 2**40 + 1, 0.5), {"BLOCK": 8, "num_warps": 4}),
+        lambda: ((tensor(), 100, 0.5), {"BLOCK": 16, "num_warps": 4}),
+        lambda: ((tensor(), 100, 0.5), {"BLOCK": 8, "num_warps": 8}),
+    ],
+)
+def test_what_a_compiled_kernel_depends_on_is_told_apart(launching, other):
+    kernel = Kernel()
+    launching.launch(kernel, 2, tensor(), 100, 0.5, BLOCK=8, num_warps=4)
+    args, named = other()
+    launching.launch(kernel, 2, *args, **named)
+    assert kernel.compiled == 2
+    assert [number for number, _ in kernel.launched] == [1, 2]
+
+
+def test_tapes_of_a_signature_recall_their_kernels(launching, monkeypatch):
+    kernel, x = Kernel(), tensor()
+
+    def launches(block):
+        launching.launch(kernel, 2, x, 100, 0.5, BLOCK=8, num_warps=4)
+        launching.launch(kernel, 2, x, 100, 0.5, BLOCK=block, num_warps=4)
+
+    first = launching.Tape(lambda: launches(16), "signature")
+    assert kernel.launched == []
+    monkeypatch.setattr(launching, "_compiled", {})  # nobody looks there again
+    again = launching.Tape(lambda: launches(16), "signature")
+    assert kernel.compiled == 2
+    # Other constants are looked up, whatever was at that place.
+    different = launching.Tape(lambda: launches(32), "signature")
+    assert kernel.compiled == 3
+    for tape in (first, again, different):
+        tape.run()
+    assert [number for number, _ in kernel.launched] == [1, 2, 1, 2, 1, 3]
+
+
+def test_launches_with_the_same_arguments_are_not_recorded_again(monkeypatch):
+    from wolfmeans.engines.gpu import steps
+
+    monkeypatch.setattr(steps, "INTERPRETED", False)
+    monkeypatch.setattr(steps, "_recent", type(steps._recent)())
+    monkeypatch.setattr(steps, "_MOST_RECENT", 2)
+    recorded = []
+
+    def recalled(facts):
+        return steps._recalled(facts, lambda: recorded.append(facts) or len(recorded))
+
+    assert [recalled(facts) for facts in "abab"] == [1, 2, 1, 2]
+    assert [recalled(facts) for facts in "cab"] == [3, 4, 5]  # the oldest one makes room
+    assert len(steps._recent) == 2
+
+
+def test_facts_are_all_that_launches_are_made_of():
+    import numpy as np
+
+    from wolfmeans.engines import get_engine
+
+    X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+    points = get_engine("gpu").open(X, None, 1)
+    points.assign(X[:4])
+    step, lows = points._step, points._lows()
+    facts = step._facts(lows)
+    assert hash(facts) == hash(step._facts(lows))
+    for part in (step.data, step.clusters, step.rows):
+        for name, value in vars(part).items():
+            if isinstance(value, (int, float)) and not isinstance(value, bool):
+                setattr(part, name, value + 1)
+                assert step._facts(lows) != facts, name
+                setattr(part, name, value)
+            elif hasattr(value, "data_ptr"):
+                setattr(part, name, value.clone())
+                assert step._facts(lows) != facts, name
+                setattr(part, name, value)
+    assert step._facts(lows) == facts
