@@ -109,6 +109,33 @@ def test_launches_with_the_same_arguments_are_not_recorded_again(monkeypatch):
     assert len(steps._recent) == 2
 
 
+def test_a_tape_that_fails_is_over(launching):
+    with pytest.raises(TypeError, match="unhashable"):
+        launching.Tape(lambda: None, [])
+    kernel = Kernel()
+    launching.launch(kernel, 2, tensor(), 100, 0.5, BLOCK=8, num_warps=4)
+    assert len(kernel.launched) == 1
+
+
+def test_facts_keep_nothing_alive_and_hold_nothing_that_is_new_each_time():
+    import numpy as np
+    import torch
+
+    from wolfmeans.engines import get_engine
+
+    def plain(fact):
+        if isinstance(fact, tuple):
+            return all(map(plain, fact))
+        return fact is None or isinstance(fact, (int, float, torch.dtype, torch.Size))
+
+    X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+    for weights in (None, np.arange(40.0)):
+        points = get_engine("gpu").open(X, weights, 1)
+        points.assign(X[:4])
+        _, *facts = points._step._facts(points._lows())
+        assert all(map(plain, facts))
+
+
 def test_facts_are_all_that_launches_are_made_of():
     import numpy as np
 

@@ -239,3 +239,14 @@ def test_rows_beyond_the_usual_radius():
         assert there.labels().tolist() == here.labels().tolist()
         centers = expected.means
         assert np.array_equal(found.means, centers)
+
+
+@pytest.mark.parametrize("exponent", [-480, -490, -492])
+def test_squares_below_all_numbers_are_not_told_apart(exponent):
+    rng = np.random.default_rng(1)
+    X = 2.0**exponent * (1 + rng.integers(0, 1000, size=(400, 2)) * 2.0**-52)
+    centers = X[[10, 20, 30, 40]].copy()
+    found, expected = (
+        get_engine(name).open(X, None, 1).nearest(centers)[0] for name in ("gpu", "reference")
+    )
+    assert (found == expected).all()

@@ -112,7 +112,7 @@ def test_weighted_seeds(kind):
 
 @pytest.mark.parametrize("d", [2, 20])
 def test_lists_without_room_and_sums_of_several_blocks(gpu, monkeypatch, d):
-    monkeypatch.setattr(gpu.seeding, "_room", lambda n: 9)
+    monkeypatch.setattr(gpu.seeding, "_room", lambda n, n_lists: 9)
     monkeypatch.setattr(gpu.seeding, "_PLACES", 16)
     assert_same_rows(difficult_points("blobs", 100, d, np.random.default_rng(d)), 7, 3)
 

@@ -332,3 +332,23 @@ def test_importing_the_package_needs_neither():
     code = "import sys, wolfmeans; print({'torch', 'triton'} & set(sys.modules))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert run.stdout.strip() == "set()", run.stderr
+
+
+def test_more_than_int32_can_count_is_refused(X, monkeypatch):
+    from wolfmeans.engines.gpu import clusters
+
+    many = np.broadcast_to(np.zeros((1, 1), dtype=np.float32), (2**31, 1))
+    with pytest.raises(ValueError, match=r"up to 2146435072 rows; got 2147483648: .* engine='cpu'"):
+        get_engine("gpu").open(many, None, 1)
+    monkeypatch.setattr(clusters, "_MOST_SUMS", 12)
+    with pytest.raises(ValueError, match=r"2 clusters of 2 columns have more sums than"):
+        get_engine("gpu").open(X, None, 1).assign(X[:2])
+
+
+def test_other_makers_are_refused(monkeypatch):
+    from wolfmeans.engines.gpu import engine
+
+    monkeypatch.setattr(engine, "INTERPRETED", False)
+    monkeypatch.setattr(torch.version, "hip", "6.0")
+    with pytest.raises(OSError, match=r"made for NVIDIA GPUs: .* Take engine='cpu'"):
+        engine.device()

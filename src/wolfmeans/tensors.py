@@ -73,7 +73,8 @@ class OnDevice:
     ndim = 2
 
     def __init__(self, tensor: Any) -> None:
-        self.tensor = tensor.contiguous()
+        # Kernels run on the current device.
+        self.tensor = (tensor.to("cuda") if tensor.is_cuda else tensor).contiguous()
         self.shape: tuple[int, int] = tuple(tensor.shape)
         torch = sys.modules["torch"]
         self.dtype = np.dtype(np.float32 if tensor.dtype == torch.float32 else np.float64)
@@ -130,18 +131,20 @@ class OnDevice:
 
 
 def admit_tensor(tensor: Any) -> Any:
-    """Return a tensor as a NumPy array if it is on the CPU, else as a table on its device."""
-    if tensor.device.type == "cpu":
-        return to_numpy(tensor)
+    """Return a tensor on a GPU as a table there, any other one as a NumPy array."""
+    if tensor.device.type != "cuda":
+        return to_numpy(tensor.cpu())
     torch = sys.modules["torch"]
     tensor = tensor.detach()
     if tensor.ndim != 2 or 0 in tensor.shape or tensor.is_complex():
         # scikit-learn's words for whatever is wrong with it.
-        return tensor.cpu().numpy()
+        return to_numpy(tensor.cpu())
     if tensor.dtype in (torch.bfloat16, torch.float16):
         tensor = tensor.float()
     elif tensor.dtype not in (torch.float32, torch.float64):
-        if tensor.dtype == torch.int64 and int(tensor.abs().max()) > 2**53:
+        if tensor.dtype == torch.uint64 or (
+            tensor.dtype == torch.int64 and int(tensor.abs().max()) > 2**53
+        ):
             return tensor.cpu().numpy()
         tensor = tensor.double()
     return OnDevice(tensor)

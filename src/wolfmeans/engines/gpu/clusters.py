@@ -33,6 +33,8 @@ _FEW_SUMS, _MANY_REPLICAS = 2048, 64
 _SOME_SUMS, _REPLICAS = 16384, 8
 _MOST_NEIGHBORS = 4096
 _ALIGNMENT = 256
+_MOST_SUMS = 2**31
+"""Their places are counted in int32."""
 _OF_A_PLACE = ("centers", "residuals", "weights")
 
 
@@ -55,7 +57,7 @@ class Lows:
         return Lows(low + heaviest, low, low + heaviest + n.bit_length())
 
 
-class _Arena:
+class Arena:
     """Tensors of zeros, all of them in one piece: asking for each would take the host longer."""
 
     def __init__(self, device: torch.device) -> None:
@@ -134,12 +136,18 @@ class Clusters:
         d, K = data.d, n_clusters
         self.data, self.n_clusters, self.weighting = data, n_clusters, weighting
 
+        digits = data.digits if weighting is None else weighting.sum_digits
+        if max((digits + 1) * K * d, K * data.width) >= _MOST_SUMS:
+            raise ValueError(
+                f"{K} clusters of {d} columns have more sums than engine='gpu' can count: take "
+                "engine='cpu', which gives the same result"
+            )
         int32, int64, float32, float64 = torch.int32, torch.int64, torch.float32, torch.float64
         replicas = 1 if K * d > _SOME_SUMS else _REPLICAS
         if weighting is None and K * d <= _FEW_SUMS:
             replicas = _MANY_REPLICAS
         self.replicas = replicas
-        arena = _Arena(data.X.device)
+        arena = Arena(data.X.device)
         # Counters, and the rule: the shift on arrival, and three tolerances.
         arena.ask("_control", int64, 12)
         arena.ask("reach", int32, 2)

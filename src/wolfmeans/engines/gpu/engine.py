@@ -29,11 +29,19 @@ from wolfmeans.engines.labelled import LabelledPoints
 from wolfmeans.engines.trimming import Masses, TrimmedPoints, Trimming
 from wolfmeans.tensors import OnDevice
 
+_MOST_ROWS = 2**31 - 2**20
+"""Rows are counted in int32, by programs that count some beyond the last."""
+
 
 def device() -> str:
     """Return where tensors live: the GPU, or the CPU when Triton interprets its kernels."""
     if INTERPRETED:
         return "cpu"
+    if torch.version.hip is not None:
+        raise OSError(
+            "engine='gpu' is made for NVIDIA GPUs: how others round is not known well enough here. "
+            "Take engine='cpu', which gives the same result"
+        )
     if not torch.cuda.is_available():
         raise OSError(
             "engine='gpu' found no GPU that PyTorch can use (torch.cuda.is_available() is False): "
@@ -97,6 +105,11 @@ def _opened(X: Any, n_threads: int, *, weighted: bool) -> Screened | Streamed:
         )
     where = device()
     n, d = X.shape
+    if n > _MOST_ROWS:
+        raise ValueError(
+            f"engine='gpu' takes up to {_MOST_ROWS} rows; got {n}: take engine='cpu', which gives "
+            "the same result"
+        )
     itemsize = X.dtype.itemsize
     if isinstance(X, OnDevice):
         try:

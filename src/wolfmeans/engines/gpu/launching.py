@@ -49,6 +49,7 @@ class _Recording(threading.local):
 _recording = _Recording()
 _compiled: dict[Hashable, Any] = {}
 _sequences: dict[Hashable, list[_Known]] = {}
+_capturing = threading.Lock()
 
 
 def launch(kernel: Any, programs: int | tuple[int, ...], *args: Any, **named: Any) -> None:
@@ -131,10 +132,10 @@ class Tape:
 
     def __init__(self, launches: Callable[[], None], signature: Hashable = None) -> None:
         self._calls: list[_Call] = []
-        _recording.calls, _recording.launches = self._calls, 0
-        if signature is not None:
-            _recording.known = _sequences.setdefault(signature, [])
         try:
+            _recording.calls, _recording.launches = self._calls, 0
+            if signature is not None:
+                _recording.known = _sequences.setdefault(signature, [])
             launches()
         finally:
             _recording.calls = _recording.known = None
@@ -151,16 +152,17 @@ class Graph:
     def __init__(self, tapes: Sequence[Tape]) -> None:
         self._graph = torch.cuda.CUDAGraph()
         stream = side_stream(torch.cuda.current_device())
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            # Other threads may go on with what they do.
-            self._graph.capture_begin(capture_error_mode="thread_local")
-            try:
-                for tape in tapes:
-                    tape.run()
-            finally:
-                self._graph.capture_end()
-        torch.cuda.current_stream().wait_stream(stream)
+        # There is one stream for this. Other threads may go on with all else that they do.
+        with _capturing:
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                self._graph.capture_begin(capture_error_mode="thread_local")
+                try:
+                    for tape in tapes:
+                        tape.run()
+                finally:
+                    self._graph.capture_end()
+            torch.cuda.current_stream().wait_stream(stream)
 
     def run(self) -> None:
         """Launch all of it."""

@@ -14,8 +14,9 @@ LIMIT = "WOLFMEANS_GPU_MEMORY"
 """An environment variable: no more than this is taken, like 2GB or 512MiB."""
 _SHARE = 0.95
 """Of what is free; PyTorch cannot use all of it."""
-_OF_A_ROW = 100
-"""Bytes of a row beside its numbers: label, bound, lists, distance."""
+_OF_A_ROW = 200
+"""Bytes of a row beside its numbers: label, bound, lists, distance, order; twice where a second
+workspace has the same points, as that of another start has."""
 _OF_A_STREAMED_ROW = 32
 """Bytes that a row always takes: label, bound, label before, in two workspaces; and a place in a
 list of a quarter of the rows."""
@@ -60,7 +61,7 @@ def resident_bytes(n: int, d: int, itemsize: int, *, weighted: bool) -> int:
 
 def _window_bytes(d: int, itemsize: int, *, weighted: bool) -> int:
     """Return what a row of a window takes: two windows, one short copy, two sets of lists."""
-    return 2 * (d * itemsize + 8 * weighted) + short_bytes(d) + 2 * _OF_A_ROW
+    return 2 * (d * itemsize + 8 * weighted) + short_bytes(d) + _OF_A_ROW
 
 
 def streamed_bytes(n: int, d: int, itemsize: int, rows: int, *, weighted: bool) -> int:

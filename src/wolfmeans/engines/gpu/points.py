@@ -161,7 +161,15 @@ class GpuPoints(LabelledPoints):
 
     def _opened(self, n_clusters: int) -> Step:
         if self._step is None:
-            self._step = Step(self.data, n_clusters, self._weighting)
+            try:
+                self._step = Step(self.data, n_clusters, self._weighting)
+            except torch.OutOfMemoryError as error:
+                raise MemoryError(
+                    f"the lists of {self.n_points} points and the sums of {n_clusters} clusters of "
+                    f"{self.n_features} columns do not fit into the GPU's memory any more: free "
+                    "some of it, give X as an array in the host's memory, from where it is "
+                    "streamed, or take engine='cpu'; all give the same result"
+                ) from error
         return self._step
 
     def _held(self, centers: Centers) -> Centers | torch.Tensor:

@@ -45,6 +45,7 @@ from wolfmeans.exact_sums import exponents_between
 from wolfmeans.tensors import sampling_step
 
 _LARGEST = 13
+_LARGEST_SCALE = 400
 _FEW = 8
 
 
@@ -126,8 +127,9 @@ class Screened:
             usual = 2.0 * float(np.quantile(norms, 0.99))
         self.mu = to_device(middle, self.X)
         extent = usual or self.largest or 1.0
-        # A power of two, so that scaling rounds nothing.
-        self.scale = 2.0 ** (_LARGEST - math.frexp(extent)[1])
+        # A power of two, so that scaling rounds nothing. Not so large that it would tell apart what
+        # canonical distances cannot, whose squares may be below all numbers.
+        self.scale = 2.0 ** min(_LARGEST - math.frexp(extent)[1], _LARGEST_SCALE)
         self.radius = extent * self.scale
 
     def _shorten(self) -> None:

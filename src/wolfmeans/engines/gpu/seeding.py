@@ -55,6 +55,7 @@ _LARGEST_SCALE = 2.0**100
 """Beyond this, up or down, numbers of float32 are no good."""
 _SHARE = 8
 """A list has room for one point of so many."""
+_LEAST_ROOM, _ALL_ROOM = 1 << 13, 1 << 28
 _PROGRAMS = 256
 """Programs for the list of each trial."""
 
@@ -87,9 +88,9 @@ def spread_rows(
     return _Spreading(data, order, weights, drawn, n_trials, top).run()
 
 
-def _room(n: int) -> int:
-    """Return how many points a list can hold."""
-    return min(n, max(1 << 13, n // _SHARE))
+def _room(n: int, n_lists: int) -> int:
+    """Return how many points each of some lists can hold."""
+    return min(n, max(_LEAST_ROOM, min(n // _SHARE, _ALL_ROOM // n_lists)))
 
 
 class Listing:
@@ -115,7 +116,7 @@ class Listing:
     ) -> None:
         self.data, self.closest, self.trials = data, closest, trials
         self.n_trials = len(trials) if n_trials is None else n_trials
-        self.capacity = _room(data.n)
+        self.capacity = _room(data.n, len(trials))
         usual = 1.0 / _LARGEST_SCALE <= data.scale <= _LARGEST_SCALE
         self._by_screen = usual and not data.direct
         device = closest.device

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from wolfmeans.engines.base import Limits
-from wolfmeans.engines.gpu.clusters import MOST_STEPS, Clusters, Lows
+from wolfmeans.engines.gpu.clusters import MOST_STEPS, Arena, Clusters, Lows
 from wolfmeans.engines.gpu.kernels.lists import DONE, STEPS
 from wolfmeans.engines.gpu.launching import INTERPRETED, Graph, Tape, side_stream
 from wolfmeans.engines.gpu.rows import Rows
@@ -152,8 +152,8 @@ def _fact(value: Any) -> Any:
         return value.data_ptr(), value.dtype, value.shape
     if isinstance(value, list):
         return tuple(_fact(item) for item in value)
-    # Data and weights are looked at by themselves, and not as the objects that they are.
-    return None if isinstance(value, (Screened, Weighting)) else value
+    # Data and weights are looked at by themselves, and tensors of an arena where they are used.
+    return None if isinstance(value, (Screened, Weighting, Arena)) else value
 
 
 class Run:
@@ -209,15 +209,18 @@ def run_together(runs: Sequence[Run]) -> None:
     for stream in streams:
         stream.wait_stream(here)
     left = list(zip(runs, streams, strict=True))
-    while left:
-        for run, stream in left:
-            with torch.cuda.stream(stream):
-                run.launch()
-        for run, _ in left:
-            run.look()
-        left = [(run, stream) for run, stream in left if not run.ended]
-    for stream in streams:
-        here.wait_stream(stream)
+    try:
+        while left:
+            for run, stream in left:
+                with torch.cuda.stream(stream):
+                    run.launch()
+            for run, _ in left:
+                run.look()
+            left = [(run, stream) for run, stream in left if not run.ended]
+    finally:
+        # Whatever happens, nobody gets this memory before the steps are done with it.
+        for stream in streams:
+            here.wait_stream(stream)
 
 
 class _Look:

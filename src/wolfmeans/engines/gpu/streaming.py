@@ -24,8 +24,6 @@ from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.transfers import as_tensor, to_device, to_host
 
 _SAMPLE = 1 << 11
-_MOST_ROWS = 1 << 31
-"""Rows are counted in int32."""
 _LEAST_BYTES = 1 << 20
 """Not worth a thread of their own."""
 _UNUSUAL = 1.25
@@ -130,8 +128,6 @@ class Streamed:
         self, X: NDArray[np.floating], device: str, capacity: int, staying: int, n_threads: int
     ) -> None:
         self.n, self.d = X.shape
-        if self.n >= _MOST_ROWS:
-            raise ValueError(f"engine='gpu' takes fewer than 2**31 rows; got {self.n}")
         self.X, self.device, self.capacity = X, device, capacity
         self.uploaded = 0
         """How many bytes have been sent to the device, for whoever wants to know."""

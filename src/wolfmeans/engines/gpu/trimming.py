@@ -57,7 +57,7 @@ class GpuTrimmedPoints(Trimming, GpuPoints):
         twin = GpuTrimmedPoints(
             self.data, self._host, n_threads, self.weights, self._weighting, self.mass
         )
-        twin._order = self._order
+        twin._order, twin._order_on_device = self._order, self._order_on_device
         return twin
 
     def assign(self, centers: Centers, forced: Forced | None = None) -> Assignment:
