@@ -1,6 +1,7 @@
 """k-means||: the same seeds for any order and partitioning, and samples of the right shares."""
 
 import math
+from itertools import cycle, pairwise
 
 import numpy as np
 import pytest
@@ -9,11 +10,12 @@ from hypothesis import strategies as st
 from scipy import sparse, stats
 
 from instances import ENGINES, instances
-from wolfmeans import oversampling
+from wolfmeans import oversampling, seeding_parts
 from wolfmeans.engines import get_engine
 from wolfmeans.engines.hashing import row_hashes, stream, uniforms
-from wolfmeans.oversampling import Part, Together, merged_points, sample_candidates
+from wolfmeans.oversampling import sample_candidates
 from wolfmeans.seeding import METHODS, choose_seeds, parallel_seeds
+from wolfmeans.seeding_parts import Part, Together, integer_shift, merged_points
 
 
 def opened(X, weights=None, engine="reference", n_threads=1):
@@ -33,9 +35,7 @@ def divided(X, weights, cuts):
     edges = np.unique([0, len(X), *(cut % len(X) for cut in cuts)]).tolist()
     return [
         Part(opened(X[a:b], None if weights is None else weights[a:b], engine))
-        for (a, b), engine in zip(
-            zip(edges[:-1], edges[1:], strict=True), ENGINES * len(edges), strict=False
-        )
+        for (a, b), engine in zip(pairwise(edges), cycle(ENGINES), strict=False)
     ]
 
 
@@ -181,34 +181,36 @@ def test_copies_are_sampled_like_weights():
         )
 
 
-def counted_rounds(X, weights, k, seed):
-    """Return the expected and the actual number of samples in each round."""
+class Counted:
+    """A part that notes how many samples of a round were to be expected, and how many came."""
 
-    class Counting(Part):
-        expected, found = [], []
+    def __init__(self, part, X, k, notes):
+        self._part, self._X, self._k, self.notes = part, X, k, notes
 
-        def points(self, hashes):
-            if self._closest is not None:
-                masses = self._masses()
-                values = np.unique(X, axis=0, return_inverse=True)[1].ravel()
-                shares = 2 * k * np.bincount(values, masses) / masses.sum()
-                self.expected.append(np.minimum(shares, 1.0).sum())
-                self.found.append(len(hashes))
-            return super().points(hashes)
+    def __getattr__(self, name):
+        return getattr(self._part, name)
 
-    part = Counting(opened(X, weights))
-    sample_candidates(part, k, seed)
-    return part.expected, part.found
+    def points(self, hashes):
+        distances = self._part.state.closest
+        if distances is not None:
+            values = np.unique(self._X, axis=0, return_inverse=True)[1].ravel()
+            shares = 2 * self._k * np.bincount(values, distances) / distances.sum()
+            self.notes.append((np.minimum(shares, 1.0).sum(), len(hashes)))
+        return self._part.points(hashes)
+
+    def approach(self, candidates):
+        return Counted(self._part.approach(candidates), self._X, self._k, self.notes)
 
 
 @pytest.mark.parametrize("copies", [1, 20])
 def test_rounds_sample_as_many_as_expected(copies):
     rng = np.random.default_rng(4)
     X = np.repeat(rng.normal(size=(3000, 3)), copies, axis=0)
-    expected, found = np.array([counted_rounds(X, None, 20, seed) for seed in range(4)]).swapaxes(
-        0, 1
-    )
-    assert expected.shape == (4, 5)
+    notes = []
+    for seed in range(4):
+        sample_candidates(Counted(Part(opened(X)), X, 20, notes), 20, seed)
+    expected, found = np.array(notes).T
+    assert len(expected) == 4 * 5
     assert (expected > 35).all()
     # A sum of independent indicators has no more variance than its expectation.
     assert (np.abs(found - expected) <= 4.0 * np.sqrt(expected)).all()
@@ -217,7 +219,7 @@ def test_rounds_sample_as_many_as_expected(copies):
 
 def first_candidates(X, weights, draws):
     part = Part(opened(X, weights))
-    shift = oversampling.integer_shift(part.largest(), part.size())
+    shift = integer_shift(part.largest(), part.size())
     return np.concatenate(
         [oversampling._first_candidate(part, shift, 8, seed) for seed in range(draws)]
     )
@@ -248,14 +250,14 @@ def test_values_that_share_a_hash_stay_values(k, monkeypatch):
         return row_hashes(points) & np.uint64(0xF << 60)
 
     monkeypatch.setattr("wolfmeans.engines.labelled.row_hashes", coarse)
-    monkeypatch.setattr(oversampling, "row_hashes", coarse)
+    monkeypatch.setattr(seeding_parts, "row_hashes", coarse)
     parts = [Part(opened(X))], [Part(opened(X[a:b])) for a, b in ((50, 80), (0, 2), (2, 50))]
     one, other = (sample_candidates(Together(some), k, 1) for some in parts)
     assert one.points.tolist() == other.points.tolist()
     assert one.weights.tolist() == other.weights.tolist()
     assert len(merged_points([one.points])) == len(one.points)
     rows = METHODS["k-means||"](opened(X), k, np.random.RandomState(1))
-    first = [np.flatnonzero((X == X[row]).all(axis=1))[0] for row in rows]
+    first = [np.flatnonzero((X[row] == X).all(axis=1))[0] for row in rows]
     assert rows.tolist() == first
     assert len({tuple(point) for point in (X[rows] + 0.0).tolist()}) == k
 

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from wolfmeans.engines import get_engine
 from wolfmeans.engines.base import Centers, Distances, TrimmedWorkspace, Workspace
-from wolfmeans.oversampling import Part, Parts, integer_shift, sample_candidates, scaled
+from wolfmeans.oversampling import sample_candidates
+from wolfmeans.seeding_parts import Part, Parts, integer_shift, scaled
 
 _DRAWS = 2**63 - 1
 
@@ -192,7 +193,7 @@ def parallel_seeds(
     Examples
     --------
     >>> import numpy as np
-    >>> from wolfmeans.oversampling import Part, Together
+    >>> from wolfmeans.seeding_parts import Part, Together
     >>> X = np.random.default_rng(0).normal(size=(60, 2))
     >>> def part(rows):
     ...     return Part(get_engine("reference").open(rows, None, 1))
