@@ -166,6 +166,22 @@ def test_rows_of_seeds_are_the_lowest_with_weight():
     assert sorted(rows.tolist()) == [2, 3, 4]
 
 
+def test_the_earlier_candidate_owns_what_is_as_near_to_another():
+    part = Part(opened(np.array([[0.0], [1.0], [2.0], [1.5]]), np.array([1.0, 2.0, 4.0, 8.0])))
+    first = part.approach(np.array([[2.0]]))
+    both = first.approach(np.array([[0.0]]))
+    assert first.owned(0).tolist() == [15]
+    assert both.owned(0).tolist() == [14, 1]
+    assert part.approach(np.array([[0.0], [2.0]])).owned(0).tolist() == [3, 12]
+    assert both.state.closest.tolist() == [0.0, 1.0, 0.0, 0.25]
+
+
+def test_merged_points_are_distinct_and_have_no_negative_zeros():
+    points = merged_points([np.array([[1.0, -0.0]]), np.array([[-0.0, 3.0], [1.0, 0.0]])])
+    assert points.tolist() == [[0.0, 3.0], [1.0, 0.0]]
+    assert not np.signbit(points).any()
+
+
 def test_copies_are_sampled_like_weights():
     """A value's share of a round is that of all its copies, and one candidate comes of it."""
     rng = np.random.default_rng(3)

@@ -187,10 +187,8 @@ class Part:
         labels = labels + np.int32(before)
         if closest is not None and owner is not None:
             closer = distances < closest
-            distances, labels = (
-                np.where(closer, distances, closest),
-                np.where(closer, labels, owner),
-            )
+            distances = np.where(closer, distances, closest)
+            labels = np.where(closer, labels, owner)
         return Part(self._rows, State(hashes, distances, labels, before + len(candidates)))
 
     def owned(self, shift: int) -> Masses:
