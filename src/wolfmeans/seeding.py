@@ -197,9 +197,10 @@ def parallel_seeds(
     >>> X = np.random.default_rng(0).normal(size=(60, 2))
     >>> def part(rows):
     ...     return Part(get_engine("reference").open(rows, None, 1))
-    >>> whole = parallel_seeds(part(X), 3, np.random.RandomState(0))
+    >>> def seeds(parts):
+    ...     return parallel_seeds(parts, 3, np.random.RandomState(0), "reference")
     >>> parts = Together([part(X[40:]), part(X[:40])])
-    >>> bool((parallel_seeds(parts, 3, np.random.RandomState(0)) == whole).all())
+    >>> bool((seeds(parts) == seeds(part(X))).all())
     True
     """
     seed = int(rng.randint(0, np.iinfo(np.int64).max, dtype=np.int64))
