@@ -80,6 +80,7 @@ def use_everything():
         workspace.distances_to(found.means[0].copy())
         workspace.best_candidate(found.means, None, 8)
         workspace.spread_rows(draws(np.random.RandomState(0), 4), 3)
+        workspace.row_hashes()
     X = points("plain", 8, 130, "float32")
     gpu.open(X, None, 1).nearest(X[:2].copy())
     X = points("plain", 16, 3, "float32")

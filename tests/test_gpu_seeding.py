@@ -9,6 +9,7 @@ from instances import ENGINES
 from interpreted import needs_triton
 from test_seeding import KINDS, difficult_points
 from wolfmeans.engines import get_engine
+from wolfmeans.engines.hashing import row_hashes
 from wolfmeans.engines.ordering import lexicographic_order
 from wolfmeans.seeding import METHODS, draws, integer_masses, pick_rows, spread_rows
 
@@ -215,18 +216,13 @@ def test_other_methods(method, kind):
     assert rows[0] == rows[1]
 
 
-def test_approach_keeps_the_lowest_nearest_row():
-    X = np.random.default_rng(9).integers(0, 4, size=(50, 2)) * 1.0
-    workspace, other = opened(X), opened(X, None, "reference")
-    closest = workspace.distances_to(X[20])
-    assert (closest == other.distances_to(X[20])).all()
-    owner = np.full(50, 20)
-    for rows in (np.array([40, 12, 33]), np.array([3, 7])):
-        workspace.approach(rows, closest, owner)
-    chosen = np.array([3, 7, 12, 20, 33, 40])
-    labels, distances = other.nearest(X[chosen])
-    assert (closest == distances).all()
-    assert (owner == chosen[labels]).all()
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("d", [1, 3, 70])
+def test_hashes_of_rows(d, dtype):
+    X = difficult_points("lattice", 90, d, np.random.default_rng(d)).astype(dtype)
+    X[:9] *= dtype(-0.0)
+    X[9:30] *= dtype(1.1)
+    assert opened(X).row_hashes().tolist() == row_hashes(X).tolist()
 
 
 def test_shares_are_exact(torch):

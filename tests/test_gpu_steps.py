@@ -318,17 +318,6 @@ def test_what_a_workspace_answers(kind, d, dtype):
     assert there.digest(centers) == there.digest(centers.copy()) != there.digest(other)
 
 
-def test_a_point_moves_to_the_nearest_chosen_row():
-    X = points("lattice", 50, 3, "float32")
-    answers = []
-    for workspace in opened(X):
-        closest, owner = np.full(50, np.inf), np.full(50, -1)
-        for rows in ([7], [9, 3], [20, 41, 11]):
-            workspace.approach(np.array(rows), closest, owner)
-        answers.append((closest.tolist(), owner.tolist()))
-    assert answers[0] == answers[1]
-
-
 def test_a_fork_shares_data_and_nothing_else():
     X = points("plain", 40, 4)
     there = opened(X)[1]

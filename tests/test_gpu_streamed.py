@@ -214,11 +214,7 @@ def test_what_else_a_workspace_is_asked_for():
     assert there.distance_error(centers) == 0.0
     drawn = np.random.default_rng(0).integers(2**63 - 1, size=1 + 4 * 3)
     assert (here.spread_rows(drawn, 3) == there.spread_rows(drawn, 3)).all()
-    closest, owners = np.full((2, N), np.inf), np.full((2, N), N)
-    for workspace, near, owner in zip((here, there), closest, owners, strict=True):
-        workspace.approach(np.array([40, 3, 90]), near, owner)
-    assert (closest[0] == closest[1]).all()
-    assert (owners[0] == owners[1]).all()
+    assert (here.row_hashes() == there.row_hashes()).all()
     twin = there.fork(1)
     assert twin.engine == "gpu"
     assert (twin.assign(centers).means == here.fork(1).assign(centers).means).all()

@@ -18,7 +18,6 @@ from wolfmeans.seeding import (
     draws,
     integer_masses,
     spread_rows,
-    uniforms,
 )
 
 VECTOR_UNITS = ("baseline", "avx2", "avx512")
@@ -163,24 +162,7 @@ def test_native_order_is_the_lexicographic_one(kind, n, d):
         assert opened(points, None, "cpu").order().tolist() == lexicographic_order(points).tolist()
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@given(instance=instances(60, 6, 20))
-def test_approach_keeps_the_lowest_nearest_row(engine, instance):
-    workspace = instance.open(engine)
-    n = workspace.n_points
-    first, rows = n // 2, np.arange(0, n, 2)
-    closest = workspace.distances_to(workspace.rows(np.array([first]))[0])
-    owner = np.full(n, first)
-    for some in np.array_split(rows[::-1], 3):
-        if len(some):
-            workspace.approach(some, closest, owner)
-    chosen = np.union1d(rows, [first])
-    labels, distances = instance.open().nearest(instance.X[chosen])
-    assert (closest == distances).all()
-    assert (owner == chosen[labels]).all()
-
-
-@pytest.mark.parametrize("method", ["k-means++", "greedy-k-means++"])
+@pytest.mark.parametrize("method", BY_DISTANCE)
 @given(instance=instances(), seed=st.integers(0, 2**31 - 1))
 def test_distinct_points_are_seeded_while_there_are_any(method, instance, seed):
     k = instance.n_clusters
@@ -270,12 +252,3 @@ def test_integer_masses_fit_and_keep_proportions(values):
         assert integers[top] >= 2**40
         shares = masses / masses[top]
         np.testing.assert_allclose(integers / integers[top], shares, atol=2.0**-40)
-
-
-def test_uniforms_are_uniform_and_keyed():
-    u = uniforms(7, 2, 50_000)
-    assert ((u >= 0) & (u < 1)).all()
-    assert stats.kstest(u, "uniform").pvalue > 1e-3
-    assert (uniforms(7, 2, 10) == u[:10]).all()
-    assert not (uniforms(8, 2, 10) == u[:10]).any()
-    assert not (uniforms(7, 3, 10) == u[:10]).any()

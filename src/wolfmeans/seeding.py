@@ -5,7 +5,8 @@ power of two to integers whose sum fits int64. One integer below 2**63 - 1, from
 generator, is taken as a share of the total, and the row where the cumulative sum passes it is
 picked. The sum runs over the rows in the order of their values, so that shuffling the rows changes
 nothing, and in both kinds of k-means++ a weight of 2 picks like two copies. Points without weight
-or without distance have mass 0 and are never picked.
+or without distance have mass 0 and are never picked. k-means|| needs no order (`oversampling`), so
+that the rows may lie in parts.
 """
 
 from __future__ import annotations
@@ -18,10 +19,9 @@ from numpy.typing import NDArray
 
 from wolfmeans.engines import get_engine
 from wolfmeans.engines.base import Centers, Distances, TrimmedWorkspace, Workspace
+from wolfmeans.oversampling import sample_candidates
+from wolfmeans.seeding_parts import Part, Parts, integer_shift, scaled
 
-_ROUNDS = 5
-_OVERSAMPLING = 2
-_INTEGER_BITS = 62
 _DRAWS = 2**63 - 1
 
 RandomSource = Callable[[], np.random.RandomState]
@@ -38,9 +38,7 @@ def choose_seeds(
 
 def integer_masses(masses: NDArray[np.float64]) -> NDArray[np.int64]:
     """Scale non-negative masses by a power of two and round down, so that their sum fits int64."""
-    exponent = math.frexp(float(masses.max(initial=0.0)))[1]
-    shift = _INTEGER_BITS - len(masses).bit_length() - exponent
-    return np.ldexp(masses, shift).astype(np.int64)
+    return scaled(masses, integer_shift(float(masses.max(initial=0.0)), len(masses)))
 
 
 def draws(rng: np.random.RandomState, size: int = 1) -> NDArray[np.int64]:
@@ -164,68 +162,52 @@ def trimmed_rows(
 def kmeans_parallel(
     workspace: Workspace, n_clusters: int, rng: np.random.RandomState
 ) -> NDArray[np.int64]:
-    """Sample about 2K rows in each of five rounds, then choose K of them (Bahmani et al. 2012).
+    """Sample about 2K points in each of five rounds, then choose K of them (Bahmani et al. 2012).
 
-    Whether a row is sampled in a round depends on (seed, round, place in the order of values) and
-    its mass alone, so the choice is the same however the rows are spread and shuffled.
+    Whether a point is sampled depends on (seed, round, its values) and its share of the mass alone,
+    so the choice is the same for any order of the rows, and as in parts. Copies of a point are one
+    candidate with the sum of their masses: a weight of 2 is sampled as two copies are. The row of a
+    seed is the lowest of its copies that have weight.
     """
-    weights = workspace.weights
-    seed = int(rng.randint(0, np.iinfo(np.int64).max, dtype=np.int64))
-    candidates = [int(draw_rows(workspace, _weights(workspace), rng)[0])]
-    closest = workspace.distances_to(workspace.rows(np.array(candidates))[0])
-    owner = np.full(workspace.n_points, candidates[0], dtype=np.int64)
-    for round_number in range(_ROUNDS):
-        masses = integer_masses(closest if weights is None else weights * closest)
-        total = int(masses.sum())
-        if total == 0:
-            break
-        share = (_OVERSAMPLING * n_clusters) * masses.astype(np.float64) / float(total)
-        drawn = np.empty(workspace.n_points)
-        drawn[workspace.order()] = uniforms(seed, round_number, workspace.n_points)
-        new = np.flatnonzero(drawn < share)
-        if len(new):
-            workspace.approach(new, closest, owner)
-            candidates.extend(new.tolist())
-    rows = np.unique(np.array(candidates, dtype=np.int64))
-    return rows[_choose_among(workspace, rows, np.searchsorted(rows, owner), n_clusters, rng)]
+    part = Part(workspace)
+    return part.rows_of(parallel_seeds(part, n_clusters, rng, workspace.engine))
 
 
-def _choose_among(
-    workspace: Workspace,
-    rows: NDArray[np.int64],
-    labels: NDArray[np.int64],
-    n_clusters: int,
-    rng: np.random.RandomState,
-) -> NDArray[np.int64]:
-    """Choose K candidates by greedy k-means++, each weighing as its nearest points do.
+def parallel_seeds(
+    parts: Parts, n_clusters: int, rng: np.random.RandomState, engine: str = "auto"
+) -> Centers:
+    """Return the (K, d) seeds that k-means|| chooses in data that lies in parts.
 
-    `labels` says which candidate that is for each point.
-    """
-    masses = np.zeros(len(rows), dtype=np.int64)
-    np.add.at(masses, labels, integer_masses(_weights(workspace)))
-    weights = np.ldexp(masses.astype(np.float64), -_INTEGER_BITS)
-    recluster = get_engine(workspace.engine).open(workspace.rows(rows), weights, n_threads=1)
-    return METHODS["greedy-k-means++"](recluster, n_clusters, rng)
+    Greedy k-means++ chooses among the candidates, each weighing as its nearest points do.
 
-
-def uniforms(seed: int, round_number: int, n: int) -> NDArray[np.float64]:
-    """Return one uniform in [0, 1) for each row: SplitMix64 of (seed, round, row), 53 bits.
+    Parameters
+    ----------
+    parts : Parts
+        A part, several parts together, or anything that answers like them.
+    n_clusters : int
+        How many seeds. Fewer distinct points are repeated.
+    rng : RandomState
+    engine : str, default="auto"
+        What works on the candidates.
 
     Examples
     --------
-    >>> bool((uniforms(1, 0, 5)[:4] == uniforms(1, 0, 4)).all())
+    >>> import numpy as np
+    >>> from wolfmeans.seeding_parts import Part, Together
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> def part(rows):
+    ...     return Part(get_engine("reference").open(rows, None, 1))
+    >>> def seeds(parts):
+    ...     return parallel_seeds(parts, 3, np.random.RandomState(0), "reference")
+    >>> parts = Together([part(X[40:]), part(X[:40])])
+    >>> bool((seeds(parts) == seeds(part(X))).all())
     True
     """
-    rows = np.arange(n, dtype=np.uint64)
-    stream = _mix(np.array([seed ^ (round_number << 56)], dtype=np.uint64))
-    bits = _mix(rows * np.uint64(0x9E3779B97F4A7C15) + stream)
-    return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
-
-
-def _mix(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+    seed = int(rng.randint(0, np.iinfo(np.int64).max, dtype=np.int64))
+    points, weights = sample_candidates(parts, n_clusters, seed)
+    candidates = get_engine(engine).open(points, weights, n_threads=1)
+    seeds: Centers = points[METHODS["greedy-k-means++"](candidates, n_clusters, rng)]
+    return seeds
 
 
 SeedingMethod = Callable[[Workspace, int, np.random.RandomState], NDArray[np.int64]]

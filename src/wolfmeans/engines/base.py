@@ -182,13 +182,8 @@ class Workspace(Protocol):
         when no point has any mass left.
         """
 
-    def approach(
-        self, rows: NDArray[np.int64], closest: Distances, owner: NDArray[np.int64]
-    ) -> None:
-        """Bring each point's nearest chosen row up to date, in place, with more rows chosen.
-
-        `closest` is the canonical distance to it and `owner` its number, the lowest of several.
-        """
+    def row_hashes(self) -> NDArray[np.uint64]:
+        """Return a hash of each row, equal for equal values (engines.hashing)."""
 
     def losses_without(self, centers: Centers, gone: NDArray[np.bool_]) -> Distances:
         """Return what the points lose, weighted, whose nearest center is among those gone.

@@ -217,11 +217,11 @@ class NativePoints(NativeArithmetic):
         )
         return None if found < 0 else rows[:found]
 
-    def approach(
-        self, rows: NDArray[np.int64], closest: Distances, owner: NDArray[np.int64]
-    ) -> None:
-        """Bring each point's nearest chosen row up to date, in place, with more rows chosen."""
-        _native.approach(self._X, np.ascontiguousarray(rows), closest, owner, self._n_threads)
+    def row_hashes(self) -> NDArray[np.uint64]:
+        """Return a hash of each row, equal for equal values."""
+        hashes = np.empty(self.n_points, dtype=np.uint64)
+        _native.row_hashes(self._X, hashes, self._n_threads)
+        return hashes
 
     def single_moves(self, centers: Centers, labels: Labels | None = None) -> SingleMoves:
         """Return a search by single moves from the given labels, or from the current ones."""

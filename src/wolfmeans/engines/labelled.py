@@ -21,6 +21,7 @@ from wolfmeans.engines.base import (
     Limits,
     Progress,
 )
+from wolfmeans.engines.hashing import row_hashes
 from wolfmeans.engines.ordering import lexicographic_order
 from wolfmeans.engines.single_moves import PlainSingleMoves, SingleMoves
 from wolfmeans.engines.swaps import PlainSwaps, Swaps
@@ -185,15 +186,9 @@ class LabelledPoints:
         """Leave k-means++ to its specification, which needs nothing but distances."""
         return None
 
-    def approach(
-        self, rows: NDArray[np.int64], closest: Distances, owner: NDArray[np.int64]
-    ) -> None:
-        """Bring each point's nearest chosen row up to date, in place, with more rows chosen."""
-        rows = np.sort(rows)
-        labels, distances = self.nearest(self.rows(rows))
-        found = rows[labels]
-        closer = (distances < closest) | ((distances == closest) & (found < owner))
-        closest[closer], owner[closer] = distances[closer], found[closer]
+    def row_hashes(self) -> NDArray[np.uint64]:
+        """Return a hash of each row, equal for equal values."""
+        return row_hashes(self._X)
 
     def losses_without(self, centers: Centers, gone: NDArray[np.bool_]) -> Distances:
         """Return what points lose whose center is gone, w times the farther way to another one.

@@ -123,6 +123,12 @@ class SparseNativePoints(NativeArithmetic):
             dense[place, self._X.indices[entries]] = self._X.data[entries]
         return dense
 
+    def row_hashes(self) -> NDArray[np.uint64]:
+        """Return a hash of each row, equal for equal values."""
+        hashes = np.empty(self.n_points, dtype=np.uint64)
+        self._kernels.rows.hashes(hashes, self._n_threads)
+        return hashes
+
     def mean(self, *, weighted: bool) -> Centers:
         """Return the (d,) mean of all points, rounded as a center."""
         zero = np.zeros((1, self.n_features), dtype=self.dtype)

@@ -1,4 +1,6 @@
-"""The lexicographic order of the rows on the device. Specification: `engines.ordering`.
+"""The lexicographic order of the rows on the device, and their hashes.
+
+Specifications: `engines.ordering` and `engines.hashing`.
 
 A sort by the first column settles most rows of continuous data, and a sort by the second, of those
 that are still tied, nearly all. Of the rest one row of each value is kept, so that duplicates cost
@@ -55,6 +57,20 @@ def lexicographic_order(X: torch.Tensor) -> torch.Tensor:
     return order
 
 
+def row_hashes(X: torch.Tensor) -> torch.Tensor:
+    """Return the hashes of all rows (`engines.hashing`), their bits as int64."""
+    return _hashes(X, torch.arange(X.shape[0], device=X.device))
+
+
+def _hashes(X: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    hashes = torch.empty_like(rows)
+    d = X.shape[1]
+    hash_rows[(triton.cdiv(len(rows), 64),)](
+        X, rows, hashes, len(rows), d, BLOCK=64, COLUMNS=min(64, triton.next_power_of_2(d))
+    )
+    return hashes
+
+
 def _split(tied: _Tied, keys: torch.Tensor, order: torch.Tensor, *, several: bool = True) -> _Tied:
     """Sort tied rows by the keys within their groups, write that down, return those still tied.
 
@@ -109,12 +125,8 @@ def _distinct(X: torch.Tensor, rows: torch.Tensor) -> tuple[torch.Tensor, torch.
 
     Two different rows with one hash are all but impossible; then every row counts as a value.
     """
-    hashes = torch.empty_like(rows)
     d = X.shape[1]
-    hash_rows[(triton.cdiv(len(rows), 64),)](
-        X, rows, hashes, len(rows), d, BLOCK=64, COLUMNS=min(64, triton.next_power_of_2(d))
-    )
-    hashes, sorting = torch.sort(hashes, stable=True)
+    hashes, sorting = torch.sort(_hashes(X, rows), stable=True)
     same = hashes[1:] == hashes[:-1]
     everything = torch.arange(len(rows), device=X.device)
     if bool((same & (_differences(X, rows[sorting], same) < d)).any()):

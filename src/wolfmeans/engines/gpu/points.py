@@ -30,7 +30,7 @@ from wolfmeans.engines.gpu.clusters import Lows
 from wolfmeans.engines.gpu.distances import GpuKernels
 from wolfmeans.engines.gpu.gains import best_candidate
 from wolfmeans.engines.gpu.kernels.lists import MOVED
-from wolfmeans.engines.gpu.ordering import lexicographic_order
+from wolfmeans.engines.gpu.ordering import lexicographic_order, row_hashes
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.seeding import spread_rows
 from wolfmeans.engines.gpu.steps import Run, Step, run_together
@@ -386,20 +386,9 @@ class GpuPoints(LabelledPoints):
         centers = np.asarray(center, dtype=self.dtype).reshape(1, -1)
         return to_host(self._kernels.distances_on_device(centers, None))[0]
 
-    def approach(
-        self, rows: NDArray[np.int64], closest: Distances, owner: NDArray[np.int64]
-    ) -> None:
-        """Bring each point's nearest chosen row up to date, in place, with more rows chosen."""
-        chosen = to_device(np.sort(rows), self.data.X)
-        centers = self.data.X[chosen]
-        labels = self._kernels.labels_on_device(centers)
-        distances = self._kernels.distances_on_device(centers, labels)
-        found = chosen[labels.long()]
-        before, owned = to_device(closest, found), to_device(owner, found)
-        closer = (distances < before) | ((distances == before) & (found < owned))
-        closest[:], owner[:] = to_host(
-            torch.where(closer, distances, before), torch.where(closer, found, owned)
-        )
+    def row_hashes(self) -> NDArray[np.uint64]:
+        """Return a hash of each row, equal for equal values."""
+        return to_host(row_hashes(self.data.X))[0].view(np.uint64)
 
     def far_rows(
         self, centers: Centers, many: int, masses: Distances | None

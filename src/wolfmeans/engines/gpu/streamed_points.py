@@ -345,6 +345,10 @@ class StreamedPoints(LabelledPoints):
         """Return the rows in an order that depends on their values alone."""
         return self._on_host().order()
 
+    def row_hashes(self) -> NDArray[np.uint64]:
+        """Return a hash of each row, equal for equal values."""
+        return self._on_host().row_hashes()
+
     def spread_rows(self, drawn: NDArray[np.int64], n_trials: int) -> NDArray[np.int64] | None:
         """Return the rows that k-means++ picks, found on the host."""
         return self._on_host().spread_rows(drawn, n_trials)

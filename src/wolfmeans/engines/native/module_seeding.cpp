@@ -1,5 +1,5 @@
-// Bindings of the seeding: the order of the points' values, and k-means++ along it. Shapes and
-// ranges are checked here, once.
+// Bindings of the seeding: the order of the points' values, k-means++ along it, and hashes of the
+// values. Shapes and ranges are checked here, once.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -10,6 +10,7 @@
 
 #include "binding.hpp"
 #include "ordering.hpp"
+#include "row_hashes.hpp"
 #include "seeding.hpp"
 
 namespace nb = nanobind;
@@ -58,17 +59,13 @@ std::int64_t kmeans_plus_plus(Array<const Real> X, std::optional<Array<const dou
 }
 
 template <class Real>
-void approach(Array<const Real> X, Array<const std::int64_t> rows, Array<double> closest,
-              Array<std::int64_t> owner, int n_threads) {
-    check_rows(X);
-    require(rows.ndim() == 1, "rows must have one dimension, got shape " + shape_of(rows));
-    check_range(rows, "rows", X.shape(0));
-    check_vector(closest, "closest", X.shape(0));
-    check_vector(owner, "owner", X.shape(0));
+void row_hashes(Array<const Real> X, Array<std::uint64_t> hashes, int n_threads) {
+    require(X.ndim() == 2, "X must have two dimensions, got shape " + shape_of(X));
+    check_vector(hashes, "hashes", X.shape(0));
     check_threads(n_threads);
     const nb::gil_scoped_release release;
-    wolfmeans::approach(X.data(), X.shape(0), X.shape(1), rows.data(), rows.shape(0), n_threads,
-                        closest.data(), owner.data());
+    if (X.shape(0) == 0) return;
+    wolfmeans::row_hashes(X.data(), X.shape(0), X.shape(1), n_threads, hashes.data());
 }
 
 template <class Real>
@@ -84,10 +81,9 @@ void define(nb::module_& m) {
           "IN: X (n, d); weights (n,) or None; order (n,) int64, the rows in the order of their\n"
           "values; draws (1 + (K - 1) * n_trials,) int64 of 0..2**63 - 2. OUT: rows (K,) int64.\n"
           "Returns how many were found before all masses were 0; -1 when masses overflow.");
-    m.def("approach", &approach<Real>, "X"_a.noconvert(), "rows"_a.noconvert(),
-          "closest"_a.noconvert(), "owner"_a.noconvert(), "n_threads"_a,
-          "Bring the points' nearest chosen rows up to date with more rows.\n\n"
-          "IN: X (n, d); rows (m,) int64. IN/OUT: closest (n,) float64, owner (n,) int64.");
+    m.def("row_hashes", &row_hashes<Real>, "X"_a.noconvert(), "hashes"_a.noconvert(), "n_threads"_a,
+          "A hash of each row, equal for equal values.\n\n"
+          "IN: X (n, d). OUT: hashes (n,) uint64.");
 }
 
 } // namespace

@@ -10,6 +10,7 @@
 #include <nanobind/stl/optional.h>
 
 #include "binding.hpp"
+#include "row_hashes.hpp"
 #include "sparse_moments.hpp"
 #include "sparse_points.hpp"
 #include "sparse_rows.hpp"
@@ -79,6 +80,14 @@ public:
         const nb::gil_scoped_release release;
         if (rows_->n() == 0) return;
         rows_->distances(centers.data(), K, labels.data(), out.data(), n_threads);
+    }
+
+    void hashes(Array<std::uint64_t> hashes, int n_threads) const {
+        check_vector(hashes, "hashes", rows_->n());
+        check_threads(n_threads);
+        const nb::gil_scoped_release release;
+        if (rows_->n() == 0) return;
+        wolfmeans::row_hashes(*rows_, n_threads, hashes.data());
     }
 
     std::size_t checked(const Array<const Real>& centers) const {
@@ -191,7 +200,9 @@ void define(nb::module_& m, const char* rows_name, const char* points_name) {
         .def("distances", &Rows::distances, "centers"_a.noconvert(), "labels"_a.noconvert(),
              "out"_a.noconvert(), "n_threads"_a,
              "The canonical distance of each row to centers[labels[i]].\n\n"
-             "IN: centers (K, d), labels (n,) int32. OUT: out (n,) float64.");
+             "IN: centers (K, d), labels (n,) int32. OUT: out (n,) float64.")
+        .def("hashes", &Rows::hashes, "hashes"_a.noconvert(), "n_threads"_a,
+             "A hash of each row, equal for equal values.\n\nOUT: hashes (n,) uint64.");
     nb::class_<Points>(m, points_name, "Sparse rows with labels, bounds and exact moments.")
         .def(nb::init<const Rows&, std::optional<Array<const double>>, int>(),
              nb::keep_alive<1, 2>(), "rows"_a, "weights"_a.noconvert().none(), "n_threads"_a)

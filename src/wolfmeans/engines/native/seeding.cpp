@@ -369,56 +369,6 @@ std::int64_t kmeans_plus_plus(const Real* X, std::size_t n, std::size_t d, const
     return static_cast<std::int64_t>(seeding.choose(draws + 1, K, n_trials, chosen));
 }
 
-template <class Real>
-void approach(const Real* X, std::size_t n, std::size_t d, const std::int64_t* chosen,
-              std::size_t n_chosen, int n_threads, double* closest, std::int64_t* owner) {
-    PointSketch<Real> sketch(X, n, d);
-    const std::size_t chunks = worthwhile_threads(
-        n, static_cast<double>(n * d) * (1.0 + static_cast<double>(n_chosen) / 16.0), n_threads);
-    over_rows(n, chunks, tile_rows, [&](std::size_t, std::size_t begin, std::size_t end) {
-        sketch.draw(begin, end);
-        for (std::size_t row = begin; row < end; ++row)
-            sketch.set_closest(row, closest[row]);
-    });
-    const std::vector<std::size_t> rows(chosen, chosen + n_chosen);
-    std::vector<SketchedCandidates> groups((n_chosen + most_candidates - 1) / most_candidates);
-    for (std::size_t g = 0; g < groups.size(); ++g) {
-        const std::size_t first = g * most_candidates;
-        sketch.choose(rows.data() + first, std::min<std::size_t>(most_candidates, n_chosen - first),
-                      groups[g]);
-    }
-    // A tile of points meets all candidates while it is in the cache.
-    over_rows(n, chunks, tile_rows, [&](std::size_t, std::size_t begin, std::size_t end) {
-        unsigned char survivors[tile_rows];
-        std::uint32_t marked[tile_rows + 1];
-        double distance[tile_rows];
-        for (std::size_t i = begin; i < end; i += tile_rows) {
-            const std::size_t size = std::min(tile_rows, end - i);
-            for (std::size_t c = 0; c < n_chosen; ++c) {
-                const SketchedCandidates& group = groups[c / most_candidates];
-                if (c % most_candidates == 0) sketch.screen(i, i + size, group, survivors);
-                const auto bit = static_cast<unsigned char>(1u << (c % most_candidates));
-                const std::size_t count = marked_rows(survivors, 0, size, bit, marked);
-                const DistancesTo<Real> distances(X, d, X + rows[c] * d);
-                distances(count, [&](std::size_t k) { return i + marked[k]; }, distance);
-                for (std::size_t k = 0; k < count; ++k) {
-                    const std::size_t row = i + marked[k];
-                    if (distance[k] > closest[row] ||
-                        (distance[k] == closest[row] && chosen[c] > owner[row]))
-                        continue;
-                    closest[row] = distance[k];
-                    owner[row] = chosen[c];
-                    sketch.set_closest(row, distance[k]);
-                }
-            }
-        }
-    });
-}
-
-template void approach(const float*, std::size_t, std::size_t, const std::int64_t*, std::size_t,
-                       int, double*, std::int64_t*);
-template void approach(const double*, std::size_t, std::size_t, const std::int64_t*, std::size_t,
-                       int, double*, std::int64_t*);
 template std::int64_t kmeans_plus_plus(const float*, std::size_t, std::size_t, const double*,
                                        const std::int64_t*, const std::int64_t*, std::size_t,
                                        std::size_t, int, std::int64_t*);

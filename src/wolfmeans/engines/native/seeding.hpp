@@ -1,5 +1,5 @@
-// k-means++ and greedy k-means++ in one call, and the distances of k-means||. Specification:
-// seeding.py, with which the chosen rows agree whatever the vector unit and the number of threads.
+// k-means++ and greedy k-means++ in one call. Specification: seeding.py, with which the chosen rows
+// agree whatever the vector unit and the number of threads.
 #pragma once
 
 #include <cstddef>
@@ -25,14 +25,5 @@ template <class Real>
 std::int64_t kmeans_plus_plus(const Real* X, std::size_t n, std::size_t d, const double* weights,
                               const std::int64_t* order, const std::int64_t* draws, std::size_t K,
                               std::size_t n_trials, int n_threads, std::int64_t* chosen);
-
-// Bring the points' nearest chosen rows up to date when more rows are chosen.
-//
-//   chosen   IN      (n_chosen,) the new rows
-//   closest  IN/OUT  (n,) canonical distance to the nearest chosen row
-//   owner    IN/OUT  (n,) which row that is, the lowest of several
-template <class Real>
-void approach(const Real* X, std::size_t n, std::size_t d, const std::int64_t* chosen,
-              std::size_t n_chosen, int n_threads, double* closest, std::int64_t* owner);
 
 } // namespace wolfmeans
