@@ -1,0 +1,132 @@
+"""NPY files, one or several: mapped into memory, a chunk at a time.
+
+A chunk that lies in one file as native floats in C order is the file itself: the thread that
+looks at it is what reads it. Its pages are let go with the last view of it, so that no more than
+the chunks in use are resident. Everything else is converted into buffers.
+"""
+
+from __future__ import annotations
+
+import mmap
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfmeans.columns import ArrayTable, Part
+from wolfmeans.files import shown
+from wolfmeans.sources.arrays import block_of
+from wolfmeans.sources.base import Block, FilledSource
+from wolfmeans.sources.conversion import float_of
+from wolfmeans.tables import read
+
+_STRETCH = 1 << 24
+"""Bytes that are mapped at once where they are converted."""
+
+
+@dataclass(frozen=True)
+class _File:
+    path: Path
+    name: str
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    by_column: bool
+    """Whether it is in Fortran order."""
+    offset: int
+    """Where its numbers begin."""
+    size: int
+
+    @staticmethod
+    def of(path: Path) -> _File:
+        table = read([str(path)], "npy")
+        assert isinstance(table, ArrayTable)
+        found = table.matrix
+        by_column = not found.flags.c_contiguous
+        return _File(
+            path,
+            shown(str(path)),
+            found.shape,
+            found.dtype,
+            by_column,
+            found.offset,
+            path.stat().st_size,
+        )
+
+    def mapped(self) -> NDArray[Any]:
+        """Return the whole file as an array, of which nothing is read yet."""
+        try:
+            with self.path.open("rb") as file:
+                content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except FileNotFoundError:
+            raise FileNotFoundError(f"{self.name} is not there any more") from None
+        except (OSError, ValueError) as error:
+            raise OSError(f"{self.name} cannot be read: {error}") from error
+        if len(content) != self.size:
+            raise ValueError(
+                f"{self.name} has changed: {self.size:,} bytes when it was opened, "
+                f"{len(content):,} now"
+            )
+        if hasattr(mmap, "MADV_SEQUENTIAL") and not self.by_column:
+            content.madvise(mmap.MADV_SEQUENTIAL)
+        order: Any = "F" if self.by_column else "C"
+        return np.ndarray(self.shape, self.dtype, content, self.offset, order=order)
+
+    def is_plain(self, dtype: np.dtype[Any]) -> bool:
+        aligned = self.offset % dtype.itemsize == 0
+        return self.dtype == dtype and self.dtype.isnative and not self.by_column and aligned
+
+
+class NpySource(FilledSource):
+    """Tables in NPY files, one below the other."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        super().__init__()
+        self._files = [_File.of(path) for path in paths]
+        first = self._files[0]
+        for file in self._files[1:]:
+            if file.shape[1] != first.shape[1]:
+                raise ValueError(
+                    f"{file.name} has {file.shape[1]} columns, and {first.name} {first.shape[1]}"
+                )
+        self.parts = tuple(Part(file.name, file.shape[0]) for file in self._files)
+        self.n_rows, self.n_columns = sum(part.n_rows for part in self.parts), first.shape[1]
+        self.dtype = float_of(np.result_type(*[file.dtype for file in self._files]))
+
+    def _arrays(self, rows: int, stop: threading.Event) -> Iterator[NDArray[np.floating]]:
+        if all(file.is_plain(self.dtype) for file in self._files):
+            yield from self._views(rows)
+        else:
+            yield from super()._arrays(rows, stop)
+
+    def _views(self, rows: int) -> Iterator[NDArray[np.floating]]:
+        """Yield chunks as views; one that is in several files as a copy of its pieces."""
+        pieces: list[NDArray[np.floating]] = []
+        missing = rows
+        for file in self._files:
+            begin = 0
+            while begin < file.shape[0]:
+                end = min(file.shape[0], begin + missing)
+                pieces.append(file.mapped()[begin:end])
+                missing -= end - begin
+                begin = end
+                if missing == 0:
+                    yield self._joined(pieces)
+                    pieces, missing = [], rows
+        if pieces:
+            yield self._joined(pieces)
+
+    def _joined(self, pieces: list[NDArray[np.floating]]) -> NDArray[np.floating]:
+        if len(pieces) == 1:
+            return pieces[0]
+        out = self._buffers.lend(sum(map(len, pieces)), self.n_columns, self.dtype)
+        return np.concatenate(pieces, out=out)
+
+    def _blocks(self, rows: int) -> Iterator[Block]:
+        for file in self._files:
+            step = max(1, min(rows, _STRETCH // (self.n_columns * file.dtype.itemsize)))
+            for begin in range(0, file.shape[0], step):
+                yield block_of(file.mapped()[begin : begin + step], file.name)
