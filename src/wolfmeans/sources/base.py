@@ -213,6 +213,8 @@ class FilledSource(Source):
         blocks = self._blocks(rows)
         while (block := self._next(blocks, before)) is not None:
             begin = 0
+            if stop.is_set():
+                return
             while begin < block.n_rows:
                 if stop.is_set():
                     return

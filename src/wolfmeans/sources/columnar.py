@@ -15,15 +15,15 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.columns import Part
+from wolfmeans.columns import Part, refuse_large
 from wolfmeans.files import shown
 from wolfmeans.sources.base import Block, FilledSource
-from wolfmeans.sources.conversion import put
 from wolfmeans.text_tables import is_number
 
 _BATCH = 1 << 23
-"""Bytes of numbers in a batch: enough for its overhead not to matter, little enough to stay in
-a cache on the way from columns to rows."""
+"""Bytes of numbers in a batch: enough for its overhead not to matter."""
+_NEAR = 1 << 19
+"""Bytes of rows that stay in a cache while column after column is written into them."""
 _BUFFER = 1 << 20
 """Bytes of a column that are fetched at once where a row group is large."""
 _LARGE = 1 << 26
@@ -38,6 +38,7 @@ def pyarrow_for(kind: str) -> Any:
     """Import pyarrow, or say what is missing."""
     try:
         import pyarrow
+        import pyarrow.compute
         import pyarrow.dataset
         import pyarrow.ipc
         import pyarrow.parquet
@@ -247,26 +248,38 @@ class ColumnarSource(FilledSource):
     def _block(self, batch: Any, where: str) -> Block:
         assert self.names is not None
         columns = [
-            (self._numbers(column, f"{where}: column {name!r}"), f"{where}: column {name!r}")
+            self._numbers(column, f"{where}: column {name!r}")
             for name, column in zip(self.names, batch.columns, strict=True)
         ]
+        few = max(1, _NEAR // self._row_bytes)
 
         def write(begin: int, out: NDArray[np.floating]) -> None:
-            few = max(256, (1 << 19) // self._row_bytes) if len(columns) >= 32 else len(out)
             for start in range(0, len(out), few):
                 rows = out[start : start + few]
-                for j, (column, called) in enumerate(columns):
-                    put(column[begin + start : begin + start + len(rows)], rows[:, j], called)
+                from_, to = begin + start, begin + start + len(rows)
+                for j, column in enumerate(columns):
+                    rows[:, j] = column[from_:to]
 
         return Block(batch.num_rows, write)
 
     def _numbers(self, column: Any, called: str) -> NDArray[Any]:
         """Return a column as an array, NaN where an entry is missing."""
-        if self._arrow.types.is_decimal(column.type):
-            column = column.cast(self._arrow.float64())
-        if column.null_count and self._arrow.types.is_integer(column.type):
-            filled = column.fill_null(0).to_numpy(zero_copy_only=False)
-            put(filled, np.empty(len(filled)), called)
+        types = self._arrow.types
+        if types.is_int64(column.type) or types.is_uint64(column.type):
+            ends = self._arrow.compute.min_max(column).as_py()
+            refuse_large(max(abs(ends["min"] or 0), abs(ends["max"] or 0)), called)
+        if types.is_decimal(column.type):
+            column = _rounded(column)
+        elif column.null_count and types.is_integer(column.type):
             column = column.cast(self._arrow.float64(), safe=False)
         numbers: NDArray[Any] = column.to_numpy(zero_copy_only=False)
         return numbers
+
+
+def _rounded(column: Any) -> Any:
+    """Return decimal numbers in float64 as polars does it, which reads tables in memory."""
+    try:
+        import polars
+    except ImportError:
+        raise ImportError("reading decimal numbers needs polars: pip install polars") from None
+    return polars.from_arrow(column).cast(polars.Float64).to_arrow()

@@ -9,22 +9,19 @@ from numpy.typing import DTypeLike, NDArray
 
 from wolfmeans.columns import refuse_large
 
-_MANY_COLUMNS = 32
-_ROWS = 1024
-"""With many columns so many rows at once stay in a cache while columns become rows."""
+_NEAR = 1 << 19
+"""Bytes of rows that stay in a cache while column after column is written into them."""
 
 
 def float_of(dtype: DTypeLike) -> np.dtype[Any]:
-    """Return the dtype in which numbers are clustered.
+    """Return the dtype in which numbers are clustered; only native single precision is kept.
 
     Examples
     --------
     >>> [str(float_of(dtype)) for dtype in ("float16", ">f4", "int8", "float64")]
-    ['float32', 'float32', 'float64', 'float64']
+    ['float32', 'float64', 'float64', 'float64']
     """
-    given = np.dtype(dtype)
-    short = given.kind == "f" and given.itemsize <= 4
-    return np.dtype(np.float32 if short else np.float64)
+    return np.dtype(np.float32 if np.dtype(dtype) in (np.float16, np.float32) else np.float64)
 
 
 def is_real(dtype: np.dtype[Any]) -> bool:
@@ -37,9 +34,6 @@ def put(numbers: NDArray[Any], out: NDArray[np.floating], where: str) -> None:
     if numbers.dtype.kind in "iu" and numbers.dtype.itemsize == 8 and numbers.size:
         refuse_large(max(abs(int(numbers.min())), int(numbers.max())), where)
     with np.errstate(over="ignore"):  # infinite then, and refused as such
-        if numbers.ndim == 1 or numbers.flags.c_contiguous or numbers.shape[1] < _MANY_COLUMNS:
-            np.copyto(out, numbers, casting="unsafe")
-            return
-        for begin in range(0, len(numbers), _ROWS):
-            few = slice(begin, begin + _ROWS)
-            np.copyto(out[few], numbers[few], casting="unsafe")
+        few = max(1, _NEAR // max(1, out[:1].nbytes))
+        for begin in range(0, len(numbers), few):
+            np.copyto(out[begin : begin + few], numbers[begin : begin + few], casting="unsafe")

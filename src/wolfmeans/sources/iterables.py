@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -28,12 +29,10 @@ class IterableSource(FilledSource):
     def __init__(self, iterable: Iterable[Any] | Callable[[], Iterable[Any]]) -> None:
         super().__init__()
         self._iterable = iterable
-        first = next(self._numbered(self._names_too), None)
-        if first is None:
-            raise ValueError("the source has no rows: its iterator gives no array with any")
-        number, array = first
+        number, chunk, array = self._first()
         if array.shape[1] == 0:
             raise ValueError(f"array {number} of the source has no columns")
+        self.names = names_of(chunk)
         self.n_columns, self.dtype = array.shape[1], float_of(array.dtype)
 
     def _begun(self) -> Iterator[Any]:
@@ -46,37 +45,37 @@ class IterableSource(FilledSource):
             return iter(given)
         return iter(self._iterable)
 
-    def _names_too(self, chunk: Any) -> None:
-        self.names = names_of(chunk)
-
-    def _numbered(
-        self, look: Callable[[Any], None] | None = None
-    ) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Yield the arrays that have rows, with their numbers."""
+    def _numbered(self) -> Generator[tuple[int, Any, NDArray[Any]], None, None]:
+        """Yield what the iterable gives, with its number and as an array."""
         iterator = self._begun()
         try:
             for number, chunk in enumerate(iterator):
-                array = _array(chunk, number)
-                if len(array):
-                    if look is not None:
-                        look(chunk)
-                    elif self.names is not None and names_of(chunk) not in (None, self.names):
-                        raise ValueError(
-                            f"array {number} of the source has other columns: {names_of(chunk)}"
-                        )
-                    yield number, array
+                yield number, chunk, _array(chunk, number)
         finally:
             close = getattr(iterator, "close", None)
             if close is not None:
                 close()
 
+    def _first(self) -> tuple[int, Any, NDArray[Any]]:
+        with closing(self._numbered()) as arrays:
+            for found in arrays:
+                if len(found[2]):
+                    return found
+        raise ValueError("the source has no rows: its iterator gives no array with any")
+
     def _blocks(self, rows: int) -> Iterator[Block]:
-        for number, array in self._numbered():
+        for number, chunk, array in self._numbered():
             called = f"array {number} of the source"
+            if len(array) == 0:
+                yield block_of(array, called)
+                continue
             if array.shape[1] != self.n_columns:
                 raise ValueError(
                     f"{called} has {array.shape[1]} columns, and the first one {self.n_columns}"
                 )
+            names = names_of(chunk)
+            if None not in (names, self.names) and names != self.names:
+                raise ValueError(f"{called} has other columns: {', '.join(names or ())}")
             if np.promote_types(float_of(array.dtype), self.dtype) != self.dtype and not (
                 array.dtype.kind in "iub" and array.dtype.itemsize <= 2
             ):

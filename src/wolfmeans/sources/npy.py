@@ -94,7 +94,8 @@ class NpySource(FilledSource):
                 )
         self.parts = tuple(Part(file.name, file.shape[0]) for file in self._files)
         self.n_rows, self.n_columns = sum(part.n_rows for part in self.parts), first.shape[1]
-        self.dtype = float_of(np.result_type(*[file.dtype for file in self._files]))
+        dtypes = [file.dtype for file in self._files]
+        self.dtype = float_of(np.result_type(*dtypes) if len(dtypes) > 1 else dtypes[0])
 
     def _arrays(self, rows: int, stop: threading.Event) -> Iterator[NDArray[np.floating]]:
         if all(file.is_plain(self.dtype) for file in self._files):
