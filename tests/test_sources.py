@@ -123,10 +123,8 @@ def test_columnar_files(tmp_path, kind, dtype):
     assert_same(source, expected)
 
 
-def test_parquet_with_large_row_groups_is_streamed(tmp_path, monkeypatch):
+def test_large_batches_of_arrow_files_are_mapped(tmp_path, monkeypatch):
     monkeypatch.setattr("wolfmeans.sources.columnar._LARGE", 1000)
-    frame_of(X).write_parquet(tmp_path / "x.parquet")
-    assert_same(open_source(tmp_path / "x.parquet"), X)
     frame_of(X).write_ipc(tmp_path / "x.arrow")
     assert_same(open_source(tmp_path / "x.arrow"), X)
 
@@ -408,6 +406,31 @@ def test_missing_entries_of_integers_are_missing(tmp_path):
     for columns, message in ((["x"], "row 3, column 'x' is missing"), (["y"], "row 4, column 'y'")):
         with pytest.raises(ValueError, match=message):
             read(open_source(tmp_path / "x.parquet", columns=columns), 2)
+
+
+def test_rows_with_missing_values_can_be_left_out(tmp_path):
+    array = X.copy()
+    rng = np.random.default_rng(3)
+    array[rng.integers(0, N, 50), rng.integers(0, D, 50)] = np.nan
+    array[250:420] = np.nan
+    np.save(tmp_path / "x.npy", array)
+    frame_of(array).fill_nan(None).write_parquet(tmp_path / "x.parquet", row_group_size=100)
+    complete = ~np.isnan(array).any(axis=1)
+    for given_ in (array, tmp_path / "x.npy", tmp_path / "x.parquet", np.array_split(array, 9)):
+        source = open_source(given_, drop_missing=True)
+        assert source.n_rows is None
+        assert source.kept is None
+        assert_same(source, array[complete])
+        assert (source.kept == complete).all()
+    points = choose(tables.read([str(tmp_path / "x.parquet")]), drop_missing=True)
+    assert (points.data == array[complete]).all()
+    assert_same(open_source(X, drop_missing=True), X)
+    array[500, 1] = np.inf
+    np.save(tmp_path / "x.npy", array)
+    with pytest.raises(ValueError, match="row 501, column 1 is infinite"):
+        read(open_source(tmp_path / "x.npy", drop_missing=True), 10)
+    with pytest.raises(ValueError, match="every row has a missing value"):
+        list(open_source(np.full((5, 2), np.nan), drop_missing=True).chunks(2))
 
 
 def test_large_integers_are_refused(tmp_path):

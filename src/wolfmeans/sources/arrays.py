@@ -57,6 +57,14 @@ class SlicedSource(FilledSource):
                 found = found[:, None]
             yield block_of(found, self._name)
 
+    @property
+    def reading_bytes(self) -> int:
+        """Bytes that reading takes beside the chunks, about."""
+        if isinstance(self._table, np.ndarray):
+            return 0
+        # As they are stored, unpacked, and the block they are put together in.
+        return 3 * self._stored_rows() * self.n_columns * int(self._table.dtype.itemsize)
+
     def _stored_rows(self) -> int:
         """Return how many rows to take at once: whole stored pieces, and enough of them."""
         stored = getattr(self._table, "shards", None) or getattr(self._table, "chunks", None)

@@ -85,6 +85,11 @@ class Source:
         """The smallest nonzero magnitude and the largest; None before a pass has ended."""
         return None if self._facts is None else self._facts.sizes
 
+    @property
+    def reading_bytes(self) -> int:
+        """Bytes that reading takes beside the chunks, about."""
+        return 0
+
     def chunks(
         self, rows_at_once: SupportsIndex, *, ahead: int = 1
     ) -> Generator[Chunk, None, None]:
@@ -230,6 +235,11 @@ class FilledSource(Source):
             del block
         if out is not None:
             yield out[:filled]
+
+    @property
+    def reading_bytes(self) -> int:
+        """Bytes that reading takes beside the chunks, about."""
+        return _LOOK
 
     @property
     def _few(self) -> int:

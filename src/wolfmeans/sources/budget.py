@@ -62,9 +62,9 @@ def rows_per_chunk(
     Examples
     --------
     >>> rows_per_chunk("2GB", 16, "float32", 100)
-    209715
+    1048576
     >>> rows_per_chunk("20MB", 16, "float32", 100)
-    64920
+    77725
     """
     limit = bytes_of(memory_limit)
     numbers = n_columns * np.dtype(dtype).itemsize

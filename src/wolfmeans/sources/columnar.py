@@ -1,8 +1,8 @@
 """Parquet and Arrow files, one or several: batches of columns, turned into rows.
 
 Which columns are numbers, and in which precision they are clustered, follows the same rules as
-for a table in memory (columns.py). Parquet is read a batch of rows at a time; where a row group is
-larger than a chunk, its columns are streamed instead of fetched whole.
+for a table in memory (columns.py). Row groups of Parquet are never in memory as a whole: their
+columns are streamed, some rows at a time.
 """
 
 from __future__ import annotations
@@ -24,10 +24,13 @@ _BATCH = 1 << 23
 """Bytes of numbers in a batch: enough for its overhead not to matter."""
 _NEAR = 1 << 19
 """Bytes of rows that stay in a cache while column after column is written into them."""
-_BUFFER = 1 << 20
-"""Bytes of a column that are fetched at once where a row group is large."""
+_BUFFER = 1 << 18
+"""Bytes of a column of Parquet that are fetched at once. Whole row groups would be no faster, and
+may be larger than the memory there is."""
+_DECODING = 1 << 26
+"""Bytes that pyarrow takes for pages and batches, and keeps: 45 to 65 million were measured."""
 _LARGE = 1 << 26
-"""Bytes: larger row groups and batches are not fetched whole."""
+"""Bytes: larger batches of an Arrow file are mapped, not read."""
 _LOOKED_AT = 10_000
 """Rows in which words and numbers of a column are counted."""
 _MOSTLY_NUMBERS = 0.5
@@ -66,14 +69,12 @@ class _ParquetFile:
         self.path, self.name, self._pyarrow = path, shown(str(path)), pyarrow
         with _reading(self.name, "Parquet"), pyarrow.parquet.ParquetFile(path) as file:
             self.schema, self.n_rows = file.schema_arrow, file.metadata.num_rows
-            groups = [file.metadata.row_group(j) for j in range(file.metadata.num_row_groups)]
-            self._largest = max((group.total_byte_size for group in groups), default=0)
 
     def batches(self, names: Sequence[str], rows: int) -> Iterator[Any]:
-        buffered = {"buffer_size": _BUFFER} if self._largest > _LARGE else {}
+        opened = self._pyarrow.parquet.ParquetFile
         with (
             _reading(self.name, "Parquet"),
-            self._pyarrow.parquet.ParquetFile(self.path, pre_buffer=False, **buffered) as file,
+            opened(self.path, pre_buffer=False, buffer_size=_BUFFER) as file,
         ):
             if file.metadata.num_rows != self.n_rows or file.schema_arrow != self.schema:
                 raise ValueError(f"{self.name} has changed: other rows or columns than before")
@@ -235,6 +236,11 @@ class ColumnarSource(FilledSource):
                     f"{file.name}: column {name!r} has texts, most of which are numbers; "
                     "write them as numbers, or leave the column out"
                 )
+
+    @property
+    def reading_bytes(self) -> int:
+        """Bytes that reading takes beside the chunks, about."""
+        return _DECODING + 2 * _BUFFER * self.n_columns
 
     # --- Rows ----------------------------------------------------------------------------------
 

@@ -97,8 +97,17 @@ class NpySource(FilledSource):
         dtypes = [file.dtype for file in self._files]
         self.dtype = float_of(np.result_type(*dtypes) if len(dtypes) > 1 else dtypes[0])
 
+    @property
+    def reading_bytes(self) -> int:
+        """Bytes that reading takes beside the chunks, about."""
+        return 0 if self._is_plain else _STRETCH
+
+    @property
+    def _is_plain(self) -> bool:
+        return all(file.is_plain(self.dtype) for file in self._files)
+
     def _arrays(self, rows: int, stop: threading.Event) -> Iterator[NDArray[np.floating]]:
-        if all(file.is_plain(self.dtype) for file in self._files):
+        if self._is_plain:
             yield from self._views(rows)
         else:
             yield from super()._arrays(rows, stop)

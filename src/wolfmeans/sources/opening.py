@@ -16,6 +16,7 @@ from wolfmeans.files import shown
 from wolfmeans.sources.arrays import SlicedSource, source_of_array
 from wolfmeans.sources.base import Source
 from wolfmeans.sources.columnar import ColumnarSource
+from wolfmeans.sources.complete import CompleteSource
 from wolfmeans.sources.iterables import CALLABLE, IterableSource, as_array, names_of
 from wolfmeans.sources.npy import NpySource
 from wolfmeans.tables import STANDARD_INPUT, SUFFIXES, kind_of, matching
@@ -26,7 +27,11 @@ _ZARR = ("zarr.json", ".zarray", ".zgroup")
 
 
 def open_source(
-    data: Any, *, columns: Sequence[str] | None = None, exclude: Sequence[str] = ()
+    data: Any,
+    *,
+    columns: Sequence[str] | None = None,
+    exclude: Sequence[str] = (),
+    drop_missing: bool = False,
 ) -> Source:
     """Return anything that has rows of numbers as a source of chunks.
 
@@ -38,6 +43,9 @@ def open_source(
         function that takes nothing and returns an iterator of arrays.
     columns, exclude : sequence of str
         Names of columns to use, or to leave out, of files that have names.
+    drop_missing : bool
+        Leave out rows with missing values, which are refused otherwise; rows are counted without
+        them then, and `kept` says which ones they are.
 
     Examples
     --------
@@ -48,17 +56,14 @@ def open_source(
     >>> source.n_rows, source.n_columns, str(source.dtype)
     (5, 2, 'float64')
     """
-    if isinstance(data, Source):
-        source = data
-    elif isinstance(data, (str, os.PathLike)):
-        return _source_of_files([os.fspath(data)], columns, exclude)
-    elif _are_paths(data):
-        return _source_of_files([os.fspath(path) for path in data], columns, exclude)
-    else:
-        source = _source_of_object(data)
-    if columns is not None or exclude:
+    if isinstance(data, (str, os.PathLike)) or _are_paths(data):
+        names = [data] if isinstance(data, (str, os.PathLike)) else data
+        source = _source_of_files([os.fspath(name) for name in names], columns, exclude)
+    elif columns is not None or exclude:
         raise ValueError("columns are chosen by name in Parquet and Arrow files only")
-    return source
+    else:
+        source = data if isinstance(data, Source) else _source_of_object(data)
+    return CompleteSource(source) if drop_missing else source
 
 
 def _are_paths(data: Any) -> bool:
