@@ -258,6 +258,28 @@ def test_iterables_of_every_kind():
     )
 
 
+def test_rows_by_number(tmp_path):
+    for number, part in enumerate(np.split(X, [10, 11, 500])):
+        np.save(tmp_path / f"{number}.npy", part)
+    frame_of(X).write_parquet(tmp_path / "x.parquet")
+    rows = [700, 3, 10, 3, N - 1, 499]
+    for given_ in (X, np.asfortranarray(X), str(tmp_path / "*.npy"), tmp_path / "x.parquet", [X]):
+        source = open_source(given_)
+        assert (source.take(rows) == X[rows]).all()
+        assert source.take([]).shape == (0, D)
+        assert (source.whole() == X).all()
+        with pytest.raises(IndexError):
+            source.take([0, N])
+        assert not reading_threads()
+
+
+def test_names_with_points(tmp_path):
+    frame = pl.DataFrame({"a": X[:, 0], "a.b": X[:, 1], "b": X[:, 2]})
+    frame.write_parquet(tmp_path / "x.parquet")
+    assert_same(open_source(tmp_path / "x.parquet"), X[:, :3])
+    assert_same(open_source(tmp_path / "x.parquet", columns=["a.b", "a"]), X[:, [1, 0]])
+
+
 @settings(max_examples=60)
 @given(
     lengths=st.lists(st.integers(0, 9), min_size=1, max_size=8).filter(any),
@@ -631,11 +653,18 @@ except KeyboardInterrupt:
     passing.close()
     print("stopped", [t.name for t in threading.enumerate() if "ahead" in t.name])
 """
-    for word, expected in (("stop", "stopped []"), ("leave", "")):
-        done = subprocess.run(
-            [sys.executable, "-c", code, word], capture_output=True, text=True, timeout=60
+    begun = {
+        word: subprocess.Popen(
+            [sys.executable, "-c", code, word],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
-        assert (done.returncode, done.stdout.strip(), done.stderr) == (0, expected, "")
+        for word in ("stop", "leave")
+    }
+    for word, expected in (("stop", "stopped []"), ("leave", "")):
+        out, errors = begun[word].communicate(timeout=60)
+        assert (begun[word].returncode, out.strip(), errors) == (0, expected, "")
 
 
 def test_buffers_come_back_when_no_view_is_left():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 import threading
 from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, NamedTuple, SupportsIndex
 
@@ -114,8 +115,28 @@ class Source:
 
     def whole(self) -> NDArray[np.floating]:
         """Return all rows as one array, for sources that fit into memory."""
-        found = [chunk.rows for chunk in self.chunks(max(1, _LOOK // self._row_bytes))]
-        return np.concatenate(found)
+        return np.concatenate([chunk.rows for chunk in self.chunks(self._several)])
+
+    def take(self, rows: Any) -> NDArray[np.floating]:
+        """Return some rows by their numbers, in the order asked for.
+
+        Reads up to the last of them, where nothing faster is known.
+        """
+        wanted = np.asarray(rows, dtype=np.int64)
+        found = np.empty((len(wanted), self.n_columns), dtype=self.dtype)
+        left, last = len(wanted), max(wanted, default=-1)
+        if min(wanted, default=0) < 0:
+            raise IndexError(f"rows are counted from 0; got {wanted.min()}")
+        with closing(self.chunks(self._several)) as chunks:
+            for first, chunk in chunks:
+                here = (wanted >= first) & (wanted < first + len(chunk))
+                found[here] = chunk[wanted[here] - first]
+                left -= int(here.sum())
+                if left == 0:
+                    break
+        if left:
+            raise IndexError(f"{self._called} has {self.n_rows:,} rows, and no row {last}")
+        return found
 
     def place(self, row: int) -> str:
         """Return where a row is: the file and the row in it, counted from 1 as in a table."""
@@ -135,15 +156,20 @@ class Source:
     def _row_bytes(self) -> int:
         return max(1, self.n_columns * self.dtype.itemsize)
 
+    @property
+    def _several(self) -> int:
+        """Rows that are looked at, or written, between two questions whether to go on."""
+        return max(1, _LOOK // self._row_bytes)
+
     # --- Checks, while it is read --------------------------------------------------------------
 
     def _pass(self, rows: int, stop: threading.Event) -> Iterator[Chunk]:
         first, bits, seen = 0, 0, Sizes(np.inf, 0.0)
         for array in self._arrays(rows, stop):
-            for begin in range(0, len(array), look := max(1, _LOOK // self._row_bytes)):
+            for begin in range(0, len(array), self._several):
                 if stop.is_set():
                     return
-                few = array[begin : begin + look]
+                few = array[begin : begin + self._several]
                 seen = self._look(few, first + begin, seen)
                 bits += _bits(few)
             yield Chunk(first, array)
@@ -225,7 +251,7 @@ class FilledSource(Source):
                     return
                 if out is None:
                     out, filled = self._buffers.lend(rows, self.n_columns, self.dtype), 0
-                step = min(rows - filled, block.n_rows - begin, self._few)
+                step = min(rows - filled, block.n_rows - begin, self._several)
                 block.put(begin, out[filled : filled + step])
                 begin, filled = begin + step, filled + step
                 if filled == rows:
@@ -240,10 +266,6 @@ class FilledSource(Source):
     def reading_bytes(self) -> int:
         """Bytes that reading takes beside the chunks, about."""
         return _LOOK
-
-    @property
-    def _few(self) -> int:
-        return max(1, _LOOK // self._row_bytes)
 
     def _next(self, blocks: Iterator[Block], row: int) -> Block | None:
         """Return the next block; an error says at which row it happened."""

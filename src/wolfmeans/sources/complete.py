@@ -30,7 +30,7 @@ class CompleteSource(FilledSource):
     @property
     def reading_bytes(self) -> int:
         """Bytes that reading takes beside the chunks, about."""
-        return self._whole.reading_bytes + 2 * self._few * self._row_bytes
+        return self._whole.reading_bytes + 2 * self._several * self._row_bytes
 
     @property
     def kept(self) -> NDArray[np.bool_] | None:
@@ -43,7 +43,7 @@ class CompleteSource(FilledSource):
     def _blocks(self, rows: int) -> Iterator[Block]:
         masks: list[tuple[int, NDArray[np.uint8]]] = []
         before = 0
-        for array in self._whole._arrays(self._few, threading.Event()):
+        for array in self._whole._arrays(self._several, threading.Event()):
             self._refuse_infinite(array, before)
             complete = ~np.isnan(array).any(axis=1)
             masks.append((len(array), np.packbits(complete)))

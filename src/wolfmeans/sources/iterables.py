@@ -22,7 +22,10 @@ CALLABLE = (
 
 
 class IterableSource(FilledSource):
-    """Arrays from an iterable, or from a function that returns a fresh iterator."""
+    """Arrays from an iterable, or from a function that returns a fresh iterator.
+
+    Where chunks are read ahead, it is iterated in another thread.
+    """
 
     _advice = "; it must give the same arrays each time it is iterated"
 

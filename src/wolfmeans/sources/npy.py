@@ -21,7 +21,7 @@ from wolfmeans.columns import ArrayTable, Part
 from wolfmeans.files import shown
 from wolfmeans.sources.arrays import block_of
 from wolfmeans.sources.base import Block, FilledSource
-from wolfmeans.sources.conversion import float_of
+from wolfmeans.sources.conversion import float_of, put
 from wolfmeans.tables import read
 
 _STRETCH = 1 << 24
@@ -93,7 +93,7 @@ class NpySource(FilledSource):
                     f"{file.name} has {file.shape[1]} columns, and {first.name} {first.shape[1]}"
                 )
         self.parts = tuple(Part(file.name, file.shape[0]) for file in self._files)
-        self.n_rows, self.n_columns = sum(part.n_rows for part in self.parts), first.shape[1]
+        self.n_rows, self.n_columns = self._count, first.shape[1]
         dtypes = [file.dtype for file in self._files]
         self.dtype = float_of(np.result_type(*dtypes) if len(dtypes) > 1 else dtypes[0])
 
@@ -111,6 +111,26 @@ class NpySource(FilledSource):
             yield from self._views(rows)
         else:
             yield from super()._arrays(rows, stop)
+
+    def take(self, rows: Any) -> NDArray[np.floating]:
+        """Return some rows by their numbers, in the order asked for, reading no others."""
+        wanted = np.asarray(rows, dtype=np.int64)
+        found = np.empty((len(wanted), self.n_columns), dtype=self.dtype)
+        if len(wanted) and not 0 <= wanted.min() <= wanted.max() < self._count:
+            raise IndexError(f"rows are counted from 0 to {self._count - 1:,}; got {rows}")
+        first = 0
+        for file in self._files:
+            here = (wanted >= first) & (wanted < first + file.shape[0])
+            if here.any():
+                chosen = np.empty((int(here.sum()), self.n_columns), dtype=self.dtype)
+                put(file.mapped()[wanted[here] - first], chosen, file.name)
+                found[here] = chosen
+            first += file.shape[0]
+        return found
+
+    @property
+    def _count(self) -> int:
+        return sum(part.n_rows for part in self.parts)
 
     def _views(self, rows: int) -> Iterator[NDArray[np.floating]]:
         """Yield chunks as views; one that is in several files as a copy of its pieces."""
