@@ -713,7 +713,7 @@ before = peak()
 for _ in range(2):
     for chunk in source.chunks(50_000_000 // 128):
         pass
-print(peak() - before)
+print(peak() - before, source.reading_bytes / 2**20)
 """
     if not sys.platform.startswith("linux"):
         pytest.skip("reads /proc")
@@ -721,8 +721,9 @@ print(peak() - before)
         done = subprocess.run(
             [sys.executable, "-c", code, path], capture_output=True, text=True, check=True
         )
-        # Three chunks of 48 MiB, and what reads them.
-        assert 40 < float(done.stdout) < 240, path.name
+        # Three chunks of 48 MiB, and what reads them; half a chunk for what nobody counts.
+        taken, reading = map(float, done.stdout.split())
+        assert 40 < taken < 3 * 48 + reading + 24, path.name
 
 
 # --- Sizes -----------------------------------------------------------------------------------
@@ -754,7 +755,7 @@ def test_chunks_fit_into_the_limit(ahead, dtype):
             assert rows * width * np.dtype(dtype).itemsize * (ahead + 2) <= limit
     with pytest.raises(MemoryError, match=r"0\.1 MiB, and at least .* are needed"):
         rows_per_chunk("100kB", 16, dtype, 10, ahead=ahead)
-    with pytest.raises(MemoryError, match="state of all points"):
+    with pytest.raises(MemoryError, match="what is kept anyway"):
         rows_per_chunk("1MB", 16, dtype, 10, ahead=ahead, kept=10**6)
 
 

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from wolfmeans.sources.base import Block, FilledSource, Source
 from wolfmeans.sources.conversion import float_of, is_real, put
 
-_SLAB = 1 << 24
+_SLAB = 1 << 22
 """Bytes that are asked for at once where small pieces are stored."""
+_MACHINERY = 1 << 25
+"""Bytes for what unpacks them."""
 
 
 class ArraySource(Source):
@@ -67,7 +69,8 @@ class SlicedSource(FilledSource):
         if isinstance(self._table, np.ndarray):
             return 0
         # As they are stored, unpacked, and the block they are put together in.
-        return 3 * self._stored_rows() * self.n_columns * int(self._table.dtype.itemsize)
+        stored = self._stored_rows() * self.n_columns * int(self._table.dtype.itemsize)
+        return 3 * stored + _MACHINERY
 
     def _stored_rows(self) -> int:
         """Return how many rows to take at once: whole stored pieces, and enough of them."""

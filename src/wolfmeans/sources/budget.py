@@ -52,7 +52,7 @@ def rows_per_chunk(
     ahead : int
         How many chunks are read ahead; two more are in memory (see `Source.chunks`).
     kept : int
-        Bytes that are taken anyway, like the state of all points.
+        Bytes that are taken anyway: the state of all points, `Source.reading_bytes`.
 
     Raises
     ------
@@ -76,7 +76,7 @@ def rows_per_chunk(
             f"memory_limit is {said(limit)}, and at least {said(fixed + _FEWEST * each)} are "
             f"needed: "
             f"{said(fixed)} for {n_clusters:,} centers of {n_columns:,} columns"
-            f"{' and the state of all points' if kept else ''}, and {ahead + 2} chunks of "
+            f"{' and what is kept anyway' if kept else ''}, and {ahead + 2} chunks of "
             f"{_FEWEST:,} rows, {numbers:,} bytes each"
         )
     return min(rows, max(_FEWEST, _MOST // numbers))

@@ -20,15 +20,17 @@ from wolfmeans.files import shown
 from wolfmeans.sources.base import Block, FilledSource
 from wolfmeans.text_tables import is_number
 
-_BATCH = 1 << 23
+_BATCH = 1 << 22
 """Bytes of numbers in a batch: enough for its overhead not to matter."""
 _NEAR = 1 << 19
 """Bytes of rows that stay in a cache while column after column is written into them."""
-_BUFFER = 1 << 18
+_BUFFER = 1 << 16
 """Bytes of a column of Parquet that are fetched at once. Whole row groups would be no faster, and
 may be larger than the memory there is."""
 _DECODING = 1 << 26
-"""Bytes that pyarrow takes for pages and batches, and keeps: 45 to 65 million were measured."""
+_OF_A_COLUMN = 1 << 21
+"""Bytes that pyarrow takes for batches, and for the pages of a column. It asks for a third of that
+and its allocator keeps the rest; 50 to 100 million in all were measured with 16 columns."""
 _LARGE = 1 << 26
 """Bytes: larger batches of an Arrow file are mapped, not read."""
 _LOOKED_AT = 10_000
@@ -240,7 +242,7 @@ class ColumnarSource(FilledSource):
     @property
     def reading_bytes(self) -> int:
         """Bytes that reading takes beside the chunks, about."""
-        return _DECODING + 2 * _BUFFER * self.n_columns
+        return _DECODING + _OF_A_COLUMN * self.n_columns
 
     # --- Rows ----------------------------------------------------------------------------------
 
