@@ -623,7 +623,7 @@ def test_info_says_what_runs_here(capsys):
     assert found["wolfmeans"] == wolfmeans.__version__
     assert found["packages"]["numpy"] == np.__version__
     assert found["threads"] >= 1
-    assert found["extras"].keys() == {"cli", "plot", "gpu"}
+    assert found["extras"].keys() == {"cli", "plot", "gpu", "stream"}
     assert found["extras"]["cli"] and found["extras"]["plot"]
     assert list(found["peers"]) == list(choices.PEERS)
     assert found["gpu"]["name"] or found["gpu"]["remark"]

@@ -341,4 +341,3 @@ def test_sizes_of_windows(monkeypatch):
     rows, staying = memory.share_out(10**9, 128, 4, 130e9, weighted=False)
     assert rows % 16 == 0
     assert 50e9 < 4 * 128 * staying < 130e9
-    assert memory.parse_bytes("512MiB") == 2**29

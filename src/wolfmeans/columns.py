@@ -209,7 +209,7 @@ class FrameTable(Table):
         for name, dtype in chosen.schema.items():
             if dtype.is_integer():
                 ends = (chosen[name].min() or 0, chosen[name].max() or 0)
-                _refuse_large(max(map(abs, ends)), f"{self.source}: column {name!r}")
+                refuse_large(max(map(abs, ends)), f"{self.source}: column {name!r}")
         if not single:
             chosen = chosen.cast(pl.Float64)
         data: NDArray[np.floating] = np.ascontiguousarray(chosen.to_numpy(order="c"))
@@ -237,14 +237,15 @@ def _name_of(value: float) -> str:
 def _floats(array: Any) -> NDArray[np.floating]:
     """Return native float32 or float64, C-contiguous, without a copy where it is that."""
     if array.dtype.kind in "iu":
-        _refuse_large(max(abs(int(array.min())), int(array.max())), "the data")
+        refuse_large(max(abs(int(array.min())), int(array.max())), "the data")
     dtype = np.float32 if array.dtype in (np.float16, np.float32) else np.float64
     with np.errstate(over="ignore"):  # infinite then, and refused as such
         result: NDArray[np.floating] = np.asarray(array, dtype=dtype, order="C")
     return result
 
 
-def _refuse_large(size: int, where: str) -> None:
+def refuse_large(size: int, where: str) -> None:
+    """Refuse integers of such a size, if they are beyond what float64 holds exactly."""
     if size > _EXACT_INTEGERS:
         raise ValueError(
             f"{where} has integers beyond 2**53, which float64 cannot hold exactly: "

@@ -23,14 +23,16 @@ _OPTIONAL = {
     "polars": "fast CSV, Parquet and Arrow files",
     "matplotlib": "figures",
     "pandas": "tables in notebooks",
-    "pyarrow": "Arrow tables in Python",
+    "pyarrow": "Arrow tables in Python, and Parquet in chunks",
     "torch": "tensors in Python, and the gpu engine",
     "triton": "the gpu engine",
+    "zarr": "Zarr arrays in chunks",
 }
 _EXTRAS = {
     "cli": ("polars", "rich", "typer"),
     "plot": ("matplotlib",),
     "gpu": ("torch", "triton"),
+    "stream": ("polars", "pyarrow", "zarr"),
 }
 """As in pip install 'wolfmeans[cli,plot]'."""
 

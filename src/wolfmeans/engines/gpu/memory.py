@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import os
-import re
 
 import torch
 
 from wolfmeans.engines.gpu.screening import short_bytes
+from wolfmeans.sizes import parse_bytes, said
 
 LIMIT = "WOLFMEANS_GPU_MEMORY"
 """An environment variable: no more than this is taken, like 2GB or 512MiB."""
@@ -28,25 +28,10 @@ ALIGNED = 16
 """Windows have multiples of so many rows, for aligned pointers to all that belongs to them."""
 
 
-def parse_bytes(text: str) -> int:
-    """Return a size like 2GB or 512MiB in bytes.
-
-    Examples
-    --------
-    >>> parse_bytes("2GB"), parse_bytes("1.5 KiB"), parse_bytes("4096")
-    (2000000000, 1536, 4096)
-    """
-    found = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([KMGT]?)(I?)B?\s*", text.upper())
-    if found is None:
-        raise ValueError(f"{LIMIT} must be a size like 2GB or 512MiB; got {text!r}")
-    number, prefix, binary = found.groups()
-    return int(float(number) * (1024 if binary else 1000) ** " KMGT".index(prefix or " "))
-
-
 def available(device: str) -> float:
     """Return how many bytes may be taken; what PyTorch keeps for later counts as free."""
     text = os.environ.get(LIMIT)
-    limit = math.inf if not text else float(parse_bytes(text))
+    limit = math.inf if not text else float(parse_bytes(text, LIMIT))
     if device != "cuda":
         return limit
     free, _ = torch.cuda.mem_get_info()
@@ -90,8 +75,8 @@ def no_room(n: int, d: int, itemsize: int, budget: float, *, weighted: bool) -> 
     """Return what to say of data that cannot even be streamed."""
     least = streamed_bytes(n, d, itemsize, ALIGNED, weighted=weighted)
     return MemoryError(
-        f"{n} points of {d} columns need at least {_said(least)} on the GPU even when their "
-        f"numbers stay in the host's memory, and it has {_said(budget)} free: free some of it, "
+        f"{n} points of {d} columns need at least {said(least)} on the GPU even when their "
+        f"numbers stay in the host's memory, and it has {said(budget)} free: free some of it, "
         "cluster fewer rows, or take engine='cpu', which gives the same result"
     )
 
@@ -100,12 +85,8 @@ def too_large(n: int, d: int, itemsize: int, *, weighted: bool, device: str) -> 
     """Return what to say of data that is on the device, where there is no room to work on it."""
     needed = resident_bytes(n, d, itemsize, weighted=weighted)
     return MemoryError(
-        f"{n} points of {d} columns need about {_said(needed)} on the GPU, which has "
-        f"{_said(available(device))} free: convert X to float32, cluster fewer rows, give X as an "
+        f"{n} points of {d} columns need about {said(needed)} on the GPU, which has "
+        f"{said(available(device))} free: convert X to float32, cluster fewer rows, give X as an "
         "array in the host's memory, from where it is streamed, or take engine='cpu'; all give the "
         "same result"
     )
-
-
-def _said(size: float) -> str:
-    return f"{size / 2**30:.1f} GiB" if size >= 2**29 else f"{size / 2**20:.1f} MiB"

@@ -1,0 +1,120 @@
+"""Sources in memory: arrays and tensors, and anything that is sliced like an array."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfmeans.sources.base import Block, FilledSource, Source
+from wolfmeans.sources.conversion import float_of, is_real, put
+
+_SLAB = 1 << 22
+"""Bytes that are asked for at once where small pieces are stored."""
+_MACHINERY = 1 << 25
+"""Bytes for what unpacks them."""
+
+
+class ArraySource(Source):
+    """A table of native floats in memory, or mapped into it: chunks are views."""
+
+    def __init__(self, array: NDArray[np.floating], names: tuple[str, ...] | None = None) -> None:
+        self._array = array
+        self.n_rows, self.n_columns = array.shape
+        self.dtype, self.names = array.dtype, names
+        # The thread's look at a mapped array is what reads it.
+        self.reads_ahead = isinstance(array, np.memmap)
+
+    def _arrays(self, rows: int, stop: threading.Event) -> Iterator[NDArray[np.floating]]:
+        for begin in range(0, len(self._array), rows):
+            yield self._array[begin : begin + rows]
+
+    def take(self, rows: Any) -> NDArray[np.floating]:
+        """Return some rows by their numbers, in the order asked for."""
+        return self._array[np.asarray(rows, dtype=np.int64)]
+
+    @property
+    def _called(self) -> str:
+        return "the array"
+
+
+class SlicedSource(FilledSource):
+    """A table that gives rows as arrays: one in memory of another kind, Zarr, HDF5."""
+
+    def __init__(self, table: Any, called: str, names: tuple[str, ...] | None = None) -> None:
+        super().__init__()
+        check_table(table, called)
+        self._table, self._name = table, called
+        self.n_rows, self.n_columns = table.shape[0], table.shape[1] if table.ndim == 2 else 1
+        self.dtype, self.names = float_of(table.dtype), names
+        self.reads_ahead = not isinstance(table, np.ndarray) or isinstance(table, np.memmap)
+
+    def _blocks(self, rows: int) -> Iterator[Block]:
+        step = self._stored_rows()
+        for begin in range(0, self._table.shape[0], step):
+            if isinstance(self._table, np.ndarray):
+                found: NDArray[Any] = self._table[begin : begin + step]
+            else:
+                found = np.asarray(self._table[begin : begin + step])
+            if found.ndim == 1:
+                found = found[:, None]
+            yield block_of(found, self._name)
+
+    @property
+    def reading_bytes(self) -> int:
+        """Bytes that reading takes beside the chunks, about."""
+        if isinstance(self._table, np.ndarray):
+            return 0
+        # As they are stored, unpacked, and the block they are put together in.
+        stored = self._stored_rows() * self.n_columns * int(self._table.dtype.itemsize)
+        return 3 * stored + _MACHINERY
+
+    def _stored_rows(self) -> int:
+        """Return how many rows to take at once: whole stored pieces, and enough of them."""
+        stored = getattr(self._table, "shards", None) or getattr(self._table, "chunks", None)
+        piece = int(stored[0]) if isinstance(stored, tuple) else 1
+        width = max(1, self.n_columns * int(self._table.dtype.itemsize))
+        return piece * max(1, _SLAB // (piece * width))
+
+    @property
+    def _called(self) -> str:
+        return self._name
+
+
+def block_of(numbers: NDArray[Any], where: str) -> Block:
+    """Return rows of numbers of any kind as a block."""
+
+    def write(begin: int, out: NDArray[np.floating]) -> None:
+        put(numbers[begin : begin + len(out)], out, where)
+
+    return Block(len(numbers), write)
+
+
+def check_table(table: Any, called: str) -> None:
+    """Refuse what is not a table of real numbers with rows and columns."""
+    shape, dtype = tuple(table.shape), np.dtype(table.dtype)
+    if len(shape) not in (1, 2) or not is_real(dtype):
+        raise ValueError(
+            f"{called} must be a table of numbers; it has {len(shape)} axes of {dtype}"
+        )
+    if 0 in shape:
+        raise ValueError(f"{called} has no {'rows' if shape[0] == 0 else 'columns'}")
+
+
+def source_of_array(
+    array: NDArray[Any], names: tuple[str, ...] | None = None, called: str = "the array"
+) -> Source:
+    """Return an array as a source, without a copy where its chunks can be views."""
+    if np.ma.isMaskedArray(array):
+        if np.ma.is_masked(array):
+            raise ValueError(f"{called} has masked entries; fill them or drop those rows first")
+        array = np.ma.getdata(array)
+    check_table(array, called)
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.dtype == float_of(array.dtype) and array.dtype.isnative and array.flags.c_contiguous:
+        return ArraySource(array, names)
+    return SlicedSource(array, called, names)

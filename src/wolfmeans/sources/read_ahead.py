@@ -1,0 +1,103 @@
+"""Reading ahead: another thread produces items while this one works on those before.
+
+At most `ahead` items are in production or waiting. An error there is raised here; whoever stops
+early stops the thread.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+from collections.abc import Callable, Generator, Iterator
+from queue import Empty, SimpleQueue
+from typing import Any, Generic, TypeVar
+from weakref import WeakSet
+
+T = TypeVar("T")
+Produce = Callable[[threading.Event], Iterator[T]]
+"""Makes the iterator that the thread runs; it should end soon after the event is set."""
+_PATIENCE = 5.0
+"""Seconds for a thread to end; one that hangs in somebody else's code is left behind."""
+_LISTEN = 0.2
+"""Seconds between looks: a wait without an end would not hear Ctrl-C everywhere."""
+
+
+def reading_ahead(produce: Produce[T], ahead: int) -> Generator[T, None, None]:
+    """Yield what the iterator yields, produced in a thread; without one if `ahead` is 0.
+
+    Examples
+    --------
+    >>> list(reading_ahead(lambda stop: iter("abc"), 1))
+    ['a', 'b', 'c']
+    """
+    if ahead == 0:
+        yield from produce(threading.Event())
+        return
+    producer = _Producer(produce, ahead)
+    _running.add(producer)
+    try:
+        while (found := producer.take()) is not None:
+            yield found[0]
+            del found
+    finally:
+        producer.end()
+        _running.discard(producer)
+
+
+class _Producer(Generic[T]):
+    def __init__(self, produce: Produce[T], ahead: int) -> None:
+        self._produce = produce
+        self._stop = threading.Event()
+        self._room = threading.Semaphore(ahead)
+        self._done: SimpleQueue[tuple[T] | BaseException | None] = SimpleQueue()
+        self._thread = threading.Thread(
+            target=self._run, name="wolfmeans reading ahead", daemon=True
+        )
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            iterator = self._produce(self._stop)
+            try:
+                while True:
+                    self._room.acquire()
+                    if self._stop.is_set():
+                        return
+                    self._done.put((next(iterator),))
+            except StopIteration:
+                self._done.put(None)
+            finally:
+                close = getattr(iterator, "close", None)
+                if close is not None:
+                    close()
+        except BaseException as error:
+            self._done.put(error)
+
+    def take(self) -> tuple[T] | None:
+        """Wait for the next item; None at the end."""
+        while True:
+            try:
+                found = self._done.get(timeout=_LISTEN)
+            except Empty:
+                continue
+            if isinstance(found, BaseException):
+                raise found
+            self._room.release()
+            return found
+
+    def end(self) -> None:
+        """Stop the thread, and wait until it has ended."""
+        self._stop.set()
+        self._room.release()
+        if self._thread is not threading.current_thread():
+            self._thread.join(_PATIENCE)
+
+
+_running: WeakSet[_Producer[Any]] = WeakSet()
+
+
+@atexit.register
+def _end_all() -> None:
+    """End threads of passes that nobody finished, before what they use is taken down."""
+    for producer in list(_running):
+        producer.end()
