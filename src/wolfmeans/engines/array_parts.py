@@ -167,9 +167,7 @@ class ArrayPart:
         """Return rows that may be near a tie, with their distances (Workspace.near_ties)."""
         return self._having(at).near_ties(centers, slack)
 
-    def losses_without(
-        self, at: Labelling, centers: Centers, gone: NDArray[np.bool_]
-    ) -> Distances:
+    def losses_without(self, at: Labelling, centers: Centers, gone: NDArray[np.bool_]) -> Distances:
         """Return what the points lose whose nearest center is among those gone."""
         return self._having(at).losses_without(centers, gone)
 

@@ -271,4 +271,3 @@ def combined(partials: Iterable[Partial]) -> Partial:
             added(partial.sums for partial in some),
         )
     return total
-

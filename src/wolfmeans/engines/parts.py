@@ -70,14 +70,15 @@ class PartedPoints:
     >>> import numpy as np
     >>> from wolfmeans.engines.array_parts import ArrayPart, LocalParts
     >>> X = np.array([[0.0], [1.0], [8.0], [9.0]])
-    >>> points = PartedPoints(LocalParts([ArrayPart(X[:1]), ArrayPart(X[1:])]))
+    >>> parts = [ArrayPart(rows, engine="reference") for rows in (X[:1], X[1:])]
+    >>> points = PartedPoints(LocalParts(parts))
     >>> points.assign(np.array([[1.0], [8.0]])).means.ravel()
     array([0.5, 8.5])
     """
 
     def __init__(self, parts: Parts, n_threads: int = 1) -> None:
-        described = dict(enumerate(parts.each("describe", {i: () for i in range(len(parts))})))
-        live = _checked(described)
+        everybody = dict.fromkeys(range(len(parts)), ())
+        live = _checked(dict(enumerate(parts.each("describe", everybody))))
         first = next(iter(live.values()))
         self.engine = first.engine
         self.n_features = first.n_features
@@ -285,9 +286,10 @@ class PartedPoints:
         Far is decided by distance, then by the order of values. The farthest of all are among the
         farthest of each part; one more tells how far the others are at most.
         """
-        own = masses is None or masses is self.__dict__.get("weights")
+        if masses is self.__dict__.get("weights"):
+            masses = None  # the parts have their own
         asked = {
-            number: (centers, many + 1, None if own or masses is None else masses[place])
+            number: (centers, many + 1, None if masses is None else masses[place])
             for number, place in self._places.items()
         }
         found = list(self._parts.each("far_rows", asked))
@@ -327,7 +329,7 @@ class PartedPoints:
         return self._gathered.single_moves(centers, self.labels() if labels is None else labels)
 
     def swaps(self) -> Swaps:
-        """Return what tells the cost of exchanging a center for a data point; gathers the points."""
+        """Return what tells the cost of swapping a center for a data point; gathers the points."""
         return self._gathered.swaps()
 
 
