@@ -167,19 +167,37 @@ def test_every_part_losing_its_labels_at_every_question_changes_nothing():
 
 def test_a_question_that_is_repeated_has_the_same_answer():
     """After an answer was lost on the way, the part has already gone on."""
-    _, X, weights, seeds = problem("lattice", "float64", True, 5)
-    part = cut(X, weights, [])[0]
+    X = difficult.points("lattice", 200, 3)
+    weights = np.random.default_rng(0).uniform(size=200)
+    part, fresh = cut(X, weights, [])[0], cut(X, weights, [])[0]
     points = PartedPoints(LocalParts([part]))
-    points.assign(seeds)
-    at = points._at[0]
-    forced = Forced(np.array([3, 7]), np.array([0, len(seeds) - 1], dtype=np.int32))
-    to = points._labellings(seeds + 0.25, forced)[0]
-    first = part.assign(to, at)
-    for other in (part, part, cut(X, weights, [])[0]):
-        repeated = other.assign(pickle.loads(pickle.dumps(to)), pickle.loads(pickle.dumps(at)))
-        assert (repeated.moved, repeated.gap.integer()) == (first.moved, first.gap.integer())
-        assert (repeated.sums.values == first.sums.values).all()
-        assert (repeated.totals.values == first.totals.values).all()
+    forced = Forced(np.array([3, 7, 20]), np.array([0, 5, 5], dtype=np.int32))
+    here, plain = X[:6] + 0.25, X[:6] * 0.5
+    free, bound = (points._labellings(here, force)[0] for force in (None, forced))
+    for at, to in [(free, points._labellings(plain, None)[0]), (bound, free), (free, bound)]:
+        first = cut(X, weights, [])[0]
+        first.assign(at, None)
+        expected = first.assign(to, at)
+        assert expected.moved > 0
+        for other in (part, part, fresh):
+            found = other.assign(*pickle.loads(pickle.dumps((to, at))))
+            assert (found.moved, found.gap.integer()) == (expected.moved, expected.gap.integer())
+            assert (found.sums.values == expected.sums.values).all()
+            assert (found.totals.values == expected.totals.values).all()
+
+
+def test_centers_that_change_later_do_not_change_what_is_remembered():
+    X = difficult.points("blobs", 100, 2)
+    points, whole = (
+        PartedPoints(LocalParts(cut(X, None, [30]))),
+        get_engine(FASTEST).open(X, None, 1),
+    )
+    centers = X[:4].copy()
+    for workspace in (points, whole):
+        workspace.assign(centers)
+    centers *= 2.0
+    points._parts.parts[1].forget()
+    assert (points.labels() == whole.labels()).all()
 
 
 @given(instances(), st.integers(0, 2**32 - 1))
