@@ -28,7 +28,7 @@ from wolfmeans.engines.partial import (
 from wolfmeans.engines.parts import PartedPoints
 from wolfmeans.exact_sums import exact_sum
 from wolfmeans.fitting import Start, certificate_of, run
-from wolfmeans.problems.empty import POLICIES
+from wolfmeans.problems.empty import POLICIES, best_candidate
 from wolfmeans.seeding import METHODS, choose_seeds
 from wolfmeans.stopping import STOPS
 
@@ -254,6 +254,20 @@ def test_far_rows_are_the_farthest_in_the_order_of_values(instance, seed, many, 
     assert outside == (nearest[by_distance[many]] if len(by_distance) > many else 0.0)
 
 
+@given(instances(), st.integers(0, 2**32 - 1), st.sampled_from([5, 256]), st.booleans())
+def test_the_best_of_few_candidates(instance, seed, most, own):
+    rng = np.random.default_rng(seed)
+    parted = random_parts(rng, instance.X, instance.weights, rng.choice(ENGINES, 3).tolist())
+    masses = parted.weights if own else rng.choice([0.0, 1.0, 0.1], size=len(instance.X))
+    parted.assign(instance.seeds)
+    distances = parted.distances(instance.seeds)
+    found = parted.best_candidate(instance.seeds, masses, most)
+    if most == 256:
+        assert found == best_candidate(instance.open(), distances, masses)
+    heavy = distances if masses is None else distances * (masses > 0)
+    assert (found is None) == (np.count_nonzero(heavy) > most)
+
+
 @pytest.mark.parametrize("method", sorted(METHODS))
 def test_seeds_are_those_of_the_whole(method):
     for seed, weighted in [(0, False), (1, True)]:
@@ -383,6 +397,14 @@ def test_parts_that_must_not_be_gathered_say_so():
     points = PartedPoints(parts)
     found = fit(points, X[:5].copy())  # the loop itself needs no gathering
     assert len(found.labels) == 60
+    # Nor do more clusters than there are distinct points.
+    few = PartedPoints(LocalParts(cut(X[[0, 0, 1, 1]], None, [1])))
+    few._parts.may_gather = False
+    found = fit(few, X[:4].copy())
+    certificate = certificate_of(
+        found, X, certify=None, notes=(), random=lambda: np.random.RandomState(0)
+    )
+    assert (certificate.empty_clusters, certificate.candidate_decrease) == (2, 0.0)
     with pytest.raises(NotImplementedError, match="all points in one place"):
         points.order()
     with pytest.raises(RuntimeError, match="no labels"):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from wolfmeans.engines.base import Assignment, Centers, Distances, Threshold
 from wolfmeans.engines.labelled import LabelledPoints
-from wolfmeans.engines.partial import Partial
+from wolfmeans.engines.partial import SCALAR, Limbs, Partial
 from wolfmeans.engines.trimming import Trimming
 
 
@@ -34,6 +34,11 @@ class NativeArithmetic(LabelledPoints):
         except OverflowError:  # the specification says which sum it is, and what becomes of it
             return super().step(found, centers)
         return float(shift), float(movement)
+
+    def exact_total(self, values: NDArray[np.float64]) -> Limbs:
+        """Return the exact sum of an array, not rounded."""
+        terms = np.ascontiguousarray(values, dtype=np.float64).ravel()
+        return Limbs(SCALAR, self._native.exact_terms(terms))
 
     def rounded(self, partial: Partial, centers: Centers) -> Assignment:
         """Return the assignment to these centers that the parts of all points add up to."""

@@ -18,9 +18,9 @@ from scipy import sparse
 
 from wolfmeans.engines import get_engine
 from wolfmeans.engines.base import Centers, Distances, Forced, Labels
-from wolfmeans.engines.cpu import value_range
+from wolfmeans.engines.cpu import NativePoints, value_range
 from wolfmeans.engines.labelled import LabelledPoints
-from wolfmeans.engines.partial import Grids, Limbs, Partial, Range, added, combined
+from wolfmeans.engines.partial import SCALAR, Grids, Limbs, Partial, Range, added, combined
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class ArrayPart:
     weights : array of shape (n,) or None
         None for ones.
     engine : str
-        Which engine works here; it must be able to sum exactly (`LabelledPoints`).
+        Which engine works here: those that can say their sums exactly, "reference" and "cpu".
     """
 
     def __init__(
@@ -92,8 +92,9 @@ class ArrayPart:
     def _open(self, weights: NDArray[np.float64] | None) -> LabelledPoints:
         engine, n_threads, algorithm = self._settings
         points = get_engine(engine).open(self._X, weights, n_threads, algorithm)
-        if not isinstance(points, LabelledPoints):
-            raise TypeError(f"engine={engine!r} cannot work on a part of the data")
+        # Others keep labels where `assign_exactly` does not look for them.
+        if type(points) is not LabelledPoints and type(points) is not NativePoints:
+            raise TypeError(f"engine={engine!r} cannot work on a part of the data yet")
         return points
 
     def fork(self, n_threads: int) -> ArrayPart:
@@ -170,6 +171,21 @@ class ArrayPart:
     def losses_without(self, at: Labelling, centers: Centers, gone: NDArray[np.bool_]) -> Distances:
         """Return what the points lose whose nearest center is among those gone."""
         return self._having(at).losses_without(centers, gone)
+
+    def gains(
+        self, at: Labelling, centers: Centers, candidates: Centers, masses: Distances | None
+    ) -> Limbs:
+        """Return what the points gain by each of some more centers, those that come nearer."""
+        points = self._having(at)
+        distances = points.distances(centers)
+        masses = self._weights if masses is None else masses
+        totals = []
+        for candidate in candidates:
+            gains = distances - points.distances_to(candidate)
+            won = gains > 0
+            terms = gains[won] if masses is None else masses[won] * gains[won]
+            totals.append(points.exact_total(terms).values)
+        return Limbs(SCALAR, np.concatenate(totals))
 
     def moments(self, grids: Grids) -> Partial:
         """Return the weight and the sum of all rows; without weights where the grids have none."""

@@ -135,7 +135,11 @@ class LabelledPoints:
     def exact_cost(self, centers: Centers) -> Limbs:
         """Return the cost as a sum that can be added to those of other points."""
         distances = self.distances(centers)
-        return Limbs.of_terms(distances if self.weights is None else self.weights * distances)
+        return self.exact_total(distances if self.weights is None else self.weights * distances)
+
+    def exact_total(self, values: NDArray[np.float64]) -> Limbs:
+        """Return the exact sum of an array, not rounded."""
+        return Limbs.of_terms(values.ravel())
 
     def rounded(self, partial: Partial, centers: Centers) -> Assignment:
         """Return the assignment to these centers that the parts of all points add up to."""

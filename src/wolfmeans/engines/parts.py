@@ -275,22 +275,46 @@ class PartedPoints:
     def best_candidate(
         self, centers: Centers, masses: Distances | None, most: int
     ) -> tuple[int, float] | None:
-        """Leave it to whoever asks."""
-        return None
+        """Return the best of all candidates where they are few, else leave it to whoever asks.
+
+        Those that are spread evenly over many would need the order of all of them.
+        """
+        rows, _, outside = self.far_rows(centers, most, masses)
+        if outside > 0:
+            return None
+        best_row, best_gain = -1, 0.0
+        if len(rows) == 0:
+            return best_row, best_gain
+        asked = {
+            number: (*given, self.rows(rows), own)
+            for (number, given), own in zip(
+                self._labelled(centers).items(), self._split(masses), strict=True
+            )
+        }
+        gains = self._parts.summed("gains", asked)
+        for k, row in enumerate(rows.tolist()):
+            gain = gains.rounded(k)
+            if gain > best_gain:
+                best_row, best_gain = row, gain
+        return best_row, best_gain
+
+    def _split(self, masses: Distances | None) -> list[Distances | None]:
+        """Return each part's masses; None for the weights that it has."""
+        if masses is None or masses is self.__dict__.get("weights"):
+            return [None] * len(self._places)
+        return [masses[place] for place in self._places.values()]
 
     def far_rows(
         self, centers: Centers, many: int, masses: Distances | None
-    ) -> tuple[NDArray[np.int64], Distances, float] | None:
+    ) -> tuple[NDArray[np.int64], Distances, float]:
         """Return the farthest points of positive mass, in the order of their values.
 
         Far is decided by distance, then by the order of values. The farthest of all are among the
         farthest of each part; one more tells how far the others are at most.
         """
-        if masses is self.__dict__.get("weights"):
-            masses = None  # the parts have their own
         asked = {
-            number: (centers, many + 1, None if masses is None else masses[place])
-            for number, place in self._places.items()
+            number: (centers, many + 1, own)
+            for number, own in zip(self._places, self._split(masses), strict=True)
         }
         found = list(self._parts.each("far_rows", asked))
         rows = self._numbered_through([far[0] for far in found])

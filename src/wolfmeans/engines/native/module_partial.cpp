@@ -82,6 +82,15 @@ nb::object exact_cost(Array<const Real> X, Array<const double> weights, Array<co
     return limbs_of(sum);
 }
 
+nb::object exact_terms(Array<const double> terms) {
+    wolfmeans::TermSum sum;
+    {
+        nb::gil_scoped_release release;
+        sum.add(terms.data(), terms.size());
+    }
+    return limbs_of(sum.exact());
+}
+
 template <class Real>
 void define(nb::module_& m) {
     m.def("exponent_range", &exponent_range<Real>, "values"_a.noconvert(), "n_threads"_a,
@@ -107,6 +116,8 @@ void define(nb::module_& m) {
 void define_partial(nb::module_& m) {
     define<float>(m);
     define<double>(m);
+    m.def("exact_terms", &exact_terms, "terms"_a.noconvert(),
+          "The exact sum of float64 terms, as limbs like those of exact_cost.");
     m.def("carry_limbs", &carry_limbs, "limbs"_a.noconvert(), "bits"_a,
           nb::call_guard<nb::gil_scoped_release>(),
           "Bring all limbs of (K, limbs, d) but the highest to -2**(bits-1)..2**(bits-1)-1, in "
