@@ -186,6 +186,59 @@ def test_a_question_that_is_repeated_has_the_same_answer():
             assert (found.totals.values == expected.totals.values).all()
 
 
+class Elsewhere(LocalParts):
+    """Parts whose rows are there while they are asked, each time at another place."""
+
+    def __init__(self, X, weights, ends, **settings):
+        super().__init__(cut(X, weights, ends, **settings))
+        borders = pairwise([0, *ends, len(X)])
+        self.blocks = [(X[a:b], None if weights is None else weights[a:b]) for a, b in borders]
+        for part in self.parts:
+            part.put_away()
+
+    def each(self, method, arguments):
+        for number, given_ in arguments.items():
+            rows, weights = self.blocks[number]
+            rows = rows.copy()
+            self.parts[number].bring(rows, None if weights is None else weights.copy())
+            yield getattr(self.parts[number], method)(*given_)
+            self.parts[number].put_away()
+            rows[:] = np.nan  # whoever still looks there finds nothing
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("algorithm", ["auto", "dense", "bounds", "tree"])
+def test_rows_that_are_put_away_between_questions(engine, algorithm):
+    for kind, dtype, weighted, seed in [
+        ("blobs", "float64", False, 2),
+        ("lattice", "float32", True, 3),
+        ("offset", "float64", True, 4),
+    ]:
+        _, X, weights, seeds = problem(kind, dtype, weighted, seed)
+        whole = fit(get_engine(FASTEST).open(X, weights, 1), seeds)
+        ends = [len(X) // 3, len(X) // 2]
+        parted = PartedPoints(Elsewhere(X, weights, ends, engine=engine, algorithm=algorithm))
+        assert_same_fit(fit(parted, seeds), whole)
+
+
+def test_a_part_without_its_rows_says_so():
+    X = difficult.points("blobs", 50, 2)
+    part = cut(X, None, [])[0]
+    labelling = PartedPoints(LocalParts([part]))._labellings(X[:3], None)[0]
+    part.assign(labelling, None)
+    part.put_away()
+    for ask in (part.describe, lambda: part.rows(np.array([0]))):
+        with pytest.raises(RuntimeError, match="put away"):
+            ask()
+    with pytest.raises(RuntimeError, match="put away"):
+        part.assign(labelling, labelling)
+    for other, weights in [(X[:-1], None), (X.astype(np.float32), None), (X, np.ones(50))]:
+        with pytest.raises(ValueError, match="rows must be as they were"):
+            part.bring(other, weights)
+    part.bring(X.copy())
+    assert part.assign(labelling, labelling).moved == 0
+
+
 def test_centers_that_change_later_do_not_change_what_is_remembered():
     X = difficult.points("blobs", 100, 2)
     points, whole = (
@@ -313,6 +366,14 @@ def test_scalars_round_once(left, right):
         return
     assert total.rounded() == expected
     assert total.grid == SCALAR
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_scalar_that_is_not_finite_is_refused(engine):
+    workspace = get_engine(engine).open(np.zeros((1, 1)), None, 1)
+    assert workspace.exact_total(np.array([5e-324, 1.0, -1.0])).rounded() == 5e-324
+    with pytest.raises(OverflowError, match="not finite"):
+        workspace.exact_total(np.array([1.0, np.inf]))
 
 
 @given(st.integers(8, 48), st.lists(st.integers(-(2**80), 2**80), min_size=1, max_size=200))

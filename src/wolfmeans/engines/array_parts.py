@@ -83,8 +83,9 @@ class ArrayPart:
         if sparse.issparse(X):
             raise TypeError("parts are dense arrays; sparse rows have to be in one piece")
         self._X, self._weights = X, weights
+        self._kind = (X.shape, X.dtype, weights is not None)
         self._settings = (engine, n_threads, algorithm)
-        self._points = self._open(weights)
+        self._opened: LabelledPoints | None = self._open(weights)
         self._labelled: LabelledPoints | None = None
         self._grids: Grids | None = None
         self._key: bytes | None = None
@@ -96,6 +97,34 @@ class ArrayPart:
         if type(points) is not LabelledPoints and type(points) is not NativePoints:
             raise TypeError(f"engine={engine!r} cannot work on a part of the data yet")
         return points
+
+    @property
+    def _points(self) -> LabelledPoints:
+        """The rows, without labels."""
+        if self._opened is None:
+            raise RuntimeError("the rows of this part have been put away")
+        return self._opened
+
+    def put_away(self) -> None:
+        """Let go of the rows; labels and bounds stay where the engine keeps them by themselves."""
+        self._X = self._weights = self._opened = None  # type: ignore[assignment]
+        if isinstance(self._labelled, NativePoints):
+            self._labelled.put_away()
+        else:
+            self.forget()
+
+    def bring(self, X: NDArray[np.floating], weights: NDArray[np.float64] | None = None) -> None:
+        """Take the same rows and weights again, wherever they are now.
+
+        Whether they are the same is not looked at: what was kept is then wrong.
+        """
+        here = (X.shape, X.dtype, weights is not None)
+        if here != self._kind:
+            raise ValueError(f"rows must be as they were, {self._kind}; got {here}")
+        self._X, self._weights = X, weights
+        self._opened = self._open(weights)
+        if isinstance(self._labelled, NativePoints):
+            self._labelled.bring(X, weights)
 
     def fork(self, n_threads: int) -> ArrayPart:
         """Return the same part without labels."""
@@ -134,9 +163,9 @@ class ArrayPart:
         return self._go(to)
 
     def _go(self, to: Labelling) -> Partial:
-        points = self._labelled
+        unlabelled, points = self._points, self._labelled
         if points is None or self._grids != to.grids:
-            points = self._points.fork(self._settings[1]).summing_on(to.grids)
+            points = unlabelled.fork(self._settings[1]).summing_on(to.grids)
         # Whatever happens in between, nobody takes half-finished labels for the old ones.
         self._labelled = self._key = None
         partial = points.assign_exactly(to.centers, to.forced)

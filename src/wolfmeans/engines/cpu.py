@@ -192,6 +192,19 @@ class NativePoints(NativeArithmetic):
         cost = _native.exact_cost(self._X, self.weights, given, labels, self._n_threads)
         return Limbs(SCALAR, cost)
 
+    def put_away(self) -> None:
+        """Let go of the rows and weights; labels, bounds and moments stay."""
+        self._X = self._kernels = self.weights = None  # type: ignore[assignment]
+        if self._points is not None:
+            self._points.put_away()
+
+    def bring(self, X: NDArray[np.floating], weights: NDArray[np.float64] | None) -> None:
+        """Take the same rows and weights again, wherever they are now."""
+        self._X, self.weights = X, weights
+        self._kernels = NativeKernels(X, self._n_threads)
+        if self._points is not None:
+            self._points.bring(X, weights)
+
     def _open(self, weights: NDArray[np.float64] | None) -> Any:
         kind = _native.PointsF32 if self.dtype == np.float32 else _native.PointsF64
         ranges = None if self._grids is None else self._grids.exponents()

@@ -105,7 +105,7 @@ class LabelledPoints:
             self._moments.move(moved, None, labels)
         else:
             moved = np.flatnonzero(labels != self._labels)
-            terms = self._gap(moved, centers, nearest) if len(moved) else np.zeros(0)
+            terms = self._terms_of_gap(moved, centers, nearest) if len(moved) else np.zeros(0)
             self._moments.move(moved, self._labels[moved], labels[moved])
         self._labels = labels
         return len(moved), terms, self._moments
@@ -151,7 +151,9 @@ class LabelledPoints:
         """Return None: steps are taken one at a time here."""
         return None
 
-    def _gap(self, moved: NDArray[np.int64], centers: Centers, nearest: Distances) -> Distances:
+    def _terms_of_gap(
+        self, moved: NDArray[np.int64], centers: Centers, nearest: Distances
+    ) -> Distances:
         old = self._kernels.distances(centers, self._current())[moved]
         terms = old - nearest[moved]
         if self.weights is not None:

@@ -169,7 +169,9 @@ class Limbs:
 
     @staticmethod
     def of_terms(terms: NDArray[np.float64]) -> Limbs:
-        """Return the exact sum of float64 terms, all finite."""
+        """Return the exact sum of float64 terms; OverflowError when one is not finite."""
+        if not np.isfinite(terms).all():
+            raise OverflowError("a term of an exact sum is not finite")
         total = 0
         for mantissa, exponent in zip(*(a.tolist() for a in decompose(terms)), strict=True):
             # frexp gives a denormal its trailing zeros as well.

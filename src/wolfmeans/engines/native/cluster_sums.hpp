@@ -78,6 +78,12 @@ public:
 
     const Grid& grid() const { return grid_; }
 
+    // Look at the same numbers elsewhere from now on.
+    void rebind(const Real* X, const double* weights) {
+        rows_.X = X;
+        rows_.weights = weights;
+    }
+
 private:
     void use_fast_kernels(int top);
     bool narrow() const;

@@ -68,6 +68,15 @@ Change Descent<Real>::assign(const Real* centers, std::size_t K, const Forced& f
 }
 
 template <class Real>
+void Descent<Real>::rebind(const Real* X, const double* weights) {
+    X_ = X;
+    weights_ = weights;
+    if (points_) points_->rebind(X, weights);
+    if (boxes_) boxes_->rebind(X, weights);
+    if (moments_) moments_->rebind(X, weights);
+}
+
+template <class Real>
 void Descent<Real>::copy_labels(std::int32_t* out) const {
     if (boxes_)
         boxes_->copy_labels(out);

@@ -85,6 +85,9 @@ public:
     // See Points::near_ties. Rows that the bounds leave open are screened afresh.
     std::vector<std::int64_t> near_ties(const Real* centers, std::size_t K, double slack) const;
 
+    // Look at the same numbers elsewhere from now on; labels, bounds and moments stay.
+    void rebind(const Real* X, const double* weights);
+
     bool has_labels() const { return moments_.has_value(); }
     void copy_labels(std::int32_t* out) const;
     std::size_t screened() const { return screened_; }

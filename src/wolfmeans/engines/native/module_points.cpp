@@ -49,9 +49,9 @@ public:
 
     DescendingPoints(Array<const Real> X, std::optional<Array<const double>> weights, int n_threads,
                      const std::string& algorithm, const std::optional<Ranges>& ranges)
-        : X_(X), weights_(weights),
-          descent_(checked(X), X.shape(0), X.shape(1), weight_data(), n_threads,
-                   wolfmeans::method_named(algorithm), sum_ranges(ranges)) {
+        : X_(X), weights_(weights), n_(rows_of(X)), d_(X.shape(1)), weighted_(weights.has_value()),
+          descent_(X.data(), n_, d_, weight_data(), n_threads, wolfmeans::method_named(algorithm),
+                   sum_ranges(ranges)) {
         check_threads(n_threads);
     }
 
@@ -65,8 +65,8 @@ public:
             descent_.step(centers.data(), K_, forced, vertex_);
         }
         return nb::make_tuple(vertex_.moved, vertex_.gap, copied(vertex_.weights, {K_}),
-                              copied(vertex_.centers, {K_, X_.shape(1)}),
-                              copied(vertex_.residuals, {K_, X_.shape(1)}), descent_.screened(),
+                              copied(vertex_.centers, {K_, d_}),
+                              copied(vertex_.residuals, {K_, d_}), descent_.screened(),
                               descent_.rechecked());
     }
 
@@ -83,7 +83,7 @@ public:
             gap = descent_.relabel(centers.data(), K_, forced, moved).gap;
             limbs = descent_.limbs();
         }
-        const std::size_t d = X_.shape(1);
+        const std::size_t d = d_;
         Owned<std::int64_t> totals({K_, limbs->totals_grid.all_limbs(), 1});
         std::copy_n(limbs->totals, K_ * limbs->totals_grid.all_limbs(), totals.data);
         Owned<std::int64_t> sums({K_, limbs->sums_grid.all_limbs(), d});
@@ -130,33 +130,52 @@ public:
         return copied(rows, {rows.size()});
     }
 
+    // Let go of the arrays; labels, bounds and moments stay.
+    void put_away() {
+        X_ = {};
+        weights_.reset();
+        descent_.rebind(nullptr, nullptr);
+    }
+
+    // Take the same rows again, wherever they are now.
+    void bring(Array<const Real> X, std::optional<Array<const double>> weights) {
+        require(X.ndim() == 2 && X.shape(0) == n_ && X.shape(1) == d_,
+                "X must have the shape it had, got " + shape_of(X));
+        require(weights.has_value() == weighted_, "there must be weights if there were");
+        if (weights) check_vector(*weights, "weights", n_);
+        X_ = X;
+        weights_ = weights;
+        descent_.rebind(X_.data(), weight_data());
+    }
+
     nb::object labels() const {
-        Owned<std::int32_t> copy({X_.shape(0)});
+        Owned<std::int32_t> copy({n_});
         descent_.copy_labels(copy.data);
         return copy.release();
     }
 
 private:
-    static const Real* checked(const Array<const Real>& X) {
+    static std::size_t rows_of(const Array<const Real>& X) {
         require(X.ndim() == 2, "X must have two dimensions");
-        return X.data();
+        return X.shape(0);
     }
 
     const double* weight_data() const {
         if (!weights_) return nullptr;
-        check_vector(*weights_, "weights", X_.shape(0));
+        check_vector(*weights_, "weights", n_);
         return weights_->data();
     }
 
     nb::object described(const Partition& partition) const {
-        return nb::make_tuple(copied(partition.centers, {K_, X_.shape(1)}),
-                              copied(partition.residuals, {K_, X_.shape(1)}),
+        return nb::make_tuple(copied(partition.centers, {K_, d_}),
+                              copied(partition.residuals, {K_, d_}),
                               copied(partition.weights, {K_}), partition.shift, partition.movement,
                               partition.gap, partition.moved);
     }
 
     void check_centers(const Array<const Real>& centers) {
-        require(centers.ndim() == 2 && centers.shape(1) == X_.shape(1) && centers.shape(0) >= 1,
+        require(X_.is_valid(), "the rows have been put away");
+        require(centers.ndim() == 2 && centers.shape(1) == d_ && centers.shape(0) >= 1,
                 "centers must have at least one row and as many columns as X");
         require(!descent_.has_labels() || centers.shape(0) == K_,
                 "the number of centers must stay the same");
@@ -169,13 +188,15 @@ private:
         require(rows && labels && rows->ndim() == 1 && labels->ndim() == 1 &&
                     rows->shape(0) == labels->shape(0),
                 "forced rows and labels must be lists of the same length");
-        check_range(*rows, "forced rows", X_.shape(0));
+        check_range(*rows, "forced rows", n_);
         check_range(*labels, "forced labels", K_);
         return {rows->data(), labels->data(), rows->shape(0)};
     }
 
     Array<const Real> X_;
     std::optional<Array<const double>> weights_;
+    std::size_t n_, d_;
+    bool weighted_;
     std::size_t K_ = 0;
     wolfmeans::Descent<Real> descent_;
     Partition point_, vertex_;
@@ -237,6 +258,11 @@ void define(nb::module_& m, const char* name, const char* advance_name) {
              "the sums, sums (K, limbs, d)); a grid is (low, bits, limbs that terms reach).")
         .def("near_ties", &Class::near_ties, "centers"_a.noconvert(), "slack"_a,
              "Rows that bounds and screen cannot tell from a tie, within a slack (see points.hpp).")
+        .def("put_away", &Class::put_away,
+             "Let go of X and weights; labels, bounds and moments stay.")
+        .def("bring", &Class::bring, "X"_a.noconvert(), "weights"_a.none(),
+             "Take the same X and weights again, wherever they are now; nobody looks whether they "
+             "are the same.")
         .def("labels", &Class::labels, "The current labels, a copy.");
     m.def(
         advance_name, &advance<Real>, "points"_a, "starts"_a, "tolerances"_a, "at_most"_a,

@@ -66,6 +66,12 @@ public:
     // next deposit.
     MomentLimbs limbs();
 
+    // Look at the same numbers elsewhere from now on.
+    void rebind(const Real* X, const double* weights) {
+        sums_.rebind(X, weights);
+        if (weighted_) weight_sums_.rebind(weights, nullptr);
+    }
+
     std::size_t n_points() const { return n_; }
     std::size_t n_features() const { return d_; }
     std::size_t n_clusters() const { return K_; }
