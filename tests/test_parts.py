@@ -174,6 +174,7 @@ def test_a_question_that_is_repeated_has_the_same_answer():
     forced = Forced(np.array([3, 7, 20]), np.array([0, 5, 5], dtype=np.int32))
     here, plain = X[:6] + 0.25, X[:6] * 0.5
     free, bound = (points._labellings(here, force)[0] for force in (None, forced))
+    part.assign(points._labellings(X[:9], None)[0], None)  # of another run, with other clusters
     for at, to in [(free, points._labellings(plain, None)[0]), (bound, free), (free, bound)]:
         first = cut(X, weights, [])[0]
         first.assign(at, None)

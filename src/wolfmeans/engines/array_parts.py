@@ -89,6 +89,7 @@ class ArrayPart:
         self._labelled: LabelledPoints | None = None
         self._grids: Grids | None = None
         self._key: bytes | None = None
+        self._n_clusters = 0
 
     def _open(self, weights: NDArray[np.float64] | None) -> LabelledPoints:
         engine, n_threads, algorithm = self._settings
@@ -170,11 +171,14 @@ class ArrayPart:
         self._labelled = self._key = None
         partial = points.assign_exactly(to.centers, to.forced)
         self._labelled, self._grids, self._key = points, to.grids, to.key
+        self._n_clusters = len(to.centers)
         return partial
 
     def _having(self, at: Labelling) -> LabelledPoints:
         """Return the points with these labels."""
         if self._labelled is None or self._key != at.key:
+            if self._n_clusters != len(at.centers):
+                self.forget()
             self._go(at)
         assert self._labelled is not None
         return self._labelled
