@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from wolfmeans.engines.base import Assignment, Centers, Distances, Threshold
 from wolfmeans.engines.labelled import LabelledPoints
+from wolfmeans.engines.partial import SCALAR, Limbs, Partial
 from wolfmeans.engines.trimming import Trimming
 
 
@@ -33,6 +34,31 @@ class NativeArithmetic(LabelledPoints):
         except OverflowError:  # the specification says which sum it is, and what becomes of it
             return super().step(found, centers)
         return float(shift), float(movement)
+
+    def exact_total(self, values: NDArray[np.float64]) -> Limbs:
+        """Return the exact sum of an array, not rounded."""
+        terms = np.ascontiguousarray(values, dtype=np.float64).ravel()
+        return Limbs(SCALAR, self._native.exact_terms(terms))
+
+    def rounded(self, partial: Partial, centers: Centers) -> Assignment:
+        """Return the assignment to these centers that the parts of all points add up to."""
+        weights, means = np.zeros(len(centers)), np.ascontiguousarray(centers).copy()
+        residuals = np.zeros(centers.shape)
+        totals, sums = partial.totals, partial.sums
+        self._native.round_moments(
+            sums.values,
+            sums.grid.low,
+            sums.grid.bits,
+            totals.values,
+            totals.grid.low,
+            totals.grid.bits,
+            np.arange(len(centers)),
+            weights,
+            means,
+            residuals,
+            self._n_threads,
+        )
+        return Assignment(partial.moved, partial.gap.rounded(), weights, means, residuals)
 
     def digest(self, centers: Centers) -> bytes:
         """Return 16 bytes that stand for the centers."""

@@ -25,6 +25,7 @@ from wolfmeans.engines.base import (
     Workspace,
 )
 from wolfmeans.engines.labelled import Kernels, LabelledPoints
+from wolfmeans.engines.partial import SCALAR, Grid, Grids, Limbs, Partial, Range
 from wolfmeans.engines.reference import ReferenceKernels
 from wolfmeans.engines.single_moves import SingleMoves
 from wolfmeans.engines.sparse import SparseNativePoints, SparseTrimmedPoints, can_be_native
@@ -160,9 +161,54 @@ class NativePoints(NativeArithmetic):
         )
         return Assignment(moved, gap, weights, means, residuals)
 
+    def ranges(self) -> Grids:
+        """Return where exact sums over these points alone would stand."""
+        # A lowest bit may come out one too low, which is as good.
+        rows, *weights = (
+            Range(*_native.exponent_range(values, self._n_threads))
+            for values in (self._X, self.weights)
+            if values is not None
+        )
+        return Grids(rows, weights[0] if weights else None)
+
+    def assign_exactly(self, centers: Centers, forced: Forced | None = None) -> Partial:
+        """Assign the points; return sums that can be added to those of other points."""
+        grids = self._agreed_grids()
+        if self._points is None:
+            self._points = self._open(self.weights)
+        rows, labels = (None, None) if forced is None else (forced.rows, forced.labels)
+        moved, gap, totals_grid, totals, sums_grid, sums = self._points.assign_exactly(
+            np.ascontiguousarray(centers), rows, labels
+        )
+        if (Grid(*totals_grid), Grid(*sums_grid)) != (grids.totals, grids.sums):
+            raise RuntimeError("native sums do not stand where they should")
+        return Partial(
+            moved, Limbs(SCALAR, gap), Limbs(grids.totals, totals), Limbs(grids.sums, sums)
+        )
+
+    def exact_cost(self, centers: Centers) -> Limbs:
+        """Return the cost as a sum that can be added to those of other points."""
+        given, labels = np.ascontiguousarray(centers), self._current()
+        cost = _native.exact_cost(self._X, self.weights, given, labels, self._n_threads)
+        return Limbs(SCALAR, cost)
+
+    def put_away(self) -> None:
+        """Let go of the rows and weights; labels, bounds and moments stay."""
+        self._X = self._kernels = self.weights = None  # type: ignore[assignment]
+        if self._points is not None:
+            self._points.put_away()
+
+    def bring(self, X: NDArray[np.floating], weights: NDArray[np.float64] | None) -> None:
+        """Take the same rows and weights again, wherever they are now."""
+        self._X, self.weights = X, weights
+        self._kernels = NativeKernels(X, self._n_threads)
+        if self._points is not None:
+            self._points.bring(X, weights)
+
     def _open(self, weights: NDArray[np.float64] | None) -> Any:
         kind = _native.PointsF32 if self.dtype == np.float32 else _native.PointsF64
-        return kind(self._X, weights, self._n_threads, self._method)
+        ranges = None if self._grids is None else self._grids.exponents()
+        return kind(self._X, weights, self._n_threads, self._method, ranges)
 
     def advance(
         self, centers: Centers, weights: Distances, shift: float, limits: Limits

@@ -6,7 +6,7 @@ change their label touch the sums; sums are exact, so adding and taking away nev
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from wolfmeans.engines.base import (
 )
 from wolfmeans.engines.hashing import row_hashes
 from wolfmeans.engines.ordering import lexicographic_order
+from wolfmeans.engines.partial import Grid, Grids, Limbs, Partial, range_of
 from wolfmeans.engines.single_moves import PlainSingleMoves, SingleMoves
 from wolfmeans.engines.swaps import PlainSwaps, Swaps
 from wolfmeans.exact_sums import (
@@ -70,6 +71,7 @@ class LabelledPoints:
         self._labels: Labels | None = None
         self._moments: Moments | None = None
         self._order: NDArray[np.int64] | None = None
+        self._grids: Grids | None = None
 
     @property
     def runs_together(self) -> bool:
@@ -85,6 +87,14 @@ class LabelledPoints:
 
     def assign(self, centers: Centers, forced: Forced | None = None) -> Assignment:
         """Give each point the label of its nearest center, ties to the lowest index."""
+        moved, terms, moments = self._relabel(centers, forced)
+        gap = exact_sum(terms.tolist()) if len(terms) else 0.0
+        return Assignment(moved, gap, *moments.means(centers))
+
+    def _relabel(
+        self, centers: Centers, forced: Forced | None
+    ) -> tuple[int, NDArray[np.float64], Moments]:
+        """Assign the points; return how many moved, the terms of the gap, and the moments."""
         labels, nearest = self._kernels.nearest(centers)
         if forced is not None:
             labels[forced.rows] = forced.labels
@@ -92,15 +102,49 @@ class LabelledPoints:
         if self._labels is None or self._moments is None:
             self._moments = Moments(self._X, self.weights, len(centers))
             moved = np.arange(self.n_points)
-            gap = 0.0
+            terms = np.zeros(0)
             self._moments.move(moved, None, labels)
         else:
             moved = np.flatnonzero(labels != self._labels)
-            gap = self._gap(moved, centers, nearest) if len(moved) else 0.0
+            terms = self._terms_of_gap(moved, centers, nearest) if len(moved) else np.zeros(0)
             self._moments.move(moved, self._labels[moved], labels[moved])
         self._labels = labels
-        weights, means, residuals = self._moments.means(centers)
-        return Assignment(len(moved), gap, weights, means, residuals)
+        return len(moved), terms, self._moments
+
+    def ranges(self) -> Grids:
+        """Return where exact sums over these points alone would stand."""
+        values = self._X.data if sparse.issparse(self._X) else self._X
+        return Grids(range_of(values), None if self.weights is None else range_of(self.weights))
+
+    def summing_on(self, grids: Grids) -> Self:
+        """Set where exact sums stand, once, before the first assignment."""
+        self._grids = grids
+        return self
+
+    def assign_exactly(self, centers: Centers, forced: Forced | None = None) -> Partial:
+        """Assign the points; return sums that can be added to those of other points."""
+        grids = self._agreed_grids()
+        moved, terms, moments = self._relabel(centers, forced)
+        totals, sums = moments.limbs(grids)
+        return Partial(moved, Limbs.of_terms(terms), totals, sums)
+
+    def _agreed_grids(self) -> Grids:
+        if self._grids is None:
+            raise RuntimeError("sums that are to be added up need to know where they stand")
+        return self._grids
+
+    def exact_cost(self, centers: Centers) -> Limbs:
+        """Return the cost as a sum that can be added to those of other points."""
+        distances = self.distances(centers)
+        return self.exact_total(distances if self.weights is None else self.weights * distances)
+
+    def exact_total(self, values: NDArray[np.float64]) -> Limbs:
+        """Return the exact sum of an array, not rounded."""
+        return Limbs.of_terms(values.ravel())
+
+    def rounded(self, partial: Partial, centers: Centers) -> Assignment:
+        """Return the assignment to these centers that the parts of all points add up to."""
+        return partial.rounded(centers)
 
     def advance(
         self, centers: Centers, weights: Distances, shift: float, limits: Limits
@@ -108,12 +152,14 @@ class LabelledPoints:
         """Return None: steps are taken one at a time here."""
         return None
 
-    def _gap(self, moved: NDArray[np.int64], centers: Centers, nearest: Distances) -> float:
+    def _terms_of_gap(
+        self, moved: NDArray[np.int64], centers: Centers, nearest: Distances
+    ) -> Distances:
         old = self._kernels.distances(centers, self._current())[moved]
         terms = old - nearest[moved]
         if self.weights is not None:
             terms = self.weights[moved] * terms
-        return exact_sum(terms.tolist())
+        return terms
 
     def _current(self) -> Labels:
         if self._labels is None:
@@ -340,6 +386,10 @@ class Moments:
         slots = labels[:, None] * self._d + np.arange(self._d)
         return chosen.ravel(), slots.ravel(), np.repeat(weights, self._d)
 
+    def limbs(self, grids: Grids) -> tuple[Limbs, Limbs]:
+        """Return the exact weights (K, 1) and sums (K, d) where others have theirs."""
+        return _limbs(self._totals, grids.totals, 1), _limbs(self._sums, grids.sums, self._d)
+
     def means(self, fallback: Centers) -> tuple[NDArray[np.float64], Centers, NDArray[np.float64]]:
         """Return weights (K,), means (K, d) in the fallback's dtype and residuals (K, d).
 
@@ -367,3 +417,17 @@ class Moments:
             mean, residual = mean_and_residual(total, weight, exponent)
             self._rounded_means[k, j] = mean
             self._rounded_residuals[k, j] = residual
+
+
+def _limbs(sums: ExactSums, grid: Grid, width: int) -> Limbs:
+    """Move exact sums to a grid; all of them are whole numbers there."""
+    shift = sums.low - grid.low
+
+    def moved(integer: int) -> int:
+        if shift < 0 and integer & ((1 << -shift) - 1):
+            raise ValueError("numbers outside of the given range")
+        return integer << shift if shift >= 0 else integer >> -shift
+
+    integers = [moved(sums.integer(slot)) for slot in range(sums.limbs.shape[1])]
+    rows = [integers[start : start + width] for start in range(0, len(integers), width)]
+    return Limbs.of_integers(grid, rows)

@@ -6,7 +6,6 @@
 #include <type_traits>
 #include <vector>
 
-#include "exact_sum.hpp"
 #include "points.hpp"
 #include "scan.hpp"
 #include "threads.hpp"
@@ -132,6 +131,30 @@ private:
     std::vector<GroupState> states_;
 };
 
+template <class Real>
+TermSum summed_cost(const Real* X, std::size_t n, std::size_t d, const double* weights,
+                    const Real* centers, std::size_t K, const std::int32_t* labels, int n_threads) {
+    constexpr std::size_t block = 512;
+    const double operations = static_cast<double>(n) * static_cast<double>(d + 2);
+    const std::size_t chunks = worthwhile_threads(n, operations, n_threads);
+    std::vector<double> converted;
+    const double* const centers_double = as_doubles(centers, K * d, converted);
+    OwnDistances<Real>* const own = best_scan().pairs<Real>().own;
+    std::vector<TermSum> sums(chunks);
+    over_rows(n, chunks, block, [&](std::size_t chunk, std::size_t begin, std::size_t end) {
+        double distances[block];
+        for (std::size_t i = begin; i < end; i += block) {
+            const std::size_t count = std::min(block, end - i);
+            own(X + i * d, static_cast<long long>(count), static_cast<long long>(d), centers_double,
+                labels + i, distances);
+            sums[chunk].add_products(weights == nullptr ? nullptr : weights + i, distances, count);
+        }
+    });
+    for (std::size_t chunk = 1; chunk < chunks; ++chunk)
+        sums[0].merge(sums[chunk]);
+    return sums[0];
+}
+
 } // namespace
 
 template <class Real>
@@ -173,25 +196,13 @@ void distances(const Real* X, std::size_t n, std::size_t d, const Real* centers,
 template <class Real>
 double cost(const Real* X, std::size_t n, std::size_t d, const double* weights, const Real* centers,
             std::size_t K, const std::int32_t* labels, int n_threads) {
-    constexpr std::size_t block = 512;
-    const double operations = static_cast<double>(n) * static_cast<double>(d + 2);
-    const std::size_t chunks = worthwhile_threads(n, operations, n_threads);
-    std::vector<double> converted;
-    const double* const centers_double = as_doubles(centers, K * d, converted);
-    OwnDistances<Real>* const own = best_scan().pairs<Real>().own;
-    std::vector<TermSum> sums(chunks);
-    over_rows(n, chunks, block, [&](std::size_t chunk, std::size_t begin, std::size_t end) {
-        double distances[block];
-        for (std::size_t i = begin; i < end; i += block) {
-            const std::size_t count = std::min(block, end - i);
-            own(X + i * d, static_cast<long long>(count), static_cast<long long>(d), centers_double,
-                labels + i, distances);
-            sums[chunk].add_products(weights == nullptr ? nullptr : weights + i, distances, count);
-        }
-    });
-    for (std::size_t chunk = 1; chunk < chunks; ++chunk)
-        sums[0].merge(sums[chunk]);
-    return sums[0].result();
+    return summed_cost(X, n, d, weights, centers, K, labels, n_threads).result();
+}
+
+template <class Real>
+ExactSum exact_cost(const Real* X, std::size_t n, std::size_t d, const double* weights,
+                    const Real* centers, std::size_t K, const std::int32_t* labels, int n_threads) {
+    return summed_cost(X, n, d, weights, centers, K, labels, n_threads).exact();
 }
 
 template <class Real>
@@ -228,6 +239,10 @@ template double cost(const float*, std::size_t, std::size_t, const double*, cons
                      std::size_t, const std::int32_t*, int);
 template double cost(const double*, std::size_t, std::size_t, const double*, const double*,
                      std::size_t, const std::int32_t*, int);
+template ExactSum exact_cost(const float*, std::size_t, std::size_t, const double*, const float*,
+                             std::size_t, const std::int32_t*, int);
+template ExactSum exact_cost(const double*, std::size_t, std::size_t, const double*, const double*,
+                             std::size_t, const std::int32_t*, int);
 template void roots(const float*, std::size_t, std::size_t, const float*, std::size_t, float*, int);
 template void roots(const double*, std::size_t, std::size_t, const double*, std::size_t, double*,
                     int);

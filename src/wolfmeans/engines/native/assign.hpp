@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "exact_sum.hpp"
+
 namespace wolfmeans {
 
 // Label each point with the lowest k that minimizes the canonical distance.
@@ -42,6 +44,11 @@ void distances(const Real* X, std::size_t n, std::size_t d, const Real* centers,
 template <class Real>
 double cost(const Real* X, std::size_t n, std::size_t d, const double* weights, const Real* centers,
             std::size_t K, const std::int32_t* labels, int n_threads);
+
+// The same, not rounded; throws std::overflow_error when a term is not finite.
+template <class Real>
+ExactSum exact_cost(const Real* X, std::size_t n, std::size_t d, const double* weights,
+                    const Real* centers, std::size_t K, const std::int32_t* labels, int n_threads);
 
 // The Euclidean distances of all points to all centers.
 //

@@ -1,7 +1,9 @@
 // What the bindings share: the kind of array they take, and how they refuse a wrong one.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <type_traits>
@@ -9,6 +11,9 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+
+#include "cluster_sums.hpp"
+#include "exact_sum.hpp"
 
 namespace wolfmeans::binding {
 
@@ -78,5 +83,14 @@ struct Owned {
     std::vector<std::size_t> shape;
     Element* data;
 };
+
+// An exact sum as carried limbs (1, n_digits, 1): equal sums are equal arrays.
+inline nb::object limbs_of(const ExactSum& sum) {
+    const Grid grid{-1074, ExactSum::digit_bits, static_cast<int>(ExactSum::n_digits) - 1, 0};
+    Owned<std::int64_t> limbs({1, ExactSum::n_digits, 1});
+    std::copy_n(sum.digits(), ExactSum::n_digits, limbs.data);
+    carry(grid, 1, 1, limbs.data);
+    return limbs.release();
+}
 
 } // namespace wolfmeans::binding

@@ -275,7 +275,7 @@ Change Boxes<Real>::assign(const Real* rows, std::size_t K, const Forced& forced
     }
     close(centers, shown, gap);
     append(total, shown);
-    total.gap = gap.rounded();
+    total.gap = gap;
     previous_.assign(rows, rows + K * tree_.d);
     has_labels_ = true;
     return total;

@@ -35,6 +35,12 @@ public:
     // The first assignment, and one with another K, changes every label and has no gap.
     Change assign(const Real* centers, std::size_t K, const Forced& forced);
 
+    // Look at the same numbers elsewhere from now on.
+    void rebind(const Real* X, const double* weights) {
+        X_ = X;
+        weights_ = weights;
+    }
+
     bool has_labels() const { return has_labels_; }
     // out OUT (n,): the labels by row.
     void copy_labels(std::int32_t* out) const;

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "exact_sum.hpp"
+
 namespace wolfmeans {
 
 // Rows that must take a given label, whatever their nearest center.
@@ -20,10 +22,12 @@ struct Change {
     std::vector<std::int64_t> rows; // the points whose label changed, in no order
     std::vector<std::int32_t> old;  // their labels before
     std::vector<std::int32_t> now;  // their labels since
-    double gap = 0.0;               // exact sum of w (D_old - D_new) over them, rounded once
+    ExactSum gap;                   // sum of w (D_old - D_new) over them
     std::size_t opened = 0;         // points the bounds left open at first sight
     std::size_t screened = 0;       // points they left open once tightened
     std::size_t rechecked = 0;      // points the screen did not decide
+
+    double rounded_gap() const { return rows.empty() ? 0.0 : gap.rounded(); }
 };
 
 } // namespace wolfmeans

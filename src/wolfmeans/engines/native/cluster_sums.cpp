@@ -23,29 +23,13 @@ constexpr int plain_bits = 32;
 // Beyond these exponents a magic constant or a scaled weight might leave float64.
 constexpr int most_fast_exponent = 700;
 
-// Every number is a multiple of 2^low and less than 2^high.
-struct ExponentRange {
-    int low = 0;
-    int high = 0;
-};
-
 template <class Real>
-ExponentRange exponent_range(const Real* values, std::size_t n, int n_threads) {
-    const std::size_t chunks = worthwhile_threads(n, static_cast<double>(n), n_threads);
-    std::vector<Extent> extents(chunks);
-    over_rows(n, chunks, 1, [&](std::size_t chunk, std::size_t begin, std::size_t end) {
-        extents[chunk] =
-            best_deposit_of<Real>().extent(values + begin, static_cast<std::int64_t>(end - begin));
-    });
-    Extent all = extents.front();
-    for (const Extent& extent : extents) {
-        all.largest = std::max(all.largest, extent.largest);
-        all.lowest_bit = std::min(all.lowest_bit, extent.lowest_bit);
-        all.finite = all.finite && extent.finite;
-    }
-    if (!all.finite) throw std::invalid_argument("exact sums need finite numbers");
-    if (all.largest == 0.0) return {};
-    return {std::ilogb(all.lowest_bit), std::ilogb(all.largest) + 1};
+ExponentRange checked_range(const Real* values, std::size_t n, int n_threads,
+                            const ExponentRange* given) {
+    const ExponentRange own = exponent_range(values, n, n_threads);
+    if (given == nullptr) return own;
+    if (!given->covers(own)) throw std::invalid_argument("numbers outside of the given range");
+    return *given;
 }
 
 // Rows of up to so many columns go into sums as they come; longer ones are worth sorting by label.
@@ -106,6 +90,25 @@ void deposit_digits(TwoWords number, int place, bool negative, std::int64_t* lim
 
 } // namespace
 
+template <class Real>
+ExponentRange exponent_range(const Real* values, std::size_t n, int n_threads) {
+    const std::size_t chunks = worthwhile_threads(n, static_cast<double>(n), n_threads);
+    std::vector<Extent> extents(chunks);
+    over_rows(n, chunks, 1, [&](std::size_t chunk, std::size_t begin, std::size_t end) {
+        extents[chunk] =
+            best_deposit_of<Real>().extent(values + begin, static_cast<std::int64_t>(end - begin));
+    });
+    Extent all = extents.front();
+    for (const Extent& extent : extents) {
+        all.largest = std::max(all.largest, extent.largest);
+        all.lowest_bit = std::min(all.lowest_bit, extent.lowest_bit);
+        all.finite = all.finite && extent.finite;
+    }
+    if (!all.finite) throw std::invalid_argument("exact sums need finite numbers");
+    if (all.largest == 0.0) return {};
+    return {std::ilogb(all.lowest_bit), std::ilogb(all.largest) + 1};
+}
+
 const DepositVersion& best_deposit() noexcept {
 #if defined(WOLFMEANS_X86)
     const ScanVersion* const scan = &best_scan();
@@ -117,11 +120,12 @@ const DepositVersion& best_deposit() noexcept {
 
 template <class Real>
 ClusterSums<Real>::ClusterSums(const Real* X, std::size_t n, std::size_t d, const double* weights,
-                               int n_threads) {
-    const ExponentRange x = exponent_range(X, n * d, n_threads);
+                               int n_threads, const SumRanges* given) {
+    const ExponentRange x = checked_range(X, n * d, n_threads, given ? &given->rows : nullptr);
     ExponentRange terms = x;
     if (weights != nullptr) {
-        const ExponentRange w = exponent_range(weights, n, n_threads);
+        const ExponentRange w =
+            checked_range(weights, n, n_threads, given ? &given->weights : nullptr);
         terms = {x.low + w.low, x.high + w.high};
     }
     grid_ = fast_grid(terms);
@@ -305,6 +309,8 @@ void carry(const Grid& grid, std::size_t K, std::size_t d, std::int64_t* sums) {
     }
 }
 
+template ExponentRange exponent_range(const float*, std::size_t, int);
+template ExponentRange exponent_range(const double*, std::size_t, int);
 template class ClusterSums<float>;
 template class ClusterSums<double>;
 

@@ -11,6 +11,27 @@
 
 namespace wolfmeans {
 
+// Every number is a multiple of 2^low and less than 2^high in size; low == high when all are 0.
+struct ExponentRange {
+    int low = 0;
+    int high = 0;
+
+    bool covers(const ExponentRange& other) const {
+        return other.low == other.high || (low <= other.low && other.high <= high);
+    }
+};
+
+// The range of an array; throws std::invalid_argument when a number is not finite.
+template <class Real>
+ExponentRange exponent_range(const Real* values, std::size_t n, int n_threads);
+
+// The ranges of rows and of weights. Sums over several arrays have the same grid, and can be
+// added, when they are all made with the ranges of all of them together.
+struct SumRanges {
+    ExponentRange rows;
+    ExponentRange weights;
+};
+
 // Where the integers of a sum stand: limb l (0 the lowest) counts 2^(low + l * bits). Above the
 // limbs that terms reach there is one more, for carries alone.
 struct Grid {
@@ -34,11 +55,13 @@ public:
 
     //   X          IN  (n, d) row-major, finite; kept
     //   weights    IN  (n,) float64 or null: all 1; kept
+    //   given      IN  ranges that the numbers keep to, null: those of the numbers themselves
     //
     // Looks through X once, for the exponents that its numbers reach, and takes as many limbs as
     // these need: with at most six the vector kernels do the work, with more a plain loop. Throws
-    // std::invalid_argument when a number is not finite.
-    ClusterSums(const Real* X, std::size_t n, std::size_t d, const double* weights, int n_threads);
+    // std::invalid_argument when a number is not finite or not within the given range.
+    ClusterSums(const Real* X, std::size_t n, std::size_t d, const double* weights, int n_threads,
+                const SumRanges* given = nullptr);
 
     // Add the rows begin..end-1 to the clusters labels[begin..end-1].
     //
@@ -54,6 +77,12 @@ public:
               std::int64_t* sums) const;
 
     const Grid& grid() const { return grid_; }
+
+    // Look at the same numbers elsewhere from now on.
+    void rebind(const Real* X, const double* weights) {
+        rows_.X = X;
+        rows_.weights = weights;
+    }
 
 private:
     void use_fast_kernels(int top);

@@ -31,8 +31,9 @@ std::size_t Partition<Real>::n_empty() const {
 
 template <class Real>
 Descent<Real>::Descent(const Real* X, std::size_t n, std::size_t d, const double* weights,
-                       int n_threads, Method method)
-    : X_(X), n_(n), d_(d), weights_(weights), n_threads_(n_threads), method_(method) {}
+                       int n_threads, Method method, std::optional<SumRanges> given)
+    : X_(X), n_(n), d_(d), weights_(weights), n_threads_(n_threads), method_(method),
+      given_(given) {}
 
 // A tree costs about as much as a few screens of all points against a few centers, and boxes shed
 // centers the better the fewer dimensions there are.
@@ -64,6 +65,15 @@ Change Descent<Real>::assign(const Real* centers, std::size_t K, const Forced& f
         boxes_.reset();
     }
     return change;
+}
+
+template <class Real>
+void Descent<Real>::rebind(const Real* X, const double* weights) {
+    X_ = X;
+    weights_ = weights;
+    if (points_) points_->rebind(X, weights);
+    if (boxes_) boxes_->rebind(X, weights);
+    if (moments_) moments_->rebind(X, weights);
 }
 
 template <class Real>
@@ -99,27 +109,33 @@ std::vector<std::int64_t> Descent<Real>::near_ties(const Real* centers, std::siz
 }
 
 template <class Real>
-void Descent<Real>::step(const Real* centers, std::size_t K, const Forced& forced,
-                         Partition<Real>& found) {
+Change Descent<Real>::relabel(const Real* centers, std::size_t K, const Forced& forced,
+                              std::size_t& moved) {
     const bool first = !moments_;
-    const Change change = assign(centers, K, forced);
+    Change change = assign(centers, K, forced);
     if (first) {
         std::vector<std::int32_t> labels(n_);
         copy_labels(labels.data());
-        moments_.emplace(X_, n_, d_, weights_, K, n_threads_);
+        moments_.emplace(X_, n_, d_, weights_, K, n_threads_, given_ ? &*given_ : nullptr);
         moments_->add_all(labels.data());
     } else {
         moments_->move(change.rows.data(), change.old.data(), change.now.data(),
                        change.rows.size());
     }
+    moved = first ? n_ : change.rows.size();
+    screened_ = change.screened;
+    rechecked_ = change.rechecked;
+    return change;
+}
+
+template <class Real>
+void Descent<Real>::step(const Real* centers, std::size_t K, const Forced& forced,
+                         Partition<Real>& found) {
+    found.gap = relabel(centers, K, forced, found.moved).rounded_gap();
     found.centers.resize(K * d_);
     found.residuals.resize(K * d_);
     found.weights.resize(K);
     moments_->means(centers, found.weights.data(), found.centers.data(), found.residuals.data());
-    found.gap = change.gap;
-    found.moved = first ? n_ : change.rows.size();
-    screened_ = change.screened;
-    rechecked_ = change.rechecked;
     const CenterStep step = center_step(found.centers.data(), centers, found.residuals.data(),
                                         found.weights.data(), K, d_, n_threads_);
     found.shift = step.shift;

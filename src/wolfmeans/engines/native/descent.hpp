@@ -54,9 +54,18 @@ template <class Real>
 class Descent {
 public:
     // X IN (n, d) row-major and weights IN (n,) or null, both finite; neither is copied, and both
-    // must outlive the descent.
+    // must outlive the descent. `given` are the ranges of moments.hpp.
     Descent(const Real* X, std::size_t n, std::size_t d, const double* weights, int n_threads,
-            Method method);
+            Method method, std::optional<SumRanges> given = {});
+
+    // Label every point with its nearest center and bring the moments up to date.
+    //
+    //   centers  IN   (K, d), the same K every time
+    //   moved    OUT  how many points changed their label; all of them at first
+    Change relabel(const Real* centers, std::size_t K, const Forced& forced, std::size_t& moved);
+
+    // See Moments::limbs; there are labels.
+    MomentLimbs limbs() { return moments_->limbs(); }
 
     // Label every point with its nearest center and find the means of the clusters.
     //
@@ -76,6 +85,9 @@ public:
     // See Points::near_ties. Rows that the bounds leave open are screened afresh.
     std::vector<std::int64_t> near_ties(const Real* centers, std::size_t K, double slack) const;
 
+    // Look at the same numbers elsewhere from now on; labels, bounds and moments stay.
+    void rebind(const Real* X, const double* weights);
+
     bool has_labels() const { return moments_.has_value(); }
     void copy_labels(std::int32_t* out) const;
     std::size_t screened() const { return screened_; }
@@ -90,6 +102,7 @@ private:
     const double* weights_;
     int n_threads_;
     Method method_;
+    std::optional<SumRanges> given_;
     std::optional<Points<Real>> points_; // one of the two, from the first step on
     std::optional<Boxes<Real>> boxes_;
     std::optional<Moments<Real>> moments_;

@@ -85,6 +85,11 @@ double TermSum::result() const {
     return sum;
 }
 
+const ExactSum& TermSum::exact() const {
+    if (special_ != 0.0) throw std::overflow_error("a term of an exact sum is not finite");
+    return finite_;
+}
+
 void ExactSum::add(const double* terms, std::size_t n) {
     while (n > 0) {
         const auto room = static_cast<std::size_t>(deposits_before_carry - deposits_);

@@ -25,11 +25,15 @@ public:
     // The sum, rounded to nearest even, denormals included; infinite when float64 cannot hold it.
     double rounded() const;
 
-private:
     // Digits of 32 bits in int64, the lowest bit of the lowest is 2^-1074: 2098 bits of a float64
     // and 78 of carries from all the terms there can be.
     static constexpr int digit_bits = 32;
     static constexpr std::size_t n_digits = 68;
+
+    // (n_digits,) the lowest first; each may be of either sign, less than 2^62 in size.
+    const std::int64_t* digits() const { return digits_.data(); }
+
+private:
     // A deposit is less than 2^54 in any digit, a digit after a carry less than 2^33.
     static constexpr int deposits_before_carry = 500;
 
@@ -66,6 +70,9 @@ public:
     // The sum, rounded once. NaN or infinity come through; throws std::domain_error for infinities
     // of both signs, std::overflow_error for a sum of finite terms beyond float64.
     double result() const;
+
+    // The sum of the finite terms; throws std::overflow_error when a term was not.
+    const ExactSum& exact() const;
 
 private:
     void add_block(const double* terms, std::size_t n);

@@ -17,6 +17,7 @@ using namespace wolfmeans::binding;
 void define_bounds(nb::module_& m);   // module_bounds.cpp
 void define_boxes(nb::module_& m);    // module_boxes.cpp
 void define_exact(nb::module_& m);    // module_exact.cpp
+void define_partial(nb::module_& m);  // module_partial.cpp
 void define_points(nb::module_& m);   // module_points.cpp
 void define_polish(nb::module_& m);   // module_polish.cpp
 void define_prices(nb::module_& m);   // module_prices.cpp
@@ -159,6 +160,7 @@ NB_MODULE(_native, m) {
     define_bounds(m);
     define_boxes(m);
     define_exact(m);
+    define_partial(m);
     define_points(m);
     define_polish(m);
     define_prices(m);

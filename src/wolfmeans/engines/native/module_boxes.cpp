@@ -42,7 +42,7 @@ public:
             change = boxes_.assign(centers.data(), K, forced);
         }
         return nb::make_tuple(owned(std::move(change.rows)), owned(std::move(change.old)),
-                              owned(std::move(change.now)), change.gap, change.screened,
+                              owned(std::move(change.now)), change.rounded_gap(), change.screened,
                               change.rechecked);
     }
 

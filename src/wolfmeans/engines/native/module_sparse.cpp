@@ -145,8 +145,9 @@ public:
             moments_->means(centers.data(), weights.data.get(), means.data.get(),
                             residuals.data.get());
         }
-        return nb::make_tuple(moved, change.gap, weights.release({K}), means.release({K, d}),
-                              residuals.release({K, d}), change.screened, change.rechecked);
+        return nb::make_tuple(moved, change.rounded_gap(), weights.release({K}),
+                              means.release({K, d}), residuals.release({K, d}), change.screened,
+                              change.rechecked);
     }
 
     nb::ndarray<nb::numpy, std::int32_t> labels() const {

@@ -1,48 +1,29 @@
 #include "moments.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
 #include <memory>
 #include <mutex>
-#include <type_traits>
 
-#include "quotient.hpp"
 #include "threads.hpp"
-#include "vector_unit.hpp"
 
 namespace wolfmeans {
 namespace {
 
-// What the vector kernels of quotient.hpp take.
-constexpr int most_fast_bits = 48;
-constexpr int most_scale = 700;
-
-const QuotientVersion& best_quotient() {
-#if defined(WOLFMEANS_X86)
-    const ScanVersion* const scan = &best_scan();
-    if (scan == &scan_avx512) return quotient_avx512;
-    if (scan == &scan_avx2) return quotient_avx2;
-#endif
-    return quotient_baseline;
-}
-
-template <class Real>
-const QuotientFunctions<Real>& best_quotients() {
-    if constexpr (std::is_same_v<Real, float>)
-        return best_quotient().single_precision;
-    else
-        return best_quotient().double_precision;
+ClusterSums<double> sums_of_weights(const double* weights, std::size_t n, int n_threads,
+                                    const SumRanges* given) {
+    if (given == nullptr) return {weights, n, 1, nullptr, n_threads};
+    const SumRanges as_rows{given->weights, {}};
+    return {weights, n, 1, nullptr, n_threads, &as_rows};
 }
 
 } // namespace
 
 template <class Real>
 Moments<Real>::Moments(const Real* X, std::size_t n, std::size_t d, const double* weights,
-                       std::size_t K, int n_threads)
+                       std::size_t K, int n_threads, const SumRanges* given)
     : n_(n), d_(d), K_(K), n_threads_(n_threads), weighted_(weights != nullptr),
-      sums_(X, n, d, weights, n_threads),
-      weight_sums_(weighted_ ? ClusterSums<double>(weights, n, 1, nullptr, n_threads)
+      sums_(X, n, d, weights, n_threads, given),
+      weight_sums_(weighted_ ? sums_of_weights(weights, n, n_threads, given)
                              : ClusterSums<double>()),
       totals_grid_(weighted_ ? weight_sums_.grid() : counting_grid()),
       n_sums_(K * sums_.grid().all_limbs() * d), account_(n_sums_ + K * totals_grid_.all_limbs()),
@@ -147,17 +128,8 @@ void Moments<Real>::means(const Real* fallback, double* weights, Real* means, do
     std::vector<std::size_t> stale;
     for (std::size_t k = 0; k < K_; ++k)
         if (stale_[k]) stale.push_back(k);
-    const double operations = 64.0 * static_cast<double>(stale.size()) * static_cast<double>(d_);
-    const std::size_t chunks = worthwhile_threads(stale.size(), operations, n_threads_);
-    const std::size_t total_words = totals_grid_.words(), sum_words = sums_.grid().words();
-    std::vector<Scratch> scratch;
-    for (std::size_t chunk = 0; chunk < chunks; ++chunk)
-        scratch.push_back({std::vector<Word>(std::max(total_words, sum_words)),
-                           Divisor(total_words, sum_words), std::vector<std::int64_t>(d_)});
-    over_rows(stale.size(), chunks, 1, [&](std::size_t chunk, std::size_t begin, std::size_t end) {
-        for (std::size_t s = begin; s < end; ++s)
-            refresh(stale[s], scratch[chunk]);
-    });
+    round_moments(account_limbs(), stale, n_threads_, rounded_weights_.data(),
+                  rounded_means_.data(), residuals_.data());
     std::fill(stale_.begin(), stale_.end(), static_cast<unsigned char>(0));
 
     std::copy(rounded_weights_.begin(), rounded_weights_.end(), weights);
@@ -170,55 +142,16 @@ void Moments<Real>::means(const Real* fallback, double* weights, Real* means, do
     }
 }
 
-// Round the weight, the means and the residuals of one cluster.
 template <class Real>
-void Moments<Real>::refresh(std::size_t k, Scratch& scratch) {
-    auto& [words, divisor, doubtful] = scratch;
-    const std::int64_t* const total = account_.data() + n_sums_ + k * totals_grid_.all_limbs();
-    const bool negative_weight =
-        sign_and_magnitude(total, 1, totals_grid_.all_limbs(), totals_grid_.bits, words.data());
-    const double weight = rounded(words.data(), totals_grid_.words(), totals_grid_.low);
-    rounded_weights_[k] = negative_weight ? -weight : weight;
-    if (weight == 0.0) return;
-    std::fill(doubtful.begin(), doubtful.end(), std::int64_t{1});
-    if (!negative_weight && divide_fast(k, words, doubtful)) return;
-    divisor.set(words.data(), totals_grid_.words());
-
-    const Grid& grid = sums_.grid();
-    const std::int64_t* const sums = account_.data() + k * grid.all_limbs() * d_;
-    for (std::size_t j = 0; j < d_; ++j) {
-        if (doubtful[j] == 0) continue;
-        const bool negative =
-            sign_and_magnitude(sums + j, d_, grid.all_limbs(), grid.bits, words.data());
-        const MeanAndResidual exact = divisor.divide(
-            words.data(), grid.words(), negative != negative_weight, grid.low - totals_grid_.low);
-        const Real mean = static_cast<Real>(exact.mean);
-        rounded_means_[k * d_ + j] = mean;
-        // Squeezing the float64 mean into float32 leaves a difference that float64 holds exactly.
-        residuals_[k * d_ + j] = (exact.mean - static_cast<double>(mean)) + exact.residual;
-    }
+MomentLimbs Moments<Real>::account_limbs() const {
+    return {sums_.grid(), totals_grid_, d_, account_.data(), account_.data() + n_sums_};
 }
 
-// The means of one cluster by the vector kernels, as far as they can. Returns whether none is left
-// to do; `doubtful` then means nothing, else it says which columns are.
 template <class Real>
-bool Moments<Real>::divide_fast(std::size_t k, const std::vector<Word>& weight,
-                                std::vector<std::int64_t>& doubtful) {
-    const Grid& grid = sums_.grid();
-    const int exponent = grid.low - totals_grid_.low;
-    const bool short_weight =
-        weight[0] >> most_weight_bits == 0 &&
-        std::all_of(weight.begin() + 1,
-                    weight.begin() + static_cast<std::ptrdiff_t>(totals_grid_.words()),
-                    [](Word word) { return word == 0; });
-    if (!short_weight || grid.all_limbs() > most_quotient_limbs || grid.bits > most_fast_bits ||
-        std::abs(exponent) > most_scale)
-        return false;
-    const QuotientFunctions<Real>& functions = best_quotients<Real>();
-    const auto divide = grid.all_limbs() == 2 ? functions.by_two_limbs : functions.by_three_limbs;
-    return !divide(account_.data() + k * grid.all_limbs() * d_, static_cast<std::int64_t>(d_),
-                   grid.bits, static_cast<double>(weight[0]), std::ldexp(1.0, exponent),
-                   rounded_means_.data() + k * d_, residuals_.data() + k * d_, doubtful.data());
+MomentLimbs Moments<Real>::limbs() {
+    carry_account(account_.data());
+    deposits_ = 0;
+    return account_limbs();
 }
 
 template class Moments<float>;

@@ -173,9 +173,8 @@ Change Points<Real>::assign(const Real* rows, std::size_t K, bool bounded, const
     previous_.assign(rows, rows + K * d_);
 
     Change total;
-    ExactSum gap;
     for (std::size_t thread = 0; thread < threads; ++thread)
-        workers_[thread]->hand_over(total, gap);
+        workers_[thread]->hand_over(total);
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - started;
     if (!bounded) {
         seconds_dense_ = elapsed.count();
@@ -184,7 +183,6 @@ Change Points<Real>::assign(const Real* rows, std::size_t K, bool bounded, const
         share_bounded_ = share;
     }
     screened_ = total.screened;
-    total.gap = total.rows.empty() ? 0.0 : gap.rounded();
     return total;
 }
 

@@ -51,6 +51,12 @@ public:
     //   slack    IN   >= 0, not scaled
     std::vector<std::int64_t> near_ties(const Real* centers, std::size_t K, double slack) const;
 
+    // Look at the same numbers elsewhere from now on.
+    void rebind(const Real* X, const double* weights) {
+        X_ = X;
+        weights_ = weights;
+    }
+
     bool has_labels() const { return !labels_.empty(); }
     // The first n are the labels; the rest fills a block of bounds.
     const std::vector<std::int32_t>& labels() const { return labels_; }

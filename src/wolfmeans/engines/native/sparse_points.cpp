@@ -194,7 +194,7 @@ Change SparsePoints<Real>::assign(const Real* centers, std::size_t K, bool bound
         total.rechecked += part.rechecked;
         workers[0]->gap.merge(workers[thread]->gap);
     }
-    total.gap = workers[0]->gap.rounded();
+    total.gap = workers[0]->gap;
     return total;
 }
 

@@ -64,14 +64,14 @@ public:
     }
 
     // Bring the last results to the caller and begin anew.
-    void hand_over(Change& total, ExactSum& gap) {
+    void hand_over(Change& total) {
         total.rows.insert(total.rows.end(), change_.rows.begin(), change_.rows.end());
         total.old.insert(total.old.end(), change_.old.begin(), change_.old.end());
         total.now.insert(total.now.end(), change_.now.begin(), change_.now.end());
         total.opened += change_.opened;
         total.screened += change_.screened;
         total.rechecked += change_.rechecked;
-        if (!change_.rows.empty()) gap.merge(gap_);
+        if (!change_.rows.empty()) total.gap.merge(gap_);
         change_.rows.clear();
         change_.old.clear();
         change_.now.clear();

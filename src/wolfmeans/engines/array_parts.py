@@ -1,0 +1,288 @@
+"""A part of the data: an array in memory, worked on by one of the engines.
+
+What a part is asked for always says which labels it is about. Labels follow from centers, so a part
+that has lost them, or has others, finds them again before it answers, with the same bits; bounds it
+has lost cost time and nothing else. That makes a part harmless to lose and a question harmless to
+repeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from wolfmeans.engines import get_engine
+from wolfmeans.engines.base import Centers, Distances, Forced, Labels
+from wolfmeans.engines.cpu import NativePoints, value_range
+from wolfmeans.engines.labelled import LabelledPoints
+from wolfmeans.engines.partial import SCALAR, Grids, Limbs, Partial, Range, added, combined
+
+
+@dataclass(frozen=True)
+class Labelling:
+    """Labels of a part, by what they follow from: all that is needed to find them again."""
+
+    centers: Centers
+    """Each point has the label of the nearest of these,"""
+    forced: Forced | None
+    """but for these rows of the part."""
+    grids: Grids
+    """Where the sums over all parts stand."""
+    key: bytes
+    """Equal for equal labellings, and practically for no others."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """What is to be known of a part before work begins."""
+
+    n_points: int
+    n_features: int
+    dtype: np.dtype[Any]
+    """The centers' dtype."""
+    engine: str
+    weighted: bool
+    finite: bool
+    """Whether no number is NaN or infinite; the rest means nothing if one is."""
+    smallest: float
+    """The smallest magnitude in the data but 0; 0 when there is none."""
+    largest: float
+    grids: Grids
+    """Where exact sums over this part alone would stand."""
+
+
+FarRows = tuple[NDArray[np.int64], Distances, Centers]
+
+
+class ArrayPart:
+    """Rows in memory, and their weights, with the labels that were asked for last.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Dense rows that passed the door, float32 or float64.
+    weights : array of shape (n,) or None
+        None for ones.
+    engine : str
+        Which engine works here: those that can say their sums exactly, "reference" and "cpu".
+    """
+
+    def __init__(
+        self,
+        X: NDArray[np.floating],
+        weights: NDArray[np.float64] | None = None,
+        engine: str = "auto",
+        n_threads: int = 1,
+        algorithm: str = "auto",
+    ) -> None:
+        if sparse.issparse(X):
+            raise TypeError("parts are dense arrays; sparse rows have to be in one piece")
+        self._X, self._weights = X, weights
+        self._kind = (X.shape, X.dtype, weights is not None)
+        self._settings = (engine, n_threads, algorithm)
+        self._opened: LabelledPoints | None = self._open(weights)
+        self._labelled: LabelledPoints | None = None
+        self._grids: Grids | None = None
+        self._key: bytes | None = None
+        self._n_clusters = 0
+
+    def _open(self, weights: NDArray[np.float64] | None) -> LabelledPoints:
+        engine, n_threads, algorithm = self._settings
+        points = get_engine(engine).open(self._X, weights, n_threads, algorithm)
+        # Others keep labels where `assign_exactly` does not look for them.
+        if type(points) is not LabelledPoints and type(points) is not NativePoints:
+            raise TypeError(f"engine={engine!r} cannot work on a part of the data yet")
+        return points
+
+    @property
+    def _points(self) -> LabelledPoints:
+        """The rows, without labels."""
+        if self._opened is None:
+            raise RuntimeError("the rows of this part have been put away")
+        return self._opened
+
+    def put_away(self) -> None:
+        """Let go of the rows; labels and bounds stay where the engine keeps them by themselves."""
+        self._X = self._weights = self._opened = None  # type: ignore[assignment]
+        if isinstance(self._labelled, NativePoints):
+            self._labelled.put_away()
+        else:
+            self.forget()
+
+    def bring(self, X: NDArray[np.floating], weights: NDArray[np.float64] | None = None) -> None:
+        """Take the same rows and weights again, wherever they are now.
+
+        Whether they are the same is not looked at: what was kept is then wrong.
+        """
+        here = (X.shape, X.dtype, weights is not None)
+        if here != self._kind:
+            raise ValueError(f"rows must be as they were, {self._kind}; got {here}")
+        self._X, self._weights = X, weights
+        self._opened = self._open(weights)
+        if isinstance(self._labelled, NativePoints):
+            self._labelled.bring(X, weights)
+
+    def fork(self, n_threads: int) -> ArrayPart:
+        """Return the same part without labels."""
+        engine, _, algorithm = self._settings
+        return ArrayPart(self._X, self._weights, engine, n_threads, algorithm)
+
+    def forget(self) -> None:
+        """Lose the labels."""
+        self._labelled = self._key = None
+
+    def describe(self) -> Description:
+        """Look through the data once."""
+        points, weights = self._points, self._weights
+        n_threads = self._settings[1]
+        finite, smallest, largest = value_range(self._X, n_threads)
+        if weights is not None:
+            finite = finite and value_range(weights, n_threads)[0]
+        return Description(
+            n_points=points.n_points,
+            n_features=points.n_features,
+            dtype=points.dtype,
+            engine=points.engine,
+            weighted=weights is not None,
+            finite=finite,
+            smallest=smallest,
+            largest=largest,
+            grids=points.ranges() if finite else Grids(Range(), None),
+        )
+
+    def assign(self, to: Labelling, at: Labelling | None) -> Partial:
+        """Go from one labelling to another; None for first labels, which have no gap."""
+        if at is None:
+            self.forget()
+        else:
+            self._having(at)
+        return self._go(to)
+
+    def _go(self, to: Labelling) -> Partial:
+        unlabelled, points = self._points, self._labelled
+        if points is None or self._grids != to.grids:
+            points = unlabelled.fork(self._settings[1]).summing_on(to.grids)
+        # Whatever happens in between, nobody takes half-finished labels for the old ones.
+        self._labelled = self._key = None
+        partial = points.assign_exactly(to.centers, to.forced)
+        self._labelled, self._grids, self._key = points, to.grids, to.key
+        self._n_clusters = len(to.centers)
+        return partial
+
+    def _having(self, at: Labelling) -> LabelledPoints:
+        """Return the points with these labels."""
+        if self._labelled is None or self._key != at.key:
+            if self._n_clusters != len(at.centers):
+                self.forget()
+            self._go(at)
+        assert self._labelled is not None
+        return self._labelled
+
+    def cost(self, at: Labelling, centers: Centers) -> Limbs:
+        """Return the exact sum of w D over the points at their labels."""
+        return self._having(at).exact_cost(centers)
+
+    def labels(self, at: Labelling) -> Labels:
+        """Return the labels."""
+        return self._having(at).labels()
+
+    def distances(self, at: Labelling, centers: Centers) -> Distances:
+        """Return each point's canonical distance to the center of its label."""
+        return self._having(at).distances(centers)
+
+    def near_ties(
+        self, at: Labelling, centers: Centers, slack: float
+    ) -> tuple[NDArray[np.int64], Distances, Distances]:
+        """Return rows that may be near a tie, with their distances (Workspace.near_ties)."""
+        return self._having(at).near_ties(centers, slack)
+
+    def losses_without(self, at: Labelling, centers: Centers, gone: NDArray[np.bool_]) -> Distances:
+        """Return what the points lose whose nearest center is among those gone."""
+        return self._having(at).losses_without(centers, gone)
+
+    def gains(
+        self, at: Labelling, centers: Centers, candidates: Centers, masses: Distances | None
+    ) -> Limbs:
+        """Return what the points gain by each of some more centers, those that come nearer."""
+        points = self._having(at)
+        distances = points.distances(centers)
+        masses = self._weights if masses is None else masses
+        totals = []
+        for candidate in candidates:
+            gains = distances - points.distances_to(candidate)
+            won = gains > 0
+            terms = gains[won] if masses is None else masses[won] * gains[won]
+            totals.append(points.exact_total(terms).values)
+        return Limbs(SCALAR, np.concatenate(totals))
+
+    def moments(self, grids: Grids) -> Partial:
+        """Return the weight and the sum of all rows; without weights where the grids have none."""
+        points = self._open(None if grids.weights is None else self._weights).summing_on(grids)
+        return points.assign_exactly(np.zeros((1, points.n_features), dtype=points.dtype))
+
+    def distances_to(self, center: Centers) -> Distances:
+        """Return each point's canonical distance to one (d,) center."""
+        return self._points.distances_to(center)
+
+    def nearest(self, centers: Centers) -> tuple[Labels, Distances]:
+        """Return nearest labels and canonical distances."""
+        return self._points.nearest(centers)
+
+    def roots(self, centers: Centers) -> Centers:
+        """Return the (n, K) square roots of the canonical distances to all centers."""
+        return self._points.roots(centers)
+
+    def rows(self, indices: NDArray[np.int64]) -> Centers:
+        """Return some of the rows."""
+        return self._points.rows(indices)
+
+    def weights(self) -> NDArray[np.float64] | None:
+        """Return the weights."""
+        return self._weights
+
+    def far_rows(self, centers: Centers, many: int, masses: Distances | None) -> FarRows:
+        """Return up to `many` rows of positive mass off all centers: the farthest, the first first.
+
+        Among rows that are as far the order of their values decides. Distances and the rows
+        themselves come with them.
+        """
+        distances = self._points.nearest(centers)[1]
+        masses = self._weights if masses is None else masses
+        eligible = distances > 0
+        if masses is not None:
+            eligible &= masses > 0
+        order = self._points.order()
+        rows = order[eligible[order]]
+        rows = rows[np.argsort(-distances[rows], kind="stable")[:many]]
+        return rows, distances[rows], self._points.rows(rows)
+
+
+class LocalParts:
+    """Parts in this process, asked one after the other."""
+
+    may_gather = True
+
+    def __init__(self, parts: Sequence[ArrayPart]) -> None:
+        self.parts = list(parts)
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def each(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> Iterator[Any]:
+        """Ask some parts, by their numbers; the answers come in the order of the arguments."""
+        for number, given in arguments.items():
+            yield getattr(self.parts[number], method)(*given)
+
+    def summed(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> Any:
+        """Return the sum of the answers, partial results or limbs."""
+        answers = self.each(method, arguments)
+        return combined(answers) if method in ("assign", "moments") else added(answers)
+
+    def fork(self, n_threads: int) -> LocalParts:
+        """Return the same parts without labels."""
+        return LocalParts([part.fork(n_threads) for part in self.parts])

@@ -1,0 +1,275 @@
+"""Partial results: what a part of the data answers with, as integers that add up.
+
+A sum is an integer times a power of two, in limbs held in int64. Limb l counts 2**(low + l * bits);
+above the limbs that terms reach there is one more, for carries. Where the limbs stand follows from
+the range of all numbers, so all parts agree on it, and adding two partial results is adding arrays.
+Integer addition is associative: neither the parts nor the order in which they are added leave a
+trace. Limbs are kept carried, each but the highest in -2**(bits-1)..2**(bits-1)-1, so equal sums
+are equal arrays.
+
+How many can be added before a carry: a carried limb is at most 2**(bits-1) in size, so 2**(62-bits)
+of them stay below 2**61, which every reader of limbs takes. The highest limb holds less than the
+number of points.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfmeans.engines.base import Assignment, Centers
+from wolfmeans.exact_sums import decompose, mean_and_residual, rounded_ratio
+
+Integers = NDArray[np.int64]
+
+# As in native/cluster_sums.cpp: the grids of all engines are the same.
+_MOST_FAST_BITS = 46
+_MOST_FAST_LIMBS = 6
+_MOST_FAST_EXPONENT = 700
+_PLAIN_BITS = 32
+
+
+@dataclass(frozen=True)
+class Range:
+    """Exponents: all numbers are multiples of 2**low and less than 2**high in size.
+
+    Both are 0 when all numbers are.
+    """
+
+    low: int = 0
+    high: int = 0
+
+    def __or__(self, other: Range) -> Range:
+        """Return the range of both together."""
+        if self.low == self.high or other.low == other.high:
+            return other if self.low == self.high else self
+        return Range(min(self.low, other.low), max(self.high, other.high))
+
+
+def range_of(values: NDArray[np.floating]) -> Range:
+    """Return the range of an array; ValueError when a number is not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> range_of(np.array([0.0, 0.5, -3.0]))
+    Range(low=-1, high=2)
+    """
+    flat = np.asarray(values).reshape(-1)
+    if not np.isfinite(flat).all():
+        raise ValueError("exact sums need finite numbers")
+    mantissas, exponents = decompose(flat[flat != 0])
+    if len(mantissas) == 0:
+        return Range()
+    lowest = np.frexp((mantissas & -mantissas).astype(np.float64))[1] - 1
+    bits = np.frexp(np.abs(mantissas).astype(np.float64))[1]
+    return Range(int((exponents + lowest).min()), int((exponents + bits).max()))
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Where the limbs of a sum stand."""
+
+    low: int
+    """Limb l counts 2**(low + l * bits)."""
+    bits: int
+    limbs: int
+    """How many limbs terms reach; there is one more."""
+
+    @property
+    def shape(self) -> int:
+        """How many limbs there are."""
+        return self.limbs + 1
+
+
+SCALAR = Grid(-1074, 32, 67)
+"""The grid of sums of any float64 terms, which needs no range."""
+
+
+@dataclass(frozen=True)
+class Grids:
+    """Where exact weights and sums stand, by the ranges of all rows and of all weights."""
+
+    rows: Range
+    weights: Range | None
+    """None where no points have weights."""
+
+    @functools.cached_property
+    def totals(self) -> Grid:
+        """The grid of the clusters' weights; without weights they are counts."""
+        if self.weights is None:
+            return _plain(Range(0, 1))
+        return _grid(self.weights, self.weights)
+
+    @functools.cached_property
+    def sums(self) -> Grid:
+        """The grid of the sums of w x."""
+        if self.weights is None:
+            return _grid(self.rows, self.rows)
+        low, high = self.rows.low + self.weights.low, self.rows.high + self.weights.high
+        return _grid(self.rows, Range(low, high))
+
+    def __or__(self, other: Grids) -> Grids:
+        """Return the grids for both kinds of points together."""
+        if self.weights is None or other.weights is None:
+            return Grids(self.rows | other.rows, self.weights or other.weights)
+        return Grids(self.rows | other.rows, self.weights | other.weights)
+
+    def exponents(self) -> tuple[int, int, int, int]:
+        """Return both ranges, low and high; those of weights that are not there are 0."""
+        weights = self.weights or Range()
+        return self.rows.low, self.rows.high, weights.low, weights.high
+
+    def unweighted(self) -> Grids:
+        """Return the grids for the same rows, each of which weighs 1."""
+        return Grids(self.rows, None)
+
+
+def _grid(rows: Range, terms: Range) -> Grid:
+    """Take as few limbs as fast kernels need, where they can be used."""
+    span = terms.high - terms.low + 1
+    limbs = -(-span // _MOST_FAST_BITS)
+    exponent = max(abs(rows.high), abs(terms.high))
+    if limbs > _MOST_FAST_LIMBS or exponent > _MOST_FAST_EXPONENT:
+        return _plain(terms)
+    return Grid(terms.low, max(8, -(-span // limbs)), limbs)
+
+
+def _plain(terms: Range) -> Grid:
+    return Grid(terms.low, _PLAIN_BITS, (terms.high - terms.low) // _PLAIN_BITS + 1)
+
+
+@dataclass(frozen=True)
+class Limbs:
+    """Exact sums: (K, d) integers, each a multiple of 2**grid.low, carried."""
+
+    grid: Grid
+    values: Integers
+    """(K, grid.limbs + 1, d)"""
+
+    @staticmethod
+    def of_integers(grid: Grid, integers: Sequence[Sequence[int]]) -> Limbs:
+        """Return K rows of d integers, multiples of 2**grid.low, as limbs."""
+        half = 1 << (grid.bits - 1)
+        values = np.zeros((len(integers), grid.shape, len(integers[0])), dtype=np.int64)
+        for k, row in enumerate(integers):
+            for j, integer in enumerate(row):
+                rest = integer
+                for limb in range(grid.limbs):
+                    over = (rest + half) >> grid.bits
+                    values[k, limb, j] = rest - (over << grid.bits)
+                    rest = over
+                values[k, grid.limbs, j] = rest
+        return Limbs(grid, values)
+
+    @staticmethod
+    def of_terms(terms: NDArray[np.float64]) -> Limbs:
+        """Return the exact sum of float64 terms; OverflowError when one is not finite."""
+        if not np.isfinite(terms).all():
+            raise OverflowError("a term of an exact sum is not finite")
+        total = 0
+        for mantissa, exponent in zip(*(a.tolist() for a in decompose(terms)), strict=True):
+            # frexp gives a denormal its trailing zeros as well.
+            shift = exponent - SCALAR.low
+            total += mantissa << shift if shift >= 0 else mantissa >> -shift
+        return Limbs.of_integers(SCALAR, [[total]])
+
+    def __add__(self, other: Limbs) -> Limbs:
+        """Return the sums of both."""
+        return added([self, other])
+
+    def integer(self, k: int = 0, j: int = 0) -> int:
+        """Return one sum as a multiple of 2**grid.low."""
+        total = 0
+        for limb in reversed(self.values[k, :, j].tolist()):
+            total = (total << self.grid.bits) + limb
+        return total
+
+    def rounded(self, k: int = 0, j: int = 0) -> float:
+        """Return one sum, rounded once to float64."""
+        return rounded_ratio(self.integer(k, j), 1, self.grid.low)
+
+
+def added(several: Iterable[Limbs]) -> Limbs:
+    """Return the sum of one or more; what is given is left as it is."""
+    rest = iter(several)
+    first = next(rest)
+    grid, total = first.grid, first.values.copy()
+    room = (1 << (62 - grid.bits)) - 1
+    while batch := list(itertools.islice(rest, room)):
+        for limbs in batch:
+            if limbs.grid != grid:
+                raise ValueError(f"sums on different grids cannot be added: {grid}, {limbs.grid}")
+            total += limbs.values
+        _carry(grid, total)
+    return Limbs(grid, total)
+
+
+def _carry(grid: Grid, values: Integers) -> None:
+    half = 1 << (grid.bits - 1)
+    for limb in range(grid.limbs):
+        over = (values[:, limb] + half) >> grid.bits
+        values[:, limb] -= over << grid.bits
+        values[:, limb + 1] += over
+
+
+@dataclass(frozen=True)
+class Partial:
+    """What an assignment did to a part of the points: `engines.base.Assignment` before rounding."""
+
+    moved: int
+    """Number of points whose label changed."""
+    gap: Limbs
+    """(1, 1) sum over moved points of w (D_old - D_new)."""
+    totals: Limbs
+    """(K, 1) weight of each cluster."""
+    sums: Limbs
+    """(K, d) sum of w x over each cluster."""
+
+    def __add__(self, other: Partial) -> Partial:
+        """Return what was done to both parts."""
+        return combined([self, other])
+
+    def rounded(self, fallback: Centers) -> Assignment:
+        """Return the assignment of all points, of which this is the sum of all parts.
+
+        The mean of a cluster without weight is the fallback's row.
+        """
+        weights, means = np.zeros(len(fallback)), fallback.copy()
+        residuals = np.zeros(fallback.shape)
+        exponent = self.sums.grid.low - self.totals.grid.low
+        for k in range(len(fallback)):
+            weight = self.totals.integer(k)
+            weights[k] = self.totals.rounded(k)
+            if weight == 0:
+                continue
+            for j in range(fallback.shape[1]):
+                mean, residual = mean_and_residual(self.sums.integer(k, j), weight, exponent)
+                means[k, j] = mean
+                # Squeezing a float64 mean into float32 leaves a difference that float64 holds.
+                residuals[k, j] = (mean - float(means[k, j])) + residual
+        return Assignment(self.moved, self.gap.rounded(), weights, means, residuals)
+
+
+def combined(partials: Iterable[Partial]) -> Partial:
+    """Return the sum of one or more, in whatever order they come.
+
+    They are taken as they come and need not be there all at once.
+    """
+    rest = iter(partials)
+    total = next(rest)
+    # Few enough at a time to be held, many enough to be worth a carry.
+    while batch := list(itertools.islice(rest, 7)):
+        some = [total, *batch]
+        total = Partial(
+            sum(partial.moved for partial in some),
+            added(partial.gap for partial in some),
+            added(partial.totals for partial in some),
+            added(partial.sums for partial in some),
+        )
+    return total

@@ -1,0 +1,376 @@
+"""A workspace whose points live in parts: on workers, in a file, or in several arrays.
+
+Centers go out to all parts; integers come back and add up (engines.partial), so the result does not
+depend on how the points are spread. What is about single points (labels, distances) is put together
+in the order of the parts; rows are numbered through. The workspace itself keeps nothing but the
+last centers: with these any part finds its labels again (engines.array_parts).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property, reduce
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfmeans.engines.array_parts import Description, Labelling
+from wolfmeans.engines.base import (
+    Assignment,
+    Centers,
+    Distances,
+    Forced,
+    Labels,
+    Limits,
+    Progress,
+)
+from wolfmeans.engines.cpu import CpuEngine, native_is_available
+from wolfmeans.engines.labelled import LabelledPoints
+from wolfmeans.engines.ordering import lexicographic_order
+from wolfmeans.engines.partial import Grids
+from wolfmeans.engines.reference import ReferenceEngine
+from wolfmeans.engines.single_moves import SingleMoves
+from wolfmeans.engines.swaps import Swaps
+
+
+class Parts(Protocol):
+    """Where the parts are and how they are asked; a part answers as `ArrayPart` does."""
+
+    may_gather: bool
+    """Whether all rows may be brought together here, for what has no form in parts."""
+
+    def __len__(self) -> int:
+        """Return how many parts there are."""
+
+    def each(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> Iterator[Any]:
+        """Ask some parts, by their numbers; the answers come in the order of the arguments."""
+
+    def summed(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> Any:
+        """Return the sum of the answers; it does not depend on the order of the additions."""
+
+    def fork(self, n_threads: int) -> Parts:
+        """Return the same parts without labels."""
+
+
+class PartedPoints:
+    """A workspace (see `engines.base`) over parts.
+
+    Parameters
+    ----------
+    parts : Parts
+        Where the points are. Parts without rows are allowed, if not all of them are.
+    n_threads : int
+        For what is done here, with centers and sums.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from wolfmeans.engines.array_parts import ArrayPart, LocalParts
+    >>> X = np.array([[0.0], [1.0], [8.0], [9.0]])
+    >>> parts = [ArrayPart(rows, engine="reference") for rows in (X[:1], X[1:])]
+    >>> points = PartedPoints(LocalParts(parts))
+    >>> points.assign(np.array([[1.0], [8.0]])).means.ravel()
+    array([0.5, 8.5])
+    """
+
+    def __init__(self, parts: Parts, n_threads: int = 1) -> None:
+        everybody = dict.fromkeys(range(len(parts)), ())
+        live = _checked(dict(enumerate(parts.each("describe", everybody))))
+        first = next(iter(live.values()))
+        self.engine = first.engine
+        self.n_features = first.n_features
+        self.dtype = first.dtype
+        self.n_points = sum(part.n_points for part in live.values())
+        self.grids: Grids = reduce(lambda a, b: a | b, (part.grids for part in live.values()))
+        self.description = replace(
+            first,
+            n_points=self.n_points,
+            smallest=min((p.smallest for p in live.values() if p.smallest > 0), default=0.0),
+            largest=max(part.largest for part in live.values()),
+            grids=self.grids,
+        )
+        self._parts = parts
+        self._weighted = first.weighted
+        self._places: dict[int, slice] = {}
+        end = 0
+        for number, part in live.items():
+            self._places[number] = slice(end, end + part.n_points)
+            end += part.n_points
+        self._at: dict[int, Labelling] | None = None
+        engine = CpuEngine() if native_is_available() else ReferenceEngine()
+        nothing = np.zeros((1, self.n_features), dtype=self.dtype)
+        self._arithmetic: LabelledPoints = engine.open(nothing, None, n_threads)
+
+    @property
+    def runs_together(self) -> bool:
+        """Whether several starts are better run at once: here one after the other."""
+        return False
+
+    @cached_property
+    def weights(self) -> NDArray[np.float64] | None:
+        """(n,) sample weights, None for ones; brought here when somebody asks."""
+        return self._concatenated("weights") if self._weighted else None
+
+    def fork(self, n_threads: int) -> PartedPoints:
+        """Return a workspace of the same points, without labels, that shares the data."""
+        twin = copy.copy(self)
+        twin._parts = self._parts.fork(n_threads)
+        twin._at = None
+        return twin
+
+    def assign(self, centers: Centers, forced: Forced | None = None) -> Assignment:
+        """Give each point the label of its nearest center, ties to the lowest index."""
+        to, at = self._labellings(centers, forced), self._at
+        asked = {number: (to[number], None if at is None else at[number]) for number in to}
+        partial = self._parts.summed("assign", asked)
+        self._at = to
+        return self._arithmetic.rounded(partial, centers)
+
+    def _labellings(self, centers: Centers, forced: Forced | None) -> dict[int, Labelling]:
+        """Return the labels to come, for each part; forced rows get the part's numbers."""
+        given = np.array(centers, order="C")
+        everywhere = Labelling(given, None, self.grids, self._arithmetic.digest(given))
+        labellings = dict.fromkeys(self._places, everywhere)
+        if forced is None:
+            return labellings
+        for number, place in self._places.items():
+            inside = (place.start <= forced.rows) & (forced.rows < place.stop)
+            if inside.any():
+                rows = np.ascontiguousarray(forced.rows[inside] - place.start, dtype=np.int64)
+                labels = np.ascontiguousarray(forced.labels[inside], dtype=np.int32)
+                key = everywhere.key + rows.tobytes() + labels.tobytes()
+                here = Forced(rows, labels)
+                labellings[number] = replace(everywhere, forced=here, key=key)
+        return labellings
+
+    def advance(
+        self, centers: Centers, weights: Distances, shift: float, limits: Limits
+    ) -> Progress | None:
+        """Return None: steps are taken one at a time here."""
+        return None
+
+    def _everywhere(self, *given: Any) -> dict[int, tuple[Any, ...]]:
+        return dict.fromkeys(self._places, given)
+
+    def _labelled(self, *given: Any) -> dict[int, tuple[Any, ...]]:
+        """Return arguments of a question about the current labels."""
+        if self._at is None:
+            raise RuntimeError("points have no labels before the first assignment")
+        return {number: (at, *given) for number, at in self._at.items()}
+
+    def _concatenated(self, method: str, *given: Any) -> Any:
+        return np.concatenate(list(self._parts.each(method, self._everywhere(*given))))
+
+    def labels(self) -> Labels:
+        """Return the current labels, those of all parts in turn."""
+        labels: Labels = np.concatenate(list(self._parts.each("labels", self._labelled())))
+        return labels
+
+    def snapshot(self) -> Any:
+        """Return the same."""
+        return self.labels()
+
+    def distances(self, centers: Centers) -> Distances:
+        """Return each point's canonical distance to the center of its label."""
+        found = list(self._parts.each("distances", self._labelled(centers)))
+        distances: Distances = np.concatenate(found)
+        return distances
+
+    def distances_to(self, center: Centers) -> Distances:
+        """Return each point's canonical distance to one (d,) center."""
+        distances: Distances = self._concatenated("distances_to", center)
+        return distances
+
+    def nearest(self, centers: Centers) -> tuple[Labels, Distances]:
+        """Return nearest labels and canonical distances without changing the state."""
+        found = list(self._parts.each("nearest", self._everywhere(centers)))
+        labels, distances = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+        return labels, distances
+
+    def near_ties(
+        self, centers: Centers, slack: float
+    ) -> tuple[NDArray[np.int64], Distances, Distances]:
+        """Return rows with their distances to the nearest and second nearest center."""
+        found = list(self._parts.each("near_ties", self._labelled(centers, slack)))
+        rows = self._numbered_through([near[0] for near in found])
+        nearest, second = (np.concatenate([near[i] for near in found]) for i in (1, 2))
+        return rows, nearest, second
+
+    def _numbered_through(self, rows: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+        places = self._places.values()
+        return np.concatenate([r + place.start for r, place in zip(rows, places, strict=True)])
+
+    def roots(self, centers: Centers) -> Centers:
+        """Return the (n, K) square roots of the canonical distances to all centers."""
+        roots: Centers = self._concatenated("roots", centers)
+        return roots
+
+    def rows(self, indices: NDArray[np.int64]) -> Centers:
+        """Return data rows, dense, in the centers' dtype."""
+        indices = np.asarray(indices, dtype=np.int64)
+        if len(indices) and not 0 <= indices.min() <= indices.max() < self.n_points:
+            raise IndexError(f"rows are numbered 0..{self.n_points - 1}")
+        wanted = {}
+        for number, place in self._places.items():
+            inside = np.flatnonzero((place.start <= indices) & (indices < place.stop))
+            if len(inside):
+                wanted[number] = (inside, indices[inside] - place.start)
+        rows = np.empty((len(indices), self.n_features), dtype=self.dtype)
+        answers = self._parts.each("rows", {n: (local,) for n, (_, local) in wanted.items()})
+        for (inside, _), found in zip(wanted.values(), answers, strict=True):
+            rows[inside] = found
+        return rows
+
+    def cost(self, centers: Centers) -> float:
+        """Return the exact sum of w D over the points at their labels, rounded once."""
+        cost: float = self._parts.summed("cost", self._labelled(centers)).rounded()
+        return cost
+
+    def mean(self, *, weighted: bool) -> Centers:
+        """Return the (d,) mean of all points, rounded as a center."""
+        grids = self.grids if weighted else self.grids.unweighted()
+        partial = self._parts.summed("moments", self._everywhere(grids))
+        zero = np.zeros((1, self.n_features), dtype=self.dtype)
+        mean: Centers = self._arithmetic.rounded(partial, zero).means[0]
+        return mean
+
+    @cached_property
+    def _gathered(self) -> LabelledPoints:
+        """All points in one piece, for what has no form in parts."""
+        if not self._parts.may_gather:
+            raise NotImplementedError(
+                "this needs all points in one place: draws by the order of values, polishing by "
+                "single moves and swaps of centers have no form in parts yet"
+            )
+        engine = CpuEngine() if native_is_available() else ReferenceEngine()
+        return engine.open(self.rows(np.arange(self.n_points)), self.weights, 1)
+
+    def order(self) -> NDArray[np.int64]:
+        """Return the rows in an order that depends on their values alone; gathers them."""
+        return self._gathered.order()
+
+    def spread_rows(self, drawn: NDArray[np.int64], n_trials: int) -> NDArray[np.int64] | None:
+        """Leave k-means++ to its specification, which needs nothing but distances and order."""
+        return None
+
+    def approach(
+        self, rows: NDArray[np.int64], closest: Distances, owner: NDArray[np.int64]
+    ) -> None:
+        """Bring each point's nearest chosen row up to date, in place, with more rows chosen."""
+        rows = np.sort(rows)
+        labels, distances = self.nearest(self.rows(rows))
+        found = rows[labels]
+        closer = (distances < closest) | ((distances == closest) & (found < owner))
+        closest[closer], owner[closer] = distances[closer], found[closer]
+
+    def losses_without(self, centers: Centers, gone: NDArray[np.bool_]) -> Distances:
+        """Return what points lose whose center is gone."""
+        found = list(self._parts.each("losses_without", self._labelled(centers, gone)))
+        losses: Distances = np.concatenate(found)
+        return losses
+
+    def best_candidate(
+        self, centers: Centers, masses: Distances | None, most: int
+    ) -> tuple[int, float] | None:
+        """Return the best of all candidates where they are few, else leave it to whoever asks.
+
+        Those that are spread evenly over many would need the order of all of them.
+        """
+        rows, _, outside = self.far_rows(centers, most, masses)
+        if outside > 0:
+            return None
+        best_row, best_gain = -1, 0.0
+        if len(rows) == 0:
+            return best_row, best_gain
+        asked = {
+            number: (*given, self.rows(rows), own)
+            for (number, given), own in zip(
+                self._labelled(centers).items(), self._split(masses), strict=True
+            )
+        }
+        gains = self._parts.summed("gains", asked)
+        for k, row in enumerate(rows.tolist()):
+            gain = gains.rounded(k)
+            if gain > best_gain:
+                best_row, best_gain = row, gain
+        return best_row, best_gain
+
+    def _split(self, masses: Distances | None) -> list[Distances | None]:
+        """Return each part's masses; None for the weights that it has."""
+        if masses is None or masses is self.__dict__.get("weights"):
+            return [None] * len(self._places)
+        return [masses[place] for place in self._places.values()]
+
+    def far_rows(
+        self, centers: Centers, many: int, masses: Distances | None
+    ) -> tuple[NDArray[np.int64], Distances, float]:
+        """Return the farthest points of positive mass, in the order of their values.
+
+        Far is decided by distance, then by the order of values. The farthest of all are among the
+        farthest of each part; one more tells how far the others are at most.
+        """
+        asked = {
+            number: (centers, many + 1, own)
+            for number, own in zip(self._places, self._split(masses), strict=True)
+        }
+        found = list(self._parts.each("far_rows", asked))
+        rows = self._numbered_through([far[0] for far in found])
+        distances = np.concatenate([far[1] for far in found])
+        by_row = np.argsort(rows)
+        values = np.concatenate([far[2] for far in found])[by_row]
+        by_value = by_row[lexicographic_order(values)]
+        rows, distances = rows[by_value], distances[by_value]
+        by_distance = np.argsort(-distances, kind="stable")
+        outside = float(distances[by_distance[many]]) if len(rows) > many else 0.0
+        chosen = np.sort(by_distance[:many])
+        return rows[chosen], distances[chosen], outside
+
+    def distance_error(self, centers: Centers) -> float:
+        """Return what a canonical distance may be off by beyond (d + 3) u of itself: nothing."""
+        return 0.0
+
+    def total(self, values: NDArray[np.float64]) -> float:
+        """Return the exact sum of an array, rounded once."""
+        return self._arithmetic.total(values)
+
+    def step(self, found: Assignment, centers: Centers) -> tuple[float, float]:
+        """Return the shift and the movement of a step from the centers to the means found."""
+        return self._arithmetic.step(found, centers)
+
+    def digest(self, centers: Centers) -> bytes:
+        """Return bytes that are equal for equal centers, and practically for no others."""
+        return self._arithmetic.digest(centers)
+
+    def largest(self) -> float:
+        """Return the largest absolute value in the data."""
+        return self.description.largest
+
+    def single_moves(self, centers: Centers, labels: Labels | None = None) -> SingleMoves:
+        """Return a search by single moves; gathers the points."""
+        return self._gathered.single_moves(centers, self.labels() if labels is None else labels)
+
+    def swaps(self) -> Swaps:
+        """Return what tells the cost of swapping a center for a data point; gathers the points."""
+        return self._gathered.swaps()
+
+
+def _checked(described: dict[int, Description]) -> dict[int, Description]:
+    """Return the parts that have rows, or say which part does not fit and why."""
+    live = {number: part for number, part in described.items() if part.n_points > 0}
+    if not live:
+        raise ValueError("no part has any rows")
+    origin, first = next(iter(live.items()))
+    for number, part in live.items():
+        if not part.finite:
+            raise ValueError(f"part {number} has NaN or infinity in its rows or weights")
+        for what in ("n_features", "dtype", "weighted"):
+            here, there = getattr(part, what), getattr(first, what)
+            if here != there:
+                raise ValueError(
+                    f"part {number} does not go with part {origin}: "
+                    f"{what} is {here} there, {there} here"
+                )
+    return live
