@@ -241,6 +241,10 @@ class ArrayPart:
         """Return some of the rows."""
         return self._points.rows(indices)
 
+    def row_hashes(self) -> NDArray[np.uint64]:
+        """Return a hash of each row, equal for equal values."""
+        return self._points.row_hashes()
+
     def weights(self) -> NDArray[np.float64] | None:
         """Return the weights."""
         return self._weights

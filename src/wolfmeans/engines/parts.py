@@ -256,15 +256,10 @@ class PartedPoints:
         """Leave k-means++ to its specification, which needs nothing but distances and order."""
         return None
 
-    def approach(
-        self, rows: NDArray[np.int64], closest: Distances, owner: NDArray[np.int64]
-    ) -> None:
-        """Bring each point's nearest chosen row up to date, in place, with more rows chosen."""
-        rows = np.sort(rows)
-        labels, distances = self.nearest(self.rows(rows))
-        found = rows[labels]
-        closer = (distances < closest) | ((distances == closest) & (found < owner))
-        closest[closer], owner[closer] = distances[closer], found[closer]
+    def row_hashes(self) -> NDArray[np.uint64]:
+        """Return a hash of each row, equal for equal values."""
+        hashes: NDArray[np.uint64] = self._concatenated("row_hashes")
+        return hashes
 
     def losses_without(self, centers: Centers, gone: NDArray[np.bool_]) -> Distances:
         """Return what points lose whose center is gone."""
