@@ -46,6 +46,10 @@ def admit(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, 
     elif is_tensor(X):
         X = admit_tensor(X)
     given = X
+    if hasattr(X, "__dask_graph__"):
+        raise TypeError(
+            f"X is a Dask {type(X).__name__}, and this works on arrays in memory: use X.compute()"
+        )
     if np.ma.is_masked(X):
         raise ValueError("Input X has masked entries; fill them or drop those rows first")
     if _is_half_precision(X):

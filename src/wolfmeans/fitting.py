@@ -18,6 +18,7 @@ from wolfmeans import door
 from wolfmeans.certificate import Certificate, local_optimality
 from wolfmeans.effort import Effort, search
 from wolfmeans.engines.base import Centers, Workspace
+from wolfmeans.engines.dask_parts import DaskPoints
 from wolfmeans.frank_wolfe import Callback, minimize_concave
 from wolfmeans.lower_bounds import REGISTRY, LowerBound, Settings, affordable, best_bound
 from wolfmeans.polish import Polish, polish
@@ -111,7 +112,7 @@ def prepare(
     tol: float,
     tol_scale: str,
     empty: str,
-    kind: type[KMeansProblem] = KMeansProblem,
+    kind: Callable[..., KMeansProblem] = KMeansProblem,
 ) -> Prepared:
     """Label the points by the seeds and make the stopping rule."""
     problem = kind(start.workspace, empty, start.random)
@@ -268,6 +269,8 @@ def _mean_variance(workspace: Workspace) -> float:
 def scatter(workspace: Workspace, weights: NDArray[np.float64] | None) -> float:
     """Return the sum of squares about the mean, with or without the points' weights."""
     mean = workspace.mean(weighted=weights is not None)
+    if isinstance(workspace, DaskPoints):
+        return workspace.scatter(mean, weighted=weights is not None)
     distances = workspace.distances_to(mean)
     return workspace.total(distances if weights is None else weights * distances)
 
@@ -359,7 +362,7 @@ def scale_notes(X: Any) -> tuple[str, ...]:
     """Tell whoever clusters columns of very different variance, from a sample of the rows."""
     if sparse.issparse(X) or X.shape[1] < 2:
         return ()
-    some = X.sample if isinstance(X, OnDevice) else X[:: sampling_step(X.shape[0])]
+    some = X.sample if hasattr(X, "sample") else X[:: sampling_step(X.shape[0])]
     sample = some.astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         variances = sample.var(axis=0)

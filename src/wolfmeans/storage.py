@@ -58,6 +58,8 @@ def save(model: CenterEstimator, path: Path, preparation: Preparation | None = N
         arrays["init"] = np.asarray(on_host(parameters["init"]))
         parameters["init"] = None
     parameters["callback"] = None
+    if "checkpoint" in parameters:
+        parameters["checkpoint"] = None  # it belongs to the fit, not to the model
     parameters["random_state"] = _seed(parameters["random_state"])
     content = {
         "format": FORMAT,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from wolfmeans import door, storage
 from wolfmeans.certificate import Certificate
+from wolfmeans.dask_data import Opened, admit, is_dask, lazily, needs_all_points, opened
 from wolfmeans.engines import Chosen, Work, Workspace, choose_engine, effective_threads
 from wolfmeans.estimators.certify import ParameterAndMethod
 from wolfmeans.fitting import Fit
@@ -72,7 +74,7 @@ class CenterEstimator(
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
+        X : array-like, sparse matrix or Dask collection of shape (n_samples, n_features)
             The points. Never changed, and not copied when C-contiguous float32 or float64.
         y : ignored
             Present by convention.
@@ -87,7 +89,8 @@ class CenterEstimator(
         before = self.__dict__.copy()
         try:
             self._fit(X, sample_weight)
-            self.labels_ = as_given(self.labels_, X)
+            if not is_dask(X):
+                self.labels_ = as_given(self.labels_, X)
             return self
         except BaseException:
             # A fit that fails leaves the estimator as it was, fitted or not.
@@ -170,6 +173,8 @@ class CenterEstimator(
         True
         """
         check_is_fitted(self)
+        if is_dask(X):
+            raise NotImplementedError("bounds need all points in one place; give a sample of them")
         certificate = self.certificate_
         weights = door.admit_weights(sample_weight, X)
         inertia = self._inertia_on(X, weights)
@@ -214,12 +219,20 @@ class CenterEstimator(
         n_starts = self._number_of_starts()
         if isinstance(self.init, str):
             method = self.init
-            return lambda ws, random: choose_seeds(ws, self.n_clusters, method, random()), n_starts
+
+            def chosen(ws: Workspace, random: RandomSource) -> NDArray[np.floating]:
+                try:
+                    return choose_seeds(ws, self.n_clusters, method, random())
+                except NotImplementedError as error:
+                    raise NotImplementedError(needs_all_points(method)) from error
+
+            return chosen, n_starts
         if callable(self.init):
             call = self.init
 
             def called(ws: Workspace, random: RandomSource) -> NDArray[np.floating]:
-                return self._given(call(X, self.n_clusters, random_state=random()), X, exponent)
+                given = getattr(X, "collection", X)
+                return self._given(call(given, self.n_clusters, random_state=random()), X, exponent)
 
             return called, n_starts
         if self.n_init != "auto" and int(self.n_init) > 1:
@@ -283,14 +296,63 @@ class CenterEstimator(
         """Cluster X and return the distances of its points to all centers."""
         return self.fit(X, sample_weight=sample_weight).transform(X)
 
+    @contextmanager
+    def _opened_collection(self, X: Any, sample_weight: Any) -> Iterator[Opened]:
+        """Load Dask data for a fit, with the checks that data in memory gets."""
+        if not math.isfinite(self.tol):
+            raise ValueError(f"tol must be a finite number; got {self.tol!r}")
+        with opened(self, X, sample_weight) as data:
+            if data.X.shape[0] < self.n_clusters:
+                raise ValueError(
+                    f"n_samples={data.X.shape[0]} should be >= n_clusters={self.n_clusters}."
+                )
+            yield data
+
+    def _score_in_parts(self, X: Any, sample_weight: Any) -> float:
+        """Return minus the inertia of Dask data, summed where the data is."""
+        centers = self._centers_at_scale()
+        dtype = admit(self, X, reset=False).dtype
+        if dtype != centers.dtype:
+            dtype, centers = np.dtype(np.float64), centers.astype(np.float64)
+
+        def exponent_for(face: Any, sizes: door.Sizes, weights: Any) -> int:
+            return door.fitting_exponent(face, sizes, self._scale_exponent)
+
+        loading = opened(
+            self, X, sample_weight, reset=False, dtype=dtype, exponent_for=exponent_for
+        )
+        with loading as data:
+            if data.exponent != self._scale_exponent:
+                centers = np.ldexp(centers, data.exponent - self._scale_exponent)
+            data.points.assign(centers)
+            return -door.unscaled(data.points.cost(centers), data.exponent)
+
     def predict(self, X: Any) -> NDArray[np.int32]:
-        """Return the index of the nearest center of each point, ties to the lowest."""
+        """Return the index of the nearest center of each point, ties to the lowest.
+
+        For Dask data that is a Dask array, not yet computed.
+        """
+        check_is_fitted(self)
+        if is_dask(X):
+            labels_to_come: NDArray[np.int32] = lazily(self, X, "predict", None, np.int32)
+            return labels_to_come
         workspace, centers, _ = self._opened(X, passes=1)
         labels: NDArray[np.int32] = as_given(workspace.nearest(centers)[0], X)
         return labels
 
     def transform(self, X: Any) -> NDArray[np.floating]:
-        """Return the (n_samples, n_clusters) Euclidean distances to all centers."""
+        """Return the (n_samples, n_clusters) Euclidean distances to all centers.
+
+        For Dask data that is a Dask array, not yet computed.
+        """
+        check_is_fitted(self)
+        if is_dask(X):
+            single = admit(self, X, reset=False).dtype == self.cluster_centers_.dtype == np.float32
+            dtype = np.float32 if single else np.float64
+            distant: NDArray[np.floating] = lazily(
+                self, X, "transform", self._n_features_out, dtype
+            )
+            return distant
         workspace, centers, exponent = self._opened(X)
         roots = workspace.roots(centers)
         if exponent != 0:
@@ -302,6 +364,9 @@ class CenterEstimator(
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return minus the weighted sum of squared distances to the nearest centers."""
+        check_is_fitted(self)
+        if is_dask(X):
+            return self._score_in_parts(X, sample_weight)
         workspace, centers, exponent = self._opened(X, passes=1)
         weights = door.admit_weights(sample_weight, X)
         distances = workspace.nearest(centers)[1]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import replace
 from functools import cache
 from numbers import Integral, Real
+from pathlib import Path
 from time import perf_counter
 from typing import Any, Self
 
@@ -14,6 +16,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from wolfmeans import door
+from wolfmeans.checkpoint import Checkpoint, refuse_settings
+from wolfmeans.dask_data import NO_BOUND, is_dask, refuse_what_needs_all_points
 from wolfmeans.engines import ALGORITHMS, ENGINES, Work, Workspace, effective_threads
 from wolfmeans.engines.choosing import STEPS
 from wolfmeans.estimators.base import CenterEstimator
@@ -98,6 +102,11 @@ class KMeans(CenterEstimator):
         counts, but is not interrupted.
     callback : callable or None, default=None
         Called with the `Record` of every step; a true return value ends the start.
+    checkpoint : str, path or None, default=None
+        A file that is written after every block of steps, with the centers and the trace so far. If
+        it is there when a fit begins, the fit goes on from it, and ends with the same bits as if it
+        had never been interrupted; a file of other data or other parameters is refused. It stays
+        there afterwards. For a single start, without `polish` and `effort`.
 
     Attributes
     ----------
@@ -157,6 +166,7 @@ class KMeans(CenterEstimator):
         "n_threads": [Interval(Integral, 1, None, closed="left"), None],
         "time_limit": [Interval(Real, 0, None, closed="left"), None],
         "callback": [callable, None],
+        "checkpoint": [str, os.PathLike, None],
     }
 
     def __init__(
@@ -181,6 +191,7 @@ class KMeans(CenterEstimator):
         n_threads: int | None = None,
         time_limit: float | None = None,
         callback: Callback | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.init = init
@@ -201,14 +212,38 @@ class KMeans(CenterEstimator):
         self.n_threads = n_threads
         self.time_limit = time_limit
         self.callback = callback
+        self.checkpoint = checkpoint
 
     def _fit(self, X: Any, sample_weight: Any) -> Self:
         begun = perf_counter()
+        if self.checkpoint is not None:
+            refuse_settings(self, self._number_of_starts())
+        if is_dask(X):
+            refuse_what_needs_all_points(self)
+            with self._opened_collection(X, sample_weight) as data:
+                note = NO_BOUND.format(data.n_parts)
+                return self._fit_opened(
+                    begun, data.X, data.X, data.points, data.exponent, None, (note,)
+                )
         X, weights, exponent = self._admitted(X, sample_weight)
         scaled = door.rescale(X, exponent)
         n_threads = effective_threads(self.n_threads)
         chosen = self._chosen_engine(scaled, self._work(n_threads))
         workspace = chosen.engine.open(scaled, weights, n_threads, self.algorithm)
+        certify = vars(self)["certify"]
+        return self._fit_opened(begun, X, scaled, workspace, exponent, certify, chosen.notes)
+
+    def _fit_opened(
+        self,
+        begun: float,
+        X: Any,
+        scaled: Any,
+        workspace: Any,
+        exponent: int,
+        certify: str | None,
+        further_notes: tuple[str, ...],
+    ) -> Self:
+        n_threads = effective_threads(self.n_threads)
         generator = check_random_state(self.random_state)
 
         best, notes = self._best_of_starts(X, workspace, exponent, generator)
@@ -228,8 +263,8 @@ class KMeans(CenterEstimator):
         certificate = certificate_of(
             best,
             scaled,
-            certify=vars(self)["certify"],
-            notes=(*notes, *scale_notes(X), *chosen.notes),
+            certify=certify,
+            notes=(*notes, *scale_notes(X), *further_notes),
             n_threads=effective_threads(self.n_threads),
             random=lambda: check_random_state(self.random_state),
         )
@@ -253,6 +288,14 @@ class KMeans(CenterEstimator):
         self, X: Any, workspace: Workspace, exponent: int, generator: np.random.RandomState
     ) -> tuple[Fit, tuple[str, ...]]:
         seeds_from, n_starts = self._seeding(X, exponent)
+        further: dict[str, Any] = {}
+        if self.checkpoint is not None:
+            kept = Checkpoint(Path(self.checkpoint), self._identity(workspace, exponent))
+            found = kept.read()
+            if found is not None:
+                seeds = found.seeds
+                seeds_from = lambda ws, random: seeds  # noqa: E731
+            further["kind"] = kept.problem
 
         def begin(state: int, n_threads: int) -> Start:
             random = cache(lambda: np.random.RandomState(state))
@@ -266,7 +309,23 @@ class KMeans(CenterEstimator):
             time_limit=self.time_limit,
             watcher=self._watcher,
             **self._settings(),
+            **further,
         )
+
+    def _identity(self, workspace: Workspace, exponent: int) -> dict[str, Any]:
+        """Return what a checkpoint must have been written for."""
+        return {
+            "n_points": workspace.n_points,
+            "n_features": workspace.n_features,
+            "dtype": workspace.dtype.name,
+            "weighted": workspace.weights is not None,
+            "scale_exponent": exponent,
+            "n_clusters": self.n_clusters,
+            "stop": self.stop,
+            "tol": float(self.tol),
+            "tol_scale": self.tol_scale,
+            "empty": self.empty,
+        }
 
     def _settings(self) -> dict[str, Any]:
         """Return what every run of the loop is told."""

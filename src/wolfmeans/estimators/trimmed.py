@@ -15,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from wolfmeans import door
 from wolfmeans.certificate import Certificate
+from wolfmeans.dask_data import is_dask, lazily
 from wolfmeans.engines import Work, effective_threads, get_engine
 from wolfmeans.engines.base import Centers, TrimmedWorkspace, Workspace
 from wolfmeans.engines.choosing import STEPS
@@ -50,6 +52,10 @@ from wolfmeans.two_stages import (
 NumberedSeeds = Callable[[int, Workspace, RandomSource], NDArray[np.floating]]
 
 _DEFAULT_SHARE = 0.05
+_NO_THRESHOLD = (
+    "TrimmedKMeans cannot find its threshold, the last point that is kept, over the partitions of "
+    "Dask data yet; KMeans takes such data"
+)
 _MIXED = ("trimmed-k-means++", "random")
 _LIKE_KMEANS = (
     "n_clusters",
@@ -224,6 +230,8 @@ class TrimmedKMeans(CenterEstimator):
         self.callback = callback
 
     def _fit(self, X: Any, sample_weight: Any) -> Self:
+        if is_dask(X):
+            raise NotImplementedError(_NO_THRESHOLD)
         X, weights, exponent = self._admitted(X, sample_weight)
         share = self._trimmed_share(weights, X.shape[0])
         scaled = door.rescale(X, exponent)
@@ -394,6 +402,10 @@ class TrimmedKMeans(CenterEstimator):
         several that are exactly as far out, `labels_` keeps no more than the mass allows, and here
         all of them are inside.
         """
+        check_is_fitted(self)
+        if is_dask(X):
+            labels_to_come: NDArray[np.int32] = lazily(self, X, "predict", None, np.int32)
+            return labels_to_come
         workspace, centers, exponent = self._opened(X)
         labels, distances = workspace.nearest(centers)
         threshold = math.ldexp(self._threshold, 2 * (exponent - self._scale_exponent))
@@ -407,6 +419,8 @@ class TrimmedKMeans(CenterEstimator):
         The share of X that is left out, the farthest points first, is that of the fit; so scores
         of several models with the same `alpha` can be compared on the same data.
         """
+        if is_dask(X):
+            raise NotImplementedError(_NO_THRESHOLD)
         workspace, centers, exponent = self._opened(X)
         weights = door.admit_weights(sample_weight, X)
         distances = workspace.nearest(centers)[1]

@@ -1,0 +1,297 @@
+"""What a worker does with a block of a Dask collection: prepare it, look at it, answer questions.
+
+Nothing here needs Dask. A block becomes rows as the engines take them, and weights; what is wrong
+with it is told with its place in the block. Parts are kept in this process, by fit and number, with
+their labels and bounds. All of that can be lost: a question says which labels it is about
+(engines.array_parts), so a part that is made anew from its block gives the same bits.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfmeans.engines.array_parts import ArrayPart, Description, Labelling
+from wolfmeans.engines.base import Centers
+from wolfmeans.engines.cpu import value_range
+from wolfmeans.engines.partial import SCALAR, Grids, Limbs, Partial, Range, added, combined
+from wolfmeans.exact_sums import exponent_range
+
+Block = tuple[NDArray[np.floating], NDArray[np.float64] | None, str | None]
+"""Rows, weights, and what is wrong with them. A tuple, so that Dask knows how large it is."""
+
+_EXACT_INTEGERS = 2**53
+
+
+@dataclass(frozen=True)
+class PartOfFit:
+    """A part by its number, in one fit of one client; and how it is opened."""
+
+    client: str
+    fit: str
+    number: int
+    engine: str = "auto"
+    n_threads: int = 1
+    algorithm: str = "auto"
+
+
+@dataclass(frozen=True)
+class Look:
+    """What is to be known of a block before work begins."""
+
+    description: Description | None
+    """None where something is wrong."""
+    problem: str | None
+    total: float = 0.0
+    """The sum of its weights."""
+    exponents: tuple[int, int] | None = None
+    """Of its positive weights; None without any."""
+
+
+def prepared(given: Any, weights: Any, n_features: int, dtype: Any) -> Block:
+    """Return a block of an array or of a data frame as the engines take it."""
+    nothing = np.empty((0, n_features), dtype=dtype)
+    try:
+        rows, problem = _rows(given, np.dtype(dtype))
+    except (TypeError, ValueError) as error:
+        rows, problem = nothing, f"cannot be read as numbers: {error}"
+    if problem is None and rows.shape[1] != n_features:
+        problem = f"has {rows.shape[1]} columns; X has {n_features}"
+    if problem is not None:
+        return nothing, None, problem
+    return rows, *_weights(weights, len(rows))
+
+
+def _rows(given: Any, dtype: np.dtype[Any]) -> tuple[NDArray[np.floating], str | None]:
+    nothing = np.empty((0, 0), dtype=dtype)
+    if hasattr(given, "iloc"):
+        columns = [given.iloc[:, j].to_numpy() for j in range(given.shape[1])]
+        if any(_has_large_integers(column) for column in columns):
+            return nothing, _LARGE_INTEGERS
+        rows = given.to_numpy(dtype=dtype, na_value=np.nan)
+        return np.ascontiguousarray(rows), None
+    if hasattr(given, "tocsr") or hasattr(given, "todense"):
+        return nothing, f"is a {type(given).__name__}; only dense blocks can be clustered"
+    if np.ma.is_masked(given):
+        return nothing, "has masked entries; fill them or drop those rows first"
+    array = np.asarray(given)
+    if array.ndim != 2:
+        return nothing, f"has {array.ndim} dimensions; 2 are needed"
+    if array.dtype.kind == "c":
+        return nothing, "has complex numbers, which have no order"
+    if array.dtype.kind == "f" and array.dtype.itemsize > dtype.itemsize:
+        return nothing, f"has {array.dtype} although X says {dtype}; use X.astype(...)"
+    if _has_large_integers(array):
+        return nothing, _LARGE_INTEGERS
+    return np.ascontiguousarray(array, dtype=dtype), None
+
+
+_LARGE_INTEGERS = "has integers beyond 2**53, which float64 cannot hold exactly"
+
+
+def _has_large_integers(array: NDArray[Any]) -> bool:
+    if array.dtype.kind not in "iu" or array.size == 0:
+        return False
+    return max(int(array.max()), -int(array.min())) > _EXACT_INTEGERS
+
+
+def _weights(given: Any, n_rows: int) -> tuple[NDArray[np.float64] | None, str | None]:
+    if given is None:
+        return None, None
+    try:
+        weights = np.ascontiguousarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        return None, f"has weights that are no real numbers: {error}"
+    if weights.shape != (n_rows,):
+        return None, f"has {n_rows} rows and weights of shape {weights.shape}"
+    return weights, None
+
+
+def weighted(block: Block, weights: NDArray[np.float64]) -> Block:
+    """Return the block with weights."""
+    rows, _, problem = block
+    if problem is not None:
+        return block
+    return rows, *_weights(weights, len(rows))
+
+
+def rescaled(block: Block, exponent: int) -> Block:
+    """Return the block with 2**exponent times its rows."""
+    rows, weights, problem = block
+    return np.ldexp(rows, exponent), weights, problem
+
+
+def look(block: Block, part: PartOfFit) -> Look:
+    """Look through a block once."""
+    rows, weights, problem = block
+    problem = problem or _bad_weight(weights) or _bad_entry(rows, part.n_threads)
+    if problem is not None:
+        return Look(None, problem)
+    if len(rows) == 0:
+        grids = Grids(Range(), None if weights is None else Range())
+        return Look(
+            Description(
+                0, rows.shape[1], rows.dtype, "", weights is not None, True, 0.0, 0.0, grids
+            ),
+            None,
+        )
+    described = _opened(block, part).describe()
+    if weights is None:
+        return Look(described, None, float(len(rows)))
+    return Look(described, None, math.fsum(weights), exponent_range(weights))
+
+
+def _bad_entry(rows: NDArray[np.floating], n_threads: int) -> str | None:
+    if rows.size == 0 or value_range(rows, n_threads)[0]:
+        return None
+    row, column = np.argwhere(~np.isfinite(rows))[0].tolist()
+    kind = "NaN" if np.isnan(rows[row, column]) else "infinity"
+    return f"contains {kind}, first at row {row} of the partition, column {column}"
+
+
+def _bad_weight(weights: NDArray[np.float64] | None) -> str | None:
+    if weights is None:
+        return None
+    for word, bad in (
+        ("NaN", np.isnan(weights)),
+        ("infinity", np.isinf(weights)),
+        ("a negative value", weights < 0),
+    ):
+        if bad.any():
+            return f"has {word} in sample_weight, first at row {int(np.argmax(bad))} of it"
+    return None
+
+
+# --- Questions -------------------------------------------------------------------------------
+
+
+def ask(block: Block, part: PartOfFit, method: str, given: Sequence[Any]) -> Any:
+    """Ask the part that a block is; one question at a time."""
+    held = _kept.held(part)
+    with held.lock:
+        if held.part is None:
+            held.part = _opened(block, part)
+        if method in _MORE:
+            return _MORE[method](held.part, *given)
+        return getattr(held.part, method)(*given)
+
+
+def _opened(block: Block, part: PartOfFit) -> ArrayPart:
+    rows, weights, _ = block
+    return ArrayPart(rows, weights, part.engine, part.n_threads, part.algorithm)
+
+
+def summed(answers: Sequence[Any]) -> Any:
+    """Return the sum of partial results or of limbs."""
+    return combined(answers) if isinstance(answers[0], Partial) else added(answers)
+
+
+def itself(given: Any) -> Any:
+    """Return what is given: a task that puts it on a worker."""
+    return given
+
+
+def forget(client: str, fits: Sequence[str]) -> None:
+    """Free what was kept for fits that have ended."""
+    _kept.forget(client, fits)
+
+
+def _weights_of(part: ArrayPart, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    weights = part.weights()
+    return np.ones(len(rows)) if weights is None else weights[rows]
+
+
+def _gains(part: ArrayPart, at: Labelling, centers: Centers, candidates: Centers) -> Limbs:
+    """Return for each candidate the sum of w (D - ||x - z||^2) over the points it is nearer to."""
+    distances, weights = part.distances(at, centers), part.weights()
+    found = []
+    for candidate in candidates:
+        gains = distances - part.distances_to(candidate)
+        won = gains > 0
+        terms = gains[won] if weights is None else weights[won] * gains[won]
+        found.append(Limbs.of_terms(terms).values)
+    return Limbs(SCALAR, np.concatenate(found))
+
+
+def _scatter(part: ArrayPart, mean: Centers, grids: Grids) -> Limbs:
+    """Return the sum of w D to the mean of all parts; without weights where the grids have none."""
+    points = part._open(None if grids.weights is None else part.weights()).summing_on(grids)
+    center = np.ascontiguousarray(mean)[np.newaxis]
+    points.assign_exactly(center)
+    return points.exact_cost(center)
+
+
+_MORE: dict[str, Callable[..., Any]] = {
+    "weights_of": _weights_of,
+    "gains": _gains,
+    "scatter": _scatter,
+}
+
+
+@dataclass
+class _Held:
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    part: ArrayPart | None = None
+
+
+class _Kept:
+    """The parts in this process.
+
+    Fits that end say so (`forget`). Of those that died a client leaves no more than the last few,
+    and none of them longer than it takes others to notice.
+    """
+
+    MOST_FITS = 4
+    IDLE_SECONDS = 900.0
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._fits: OrderedDict[tuple[str, str], dict[int, _Held]] = OrderedDict()
+        self._asked: dict[tuple[str, str], float] = {}
+
+    def held(self, part: PartOfFit) -> _Held:
+        name = (part.client, part.fit)
+        with self._lock:
+            fit = self._fits.get(name)
+            if fit is None:
+                fit = self._fits[name] = {}
+                self._make_room(part.client)
+            self._fits.move_to_end(name)
+            self._asked[name] = time.monotonic()
+            return fit.setdefault(part.number, _Held())
+
+    def _make_room(self, client: str) -> None:
+        of_client = [name for name in self._fits if name[0] == client]
+        oldest = time.monotonic() - self.IDLE_SECONDS
+        idle = [name for name, asked in self._asked.items() if asked < oldest]
+        for name in {*of_client[: -self.MOST_FITS], *idle}:
+            self._drop(name)
+
+    def forget(self, client: str, fits: Sequence[str]) -> None:
+        with self._lock:
+            for fit in fits:
+                self._drop((client, fit))
+
+    def _drop(self, name: tuple[str, str]) -> None:
+        self._fits.pop(name, None)
+        self._asked.pop(name, None)
+
+    def __len__(self) -> int:
+        with self._lock:
+            return sum(map(len, self._fits.values()))
+
+
+_kept = _Kept()
+
+
+def how_many_are_kept() -> int:
+    """Return how many parts this process holds."""
+    return len(_kept)

@@ -1,0 +1,528 @@
+"""Dask collections: the same bits as in memory, whatever the partitions and the workers' fate."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import warnings
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+import wolfmeans
+from wolfmeans import KMeans, TrimmedKMeans
+from wolfmeans.engines import blocks, dask_parts
+from wolfmeans.engines.array_parts import Labelling
+from wolfmeans.engines.cpu import native_is_available
+
+pytest.importorskip("dask.array", reason="dask and distributed are not installed")
+distributed = pytest.importorskip("distributed", reason="dask and distributed are not installed")
+
+import dask  # noqa: E402
+import dask.array as da  # noqa: E402
+
+pytestmark = pytest.mark.skipif(not native_is_available(), reason="parts are worked on natively")
+
+
+def points(n=600, d=3, seed=0, dtype=np.float64):
+    rng = np.random.default_rng(seed)
+    centers = rng.normal(scale=3.0, size=(5, d))
+    return (centers[rng.integers(5, size=n)] + rng.normal(size=(n, d))).astype(dtype)
+
+
+def in_memory(X, sample_weight=None, **settings):
+    settings = {"engine": "cpu", "certify": None, "n_threads": 1, **settings}
+    return KMeans(6, init=X[:6], **settings).fit(X, sample_weight=sample_weight)
+
+
+def spread(X, chunks, sample_weight=None, **settings):
+    collection = da.from_array(np.asarray(X), chunks=(chunks, X.shape[1]))
+    return KMeans(6, init=X[:6], **settings).fit(collection, sample_weight=sample_weight)
+
+
+def same(ours, reference):
+    assert np.array_equal(ours.cluster_centers_, reference.cluster_centers_)
+    assert ours.cluster_centers_.dtype == reference.cluster_centers_.dtype
+    assert ours.inertia_ == reference.inertia_
+    assert ours.n_iter_ == reference.n_iter_
+    assert np.array_equal(ours.trace_.gap, reference.trace_.gap)
+    assert np.array_equal(ours.trace_.moved, reference.trace_.moved)
+    assert ours.certificate_.status == reference.certificate_.status
+    assert ours.certificate_.local_optimality == reference.certificate_.local_optimality
+    labels = ours.labels_.compute()
+    assert np.array_equal(labels, np.asarray(reference.labels_))
+    assert labels.dtype == np.int32
+
+
+@contextmanager
+def workers(n):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cluster = distributed.LocalCluster(
+            n_workers=n, threads_per_worker=1, processes=True, dashboard_address=None
+        )
+    with cluster, distributed.Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def two_workers():
+    with workers(2) as client:
+        yield client
+
+
+@pytest.fixture(params=["threads", "cluster"])
+def place(request):
+    """Run in this process, then on the cluster."""
+    if request.param == "threads":
+        with dask.config.set(scheduler="threads"):
+            yield None
+    else:
+        yield request.getfixturevalue("two_workers")
+
+
+CHUNKS = [600, 150, (1, 598, 1), (0, 200, 0, 0, 399, 1, 0), tuple([40] * 15)]
+
+
+@pytest.mark.parametrize("chunks", CHUNKS, ids=str)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_same_bits_for_any_partitioning(place, chunks, dtype):
+    X = points(dtype=dtype)
+    ours = spread(X, chunks)
+    same(ours, in_memory(X))
+    expected = chunks if isinstance(chunks, tuple) else (chunks,) * (600 // chunks)
+    assert ours.labels_.chunks == (expected,)
+    assert ours.engine_ == "cpu"
+    assert any("partitions" in note for note in ours.certificate_.notes)
+
+
+def test_same_bits_for_one_and_three_workers():
+    X = points(seed=3)
+    reference = in_memory(X, tol=1e-3)
+    with workers(3) as client:
+        same(spread(X, 100, tol=1e-3), reference)
+        client.retire_workers(list(client.scheduler_info()["workers"])[1:])
+        assert len(client.scheduler_info()["workers"]) == 1
+        same(spread(X, 100, tol=1e-3), reference)
+
+
+def test_unknown_sizes(place):
+    X = points(seed=1)
+    collection = da.from_array(X, chunks=(100, 3))
+    unknown = collection[collection[:, 0] > 0]
+    assert np.isnan(unknown.shape[0])
+    kept = X[X[:, 0] > 0]
+    weights = np.arange(len(kept)) % 4 * 0.5
+    for given in (None, weights):
+        ours = KMeans(6, init=X[:6]).fit(unknown, sample_weight=given)
+        reference = KMeans(6, init=X[:6], engine="cpu", certify=None).fit(kept, sample_weight=given)
+        same(ours, reference)
+        assert not np.isnan(ours.labels_.shape[0])
+    assert np.array_equal(ours.predict(unknown).compute(), reference.labels_)
+
+
+def test_several_chunks_of_columns(place):
+    X = points(seed=2)
+    ours = KMeans(6, init=X[:6]).fit(da.from_array(X, chunks=(200, 2)))
+    same(ours, in_memory(X))
+
+
+@pytest.mark.parametrize("kind", ["numpy", "dask", "dask, other chunks"])
+def test_weights(place, kind):
+    X = points(seed=4)
+    weights = np.random.default_rng(5).integers(0, 4, size=600) / 3.0
+    given = {
+        "numpy": weights,
+        "dask": da.from_array(weights, chunks=150),
+        "dask, other chunks": da.from_array(weights, chunks=77),
+    }[kind]
+    reference = in_memory(X, weights)
+    ours = spread(X, 150, given)
+    same(ours, reference)
+    score = ours.score(da.from_array(X, chunks=(130, 3)), sample_weight=weights)
+    assert score == -reference.inertia_
+
+
+def test_data_frames(place):
+    dd = pytest.importorskip("dask.dataframe")
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(points(seed=6), columns=["a", "b", "c"])
+    frame["b"] = (10 * frame["b"]).astype(np.int64)
+    frame["w"] = np.arange(600) % 3
+    collection = dd.from_pandas(frame, npartitions=4)
+    X, names = frame[["a", "b", "c"]], ["a", "b", "c"]
+    init = X.to_numpy(dtype=float)[:6]
+    reference = KMeans(6, init=init, engine="cpu", certify=None).fit(X, sample_weight=frame["w"])
+    ours = KMeans(6, init=init).fit(collection[names], sample_weight=collection["w"])
+    same(ours, reference)
+    assert ours.feature_names_in_.tolist() == names
+    assert len(ours.labels_.chunks[0]) == collection.npartitions
+    assert np.array_equal(ours.predict(collection[names]).compute(), reference.predict(X))
+    assert np.array_equal(ours.transform(collection[names]).compute(), reference.transform(X))
+    with pytest.raises(ValueError, match="feature names"):
+        ours.predict(collection[["c", "b", "a"]])
+    texts = dd.from_pandas(frame.assign(t="x"), npartitions=2)
+    with pytest.raises(ValueError, match="column 't' of X has type"):
+        KMeans(2, init=np.zeros((2, 5))).fit(texts)
+
+
+def test_predictions_are_lazy(place):
+    X = points(seed=7)
+    reference = in_memory(X)
+    loaded = []
+
+    def load(block):
+        loaded.append(len(block))
+        return block
+
+    collection = da.from_array(X, chunks=(123, 3)).map_blocks(load, meta=np.empty((0, 3)))
+    loaded.clear()
+    labels, distances = reference.predict(collection), reference.transform(collection)
+    assert loaded == []
+    assert labels.chunks == (collection.chunks[0],)
+    assert distances.shape == (600, 6)
+    assert np.array_equal(labels.compute(), reference.labels_)
+    assert np.array_equal(distances.compute(), reference.transform(X))
+    assert reference.score(collection) == -reference.inertia_
+    trimmed = TrimmedKMeans(3, random_state=0, n_init=1).fit(X)
+    assert np.array_equal(trimmed.predict(collection).compute(), trimmed.predict(X))
+
+
+def test_empty_clusters_and_ties(place):
+    """Far points fill empty clusters, decided by distance and then by value."""
+    grid = np.stack(np.meshgrid(np.arange(12.0), np.arange(10.0)), axis=-1).reshape(-1, 2)
+    init = np.vstack([np.zeros((3, 2)), np.full((2, 2), 50.0)])
+    for empty in ("farthest", "keep"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            reference = KMeans(5, init=init, empty=empty, engine="cpu", certify=None).fit(grid)
+            ours = KMeans(5, init=init, empty=empty).fit(da.from_array(grid, chunks=(17, 2)))
+        same(ours, reference)
+        decrease = reference.certificate_.candidate_decrease
+        assert ours.certificate_.candidate_decrease == decrease
+
+
+@pytest.mark.parametrize("stop", ["gap", "shift", "stationary"])
+def test_rules(place, stop):
+    X = points(seed=8)
+    weights = np.arange(600) % 3 + 0.25
+    reference = in_memory(X, weights, stop=stop, tol_scale="total" if stop == "gap" else "initial")
+    scale = "total" if stop == "gap" else "initial"
+    same(spread(X, 97, weights, stop=stop, tol_scale=scale), reference)
+
+
+@pytest.mark.parametrize("scale", [1e200, 1e-200])
+def test_extreme_sizes(place, scale):
+    X = points(seed=9) * scale
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        same(spread(X, 100), in_memory(X))
+
+
+def test_a_bad_number_is_named_with_its_place(place):
+    X = points()
+    X[333, 2] = np.nan
+    with pytest.raises(ValueError, match=r"partition 2 of X contains NaN.* row 33 .*column 2"):
+        spread(X, (200, 100, 300))
+    X[333, 2] = np.inf
+    with pytest.raises(ValueError, match=r"partition 2 of X contains infinity"):
+        spread(X, (200, 100, 300))
+    weights = np.ones(600)
+    weights[-1] = -1
+    with pytest.raises(ValueError, match=r"partition 1 of X has a negative value in sample_weight"):
+        spread(points(), 300, da.from_array(weights, chunks=300))
+
+
+def test_partitions_that_do_not_fit_are_named(place):
+    def cut(block, block_info=None):
+        return block[:, :2] if block_info[0]["chunk-location"][0] == 1 else block
+
+    X = da.from_array(points(), chunks=(200, 3)).map_blocks(cut, meta=np.empty((0, 3)))
+    with pytest.raises(ValueError, match=r"partition 1 of X has 2 columns; X has 3"):
+        KMeans(2, init=np.zeros((2, 3))).fit(X)
+    with pytest.raises(ValueError, match="no rows"):
+        KMeans(2, init=np.zeros((2, 3))).fit(da.from_array(np.empty((0, 3)), chunks=(1, 3)))
+    weights = da.ones(600, chunks=300)[da.ones(600, chunks=300) > 0]
+    with pytest.raises(ValueError, match="2 partitions and X has 3"):
+        spread(points(), 200, weights)
+
+
+def test_what_needs_all_points_is_refused(place):
+    X = da.from_array(points(), chunks=(200, 3))
+    for settings in (
+        {"init": "greedy-k-means++"},
+        {"init": np.zeros((8, 3)), "polish": "hartigan"},
+        {"init": np.zeros((8, 3)), "effort": 1.0},
+        {"init": np.zeros((8, 3)), "certify": "neighbours"},
+    ):
+        with pytest.raises(NotImplementedError, match="all points in one place"):
+            KMeans(8, **settings).fit(X)
+    with pytest.raises(NotImplementedError, match="threshold"):
+        TrimmedKMeans(2).fit(X)
+    with pytest.raises(ValueError, match="n_samples=600"):
+        KMeans(700, init=np.zeros((700, 3))).fit(X)
+
+
+def test_a_fitted_model_can_be_stored(place, tmp_path):
+    X = points()
+    ours = spread(X, 200, checkpoint=tmp_path / "checkpoint")
+    ours.save(tmp_path / "model")
+    again = wolfmeans.load(tmp_path / "model")
+    same_labels = np.array_equal(again.labels_, ours.labels_.compute())
+    assert same_labels
+    assert again.inertia_ == ours.inertia_
+    assert again.checkpoint is None
+
+
+def test_a_callable_gets_the_collection(place):
+    X = points()
+
+    def init(given, n_clusters, random_state):
+        assert isinstance(given, da.Array)
+        return given[:n_clusters].compute()
+
+    ours = KMeans(6, init=init, n_init=1).fit(da.from_array(X, chunks=(200, 3)))
+    same(ours, in_memory(X))
+
+
+def test_many_parts_are_added_on_the_workers(two_workers, monkeypatch):
+    X = points(seed=10)
+    gathered = []
+    gather = two_workers.gather
+
+    def counting(futures, *args, **kwargs):
+        found = gather(futures, *args, **kwargs)
+        gathered.append(len(found) if isinstance(found, list) else 1)
+        return found
+
+    monkeypatch.setattr(two_workers, "gather", counting)
+    ours = spread(X, 10, tol=1e-2)
+    monkeypatch.undo()
+    same(ours, in_memory(X, tol=1e-2))
+    assert sorted(set(gathered)) == [8, 28, 32]
+
+
+def test_large_centers_are_sent_once(two_workers, monkeypatch):
+    X = points(seed=15)
+    sent = []
+    submit = two_workers.submit
+
+    def counting(function, given, **kwargs):
+        sent.append(given)
+        return submit(function, given, **kwargs)
+
+    monkeypatch.setattr(dask_parts, "_SMALL", 0)
+    monkeypatch.setattr(two_workers, "submit", counting)
+    ours = spread(X, 100, tol=1e-3)
+    monkeypatch.undo()
+    reference = in_memory(X, tol=1e-3)
+    same(ours, reference)
+    labellings = [given for given in sent if isinstance(given, Labelling)]
+    assert len(labellings) == len(reference.trace_) + 1
+
+
+def test_nothing_is_kept_after_a_fit(two_workers):
+    X = points(seed=11)
+    spread(X, 100)
+    assert set(two_workers.run(blocks.how_many_are_kept).values()) == {0}
+
+
+def test_a_process_keeps_few_fits_of_a_client():
+    kept = blocks._Kept()
+    for fit in range(10):
+        kept.held(blocks.PartOfFit("me", str(fit), 0))
+        kept.held(blocks.PartOfFit("me", str(fit), 1))
+    kept.held(blocks.PartOfFit("you", "0", 0))
+    assert len(kept) == 2 * kept.MOST_FITS + 1
+    kept.forget("me", ["9"])
+    assert len(kept) == 2 * kept.MOST_FITS - 1
+
+
+# --- Failure ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trial", range(4))
+def test_a_worker_that_dies_leaves_no_trace(two_workers, trial, monkeypatch):
+    if trial % 2:
+        monkeypatch.setattr(dask_parts, "_SMALL", 0)
+    X = points(n=900, seed=12)
+    reference = in_memory(X, tol=1e-4)
+    generator = random.Random(trial)
+    fatal = generator.randrange(1, reference.n_iter_ - 1)
+    two_workers.wait_for_workers(2, timeout=60)
+    killed = []
+
+    def kill(record):
+        if record.t == fatal:
+            pids = sorted(two_workers.run(os.getpid).values())
+            killed.append(generator.choice(pids))
+            os.kill(killed[-1], signal.SIGKILL)
+
+    ours = spread(X, 100, tol=1e-4, callback=kill)
+    assert killed
+    same(ours, reference)
+
+
+def test_lost_data_that_nobody_can_make_again_is_an_error(two_workers):
+    """What the client put on one worker is gone with it."""
+    X = points(seed=16)
+    two_workers.wait_for_workers(2, timeout=60)
+    pids = two_workers.run(os.getpid)
+    worker = min(pids)
+    future = two_workers.scatter(X, workers=[worker])
+    collection = da.from_delayed(dask.delayed(future), X.shape, dtype=X.dtype)
+
+    def kill(record):
+        if record.t == 1:
+            os.kill(pids[worker], signal.SIGKILL)
+
+    with pytest.raises(RuntimeError, match="cannot be made again"):
+        KMeans(6, init=X[:6], callback=kill).fit(collection)
+
+
+def test_a_block_that_cannot_be_loaded_says_why(two_workers):
+    def load(block_info=None):
+        raise FileNotFoundError("no such file: a")
+
+    X = da.map_blocks(load, chunks=((10, 10), (3,)), dtype=float, meta=np.empty((0, 3)))
+    with pytest.raises(FileNotFoundError, match="no such file: a"):
+        KMeans(2, init=np.zeros((2, 3))).fit(X)
+
+
+def test_a_cluster_without_workers_is_an_error(monkeypatch):
+    monkeypatch.setattr(dask_parts, "PATIENCE", 0.4)
+    with workers(0), pytest.raises(ConnectionError, match="no workers"):
+        spread(points(), 100)
+
+
+def test_client_memory_stays_flat():
+    """The client never holds the rows: they would be ten times what it may grow by."""
+    script = textwrap.dedent("""
+        import resource, sys
+        import dask.array as da
+        import numpy as np
+        from distributed import Client, LocalCluster
+        from wolfmeans import KMeans
+
+        def block(block_info=None):
+            number = block_info[None]["chunk-location"][0]
+            return np.random.default_rng(number).normal(size=(125_000, 20))
+
+        def main():
+            with LocalCluster(
+                n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+            ) as cluster, Client(cluster):
+                X = da.map_blocks(block, chunks=((125_000,) * 8, (20,)), dtype=float)
+                init = np.random.default_rng(99).normal(size=(4, 20))
+                KMeans(4, init=init, max_iter=2).fit(X[:1000])
+                before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+                km = KMeans(4, init=init, max_iter=3).fit(X)
+                after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+                assert km.labels_.shape == (1_000_000,)
+                print(after - before)
+
+        if __name__ == "__main__":
+            main()
+    """)
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, timeout=120
+    )
+    assert run.returncode == 0, run.stderr
+    assert int(run.stdout.split()[-1]) < 16_000, "kB; the rows are 160 MB, the labels 4 MB"
+
+
+def test_import_does_not_import_dask():
+    code = "import sys, wolfmeans; wolfmeans.KMeans; assert 'dask' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# --- Checkpoints -----------------------------------------------------------------------------
+
+
+class InterruptedFitError(Exception):
+    """What a callback raises in the middle of a fit."""
+
+
+@pytest.mark.parametrize("where", ["memory", "threads"])
+def test_a_fit_goes_on_from_its_checkpoint(tmp_path, where):
+    X = points(seed=13)
+    path = tmp_path / "fit.checkpoint"
+    given = X if where == "memory" else da.from_array(X, chunks=(110, 3))
+    settings = {"init": X[:6], "certify": None, "stop": "stationary"}
+    reference = KMeans(6, engine="cpu", **settings).fit(X)
+
+    def interrupt(record):
+        if record.t == 4:
+            raise InterruptedFitError
+
+    with pytest.raises(InterruptedFitError):
+        KMeans(6, **settings, checkpoint=path, callback=interrupt).fit(given)
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+    seen = []
+    resumed = KMeans(6, **settings, checkpoint=path, callback=lambda r: seen.append(r.t))
+    resumed.fit(given)
+    assert seen == list(range(len(reference.trace_)))
+    again = KMeans(6, **settings, checkpoint=str(path)).fit(given)
+    for model in (resumed, again):
+        assert np.array_equal(model.cluster_centers_, reference.cluster_centers_)
+        assert np.array_equal(np.asarray(model.labels_), reference.labels_)
+        assert np.array_equal(model.trace_.gap, reference.trace_.gap)
+        assert model.inertia_ == reference.inertia_
+        assert model.certificate_.status == reference.certificate_.status
+        assert model.n_iter_ == reference.n_iter_
+    with pytest.raises(ValueError, match="n_clusters is 6 there and 5 here"):
+        KMeans(5, **{**settings, "init": X[:5]}, checkpoint=path).fit(given)
+    with pytest.raises(ValueError, match="other data"):
+        KMeans(6, **settings, checkpoint=path).fit(given + 1.0)
+    path.write_text("nothing")
+    with pytest.raises(ValueError, match="is no checkpoint"):
+        KMeans(6, **settings, checkpoint=path).fit(given)
+
+
+def test_what_a_checkpoint_does_not_go_with(tmp_path):
+    for settings in (
+        {"init": "random"},
+        {"polish": "swap"},
+        {"effort": 1.0},
+        {"empty": "resample"},
+    ):
+        with pytest.raises(ValueError, match="checkpoint="):
+            KMeans(2, checkpoint=tmp_path / "c", **settings).fit(points())
+
+
+def test_a_scheduler_that_is_gone_is_an_error_and_not_a_hang(tmp_path):
+    X = points(seed=14)
+    reference = in_memory(X, stop="stationary")
+    path = tmp_path / "fit"
+    starter = textwrap.dedent("""
+        from distributed import LocalCluster
+        import time
+
+        if __name__ == "__main__":
+            cluster = LocalCluster(
+                n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None,
+                protocol="tcp://",
+            )
+            print(cluster.scheduler_address, flush=True)
+            time.sleep(300)
+    """)
+    command = [sys.executable, "-W", "ignore", "-c", starter]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as scheduler:
+        try:
+            address = scheduler.stdout.readline().strip()
+            with distributed.Client(address, timeout=20):
+
+                def kill(record):
+                    if record.t == 3:
+                        scheduler.kill()
+
+                with pytest.raises(ConnectionError, match="checkpoint"):
+                    spread(X, 100, stop="stationary", callback=kill, checkpoint=path)
+        finally:
+            scheduler.kill()
+    same(spread(X, 300, stop="stationary", checkpoint=path), reference)
