@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from functools import partial
-from threading import Lock
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from wolfmeans.engines.base import Limits
-from wolfmeans.engines.gpu.clusters import MOST_STEPS, Arena, Clusters, Lows
+from wolfmeans.engines.gpu.clusters import MOST_STEPS, Clusters, Lows
 from wolfmeans.engines.gpu.kernels.lists import DONE, STEPS
 from wolfmeans.engines.gpu.launching import INTERPRETED, Graph, Tape, side_stream
 from wolfmeans.engines.gpu.rows import Rows
@@ -23,7 +20,6 @@ from wolfmeans.engines.gpu.weighting import Weighting
 
 _TOGETHER = 4
 """Steps between two looks at whether the run has ended."""
-_MOST_RECENT = 16
 
 
 class Step:
@@ -69,7 +65,7 @@ class Step:
 
     def _launches(self, lows: Lows) -> _Launches:
         if lows not in self._taken:
-            self._taken[lows] = _recalled(self._facts(lows), lambda: self._recorded(lows))
+            self._taken[lows] = self._recorded(lows)
         return self._taken[lows]
 
     def _recorded(self, lows: Lows) -> _Launches:
@@ -85,14 +81,6 @@ class Step:
                 for source in range(2)
             ],
         )
-
-    def _facts(self, lows: Lows) -> Hashable:
-        """Return all that launches are made of: numbers, and where tensors are."""
-        weighting = self.clusters.weighting
-        parts = [self.data, self.clusters, self.rows]
-        if weighting is not None:
-            parts.append(weighting)
-        return (lows, *(_fact(value) for part in parts for value in vars(part).values()))
 
     def _signature(self) -> tuple[Hashable, ...]:
         """Return what decides which compiled kernels take a step."""
@@ -122,38 +110,6 @@ class _Launches:
         if self._graph is None and worth_a_graph and not INTERPRETED:
             self._graph = Graph(self.tapes)
         return self.tapes if self._graph is None else [self._graph]
-
-
-_recent: OrderedDict[Hashable, _Launches] = OrderedDict()
-_lock = Lock()
-
-
-def _recalled(facts: Hashable, record: Callable[[], _Launches]) -> _Launches:
-    """Return launches with exactly these arguments, if they were recorded before.
-
-    The next fit of such data often finds its tensors where those of the last one were.
-    """
-    if INTERPRETED:  # tapes hold tensors there
-        return record()
-    with _lock:
-        found = _recent.pop(facts, None)
-    if found is None:
-        found = record()
-    with _lock:
-        _recent[facts] = found
-        if len(_recent) > _MOST_RECENT:
-            _recent.popitem(last=False)
-    return found
-
-
-def _fact(value: Any) -> Any:
-    """Return a tensor's address, kind and shape; what else a launch may depend on as it is."""
-    if isinstance(value, torch.Tensor):
-        return value.data_ptr(), value.dtype, value.shape
-    if isinstance(value, list):
-        return tuple(_fact(item) for item in value)
-    # Data and weights are looked at by themselves, and tensors of an arena where they are used.
-    return None if isinstance(value, (Screened, Weighting, Arena)) else value
 
 
 class Run:
