@@ -347,7 +347,7 @@ class DaskPoints(PartedPoints):
         others too: the farthest half, and a half that is spread over all values.
         """
         far = self.far_rows(centers, most, masses)
-        if far is None or len(far[0]) == 0:
+        if len(far[0]) == 0:
             return -1, 0.0
         rows = far[0]
         gains = self._parts.summed("gains", self._labelled(centers, self.rows(rows)))
