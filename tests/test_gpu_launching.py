@@ -93,9 +93,68 @@ def test_tapes_of_a_signature_recall_their_kernels(launching, monkeypatch):
     assert [number for number, _ in kernel.launched] == [1, 2, 1, 2, 1, 3]
 
 
+def test_launches_with_the_same_arguments_are_not_recorded_again(monkeypatch):
+    from wolfmeans.engines.gpu import steps
+
+    monkeypatch.setattr(steps, "INTERPRETED", False)
+    monkeypatch.setattr(steps, "_recent", type(steps._recent)())
+    monkeypatch.setattr(steps, "_MOST_RECENT", 2)
+    recorded = []
+
+    def recalled(facts):
+        return steps._recalled(facts, lambda: recorded.append(facts) or len(recorded))
+
+    assert [recalled(facts) for facts in "abab"] == [1, 2, 1, 2]
+    assert [recalled(facts) for facts in "cab"] == [3, 4, 5]  # the oldest one makes room
+    assert len(steps._recent) == 2
+
+
 def test_a_tape_that_fails_is_over(launching):
     with pytest.raises(TypeError, match="unhashable"):
         launching.Tape(lambda: None, [])
     kernel = Kernel()
     launching.launch(kernel, 2, tensor(), 100, 0.5, BLOCK=8, num_warps=4)
     assert len(kernel.launched) == 1
+
+
+def test_facts_keep_nothing_alive_and_hold_nothing_that_is_new_each_time():
+    import numpy as np
+    import torch
+
+    from wolfmeans.engines import get_engine
+
+    def plain(fact):
+        if isinstance(fact, tuple):
+            return all(map(plain, fact))
+        return fact is None or isinstance(fact, (int, float, torch.dtype, torch.Size))
+
+    X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+    for weights in (None, np.arange(40.0)):
+        points = get_engine("gpu").open(X, weights, 1)
+        points.assign(X[:4])
+        _, *facts = points._step._facts(points._lows())
+        assert all(map(plain, facts))
+
+
+def test_facts_are_all_that_launches_are_made_of():
+    import numpy as np
+
+    from wolfmeans.engines import get_engine
+
+    X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+    points = get_engine("gpu").open(X, None, 1)
+    points.assign(X[:4])
+    step, lows = points._step, points._lows()
+    facts = step._facts(lows)
+    assert hash(facts) == hash(step._facts(lows))
+    for part in (step.data, step.clusters, step.rows):
+        for name, value in vars(part).items():
+            if isinstance(value, (int, float)) and not isinstance(value, bool):
+                setattr(part, name, value + 1)
+                assert step._facts(lows) != facts, name
+                setattr(part, name, value)
+            elif hasattr(value, "data_ptr"):
+                setattr(part, name, value.clone())
+                assert step._facts(lows) != facts, name
+                setattr(part, name, value)
+    assert step._facts(lows) == facts

@@ -126,6 +126,7 @@ class Clusters:
     movement: torch.Tensor
     sums: torch.Tensor
     folded: torch.Tensor
+    arrivals: torch.Tensor
     totals: torch.Tensor
     divisors: torch.Tensor
     limbs: torch.Tensor
@@ -170,6 +171,7 @@ class Clusters:
             arena.ask("sums", int64, data.digits, replicas, K * d)
             arena.ask("folded", int64, data.digits, 1, K * d)
             arena.ask("members", int64, K)
+            arena.ask("arrivals", int64, replicas, K)
         else:
             many = 1 if weighting.small else K * d
             arena.ask("sums", int64, weighting.sum_digits, replicas, K * d)
@@ -181,6 +183,9 @@ class Clusters:
         self.members: torch.Tensor | None = None
         self._arena = arena
         vars(self).update(arena.zeros())
+        if self.members is not None and replicas == 1:
+            # Nothing is folded: rows arrive where they are counted.
+            self.arrivals = self.members
         self.state, self.rule = self._control[:8].view(int32), self._control[8:].view(float64)
         self.centers, self.residuals, self.weights = (
             [vars(self).pop(name + place) for place in "01"]
@@ -251,9 +256,9 @@ class Clusters:
         if self.replicas > 1:
             sums = self.folded
             launch(
-                moment_kernels.fold_sums, (triton.cdiv(K * d, 32), data.digits),
-                self.state, self.sums, sums, K * d, REPLICAS=self.replicas, BLOCK=32, num_warps=4,
-                **UNFUSED,
+                moment_kernels.fold_sums, (triton.cdiv(K * d, 32), data.digits + 1),
+                self.state, self.sums, sums, self.arrivals, self.members, K * d, K,
+                DIGITS=data.digits, REPLICAS=self.replicas, BLOCK=32, num_warps=4, **UNFUSED,
             )  # fmt: skip
         launch(
             moment_kernels.find_means, triton.cdiv(K * d, 256),
@@ -285,6 +290,11 @@ class Clusters:
             DIGITS=weighting.sum_digits, REPLICAS=self.replicas, BLOCK=128, num_warps=4,
             **UNFUSED,
         )  # fmt: skip
+
+    def settle(self, source: int, lows: Lows) -> None:
+        """Launch what follows when the rows have been added up: means, record, whether to go on."""
+        self.find_means(source, lows)
+        self.finish(source, lows)
 
     def finish(self, source: int, lows: Lows) -> None:
         """Launch what writes the record of the step, and decides whether it is taken."""

@@ -10,6 +10,7 @@ import triton
 from wolfmeans.engines.gpu.clusters import Clusters
 from wolfmeans.engines.gpu.kernels import few_sums as few_sums_kernels
 from wolfmeans.engines.gpu.kernels import moments as moment_kernels
+from wolfmeans.engines.gpu.kernels import one_pass as one_pass_kernels
 from wolfmeans.engines.gpu.kernels import recheck as recheck_kernels
 from wolfmeans.engines.gpu.kernels import screen as screen_kernels
 from wolfmeans.engines.gpu.kernels import weighted as weighted_kernels
@@ -67,24 +68,22 @@ class Rows:
         `source` says which of the two buffers holds the centers, which are prepared.
         """
         data, n, d, K = self.data, self.data.n, self.data.d, clusters.n_clusters
-        centers, state, reach = clusters.centers[source], clusters.state, clusters.reach
+        centers, state = clusters.centers[source], clusters.state
+        self._select(clusters)
+        if data.direct:
+            self._assign(clusters, source, None)
+            return
         tile, bits = data.tile(K), clusters.tile_bits()
         # Scores with many bits of tiles in them are too coarse for what is said of the others.
         pairs = _MANY_TILES * tile.columns <= K and bits <= _MOST_BITS and d > _FEW_COLUMNS
         launch(
-            screen_kernels.select_active, triton.cdiv(n, 1024),
-            state, self.labels, self.slack, clusters.shifts, reach, self.active, data.points,
-            data.errors, clusters.short, clusters.apart, n, data.margin, WIDTH=data.width,
-            NEIGHBORS=clusters.have_neighbors, BLOCK=1024, **UNFUSED,
-        )  # fmt: skip
-        launch(
             screen_kernels.screen, triton.cdiv(n, tile.rows),
-            state, data.points, data.sizes, data.errors, clusters.short, clusters.norms,
-            clusters.doubts, reach, self.active, self.labels, self.slack, self.open_rows,
+            state, data.points, data.sizes, clusters.short, clusters.norms, clusters.doubts,
+            self.active, self.labels, self.slack, self.open_rows,
             self.thresholds, self.crowded, self.candidates, self.counts, self.moved_rows,
             self.moved_from, data.noise, K, WIDTH=data.width, ROWS=tile.rows, COLUMNS=tile.columns,
-            DEPTH=tile.depth, BITS=bits, DIRECT=data.direct, PAIRS=pairs, num_warps=tile.warps,
-            num_stages=tile.stages, **FUSED,
+            DEPTH=tile.depth, BITS=bits, PAIRS=pairs, num_warps=tile.warps, num_stages=tile.stages,
+            **FUSED,
         )  # fmt: skip
         # Crowded rows are few: several programs share the centers of each.
         shares = min(16, triton.cdiv(K, 256))
@@ -92,15 +91,13 @@ class Rows:
             screen_kernels.list_candidates, (self._programs(64) // shares + 1, shares),
             state, data.points, clusters.short, clusters.norms, self.open_rows, self.thresholds,
             self.crowded, self.candidates, self.counts, K, WIDTH=data.width, ROWS=64,
-            COLUMNS=16 if data.direct else 64, DEPTH=tile.depth, DIRECT=data.direct, num_warps=4,
-            **FUSED,
+            COLUMNS=64, DEPTH=tile.depth, num_warps=4, **FUSED,
         )  # fmt: skip
         launch(
             recheck_kernels.resolve, self._programs(32),
             state, data.X, centers, self.open_rows, self.thresholds, self.candidates, self.counts,
-            data.sizes, data.errors, reach, self.labels, self.slack, self.moved_rows,
-            self.moved_from, self.hard_rows, d, data.scale, DIRECT=data.direct, BLOCK=32,
-            num_warps=4, **UNFUSED,
+            data.sizes, self.labels, self.slack, self.moved_rows, self.moved_from, self.hard_rows,
+            d, data.scale, BLOCK=32, num_warps=4, **UNFUSED,
         )  # fmt: skip
         launch(
             recheck_kernels.resolve_hard, min(n, 1024),
@@ -108,6 +105,45 @@ class Rows:
             self.moved_from, d, K, BLOCK=min(128, triton.next_power_of_2(K)), num_warps=4,
             **UNFUSED,
         )  # fmt: skip
+
+    def _select(self, clusters: Clusters) -> None:
+        """Launch what lists the rows whose label the bounds leave open."""
+        data, n = self.data, self.data.n
+        launch(
+            screen_kernels.select_active, triton.cdiv(n, 1024),
+            clusters.state, self.labels, self.slack, clusters.shifts, clusters.reach, self.active, data.points,
+            data.errors, clusters.short, clusters.apart, n, data.margin, WIDTH=data.width,
+            NEIGHBORS=clusters.have_neighbors, BLOCK=1024, **UNFUSED,
+        )  # fmt: skip
+
+    def _assign(self, clusters: Clusters, source: int, gap_low: int | None) -> None:
+        """Launch what gives the listed rows their labels, few columns only.
+
+        Where the lowest exponent of the gap is given, it adds up gap and sums, too.
+        """
+        data, d, K = self.data, self.data.d, clusters.n_clusters
+        tile = data.tile(K)
+        adding = gap_low is not None
+        launch(
+            one_pass_kernels.assign_rows, self._programs(tile.rows),
+            clusters.state, data.X, data.points, data.errors, clusters.short,
+            clusters.centers[source], clusters.reach, self.active, self.labels, self.slack,
+            self.moved_rows, self.moved_from, clusters.sums if adding else None,
+            clusters.arrivals if adding else None, clusters.gap if adding else None, K, K * d,
+            data.high, gap_low or 0, data.scale, WIDTH=d, ROWS=tile.rows, COLUMNS=tile.columns,
+            BITS=clusters.tile_bits(), DIGITS=data.digits, REPLICAS=clusters.replicas,
+            num_warps=tile.warps, num_stages=tile.stages, **UNFUSED,
+        )  # fmt: skip
+
+    @property
+    def in_one_pass(self) -> bool:
+        """Whether rows are assigned and added up at once."""
+        return self.data.direct and self.masses is None
+
+    def assign_and_add(self, clusters: Clusters, source: int, gap_low: int) -> None:
+        """Launch what `find_labels`, `sum_gap` and `move` do, in one pass over the active rows."""
+        self._select(clusters)
+        self._assign(clusters, source, gap_low)
 
     def sum_gap(self, clusters: Clusters, source: int, low: int) -> None:
         """Launch what adds up what the moved rows gain."""
@@ -143,7 +179,7 @@ class Rows:
                 few_sums_kernels.move_rows_of_few,
                 (programs, triton.cdiv(d, width), triton.cdiv(data.digits, 2)),
                 clusters.state, data.X, self.labels, self.moved_rows, self.moved_from,
-                clusters.sums, clusters.members, d, K * d, data.high, DIGITS=data.digits,
+                clusters.sums, clusters.arrivals, d, K * d, data.high, DIGITS=data.digits,
                 REPLICAS=clusters.replicas, CLUSTERS=64 if K <= 64 else 128, ROWS=height,
                 COLUMNS=width, num_warps=4 if K <= 64 else 8, **UNFUSED,
             )  # fmt: skip
@@ -152,7 +188,7 @@ class Rows:
         launch(
             moment_kernels.move_rows, self._programs(height),
             clusters.state, data.X, self.labels, self.moved_rows, self.moved_from, clusters.sums,
-            clusters.members, d, K * d, data.high, DIGITS=data.digits, REPLICAS=clusters.replicas,
+            clusters.arrivals, d, K * d, data.high, DIGITS=data.digits, REPLICAS=clusters.replicas,
             ROWS=height, COLUMNS=width, num_warps=4, **UNFUSED,
         )  # fmt: skip
 

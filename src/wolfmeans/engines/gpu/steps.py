@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
+from threading import Lock
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from wolfmeans.engines.base import Limits
-from wolfmeans.engines.gpu.clusters import MOST_STEPS, Clusters, Lows
+from wolfmeans.engines.gpu.clusters import MOST_STEPS, Arena, Clusters, Lows
 from wolfmeans.engines.gpu.kernels.lists import DONE, STEPS
 from wolfmeans.engines.gpu.launching import INTERPRETED, Graph, Tape, side_stream
 from wolfmeans.engines.gpu.rows import Rows
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.weighting import Weighting
 
-_TOGETHER = 4
-"""Steps between two looks at whether the run has ended."""
+_FIRST, _MOST = 4, 16
+"""Steps between two looks at whether the run has ended: few at first, then half as many again.
+
+Those beyond the end take the device some microseconds each, a look takes the host a few dozen.
+"""
+_MOST_RECENT = 16
+"""Launches of so many workspaces that are gone are kept."""
+_OFTEN = 2
+"""A single step that was taken so often will be taken again."""
 
 
 class Step:
@@ -43,8 +53,7 @@ class Step:
         """Launch what follows an assignment: gap, sums, means, record, and whether to go on."""
         self.rows.sum_gap(self.clusters, source, lows.gap)
         self.rows.move(self.clusters)
-        self.clusters.find_means(source, lows)
-        self.clusters.finish(source, lows)
+        self.clusters.settle(source, lows)
 
     def launch(self, steps: int, lows: Lows, *, many: bool) -> None:
         """Launch so many steps, from the first buffer on; as a graph if there are to be many.
@@ -52,12 +61,11 @@ class Step:
         The device is busy with the first ones while the graph is made.
         """
         launches = self._launches(lows)
-        pair = launches.pair(worth_a_graph=many and steps > 1)
         for _ in range(steps // 2):
-            for part in pair:
+            for part in launches.pair(worth_a_graph=many):
                 part.run()
         if steps % 2:
-            launches.tapes[0].run()
+            launches.single().run()
 
     def sum_costs(self, source: int, lows: Lows) -> None:
         """Launch what finds the exact sum of distances to own centers, and whether it has room."""
@@ -65,13 +73,18 @@ class Step:
 
     def _launches(self, lows: Lows) -> _Launches:
         if lows not in self._taken:
-            self._taken[lows] = self._recorded(lows)
+            self._taken[lows] = _recalled(self._facts(lows), lambda: self._recorded(lows))
         return self._taken[lows]
 
     def _recorded(self, lows: Lows) -> _Launches:
         def launches(source: int) -> None:
-            self.find_labels(source)
-            self.find_moments(source, lows)
+            if self.rows.in_one_pass:
+                self.clusters.prepare(source)
+                self.rows.assign_and_add(self.clusters, source, lows.gap)
+                self.clusters.settle(source, lows)
+            else:
+                self.find_labels(source)
+                self.find_moments(source, lows)
 
         signature = self._signature()
         return _Launches(
@@ -81,6 +94,14 @@ class Step:
                 for source in range(2)
             ],
         )
+
+    def _facts(self, lows: Lows) -> Hashable:
+        """Return all that launches are made of: numbers, and where tensors are."""
+        weighting = self.clusters.weighting
+        parts = [self.data, self.clusters, self.rows]
+        if weighting is not None:
+            parts.append(weighting)
+        return (lows, *(_fact(value) for part in parts for value in vars(part).values()))
 
     def _signature(self) -> tuple[Hashable, ...]:
         """Return what decides which compiled kernels take a step."""
@@ -98,18 +119,59 @@ class Step:
 class _Launches:
     """The launches of a step from each of the two buffers, and of what finds a cost there.
 
-    There may be a graph of the two steps. They hold addresses, not tensors.
+    There may be graphs of the two steps and of the first. They hold addresses, not tensors.
     """
 
     def __init__(self, tapes: Sequence[Tape], costs: Sequence[Tape]) -> None:
         self.tapes, self.costs = tapes, costs
-        self._graph: Graph | None = None
+        self._two: Graph | None = None
+        self._one: Graph | None = None
+        self._singles = 0
 
     def pair(self, *, worth_a_graph: bool) -> Sequence[Tape | Graph]:
         """Return what takes a step to the other buffer, and one back."""
-        if self._graph is None and worth_a_graph and not INTERPRETED:
-            self._graph = Graph(self.tapes)
-        return self.tapes if self._graph is None else [self._graph]
+        if self._two is None and worth_a_graph and not INTERPRETED:
+            self._two = Graph(self.tapes)
+        return self.tapes if self._two is None else [self._two]
+
+    def single(self) -> Tape | Graph:
+        """Return what takes one step, to the other buffer."""
+        self._singles += 1
+        if self._one is None and self._singles > _OFTEN and not INTERPRETED:
+            self._one = Graph(self.tapes[:1])
+        return self.tapes[0] if self._one is None else self._one
+
+
+_recent: OrderedDict[Hashable, _Launches] = OrderedDict()
+_lock = Lock()
+
+
+def _recalled(facts: Hashable, record: Callable[[], _Launches]) -> _Launches:
+    """Return launches with exactly these arguments, if they were recorded before.
+
+    The next fit of such data often finds its tensors where those of the last one were.
+    """
+    if INTERPRETED:  # tapes hold tensors there
+        return record()
+    with _lock:
+        found = _recent.pop(facts, None)
+    if found is None:
+        found = record()
+    with _lock:
+        _recent[facts] = found
+        if len(_recent) > _MOST_RECENT:
+            _recent.popitem(last=False)
+    return found
+
+
+def _fact(value: Any) -> Any:
+    """Return a tensor's address, kind and shape; what else a launch may depend on as it is."""
+    if isinstance(value, torch.Tensor):
+        return value.data_ptr(), value.dtype, value.shape
+    if isinstance(value, list):
+        return tuple(_fact(item) for item in value)
+    # Data and weights are looked at by themselves, and tensors of an arena where they are used.
+    return None if isinstance(value, (Screened, Weighting, Arena)) else value
 
 
 class Run:
@@ -125,15 +187,17 @@ class Run:
         self._begun = perf_counter()
         self._counts, self._times = [0], [0.0]
         self._looks: list[_Look] = []
-        self._launched = 0
+        self._launched, self._together = 0, _FIRST
         self.ended = False
         """Whether no more steps are to be launched."""
 
     def launch(self) -> None:
         """Launch some steps more."""
-        steps = min(_TOGETHER, self._at_most - self._launched)
+        steps = min(self._together, self._at_most - self._launched)
         self._step.launch(steps, self._lows, many=self._launched > 0)
         self._launched += steps
+        # An even number, so that all steps begin at the first buffer.
+        self._together = min(self._together + self._together // 4 * 2, _MOST)
         self._looks.append(_Look(self._step.clusters.state))
 
     def look(self) -> None:

@@ -88,8 +88,7 @@ class GpuTrimmedPoints(Trimming, GpuPoints):
                 BLOCK=64, num_warps=4, **UNFUSED,
             )  # fmt: skip
         rows.move_masses(clusters, self._seen, *self._kept)
-        clusters.find_means(0, lows)
-        clusters.finish(0, lows)
+        clusters.settle(0, lows)
         record, last, *vertex = to_host(clusters.records[0], threshold, *clusters.place(1))
         self._threshold = Threshold(float(last[0]), int(last[1]), float(last[2]))
         if record[7]:

@@ -71,7 +71,7 @@ def move_rows(
 
     sums     IN/OUT  (DIGITS, REPLICAS, slots) int64: digits of 32 bits, the highest first; slots =
                      K d. All numbers are whole multiples of the lowest digit's unit.
-    members  IN/OUT  (K,) int64, how many points each cluster has
+    members  IN/OUT  (K,) int64, how many points each cluster has, or one of the replicas of that
     high     IN      all numbers are below 2**high
     """
     if tl.load(state + DONE) != 0:
@@ -106,17 +106,32 @@ def move_rows(
                 tl.atomic_add(back + offset, -whole, mask=gone & some, sem="relaxed")
 
 
-@triton.jit(do_not_specialize=["slots"])
-def fold_sums(state, sums, folded, slots, REPLICAS: tl.constexpr, BLOCK: tl.constexpr):
-    """Add the replicas of the sums: (digits, REPLICAS, slots) to (digits, 1, slots)."""
+@triton.jit(do_not_specialize=["slots", "K"])
+def fold_sums(
+    state, sums, folded, arrivals, members, slots, K, DIGITS: tl.constexpr, REPLICAS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Add the replicas of sums and arrivals, which are left as they are.
+
+    sums      IN   (DIGITS, REPLICAS, slots) int64
+    folded    OUT  (DIGITS, slots) int64
+    arrivals  IN   (REPLICAS, K) int64
+    members   OUT  (K,) int64
+    """
     if tl.load(state + DONE) != 0:
         return
     slot = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     digit = tl.program_id(1).to(tl.int64)
-    replica = digit * REPLICAS + tl.arange(0, REPLICAS)
-    there = (slot < slots)[None, :] & (replica >= 0)[:, None]
-    parts = tl.load(sums + replica[:, None] * slots + slot[None, :], mask=there, other=0)
-    tl.store(folded + digit * slots + slot, tl.sum(parts, axis=0), mask=slot < slots)
+    replica = tl.arange(0, REPLICAS)[:, None].to(tl.int64)
+    if digit < DIGITS:
+        there = (slot < slots)[None, :] & (replica >= 0)
+        parts = sums + (digit * REPLICAS + replica) * slots + slot[None, :]
+        total = tl.sum(tl.load(parts, mask=there, other=0), axis=0)
+        tl.store(folded + digit * slots + slot, total, mask=slot < slots)
+    else:
+        there = (slot < K)[None, :] & (replica >= 0)
+        parts = arrivals + replica * K + slot[None, :]
+        tl.store(members + slot, tl.sum(tl.load(parts, mask=there, other=0), axis=0), mask=slot < K)
 
 
 @triton.jit(do_not_specialize=["shift_low", "movement_low", "unit", "slots"])

@@ -12,7 +12,6 @@ from wolfmeans.engines.gpu.kernels.lists import (
     DONE,
     FAR,
     HARD,
-    LARGEST_ERROR,
     MOVED,
     OPEN,
     append,
@@ -61,9 +60,8 @@ def canonical(X, centers, row, k, mask, d, BLOCK: tl.constexpr, COLUMNS: tl.cons
 
 @triton.jit
 def resolve(
-    state, X, centers, open_rows, thresholds, candidates, counts, sizes, errors, reach, labels,
-    slack, moved_rows, moved_from, hard_rows, d, scale: tl.float64, DIRECT: tl.constexpr,
-    BLOCK: tl.constexpr,
+    state, X, centers, open_rows, thresholds, candidates, counts, sizes, labels, slack, moved_rows,
+    moved_from, hard_rows, d, scale: tl.float64, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Give every open row the lowest of its canonically nearest candidates."""
     if tl.load(state + DONE) != 0:
@@ -92,16 +90,11 @@ def resolve(
         after = tl.min(tl.where(k == label[:, None], float("inf"), distance), axis=1)
         # Centers that are no candidates are farther than the threshold says.
         ruled_out = tl.load(thresholds + place, mask=inside, other=0.0)
-        if DIRECT:
-            gamma = tl.load(reach + LARGEST_ERROR).to(tl.float32, bitcast=True)
-            wrong = tl.load(errors + row, mask=inside, other=0.0) + gamma
-            beyond = tl.sqrt(ruled_out) * (1.0 - 2.0**-10) - wrong
-        else:
-            norm = tl.load(sizes + row, mask=inside, other=0.0)
-            # Rows beyond the radius have all centers as candidates.
-            norm = tl.where(norm < FAR, norm, 0.0)
-            beyond = norm + ruled_out - 2.0**-19 * (norm + tl.abs(ruled_out))
-            beyond = tl.sqrt(tl.maximum(beyond, 0.0)) * (1.0 - 2.0**-20)
+        norm = tl.load(sizes + row, mask=inside, other=0.0)
+        # Rows beyond the radius have all centers as candidates.
+        norm = tl.where(norm < FAR, norm, 0.0)
+        beyond = norm + ruled_out - 2.0**-19 * (norm + tl.abs(ruled_out))
+        beyond = tl.sqrt(tl.maximum(beyond, 0.0)) * (1.0 - 2.0**-20)
         least = tl.minimum((tl.sqrt(after) * scale).to(tl.float32), beyond)
         own = (tl.sqrt(best) * scale).to(tl.float32)
         room = least - own - (tl.abs(least) + own) * 2.0**-16

@@ -162,32 +162,24 @@ def select_active(
 @triton.jit
 def _scores(
     points, start, x, short_centers, norms, k, there, depth, WIDTH: tl.constexpr,
-    DEPTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DIRECT: tl.constexpr,
+    DEPTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Return the (ROWS, COLUMNS) scores of a tile: |x - c|^2 if DIRECT, else |c|^2 - 2 x.c."""
-    if DIRECT:
-        v = tl.zeros((ROWS, COLUMNS), tl.float32)
-        for j in tl.static_range(WIDTH):
-            xj = tl.load(points + start + j)
-            cj = tl.load(short_centers + k * WIDTH + j, mask=there, other=1.0e17)
-            v += (xj[:, None] - cj[None, :]) * (xj[:, None] - cj[None, :])
+    """Return the (ROWS, COLUMNS) scores of a tile: |c|^2 - 2 x.c."""
+    if WIDTH == DEPTH:
+        c = tl.load(
+            short_centers + k[None, :] * WIDTH + depth[:, None], mask=there[None, :], other=0.0
+        )
+        products = tl.dot(x, c)
     else:
-        if WIDTH == DEPTH:
+        products = tl.zeros((ROWS, COLUMNS), tl.float32)
+        for j in range(0, WIDTH, DEPTH):
+            part = tl.load(points + start[:, None] + (j + depth)[None, :])
             c = tl.load(
-                short_centers + k[None, :] * WIDTH + depth[:, None], mask=there[None, :], other=0.0
-            )
-            products = tl.dot(x, c)
-        else:
-            products = tl.zeros((ROWS, COLUMNS), tl.float32)
-            for j in range(0, WIDTH, DEPTH):
-                part = tl.load(points + start[:, None] + (j + depth)[None, :])
-                c = tl.load(
-                    short_centers + k[None, :] * WIDTH + (j + depth)[:, None],
-                    mask=there[None, :], other=0.0,
-                )  # fmt: skip
-                products = tl.dot(part, c, products)
-        v = tl.load(norms + k, mask=there, other=FAR)[None, :] - 2.0 * products
-    return v
+                short_centers + k[None, :] * WIDTH + (j + depth)[:, None],
+                mask=there[None, :], other=0.0,
+            )  # fmt: skip
+            products = tl.dot(part, c, products)
+    return tl.load(norms + k, mask=there, other=FAR)[None, :] - 2.0 * products
 
 
 @triton.jit
@@ -209,25 +201,11 @@ def _decide(v1, v2, doubt, norm, terms):
     return threshold, room * (1.0 - 2.0**-18)
 
 
-@triton.jit
-def _decide_direct(v1, v2, rho, reach, terms, tiles_error):
-    """Return a threshold for |x - c|^2 in float32, and a bound on the room (screening)."""
-    gamma = tl.load(reach + LARGEST_ERROR).to(tl.float32, bitcast=True)
-    error = (terms + 8.0) * 2.0**-23 + tiles_error
-    tiny = 1.0e-30
-    border = tl.sqrt(v1 * (1.0 + 2.0 * error) + tiny) * (1.0 + 2.0**-20) + 2.0 * (rho + gamma)
-    threshold = border * border * (1.0 + 3.0 * error + 2.0**-20) + tiny
-    high = tl.sqrt(v1 * (1.0 + error) + tiny) * (1.0 + 2.0**-20) + rho + gamma
-    other = tl.sqrt(tl.maximum(v2 * (1.0 - error) - tiny, 0.0)) * (1.0 - 2.0**-20) - rho - gamma
-    return threshold, other - high - (other + high) * 2.0**-20
-
-
 @triton.jit(do_not_specialize=["K"])
 def screen(
-    state, points, sizes, errors, short_centers, norms, doubts, reach, active, labels, slack,
-    open_rows, thresholds, crowded, candidates, counts, moved_rows, moved_from, noise, K,
+    state, points, sizes, short_centers, norms, doubts, active, labels, slack, open_rows, thresholds, crowded, candidates, counts, moved_rows, moved_from, noise, K,
     WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
-    BITS: tl.constexpr, DIRECT: tl.constexpr, PAIRS: tl.constexpr,
+    BITS: tl.constexpr, PAIRS: tl.constexpr,
 ):  # fmt: skip
     """Find the nearest centers of the active points in short arithmetic.
 
@@ -254,7 +232,7 @@ def screen(
     second = tl.full((ROWS, COLUMNS), FAR, tl.float32)
     low: tl.constexpr = (1 << BITS) - 1
     x = start
-    if (not DIRECT) and WIDTH == DEPTH:
+    if WIDTH == DEPTH:
         x = tl.load(points + start[:, None] + depth[None, :])
     tile = 0
     for begin in range(0, K, COLUMNS):
@@ -262,9 +240,8 @@ def screen(
         there = k < K
         v = _scores(
             points, start, x, short_centers, norms, k, there, depth, WIDTH, DEPTH, ROWS, COLUMNS,
-            DIRECT,
         )  # fmt: skip
-        if (noise is not None) and not DIRECT:
+        if noise is not None:
             # As wrong as the bound allows; better arithmetic would not test it.
             wave = tl.load(noise + (place % 64)[:, None] * 64 + (k % 64)[None, :])
             v += 0.9 * wave * tl.load(doubts + k, mask=there, other=0.0)[None, :]
@@ -281,12 +258,8 @@ def screen(
         v2 = tl.min(rest, axis=1)
     label = (v1.to(tl.int32, bitcast=True) & low) * COLUMNS + column
 
-    if DIRECT:
-        rho = tl.load(errors + row)
-        threshold, room = _decide_direct(v1, v2, rho, reach, WIDTH, 2.0 ** (BITS - 22))
-    else:
-        doubt = tl.load(doubts + label, mask=inside & (label < K), other=0.0)
-        threshold, room = _decide(v1, v2, doubt, tl.load(sizes + row), WIDTH)
+    doubt = tl.load(doubts + label, mask=inside & (label < K), other=0.0)
+    threshold, room = _decide(v1, v2, doubt, tl.load(sizes + row), WIDTH)
     decided = inside & (v2 > threshold)
     settle(decided, row, label, room, labels, slack, moved_rows, moved_from, state)
     left = inside & ~decided
@@ -309,7 +282,6 @@ def screen(
 def list_candidates(
     state, points, short_centers, norms, open_rows, thresholds, crowded, candidates, counts, K,
     WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
-    DIRECT: tl.constexpr,
 ):  # fmt: skip
     """List, for every crowded row, the centers whose score does not rule them out."""
     if tl.load(state + DONE) != 0:
@@ -326,14 +298,14 @@ def list_candidates(
         threshold = tl.load(thresholds + place, mask=inside, other=-FAR)
         depth = tl.arange(0, DEPTH)
         x = start
-        if (not DIRECT) and WIDTH == DEPTH:
+        if WIDTH == DEPTH:
             x = tl.load(points + start[:, None] + depth[None, :])
         for begin in range(lowest, highest, COLUMNS):
             k = begin + tl.arange(0, COLUMNS)
             there = k < K
             v = _scores(
                 points, start, x, short_centers, norms, k, there, depth, WIDTH, DEPTH, ROWS,
-                COLUMNS, DIRECT,
+                COLUMNS,
             )  # fmt: skip
             possible = (v <= threshold[:, None]) & there[None, :] & inside[:, None]
             if tl.max(possible.to(tl.int32)) > 0:
