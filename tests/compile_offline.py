@@ -5,6 +5,7 @@ kernel whether it is compiled or interpreted.
 """
 
 import json
+import re
 import sys
 from importlib import import_module
 
@@ -47,7 +48,7 @@ def main():
         answer = {"kernel": launch["kernel"], "error": None}
         try:
             ptx = compiled(launch)
-            answer["fused"] = "fma.rn" in ptx
+            answer["fused"] = sorted(set(re.findall(r"fma\.rn[.\w]*?\.(f32|f64)", ptx)))
             answer["matrices"] = "mma" in ptx
         except Exception as error:
             answer["error"] = f"{type(error).__name__}: {error}"

@@ -81,7 +81,7 @@ def launched(X, labels, rows, before, K, high, digits, few, count=None, done=0):
         n=n, d=d, X=torch.from_numpy(X).to(device), high=high, digits=digits
     )  # fmt: skip
     clusters = SimpleNamespace(
-        n_clusters=K, state=state.to(device), sums=sums, members=members, replicas=replicas
+        n_clusters=K, state=state.to(device), sums=sums, arrivals=members, replicas=replicas
     )
     lists = np.zeros((2, n), dtype=np.int32)
     lists[:, : len(rows)] = rows, before

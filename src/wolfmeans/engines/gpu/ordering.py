@@ -66,7 +66,14 @@ def _hashes(X: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     hashes = torch.empty_like(rows)
     d = X.shape[1]
     hash_rows[(triton.cdiv(len(rows), 64),)](
-        X, rows, hashes, len(rows), d, BLOCK=64, COLUMNS=min(64, triton.next_power_of_2(d))
+        X,
+        rows,
+        hashes,
+        len(rows),
+        d,
+        BLOCK=64,
+        COLUMNS=min(64, triton.next_power_of_2(d)),
+        **UNFUSED,
     )
     return hashes
 

@@ -9,6 +9,7 @@ import triton
 
 from wolfmeans.engines.gpu.clusters import Clusters
 from wolfmeans.engines.gpu.kernels import few_sums as few_sums_kernels
+from wolfmeans.engines.gpu.kernels import first_sums as first_kernels
 from wolfmeans.engines.gpu.kernels import moments as moment_kernels
 from wolfmeans.engines.gpu.kernels import one_pass as one_pass_kernels
 from wolfmeans.engines.gpu.kernels import recheck as recheck_kernels
@@ -24,6 +25,7 @@ _MOST_BITS = 10
 _FEW_COLUMNS = 32
 _FEW_CLUSTERS = 128
 """Up to so many, a program has room for a sum of each."""
+_MOST_SHORT_COLUMNS = 1 << 18
 _MOST_BLOCKS = 65535
 """So many programs can be in the second dimension of a grid."""
 
@@ -97,7 +99,7 @@ class Rows:
             recheck_kernels.resolve, self._programs(32),
             state, data.X, centers, self.open_rows, self.thresholds, self.candidates, self.counts,
             data.sizes, self.labels, self.slack, self.moved_rows, self.moved_from, self.hard_rows,
-            d, data.scale, BLOCK=32, num_warps=4, **UNFUSED,
+            d, data.scale, SHORT=_is_short(data.X), BLOCK=32, num_warps=4, **UNFUSED,
         )  # fmt: skip
         launch(
             recheck_kernels.resolve_hard, min(n, 1024),
@@ -192,6 +194,38 @@ class Rows:
             ROWS=height, COLUMNS=width, num_warps=4, **UNFUSED,
         )  # fmt: skip
 
+    @property
+    def can_add_all(self) -> bool:
+        """Whether rows that are all new should be added by their labels."""
+        return self.masses is None and not self.data.direct
+
+    def add_all(self, clusters: Clusters) -> None:
+        """Launch what `move` does, when all rows have moved and none had a label before."""
+        data, n, d, K = self.data, self.data.n, self.data.d, clusters.n_clusters
+        if K <= _FEW_CLUSTERS:
+            self.move(clusters)
+            return
+        # Lists of open rows are of no use any more.
+        ordered, labels = self.open_rows, self.crowded
+        state, begins = clusters.state, clusters.begins
+        launch(
+            first_kernels.count_labels, triton.cdiv(n, 1024),
+            state, self.labels, begins, n, BLOCK=1024, num_warps=4, **UNFUSED,
+        )  # fmt: skip
+        launch(first_kernels.place_labels, 1, state, begins, K, BLOCK=1024, num_warps=4, **UNFUSED)
+        launch(
+            first_kernels.order_rows, triton.cdiv(n, 1024),
+            state, self.labels, begins, ordered, labels, n, BLOCK=1024, num_warps=4, **UNFUSED,
+        )  # fmt: skip
+        tiles, height, width = 16, 16, min(128, triton.next_power_of_2(d))
+        launch(
+            first_kernels.add_ordered_rows,
+            (triton.cdiv(n, tiles * height), triton.cdiv(d, width), triton.cdiv(data.digits, 2)),
+            state, data.X, ordered, labels, clusters.sums, clusters.arrivals, n, d, K * d,
+            data.high, DIGITS=data.digits, REPLICAS=clusters.replicas, TILES=tiles, ROWS=height,
+            COLUMNS=width, num_warps=4, **UNFUSED,
+        )  # fmt: skip
+
     def move_masses(
         self,
         clusters: Clusters,
@@ -220,3 +254,8 @@ class Rows:
     def _tile(self, entries: int) -> tuple[int, int]:
         width = min(128, triton.next_power_of_2(self.data.d))
         return max(4, entries // width), width
+
+
+def _is_short(X: torch.Tensor) -> bool:
+    """Whether squares in float32 tell most distances apart: the error of a sum grows with d."""
+    return X.dtype == torch.float32 and X.shape[1] <= _MOST_SHORT_COLUMNS

@@ -40,6 +40,8 @@ class Step:
         self.clusters = Clusters(data, n_clusters, weighting)
         self.rows = Rows(data, None if weighting is None else weighting.values)
         self._taken: dict[Lows, _Launches] = {}
+        self.labelled = False
+        """Whether points have labels."""
 
     def find_labels(self, source: int) -> None:
         """Launch what gives each point the label of its nearest center, and lists what moved.
@@ -61,11 +63,14 @@ class Step:
         The device is busy with the first ones while the graph is made.
         """
         launches = self._launches(lows)
+        if steps == 1 and not self.labelled:
+            launches.first.run()
+            steps = 0
+        self.labelled = True
         for _ in range(steps // 2):
-            for part in launches.pair(worth_a_graph=many):
-                part.run()
+            launches.two(worth_a_graph=many)
         if steps % 2:
-            launches.single().run()
+            launches.one.run()
 
     def sum_costs(self, source: int, lows: Lows) -> None:
         """Launch what finds the exact sum of distances to own centers, and whether it has room."""
@@ -77,23 +82,34 @@ class Step:
         return self._taken[lows]
 
     def _recorded(self, lows: Lows) -> _Launches:
-        def launches(source: int) -> None:
-            if self.rows.in_one_pass:
-                self.clusters.prepare(source)
-                self.rows.assign_and_add(self.clusters, source, lows.gap)
-                self.clusters.settle(source, lows)
-            else:
-                self.find_labels(source)
-                self.find_moments(source, lows)
-
         signature = self._signature()
-        return _Launches(
-            [Tape(partial(launches, source), signature) for source in range(2)],
-            [
-                Tape(partial(self.rows.sum_costs, self.clusters, source, lows.gap), (signature, 0))
-                for source in range(2)
-            ],
-        )
+
+        def tape(number: int, launches: Callable[..., None], *given: Any) -> Tape:
+            return Tape(partial(launches, *given), (signature, number))
+
+        both = [tape(0, self._launch_step, source, lows) for source in range(2)]
+        first = both[0]
+        if self.rows.can_add_all:
+            first = tape(1, self._launch_first_step, lows)
+        costs = [
+            tape(2, self.rows.sum_costs, self.clusters, source, lows.gap) for source in range(2)
+        ]
+        return _Launches(first, both, costs)
+
+    def _launch_step(self, source: int, lows: Lows) -> None:
+        if self.rows.in_one_pass:
+            self.clusters.prepare(source)
+            self.rows.assign_and_add(self.clusters, source, lows.gap)
+            self.clusters.settle(source, lows)
+        else:
+            self.find_labels(source)
+            self.find_moments(source, lows)
+
+    def _launch_first_step(self, lows: Lows) -> None:
+        """Launch a step from no labels: there is no gap, and all rows are added."""
+        self.find_labels(0)
+        self.rows.add_all(self.clusters)
+        self.clusters.settle(0, lows)
 
     def _facts(self, lows: Lows) -> Hashable:
         """Return all that launches are made of: numbers, and where tensors are."""
@@ -116,30 +132,48 @@ class Step:
         return (*place, data.d, data.digits, digits, self.clusters.n_clusters, data.n >= 2**31)
 
 
+class _Replayed:
+    """A tape that becomes a graph when it is run often."""
+
+    def __init__(self, tape: Tape) -> None:
+        self._tape, self._runs = tape, 0
+        self._graph: Graph | None = None
+
+    def run(self) -> None:
+        """Launch all of it."""
+        self._runs += 1
+        if self._graph is None and self._runs > _OFTEN and not INTERPRETED:
+            self._graph = Graph([self._tape])
+        (self._graph or self._tape).run()
+
+
 class _Launches:
     """The launches of a step from each of the two buffers, and of what finds a cost there.
 
-    There may be graphs of the two steps and of the first. They hold addresses, not tensors.
+    They hold addresses, not tensors.
+
+    Parameters
+    ----------
+    first : Tape
+        A step from the first buffer, when no point has a label.
+    both : two Tapes
+        Steps from the first buffer and from the second.
+    costs : two Tapes
+        For centers in the first buffer and in the second.
     """
 
-    def __init__(self, tapes: Sequence[Tape], costs: Sequence[Tape]) -> None:
-        self.tapes, self.costs = tapes, costs
-        self._two: Graph | None = None
-        self._one: Graph | None = None
-        self._singles = 0
+    def __init__(self, first: Tape, both: Sequence[Tape], costs: Sequence[Tape]) -> None:
+        self.one, self.costs = _Replayed(both[0]), costs
+        self.first = self.one if first is both[0] else _Replayed(first)
+        self._both = both
+        self._graph: Graph | None = None
 
-    def pair(self, *, worth_a_graph: bool) -> Sequence[Tape | Graph]:
-        """Return what takes a step to the other buffer, and one back."""
-        if self._two is None and worth_a_graph and not INTERPRETED:
-            self._two = Graph(self.tapes)
-        return self.tapes if self._two is None else [self._two]
-
-    def single(self) -> Tape | Graph:
-        """Return what takes one step, to the other buffer."""
-        self._singles += 1
-        if self._one is None and self._singles > _OFTEN and not INTERPRETED:
-            self._one = Graph(self.tapes[:1])
-        return self.tapes[0] if self._one is None else self._one
+    def two(self, *, worth_a_graph: bool) -> None:
+        """Launch a step to the other buffer, and one back."""
+        if self._graph is None and worth_a_graph and not INTERPRETED:
+            self._graph = Graph(self._both)
+        for part in self._both if self._graph is None else [self._graph]:
+            part.run()
 
 
 _recent: OrderedDict[Hashable, _Launches] = OrderedDict()

@@ -172,6 +172,19 @@ def _limb(
 
 
 @triton.jit
+def _divided(current, weight, inverse):
+    """Return current // weight and the rest, for 0 <= current < 2**32 weight, weight < 2**31.
+
+    inverse is 1 / weight in float64. Three roundings leave the product within 2**-51 of itself of
+    the quotient, which is below 2**32: its whole part is off by one at most.
+    """
+    quotient = (current.to(tl.float64) * inverse).to(tl.int64)
+    rest = current - quotient * weight
+    quotient = tl.where(rest < 0, quotient - 1, tl.where(rest >= weight, quotient + 1, quotient))
+    return quotient, current - quotient * weight
+
+
+@triton.jit
 def mean_and_residual(
     sums, offsets, mask, weight, unit, digits: tl.constexpr, stride, replicas: tl.constexpr
 ):
@@ -188,6 +201,7 @@ def mean_and_residual(
     """
     one = tl.full(offsets.shape, 1, tl.int64)
     zero = tl.zeros(offsets.shape, tl.int64)
+    inverse = 1.0 / weight.to(tl.float64)
     negative = _limb(sums, offsets, mask, one, 0, digits, stride, replicas) < 0
     sign = tl.where(negative, -1, 1).to(tl.int64)
     top = _limb(sums, offsets, mask, sign, 0, digits, stride, replicas)
@@ -203,8 +217,7 @@ def mean_and_residual(
         elif i <= digits:
             limb = _limb(sums, offsets, mask, sign, i - 1, digits, stride, replicas) & _MASK
         current = (rest << 32) | limb
-        quotient = current // weight
-        rest = current - quotient * weight
+        quotient, rest = _divided(current, weight, inverse)
         last = tl.where(quotient != 0, i, last)
         w0, w1, w2, found, first, sticky = _capture(w0, w1, w2, found, first, sticky, quotient, i)
     endless = rest != 0
@@ -235,8 +248,7 @@ def mean_and_residual(
         elif i <= digits:
             limb = _limb(sums, offsets, mask, sign, i - 1, digits, stride, replicas) & _MASK
         current = (rest << 32) | limb
-        quotient = current // weight
-        rest = current - quotient * weight
+        quotient, rest = _divided(current, weight, inverse)
         complement = tl.where(i < last, _MASK - quotient, 0x100000000 - quotient)
         complement = tl.where(i > last, 0, complement)
         tail = tl.where(taken_away, complement, quotient)

@@ -21,49 +21,69 @@ from wolfmeans.engines.gpu.kernels.screen import SLOTS
 
 
 @triton.jit
-def _add_square(total, a, b):
-    difference = a.to(tl.float64) - b.to(tl.float64)
-    return total + difference * difference
+def _add(total, a, b):
+    """Add a square: rounded operation by operation in float64, fused in float32."""
+    if total.dtype == tl.float64:
+        difference = a.to(tl.float64) - b.to(tl.float64)
+        return total + difference * difference
+    else:
+        difference = a - b
+        return tl.fma(difference, difference, total)
+
+
+@triton.jit
+def _four(pointers, start, mask, BLOCK: tl.constexpr, COLUMNS: tl.constexpr):
+    """Return four coordinates, which are loaded at once."""
+    four = tl.arange(0, 4)[None, None, :]
+    loaded = tl.load(pointers[:, :, None] + (start + four), mask=mask[:, :, None], other=0.0)
+    even, odd = tl.split(tl.reshape(loaded, (BLOCK, COLUMNS, 2, 2)))
+    x0, x2 = tl.split(even)
+    x1, x3 = tl.split(odd)
+    return x0, x1, x2, x3
+
+
+@triton.jit
+def _squares(
+    X, centers, row, k, mask, d, kind: tl.constexpr, BLOCK: tl.constexpr, COLUMNS: tl.constexpr
+):  # fmt: skip
+    """Return (BLOCK, COLUMNS) sums of squares, of one coordinate after the other.
+
+    Eight coordinates are on their way at once, where there are so many.
+    """
+    x = X + row.to(tl.int64) * d
+    c = centers + k.to(tl.int64) * d
+    total = tl.zeros((BLOCK, COLUMNS), kind)
+    unrolled = d // 8 * 8
+    for start in range(0, unrolled, 8):
+        a0, a1, a2, a3 = _four(x, start, mask, BLOCK, COLUMNS)
+        b0, b1, b2, b3 = _four(c, start, mask, BLOCK, COLUMNS)
+        a4, a5, a6, a7 = _four(x, start + 4, mask, BLOCK, COLUMNS)
+        b4, b5, b6, b7 = _four(c, start + 4, mask, BLOCK, COLUMNS)
+        total = _add(_add(_add(_add(total, a0, b0), a1, b1), a2, b2), a3, b3)
+        total = _add(_add(_add(_add(total, a4, b4), a5, b5), a6, b6), a7, b7)
+    for j in range(unrolled, d):
+        a = tl.load(x + j, mask=mask, other=0.0)
+        b = tl.load(c + j, mask=mask, other=0.0)
+        total = _add(total, a, b)
+    return total
 
 
 @triton.jit
 def canonical(X, centers, row, k, mask, d, BLOCK: tl.constexpr, COLUMNS: tl.constexpr):
-    """Return the (BLOCK, COLUMNS) canonical distances between rows and centers.
-
-    Four coordinates are loaded at once, where d allows it in one go, and added up one by one.
-    """
-    x = (X + row.to(tl.int64) * d)[:, :, None]
-    c = (centers + k.to(tl.int64) * d)[:, :, None]
-    four = tl.arange(0, 4)[None, None, :]
-    many = mask[:, :, None]
-    total = tl.zeros((BLOCK, COLUMNS), tl.float64)
-    unrolled = d // 4 * 4
-    for start in range(0, unrolled, 4):
-        a = tl.reshape(tl.load(x + (start + four), mask=many, other=0.0), (BLOCK, COLUMNS, 2, 2))
-        b = tl.reshape(tl.load(c + (start + four), mask=many, other=0.0), (BLOCK, COLUMNS, 2, 2))
-        even, odd = tl.split(a)
-        a0, a2 = tl.split(even)
-        a1, a3 = tl.split(odd)
-        even, odd = tl.split(b)
-        b0, b2 = tl.split(even)
-        b1, b3 = tl.split(odd)
-        total = _add_square(total, a0, b0)
-        total = _add_square(total, a1, b1)
-        total = _add_square(total, a2, b2)
-        total = _add_square(total, a3, b3)
-    for j in range(unrolled, d):
-        a = tl.load(X + row.to(tl.int64) * d + j, mask=mask, other=0.0)
-        b = tl.load(centers + k.to(tl.int64) * d + j, mask=mask, other=0.0)
-        total = _add_square(total, a, b)
-    return total
+    """Return the (BLOCK, COLUMNS) canonical distances between rows and centers."""
+    return _squares(X, centers, row, k, mask, d, tl.float64, BLOCK, COLUMNS)
 
 
 @triton.jit
 def resolve(
     state, X, centers, open_rows, thresholds, candidates, counts, sizes, labels, slack, moved_rows,
-    moved_from, hard_rows, d, scale: tl.float64, BLOCK: tl.constexpr,
+    moved_from, hard_rows, d, scale: tl.float64, SHORT: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Give every open row the lowest of its canonically nearest candidates."""
+    """Give every open row the lowest of its canonically nearest candidates.
+
+    Where all numbers are float32 (SHORT), squares in that tell nearly all of them apart, and only
+    those are looked at canonically that they do not.
+    """
     if tl.load(state + DONE) != 0:
         return
     count = tl.load(state + OPEN)
@@ -83,11 +103,40 @@ def resolve(
         k = tl.load(
             candidates + place[:, None].to(tl.int64) * SLOTS + slot[None, :], mask=some, other=0
         )
-        distance = canonical(X, centers, row[:, None] + tl.zeros_like(k), k, some, d, BLOCK, SLOTS)
-        distance = tl.where(some, distance, float("inf"))
-        best = tl.min(distance, axis=1)
-        label = tl.min(tl.where(some & (distance == best[:, None]), k, 2147483647), axis=1)
-        after = tl.min(tl.where(k == label[:, None], float("inf"), distance), axis=1)
+        rows = row[:, None] + tl.zeros_like(k)
+        if SHORT:
+            squares = _squares(X, centers, rows, k, some, d, tl.float32, BLOCK, SLOTS)
+            # Differences, squares and additions are rounded once each, or lost below 2**-126.
+            error, lost = (d + 3.0) * 2.0**-23, (d + 1.0) * 2.0**-125
+            squares = tl.where(some, squares, float("inf"))
+            least = tl.min(squares, axis=1)
+            border = least * (1.0 + 4.0 * error) + 4.0 * lost
+            # Infinite squares, of which float32 knows nothing, are not below the border.
+            doubtful = some & ~(squares > border[:, None])
+            close = tl.sum(doubtful.to(tl.int32), axis=1) > 1
+            some = some & close[:, None] & doubtful
+            number = tl.min(tl.where(doubtful, k, 2147483647), axis=1)
+            others = tl.where(k == number[:, None], float("inf"), squares)
+            best = least.to(tl.float64) * (1.0 + 2.0 * error) + 2.0 * lost
+            after = tl.min(others, axis=1).to(tl.float64) * (1.0 - error) - lost
+            after = tl.where(after > 0.0, after, 0.0)
+            label = number
+            if tl.max(close.to(tl.int32)) > 0:
+                distance = canonical(X, centers, rows, k, some, d, BLOCK, SLOTS)
+                distance = tl.where(some, distance, float("inf"))
+                found = tl.min(distance, axis=1)
+                number = tl.min(
+                    tl.where(some & (distance == found[:, None]), k, 2147483647), axis=1
+                )
+                label = tl.where(close, number, label)
+                # The room of such a row is next to nothing.
+                after = tl.where(close, best, after)
+        else:
+            distance = canonical(X, centers, rows, k, some, d, BLOCK, SLOTS)
+            distance = tl.where(some, distance, float("inf"))
+            best = tl.min(distance, axis=1)
+            label = tl.min(tl.where(some & (distance == best[:, None]), k, 2147483647), axis=1)
+            after = tl.min(tl.where(k == label[:, None], float("inf"), distance), axis=1)
         # Centers that are no candidates are farther than the threshold says.
         ruled_out = tl.load(thresholds + place, mask=inside, other=0.0)
         norm = tl.load(sizes + row, mask=inside, other=0.0)
