@@ -16,6 +16,7 @@ import torch
 import triton
 
 from wolfmeans.engines.gpu.kernels.ordering import find_differences, hash_rows
+from wolfmeans.engines.gpu.launching import UNFUSED
 
 
 class _Tied(NamedTuple):
@@ -66,15 +67,9 @@ def _hashes(X: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     hashes = torch.empty_like(rows)
     d = X.shape[1]
     hash_rows[(triton.cdiv(len(rows), 64),)](
-        X,
-        rows,
-        hashes,
-        len(rows),
-        d,
-        BLOCK=64,
-        COLUMNS=min(64, triton.next_power_of_2(d)),
-        **UNFUSED,
-    )
+        X, rows, hashes, len(rows), d,
+        BLOCK=64, COLUMNS=min(64, triton.next_power_of_2(d)), **UNFUSED,
+    )  # fmt: skip
     return hashes
 
 

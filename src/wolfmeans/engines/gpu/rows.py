@@ -113,9 +113,9 @@ class Rows:
         data, n = self.data, self.data.n
         launch(
             screen_kernels.select_active, triton.cdiv(n, 1024),
-            clusters.state, self.labels, self.slack, clusters.shifts, clusters.reach, self.active, data.points,
-            data.errors, clusters.short, clusters.apart, n, data.margin, WIDTH=data.width,
-            NEIGHBORS=clusters.have_neighbors, BLOCK=1024, **UNFUSED,
+            clusters.state, self.labels, self.slack, clusters.shifts, clusters.reach, self.active,
+            data.points, data.errors, clusters.short, clusters.apart, n, data.margin,
+            WIDTH=data.width, NEIGHBORS=clusters.have_neighbors, BLOCK=1024, **UNFUSED,
         )  # fmt: skip
 
     def _assign(self, clusters: Clusters, source: int, gap_low: int | None) -> None:

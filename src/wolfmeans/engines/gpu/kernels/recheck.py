@@ -125,9 +125,8 @@ def resolve(
                 distance = canonical(X, centers, rows, k, some, d, BLOCK, SLOTS)
                 distance = tl.where(some, distance, float("inf"))
                 found = tl.min(distance, axis=1)
-                number = tl.min(
-                    tl.where(some & (distance == found[:, None]), k, 2147483647), axis=1
-                )
+                nearest = some & (distance == found[:, None])
+                number = tl.min(tl.where(nearest, k, 2147483647), axis=1)
                 label = tl.where(close, number, label)
                 # The room of such a row is next to nothing.
                 after = tl.where(close, best, after)

@@ -203,7 +203,8 @@ def _decide(v1, v2, doubt, norm, terms):
 
 @triton.jit(do_not_specialize=["K"])
 def screen(
-    state, points, sizes, short_centers, norms, doubts, active, labels, slack, open_rows, thresholds, crowded, candidates, counts, moved_rows, moved_from, noise, K,
+    state, points, sizes, short_centers, norms, doubts, active, labels, slack, open_rows,
+    thresholds, crowded, candidates, counts, moved_rows, moved_from, noise, K,
     WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
     BITS: tl.constexpr, PAIRS: tl.constexpr,
 ):  # fmt: skip
