@@ -127,7 +127,6 @@ class Clusters:
     sums: torch.Tensor
     folded: torch.Tensor
     arrivals: torch.Tensor
-    begins: torch.Tensor
     totals: torch.Tensor
     divisors: torch.Tensor
     limbs: torch.Tensor
@@ -173,7 +172,6 @@ class Clusters:
             arena.ask("folded", int64, data.digits, 1, K * d)
             arena.ask("members", int64, K)
             arena.ask("arrivals", int64, replicas, K)
-            arena.ask("begins", int32, K)
         else:
             many = 1 if weighting.small else K * d
             arena.ask("sums", int64, weighting.sum_digits, replicas, K * d)

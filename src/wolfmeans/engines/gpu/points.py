@@ -252,7 +252,6 @@ class GpuPoints(LabelledPoints):
         rows.labels.copy_(labels)
         rows.slack.fill_(-math.inf)
         step.find_moments(0, self._lows())
-        step.labelled = True
         record, *vertex = to_host(clusters.records[0], *clusters.place(1))
         if record[7]:
             self._repair(record, 0)

@@ -9,7 +9,6 @@ import triton
 
 from wolfmeans.engines.gpu.clusters import Clusters
 from wolfmeans.engines.gpu.kernels import few_sums as few_sums_kernels
-from wolfmeans.engines.gpu.kernels import first_sums as first_kernels
 from wolfmeans.engines.gpu.kernels import moments as moment_kernels
 from wolfmeans.engines.gpu.kernels import one_pass as one_pass_kernels
 from wolfmeans.engines.gpu.kernels import recheck as recheck_kernels
@@ -26,6 +25,8 @@ _FEW_COLUMNS = 32
 _FEW_CLUSTERS = 128
 """Up to so many, a program has room for a sum of each."""
 _MOST_SHORT_COLUMNS = 1 << 18
+_ROWS_AT_ONCE = 256
+"""Of few columns."""
 _MOST_BLOCKS = 65535
 """So many programs can be in the second dimension of a grid."""
 
@@ -95,11 +96,20 @@ class Rows:
             self.crowded, self.candidates, self.counts, K, WIDTH=data.width, ROWS=64,
             COLUMNS=64, DEPTH=tile.depth, num_warps=4, **FUSED,
         )  # fmt: skip
+        # The list of crowded rows is of no use any more.
+        close = self.crowded if _is_short(data.X) else None
+        if close is not None:
+            launch(
+                recheck_kernels.tell_apart, self._programs(16),
+                state, data.X, centers, self.open_rows, self.thresholds, self.candidates,
+                self.counts, data.sizes, self.labels, self.slack, self.moved_rows, self.moved_from,
+                close, d, data.scale, BLOCK=16, WIDTH=min(32, data.width), num_warps=4, **UNFUSED,
+            )  # fmt: skip
         launch(
             recheck_kernels.resolve, self._programs(32),
             state, data.X, centers, self.open_rows, self.thresholds, self.candidates, self.counts,
             data.sizes, self.labels, self.slack, self.moved_rows, self.moved_from, self.hard_rows,
-            d, data.scale, SHORT=_is_short(data.X), BLOCK=32, num_warps=4, **UNFUSED,
+            close, d, data.scale, BLOCK=32, num_warps=4, **UNFUSED,
         )  # fmt: skip
         launch(
             recheck_kernels.resolve_hard, min(n, 1024),
@@ -124,17 +134,15 @@ class Rows:
         Where the lowest exponent of the gap is given, it adds up gap and sums, too.
         """
         data, d, K = self.data, self.data.d, clusters.n_clusters
-        tile = data.tile(K)
         adding = gap_low is not None
         launch(
-            one_pass_kernels.assign_rows, self._programs(tile.rows),
+            one_pass_kernels.assign_rows, triton.cdiv(data.n, _ROWS_AT_ONCE),
             clusters.state, data.X, data.points, data.errors, clusters.short,
             clusters.centers[source], clusters.reach, self.active, self.labels, self.slack,
             self.moved_rows, self.moved_from, clusters.sums if adding else None,
             clusters.arrivals if adding else None, clusters.gap if adding else None, K, K * d,
-            data.high, gap_low or 0, data.scale, WIDTH=d, ROWS=tile.rows, COLUMNS=tile.columns,
-            BITS=clusters.tile_bits(), DIGITS=data.digits, REPLICAS=clusters.replicas,
-            num_warps=tile.warps, num_stages=tile.stages, **UNFUSED,
+            data.high, gap_low or 0, data.scale, WIDTH=d, ROWS=_ROWS_AT_ONCE, DIGITS=data.digits,
+            REPLICAS=clusters.replicas, num_warps=4, **UNFUSED,
         )  # fmt: skip
 
     @property
@@ -192,38 +200,6 @@ class Rows:
             clusters.state, data.X, self.labels, self.moved_rows, self.moved_from, clusters.sums,
             clusters.arrivals, d, K * d, data.high, DIGITS=data.digits, REPLICAS=clusters.replicas,
             ROWS=height, COLUMNS=width, num_warps=4, **UNFUSED,
-        )  # fmt: skip
-
-    @property
-    def can_add_all(self) -> bool:
-        """Whether rows that are all new should be added by their labels."""
-        return self.masses is None and not self.data.direct
-
-    def add_all(self, clusters: Clusters) -> None:
-        """Launch what `move` does, when all rows have moved and none had a label before."""
-        data, n, d, K = self.data, self.data.n, self.data.d, clusters.n_clusters
-        if K <= _FEW_CLUSTERS:
-            self.move(clusters)
-            return
-        # Lists of open rows are of no use any more.
-        ordered, labels = self.open_rows, self.crowded
-        state, begins = clusters.state, clusters.begins
-        launch(
-            first_kernels.count_labels, triton.cdiv(n, 1024),
-            state, self.labels, begins, n, BLOCK=1024, num_warps=4, **UNFUSED,
-        )  # fmt: skip
-        launch(first_kernels.place_labels, 1, state, begins, K, BLOCK=1024, num_warps=4, **UNFUSED)
-        launch(
-            first_kernels.order_rows, triton.cdiv(n, 1024),
-            state, self.labels, begins, ordered, labels, n, BLOCK=1024, num_warps=4, **UNFUSED,
-        )  # fmt: skip
-        tiles, height, width = 16, 16, min(128, triton.next_power_of_2(d))
-        launch(
-            first_kernels.add_ordered_rows,
-            (triton.cdiv(n, tiles * height), triton.cdiv(d, width), triton.cdiv(data.digits, 2)),
-            state, data.X, ordered, labels, clusters.sums, clusters.arrivals, n, d, K * d,
-            data.high, DIGITS=data.digits, REPLICAS=clusters.replicas, TILES=tiles, ROWS=height,
-            COLUMNS=width, num_warps=4, **UNFUSED,
         )  # fmt: skip
 
     def move_masses(

@@ -157,8 +157,6 @@ class Screened:
     def tile(self, n_clusters: int) -> Tile:
         """Return the tile that was fastest for such shapes on an H200."""
         wide = max(16, triton.next_power_of_2(n_clusters))
-        if self.direct:
-            return Tile(128, 8, 1, 4, 2)
         if self.d <= 32:
             return Tile(128, 16, self.width, 4, 3)
         if self.d <= 128:

@@ -40,8 +40,6 @@ class Step:
         self.clusters = Clusters(data, n_clusters, weighting)
         self.rows = Rows(data, None if weighting is None else weighting.values)
         self._taken: dict[Lows, _Launches] = {}
-        self.labelled = False
-        """Whether points have labels."""
 
     def find_labels(self, source: int) -> None:
         """Launch what gives each point the label of its nearest center, and lists what moved.
@@ -63,10 +61,6 @@ class Step:
         The device is busy with the first ones while the graph is made.
         """
         launches = self._launches(lows)
-        if steps == 1 and not self.labelled:
-            launches.first.run()
-            steps = 0
-        self.labelled = True
         for _ in range(steps // 2):
             launches.two(worth_a_graph=many)
         if steps % 2:
@@ -87,14 +81,10 @@ class Step:
         def tape(number: int, launches: Callable[..., None], *given: Any) -> Tape:
             return Tape(partial(launches, *given), (signature, number))
 
-        both = [tape(0, self._launch_step, source, lows) for source in range(2)]
-        first = both[0]
-        if self.rows.can_add_all:
-            first = tape(1, self._launch_first_step, lows)
-        costs = [
-            tape(2, self.rows.sum_costs, self.clusters, source, lows.gap) for source in range(2)
-        ]
-        return _Launches(first, both, costs)
+        return _Launches(
+            [tape(0, self._launch_step, source, lows) for source in range(2)],
+            [tape(1, self.rows.sum_costs, self.clusters, source, lows.gap) for source in range(2)],
+        )
 
     def _launch_step(self, source: int, lows: Lows) -> None:
         if self.rows.in_one_pass:
@@ -104,12 +94,6 @@ class Step:
         else:
             self.find_labels(source)
             self.find_moments(source, lows)
-
-    def _launch_first_step(self, lows: Lows) -> None:
-        """Launch a step from no labels: there is no gap, and all rows are added."""
-        self.find_labels(0)
-        self.rows.add_all(self.clusters)
-        self.clusters.settle(0, lows)
 
     def _facts(self, lows: Lows) -> Hashable:
         """Return all that launches are made of: numbers, and where tensors are."""
@@ -154,17 +138,14 @@ class _Launches:
 
     Parameters
     ----------
-    first : Tape
-        A step from the first buffer, when no point has a label.
     both : two Tapes
         Steps from the first buffer and from the second.
     costs : two Tapes
         For centers in the first buffer and in the second.
     """
 
-    def __init__(self, first: Tape, both: Sequence[Tape], costs: Sequence[Tape]) -> None:
+    def __init__(self, both: Sequence[Tape], costs: Sequence[Tape]) -> None:
         self.one, self.costs = _Replayed(both[0]), costs
-        self.first = self.one if first is both[0] else _Replayed(first)
         self._both = both
         self._graph: Graph | None = None
 

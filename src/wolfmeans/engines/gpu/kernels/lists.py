@@ -22,6 +22,7 @@ EMPTY = tl.constexpr(7)
 AT_MOST = tl.constexpr(8)
 CROWDED = tl.constexpr(9)
 KEEP_EMPTY = tl.constexpr(10)
+CLOSE = tl.constexpr(11)
 # Places in `reach`: non-negative float32 as int32, which order alike.
 LARGEST_ERROR = tl.constexpr(0)
 LARGEST_SHIFT = tl.constexpr(1)

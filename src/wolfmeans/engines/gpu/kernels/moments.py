@@ -18,6 +18,7 @@ from wolfmeans.engines.gpu.kernels.exact import (
 from wolfmeans.engines.gpu.kernels.lists import (
     ACTIVE,
     AT_MOST,
+    CLOSE,
     CROWDED,
     DONE,
     EMPTY,
@@ -242,6 +243,7 @@ def finish_step(
     tl.store(state + OPEN, 0)
     tl.store(state + HARD, 0)
     tl.store(state + CROWDED, 0)
+    tl.store(state + CLOSE, 0)
     if not met:
         tl.store(state + MOVED, 0)
     for place in tl.static_range(2):

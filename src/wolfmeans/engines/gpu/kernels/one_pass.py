@@ -21,60 +21,44 @@ from wolfmeans.engines.gpu.kernels.lists import (
     append,
 )
 
-_NOBODY = tl.constexpr(2147483647)
 _AT_ONCE = tl.constexpr(4)
-"""Centers that are looked at canonically side by side."""
-
-
-@triton.jit
-def _squares(points, start, short_centers, k, there, WIDTH: tl.constexpr):
-    """Return the (rows, centers) |x - c|^2 in float32; far beyond all where there is no center."""
-    x = tl.load(points + start)
-    c = tl.load(short_centers + k * WIDTH, mask=there, other=1.0e17)
-    difference = x[:, None] - c[None, :]
-    total = difference * difference
-    for j in tl.static_range(1, WIDTH):
-        x = tl.load(points + start + j)
-        c = tl.load(short_centers + k * WIDTH + j, mask=there, other=1.0e17)
-        difference = x[:, None] - c[None, :]
-        total = tl.fma(difference, difference, total)
-    return total
+"""Centers in a turn of a loop."""
 
 
 @triton.jit
 def _two_smallest(
-    points, start, short_centers, K, WIDTH: tl.constexpr, ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr, BITS: tl.constexpr,
+    points, start, short_centers, K, WIDTH: tl.constexpr, ROWS: tl.constexpr
 ):  # fmt: skip
-    """Return the two smallest squares of each row, and the center of the first.
+    """Return the two smallest |x - c|^2 of each row in float32, and the center of the first.
 
-    A square has the number of its tile in its last BITS bits; each column of the tile keeps its two
-    smallest.
+    A thread has rows of its own and looks at one center after the other.
     """
-    first = tl.full((ROWS, COLUMNS), FAR, tl.float32)
-    second = tl.full((ROWS, COLUMNS), FAR, tl.float32)
-    low: tl.constexpr = (1 << BITS) - 1
-    tile = 0
-    for begin in range(0, K, COLUMNS):
-        k = begin + tl.arange(0, COLUMNS)
-        v = _squares(points, start, short_centers, k, k < K, WIDTH)
-        v = ((v.to(tl.int32, bitcast=True) & ~low) | tile).to(tl.float32, bitcast=True)
-        second = tl.minimum(second, tl.maximum(first, v))
-        first = tl.minimum(first, v)
-        tile += 1  # noqa: SIM113 - enumerate is not Triton
-    v1, column = tl.min(first, axis=1, return_indices=True)
-    columns = tl.arange(0, COLUMNS)[None, :]
-    v2 = tl.min(tl.where(columns == column[:, None], second, first), axis=1)
-    return v1, v2, (v1.to(tl.int32, bitcast=True) & low) * COLUMNS + column
+    first = tl.full((ROWS,), FAR, tl.float32)
+    second = tl.full((ROWS,), FAR, tl.float32)
+    label = tl.zeros((ROWS,), tl.int32)
+    for begin in range(0, K, _AT_ONCE):
+        for k in tl.static_range(_AT_ONCE):
+            there = begin + k < K
+            c = short_centers + (begin + k) * WIDTH
+            # Where there is no center, it is beyond all others.
+            difference = tl.load(points + start) - tl.load(c, mask=there, other=1.0e17)
+            v = difference * difference
+            for j in tl.static_range(1, WIDTH):
+                difference = tl.load(points + start + j) - tl.load(c + j, mask=there, other=1.0e17)
+                v = tl.fma(difference, difference, v)
+            label = tl.where(v < first, begin + k, label)
+            second = tl.minimum(second, tl.maximum(first, v))
+            first = tl.minimum(first, v)
+    return first, second, label
 
 
 @triton.jit
-def _decide(v1, v2, wrong, terms, tiles_error):
+def _decide(v1, v2, wrong, terms):
     """Return which squares do not rule a center out, and a bound on the room (screening).
 
     wrong  how far the short copies of the row and of any center are off, together
     """
-    error = (terms + 8.0) * 2.0**-23 + tiles_error
+    error = (terms + 8.0) * 2.0**-23
     tiny = 1.0e-30
     border = tl.sqrt(v1 * (1.0 + 2.0 * error) + tiny) * (1.0 + 2.0**-20) + 2.0 * wrong
     threshold = border * border * (1.0 + 3.0 * error + 2.0**-20) + tiny
@@ -85,13 +69,13 @@ def _decide(v1, v2, wrong, terms, tiles_error):
 
 @triton.jit
 def _distances(X, centers, row, k, mask, WIDTH: tl.constexpr):
-    """Return canonical distances between rows and centers, tensors of one shape."""
+    """Return the canonical distances of rows, each to one center; k may be one for all."""
     x = X + row.to(tl.int64) * WIDTH
     c = centers + k * WIDTH
-    total = tl.zeros(mask.shape, tl.float64)
+    total = tl.zeros(row.shape, tl.float64)
     for j in tl.static_range(WIDTH):
         a = tl.load(x + j, mask=mask, other=0.0).to(tl.float64)
-        b = tl.load(c + j, mask=mask, other=0.0).to(tl.float64)
+        b = tl.load(c + j).to(tl.float64)
         total += (a - b) * (a - b)
     return total
 
@@ -99,24 +83,16 @@ def _distances(X, centers, row, k, mask, WIDTH: tl.constexpr):
 @triton.jit
 def _nearest(X, centers, row, mask, K, scale, WIDTH: tl.constexpr, ROWS: tl.constexpr):
     """Return the lowest of the canonically nearest centers of some rows, and the room it has."""
-    best = tl.full((ROWS, _AT_ONCE), float("inf"), tl.float64)
-    after = tl.full((ROWS, _AT_ONCE), float("inf"), tl.float64)
-    at = tl.full((ROWS, _AT_ONCE), _NOBODY, tl.int32)
-    rows = row[:, None] + tl.zeros((ROWS, _AT_ONCE), tl.int32)
-    for begin in range(0, K, _AT_ONCE):
-        k = (begin + tl.arange(0, _AT_ONCE))[None, :] + tl.zeros((ROWS, _AT_ONCE), tl.int32)
-        there = mask[:, None] & (k < K)
-        distance = _distances(X, centers, rows, k, there, WIDTH)
-        distance = tl.where(k < K, distance, float("inf"))
-        nearer = distance < best
+    best = tl.full((ROWS,), float("inf"), tl.float64)
+    after = tl.full((ROWS,), float("inf"), tl.float64)
+    label = tl.zeros((ROWS,), tl.int32)
+    for k in range(0, K):
+        distance = _distances(X, centers, row, k, mask, WIDTH)
+        label = tl.where(distance < best, k, label)
         after = tl.minimum(after, tl.maximum(best, distance))
-        best = tl.where(nearer, distance, best)
-        at = tl.where(nearer, k, at)
-    least = tl.min(best, axis=1)
-    label = tl.min(tl.where(best == least[:, None], at, _NOBODY), axis=1)
-    other = tl.min(tl.where(at == label[:, None], after, best), axis=1)
-    own = (tl.sqrt(least) * scale).to(tl.float32)
-    far = tl.minimum((tl.sqrt(other) * scale).to(tl.float32), FAR)
+        best = tl.minimum(best, distance)
+    own = (tl.sqrt(best) * scale).to(tl.float32)
+    far = tl.minimum((tl.sqrt(after) * scale).to(tl.float32), FAR)
     room = far - own - (far + own) * 2.0**-16
     return label, tl.where(far < FAR, room, -1.0)
 
@@ -150,8 +126,7 @@ def _add_rows(
 def assign_rows(
     state, X, points, errors, short_centers, centers, reach, active, labels, slack, moved_rows,
     moved_from, sums, arrivals, gap, K, slots, high, low, scale: tl.float64, WIDTH: tl.constexpr,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, BITS: tl.constexpr, DIGITS: tl.constexpr,
-    REPLICAS: tl.constexpr,
+    ROWS: tl.constexpr, DIGITS: tl.constexpr, REPLICAS: tl.constexpr,
 ):  # fmt: skip
     """Give every active row the label of its nearest center, the lowest of several.
 
@@ -166,35 +141,36 @@ def assign_rows(
     if tl.load(state + DONE) != 0:
         return
     count = tl.load(state + ACTIVE)
-    for begin in range(tl.program_id(0) * ROWS, count, tl.num_programs(0) * ROWS):
-        place = begin + tl.arange(0, ROWS)
-        inside = place < count
-        row = tl.load(active + place, mask=inside, other=0)
-        start = row.to(tl.int64) * WIDTH
-        v1, v2, label = _two_smallest(points, start, short_centers, K, WIDTH, ROWS, COLUMNS, BITS)
-        gamma = tl.load(reach + LARGEST_ERROR).to(tl.float32, bitcast=True)
-        wrong = tl.load(errors + row) + gamma
-        threshold, room = _decide(v1, v2, wrong, WIDTH, 2.0 ** (BITS - 22))
-        open_rows = inside & (v2 <= threshold)
-        if tl.max(open_rows.to(tl.int32)) > 0:
-            nearest, known = _nearest(X, centers, row, open_rows, K, scale, WIDTH, ROWS)
-            label = tl.where(open_rows, nearest, label)
-            room = tl.where(open_rows, known, room)
-        old = tl.load(labels + row, mask=inside, other=0)
-        # A value may be held by several threads: all have read it before one of them writes.
-        tl.debug_barrier()
-        tl.store(slack + row, room, mask=inside)
-        new = inside & (label != old)
-        if tl.max(new.to(tl.int32)) > 0:
-            tl.store(labels + row, label, mask=new)
-            append(moved_rows, state + MOVED, row, new, moved_from, old, True)
-            if sums is not None:
-                left = new & (old >= 0)
-                if tl.max(left.to(tl.int32)) > 0:
-                    before = _distances(X, centers, row, old, left, WIDTH)
-                    after = _distances(X, centers, row, label, left, WIDTH)
-                    deposit_terms(before - after, left, gap, low, state + INEXACT)
-                _add_rows(
-                    X, row, old, label, new, left, sums, arrivals, slots, K, high, WIDTH, DIGITS,
-                    REPLICAS,
-                )  # fmt: skip
+    if tl.program_id(0) * ROWS >= count:
+        return
+    place = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    inside = place < count
+    row = tl.load(active + place, mask=inside, other=0)
+    start = row.to(tl.int64) * WIDTH
+    v1, v2, label = _two_smallest(points, start, short_centers, K, WIDTH, ROWS)
+    gamma = tl.load(reach + LARGEST_ERROR).to(tl.float32, bitcast=True)
+    wrong = tl.load(errors + row) + gamma
+    threshold, room = _decide(v1, v2, wrong, WIDTH)
+    open_rows = inside & (v2 <= threshold)
+    if tl.max(open_rows.to(tl.int32)) > 0:
+        nearest, known = _nearest(X, centers, row, open_rows, K, scale, WIDTH, ROWS)
+        label = tl.where(open_rows, nearest, label)
+        room = tl.where(open_rows, known, room)
+    old = tl.load(labels + row, mask=inside, other=0)
+    # A value may be held by several threads: all have read it before one of them writes.
+    tl.debug_barrier()
+    tl.store(slack + row, room, mask=inside)
+    new = inside & (label != old)
+    if tl.max(new.to(tl.int32)) > 0:
+        tl.store(labels + row, label, mask=new)
+        append(moved_rows, state + MOVED, row, new, moved_from, old, True)
+        if sums is not None:
+            left = new & (old >= 0)
+            if tl.max(left.to(tl.int32)) > 0:
+                before = _distances(X, centers, row, tl.maximum(old, 0), left, WIDTH)
+                after = _distances(X, centers, row, label, left, WIDTH)
+                deposit_terms(before - after, left, gap, low, state + INEXACT)
+            _add_rows(
+                X, row, old, label, new, left, sums, arrivals, slots, K, high, WIDTH, DIGITS,
+                REPLICAS,
+            )  # fmt: skip

@@ -1,4 +1,6 @@
-"""Kernels that look at canonical distances: every center that the screen could not rule out.
+"""Kernels that look at every center that the screen could not rule out: canonical distances.
+
+Where numbers are float32, squares in that come first, and tell most candidates apart.
 
 Launched with `enable_fp_fusion=False`: each operation is rounded by itself.
 """
@@ -9,6 +11,7 @@ import triton
 import triton.language as tl
 
 from wolfmeans.engines.gpu.kernels.lists import (
+    CLOSE,
     DONE,
     FAR,
     HARD,
@@ -21,68 +24,76 @@ from wolfmeans.engines.gpu.kernels.screen import SLOTS
 
 
 @triton.jit
-def _add(total, a, b):
-    """Add a square: rounded operation by operation in float64, fused in float32."""
-    if total.dtype == tl.float64:
-        difference = a.to(tl.float64) - b.to(tl.float64)
-        return total + difference * difference
-    else:
-        difference = a - b
-        return tl.fma(difference, difference, total)
-
-
-@triton.jit
-def _four(pointers, start, mask, BLOCK: tl.constexpr, COLUMNS: tl.constexpr):
-    """Return four coordinates, which are loaded at once."""
-    four = tl.arange(0, 4)[None, None, :]
-    loaded = tl.load(pointers[:, :, None] + (start + four), mask=mask[:, :, None], other=0.0)
-    even, odd = tl.split(tl.reshape(loaded, (BLOCK, COLUMNS, 2, 2)))
-    x0, x2 = tl.split(even)
-    x1, x3 = tl.split(odd)
-    return x0, x1, x2, x3
-
-
-@triton.jit
-def _squares(
-    X, centers, row, k, mask, d, kind: tl.constexpr, BLOCK: tl.constexpr, COLUMNS: tl.constexpr
-):  # fmt: skip
-    """Return (BLOCK, COLUMNS) sums of squares, of one coordinate after the other.
-
-    Eight coordinates are on their way at once, where there are so many.
-    """
-    x = X + row.to(tl.int64) * d
-    c = centers + k.to(tl.int64) * d
-    total = tl.zeros((BLOCK, COLUMNS), kind)
-    unrolled = d // 8 * 8
-    for start in range(0, unrolled, 8):
-        a0, a1, a2, a3 = _four(x, start, mask, BLOCK, COLUMNS)
-        b0, b1, b2, b3 = _four(c, start, mask, BLOCK, COLUMNS)
-        a4, a5, a6, a7 = _four(x, start + 4, mask, BLOCK, COLUMNS)
-        b4, b5, b6, b7 = _four(c, start + 4, mask, BLOCK, COLUMNS)
-        total = _add(_add(_add(_add(total, a0, b0), a1, b1), a2, b2), a3, b3)
-        total = _add(_add(_add(_add(total, a4, b4), a5, b5), a6, b6), a7, b7)
-    for j in range(unrolled, d):
-        a = tl.load(x + j, mask=mask, other=0.0)
-        b = tl.load(c + j, mask=mask, other=0.0)
-        total = _add(total, a, b)
-    return total
+def _add_square(total, a, b):
+    difference = a.to(tl.float64) - b.to(tl.float64)
+    return total + difference * difference
 
 
 @triton.jit
 def canonical(X, centers, row, k, mask, d, BLOCK: tl.constexpr, COLUMNS: tl.constexpr):
-    """Return the (BLOCK, COLUMNS) canonical distances between rows and centers."""
-    return _squares(X, centers, row, k, mask, d, tl.float64, BLOCK, COLUMNS)
+    """Return the (BLOCK, COLUMNS) canonical distances between rows and centers.
+
+    Four coordinates are loaded at once, where d allows it in one go, and added up one by one.
+    """
+    x = (X + row.to(tl.int64) * d)[:, :, None]
+    c = (centers + k.to(tl.int64) * d)[:, :, None]
+    four = tl.arange(0, 4)[None, None, :]
+    many = mask[:, :, None]
+    total = tl.zeros((BLOCK, COLUMNS), tl.float64)
+    unrolled = d // 4 * 4
+    for start in range(0, unrolled, 4):
+        a = tl.reshape(tl.load(x + (start + four), mask=many, other=0.0), (BLOCK, COLUMNS, 2, 2))
+        b = tl.reshape(tl.load(c + (start + four), mask=many, other=0.0), (BLOCK, COLUMNS, 2, 2))
+        even, odd = tl.split(a)
+        a0, a2 = tl.split(even)
+        a1, a3 = tl.split(odd)
+        even, odd = tl.split(b)
+        b0, b2 = tl.split(even)
+        b1, b3 = tl.split(odd)
+        total = _add_square(total, a0, b0)
+        total = _add_square(total, a1, b1)
+        total = _add_square(total, a2, b2)
+        total = _add_square(total, a3, b3)
+    for j in range(unrolled, d):
+        a = tl.load(X + row.to(tl.int64) * d + j, mask=mask, other=0.0)
+        b = tl.load(centers + k.to(tl.int64) * d + j, mask=mask, other=0.0)
+        total = _add_square(total, a, b)
+    return total
 
 
 @triton.jit
-def resolve(
-    state, X, centers, open_rows, thresholds, candidates, counts, sizes, labels, slack, moved_rows,
-    moved_from, hard_rows, d, scale: tl.float64, SHORT: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """Give every open row the lowest of its canonically nearest candidates.
+def _room(best, after, beyond, scale):
+    """Return a bound on how much farther than its own center all others of a row are.
 
-    Where all numbers are float32 (SHORT), squares in that tell nearly all of them apart, and only
-    those are looked at canonically that they do not.
+    best, after  squared distances to its own and to the nearest other candidate, float64
+    beyond       scaled distance that all others are farther than
+    """
+    least = tl.minimum((tl.sqrt(after) * scale).to(tl.float32), beyond)
+    own = (tl.sqrt(best) * scale).to(tl.float32)
+    room = least - own - (tl.abs(least) + own) * 2.0**-16
+    return tl.where(least < FAR, room, -1.0)
+
+
+@triton.jit
+def _ruled_out(thresholds, sizes, place, row, inside):
+    """Return the scaled distance that centers which are no candidates are farther than."""
+    threshold = tl.load(thresholds + place, mask=inside, other=0.0)
+    norm = tl.load(sizes + row, mask=inside, other=0.0)
+    # Rows beyond the radius have all centers as candidates.
+    norm = tl.where(norm < FAR, norm, 0.0)
+    beyond = norm + threshold - 2.0**-19 * (norm + tl.abs(threshold))
+    return tl.sqrt(tl.maximum(beyond, 0.0)) * (1.0 - 2.0**-20)
+
+
+@triton.jit
+def tell_apart(
+    state, X, centers, open_rows, thresholds, candidates, counts, sizes, labels, slack, moved_rows,
+    moved_from, close, d, scale: tl.float64, BLOCK: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    """Settle the open rows whose two candidates squares in float32 tell apart.
+
+    X, centers  IN   float32
+    close       OUT  the places of all others in the list of open rows
     """
     if tl.load(state + DONE) != 0:
         return
@@ -90,6 +101,58 @@ def resolve(
     for begin in range(tl.program_id(0) * BLOCK, count, tl.num_programs(0) * BLOCK):
         place = begin + tl.arange(0, BLOCK)
         inside = place < count
+        row = tl.load(open_rows + place, mask=inside, other=0)
+        two = inside & (tl.load(counts + place, mask=inside, other=0) == 2)
+        listed = candidates + place.to(tl.int64) * SLOTS
+        k = tl.load(listed, mask=two, other=0)
+        other = tl.load(listed + 1, mask=two, other=0)
+        x = (X + row.to(tl.int64) * d)[:, None]
+        c = (centers + k.to(tl.int64) * d)[:, None]
+        c2 = (centers + other.to(tl.int64) * d)[:, None]
+        total = tl.zeros((BLOCK, WIDTH), tl.float32)
+        total2 = tl.zeros((BLOCK, WIDTH), tl.float32)
+        for start in range(0, d, WIDTH):
+            j = (start + tl.arange(0, WIDTH))[None, :]
+            there = two[:, None] & (j < d)
+            numbers = tl.load(x + j, mask=there, other=0.0)
+            difference = numbers - tl.load(c + j, mask=there, other=0.0)
+            total = tl.fma(difference, difference, total)
+            difference = numbers - tl.load(c2 + j, mask=there, other=0.0)
+            total2 = tl.fma(difference, difference, total2)
+        square, square2 = tl.sum(total, axis=1), tl.sum(total2, axis=1)
+        # A term is rounded three times, then in every addition: to a partial sum, and in the tree
+        # that makes one sum of these. What is below 2**-126 is lost. Twice that, to be safe.
+        error = (tl.cdiv(d, WIDTH) + 10.0) * 2.0**-23
+        lost = (d + 1.0) * 2.0**-125
+        least, most = tl.minimum(square, square2), tl.maximum(square, square2)
+        # Of infinite squares nothing is known: they are not above an infinite border.
+        told = two & (most > least * (1.0 + 4.0 * error) + 4.0 * lost)
+        best = least.to(tl.float64) * (1.0 + 2.0 * error) + 2.0 * lost
+        after = tl.maximum(most.to(tl.float64) * (1.0 - error) - lost, 0.0)
+        room = _room(best, after, _ruled_out(thresholds, sizes, place, row, told), scale)
+        label = tl.where(square < square2, k, other)
+        settle(told, row, label, room, labels, slack, moved_rows, moved_from, state)
+        tl.store(counts + place, tl.zeros_like(place), mask=told)
+        append(close, state + CLOSE, place, inside & ~told, close, place, False)
+
+
+@triton.jit
+def resolve(
+    state, X, centers, open_rows, thresholds, candidates, counts, sizes, labels, slack, moved_rows,
+    moved_from, hard_rows, close, d, scale: tl.float64, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Give every open row the lowest of its canonically nearest candidates.
+
+    close  IN  places of the rows to look at; None for all of them
+    """
+    if tl.load(state + DONE) != 0:
+        return
+    count = tl.load(state + (OPEN if close is None else CLOSE))
+    for begin in range(tl.program_id(0) * BLOCK, count, tl.num_programs(0) * BLOCK):
+        place = begin + tl.arange(0, BLOCK)
+        inside = place < count
+        if close is not None:
+            place = tl.load(close + place, mask=inside, other=0)
         row = tl.load(open_rows + place, mask=inside, other=0)
         many = tl.load(counts + place, mask=inside, other=0)
         tl.debug_barrier()  # as in settle
@@ -103,50 +166,12 @@ def resolve(
         k = tl.load(
             candidates + place[:, None].to(tl.int64) * SLOTS + slot[None, :], mask=some, other=0
         )
-        rows = row[:, None] + tl.zeros_like(k)
-        if SHORT:
-            squares = _squares(X, centers, rows, k, some, d, tl.float32, BLOCK, SLOTS)
-            # Differences, squares and additions are rounded once each, or lost below 2**-126.
-            error, lost = (d + 3.0) * 2.0**-23, (d + 1.0) * 2.0**-125
-            squares = tl.where(some, squares, float("inf"))
-            least = tl.min(squares, axis=1)
-            border = least * (1.0 + 4.0 * error) + 4.0 * lost
-            # Infinite squares, of which float32 knows nothing, are not below the border.
-            doubtful = some & ~(squares > border[:, None])
-            close = tl.sum(doubtful.to(tl.int32), axis=1) > 1
-            some = some & close[:, None] & doubtful
-            number = tl.min(tl.where(doubtful, k, 2147483647), axis=1)
-            others = tl.where(k == number[:, None], float("inf"), squares)
-            best = least.to(tl.float64) * (1.0 + 2.0 * error) + 2.0 * lost
-            after = tl.min(others, axis=1).to(tl.float64) * (1.0 - error) - lost
-            after = tl.where(after > 0.0, after, 0.0)
-            label = number
-            if tl.max(close.to(tl.int32)) > 0:
-                distance = canonical(X, centers, rows, k, some, d, BLOCK, SLOTS)
-                distance = tl.where(some, distance, float("inf"))
-                found = tl.min(distance, axis=1)
-                nearest = some & (distance == found[:, None])
-                number = tl.min(tl.where(nearest, k, 2147483647), axis=1)
-                label = tl.where(close, number, label)
-                # The room of such a row is next to nothing.
-                after = tl.where(close, best, after)
-        else:
-            distance = canonical(X, centers, rows, k, some, d, BLOCK, SLOTS)
-            distance = tl.where(some, distance, float("inf"))
-            best = tl.min(distance, axis=1)
-            label = tl.min(tl.where(some & (distance == best[:, None]), k, 2147483647), axis=1)
-            after = tl.min(tl.where(k == label[:, None], float("inf"), distance), axis=1)
-        # Centers that are no candidates are farther than the threshold says.
-        ruled_out = tl.load(thresholds + place, mask=inside, other=0.0)
-        norm = tl.load(sizes + row, mask=inside, other=0.0)
-        # Rows beyond the radius have all centers as candidates.
-        norm = tl.where(norm < FAR, norm, 0.0)
-        beyond = norm + ruled_out - 2.0**-19 * (norm + tl.abs(ruled_out))
-        beyond = tl.sqrt(tl.maximum(beyond, 0.0)) * (1.0 - 2.0**-20)
-        least = tl.minimum((tl.sqrt(after) * scale).to(tl.float32), beyond)
-        own = (tl.sqrt(best) * scale).to(tl.float32)
-        room = least - own - (tl.abs(least) + own) * 2.0**-16
-        room = tl.where(least < FAR, room, -1.0)
+        distance = canonical(X, centers, row[:, None] + tl.zeros_like(k), k, some, d, BLOCK, SLOTS)
+        distance = tl.where(some, distance, float("inf"))
+        best = tl.min(distance, axis=1)
+        label = tl.min(tl.where(some & (distance == best[:, None]), k, 2147483647), axis=1)
+        after = tl.min(tl.where(k == label[:, None], float("inf"), distance), axis=1)
+        room = _room(best, after, _ruled_out(thresholds, sizes, place, row, inside), scale)
         settle(inside, row, label, room, labels, slack, moved_rows, moved_from, state)
 
 

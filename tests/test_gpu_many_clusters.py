@@ -1,4 +1,4 @@
-"""Sums of the first step of many clusters, added in the order of labels: the same integers."""
+"""First steps of many clusters, the sums of which are not those of few: the same integers."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def assert_same_first_step(X, centers):
         centers = found.means
 
 
-# Columns in one block and in two; digits up to six; clusters of one row, of none, and of a tile.
+# Columns in one block and in two; digits up to six; clusters of one row and of none.
 @pytest.mark.parametrize(
     ("kind", "d", "dtype"),
     [
