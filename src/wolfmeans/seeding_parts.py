@@ -245,9 +245,7 @@ def _keys(points: Centers) -> list[bytes]:
     return [point.tobytes() for point in points + points.dtype.type(0)]
 
 
-def matching_rows(
-    points: Centers, rows: NDArray[np.int64], values: Centers
-) -> NDArray[np.int64]:
+def matching_rows(points: Centers, rows: NDArray[np.int64], values: Centers) -> NDArray[np.int64]:
     """Return the row of each point, given rows that have such values, each of them once."""
     where = dict(zip(_keys(values), rows.tolist(), strict=True))
     return np.array([where[key] for key in _keys(points)], dtype=np.int64)
