@@ -9,7 +9,7 @@ from instances import ENGINES
 from interpreted import needs_triton
 from test_seeding import KINDS, difficult_points
 from wolfmeans.engines import get_engine
-from wolfmeans.engines.hashing import row_hashes, stream
+from wolfmeans.engines.hashing import row_hashes, stream, uniforms
 from wolfmeans.engines.ordering import lexicographic_order
 from wolfmeans.oversampling import sample_candidates
 from wolfmeans.seeding import METHODS, draws, integer_masses, pick_rows, spread_rows
@@ -254,10 +254,15 @@ def assert_same_answers(here, there, weights, rng):
         shift = integer_shift(there.largest(), n)
         sums = there.bucket_masses(shift, 7)
         assert_same_arrays(here.bucket_masses(shift, 7), sums)
-        for expected in (1.0, 30.0):
-            asked = shift, stream(n, number), expected * sums / max(1, sums.sum())
-            for one, other in zip(here.listed(*asked), there.listed(*asked), strict=True):
-                assert_same_arrays(one, other)
+        key = stream(n, number)
+        shares = sums / max(1, sums.sum())
+        reached = np.zeros(128)  # by a row of each bucket, which is not below that
+        buckets = (there.state.hashes >> np.uint64(57)).astype(int)
+        np.maximum.at(reached, buckets, uniforms(there.state.hashes, key))
+        for limits in (shares, 30.0 * shares, reached):
+            one, other = here.listed(shift, key, limits), there.listed(shift, key, limits)
+            assert_same_arrays(one.hashes, other.hashes)
+            assert_same_arrays(one.masses, other.masses)
         if many:
             chosen = rng.choice(heavy, size=many)
             strange = rng.integers(0, 2**63, size=2).astype(np.uint64)
@@ -288,7 +293,10 @@ SOME_WEIGHTS = {
         ("huge", 12, "float64", "none"),
     ],
 )
-def test_parts_on_the_device_answer_like_those_on_the_host(kind, d, dtype, weights):
+def test_parts_on_the_device_answer_like_those_on_the_host(
+    gpu, monkeypatch, kind, d, dtype, weights
+):
+    monkeypatch.setattr(gpu.oversampling, "Part", None)  # nothing is left to it
     rng = np.random.default_rng(d)
     X = difficult_points(kind, 70, d, rng).astype(dtype)
     X = np.concatenate([X, X[:20], X[:20]])
@@ -310,6 +318,18 @@ def test_lists_without_room_and_candidates_some_at_a_time(gpu, monkeypatch):
     weights = rng.choice([0.0, 1.0, 3.0], size=150)
     there = Part(opened(X, weights, ENGINES[-1]))
     assert_same_answers(opened(X, weights).sampling(), there, weights, rng)
+
+
+def test_lists_that_just_fit(gpu, monkeypatch):
+    monkeypatch.setattr(gpu.oversampling, "_LEAST_ROOM", 3)
+    X = np.repeat(np.arange(5.0), [1, 2, 3, 4, 5])[:, None]
+    here, there = opened(X).sampling(), Part(opened(X, None, ENGINES[-1]))
+    for hash in np.unique(there.state.hashes):
+        limits = np.zeros(128)
+        limits[int(hash >> np.uint64(57))] = 1.0
+        one, other = here.listed(0, 1, limits), there.listed(0, 1, limits)
+        assert_same_arrays(one.hashes, other.hashes)
+        assert_same_arrays(one.masses, other.masses)
 
 
 @pytest.mark.parametrize(("n", "k", "weighted"), [(1, 3, False), (60, 12, True), (60, 3, True)])
