@@ -9,9 +9,11 @@ from instances import ENGINES
 from interpreted import needs_triton
 from test_seeding import KINDS, difficult_points
 from wolfmeans.engines import get_engine
-from wolfmeans.engines.hashing import row_hashes
+from wolfmeans.engines.hashing import row_hashes, stream, uniforms
 from wolfmeans.engines.ordering import lexicographic_order
+from wolfmeans.oversampling import sample_candidates
 from wolfmeans.seeding import METHODS, draws, integer_masses, pick_rows, spread_rows
+from wolfmeans.seeding_parts import Part, integer_shift
 
 pytestmark = needs_triton
 
@@ -26,12 +28,12 @@ def torch():
 @pytest.fixture
 def gpu():
     """The modules under test, which cannot be imported everywhere."""
-    from wolfmeans.engines.gpu import ordering, seeding
+    from wolfmeans.engines.gpu import ordering, oversampling, seeding
 
     class Modules:
         pass
 
-    Modules.ordering, Modules.seeding = ordering, seeding
+    Modules.ordering, Modules.seeding, Modules.oversampling = ordering, seeding, oversampling
     return Modules
 
 
@@ -234,3 +236,142 @@ def test_shares_are_exact(torch):
     drawn[:4], total[:2], total[2:6] = [0, 2**63 - 2, 2**63 - 2, 1], 2**62 - 1, [1, 2, 3, 2**61]
     expected = [u * t // (2**63 - 1) for u, t in zip(drawn.tolist(), total.tolist(), strict=True)]
     assert shares(drawn, total).tolist() == expected
+
+
+def assert_same_arrays(one, other):
+    assert one.dtype == other.dtype
+    assert one.tolist() == other.tolist()
+
+
+def assert_same_answers(here, there, weights, rng):
+    """Ask a part on the device and one on the host whatever is asked, with more candidates."""
+    n = there.size()
+    weight_shift = integer_shift(there.largest(), n)
+    heavy = np.arange(n) if weights is None else np.flatnonzero(weights)
+    assert here.size() == n
+    for number, many in enumerate((1, 4, 0)):
+        assert here.largest() == there.largest()
+        shift = integer_shift(there.largest(), n)
+        sums = there.bucket_masses(shift, 7)
+        assert_same_arrays(here.bucket_masses(shift, 7), sums)
+        key = stream(n, number)
+        shares = sums / max(1, sums.sum())
+        reached = np.zeros(128)  # by a row of each bucket, which is not below that
+        buckets = (there.state.hashes >> np.uint64(57)).astype(int)
+        np.maximum.at(reached, buckets, uniforms(there.state.hashes, key))
+        for limits in (shares, 30.0 * shares, reached):
+            one, other = here.listed(shift, key, limits), there.listed(shift, key, limits)
+            assert_same_arrays(one.hashes, other.hashes)
+            assert_same_arrays(one.masses, other.masses)
+        if many:
+            chosen = rng.choice(heavy, size=many)
+            strange = rng.integers(0, 2**63, size=2).astype(np.uint64)
+            hashes = np.unique(np.append(there.state.hashes[chosen], strange))
+            points = there.points(hashes)
+            assert_same_arrays(here.points(hashes), points)
+            assert_same_arrays(here.rows_of(points), there.rows_of(points))
+            here, there = here.approach(points), there.approach(points)
+            assert_same_arrays(here.owned(weight_shift), there.owned(weight_shift))
+
+
+SOME_WEIGHTS = {
+    "none": None,
+    "with zeros": [0.0, 1.0, 2.5, 1e-3],
+    "far apart": [0.0, 1.0, 1e8, 1e-8],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "d", "dtype", "weights"),
+    [
+        ("lattice", 1, "float32", "far apart"),
+        ("lattice", 3, "float64", "none"),
+        ("normal", 40, "float32", "with zeros"),
+        ("offset", 9, "float64", "none"),
+        ("outliers", 16, "float32", "none"),
+        ("tiny", 2, "float64", "far apart"),
+        ("huge", 12, "float64", "none"),
+    ],
+)
+def test_parts_on_the_device_answer_like_those_on_the_host(
+    gpu, monkeypatch, kind, d, dtype, weights
+):
+    monkeypatch.setattr(gpu.oversampling, "Part", None)  # nothing is left to it
+    rng = np.random.default_rng(d)
+    X = difficult_points(kind, 70, d, rng).astype(dtype)
+    X = np.concatenate([X, X[:20], X[:20]])
+    X[rng.random(X.shape) < 0.1] *= -0.0
+    w = SOME_WEIGHTS[weights]
+    w = None if w is None else rng.choice(w, size=len(X))
+    here = opened(X, w).sampling()
+    assert here is not None
+    assert_same_answers(here, Part(opened(X, w, ENGINES[-1])), w, rng)
+
+
+def test_lists_without_room_and_candidates_some_at_a_time(gpu, monkeypatch):
+    monkeypatch.setattr(gpu.oversampling, "_LEAST_ROOM", 0)
+    monkeypatch.setattr(gpu.oversampling, "_ENTRIES_AT_ONCE", 7)
+    monkeypatch.setattr(gpu.oversampling, "_BLOCK", 64)
+    monkeypatch.setattr(gpu.oversampling, "_SUMS", 16)
+    rng = np.random.default_rng(11)
+    X = difficult_points("lattice", 150, 2, rng)[rng.integers(0, 40, size=150)]
+    weights = rng.choice([0.0, 1.0, 3.0], size=150)
+    there = Part(opened(X, weights, ENGINES[-1]))
+    assert_same_answers(opened(X, weights).sampling(), there, weights, rng)
+
+
+def test_lists_that_just_fit(gpu, monkeypatch):
+    monkeypatch.setattr(gpu.oversampling, "_LEAST_ROOM", 3)
+    X = np.repeat(np.arange(5.0), [1, 2, 3, 4, 5])[:, None]
+    here, there = opened(X).sampling(), Part(opened(X, None, ENGINES[-1]))
+    for hash in np.unique(there.state.hashes):
+        limits = np.zeros(128)
+        limits[int(hash >> np.uint64(57))] = 1.0
+        one, other = here.listed(0, 1, limits), there.listed(0, 1, limits)
+        assert_same_arrays(one.hashes, other.hashes)
+        assert_same_arrays(one.masses, other.masses)
+
+
+@pytest.mark.parametrize(("n", "k", "weighted"), [(1, 3, False), (60, 12, True), (60, 3, True)])
+def test_candidates_and_seeds_without_the_host(gpu, monkeypatch, n, k, weighted):
+    def refused(*arguments):
+        raise AssertionError("all rows would go to the host")
+
+    rng = np.random.default_rng(n)
+    X = difficult_points("blobs", n, 4, rng)[rng.integers(0, 9 if k > 9 else n, size=n)]
+    weights = rng.choice([0.0, 1.0, 2.5], size=n) if weighted else None
+    other = opened(X, weights, ENGINES[-1])
+    expected = sample_candidates(Part(other), k, 5)
+    rows = METHODS["k-means||"](other, k, np.random.RandomState(5)).tolist()
+    workspace = opened(X, weights)
+    for name in ("nearest", "row_hashes", "distances_to"):
+        monkeypatch.setattr(type(workspace), name, refused)
+    found = sample_candidates(workspace.sampling(), k, 5)
+    assert_same_arrays(found.points, expected.points)
+    assert_same_arrays(found.weights, expected.weights)
+    assert METHODS["k-means||"](workspace, k, np.random.RandomState(5)).tolist() == rows
+
+
+def test_values_that_share_a_hash_stay_values(gpu, monkeypatch):
+    """With hashes of four bits many values come together."""
+    X = difficult_points("lattice", 80, 3, np.random.default_rng(12))
+    on_device = gpu.oversampling.row_hashes
+
+    def coarse(points):
+        return row_hashes(points) & np.uint64(0xF << 60)
+
+    monkeypatch.setattr(gpu.oversampling, "row_hashes", lambda X: on_device(X) & (-1 << 60))
+    monkeypatch.setattr(gpu.oversampling, "hashes_on_host", coarse)
+    monkeypatch.setattr("wolfmeans.engines.labelled.row_hashes", coarse)
+    monkeypatch.setattr("wolfmeans.seeding_parts.row_hashes", coarse)
+    rows = [
+        METHODS["k-means||"](opened(X, None, engine), 4, np.random.RandomState(1)).tolist()
+        for engine in ("reference", "gpu")
+    ]
+    assert rows[0] == rows[1]
+
+
+def test_sampling_of_streamed_points_stays_on_the_host(monkeypatch):
+    monkeypatch.setenv("WOLFMEANS_GPU_MEMORY", "40KB")
+    X = difficult_points("normal", 300, 12, np.random.default_rng(13))
+    assert opened(X).sampling() is None

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from wolfmeans.engines import get_engine
 from wolfmeans.engines.base import Centers, Distances, TrimmedWorkspace, Workspace
 from wolfmeans.oversampling import sample_candidates
-from wolfmeans.seeding_parts import Part, Parts, integer_shift, scaled
+from wolfmeans.seeding_parts import Part, Parts, WholePart, integer_shift, scaled
 
 _DRAWS = 2**63 - 1
 
@@ -169,7 +169,8 @@ def kmeans_parallel(
     candidate with the sum of their masses: a weight of 2 is sampled as two copies are. The row of a
     seed is the lowest of its copies that have weight.
     """
-    part = Part(workspace)
+    own = workspace.sampling()
+    part: WholePart = Part(workspace) if own is None else own
     return part.rows_of(parallel_seeds(part, n_clusters, rng, workspace.engine))
 
 

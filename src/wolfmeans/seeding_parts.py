@@ -95,6 +95,13 @@ class Parts(Protocol):
         """
 
 
+class WholePart(Parts, Protocol):
+    """All the rows of a workspace, which says where among them a point is."""
+
+    def rows_of(self, points: Centers) -> NDArray[np.int64]:
+        """Return the lowest row of positive weight that is equal to each of some points here."""
+
+
 class Rows(Protocol):
     """What a part needs of a workspace (see `engines.base`): nothing that keeps labels."""
 
@@ -178,7 +185,7 @@ class Part:
 
     def points(self, hashes: Hashes) -> Centers:
         """Return the distinct points of positive weight that have one of these hashes."""
-        return merged_points([self._rows.rows(self._first_rows(hashes))])
+        return merged_points([self._rows.rows(self.first_rows(hashes))])
 
     def approach(self, candidates: Centers) -> Part:
         """Return the same rows with more candidates."""
@@ -200,11 +207,10 @@ class Part:
 
     def rows_of(self, points: Centers) -> NDArray[np.int64]:
         """Return the lowest row of positive weight that is equal to each of some points here."""
-        found = self._first_rows(np.unique(row_hashes(points)))
-        rows = dict(zip(_keys(self._rows.rows(found)), found.tolist(), strict=True))
-        return np.array([rows[key] for key in _keys(points)], dtype=np.int64)
+        found = self.first_rows(np.unique(row_hashes(points)))
+        return matching_rows(points, found, self._rows.rows(found))
 
-    def _first_rows(self, hashes: Hashes) -> NDArray[np.int64]:
+    def first_rows(self, hashes: Hashes) -> NDArray[np.int64]:
         """Return the lowest row of positive weight of each value with one of these hashes."""
         rows = self._rows_with(hashes)
         _, first, place = np.unique(self.state.hashes[rows], return_index=True, return_inverse=True)
@@ -237,6 +243,12 @@ class Part:
 def _keys(points: Centers) -> list[bytes]:
     """Return bytes that are equal for equal points alone; negative zeros are zeros."""
     return [point.tobytes() for point in points + points.dtype.type(0)]
+
+
+def matching_rows(points: Centers, rows: NDArray[np.int64], values: Centers) -> NDArray[np.int64]:
+    """Return the row of each point, given rows that have such values, each of them once."""
+    where = dict(zip(_keys(values), rows.tolist(), strict=True))
+    return np.array([where[key] for key in _keys(points)], dtype=np.int64)
 
 
 class Together:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from wolfmeans.engines.single_moves import SingleMoves
     from wolfmeans.engines.swaps import Swaps
+    from wolfmeans.seeding_parts import WholePart
 
 Centers = NDArray[np.floating]
 """(K, d) in the centers' dtype: float32 for float32 data, float64 otherwise."""
@@ -184,6 +185,9 @@ class Workspace(Protocol):
 
     def row_hashes(self) -> NDArray[np.uint64]:
         """Return a hash of each row, equal for equal values (engines.hashing)."""
+
+    def sampling(self) -> WholePart | None:
+        """Return the rows as k-means|| asks for them, None to leave it to `seeding_parts.Part`."""
 
     def losses_without(self, centers: Centers, gone: NDArray[np.bool_]) -> Distances:
         """Return what the points lose, weighted, whose nearest center is among those gone.

@@ -6,7 +6,7 @@ change their label touch the sums; sums are exact, so adding and taking away nev
 
 from __future__ import annotations
 
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,9 @@ from wolfmeans.exact_sums import (
     exponent_range,
     mean_and_residual,
 )
+
+if TYPE_CHECKING:
+    from wolfmeans.seeding_parts import WholePart
 
 _ROWS_AT_ONCE = 1 << 16
 _SMALL = 1 << 18
@@ -235,6 +238,10 @@ class LabelledPoints:
     def row_hashes(self) -> NDArray[np.uint64]:
         """Return a hash of each row, equal for equal values."""
         return row_hashes(self._X)
+
+    def sampling(self) -> WholePart | None:
+        """Leave k-means|| to a part on the host, which needs hashes and nearest candidates."""
+        return None
 
     def losses_without(self, centers: Centers, gone: NDArray[np.bool_]) -> Distances:
         """Return what points lose whose center is gone, w times the farther way to another one.

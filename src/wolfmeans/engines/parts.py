@@ -261,6 +261,10 @@ class PartedPoints:
         hashes: NDArray[np.uint64] = self._concatenated("row_hashes")
         return hashes
 
+    def sampling(self) -> None:
+        """Leave k-means|| to a part on the host, which needs hashes and nearest candidates."""
+        return None
+
     def losses_without(self, centers: Centers, gone: NDArray[np.bool_]) -> Distances:
         """Return what points lose whose center is gone."""
         found = list(self._parts.each("losses_without", self._labelled(centers, gone)))

@@ -16,7 +16,7 @@ import torch
 import triton
 
 from wolfmeans.engines.gpu.kernels.ordering import find_differences, hash_rows
-from wolfmeans.engines.gpu.launching import UNFUSED
+from wolfmeans.engines.gpu.launching import UNFUSED, launch
 
 
 class _Tied(NamedTuple):
@@ -60,15 +60,16 @@ def lexicographic_order(X: torch.Tensor) -> torch.Tensor:
 
 def row_hashes(X: torch.Tensor) -> torch.Tensor:
     """Return the hashes of all rows (`engines.hashing`), their bits as int64."""
-    return _hashes(X, torch.arange(X.shape[0], device=X.device))
+    return _hashes(X, None)
 
 
-def _hashes(X: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    hashes = torch.empty_like(rows)
-    d = X.shape[1]
-    hash_rows[(triton.cdiv(len(rows), 64),)](
-        X, rows, hashes, len(rows), d,
-        BLOCK=64, COLUMNS=min(64, triton.next_power_of_2(d)), **UNFUSED,
+def _hashes(X: torch.Tensor, rows: torch.Tensor | None) -> torch.Tensor:
+    n, d = X.shape
+    many = n if rows is None else len(rows)
+    hashes = torch.empty(many, dtype=torch.int64, device=X.device)
+    launch(
+        hash_rows, triton.cdiv(many, 64),
+        X, rows, hashes, many, d, BLOCK=64, COLUMNS=min(64, triton.next_power_of_2(d)), **UNFUSED,
     )  # fmt: skip
     return hashes
 
@@ -105,9 +106,10 @@ def _differences(X: torch.Tensor, rows: torch.Tensor, related: torch.Tensor) -> 
     d = X.shape[1]
     columns = torch.empty(len(rows) - 1, dtype=torch.int64, device=X.device)
     if len(columns):
-        find_differences[(triton.cdiv(len(columns), 128),)](
+        launch(
+            find_differences, triton.cdiv(len(columns), 128),
             X, rows[1:], rows[:-1], related.to(torch.int8), columns, len(columns), d,
-            BLOCK=128, COLUMNS=min(32, triton.next_power_of_2(d)),
+            BLOCK=128, COLUMNS=min(32, triton.next_power_of_2(d)), **UNFUSED,
         )  # fmt: skip
     return columns
 

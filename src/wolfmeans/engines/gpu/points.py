@@ -31,6 +31,7 @@ from wolfmeans.engines.gpu.distances import GpuKernels
 from wolfmeans.engines.gpu.gains import best_candidate
 from wolfmeans.engines.gpu.kernels.lists import MOVED
 from wolfmeans.engines.gpu.ordering import lexicographic_order, row_hashes
+from wolfmeans.engines.gpu.oversampling import GpuPart
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.seeding import spread_rows
 from wolfmeans.engines.gpu.steps import Run, Step, run_together
@@ -389,6 +390,11 @@ class GpuPoints(LabelledPoints):
     def row_hashes(self) -> NDArray[np.uint64]:
         """Return a hash of each row, equal for equal values."""
         return to_host(row_hashes(self.data.X))[0].view(np.uint64)
+
+    def sampling(self) -> GpuPart:
+        """Return the rows as k-means|| asks for them, on the device."""
+        weighting = None if self.weights is None else self._weighting
+        return GpuPart(self.data, None if weighting is None else weighting.values, self)
 
     def far_rows(
         self, centers: Centers, many: int, masses: Distances | None

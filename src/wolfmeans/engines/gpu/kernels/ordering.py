@@ -7,7 +7,7 @@ import triton.language as tl
 
 
 @triton.jit
-def _mix(z):
+def mix(z):
     """Return the last step of SplitMix64 of uint64."""
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9
     z = (z ^ (z >> 27)) * 0x94D049BB133111EB
@@ -18,22 +18,24 @@ def _mix(z):
 def hash_rows(X, rows, hashes, count, d, BLOCK: tl.constexpr, COLUMNS: tl.constexpr):
     """Write a hash of each of some rows; rows of equal values have equal hashes.
 
-    rows    IN   (count,) int64
+    rows    IN   (count,) int64, None for all in their order
     hashes  OUT  (count,) int64, the bits of the specification (engines.hashing)
     """
     place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = place < count
-    row = tl.load(rows + place, mask=inside, other=0)
+    row = place
+    if rows is not None:
+        row = tl.load(rows + place, mask=inside, other=0)
     total = tl.zeros((BLOCK,), tl.uint64)
     for start in range(0, d, COLUMNS):
         j = start + tl.arange(0, COLUMNS)
         there = inside[:, None] & (j < d)[None, :]
         value = tl.load(X + row[:, None] * d + j[None, :], mask=there, other=0.0).to(tl.float64)
-        key = _mix((j + 1).to(tl.uint64) * 0x9E3779B97F4A7C15)
-        mixed = _mix(value.to(tl.uint64, bitcast=True) ^ key[None, :])
+        key = mix((j + 1).to(tl.uint64) * 0x9E3779B97F4A7C15)
+        mixed = mix(value.to(tl.uint64, bitcast=True) ^ key[None, :])
         # Zeros of both signs add nothing, nor do columns beyond the last, which are zeros here.
         total += tl.sum(tl.where(value != 0.0, mixed, 0), axis=1)
-    tl.store(hashes + place, _mix(total).to(tl.int64, bitcast=True), mask=inside)
+    tl.store(hashes + place, mix(total).to(tl.int64, bitcast=True), mask=inside)
 
 
 @triton.jit(do_not_specialize=["count"])

@@ -47,7 +47,7 @@ def _scaling(largest, bits):
 
 
 @triton.jit
-def _integers(masses, shift):
+def integers(masses, shift):
     """Return the masses times 2**shift, rounded down.
 
     In two steps, because 2**shift may be no normal number; what is 1 or more comes out exactly.
@@ -85,7 +85,7 @@ def sum_blocks(
     place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     row = tl.load(order + place, mask=place < n, other=0)
     mass = _masses(closest, weights, row, place < n, WEIGHTED)
-    tl.store(sums + tl.program_id(0), tl.sum(_integers(mass, _scaling(largest, bits))))
+    tl.store(sums + tl.program_id(0), tl.sum(integers(mass, _scaling(largest, bits))))
 
 
 @triton.jit
@@ -145,7 +145,7 @@ def draw_trials(
         place = low.to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
         row = tl.load(order + place, mask=place < n, other=0)
         mass = _masses(closest, weights, row, place < n, WEIGHTED)
-        running = before + tl.cumsum(_integers(mass, _scaling(largest, bits)), 0)
+        running = before + tl.cumsum(integers(mass, _scaling(largest, bits)), 0)
         index = tl.sum((running <= pick).to(tl.int32))
         tl.store(trials + trial, tl.load(order + low.to(tl.int64) * BLOCK + index))
 
