@@ -25,6 +25,7 @@ from sklearn.preprocessing import StandardScaler
 from instances import ENGINES
 from wolfmeans import KMeans, Status
 from wolfmeans.engines import get_engine
+from wolfmeans.engines.labelled import LabelledPoints
 from wolfmeans.problems.empty import POLICIES
 from wolfmeans.seeding import METHODS as SEEDINGS
 from wolfmeans.seeding import choose_seeds
@@ -343,7 +344,9 @@ def test_n_init_auto_is_ten_for_random_and_callables_and_one_otherwise(capsys):
     assert starts("greedy-k-means++") == starts("k-means++") == starts(X[:3]) == 1
 
 
-def test_a_callable_init_is_called_as_scikit_learn_calls_it():
+@pytest.mark.parametrize("together", [True, False])
+def test_a_callable_init_is_called_as_scikit_learn_calls_it(together, monkeypatch):
+    monkeypatch.setattr(LabelledPoints, "runs_together", together)
     X = points()
     calls = []
 
@@ -352,7 +355,7 @@ def test_a_callable_init_is_called_as_scikit_learn_calls_it():
         assert isinstance(random_state, np.random.RandomState)
         return data[:n_clusters]
 
-    model = KMeans(3, init=init, n_init=2, random_state=0).fit(X)
+    model = KMeans(3, init=init, n_init=2, random_state=0, engine="reference").fit(X)
     assert calls == [((300, 4), 3)] * 2
     assert_equal_fits(model, KMeans(3, init=X[:3]).fit(X))
 

@@ -268,7 +268,7 @@ def test_out_of_memory_says_what_to_reduce(X, monkeypatch):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr(engine, "Screened", full)
-    there = OnDevice(torch.from_numpy(X.copy()))
+    there = OnDevice(torch.from_numpy(X.copy()).to(engine.device()))
     with pytest.raises(MemoryError, match=r"36 points of 2 columns need about .* to float32"):
         get_engine("gpu").open(there, None, 1)
     # An array of the host's is streamed, unless there is no room for that either.

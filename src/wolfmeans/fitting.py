@@ -168,6 +168,7 @@ def best_of_starts(
     number. The notes say when the time limit left no time for some of them. The settings are those
     of `run`.
     """
+    first: Start | None = None
     if len(states) > 1 and time_limit is None and watcher(0) is None:
         first = begin(states[0], 1)
         if first.workspace.runs_together:
@@ -180,7 +181,11 @@ def best_of_starts(
     for number, state in enumerate(states):
         if best is not None and perf_counter() >= deadline:
             break
-        start = begin(state, n_threads)
+        if number == 0 and first is not None:
+            # Seeds are drawn once: that may take long, and whoever is asked for some may count.
+            start = replace(first, workspace=first.workspace.fork(n_threads))
+        else:
+            start = begin(state, n_threads)
         time_left = None if time_limit is None else max(0.0, deadline - perf_counter())
         fit = run(start, time_limit=time_left, callback=watcher(number), **settings)
         finished += fit.solution.status is not Status.TIME_LIMIT

@@ -81,47 +81,46 @@ class Costs:
         return once + work.starts * (self.start + seeds + n * of_point / threads)
 
 
-# The CPU's were measured by benchmarks/engine_choice.py with 2 threads on a busy machine. The GPU's
-# are fitted to the times of benchmarks/gpu.py on an H200 (docs/benchmarks.md), within a factor of
-# 1.5; those of seeding and of the first fit are estimates from single runs.
+# Measured by benchmarks/engine_choice.py on a machine with an H200 and 16 cores, all of them used.
+# Of 152 times there, 131 were estimated within a factor of 1.5, and all within 3.
 CPU = Costs(
-    once=5e-9,
-    start=9e-4,
-    seed=2e-5,
-    candidate=6e-12,
-    point=4e-9,
-    coordinate=1e-9,
-    multiplication=2.5e-11,
+    once=1.8e-08,
+    start=0.0041,
+    seed=0.00014,
+    candidate=1.1e-10,
+    point=1.2e-07,
+    coordinate=4.7e-10,
+    multiplication=6.1e-11,
 )
 """Per thread, for more than FEW_COLUMNS."""
 CPU_FEW_COLUMNS = Costs(
-    once=2.4e-8,
-    start=6e-4,
+    once=1.4e-07,
+    start=0.0055,
     seed=0.0,
-    candidate=2e-10,
-    point=0.0,
-    coordinate=3e-9,
-    multiplication=0.0,
+    candidate=7.4e-10,
+    point=2.2e-07,
+    coordinate=0.0,
+    multiplication=6.9e-12,
 )
 """Per thread, where boxes of a tree take the place of most points."""
 GPU = Costs(
-    once=6.5e-12,
-    start=7e-3,
-    seed=1e-4,
-    candidate=1e-13,
-    point=7e-11,
-    coordinate=0.0,
-    multiplication=5.5e-15,
+    once=9.6e-11,
+    start=0.0061,
+    seed=5.9e-05,
+    candidate=0.0,
+    point=6.2e-10,
+    coordinate=1.1e-12,
+    multiplication=1.3e-13,
 )
-COPY = 1e10
+COPY = 6.7e9
 """Bytes a second from NumPy's memory to the GPU."""
-IMPORT = 3.0
+IMPORT = 3.6
 """Seconds to import PyTorch."""
-CONTEXT = 0.5
+CONTEXT = 0.16
 """Seconds until the GPU answers for the first time."""
-LOAD_KERNELS = 1.0
+LOAD_KERNELS = 1.1
 """Seconds that the first fit of a process takes longer, kernels from Triton's cache on disk."""
-COMPILE_KERNELS = 15.0
+COMPILE_KERNELS = 23.0
 """The same with an empty cache."""
 
 FEW_COLUMNS = 4

@@ -13,6 +13,7 @@ from wolfmeans.engines.gpu.distances import GpuKernels
 from wolfmeans.engines.gpu.launching import INTERPRETED
 from wolfmeans.engines.gpu.memory import (
     available,
+    kept,
     no_room,
     resident_bytes,
     share_out,
@@ -113,13 +114,16 @@ def _opened(X: Any, n_threads: int, *, weighted: bool) -> Screened | Streamed:
     itemsize = X.dtype.itemsize
     if isinstance(X, OnDevice):
         try:
-            return Screened(X.tensor.to(where), X.range[1:], X.sample)
+            sizes, sample = X.range[1:], X.sample
+            with kept(where, n, d):
+                return Screened(X.tensor.to(where), sizes, sample)
         except torch.OutOfMemoryError as error:
             raise too_large(n, d, itemsize, weighted=weighted, device=where) from error
     budget = available(where)
     if resident_bytes(n, d, itemsize, weighted=weighted) <= budget:
         try:
-            return Screened(as_tensor(X).to(where))
+            with kept(where, n, d):
+                return Screened(as_tensor(X).to(where))
         except torch.OutOfMemoryError:
             # Less is free than it seems; what was tried is given back here.
             budget /= 2

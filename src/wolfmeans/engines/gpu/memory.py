@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from typing import Any
 
 import torch
 
@@ -22,10 +25,29 @@ _OF_A_STREAMED_ROW = 32
 list of a quarter of the rows."""
 _WINDOW = 1 << 30
 """More bytes than this make a window no faster."""
+_KEPT = 1 << 29
+"""Fits whose tensors take more bytes than this do not wait for launches."""
 _STAYING = 0.9
 """Of what is left then, for rows that stay; the rest is for clusters, which may be many."""
 ALIGNED = 16
 """Windows have multiples of so many rows, for aligned pointers to all that belongs to them."""
+
+
+def kept(device: str | torch.device, n: int, d: int) -> AbstractContextManager[Any]:
+    """Return a context in which tensors of a small fit come from memory that is kept for fits.
+
+    So they are where those of the last fit were, whatever else is done in between, and its
+    launches can be used again (`steps`). Others get that memory when there is no other left.
+    """
+    small = n * (short_bytes(d) + _OF_A_ROW) <= _KEPT
+    if not small or torch.device(device).type != "cuda" or not hasattr(torch.cuda, "MemPool"):
+        return nullcontext()
+    return torch.cuda.use_mem_pool(_pool(torch.cuda.current_device()))
+
+
+@cache
+def _pool(device: int) -> Any:
+    return torch.cuda.MemPool(use_on_oom=True)
 
 
 def available(device: str) -> float:

@@ -30,6 +30,7 @@ from wolfmeans.engines.gpu.clusters import Lows
 from wolfmeans.engines.gpu.distances import GpuKernels
 from wolfmeans.engines.gpu.gains import best_candidate
 from wolfmeans.engines.gpu.kernels.lists import MOVED
+from wolfmeans.engines.gpu.memory import kept
 from wolfmeans.engines.gpu.ordering import lexicographic_order, row_hashes
 from wolfmeans.engines.gpu.oversampling import GpuPart
 from wolfmeans.engines.gpu.screening import Screened
@@ -163,7 +164,8 @@ class GpuPoints(LabelledPoints):
     def _opened(self, n_clusters: int) -> Step:
         if self._step is None:
             try:
-                self._step = Step(self.data, n_clusters, self._weighting)
+                with kept(self.data.X.device, self.n_points, self.n_features):
+                    self._step = Step(self.data, n_clusters, self._weighting)
             except torch.OutOfMemoryError as error:
                 raise MemoryError(
                     f"the lists of {self.n_points} points and the sums of {n_clusters} clusters of "
