@@ -20,7 +20,8 @@ from wolfmeans.engines import get_engine
 from wolfmeans.engines.base import Centers, Distances, Forced, Labels
 from wolfmeans.engines.cpu import NativePoints, value_range
 from wolfmeans.engines.labelled import LabelledPoints
-from wolfmeans.engines.partial import SCALAR, Grids, Limbs, Partial, Range, added, combined
+from wolfmeans.engines.partial import SCALAR, Grids, Limbs, Partial, Range, combined
+from wolfmeans.engines.seeding_in_parts import Sampling, Seeding
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,7 @@ class ArrayPart:
         self._grids: Grids | None = None
         self._key: bytes | None = None
         self._n_clusters = 0
+        self._seeding = Seeding()
 
     def _open(self, weights: NDArray[np.float64] | None) -> LabelledPoints:
         engine, n_threads, algorithm = self._settings
@@ -245,6 +247,10 @@ class ArrayPart:
         """Return a hash of each row, equal for equal values."""
         return self._points.row_hashes()
 
+    def seeding(self, at: Sampling, question: str, *given: Any) -> Any:
+        """Answer a question of k-means|| (engines.seeding_in_parts)."""
+        return self._seeding.answer(self._points, at, question, *given)
+
     def weights(self) -> NDArray[np.float64] | None:
         """Return the weights."""
         return self._weights
@@ -283,9 +289,8 @@ class LocalParts:
             yield getattr(self.parts[number], method)(*given)
 
     def summed(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> Any:
-        """Return the sum of the answers, partial results or limbs."""
-        answers = self.each(method, arguments)
-        return combined(answers) if method in ("assign", "moments") else added(answers)
+        """Return the sum of the answers (partial.Answer)."""
+        return combined(self.each(method, arguments))
 
     def fork(self, n_threads: int) -> LocalParts:
         """Return the same parts without labels."""

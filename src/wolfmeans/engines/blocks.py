@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from wolfmeans.engines.array_parts import ArrayPart, Description, Labelling
 from wolfmeans.engines.base import Centers
 from wolfmeans.engines.cpu import value_range
-from wolfmeans.engines.partial import SCALAR, Grids, Limbs, Partial, Range, added, combined
+from wolfmeans.engines.partial import SCALAR, Grids, Limbs, Range, combined
 from wolfmeans.exact_sums import exponent_range
 
 Block = tuple[NDArray[np.floating], NDArray[np.float64] | None, str | None]
@@ -190,8 +190,8 @@ def _opened(block: Block, part: PartOfFit) -> ArrayPart:
 
 
 def summed(answers: Sequence[Any]) -> Any:
-    """Return the sum of partial results or of limbs."""
-    return combined(answers) if isinstance(answers[0], Partial) else added(answers)
+    """Return the sum of answers (partial.Answer)."""
+    return combined(answers)
 
 
 def itself(given: Any) -> Any:

@@ -25,6 +25,7 @@ from wolfmeans.engines.array_parts import Description, Labelling
 from wolfmeans.engines.base import Centers
 from wolfmeans.engines.blocks import Block, PartOfFit
 from wolfmeans.engines.parts import PartedPoints, Parts
+from wolfmeans.engines.seeding_in_parts import Sampling
 
 FAN_IN = 8
 """So many answers are added by one task."""
@@ -136,7 +137,8 @@ class ClusterParts:
 
     def _on_its_way(self, given: Any) -> Any:
         """Return a future of what several questions need, so that it is sent once."""
-        array = given.centers if isinstance(given, Labelling) else given
+        array = {Labelling: "centers", Sampling: "candidates"}.get(type(given))
+        array = given if array is None else getattr(given, array)
         if not isinstance(array, np.ndarray) or array.nbytes <= _SMALL:
             return given
         known = self._sent.get(id(given))

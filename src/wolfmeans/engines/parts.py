@@ -155,6 +155,10 @@ class PartedPoints:
     def _everywhere(self, *given: Any) -> dict[int, tuple[Any, ...]]:
         return dict.fromkeys(self._places, given)
 
+    def summed(self, method: str, *given: Any) -> Any:
+        """Return the sum of what all parts answer to one question (partial.Answer)."""
+        return self._parts.summed(method, self._everywhere(*given))
+
     def _labelled(self, *given: Any) -> dict[int, tuple[Any, ...]]:
         """Return arguments of a question about the current labels."""
         if self._at is None:
