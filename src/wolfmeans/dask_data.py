@@ -24,7 +24,8 @@ from sklearn.utils.validation import validate_data
 from wolfmeans import door
 from wolfmeans.engines import effective_threads
 from wolfmeans.engines.blocks import Look, PartOfFit, prepared, rescaled, weighted
-from wolfmeans.engines.dask_parts import ClusterParts, DaskPoints, ThreadParts
+from wolfmeans.engines.cluster_parts import ClusterParts
+from wolfmeans.engines.dask_parts import DaskPoints, ThreadParts
 from wolfmeans.engines.seeding_in_parts import SPREADING, drawn_by_order
 from wolfmeans.tensors import sampling_step
 
@@ -186,7 +187,7 @@ def _loaded(estimator: Any, collection: Collection, sample_weight: Any, dtype: A
     if client is None:
         n_threads = effective_threads(estimator.n_threads)
         return ThreadParts(list(dask.compute(*blocks, scheduler="threads")), part, n_threads)
-    return ClusterParts(client, client.compute(blocks), part)
+    return ClusterParts.of_blocks(client, client.compute(blocks), part)
 
 
 def current_client() -> Any:

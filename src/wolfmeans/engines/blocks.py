@@ -13,7 +13,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -182,6 +182,33 @@ def ask(block: Block, part: PartOfFit, method: str, given: Sequence[Any]) -> Any
         if method in _MORE:
             return _MORE[method](held.part, *given)
         return getattr(held.part, method)(*given)
+
+
+def ask_group(
+    blocks: Sequence[Block],
+    places: Sequence[int],
+    question: tuple[PartOfFit, Sequence[int], str, Sequence[Sequence[Any]]],
+    summing: bool,
+) -> Any:
+    """Ask some parts of a group; return the sum of their answers, or all of them in a list.
+
+    The question is: whose parts, their numbers, the method, and the arguments for each part, or
+    once for all.
+    """
+    part, numbers, method, given = question
+    own = given if len(given) == len(numbers) else [given[0]] * len(numbers)
+    answers = (
+        ask(blocks[place], replace(part, number=number), method, one)
+        for place, number, one in zip(places, numbers, own, strict=True)
+    )
+    return combined(answers) if summing else list(answers)
+
+
+def called_for_each(
+    blocks: Sequence[Block], function: Callable[..., Any], given: Sequence[Sequence[Any]]
+) -> list[Any]:
+    """Return what a function says about each block of a group and its own arguments."""
+    return [function(block, *own) for block, own in zip(blocks, given, strict=True)]
 
 
 def _opened(block: Block, part: PartOfFit) -> ArrayPart:
