@@ -255,7 +255,7 @@ def test_partitions_that_do_not_fit_are_named(place):
 def test_what_needs_all_points_is_refused(place):
     X = da.from_array(points(), chunks=(200, 3))
     for settings in (
-        {"init": "greedy-k-means++"},
+        {"init": "random"},
         {"init": np.zeros((8, 3)), "polish": "hartigan"},
         {"init": np.zeros((8, 3)), "effort": 1.0},
         {"init": np.zeros((8, 3)), "certify": "neighbours"},

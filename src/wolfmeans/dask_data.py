@@ -25,6 +25,7 @@ from wolfmeans import door
 from wolfmeans.engines import effective_threads
 from wolfmeans.engines.blocks import Look, PartOfFit, prepared, rescaled, weighted
 from wolfmeans.engines.dask_parts import ClusterParts, DaskPoints, ThreadParts
+from wolfmeans.engines.seeding_in_parts import SPREADING, drawn_by_order
 from wolfmeans.tensors import sampling_step
 
 _NOT_ON_WORKERS = ("labels_", "certificate_", "trace_", "initial_centers_", "kept_", "margins_")
@@ -284,18 +285,8 @@ def refuse_what_needs_all_points(estimator: Any) -> None:
             f"certify={certify!r} needs all points in one place; Dask data stays in its "
             "partitions. Fit with certify=None and certify on a sample"
         )
-    init = estimator.init
-    if isinstance(init, str) and init in ("greedy-k-means++", "k-means++"):
-        raise NotImplementedError(needs_all_points(init))
-
-
-def needs_all_points(init: str) -> str:
-    """Return why some seeds cannot be drawn."""
-    instead = "" if init == "k-means||" else "init='k-means||', or "
-    return (
-        f"init={init!r} draws from all points in one place, and Dask data stays in its partitions; "
-        f"take {instead}an array of centers, for example those of a fit on a sample"
-    )
+    if isinstance(estimator.init, str) and estimator.init not in ("k-means||", *SPREADING):
+        raise NotImplementedError(drawn_by_order(estimator.init))
 
 
 NO_BOUND = (

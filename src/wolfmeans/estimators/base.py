@@ -24,8 +24,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from wolfmeans import door, storage
 from wolfmeans.certificate import Certificate
-from wolfmeans.dask_data import Opened, admit, is_dask, lazily, needs_all_points, opened
+from wolfmeans.dask_data import Opened, admit, is_dask, lazily, opened
 from wolfmeans.engines import Chosen, Work, Workspace, choose_engine, effective_threads
+from wolfmeans.engines.parts import PartedPoints
+from wolfmeans.engines.seeding_in_parts import seeds_in_parts
 from wolfmeans.estimators.certify import ParameterAndMethod
 from wolfmeans.fitting import Fit
 from wolfmeans.frank_wolfe import Callback
@@ -221,10 +223,9 @@ class CenterEstimator(
             method = self.init
 
             def chosen(ws: Workspace, random: RandomSource) -> NDArray[np.floating]:
-                try:
-                    return choose_seeds(ws, self.n_clusters, method, random())
-                except NotImplementedError as error:
-                    raise NotImplementedError(needs_all_points(method)) from error
+                if isinstance(ws, PartedPoints):
+                    return seeds_in_parts(ws, self.n_clusters, method, random())
+                return choose_seeds(ws, self.n_clusters, method, random())
 
             return chosen, n_starts
         if callable(self.init):

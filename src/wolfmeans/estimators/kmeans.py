@@ -20,6 +20,7 @@ from wolfmeans.checkpoint import Checkpoint, refuse_settings
 from wolfmeans.dask_data import NO_BOUND, is_dask, refuse_what_needs_all_points
 from wolfmeans.engines import ALGORITHMS, ENGINES, Work, Workspace, effective_threads
 from wolfmeans.engines.choosing import STEPS
+from wolfmeans.engines.seeding_in_parts import notes_on_seeds
 from wolfmeans.estimators.base import CenterEstimator
 from wolfmeans.fitting import (
     Fit,
@@ -221,9 +222,9 @@ class KMeans(CenterEstimator):
         if is_dask(X):
             refuse_what_needs_all_points(self)
             with self._opened_collection(X, sample_weight) as data:
-                note = NO_BOUND.format(data.n_parts)
+                notes = (*notes_on_seeds(self.init), NO_BOUND.format(data.n_parts))
                 return self._fit_opened(
-                    begun, data.X, data.X, data.points, data.exponent, None, (note,)
+                    begun, data.X, data.X, data.points, data.exponent, None, notes
                 )
         X, weights, exponent = self._admitted(X, sample_weight)
         scaled = door.rescale(X, exponent)
