@@ -13,7 +13,6 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from importlib import import_module
 from typing import Any
 
@@ -22,11 +21,11 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from wolfmeans import door
+from wolfmeans.data_in_parts import Face, Opened
 from wolfmeans.engines import effective_threads
 from wolfmeans.engines.blocks import Look, PartOfFit, prepared, rescaled, weighted
 from wolfmeans.engines.cluster_parts import ClusterParts
 from wolfmeans.engines.dask_parts import DaskPoints, ThreadParts
-from wolfmeans.engines.seeding_in_parts import SPREADING, drawn_by_order
 from wolfmeans.tensors import sampling_step
 
 _NOT_ON_WORKERS = ("labels_", "certificate_", "trace_", "initial_centers_", "kept_", "margins_")
@@ -92,33 +91,6 @@ def _dtype_of_columns(dtypes: Any) -> np.dtype[Any]:
     return np.dtype(np.float32 if plain in (singles, halves) else np.float64)
 
 
-class Face:
-    """What there is to know here about rows that are elsewhere: their shape and a few of them."""
-
-    def __init__(self, collection: Collection, points: DaskPoints) -> None:
-        self.collection = collection.given
-        self.shape = (points.n_points, points.n_features)
-        self.dtype = points.dtype
-        self._points = points
-
-    @cached_property
-    def sample(self) -> NDArray[np.floating]:
-        """Some hundred rows."""
-        n = self.shape[0]
-        return self._points.rows(np.arange(0, n, sampling_step(n)))
-
-
-@dataclass(frozen=True)
-class Opened:
-    """A collection whose blocks are loaded and looked at."""
-
-    X: Face
-    points: DaskPoints
-    exponent: int
-    """The points are 2**exponent times the caller's."""
-    n_parts: int
-
-
 @contextmanager
 def opened(
     estimator: Any,
@@ -145,16 +117,21 @@ def opened(
             looks = _refused(list(parts.looked_at()), collection)
         parts.described = [look.description for look in looks]
         points = DaskPoints(parts)
-        face = Face(collection, points)
+        face = Face(collection.given, points, lambda: _some_rows(points))
         found = points.description
         exponent = exponent_for(face, door.Sizes(found.smallest, found.largest), weights)
         if exponent != 0:
             parts = parts.with_blocks(parts.mapped(rescaled, [exponent] * len(parts)))
             parts.described = [look.description for look in parts.looked_at()]
             points = DaskPoints(parts)
-        yield Opened(face, points, exponent, len(parts))
+        yield Opened(face, points, exponent, f"{len(parts)} partitions")
     finally:
         parts.close()
+
+
+def _some_rows(points: DaskPoints) -> NDArray[np.floating]:
+    """Return some hundred rows, which are brought here."""
+    return points.rows(np.arange(0, points.n_points, sampling_step(points.n_points)))
 
 
 def _loaded(estimator: Any, collection: Collection, sample_weight: Any, dtype: Any) -> Any:
@@ -270,30 +247,6 @@ def _refused(looks: list[Look], collection: Collection) -> list[Look]:
     if not any(look.description is not None and look.description.n_points for look in looks):
         raise ValueError("X has no rows in any of its partitions")
     return looks
-
-
-def refuse_what_needs_all_points(estimator: Any) -> None:
-    """Say at once which settings have no form in partitions."""
-    for name in ("polish", "effort"):
-        if getattr(estimator, name, None) is not None:
-            raise NotImplementedError(
-                f"{name}={getattr(estimator, name)!r} needs all points in one place; Dask data "
-                f"stays in its partitions. Fit with {name}=None"
-            )
-    certify = vars(estimator)["certify"]
-    if certify not in (None, "auto"):
-        raise NotImplementedError(
-            f"certify={certify!r} needs all points in one place; Dask data stays in its "
-            "partitions. Fit with certify=None and certify on a sample"
-        )
-    if isinstance(estimator.init, str) and estimator.init not in ("k-means||", *SPREADING):
-        raise NotImplementedError(drawn_by_order(estimator.init))
-
-
-NO_BOUND = (
-    "no lower bound was looked for: it needs all points in one place, and those of X stay in {} "
-    "partitions"
-)
 
 
 # --- Prediction ------------------------------------------------------------------------------

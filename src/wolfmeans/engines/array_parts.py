@@ -8,6 +8,7 @@ repeat.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +21,7 @@ from wolfmeans.engines import get_engine
 from wolfmeans.engines.base import Centers, Distances, Forced, Labels
 from wolfmeans.engines.cpu import NativePoints, value_range
 from wolfmeans.engines.labelled import LabelledPoints
-from wolfmeans.engines.partial import SCALAR, Grids, Limbs, Partial, Range, combined
+from wolfmeans.engines.partial import SCALAR, Grids, Limbs, Partial, Range, Several, combined
 from wolfmeans.engines.seeding_in_parts import Sampling, Seeding
 
 
@@ -55,6 +56,8 @@ class Description:
     largest: float
     grids: Grids
     """Where exact sums over this part alone would stand."""
+    lightest: float = 1.0
+    """The smallest positive weight; infinite when there is none."""
 
 
 FarRows = tuple[NDArray[np.int64], Distances, Centers]
@@ -91,6 +94,7 @@ class ArrayPart:
         self._grids: Grids | None = None
         self._key: bytes | None = None
         self._n_clusters = 0
+        self._shelved: Labels | None = None
         self._seeding = Seeding()
 
     def _open(self, weights: NDArray[np.float64] | None) -> LabelledPoints:
@@ -108,11 +112,19 @@ class ArrayPart:
             raise RuntimeError("the rows of this part have been put away")
         return self._opened
 
-    def put_away(self) -> None:
-        """Let go of the rows; labels and bounds stay where the engine keeps them by themselves."""
+    def put_away(self, keep: str = "bounds", shelf: Labels | None = None) -> None:
+        """Let go of the rows.
+
+        What stays of labels and bounds: both ("bounds"), where the engine keeps them by themselves;
+        the labels alone, on a shelf of somebody's ("labels"); or "nothing".
+        """
         self._X = self._weights = self._opened = None  # type: ignore[assignment]
-        if isinstance(self._labelled, NativePoints):
+        if keep == "bounds" and isinstance(self._labelled, NativePoints):
             self._labelled.put_away()
+        elif keep == "labels" and shelf is not None:
+            if self._labelled is not None:
+                shelf[:] = self._labelled.labels()
+                self._shelved, self._labelled = shelf, None
         else:
             self.forget()
 
@@ -136,7 +148,15 @@ class ArrayPart:
 
     def forget(self) -> None:
         """Lose the labels."""
-        self._labelled = self._key = None
+        self._labelled = self._key = self._shelved = None
+
+    def forget_seeding(self) -> None:
+        """Lose what was kept while seeds were sampled."""
+        self._seeding = Seeding()
+
+    def has(self, at: Labelling) -> bool:
+        """Whether these labels are here, and need no rows."""
+        return self._key == at.key and (self._labelled is not None or self._shelved is not None)
 
     def describe(self) -> Description:
         """Look through the data once."""
@@ -155,6 +175,7 @@ class ArrayPart:
             smallest=smallest,
             largest=largest,
             grids=points.ranges() if finite else Grids(Range(), None),
+            lightest=lightest(weights),
         )
 
     def assign(self, to: Labelling, at: Labelling | None) -> Partial:
@@ -170,7 +191,7 @@ class ArrayPart:
         if points is None or self._grids != to.grids:
             points = unlabelled.fork(self._settings[1]).summing_on(to.grids)
         # Whatever happens in between, nobody takes half-finished labels for the old ones.
-        self._labelled = self._key = None
+        self._labelled = self._key = self._shelved = None
         partial = points.assign_exactly(to.centers, to.forced)
         self._labelled, self._grids, self._key = points, to.grids, to.key
         self._n_clusters = len(to.centers)
@@ -178,6 +199,11 @@ class ArrayPart:
 
     def _having(self, at: Labelling) -> LabelledPoints:
         """Return the points with these labels."""
+        if self._shelved is not None and self._key == at.key:
+            points = self._points.fork(self._settings[1]).summing_on(at.grids)
+            points.adopt(self._shelved, at.centers)
+            self._labelled, self._grids, self._shelved = points, at.grids, None
+            self._n_clusters = len(at.centers)
         if self._labelled is None or self._key != at.key:
             if self._n_clusters != len(at.centers):
                 self.forget()
@@ -191,7 +217,13 @@ class ArrayPart:
 
     def labels(self, at: Labelling) -> Labels:
         """Return the labels."""
+        if self._shelved is not None and self._key == at.key:
+            return self._shelved.copy()
         return self._having(at).labels()
+
+    def cost_and_step(self, at: Labelling, centers: Centers, to: Labelling) -> Several:
+        """Return the cost at the labels, and what going on to others does."""
+        return Several((self.cost(at, centers), self.assign(to, at)))
 
     def distances(self, at: Labelling, centers: Centers) -> Distances:
         """Return each point's canonical distance to the center of its label."""
@@ -227,6 +259,13 @@ class ArrayPart:
         points = self._open(None if grids.weights is None else self._weights).summing_on(grids)
         return points.assign_exactly(np.zeros((1, points.n_features), dtype=points.dtype))
 
+    def scatter(self, mean: Centers, grids: Grids) -> Limbs:
+        """Return the sum of w D to one point; without weights where the grids have none."""
+        points = self._open(None if grids.weights is None else self._weights).summing_on(grids)
+        center = np.ascontiguousarray(mean)[np.newaxis]
+        points.assign_exactly(center)
+        return points.exact_cost(center)
+
     def distances_to(self, center: Centers) -> Distances:
         """Return each point's canonical distance to one (d,) center."""
         return self._points.distances_to(center)
@@ -255,6 +294,10 @@ class ArrayPart:
         """Return the weights."""
         return self._weights
 
+    def weights_of(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the weights of some rows."""
+        return np.ones(len(rows)) if self._weights is None else self._weights[rows]
+
     def far_rows(self, centers: Centers, many: int, masses: Distances | None) -> FarRows:
         """Return up to `many` rows of positive mass off all centers: the farthest, the first first.
 
@@ -270,6 +313,13 @@ class ArrayPart:
         rows = order[eligible[order]]
         rows = rows[np.argsort(-distances[rows], kind="stable")[:many]]
         return rows, distances[rows], self._points.rows(rows)
+
+
+def lightest(weights: NDArray[np.float64] | None) -> float:
+    """Return the smallest positive weight; infinite when there is none."""
+    if weights is None:
+        return 1.0
+    return float(weights.min(where=weights > 0, initial=math.inf))
 
 
 class LocalParts:

@@ -172,6 +172,12 @@ class Workspace(Protocol):
     def mean(self, *, weighted: bool) -> Centers:
         """Return the (d,) mean of all points, rounded as a center."""
 
+    def scatter(self, *, weighted: bool) -> float:
+        """Return the sum of squares about the mean, with the points' weights or without them."""
+
+    def lightest(self) -> float:
+        """Return the smallest positive weight; 1 where points have none."""
+
     def order(self) -> NDArray[np.int64]:
         """Return the rows in an order that depends on their values alone (engines.ordering)."""
 

@@ -186,6 +186,11 @@ class NativePoints(NativeArithmetic):
             moved, Limbs(SCALAR, gap), Limbs(grids.totals, totals), Limbs(grids.sums, sums)
         )
 
+    def adopt(self, labels: Labels, centers: Centers) -> None:
+        """Take over labels that these centers gave the same points before."""
+        self._points = self._open(self.weights)
+        self._points.adopt(np.ascontiguousarray(labels), np.ascontiguousarray(centers))
+
     def exact_cost(self, centers: Centers) -> Limbs:
         """Return the cost as a sum that can be added to those of other points."""
         given, labels = np.ascontiguousarray(centers), self._current()

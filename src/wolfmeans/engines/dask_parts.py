@@ -7,16 +7,13 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import cached_property
 from importlib import import_module
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wolfmeans.engines import blocks as on_worker
 from wolfmeans.engines.array_parts import Description, Labelling
-from wolfmeans.engines.base import Centers
 from wolfmeans.engines.blocks import Block, PartOfFit
 from wolfmeans.engines.parts import PartedPoints, Parts
 
@@ -134,79 +131,7 @@ class DaskPoints(PartedPoints):
             raise RuntimeError("points have no labels before the first assignment")
         return self._parts.labels_of(self._at, self.sizes)
 
-    def best_candidate(self, centers: Centers, masses: Any, most: int) -> tuple[int, float] | None:
-        """Return the row that as one more center gains most, of the farthest ones.
-
-        With more than `most` points off all centers an engine that has them in one place tries
-        others too: the farthest half, and a half that is spread over all values.
-        """
-        far = self.far_rows(centers, most, masses)
-        if len(far[0]) == 0:
-            return -1, 0.0
-        rows = far[0]
-        gains = self._parts.summed("gains", self._labelled(centers, self.rows(rows)))
-        decreases = [gains.rounded(k) for k in range(len(rows))]
-        best = int(np.argmax(decreases))
-        return (int(rows[best]), decreases[best]) if decreases[best] > 0 else (-1, 0.0)
-
-    def scatter(self, mean: Centers, *, weighted: bool) -> float:
-        """Return the sum of squares about the (d,) mean, with the weights or without them."""
-        grids = self.grids if weighted else self.grids.unweighted()
-        found: float = self._parts.summed("scatter", self._everywhere(mean, grids)).rounded()
-        return found
-
     @property
     def sizes(self) -> list[int]:
         """How many rows each part has."""
         return [description.n_points for description in self._parts.described]
-
-    @cached_property
-    def weights(self) -> Any:
-        """The sample weights, None for ones; only those that are asked for come here."""
-        return DistantWeights(self) if self._weighted else None
-
-    def weights_of(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the weights of some rows."""
-        found = np.empty(len(rows))
-        wanted = {}
-        for number, place in self._places.items():
-            inside = np.flatnonzero((place.start <= rows) & (rows < place.stop))
-            if len(inside):
-                wanted[number] = (inside, rows[inside] - place.start)
-        asked = {number: (local,) for number, (_, local) in wanted.items()}
-        answers = self._parts.each("weights_of", asked)
-        for (inside, _), answer in zip(wanted.values(), answers, strict=True):
-            found[inside] = answer
-        return found
-
-    def all_weights(self) -> NDArray[np.float64]:
-        """Return all weights."""
-        weights: NDArray[np.float64] = self._concatenated("weights")
-        return weights
-
-
-class DistantWeights:
-    """The face of an array of weights that are elsewhere."""
-
-    def __init__(self, points: DaskPoints) -> None:
-        self._points = points
-        self.shape = (points.n_points,)
-        self.dtype = np.dtype(np.float64)
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, which: Any) -> Any:
-        if isinstance(which, np.ndarray) and which.dtype.kind in "iu":
-            return self._points.weights_of(which)
-        return np.asarray(self)[which]
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[np.float64]:
-        """Bring all weights here."""
-        return self._points.all_weights()
-
-    def __gt__(self, other: Any) -> Any:
-        return np.asarray(self) > other
-
-    def __mul__(self, other: Any) -> Any:
-        return np.asarray(self) * other

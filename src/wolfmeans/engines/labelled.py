@@ -133,6 +133,12 @@ class LabelledPoints:
             raise RuntimeError("sums that are to be added up need to know where they stand")
         return self._grids
 
+    def adopt(self, labels: Labels, centers: Centers) -> None:
+        """Take over labels that these centers gave the same points before."""
+        self._labels = labels.copy()
+        self._moments = Moments(self._X, self.weights, len(centers))
+        self._moments.move(np.arange(self.n_points), None, self._labels)
+
     def exact_cost(self, centers: Centers) -> Limbs:
         """Return the cost as a sum that can be added to those of other points."""
         distances = self.distances(centers)
@@ -221,6 +227,16 @@ class LabelledPoints:
         moments.move(np.arange(self.n_points), None, np.zeros(self.n_points, dtype=np.int32))
         mean: Centers = moments.means(np.zeros((1, self.n_features), dtype=self.dtype))[1][0]
         return mean
+
+    def scatter(self, *, weighted: bool) -> float:
+        """Return the sum of squares about the mean, with the points' weights or without them."""
+        weights = self.weights if weighted else None
+        distances = self.distances_to(self.mean(weighted=weights is not None))
+        return self.total(distances if weights is None else weights * distances)
+
+    def lightest(self) -> float:
+        """Return the smallest positive weight; 1 where points have none."""
+        return 1.0 if self.weights is None else float(self.weights[self.weights > 0].min())
 
     def order(self) -> NDArray[np.int64]:
         """Return the rows in an order that depends on their values alone."""

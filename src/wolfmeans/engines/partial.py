@@ -18,7 +18,7 @@ import functools
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +57,18 @@ def combined(answers: Iterable[Some]) -> Some:
     while batch := list(itertools.islice(rest, _AT_ONCE)):
         total = total.plus(batch)
     return total
+
+
+@dataclass(frozen=True)
+class Several:
+    """Answers to several questions that were asked at once."""
+
+    answers: tuple[Any, ...]
+
+    def plus(self, others: Sequence[Several]) -> Several:
+        """Return the sums, question by question."""
+        further = zip(*(other.answers for other in others), strict=True)
+        return Several(tuple(a.plus(b) for a, b in zip(self.answers, further, strict=True)))
 
 
 @dataclass(frozen=True)

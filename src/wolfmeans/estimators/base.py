@@ -22,9 +22,10 @@ from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
-from wolfmeans import door, storage
+from wolfmeans import dask_data, door, source_data, storage
 from wolfmeans.certificate import Certificate
-from wolfmeans.dask_data import Opened, admit, is_dask, lazily, opened
+from wolfmeans.dask_data import admit, is_dask, lazily
+from wolfmeans.data_in_parts import Opened
 from wolfmeans.engines import Chosen, Work, Workspace, choose_engine, effective_threads
 from wolfmeans.engines.parts import PartedPoints
 from wolfmeans.engines.seeding_in_parts import seeds_in_parts
@@ -36,6 +37,16 @@ from wolfmeans.notebook import certificate_view
 from wolfmeans.notices import progress_on_terminal, warn
 from wolfmeans.seeding import RandomSource, choose_seeds
 from wolfmeans.solution import Record, Trace
+from wolfmeans.source_data import Streamed, brought, is_source, loaded
+from wolfmeans.source_predictions import (
+    predicted,
+    said_of_chunks,
+    scored,
+    source_for,
+    transformed,
+    write_labels,
+)
+from wolfmeans.sources import bytes_of
 from wolfmeans.tensors import as_given
 
 _DEFAULT_STARTS = 10
@@ -76,12 +87,15 @@ class CenterEstimator(
 
         Parameters
         ----------
-        X : array-like, sparse matrix or Dask collection of shape (n_samples, n_features)
-            The points. Never changed, and not copied when C-contiguous float32 or float64.
+        X : array-like, sparse matrix, Dask collection or source of shape (n_samples, n_features)
+            The points. Never changed, and not copied when C-contiguous float32 or float64. A source
+            is the path of a file (NPY, Parquet, Arrow, Zarr), a folder or pattern of such files,
+            several paths, a Zarr array, or arrays one by one: something that can be iterated again,
+            or a function that returns an iterator (see `wolfmeans.sources.open_source`).
         y : ignored
             Present by convention.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the points, at least 0.
+        sample_weight : array-like of shape (n_samples,) or str, default=None
+            Weights of the points, at least 0; of Parquet and Arrow files the name of a column.
 
         Returns
         -------
@@ -90,9 +104,14 @@ class CenterEstimator(
         """
         before = self.__dict__.copy()
         try:
+            names = None
+            if is_source(X, self._memory_limit() is not None):
+                X, sample_weight, names = brought(self, X, sample_weight)
             self._fit(X, sample_weight)
-            if not is_dask(X):
+            if not is_dask(X) and not isinstance(X, Streamed):
                 self.labels_ = as_given(self.labels_, X)
+            if names is not None:
+                self.feature_names_in_ = np.array(names, dtype=object)
             return self
         except BaseException:
             # A fit that fails leaves the estimator as it was, fitted or not.
@@ -102,6 +121,11 @@ class CenterEstimator(
 
     def _fit(self, X: Any, sample_weight: Any) -> Self:
         raise NotImplementedError
+
+    def _memory_limit(self) -> int | None:
+        """Return how much memory may be taken; None for any."""
+        limit = getattr(self, "memory_limit", None)
+        return None if limit is None else bytes_of(limit)
 
     def _admitted(self, X: Any, sample_weight: Any) -> tuple[Any, NDArray[np.float64] | None, int]:
         """Return what passes the door: the points, their weights, and the exponent of the scale."""
@@ -177,6 +201,8 @@ class CenterEstimator(
         check_is_fitted(self)
         if is_dask(X):
             raise NotImplementedError("bounds need all points in one place; give a sample of them")
+        if is_source(X, limited=False):
+            X = loaded(source_for(self, X))
         certificate = self.certificate_
         weights = door.admit_weights(sample_weight, X)
         inertia = self._inertia_on(X, weights)
@@ -298,11 +324,15 @@ class CenterEstimator(
         return self.fit(X, sample_weight=sample_weight).transform(X)
 
     @contextmanager
-    def _opened_collection(self, X: Any, sample_weight: Any) -> Iterator[Opened]:
-        """Load Dask data for a fit, with the checks that data in memory gets."""
+    def _opened_in_parts(self, X: Any, sample_weight: Any) -> Iterator[Opened]:
+        """Open data in parts for a fit, with the checks that data in memory gets."""
         if not math.isfinite(self.tol):
             raise ValueError(f"tol must be a finite number; got {self.tol!r}")
-        with opened(self, X, sample_weight) as data:
+        if isinstance(X, Streamed):
+            opening = source_data.opened(self, X, sample_weight, self._number_of_starts())
+        else:
+            opening = dask_data.opened(self, X, sample_weight)
+        with opening as data:
             if data.X.shape[0] < self.n_clusters:
                 raise ValueError(
                     f"n_samples={data.X.shape[0]} should be >= n_clusters={self.n_clusters}."
@@ -319,7 +349,7 @@ class CenterEstimator(
         def exponent_for(face: Any, sizes: door.Sizes, weights: Any) -> int:
             return door.fitting_exponent(face, sizes, self._scale_exponent)
 
-        loading = opened(
+        loading = dask_data.opened(
             self, X, sample_weight, reset=False, dtype=dtype, exponent_for=exponent_for
         )
         with loading as data:
@@ -328,12 +358,20 @@ class CenterEstimator(
             data.points.assign(centers)
             return -door.unscaled(data.points.cost(centers), data.exponent)
 
-    def predict(self, X: Any) -> NDArray[np.int32]:
+    def predict(self, X: Any, *, out: str | os.PathLike[str] | None = None) -> NDArray[np.int32]:
         """Return the index of the nearest center of each point, ties to the lowest.
 
-        For Dask data that is a Dask array, not yet computed.
+        For Dask data that is a Dask array, not yet computed. The rows of a source are read once;
+        where their labels do not fit into `memory_limit`, they are mapped from a temporary file.
+        With `out`, they are written to that .npy file as they come, and mapped from it.
         """
         check_is_fitted(self)
+        if is_source(X, self._memory_limit() is not None):
+            return predicted(self, source_for(self, X), out)
+        if out is not None:
+            write_labels(iter([np.asarray(self.predict(X))]), out)
+            written: NDArray[np.int32] = np.load(out, mmap_mode="r")
+            return written
         if is_dask(X):
             labels_to_come: NDArray[np.int32] = lazily(self, X, "predict", None, np.int32)
             return labels_to_come
@@ -341,12 +379,32 @@ class CenterEstimator(
         labels: NDArray[np.int32] = as_given(workspace.nearest(centers)[0], X)
         return labels
 
+    def predict_chunks(self, X: Any) -> Iterator[NDArray[np.int32]]:
+        """Yield the labels of a source, chunk after chunk, while it is read.
+
+        For labels that go elsewhere as they come; together they are what `predict` returns.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from wolfmeans import KMeans
+        >>> X = np.array([[0.0], [1.0], [8.0], [9.0]])
+        >>> km = KMeans(2, random_state=0).fit(X)
+        >>> for labels in km.predict_chunks([X[:3], X[3:]]):
+        ...     print(len(labels))
+        4
+        """
+        check_is_fitted(self)
+        return said_of_chunks(self, source_for(self, X), "predict")
+
     def transform(self, X: Any) -> NDArray[np.floating]:
         """Return the (n_samples, n_clusters) Euclidean distances to all centers.
 
         For Dask data that is a Dask array, not yet computed.
         """
         check_is_fitted(self)
+        if is_source(X, self._memory_limit() is not None):
+            return transformed(self, source_for(self, X))
         if is_dask(X):
             single = admit(self, X, reset=False).dtype == self.cluster_centers_.dtype == np.float32
             dtype = np.float32 if single else np.float64
@@ -366,6 +424,8 @@ class CenterEstimator(
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return minus the weighted sum of squared distances to the nearest centers."""
         check_is_fitted(self)
+        if is_source(X, self._memory_limit() is not None):
+            return scored(self, source_for(self, X), sample_weight)
         if is_dask(X):
             return self._score_in_parts(X, sample_weight)
         workspace, centers, exponent = self._opened(X, passes=1)

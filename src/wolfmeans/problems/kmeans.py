@@ -106,8 +106,7 @@ class KMeansProblem(ConcaveProblem[Partition]):
 
     def smallest_mass(self) -> float:
         """Return a positive number that no cluster in use weighs less than."""
-        weights = self.workspace.weights
-        return 1.0 if weights is None else float(weights[weights > 0].min())
+        return self.workspace.lightest()
 
     def partition(self, seeds: Centers) -> Partition:
         """Return the first partition w_0: each point to its nearest seed."""
