@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
@@ -196,9 +197,11 @@ def cost_of_a_task(client: Client) -> float:
 def seconds_per_step(shape: Shape, n_blocks: int, few: int = 2, many: int = 12) -> float:
     """Return what a further step takes."""
     X, seeds = loaded(shape, n_blocks)
-    fits = {steps: ours(shape, seeds, steps) for steps in (few, many)}
-    fits[few].fit(X)
-    best = {steps: min(timed(lambda: fit.fit(X))[0] for _ in range(3)) for steps, fit in fits.items()}  # noqa: B023
+    ours(shape, seeds, few).fit(X)
+    best = {}
+    for steps in (few, many):
+        fit = partial(ours(shape, seeds, steps).fit, X)
+        best[steps] = min(timed(fit)[0] for _ in range(3))
     return (best[many] - best[few]) / (many - few)
 
 
@@ -256,10 +259,10 @@ def rate(shape: Shape, workers: int) -> Rate:
     X, seeds = loaded(shape, BLOCKS)
     few, many = 2, 8
     ours(shape, seeds, few, algorithm="dense").fit(X)
-    times = [
-        min(timed(lambda: ours(shape, seeds, steps, algorithm="dense").fit(X))[0] for _ in range(2))  # noqa: B023
-        for steps in (few, many)
-    ]
+    times = []
+    for steps in (few, many):
+        fit = partial(ours(shape, seeds, steps, algorithm="dense").fit, X)
+        times.append(min(timed(fit)[0] for _ in range(2)))
     work = 2.0 * shape.n * shape.d * shape.n_clusters * (many - few)
     return Rate(shape, work / (times[1] - times[0]) / workers)
 

@@ -50,8 +50,19 @@ class Collection:
 
     def blocks(self) -> list[Any]:
         """Return one Delayed for each block of rows."""
-        delayed = self.given.to_delayed()
-        return list(delayed) if self.is_frame else delayed.ravel().tolist()
+        return _partitions(self.given)
+
+
+def _partitions(collection: Any) -> list[Any]:
+    """Return one Delayed for each partition, as many as the collection says it has.
+
+    Dask would read several small files at once where few of their columns are wanted, of weights
+    other ones than of points.
+    """
+    if not hasattr(collection, "simplify"):
+        delayed = collection.to_delayed()
+        return delayed.ravel().tolist() if isinstance(delayed, np.ndarray) else list(delayed)
+    return list(collection.simplify().to_delayed(optimize_graph=False))
 
 
 def admit(estimator: Any, X: Any, *, reset: bool) -> Collection:
@@ -201,8 +212,7 @@ def _matching(sample_weight: Any, collection: Collection, n_parts: int) -> list[
             )
         if known:
             sample_weight = sample_weight.rechunk((wanted,))
-    delayed = sample_weight.to_delayed()
-    found = delayed.ravel().tolist() if isinstance(delayed, np.ndarray) else list(delayed)
+    found = _partitions(sample_weight)
     if len(found) != n_parts:
         raise ValueError(
             f"sample_weight has {len(found)} partitions and X has {n_parts}; they must match"

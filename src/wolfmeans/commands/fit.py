@@ -154,6 +154,13 @@ def fit(
         float | None,
         typer.Option(min=0.0, metavar="SECONDS", help="Begin no further step after so long."),
     ] = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Read and cluster on the Dask cluster of this scheduler, as in tcp://host:8786.",
+        ),
+    ] = None,
     labels: Annotated[
         str | None, _target("The cluster of each row: .csv, .tsv, .parquet, .arrow, .npy, or -.")
     ] = None,
@@ -192,6 +199,8 @@ def fit(
       wolfmeans fit 'parts/*.parquet' -k 5 --alpha 0.02 --labels all.parquet
 
       zcat big.csv.gz | wolfmeans fit - -k 8 --labels labels.csv
+
+    On a Dask cluster: --dask tcp://host:8786; --labels may then name a folder.
     """
     targets = {
         "--labels": labels,
@@ -200,9 +209,10 @@ def fit(
         "--certificate": certificate,
         "--page": page,
     }
-    for option in ("--labels", "--centers"):
-        outputs.check_table_target(option, targets[option])
-    outputs.check_targets(targets, files, json=json_)
+    if dask is None:
+        for option in ("--labels", "--centers"):
+            outputs.check_table_target(option, targets[option])
+        outputs.check_targets(targets, files, json=json_)
     if with_data and labels is None:
         raise ValueError("--with-data needs --labels, which says where they go")
     settings = {
@@ -220,6 +230,28 @@ def fit(
     if init is not None:
         settings["init"] = one_of("--init", init, (*SEEDINGS, *TRIMMED_SEEDINGS))
     _check_kind_of_fit(alpha, trim, polish, effort, init)
+
+    if dask is not None:
+        from wolfmeans.commands import on_cluster
+
+        not_there = {"--standardize": standardize, "--drop-missing": drop_missing}
+        not_there |= {"--with-data": with_data, "--page": page, "--format": format_}
+        on_cluster.refuse_options(not_there)
+        on_cluster.check_targets(targets, json=json_)
+        estimator = _estimator(k, alpha, trim, polish, effort, settings)
+        interrupted = on_cluster.fit_on_cluster(
+            dask,
+            files,
+            estimator,
+            columns=columns,
+            exclude=exclude,
+            weights=weights,
+            targets=targets,
+            quiet=quiet,
+            json=json_,
+        )
+        _exit_code(estimator, interrupted, require_converged, quiet=quiet)
+        return
 
     reading = begin_reading(files, format_)
     with loading():
@@ -265,6 +297,13 @@ def fit(
     written = outputs.written_files(targets.values())
     if written and not quiet:
         say(f"Written: {', '.join(written)}")
+    _exit_code(estimator, interrupted, require_converged, quiet=quiet)
+
+
+def _exit_code(
+    estimator: Model, interrupted: bool, require_converged: bool, *, quiet: bool
+) -> None:
+    """End with 130 after Ctrl-C, and with 1 where it should have converged and has not."""
     if interrupted:
         say("wolfmeans: stopped; the result is the one so far")
         raise typer.Exit(130)

@@ -69,13 +69,20 @@ def facts_of(
     }
 
 
-def center_columns(estimator: Model, preparation: Preparation) -> dict[str, NDArray[Any]]:
-    """Return the columns of a table of centers, in the units of the data."""
+def center_columns(
+    estimator: Model, preparation: Preparation, sizes: NDArray[Any] | None = None
+) -> dict[str, NDArray[Any]]:
+    """Return the columns of a table of centers, in the units of the data.
+
+    `sizes` says how many points each cluster has, where the labels are not here.
+    """
     centers = preparation.undo(estimator.cluster_centers_)
-    inside = estimator.labels_[estimator.labels_ >= 0]
+    if sizes is None:
+        inside = estimator.labels_[estimator.labels_ >= 0]
+        sizes = np.bincount(inside, minlength=len(centers))
     own: dict[str, NDArray[Any]] = {
         "label": np.arange(len(centers), dtype=np.int32),
-        "points": np.bincount(inside, minlength=len(centers)),
+        "points": sizes,
     }
     named: dict[str, NDArray[Any]] = dict(zip(preparation.columns, centers.T, strict=True))
     # Columns of the data keep their names, whatever they are.
