@@ -218,8 +218,6 @@ def test_what_needs_all_points_is_refused(place):
     ):
         with pytest.raises(NotImplementedError, match="all points in one place"):
             KMeans(8, **settings).fit(X)
-    with pytest.raises(NotImplementedError, match="threshold"):
-        TrimmedKMeans(2).fit(X)
     with pytest.raises(ValueError, match="n_samples=600"):
         KMeans(700, init=np.zeros((700, 3))).fit(X)
 

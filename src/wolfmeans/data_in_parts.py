@@ -64,8 +64,11 @@ class Opened:
         )
 
 
-def refuse_what_needs_all_points(estimator: Any) -> None:
-    """Say at once which settings have no form in parts."""
+def refuse_what_needs_all_points(estimator: Any, *, drawn_from_some: bool = False) -> None:
+    """Say at once which settings have no form in parts.
+
+    Where seeds may be drawn from some of the points, there is a form for all kinds of seeds.
+    """
     for name in ("polish", "effort"):
         if getattr(estimator, name, None) is not None:
             raise NotImplementedError(
@@ -81,5 +84,6 @@ def refuse_what_needs_all_points(estimator: Any) -> None:
             f"empty={estimator.empty!r} draws rows by the order of all values, which "
             f"{_IN_ONE_PLACE}. Fit with empty='farthest'"
         )
-    if isinstance(estimator.init, str) and estimator.init not in ("k-means||", *SPREADING):
+    drawn = isinstance(estimator.init, str) and not drawn_from_some
+    if drawn and estimator.init not in ("k-means||", *SPREADING):
         raise NotImplementedError(drawn_by_order(estimator.init))

@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from wolfmeans.engines import get_engine
-from wolfmeans.engines.base import Centers, Distances, Forced, Labels
+from wolfmeans.engines.base import Centers, Distances, Forced, Labels, Threshold
 from wolfmeans.engines.cpu import NativePoints, value_range
 from wolfmeans.engines.labelled import LabelledPoints
 from wolfmeans.engines.partial import SCALAR, Grids, Limbs, Partial, Range, Several, combined
 from wolfmeans.engines.seeding_in_parts import Sampling, Seeding
+from wolfmeans.engines.trimming import Trimming
+from wolfmeans.engines.trimming_part import TrimmingPart
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,9 @@ class Labelling:
     """Where the sums over all parts stand."""
     key: bytes
     """Equal for equal labellings, and practically for no others."""
+    threshold: Threshold | None = None
+    """The last point that is kept, its row counted from the part's first one: -1 is before the
+    part, its number of rows or more behind it. None where nothing is trimmed."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ class Description:
 FarRows = tuple[NDArray[np.int64], Distances, Centers]
 
 
-class ArrayPart:
+class ArrayPart(TrimmingPart):
     """Rows in memory, and their weights, with the labels that were asked for last.
 
     Parameters
@@ -121,7 +126,7 @@ class ArrayPart:
         self._X = self._weights = self._opened = None  # type: ignore[assignment]
         if keep == "bounds" and isinstance(self._labelled, NativePoints):
             self._labelled.put_away()
-        elif keep == "labels" and shelf is not None:
+        elif keep == "labels" and shelf is not None and not isinstance(self._labelled, Trimming):
             if self._labelled is not None:
                 shelf[:] = self._labelled.labels()
                 self._shelved, self._labelled = shelf, None
@@ -149,6 +154,7 @@ class ArrayPart:
     def forget(self) -> None:
         """Lose the labels."""
         self._labelled = self._key = self._shelved = None
+        self._ahead = self._elsewhere = None
 
     def forget_seeding(self) -> None:
         """Lose what was kept while seeds were sampled."""
@@ -180,15 +186,17 @@ class ArrayPart:
 
     def assign(self, to: Labelling, at: Labelling | None) -> Partial:
         """Go from one labelling to another; None for first labels, which have no gap."""
-        if at is None:
-            self.forget()
-        else:
+        if at is not None:
             self._having(at)
+        elif self._key is not None:
+            self.forget()
         return self._go(to)
 
     def _go(self, to: Labelling) -> Partial:
+        if to.threshold is not None:
+            return self._keep(to, to.threshold)
         unlabelled, points = self._points, self._labelled
-        if points is None or self._grids != to.grids:
+        if points is None or self._grids != to.grids or isinstance(points, Trimming):
             points = unlabelled.fork(self._settings[1]).summing_on(to.grids)
         # Whatever happens in between, nobody takes half-finished labels for the old ones.
         self._labelled = self._key = self._shelved = None
@@ -245,7 +253,8 @@ class ArrayPart:
         """Return what the points gain by each of some more centers, those that come nearer."""
         points = self._having(at)
         distances = points.distances(centers)
-        masses = self._weights if masses is None else masses
+        if masses is None:
+            masses = self._weights if at.threshold is None else self.kept(at)
         totals = []
         for candidate in candidates:
             gains = distances - points.distances_to(candidate)

@@ -32,7 +32,7 @@ PATIENCE = 120.0
 _AT_ONCE = 32
 # What a task carries along costs less than another task that has to come before it.
 _SMALL = 1 << 14
-_REMEMBERED = 4
+_REMEMBERED = 8
 # So many groups for each thread let a slow one be caught up with.
 _GROUPS = 2
 
@@ -242,19 +242,24 @@ class ClusterParts:
                     "and fit again, with checkpoint=PATH from where it was"
                 )
 
-    def labels_of(self, at: Mapping[int, Labelling], sizes: Sequence[int]) -> Any:
-        """Return labels as a Dask array whose blocks are on the workers."""
-        name = f"wolfmeans-labels-{uuid.uuid4().hex}"
-        asked = self._numbers(at)
-        arguments = {number: (labelling,) for number, labelling in at.items()}
-        groups = self._asked("labels", arguments, asked, summing=False)
+    def array_of(
+        self,
+        method: str,
+        arguments: Mapping[int, tuple[Any, ...]],
+        sizes: Sequence[int],
+        dtype: Any = np.int32,
+    ) -> Any:
+        """Return a number for each row as a Dask array whose blocks are on the workers."""
+        name = f"wolfmeans-{method}-{uuid.uuid4().hex}"
+        asked = self._numbers(arguments)
+        groups = self._asked(method, arguments, asked, summing=False)
         places = [
             (number, group, place)
             for group, numbers in zip(groups, asked.values(), strict=True)
             for place, number in enumerate(numbers)
         ]
         futures = self._tasks(
-            "labels",
+            method,
             getitem,
             [group for _, group, _ in places],
             [place for _, _, place in places],
@@ -262,7 +267,7 @@ class ClusterParts:
         )
         self._wait_for(futures)
         numbers = [number for number, _, _ in places]
-        return dask_array(name, dict(zip(numbers, futures, strict=True)), sizes)
+        return dask_array(name, dict(zip(numbers, futures, strict=True)), sizes, dtype)
 
     def close(self) -> None:
         """Free what is kept on the workers; who cannot be reached has nothing to free."""

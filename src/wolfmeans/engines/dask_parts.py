@@ -13,9 +13,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from wolfmeans.engines import blocks as on_worker
-from wolfmeans.engines.array_parts import Description, Labelling
+from wolfmeans.engines.array_parts import Description
 from wolfmeans.engines.blocks import Block, PartOfFit
 from wolfmeans.engines.parts import PartedPoints, Parts
+from wolfmeans.engines.trimmed_parts import TrimmedParts
 
 FAN_IN = 8
 """So many answers are added by one task."""
@@ -33,8 +34,14 @@ class DaskParts(Parts, Protocol):
     def with_blocks(self, blocks: list[Any]) -> DaskParts:
         """Return the parts that other blocks are."""
 
-    def labels_of(self, at: Mapping[int, Labelling], sizes: Sequence[int]) -> Any:
-        """Return labels as a Dask array with a block for each part."""
+    def array_of(
+        self,
+        method: str,
+        arguments: Mapping[int, tuple[Any, ...]],
+        sizes: Sequence[int],
+        dtype: Any = np.int32,
+    ) -> Any:
+        """Return a number for each row as a Dask array with a block for each part."""
 
     def close(self) -> None:
         """Free what is kept for these parts and for their forks."""
@@ -101,23 +108,28 @@ class ThreadParts:
             total = on_worker.summed([total, *some])
         return total
 
-    def labels_of(self, at: Mapping[int, Labelling], sizes: Sequence[int]) -> Any:
-        """Return labels as a Dask array whose blocks are here."""
-        answers = self.each("labels", {number: (labelling,) for number, labelling in at.items()})
-        found = dict(zip(at, answers, strict=True))
-        return dask_array(f"wolfmeans-labels-{uuid.uuid4().hex}", found, sizes)
+    def array_of(
+        self,
+        method: str,
+        arguments: Mapping[int, tuple[Any, ...]],
+        sizes: Sequence[int],
+        dtype: Any = np.int32,
+    ) -> Any:
+        """Return a number for each row as a Dask array whose blocks are here."""
+        found = dict(zip(arguments, self.each(method, arguments), strict=True))
+        return dask_array(f"wolfmeans-{method}-{uuid.uuid4().hex}", found, sizes, dtype)
 
     def close(self) -> None:
         """Free what is kept for these parts."""
         on_worker.forget(self._part.client, list(self._fits))
 
 
-def dask_array(name: str, blocks: Mapping[int, Any], sizes: Sequence[int]) -> Any:
-    """Return (n,) labels; parts that are not among the blocks have no rows."""
+def dask_array(name: str, blocks: Mapping[int, Any], sizes: Sequence[int], dtype: Any) -> Any:
+    """Return (n,) numbers; parts that are not among the blocks have no rows."""
     da = import_module("dask.array")
-    nothing = np.empty(0, dtype=np.int32)
+    nothing = np.empty(0, dtype=dtype)
     graph = {(name, number): blocks.get(number, nothing) for number in range(len(sizes))}
-    return da.Array(graph, name, chunks=(tuple(sizes),), dtype=np.int32)
+    return da.Array(graph, name, chunks=(tuple(sizes),), dtype=dtype)
 
 
 class DaskPoints(PartedPoints):
@@ -127,11 +139,16 @@ class DaskPoints(PartedPoints):
 
     def snapshot(self) -> Any:
         """Return the labels as a Dask array."""
-        if self._at is None:
-            raise RuntimeError("points have no labels before the first assignment")
-        return self._parts.labels_of(self._at, self.sizes)
+        return self._parts.array_of("labels", self._labelled(), self.sizes)
 
     @property
     def sizes(self) -> list[int]:
         """How many rows each part has."""
         return [description.n_points for description in self._parts.described]
+
+
+class TrimmedDaskPoints(TrimmedParts, DaskPoints):
+    """The same, of which the nearest points of a mass are kept."""
+
+    def _of_points(self, method: str, *given: Any) -> Any:
+        return self._parts.array_of(method, self._labelled(*given), self.sizes, np.float64)

@@ -340,11 +340,21 @@ class LabelledPoints:
 class Moments:
     """Exact cluster weights W_k and exact sums S_kj = sum of w_i x_ij, kept up to date by moves."""
 
-    def __init__(self, X: Any, weights: NDArray[np.float64] | None, n_clusters: int) -> None:
+    def __init__(
+        self,
+        X: Any,
+        weights: NDArray[np.float64] | None,
+        n_clusters: int,
+        grids: Grids | None = None,
+    ) -> None:
         self._X, self._weights = X, weights
         self._n_clusters, self._d = n_clusters, X.shape[1]
         x_low, x_high = exponent_range(X.data if sparse.issparse(X) else X) or (0, 0)
         w_low, w_high = (1, 1) if weights is None else exponent_range(weights) or (0, 0)
+        if grids is not None and grids.weights is not None:
+            # A mass that is a part of a weight may be as fine as any weight elsewhere.
+            w_low = min(w_low, grids.weights.low + MANTISSA_BITS)
+            w_high = max(w_high, grids.weights.high)
         # A term has 53 bits, a product 106; one more bit because a product may lose a leading one.
         low = x_low + w_low - 2 * MANTISSA_BITS - 1
         self._sums = ExactSums(n_clusters * self._d, low, x_high + w_high)

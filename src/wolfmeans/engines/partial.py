@@ -205,6 +205,12 @@ class Limbs:
         return Limbs(grid, values)
 
     @staticmethod
+    def carried(grid: Grid, values: Integers) -> Limbs:
+        """Return limbs that are less than 2**62 in size, carried in place."""
+        _carry(grid, values)
+        return Limbs(grid, values)
+
+    @staticmethod
     def of_terms(terms: NDArray[np.float64]) -> Limbs:
         """Return the exact sum of float64 terms; OverflowError when one is not finite."""
         if not np.isfinite(terms).all():
@@ -230,6 +236,16 @@ class Limbs:
         for limb in reversed(self.values[k, :, j].tolist()):
             total = (total << self.grid.bits) + limb
         return total
+
+    def integers(self, j: int = 0) -> list[int]:
+        """Return the sums of one column as multiples of 2**grid.low."""
+        totals = []
+        for limbs in self.values[:, ::-1, j].tolist():
+            total = 0
+            for limb in limbs:
+                total = (total << self.grid.bits) + limb
+            totals.append(total)
+        return totals
 
     def rounded(self, k: int = 0, j: int = 0) -> float:
         """Return one sum, rounded once to float64."""

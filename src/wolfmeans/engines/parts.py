@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.engines.array_parts import Description, Labelling
+from wolfmeans.engines.array_parts import Description, FarRows, Labelling
 from wolfmeans.engines.base import (
     Assignment,
     Centers,
@@ -354,11 +354,7 @@ class PartedPoints:
         Far is decided by distance, then by the order of values. The farthest of all are among the
         farthest of each part; one more tells how far the others are at most.
         """
-        asked = {
-            number: (centers, many + 1, own)
-            for number, own in zip(self._places, self._split(masses), strict=True)
-        }
-        found = list(self._parts.each("far_rows", asked))
+        found = list(self._farthest(centers, many + 1, masses))
         rows = self._numbered_through([far[0] for far in found])
         distances = np.concatenate([far[1] for far in found])
         by_row = np.argsort(rows)
@@ -371,6 +367,14 @@ class PartedPoints:
         outside = float(distances[by_distance[many]]) if len(rows) > many else 0.0
         chosen = np.sort(by_distance[:many])
         return rows[chosen], distances[chosen], outside
+
+    def _farthest(self, centers: Centers, many: int, masses: Distances | None) -> Iterator[FarRows]:
+        """Ask each part for its farthest rows."""
+        asked = {
+            number: (centers, many, own)
+            for number, own in zip(self._places, self._split(masses), strict=True)
+        }
+        return self._parts.each("far_rows", asked)
 
     def distance_error(self, centers: Centers) -> float:
         """Return what a canonical distance may be off by beyond (d + 3) u of itself: nothing."""

@@ -355,8 +355,13 @@ class CenterEstimator(
         with loading as data:
             if data.exponent != self._scale_exponent:
                 centers = np.ldexp(centers, data.exponent - self._scale_exponent)
-            data.points.assign(centers)
-            return -door.unscaled(data.points.cost(centers), data.exponent)
+            points = self._points_to_score(data.points)
+            points.assign(centers)
+            return -door.unscaled(points.cost(centers), data.exponent)
+
+    def _points_to_score(self, points: PartedPoints) -> PartedPoints:
+        """Return the points that count."""
+        return points
 
     def predict(self, X: Any, *, out: str | os.PathLike[str] | None = None) -> NDArray[np.int32]:
         """Return the index of the nearest center of each point, ties to the lowest.

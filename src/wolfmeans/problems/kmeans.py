@@ -300,12 +300,16 @@ class KMeansProblem(ConcaveProblem[Partition]):
         """
         if len(point.centers) == 1:
             return False
-        rows, nearest, second = self.workspace.near_ties(point.centers, _largest_residual(point))
+        return not self._told_apart(point, *self._near_ties(point, _largest_residual(point)))
+
+    def _near_ties(self, point: Partition, slack: float) -> tuple[Distances, Distances]:
+        """Return two distances of each point of positive weight that may be near a tie."""
+        rows, nearest, second = self.workspace.near_ties(point.centers, slack)
         masses = self.masses
         if masses is not None:
             heavy = masses[rows] > 0
             nearest, second = nearest[heavy], second[heavy]
-        return not self._told_apart(point, nearest, second)
+        return nearest, second
 
     def _told_apart(self, point: Partition, nearest: Distances, second: Distances) -> bool:
         """Whether each of the first distances is certainly smaller than the other one."""
