@@ -332,6 +332,33 @@ def test_nothing_of_the_size_of_the_data_comes_back(weighted, lattice):
     assert 10_000 < Weighed.largest < n * 8 / 2
 
 
+# --- Sources ---------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:The loop stopped", "ignore:.*max_iter")
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("limit", [15_500_000, 28_000_000])
+def test_a_file_that_does_not_fit_gives_the_same_bits(tmp_path, limit, weighted):
+    """With the smaller limit nothing is kept of points between passes."""
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(300_000, 3)) + 8.0 * rng.integers(0, 3, size=(300_000, 1))
+    X[::9] *= 30.0
+    weights = rng.choice([0.5, 1.0, 3.0], size=len(X)) if weighted else None
+    np.save(tmp_path / "X.npy", X)
+    settings = {"alpha": 0.1, "init": X[:3], "certify": None, "max_iter": 6, "tol": 0.0}
+    memory = TrimmedKMeans(3, **settings).fit(X, sample_weight=weights)
+    ours = TrimmedKMeans(3, memory_limit=limit, **settings)
+    ours.fit(tmp_path / "X.npy", sample_weight=weights)
+    assert any("chunks of a source" in note for note in ours.certificate_.notes)
+    assert np.array_equal(ours.cluster_centers_, memory.cluster_centers_)
+    for name in ("inertia_", "radius_", "n_trimmed_", "trimmed_mass_"):
+        assert getattr(ours, name) == getattr(memory, name), name
+    for name in ("labels_", "kept_", "margins_"):
+        assert np.array_equal(getattr(ours, name), getattr(memory, name)), name
+    assert np.array_equal(ours.predict(tmp_path / "X.npy"), memory.predict(X))
+    assert ours.score(tmp_path / "X.npy", sample_weight=weights) == -memory.inertia_
+
+
 # --- The estimator ---------------------------------------------------------------------------
 
 dask = pytest.importorskip("dask", reason="dask and distributed are not installed")

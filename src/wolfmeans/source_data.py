@@ -7,7 +7,7 @@ array. Everything else is read in chunks, in as many passes as there are steps.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -121,19 +121,19 @@ def opened(estimator: Any, X: Streamed, sample_weight: Any, n_starts: int = 1) -
         estimator, np.empty((1, source.n_columns), source.dtype), reset=True, skip_check_array=True
     )
     n_threads = effective_threads(estimator.n_threads)
+    algorithm = getattr(estimator, "algorithm", "auto")
     rows = budget.rows_per_chunk()
-    parts = SourceParts(
-        source, Keeping(rows, "nothing"), estimator.engine, n_threads, estimator.algorithm
-    )
+    parts = SourceParts(source, Keeping(rows, "nothing"), estimator.engine, n_threads, algorithm)
     try:
         stand_in = np.broadcast_to(np.zeros(1, dtype=np.float32), (parts.n_rows, 1))
         weights = door.admit_weights(sample_weight, stand_in)
         if weights is not None:
             parts = parts.weighted(weights)
-        taken = 0 if weights is None else weights.nbytes
+        taken = (0 if weights is None else weights.nbytes) + estimator._bytes_beside(source)
         if estimator.empty == "admissible":
             taken += _ADMISSIBLE * parts.n_rows
-        parts = parts.with_room(_room(budget, rows, parts.n_rows, taken, n_starts))
+        states = {state: estimator._bytes_of_a_point(state, weights) for state in STATES}
+        parts = parts.with_room(_room(budget, rows, parts.n_rows, taken, n_starts, states))
         points = SourcePoints(parts, n_threads)
         face = Face(X.given, points, lambda: parts.sample.rows)
         found = points.description
@@ -145,19 +145,30 @@ def opened(estimator: Any, X: Streamed, sample_weight: Any, n_starts: int = 1) -
         parts.close()
 
 
-def _room(budget: Budget, rows: int, n_rows: int, taken: int, n_starts: int) -> Keeping:
-    """Return what can be kept of all points; `taken` bytes are already."""
+def _room(
+    budget: Budget,
+    rows: int,
+    n_rows: int,
+    taken: int,
+    n_starts: int,
+    states: Mapping[str, int | None],
+) -> Keeping:
+    """Return what can be kept of all points; `taken` bytes are already.
+
+    Each state takes some bytes more of each point, or None where it cannot be.
+    """
     labels = 4 * n_rows
     # While a start runs, the labels of the best one so far wait.
     left = budget.left(rows) - taken - (labels if n_starts > 1 else 0)
     if left < 0:
         raise MemoryError(
-            f"memory_limit has no room for the weights, or for empty='admissible', of {n_rows:,} "
-            "rows; raise it, or take float32 data, fewer columns or empty='farthest'"
+            f"memory_limit has no room for the weights of {n_rows:,} rows, for empty='admissible' "
+            "or for short runs on some of the rows; raise it, or take float32 data, fewer columns, "
+            "empty='farthest' or given centers"
         )
     seeding = left >= budget.bytes_of_seeding(n_rows)
-    for state in STATES:
-        if budget.bytes_of_state(state, n_rows, rows) <= left:
+    for state, more in states.items():
+        if more is not None and budget.bytes_of_state(state, n_rows, rows) + more * n_rows <= left:
             break
     in_memory = state != "nothing" or labels <= left
     return Keeping(rows, state, in_memory, seeding)

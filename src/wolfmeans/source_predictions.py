@@ -80,7 +80,8 @@ def predicted(
         for labels in pieces:
             shelf.put(slice(first, first + len(labels)), labels)
             first += len(labels)
-        return shelf.whole()
+        found: NDArray[np.int32] = shelf.whole()
+        return found
 
 
 def write_labels(pieces: Iterator[NDArray[np.int32]], out: str | os.PathLike[str]) -> int:

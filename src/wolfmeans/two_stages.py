@@ -71,6 +71,11 @@ def share_for_short_runs(share: Fraction, n_rows: int) -> Fraction:
     return min(share + Fraction(3.0 * spread), (1 + share) / 2)
 
 
+def most_rows_for_short_runs(n_clusters: int) -> int:
+    """Return how many rows short runs see at most."""
+    return max(_FEW_ROWS, _ROWS_PER_CLUSTER * n_clusters)
+
+
 def rows_for_short_runs(
     workspace: Workspace,
     n_clusters: int,
@@ -84,7 +89,7 @@ def rows_for_short_runs(
     the order of values and without replacement. Points in parts have no such order: there rows are
     drawn by their numbers, and those without weight are left out then.
     """
-    size = max(_FEW_ROWS, _ROWS_PER_CLUSTER * n_clusters)
+    size = most_rows_for_short_runs(n_clusters)
     if workspace.n_points <= size:
         return None
     if by_number:

@@ -22,6 +22,7 @@ from wolfmeans.engines.array_parts import ArrayPart, Description, Labelling, lig
 from wolfmeans.engines.base import Assignment, Centers, Distances, Forced, Labels
 from wolfmeans.engines.partial import Grids, Limbs, Partial, Range, added, combined, range_of
 from wolfmeans.engines.parts import PartedPoints
+from wolfmeans.engines.trimming_part import FROM_DISTANCES
 from wolfmeans.sources.base import Source
 from wolfmeans.tensors import ROWS_LOOKED_AT, sampling_step
 
@@ -143,6 +144,11 @@ class SourceParts:
             return iter([self.weights[self._place(number)] for number in arguments])
         if method == "labels" and all(self._has(n, *given) for n, given in arguments.items()):
             return (self._parts[n].labels(*given) for n, given in arguments.items())
+        if method in FROM_DISTANCES and all(
+            number in self._parts and self._parts[number].remembers(given[0])
+            for number, given in arguments.items()
+        ):
+            return (getattr(self._parts[n], method)(*given) for n, given in arguments.items())
         return self._read(method, arguments)
 
     def summed(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> Any:
@@ -455,28 +461,39 @@ def _over_clusters(limbs: Limbs) -> Limbs:
 class LabelShelf:
     """Labels of all rows, put down in any order: in memory, or in a file without a name.
 
-    The file is gone with the last array that shows it.
+    The file is gone with the last array that shows it. Other numbers may take the labels' place.
     """
 
-    def __init__(self, n_points: int, *, in_memory: bool = True, of: Labels | None = None) -> None:
-        self._labels, self._n_points = of, n_points
+    def __init__(
+        self,
+        n_points: int,
+        *,
+        in_memory: bool = True,
+        of: Labels | None = None,
+        dtype: Any = np.int32,
+    ) -> None:
+        self._labels: Any = of
+        self._n_points, self._dtype = n_points, np.dtype(dtype)
         if of is None and in_memory:
-            self._labels = np.empty(n_points, dtype=np.int32)
+            self._labels = np.empty(n_points, dtype=dtype)
         elif of is None:
             self._file = tempfile.TemporaryFile(prefix="wolfmeans-labels-")  # noqa: SIM115
 
-    def put(self, place: slice, labels: Labels) -> None:
+    def put(self, place: slice, labels: NDArray[Any]) -> None:
         """Write some of the labels."""
         if self._labels is not None:
             self._labels[place] = labels
         else:
             # Written, not mapped: pages that are mapped would count as memory.
-            self._file.seek(4 * place.start)
-            self._file.write(np.ascontiguousarray(labels, dtype=np.int32).data)
+            self._file.seek(self._dtype.itemsize * place.start)
+            self._file.write(np.ascontiguousarray(labels, dtype=self._dtype).data)
 
-    def whole(self) -> Labels:
+    def whole(self) -> Any:
         """Return all labels."""
         if self._labels is not None:
             return self._labels
-        self._file.flush()
-        return np.memmap(self._file, dtype=np.int32, mode="r+", shape=(self._n_points,))
+        with self._file as file:
+            file.flush()
+            # The map keeps the file without our handle.
+            self._labels = np.memmap(file, dtype=self._dtype, mode="r+", shape=(self._n_points,))
+        return self._labels

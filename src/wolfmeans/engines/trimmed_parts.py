@@ -64,7 +64,9 @@ class Scales:
 
 
 def weighed(points: PartedPoints) -> Scales:
-    """Ask all parts for their weights."""
+    """Ask all parts for their weights, where they have any."""
+    if not points._weighted:
+        return Scales(Fraction(points.n_points), 0)
     found: list[Weighing] = list(points._parts.each("weighing", points._everywhere(points.grids)))
     total = added([one.total for one in found])
     return Scales(

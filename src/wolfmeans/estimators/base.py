@@ -127,6 +127,14 @@ class CenterEstimator(
         limit = getattr(self, "memory_limit", None)
         return None if limit is None else bytes_of(limit)
 
+    def _bytes_beside(self, source: Any) -> int:
+        """Return what a fit in chunks takes beside them."""
+        return 0
+
+    def _bytes_of_a_point(self, state: str, weights: Any) -> int | None:
+        """Return what a state takes of each point beyond what K-means needs; None for no state."""
+        return 0
+
     def _admitted(self, X: Any, sample_weight: Any) -> tuple[Any, NDArray[np.float64] | None, int]:
         """Return what passes the door: the points, their weights, and the exponent of the scale."""
         n_threads = effective_threads(self.n_threads)
@@ -380,9 +388,13 @@ class CenterEstimator(
         if is_dask(X):
             labels_to_come: NDArray[np.int32] = lazily(self, X, "predict", None, np.int32)
             return labels_to_come
-        workspace, centers, _ = self._opened(X, passes=1)
-        labels: NDArray[np.int32] = as_given(workspace.nearest(centers)[0], X)
+        labels: NDArray[np.int32] = as_given(self._labels_of(X), X)
         return labels
+
+    def _labels_of(self, X: Any) -> NDArray[np.int32]:
+        """Return the labels of points in memory."""
+        workspace, centers, _ = self._opened(X, passes=1)
+        return workspace.nearest(centers)[0]
 
     def predict_chunks(self, X: Any) -> Iterator[NDArray[np.int32]]:
         """Yield the labels of a source, chunk after chunk, while it is read.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -19,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from wolfmeans import door
 from wolfmeans.certificate import Certificate
-from wolfmeans.dask_data import is_dask, lazily
+from wolfmeans.dask_data import is_dask
 from wolfmeans.data_in_parts import refuse_what_needs_all_points
 from wolfmeans.engines import Work, effective_threads, get_engine
 from wolfmeans.engines.base import Centers, TrimmedWorkspace, Workspace
@@ -28,6 +29,7 @@ from wolfmeans.engines.dask_parts import TrimmedDaskPoints
 from wolfmeans.engines.parts import PartedPoints
 from wolfmeans.engines.seeding_in_parts import seeds_in_parts
 from wolfmeans.engines.trimmed_parts import TrimmedParts, weighed
+from wolfmeans.engines.trimmed_sources import TrimmedSourcePoints
 from wolfmeans.engines.trimming import find_threshold, kept_masses
 from wolfmeans.estimators.base import CenterEstimator
 from wolfmeans.estimators.kmeans import KMeans
@@ -46,12 +48,14 @@ from wolfmeans.problems.trimmed import (
 )
 from wolfmeans.seeding import METHODS as SEEDINGS
 from wolfmeans.seeding import TRIMMED_METHODS, RandomSource, choose_seeds
-from wolfmeans.tensors import as_given
+from wolfmeans.source_data import Streamed, is_source, loaded
+from wolfmeans.source_predictions import source_for
 from wolfmeans.two_stages import (
     CONTINUED,
     DRAWN_FROM_SOME,
     SHORT_RUNS,
     best_short_runs,
+    most_rows_for_short_runs,
     rows_for_short_runs,
     share_for_short_runs,
 )
@@ -59,6 +63,10 @@ from wolfmeans.two_stages import (
 NumberedSeeds = Callable[[int, Workspace, RandomSource], NDArray[np.floating]]
 
 _DEFAULT_SHARE = 0.05
+# Bytes of a point: while short runs take place; of its own label, distance and verdict between
+# steps; of its weight and mass.
+_OF_A_SHORT_RUN = 192
+_TRIMMED, _MASSES = 16, 16
 _MIXED = ("trimmed-k-means++", "random")
 _LIKE_KMEANS = (
     "n_clusters",
@@ -73,6 +81,7 @@ _LIKE_KMEANS = (
     "n_threads",
     "time_limit",
     "callback",
+    "memory_limit",
 )
 
 
@@ -101,7 +110,9 @@ class TrimmedKMeans(CenterEstimator):
     n_init : "auto" or int, default="auto"
         Number of short runs, two steps each; the best five are continued, and the result with the
         lowest inertia is kept. "auto" is 50. Up to five starts are all run to the end at once.
-        Above 20,000 points (or 200 for each cluster) short runs see a random part of them.
+        Above 20,000 points (or 200 for each cluster) short runs see a random part of them. Where
+        points stay in parts, as those of Dask data, seeds are drawn from such a part too, save for
+        "k-means||".
     max_iter : int or None, default=300
         Largest number of iterations of one start, counted as scikit-learn does, short runs not
         included. None stands for the guaranteed maximum.
@@ -132,6 +143,9 @@ class TrimmedKMeans(CenterEstimator):
     callback : callable or None, default=None
         Called with the `Record` of every step of the continued starts; a true return value ends
         the start.
+    memory_limit : str, number of bytes or None, default=None
+        How much memory a fit may take, as for `KMeans`. A source that does not fit is read twice
+        for each step; labels stay between, with bounds and distances, or nothing does.
 
     Attributes
     ----------
@@ -213,6 +227,7 @@ class TrimmedKMeans(CenterEstimator):
         n_threads: int | None = None,
         time_limit: float | None = None,
         callback: Callback | None = None,
+        memory_limit: str | float | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.alpha = alpha
@@ -231,19 +246,21 @@ class TrimmedKMeans(CenterEstimator):
         self.n_threads = n_threads
         self.time_limit = time_limit
         self.callback = callback
+        self.memory_limit = memory_limit
 
     def _fit(self, X: Any, sample_weight: Any) -> Self:
-        if is_dask(X):
+        if is_dask(X) or isinstance(X, Streamed):
             refuse_what_needs_all_points(self, drawn_from_some=True)
             with self._opened_in_parts(X, sample_weight) as data:
                 scales = weighed(data.points)
                 share = self._trimmed_share(data.points.weights, scales.total)
                 mass = kept_of_total(share, scales.total, scales.unit)
+                kind = TrimmedSourcePoints if isinstance(X, Streamed) else TrimmedDaskPoints
                 return self._fit_opened(
                     data.X,
                     data.X,
                     share,
-                    TrimmedDaskPoints.of(data.points, mass, scales),
+                    kind.of(data.points, mass, scales),
                     data.exponent,
                     None,
                     data.notes(None),
@@ -434,35 +451,50 @@ class TrimmedKMeans(CenterEstimator):
         self.n_trimmed_ = certificate.trimmed_points
         self.trimmed_mass_ = certificate.trimmed_mass
 
+    def _bytes_beside(self, source: Any) -> int:
+        """Return what short runs take, which see some of the points; given centers need none."""
+        if not isinstance(self.init, str) and not callable(self.init):
+            return 0
+        row: int = source.n_columns * source.dtype.itemsize
+        return most_rows_for_short_runs(self.n_clusters) * (row + _OF_A_SHORT_RUN)
+
+    def _bytes_of_a_point(self, state: str, weights: Any) -> int | None:
+        """Return what labels and distances take beside bounds; labels alone are not kept."""
+        if state == "labels":
+            return None
+        more = _TRIMMED if weights is None else _TRIMMED + _MASSES
+        return more if state == "bounds" else 0
+
     def _trim_on(self, X: Any, weights: NDArray[np.float64] | None) -> float | None:
         """Return the mass that may be left out, None where all must be clustered."""
         return self.trimmed_mass_ or None
 
-    def predict(self, X: Any) -> NDArray[np.int32]:
+    def predict(self, X: Any, *, out: str | os.PathLike[str] | None = None) -> NDArray[np.int32]:
         """Return the nearest center of each point, or -1 for points beyond the radius.
 
         For the points of the fit this is `labels_`, save for those that lie on the threshold: of
         several that are exactly as far out, `labels_` keeps no more than the mass allows, and here
-        all of them are inside.
+        all of them are inside. Dask data, sources and `out` as for `KMeans`.
         """
-        check_is_fitted(self)
-        if is_dask(X):
-            labels_to_come: NDArray[np.int32] = lazily(self, X, "predict", None, np.int32)
-            return labels_to_come
+        return super().predict(X, out=out)
+
+    def _labels_of(self, X: Any) -> NDArray[np.int32]:
         workspace, centers, exponent = self._opened(X)
         labels, distances = workspace.nearest(centers)
         threshold = math.ldexp(self._threshold, 2 * (exponent - self._scale_exponent))
         labels[distances > threshold] = -1
-        given: NDArray[np.int32] = as_given(labels, X)
-        return given
+        return labels
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return minus the sum of squared distances to the nearest centers, trimmed.
 
         The share of X that is left out, the farthest points first, is that of the fit; so scores
-        of several models with the same `alpha` can be compared on the same data.
+        of several models with the same `alpha` can be compared on the same data. Sources
+        are loaded.
         """
         check_is_fitted(self)
+        if is_source(X, self._memory_limit() is not None):
+            X = loaded(source_for(self, X))
         if is_dask(X):
             return self._score_in_parts(X, sample_weight)
         workspace, centers, exponent = self._opened(X)
