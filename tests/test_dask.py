@@ -14,6 +14,7 @@ from wolfmeans import KMeans, TrimmedKMeans
 from wolfmeans.engines import blocks, cluster_parts
 from wolfmeans.engines.array_parts import Labelling
 from wolfmeans.engines.cpu import native_is_available
+from wolfmeans.engines.dask_parts import DaskPoints
 
 pytest.importorskip("dask.array", reason="dask and distributed are not installed")
 pytest.importorskip("distributed", reason="dask and distributed are not installed")
@@ -161,6 +162,37 @@ def test_empty_clusters_and_ties(place):
         same(ours, reference)
         decrease = reference.certificate_.candidate_decrease
         assert ours.certificate_.candidate_decrease == decrease
+
+
+def test_policies_that_need_all_points(place):
+    grid = np.stack(np.meshgrid(np.arange(12.0), np.arange(10.0)), axis=-1).reshape(-1, 2)
+    init = np.vstack([np.zeros((3, 2)), np.full((2, 2), 50.0)])
+    for empty in ("resample", "best", "admissible"):
+        with pytest.raises(NotImplementedError, match=rf"empty='{empty}'.*empty='farthest'"):
+            KMeans(5, init=init, empty=empty).fit(da.from_array(grid, chunks=(17, 2)))
+
+
+def test_ties_do_not_come_here(place, monkeypatch):
+    """A lattice is all ties; one of each partition is enough."""
+    grid = np.stack(np.meshgrid(np.arange(4.0), np.arange(30.0)), axis=-1).reshape(-1, 2)
+    init = grid[[0, 119]]
+    told = []
+    near_ties = DaskPoints.near_ties
+
+    def counting(self, *given):
+        found = near_ties(self, *given)
+        told.append(len(found[0]))
+        return found
+
+    monkeypatch.setattr(DaskPoints, "near_ties", counting)
+    for weights in (None, np.arange(120) % 2.0):
+        reference = KMeans(2, init=init, engine="cpu", certify=None, stop="stationary")
+        reference.fit(grid, sample_weight=weights)
+        ours = KMeans(2, init=init, stop="stationary")
+        ours.fit(da.from_array(grid, chunks=(30, 2)), sample_weight=weights)
+        same(ours, reference)
+    assert told
+    assert max(told) <= 4
 
 
 @pytest.mark.parametrize("stop", ["gap", "shift", "stationary"])

@@ -23,6 +23,7 @@ from wolfmeans.engines.cpu import NativePoints, value_range
 from wolfmeans.engines.labelled import LabelledPoints
 from wolfmeans.engines.partial import SCALAR, Grids, Limbs, Partial, Range, Several, combined
 from wolfmeans.engines.seeding_in_parts import Sampling, Seeding
+from wolfmeans.engines.ties import told_apart
 from wolfmeans.engines.trimming import Trimming
 from wolfmeans.engines.trimming_part import TrimmingPart
 
@@ -242,6 +243,17 @@ class ArrayPart(TrimmingPart):
     ) -> tuple[NDArray[np.int64], Distances, Distances]:
         """Return rows that may be near a tie, with their distances (Workspace.near_ties)."""
         return self._having(at).near_ties(centers, slack)
+
+    def some_tie(
+        self, at: Labelling, centers: Centers, slack: float
+    ) -> tuple[NDArray[np.int64], Distances, Distances]:
+        """Return one row of positive weight that cannot be told from a tie, if there is any."""
+        rows, nearest, second = self.near_ties(at, centers, slack)
+        tied = ~told_apart(nearest, second, slack, self._points.n_features)
+        if self._weights is not None:
+            tied &= self._weights[rows] > 0
+        one = np.flatnonzero(tied)[:1]
+        return rows[one], nearest[one], second[one]
 
     def losses_without(self, at: Labelling, centers: Centers, gone: NDArray[np.bool_]) -> Distances:
         """Return what the points lose whose nearest center is among those gone."""

@@ -11,13 +11,19 @@ from importlib import import_module
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wolfmeans.engines import blocks as on_worker
 from wolfmeans.engines.array_parts import Description
+from wolfmeans.engines.base import Centers, Distances, Labels
 from wolfmeans.engines.blocks import Block, PartOfFit
 from wolfmeans.engines.parts import PartedPoints, Parts
 from wolfmeans.engines.trimmed_parts import TrimmedParts
 
+_EACH_POINT = (
+    "this needs a number for each point in one place, and Dask data stays in its partitions: "
+    "empty='admissible' does; fit with empty='farthest'"
+)
 FAN_IN = 8
 """So many answers are added by one task."""
 
@@ -140,6 +146,27 @@ class DaskPoints(PartedPoints):
     def snapshot(self) -> Any:
         """Return the labels as a Dask array."""
         return self._parts.array_of("labels", self._labelled(), self.sizes)
+
+    def near_ties(
+        self, centers: Centers, slack: float
+    ) -> tuple[NDArray[np.int64], Distances, Distances]:
+        """Return one tie of each part that has any, which is all that anybody wants to know."""
+        found = list(self._parts.each("some_tie", self._labelled(centers, slack)))
+        rows = self._numbered_through([near[0] for near in found])
+        nearest, second = (np.concatenate([near[i] for near in found]) for i in (1, 2))
+        return rows, nearest, second
+
+    def nearest(self, centers: Centers) -> tuple[Labels, Distances]:
+        """Refuse to bring a number for each point here."""
+        raise NotImplementedError(_EACH_POINT)
+
+    def distances(self, centers: Centers) -> Distances:
+        """Refuse likewise."""
+        raise NotImplementedError(_EACH_POINT)
+
+    def distances_to(self, center: Centers) -> Distances:
+        """Refuse likewise."""
+        raise NotImplementedError(_EACH_POINT)
 
     @property
     def sizes(self) -> list[int]:

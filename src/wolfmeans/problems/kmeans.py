@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from wolfmeans.engines import advance_together
 from wolfmeans.engines.base import Centers, Distances, Limits, Progress, Workspace
+from wolfmeans.engines.ties import UNIT, told_apart
 from wolfmeans.exact_sums import exact_sum
 from wolfmeans.frank_wolfe import ConcaveProblem, State
 from wolfmeans.problems.empty import CANDIDATES, admissible_assignment, best_candidate, refill
@@ -24,7 +25,6 @@ from wolfmeans.seeding import RandomSource
 from wolfmeans.solution import Record, Solution, Status
 from wolfmeans.stopping import StoppingRule, tolerances_of
 
-_UNIT = 2.0**-53
 # Long enough for many steps of a small problem, short enough to hear Ctrl-C and the deadline.
 _SECONDS_AT_ONCE = 0.02
 _STEPS_TOGETHER = 1024
@@ -259,7 +259,7 @@ class KMeansProblem(ConcaveProblem[Partition]):
         # step adds two sums of distances.
         sums = 4.0 * (len(solution.trace) + 1)
         largest = max(solution.trace[0].value, recomputed)
-        slack = sums * _UNIT * (self.workspace.n_features + 8) * largest
+        slack = sums * UNIT * (self.workspace.n_features + 8) * largest
         mass = float(solution.point.weights.sum())
         slack += sums * mass * self.workspace.distance_error(solution.point.centers)
         if abs(recomputed - solution.value) > slack:
@@ -313,11 +313,9 @@ class KMeansProblem(ConcaveProblem[Partition]):
 
     def _told_apart(self, point: Partition, nearest: Distances, second: Distances) -> bool:
         """Whether each of the first distances is certainly smaller than the other one."""
-        r = _largest_residual(point)
-        bound = 2.0 * _UNIT * (self.workspace.n_features + 3) * (nearest + second)
-        bound += 2.0 * self.workspace.distance_error(point.centers)
-        bound += 2.0 * r * (np.sqrt(nearest) + np.sqrt(second) + r)
-        return bool(np.all(second - nearest > bound))
+        error = self.workspace.distance_error(point.centers)
+        slack, d = _largest_residual(point), self.workspace.n_features
+        return bool(np.all(told_apart(nearest, second, slack, d, error)))
 
 
 def _largest_residual(point: Partition) -> float:
