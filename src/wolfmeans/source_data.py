@@ -98,6 +98,7 @@ def brought(estimator: Any, X: Any, sample_weight: Any) -> Brought:
 
 def budget_of(source: Source, limit: int, n_clusters: int) -> Budget:
     """Return what is to be fitted into a limit."""
+    source.spare_memory(limit)
     return Budget(limit, source.n_columns, source.dtype, n_clusters, source.reading_bytes)
 
 
@@ -160,4 +161,4 @@ def _room(budget: Budget, rows: int, n_rows: int, taken: int, n_starts: int) -> 
         if budget.bytes_of_state(state, n_rows, rows) <= left:
             break
     in_memory = state != "nothing" or labels <= left
-    return Keeping(rows, state, in_memory, seeding)
+    return Keeping(rows, state, in_memory, seeding, budget.sums_are_large)

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, NoReturn
 
 import numpy as np
@@ -41,6 +42,8 @@ class Keeping:
     """Else labels that are returned are in a temporary file."""
     seeding: bool = True
     """Whether hashes and distances stay while seeds are sampled."""
+    sums_are_large: bool = False
+    """Whether the sums of only one chunk beside the total are held, not of some."""
 
 
 class SourceParts:
@@ -146,8 +149,11 @@ class SourceParts:
         return self._read(method, arguments)
 
     def summed(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> Any:
-        """Return the sum of the answers (partial.Answer)."""
-        return combined(self.each(method, arguments))
+        """Return the sum of the answers; few of them are held at once where they are large."""
+        answers = self.each(method, arguments)
+        if method != "seeding" and not self.keeping.sums_are_large:
+            return combined(answers)
+        return reduce(lambda total, answer: total.plus([answer]), answers)
 
     def _has(self, number: int, at: Labelling) -> bool:
         return number in self._parts and self._parts[number].has(at)

@@ -21,6 +21,7 @@ _OF_A_ROW = 64
 """Bytes of a row beside its numbers while it is worked on: label, distance, bounds, lists."""
 _OF_AN_ENTRY = 64
 """Bytes of an entry of the centers: old and new ones, packed copies, exact sums."""
+_MANY_ENTRIES = 1 << 14
 _LABEL = 4
 _BOUNDS = 16
 """Bytes of a row that keeps its bounds: two floats, the label, a share of a block's."""
@@ -114,6 +115,11 @@ class Budget:
             f"and for reading, and {self.ahead + 2} chunks of {_FEWEST:,} rows, {self._row:,} "
             "bytes each"
         )
+
+    @property
+    def sums_are_large(self) -> bool:
+        """Whether there are better few exact sums of all clusters at once."""
+        return self.n_clusters * self.n_columns > _MANY_ENTRIES
 
     def left(self, rows_per_chunk: int) -> int:
         """Return the bytes that are left for the state of points."""
