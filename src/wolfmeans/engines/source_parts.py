@@ -19,9 +19,10 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfmeans.engines import get_engine
 from wolfmeans.engines.array_parts import ArrayPart, Description, Labelling, lightest
 from wolfmeans.engines.base import Assignment, Centers, Distances, Forced, Labels
-from wolfmeans.engines.partial import Grids, Limbs, Partial, Range, added, combined, range_of
+from wolfmeans.engines.partial import Grids, Limbs, Partial, Range, added, combined
 from wolfmeans.engines.parts import PartedPoints
 from wolfmeans.sources.base import Source
 from wolfmeans.tensors import ROWS_LOOKED_AT, sampling_step
@@ -121,12 +122,18 @@ class SourceParts:
     def weighted(self, weights: NDArray[np.float64]) -> SourceParts:
         """Return the same rows with weights."""
         twin = self.fork(self._settings[1])
-        twin.weights = weights
-        values, least = range_of(weights), lightest(weights)
-        twin._described = [
-            replace(part, weighted=True, lightest=least, grids=Grids(part.grids.rows, values))
-            for part in self._described
-        ]
+        twin.weights, twin._described = weights, list(self._described)
+        engine = get_engine(self._settings[0])
+        for number, part in enumerate(self._described):
+            own = weights[self._place(number)]
+            # Asked of the engine, which has its own idea of the lowest bit.
+            ranges = engine.open(np.zeros((len(own), 1), np.float32), own, 1).ranges()
+            twin._described[number] = replace(
+                part,
+                weighted=True,
+                lightest=lightest(own),
+                grids=Grids(part.grids.rows, ranges.weights),
+            )
         return twin
 
     def fork(self, n_threads: int) -> SourceParts:
@@ -240,7 +247,8 @@ class SourceParts:
 def _moved(values: Range, exponent: int) -> Range:
     if values.low == values.high:
         return values
-    return Range(values.low + exponent, values.high + exponent)
+    # One more bit, should an engine find the lowest one there.
+    return Range(values.low + exponent - 1, values.high + exponent)
 
 
 class Sample:
@@ -485,4 +493,5 @@ class LabelShelf:
         if self._labels is not None:
             return self._labels
         self._file.flush()
-        return np.memmap(self._file, dtype=np.int32, mode="r+", shape=(self._n_points,))
+        with self._file as file:
+            return np.memmap(file, dtype=np.int32, mode="r+", shape=(self._n_points,))
