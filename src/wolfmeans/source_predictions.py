@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from wolfmeans import door
 from wolfmeans.engines import effective_threads, get_engine
+from wolfmeans.engines.cpu import value_range
 from wolfmeans.engines.partial import Limbs, added
 from wolfmeans.engines.source_parts import LabelShelf
 from wolfmeans.files import written_whole
@@ -127,17 +128,15 @@ def scored(model: Any, source: Source, sample_weight: Any) -> float:
         sample_weight = door.admit_weights(sample_weight, stand_in)
     exponent = model._scale_exponent
     while True:
-        total, n_rows = _inertia(model, source, sample_weight, exponent)
-        assert source.sizes is not None
-        face = np.broadcast_to(np.zeros(1, source.dtype), (n_rows, source.n_columns))
-        # Known after a pass only, and almost always what it was.
-        fitting = door.fitting_exponent(face, source.sizes, exponent)
+        # At which scale is known after a pass only, and almost always that of the fit.
+        total, fitting = _inertia(model, source, sample_weight, exponent)
         if fitting == exponent:
             return -door.unscaled(total.rounded(), exponent)
         exponent = fitting
 
 
 def _inertia(model: Any, source: Source, sample_weight: Any, exponent: int) -> tuple[Limbs, int]:
+    """Return the sum at a scale, and the scale that would have been right."""
     centers = model._centers_at_scale()
     if exponent != model._scale_exponent:
         centers = np.ldexp(centers, exponent - model._scale_exponent)
@@ -148,6 +147,10 @@ def _inertia(model: Any, source: Source, sample_weight: Any, exponent: int) -> t
     total, count = Limbs.of_terms(np.zeros(0)), 0
     with closing(source.chunks(_budget(model, source).rows_per_chunk())) as chunks:
         for first, given in chunks:
+            sizes = door.Sizes(*value_range(given, n_threads)[1:])
+            fitting = door.fitting_exponent(given, sizes, exponent)
+            if fitting < exponent:
+                return total, fitting
             rows = door.rescale(given.astype(centers.dtype, copy=False), exponent)
             workspace = engine.open(rows, None, n_threads)
             terms = workspace.nearest(centers)[1]
@@ -161,4 +164,6 @@ def _inertia(model: Any, source: Source, sample_weight: Any, exponent: int) -> t
             del given, rows, workspace
     if weights is not None and len(weights) != count:
         raise ValueError(f"sample_weight has {len(weights)} entries; X has {count} rows")
-    return total, count
+    face = np.broadcast_to(np.zeros(1, source.dtype), (count, source.n_columns))
+    assert source.sizes is not None
+    return total, door.fitting_exponent(face, source.sizes, exponent)

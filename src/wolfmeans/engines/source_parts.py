@@ -13,14 +13,16 @@ import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfmeans.engines import get_engine
 from wolfmeans.engines.array_parts import ArrayPart, Description, Labelling, lightest
 from wolfmeans.engines.base import Assignment, Centers, Distances, Forced, Labels
-from wolfmeans.engines.partial import Grids, Limbs, Partial, Range, added, combined, range_of
+from wolfmeans.engines.partial import Grids, Limbs, Partial, Range, added, combined
 from wolfmeans.engines.parts import PartedPoints
 from wolfmeans.engines.trimming_part import FROM_DISTANCES
 from wolfmeans.sources.base import Source
@@ -42,6 +44,8 @@ class Keeping:
     """Else labels that are returned are in a temporary file."""
     seeding: bool = True
     """Whether hashes and distances stay while seeds are sampled."""
+    sums_are_large: bool = False
+    """Whether the sums of only one chunk beside the total are held, not of some."""
 
 
 class SourceParts:
@@ -119,12 +123,18 @@ class SourceParts:
     def weighted(self, weights: NDArray[np.float64]) -> SourceParts:
         """Return the same rows with weights."""
         twin = self.fork(self._settings[1])
-        twin.weights = weights
-        values, least = range_of(weights), lightest(weights)
-        twin._described = [
-            replace(part, weighted=True, lightest=least, grids=Grids(part.grids.rows, values))
-            for part in self._described
-        ]
+        twin.weights, twin._described = weights, list(self._described)
+        engine = get_engine(self._settings[0])
+        for number, part in enumerate(self._described):
+            own = weights[self._place(number)]
+            # Asked of the engine, which has its own idea of the lowest bit.
+            ranges = engine.open(np.zeros((len(own), 1), np.float32), own, 1).ranges()
+            twin._described[number] = replace(
+                part,
+                weighted=True,
+                lightest=lightest(own),
+                grids=Grids(part.grids.rows, ranges.weights),
+            )
         return twin
 
     def fork(self, n_threads: int) -> SourceParts:
@@ -152,8 +162,11 @@ class SourceParts:
         return self._read(method, arguments)
 
     def summed(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> Any:
-        """Return the sum of the answers (partial.Answer)."""
-        return combined(self.each(method, arguments))
+        """Return the sum of the answers; few of them are held at once where they are large."""
+        answers = self.each(method, arguments)
+        if method != "seeding" and not self.keeping.sums_are_large:
+            return combined(answers)
+        return reduce(lambda total, answer: total.plus([answer]), answers)
 
     def _has(self, number: int, at: Labelling) -> bool:
         return number in self._parts and self._parts[number].has(at)
@@ -240,7 +253,8 @@ class SourceParts:
 def _moved(values: Range, exponent: int) -> Range:
     if values.low == values.high:
         return values
-    return Range(values.low + exponent, values.high + exponent)
+    # One more bit, should an engine find the lowest one there.
+    return Range(values.low + exponent - 1, values.high + exponent)
 
 
 class Sample:

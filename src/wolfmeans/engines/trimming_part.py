@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from wolfmeans.engines import get_engine
 from wolfmeans.engines.base import Centers, Distances, Threshold
 from wolfmeans.engines.partial import Grid, Grids, Limbs, Partial, added
+from wolfmeans.engines.ties import told_apart
 from wolfmeans.engines.trimming import (
     Masses,
     Trimming,
@@ -40,8 +41,6 @@ FROM_DISTANCES = ("nearby", "mass_at", "last_row")
 """Questions about distances; a part that remembers them needs no rows."""
 # So many weights, each limb of which has at most 46 bits, can be added before a carry.
 _ROWS_AT_ONCE = 1 << 15
-# By how much a bound on rounding may be off without harm.
-_CERTAINLY = 4.0
 
 
 @dataclass(frozen=True)
@@ -301,18 +300,11 @@ class TrimmingPart:
     def kept_ties(
         self, at: Labelling, centers: Centers, slack: float
     ) -> tuple[Distances, Distances]:
-        """Return two distances of kept points near a tie: of one, if it is certainly tied.
-
-        Points that are certainly not tied are left out. What counts as a tie is for others to say
-        (problems.kmeans); the bound here is theirs, and less or more by a factor is certain.
-        """
+        """Return two distances of one kept point that cannot be told from a tie, if there is any."""
         nearest, second = self._having(at).kept_ties(centers, slack)
-        rounding = 2.0**-52 * (self._kind[0][1] + 3) * (nearest + second)
-        bound = rounding + 2.0 * slack * (np.sqrt(nearest) + np.sqrt(second) + slack)
-        apart = second - nearest
-        tied = np.flatnonzero(apart <= bound / _CERTAINLY)[:1]
-        some = tied if len(tied) else np.flatnonzero(apart <= bound * _CERTAINLY)
-        return nearest[some], second[some]
+        tied = ~told_apart(nearest, second, slack, centers.shape[1])
+        one = np.flatnonzero(tied)[:1]
+        return nearest[one], second[one]
 
     def kept_far_rows(self, at: Labelling, centers: Centers, many: int) -> FarRows:
         """Return the rows farthest from all centers of which something is kept (`far_rows`)."""

@@ -91,6 +91,9 @@ class Source:
         """Bytes that reading takes beside the chunks, about."""
         return 0
 
+    def spare_memory(self, limit: int) -> None:
+        """Read in a way that takes less memory, where there is one, if so many bytes are all."""
+
     def chunks(
         self, rows_at_once: SupportsIndex, *, ahead: int = 1
     ) -> Generator[Chunk, None, None]:
