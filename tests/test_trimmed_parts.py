@@ -406,8 +406,7 @@ def both(X, chunks, sample_weight=None, **settings):
 
 @native
 @pytest.mark.parametrize("chunks", [900, (0, 200, 0, 0, 699, 1, 0), tuple([60] * 15)], ids=str)
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("dtype", "weighted"), [(np.float64, True), (np.float32, False)])
 def test_dask_data_gives_the_same_bits(place, chunks, dtype, weighted):  # noqa: F811
     X = outlying(dtype=dtype)
     weights = np.random.default_rng(1).choice([0.0, 0.3, 1.0, 5.0], size=900) if weighted else None

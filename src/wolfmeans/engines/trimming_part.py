@@ -300,7 +300,7 @@ class TrimmingPart:
     def kept_ties(
         self, at: Labelling, centers: Centers, slack: float
     ) -> tuple[Distances, Distances]:
-        """Return two distances of one kept point that cannot be told from a tie, if there is any."""
+        """Return two distances of one kept point that cannot be told from a tie, if any."""
         nearest, second = self._having(at).kept_ties(centers, slack)
         tied = ~told_apart(nearest, second, slack, centers.shape[1])
         one = np.flatnonzero(tied)[:1]
