@@ -225,28 +225,33 @@ def test_rows_that_are_put_away_between_questions(engine):
 
 
 @pytest.mark.skipif("cpu" not in ENGINES, reason="labels are put away with the rows")
-def test_distances_that_are_remembered_need_no_rows():
+def test_what_is_kept_of_a_part_is_told_without_its_rows():
     X = difficult.points("blobs", 300, 2)
     part = cut(X, None, [])[0]
     points = TrimmedParts.of(PartedPoints(LocalParts(cut(X, None, []))), 200.0)
     here, there = points._aim(X[:4]), points._aim(X[4:8])
     threshold = points._threshold_at(here)
-    assert not part.remembers(here)
-    part.assign(points._up_to(here, threshold)[0], None)
-    whole = [(method, getattr(part, method)(here, *given_)) for method, given_ in QUESTIONS]
+    at, other = (points._up_to(aim, threshold)[0] for aim in (here, there))
+    assert not part.knows("nearby", here, Bracket(0, 51), 0)
+    part.assign(at, None)
+    questions = [
+        ("nearby", here, Bracket(0, 51), 0),
+        ("mass_at", here, 0),
+        ("labels", at),
+        ("kept", at),
+        ("shares", at),
+        ("n_trimmed", at),
+    ]
+    answers = [pickle.dumps(getattr(part, method)(*given_)) for method, *given_ in questions]
     part.put_away()
-    assert part.remembers(here)
-    assert not part.remembers(there)
-    for (method, given_), (_, before) in zip(QUESTIONS, whole, strict=True):
-        assert pickle.dumps(getattr(part, method)(here, *given_)) == pickle.dumps(before)
+    for (method, *given_), before in zip(questions, answers, strict=True):
+        assert part.knows(method, *given_)
+        assert pickle.dumps(getattr(part, method)(*given_)) == before
+    assert not part.knows("nearby", there, Bracket(0, 51), 0)
+    assert not part.knows("labels", other)
+    assert not part.knows("rows", np.arange(3))
     with pytest.raises(ValueError, match="put away"):
         part.nearby(there, Bracket(0, 51), 0)
-
-
-QUESTIONS = [
-    ("nearby", (Bracket(0, 51), 0)),
-    ("mass_at", (0,)),
-]
 
 
 @pytest.mark.parametrize("keep", ["labels", "nothing"])

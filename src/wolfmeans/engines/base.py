@@ -293,7 +293,8 @@ class TrimmedWorkspace(Workspace, Protocol):
     def kept_ties(self, centers: Centers, slack: float) -> tuple[Distances, Distances]:
         """Return distances to the nearest and second nearest center of kept points near a tie.
 
-        All kept points that `near_ties` is about are among them, or one that is certainly tied.
+        All kept points that `near_ties` is about are among them, or one that cannot be told from a
+        tie.
         """
 
 

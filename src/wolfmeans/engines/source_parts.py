@@ -24,7 +24,6 @@ from wolfmeans.engines.array_parts import ArrayPart, Description, Labelling, lig
 from wolfmeans.engines.base import Assignment, Centers, Distances, Forced, Labels
 from wolfmeans.engines.partial import Grids, Limbs, Partial, Range, added, combined
 from wolfmeans.engines.parts import PartedPoints
-from wolfmeans.engines.trimming_part import FROM_DISTANCES
 from wolfmeans.sources.base import Source
 from wolfmeans.tensors import ROWS_LOOKED_AT, sampling_step
 
@@ -154,9 +153,9 @@ class SourceParts:
             return iter([self.weights[self._place(number)] for number in arguments])
         if method == "labels" and all(self._has(n, *given) for n, given in arguments.items()):
             return (self._parts[n].labels(*given) for n, given in arguments.items())
-        if method in FROM_DISTANCES and all(
-            number in self._parts and self._parts[number].remembers(given[0])
-            for number, given in arguments.items()
+        if all(
+            n in self._parts and self._parts[n].knows(method, *given)
+            for n, given in arguments.items()
         ):
             return (getattr(self._parts[n], method)(*given) for n, given in arguments.items())
         return self._read(method, arguments)

@@ -37,8 +37,9 @@ BUCKETS = 1 << BUCKET_BITS
 """How many buckets a bracket has."""
 FEW = 2048
 """So many points in a bracket are told one by one."""
-FROM_DISTANCES = ("nearby", "mass_at", "last_row")
-"""Questions about distances; a part that remembers them needs no rows."""
+# Questions that need no more than the distances that were found last, or the labels.
+_FROM_DISTANCES = ("nearby", "mass_at", "last_row")
+_FROM_LABELS = ("labels", "kept", "shares", "n_trimmed")
 # So many weights, each limb of which has at most 46 bits, can be added before a carry.
 _ROWS_AT_ONCE = 1 << 15
 
@@ -184,11 +185,19 @@ class TrimmingPart:
             self._elsewhere = (centers, self._points.nearest(aim.centers)[1])
         return self._elsewhere[1]
 
-    def remembers(self, aim: Labelling) -> bool:
-        """Whether the questions `FROM_DISTANCES` are answered without the rows."""
+    def knows(self, method: str, *given: Any) -> bool:
+        """Whether a question is answered from what is kept here, without rows and weights.
+
+        Weights may have been put away with the rows.
+        """
         if not isinstance(self._labelled, Trimming) or self._kind[2]:
             return False
-        return self._grids == aim.grids and self._ahead == self._labelled.digest(aim.centers)
+        if method in _FROM_LABELS:
+            return bool(self._key == given[0].key)
+        if method not in _FROM_DISTANCES:
+            return False
+        same = self._ahead == self._labelled.digest(given[0].centers)
+        return bool(same and self._grids == given[0].grids)
 
     def _bits(self, aim: Labelling) -> NDArray[np.int64]:
         """Return the distances as integers that have the same order."""

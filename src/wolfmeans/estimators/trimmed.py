@@ -156,7 +156,9 @@ class TrimmedKMeans(CenterEstimator):
         With ``init=km.initial_centers_, n_init=1`` the run is repeated bit for bit.
     labels_ : ndarray of shape (n_samples,)
         Nearest center of each kept point, -1 for points that are trimmed. Points of no weight are
-        labelled by the threshold like the others.
+        labelled by the threshold like the others. For Dask data this is a Dask array, and so are
+        `kept_` and `margins_`; of a source that was read in chunks they may be mapped from a
+        temporary file.
     inertia_ : float
         Sum of squared distances to the nearest center over what is kept; equal to ``-score(X)``.
     radius_ : float
