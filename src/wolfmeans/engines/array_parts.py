@@ -74,7 +74,8 @@ class ArrayPart:
     weights : array of shape (n,) or None
         None for ones.
     engine : str
-        Which engine works here: those that can say their sums exactly, "reference" and "cpu".
+        Which engine works here. On the GPU nearest centers and distances are found; exact sums of
+        what moved are made on the host.
     """
 
     def __init__(
@@ -101,6 +102,10 @@ class ArrayPart:
     def _open(self, weights: NDArray[np.float64] | None) -> LabelledPoints:
         engine, n_threads, algorithm = self._settings
         points = get_engine(engine).open(self._X, weights, n_threads, algorithm)
+        if points.engine == "gpu" and type(points) is not LabelledPoints:
+            # Sums on a device have no form yet that adds up: labels and distances come from there.
+            points = LabelledPoints(self._X, weights, points._kernels)
+            points.engine = "gpu"
         # Others keep labels where `assign_exactly` does not look for them.
         if type(points) is not LabelledPoints and type(points) is not NativePoints:
             raise TypeError(f"engine={engine!r} cannot work on a part of the data yet")
