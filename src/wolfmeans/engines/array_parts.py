@@ -19,6 +19,7 @@ from scipy import sparse
 
 from wolfmeans.engines import get_engine
 from wolfmeans.engines.base import Centers, Distances, Forced, Labels
+from wolfmeans.engines.candidates_in_parts import Eligible
 from wolfmeans.engines.cpu import NativePoints, value_range
 from wolfmeans.engines.labelled import LabelledPoints
 from wolfmeans.engines.partial import SCALAR, Grids, Limbs, Partial, Range, Several, combined
@@ -98,6 +99,7 @@ class ArrayPart:
         self._n_clusters = 0
         self._shelved: Labels | None = None
         self._seeding = Seeding()
+        self._eligible = Eligible()
 
     def _open(self, weights: NDArray[np.float64] | None) -> LabelledPoints:
         engine, n_threads, algorithm = self._settings
@@ -270,6 +272,17 @@ class ArrayPart:
             terms = gains[won] if masses is None else masses[won] * gains[won]
             totals.append(points.exact_total(terms).values)
         return Limbs(SCALAR, np.concatenate(totals))
+
+    def candidates(
+        self, at: Labelling, name: bytes, centers: Centers, question: str, *given: Any
+    ) -> Any:
+        """Answer a question about the rows off all centers (engines.candidates_in_parts)."""
+        return self._eligible.answer(self._having(at), name, centers, question, *given)
+
+    def row_of(self, value: Centers) -> int:
+        """Return the first row that is equal to a value, -1 where none is."""
+        equal = np.flatnonzero((value == self._X).all(axis=1))
+        return int(equal[0]) if len(equal) else -1
 
     def moments(self, grids: Grids) -> Partial:
         """Return the weight and the sum of all rows; without weights where the grids have none."""
