@@ -234,9 +234,15 @@ def fit(
     if dask is not None:
         from wolfmeans.commands import on_cluster
 
-        not_there = {"--standardize": standardize, "--drop-missing": drop_missing}
-        not_there |= {"--with-data": with_data, "--page": page, "--format": format_}
-        on_cluster.refuse_options(not_there)
+        on_cluster.refuse_options(
+            {
+                "--standardize": standardize,
+                "--drop-missing": drop_missing,
+                "--with-data": with_data,
+                "--page": page,
+                "--format": format_,
+            }
+        )
         on_cluster.check_targets(targets, json=json_)
         estimator = _estimator(k, alpha, trim, polish, effort, settings)
         interrupted = on_cluster.fit_on_cluster(

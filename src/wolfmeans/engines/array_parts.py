@@ -103,7 +103,7 @@ class ArrayPart:
 
     def _open(self, weights: NDArray[np.float64] | None) -> LabelledPoints:
         engine, n_threads, algorithm = self._settings
-        points = get_engine(engine).open(self._X, weights, n_threads, algorithm)
+        points: Any = get_engine(engine).open(self._X, weights, n_threads, algorithm)
         if points.engine == "gpu" and type(points) is not LabelledPoints:
             # Sums on a device have no form yet that adds up: labels and distances come from there.
             points = LabelledPoints(self._X, weights, points._kernels)
@@ -111,7 +111,8 @@ class ArrayPart:
         # Others keep labels where `assign_exactly` does not look for them.
         if type(points) is not LabelledPoints and type(points) is not NativePoints:
             raise TypeError(f"engine={engine!r} cannot work on a part of the data yet")
-        return points
+        opened: LabelledPoints = points
+        return opened
 
     @property
     def _points(self) -> LabelledPoints:

@@ -169,7 +169,8 @@ class DaskPoints(PartedPoints):
         """Return the first row that is equal to a value that is there."""
         found = self._parts.each("row_of", self._everywhere(value))
         places = zip(self._places.values(), found, strict=True)
-        return next(place.start + row for place, row in places if row >= 0)
+        row: int = next(place.start + row for place, row in places if row >= 0)
+        return row
 
     def near_ties(
         self, centers: Centers, slack: float
