@@ -41,7 +41,7 @@ from wolfmeans.bench.problems import Shape
 from wolfmeans.engines.array_parts import ArrayPart, Labelling, LocalParts
 from wolfmeans.engines.parts import PartedPoints
 
-BEGIN, END = "<!-- dask begin -->", "<!-- dask end -->"
+BEGIN, END = "<!-- dask-benchmark:begin -->", "<!-- dask-benchmark:end -->"
 SHAPES = (Shape(400_000, 16, 50), Shape(1_000_000, 16, 100), Shape(400_000, 64, 20))
 BLOCKS = 8
 MANY_BLOCKS = (4, 40, 400)

@@ -17,12 +17,12 @@ from wolfmeans.engines.cpu import native_is_available
 from wolfmeans.engines.dask_parts import DaskPoints
 
 pytest.importorskip("dask.array", reason="dask and distributed are not installed")
-pytest.importorskip("distributed", reason="dask and distributed are not installed")
+distributed = pytest.importorskip("distributed", reason="dask and distributed are not installed")
 
-import dask
-import dask.array as da
+import dask  # noqa: E402
+import dask.array as da  # noqa: E402
 
-from cluster import in_memory, points, same, spread, workers
+from cluster import in_memory, points, same, spread, workers  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not native_is_available(), reason="parts are worked on natively")
 
@@ -308,6 +308,27 @@ def test_many_groups_are_added_on_the_workers(gathered, monkeypatch):
     same(spread(X, 10, tol=1e-2), in_memory(X, tol=1e-2))
     assert {8, 28, 32} <= set(gathered)
     assert max(gathered) == 32
+
+
+def test_what_is_seen_of_a_fit(two_workers, capsys):
+    """A line for each step here, and names on Dask's dashboard that say what is done."""
+    X = points(seed=17)
+    ours = spread(X, 100, verbose=1, init="k-means||", random_state=0)
+    lines = [line for line in capsys.readouterr().out.splitlines() if "iteration" in line]
+    assert len(lines) == len(ours.trace_)
+
+    def names(dask_scheduler=None):
+        return list(dask_scheduler.task_prefixes)
+
+    seen = two_workers.run_on_scheduler(names)
+    for name in ("block", "group", "look", "seeding-largest", "assign", "cost", "labels"):
+        assert any(prefix.startswith(f"wolfmeans-{name}") for prefix in seen), (name, seen)
+
+
+def test_workers_that_die_over_one_partition(two_workers):
+    error = distributed.KilledWorker("task", "worker", 3)
+    with pytest.raises(RuntimeError, match="want of memory"), cluster_parts._errors_of(two_workers):
+        raise error
 
 
 def test_large_centers_are_sent_once(two_workers, monkeypatch):
