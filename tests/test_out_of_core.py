@@ -19,8 +19,11 @@ import wolfmeans
 from wolfmeans import KMeans, source_data
 from wolfmeans.engines import get_engine
 from wolfmeans.engines.cpu import native_is_available
-from wolfmeans.engines.source_parts import Keeping, LabelShelf, SourceParts, SourcePoints
+from wolfmeans.engines.seeding_in_parts import parallel_seeds_in_parts
+from wolfmeans.engines.source_parts import Keeping, SourceParts
+from wolfmeans.engines.source_points import LabelShelf, SourcePoints
 from wolfmeans.fitting import Start, run
+from wolfmeans.seeding import choose_seeds
 from wolfmeans.sources import Source, budget, open_source
 
 pl = pytest.importorskip("polars")
@@ -329,6 +332,18 @@ def test_passes_of_other_rules(small_chunks, tmp_path, passes):
     ours = streamed(X, as_function(X, tmp_path))
     # One more to count the rows.
     assert len(passes) == len(ours.trace_) + 4
+
+
+def test_passes_of_seeds(tmp_path, passes):
+    X = points(seed=10)
+    for seeding, most in ((True, 16), (False, 30)):
+        parts = SourceParts(open_source(X), Keeping(200, "nothing", seeding=seeding))
+        workspace = SourcePoints(parts)
+        passes.clear()
+        seeds = parallel_seeds_in_parts(workspace, K, np.random.RandomState(0))
+        assert len(passes) <= most
+        whole = get_engine("cpu").open(X, None, 1)
+        assert np.array_equal(seeds, choose_seeds(whole, K, "k-means||", np.random.RandomState(0)))
 
 
 def test_what_fits_is_read_once(tmp_path, passes):

@@ -16,7 +16,7 @@ from wolfmeans import door
 from wolfmeans.engines import effective_threads, get_engine
 from wolfmeans.engines.cpu import value_range
 from wolfmeans.engines.partial import Limbs, added
-from wolfmeans.engines.source_parts import LabelShelf
+from wolfmeans.engines.source_points import LabelShelf
 from wolfmeans.files import write_npy_pieces, written_whole
 from wolfmeans.sources import Budget, Source, bytes_of, open_source
 
@@ -139,7 +139,7 @@ def _inertia(model: Any, source: Source, sample_weight: Any, exponent: int) -> t
             if fitting < exponent:
                 return total, fitting
             rows = door.rescale(given.astype(centers.dtype, copy=False), exponent)
-            workspace = engine.open(rows, None, n_threads)
+            workspace: Any = engine.open(rows, None, n_threads)
             terms = workspace.nearest(centers)[1]
             if weights is not None:
                 own = weights[first : first + len(rows)]

@@ -259,9 +259,9 @@ def fit(
     preparation = Preparation(points.names)
     if standardize and isinstance(points, Points):
         preparation = Preparation.standardizing(points.names, points.data, points.weights)
-    rows = "the complete" if points.known_rows is None else f"{points.known_rows:,}"
-    what = f"Clustering {rows} rows by {listed(points.names)}."
-    prepared = preparation.apply(points.data)
+    many = "the complete" if points.known_rows is None else f"{points.known_rows:,}"
+    what = f"Clustering {many} rows by {listed(points.names)}."
+    prepared = preparation.apply(points.data) if isinstance(points, Points) else points.data
     remarks = () if quiet else (*points.remarks, what)
     interrupted = _run(estimator, prepared, points, certify, remarks, quiet=quiet)
     # A model file has the names of its columns, for whoever loads it.
@@ -271,7 +271,7 @@ def fit(
     if labels is not None and isinstance(points, Points):
         columns_out = {"label": points.beside(estimator.labels_)}
         outputs.write_table(labels, columns_out, points.table if with_data else None)
-    elif labels is not None:
+    elif labels is not None and isinstance(points, FilePoints):
         outputs.write_pieces(labels, "label", points.label_pieces(estimator.labels_))
     if centers is not None:
         outputs.write_table(centers, center_columns(estimator, preparation))
