@@ -19,7 +19,8 @@ from sklearn.utils.validation import validate_data
 from wolfmeans import door
 from wolfmeans.data_in_parts import Face, Opened
 from wolfmeans.engines import effective_threads
-from wolfmeans.engines.source_parts import Keeping, SourceParts, SourcePoints
+from wolfmeans.engines.source_parts import Keeping, SourceParts
+from wolfmeans.engines.source_points import SourcePoints
 from wolfmeans.sources import Source, bytes_of, open_source
 from wolfmeans.sources.budget import STATES, Budget
 
@@ -84,7 +85,8 @@ def brought(estimator: Any, X: Any, sample_weight: Any) -> Brought:
     limit = getattr(estimator, "memory_limit", None)
     if limit is None:
         return Brought(loaded(source), sample_weight, source.names)
-    budget = budget_of(source, bytes_of(limit), estimator.n_clusters)
+    seeding = isinstance(estimator.init, str)
+    budget = budget_of(source, bytes_of(limit), estimator.n_clusters, seeding=seeding)
     if source.n_rows is None:
         with closing(source.chunks(budget.rows_per_chunk())) as chunks:
             for _ in chunks:
@@ -96,9 +98,11 @@ def brought(estimator: Any, X: Any, sample_weight: Any) -> Brought:
     return Brought(Streamed(source, budget, X), sample_weight, source.names)
 
 
-def budget_of(source: Source, limit: int, n_clusters: int) -> Budget:
+def budget_of(source: Source, limit: int, n_clusters: int, *, seeding: bool) -> Budget:
     """Return what is to be fitted into a limit."""
-    return Budget(limit, source.n_columns, source.dtype, n_clusters, source.reading_bytes)
+    source.spare_memory(limit)
+    reading = source.reading_bytes
+    return Budget(limit, source.n_columns, source.dtype, n_clusters, reading, seeding=seeding)
 
 
 def loaded(source: Source, rows_at_once: int | None = None) -> NDArray[np.floating]:
@@ -160,4 +164,4 @@ def _room(budget: Budget, rows: int, n_rows: int, taken: int, n_starts: int) -> 
         if budget.bytes_of_state(state, n_rows, rows) <= left:
             break
     in_memory = state != "nothing" or labels <= left
-    return Keeping(rows, state, in_memory, seeding)
+    return Keeping(rows, state, in_memory, seeding, budget.sums_are_large)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,18 @@ class Description:
 
 
 FarRows = tuple[NDArray[np.int64], Distances, Centers]
+Ties = tuple[NDArray[np.int64], Distances, Distances]
+"""Rows with their distances to the nearest and second nearest center."""
+_FEW_TIES = 1
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What is asked at the end of a fit."""
+
+    cost: Limbs
+    labels: Labels
+    ties: Ties | None
 
 
 class ArrayPart:
@@ -244,16 +257,22 @@ class ArrayPart:
         """Return rows that may be near a tie, with their distances (Workspace.near_ties)."""
         return self._having(at).near_ties(centers, slack)
 
-    def some_tie(
-        self, at: Labelling, centers: Centers, slack: float
-    ) -> tuple[NDArray[np.int64], Distances, Distances]:
-        """Return one row of positive weight that cannot be told from a tie, if there is any."""
+    def ending(self, at: Labelling, centers: Centers, slack: float | None) -> Ending:
+        """Answer all that is asked at the end of a fit; about ties where there is a slack."""
+        ties = None if slack is None else self.undecided(at, centers, slack)
+        return Ending(self.cost(at, centers), self.labels(at), ties)
+
+    def undecided(self, at: Labelling, centers: Centers, slack: float) -> Ties:
+        """Return a few rows of positive weight that cannot be told from a tie, if there are any.
+
+        That is by the margin of problems.kmeans, whose slack it must be, or a smaller one.
+        """
         rows, nearest, second = self.near_ties(at, centers, slack)
-        tied = ~told_apart(nearest, second, slack, self._points.n_features)
+        near = ~told_apart(nearest, second, slack, centers.shape[1])
         if self._weights is not None:
-            tied &= self._weights[rows] > 0
-        one = np.flatnonzero(tied)[:1]
-        return rows[one], nearest[one], second[one]
+            near &= self._weights[rows] > 0
+        few = np.flatnonzero(near)[:_FEW_TIES]
+        return rows[few], nearest[few], second[few]
 
     def losses_without(self, at: Labelling, centers: Centers, gone: NDArray[np.bool_]) -> Distances:
         """Return what the points lose whose nearest center is among those gone."""
@@ -320,6 +339,15 @@ class ArrayPart:
     def seeding(self, at: Sampling, question: str, *given: Any) -> Any:
         """Answer a question of k-means|| (engines.seeding_in_parts)."""
         return self._seeding.answer(self._points, at, question, *given)
+
+    def can_seed(self, at: Sampling, question: str) -> bool:
+        """Whether such a question needs no rows, because distances to the candidates are here."""
+        return question != "points" and self._seeding.knows(at)
+
+    def seeding_without_rows(self, weights: Any, at: Sampling, question: str, *given: Any) -> Any:
+        """Answer it; the weights are given again."""
+        away: Any = SimpleNamespace(n_points=self._kind[0][0], weights=weights)
+        return self._seeding.answer(away, at, question, *given)
 
     def weights(self) -> NDArray[np.float64] | None:
         """Return the weights."""

@@ -176,7 +176,7 @@ class DaskPoints(PartedPoints):
         self, centers: Centers, slack: float
     ) -> tuple[NDArray[np.int64], Distances, Distances]:
         """Return one tie of each part that has any, which is all that anybody wants to know."""
-        found = list(self._parts.each("some_tie", self._labelled(centers, slack)))
+        found = list(self._parts.each("undecided", self._labelled(centers, slack)))
         rows = self._numbered_through([near[0] for near in found])
         nearest, second = (np.concatenate([near[i] for near in found]) for i in (1, 2))
         return rows, nearest, second

@@ -19,8 +19,13 @@ _MOST = 1 << 23
 """Bytes: larger chunks are read no faster, begin later, and are out of the cache when used."""
 _OF_A_ROW = 64
 """Bytes of a row beside its numbers while it is worked on: label, distance, bounds, lists."""
+_OF_A_SAMPLED_ROW = 128
+"""The same where seeds are sampled: hashes, uniforms, masses."""
+_BUCKETS = 6_000_000
+"""Bytes of the sums by hash that sampling takes: a quarter of a million numbers, three times."""
 _OF_AN_ENTRY = 64
 """Bytes of an entry of the centers: old and new ones, packed copies, exact sums."""
+_MANY_ENTRIES = 1 << 14
 _LABEL = 4
 _BOUNDS = 16
 """Bytes of a row that keeps its bounds: two floats, the label, a share of a block's."""
@@ -65,6 +70,8 @@ class Budget:
         Bytes that reading takes beside the chunks (`Source.reading_bytes`).
     ahead : int
         How many chunks are read ahead; two more are in memory (see `Source.chunks`).
+    seeding : bool
+        Whether seeds are to be sampled.
     """
 
     limit: int
@@ -73,6 +80,7 @@ class Budget:
     n_clusters: int
     reading: int = 0
     ahead: int = 1
+    seeding: bool = False
 
     @property
     def _row(self) -> int:
@@ -80,11 +88,12 @@ class Budget:
 
     @property
     def _fixed(self) -> int:
-        return self.n_clusters * self.n_columns * _OF_AN_ENTRY + self.reading + _PROCESS
+        buckets = _BUCKETS if self.seeding else 0
+        return self.n_clusters * self.n_columns * _OF_AN_ENTRY + self.reading + _PROCESS + buckets
 
     @property
     def _of_a_chunk_row(self) -> int:
-        return (self.ahead + 2) * self._row + _OF_A_ROW
+        return (self.ahead + 2) * self._row + (_OF_A_SAMPLED_ROW if self.seeding else _OF_A_ROW)
 
     def holds_all(self, n_rows: int, weights: int = 0) -> bool:
         """Whether all rows can be loaded and clustered in memory; `weights` are bytes of them."""
@@ -114,6 +123,11 @@ class Budget:
             f"and for reading, and {self.ahead + 2} chunks of {_FEWEST:,} rows, {self._row:,} "
             "bytes each"
         )
+
+    @property
+    def sums_are_large(self) -> bool:
+        """Whether there are better few exact sums of all clusters at once."""
+        return self.n_clusters * self.n_columns > _MANY_ENTRIES
 
     def left(self, rows_per_chunk: int) -> int:
         """Return the bytes that are left for the state of points."""
