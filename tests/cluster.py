@@ -49,8 +49,7 @@ def same(ours, reference):
 def workers(n, **settings):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        cluster = distributed.LocalCluster(
-            n_workers=n, threads_per_worker=1, processes=True, dashboard_address=None, **settings
-        )
+        settings = {"processes": True, "dashboard_address": None, **settings}
+        cluster = distributed.LocalCluster(n_workers=n, threads_per_worker=1, **settings)
     with cluster, distributed.Client(cluster) as client:
         yield client

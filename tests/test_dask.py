@@ -17,12 +17,12 @@ from wolfmeans.engines.cpu import native_is_available
 from wolfmeans.engines.dask_parts import DaskPoints
 
 pytest.importorskip("dask.array", reason="dask and distributed are not installed")
-pytest.importorskip("distributed", reason="dask and distributed are not installed")
+distributed = pytest.importorskip("distributed", reason="dask and distributed are not installed")
 
-import dask
-import dask.array as da
+import dask  # noqa: E402
+import dask.array as da  # noqa: E402
 
-from cluster import in_memory, points, same, spread, workers
+from cluster import in_memory, points, same, spread, workers  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not native_is_available(), reason="parts are worked on natively")
 
@@ -46,8 +46,14 @@ def place(request):
 CHUNKS = [600, 150, (1, 598, 1), (0, 200, 0, 0, 399, 1, 0), tuple([40] * 15)]
 
 
-@pytest.mark.parametrize("chunks", CHUNKS, ids=str)
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    ("chunks", "dtype"),
+    [
+        *((chunks, np.float64) for chunks in CHUNKS),
+        *((chunks, np.float32) for chunks in CHUNKS[2:4]),
+    ],
+    ids=str,
+)
 def test_same_bits_for_any_partitioning(place, chunks, dtype):
     X = points(dtype=dtype)
     ours = spread(X, chunks)
@@ -58,14 +64,11 @@ def test_same_bits_for_any_partitioning(place, chunks, dtype):
     assert any("partitions" in note for note in ours.certificate_.notes)
 
 
-def test_same_bits_for_one_and_three_workers():
+def test_same_bits_for_one_worker():
+    """Two are above, and three where some of them die."""
     X = points(seed=3)
-    reference = in_memory(X, tol=1e-3)
-    with workers(3) as client:
-        same(spread(X, 100, tol=1e-3), reference)
-        client.retire_workers(list(client.scheduler_info()["workers"])[1:])
-        assert len(client.scheduler_info()["workers"]) == 1
-        same(spread(X, 100, tol=1e-3), reference)
+    with workers(1, processes=False):
+        same(spread(X, 100, tol=1e-3), in_memory(X, tol=1e-3))
 
 
 def test_unknown_sizes(place):
@@ -303,6 +306,27 @@ def test_many_groups_are_added_on_the_workers(gathered, monkeypatch):
     same(spread(X, 10, tol=1e-2), in_memory(X, tol=1e-2))
     assert {8, 28, 32} <= set(gathered)
     assert max(gathered) == 32
+
+
+def test_what_is_seen_of_a_fit(two_workers, capsys):
+    """A line for each step here, and names on Dask's dashboard that say what is done."""
+    X = points(seed=17)
+    ours = spread(X, 100, verbose=1, init="k-means||", random_state=0)
+    lines = [line for line in capsys.readouterr().out.splitlines() if "iteration" in line]
+    assert len(lines) == len(ours.trace_)
+
+    def names(dask_scheduler=None):
+        return list(dask_scheduler.task_prefixes)
+
+    seen = two_workers.run_on_scheduler(names)
+    for name in ("block", "group", "look", "seeding-largest", "assign", "cost", "labels"):
+        assert any(prefix.startswith(f"wolfmeans-{name}") for prefix in seen), (name, seen)
+
+
+def test_workers_that_die_over_one_partition(two_workers):
+    error = distributed.KilledWorker("task", "worker", 3)
+    with pytest.raises(RuntimeError, match="want of memory"), cluster_parts._errors_of(two_workers):
+        raise error
 
 
 def test_large_centers_are_sent_once(two_workers, monkeypatch):

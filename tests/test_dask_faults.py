@@ -168,7 +168,7 @@ def test_memory_of_client_and_workers():
         from distributed import Client, LocalCluster
         from wolfmeans import KMeans
 
-        ROWS, D, BLOCKS = 50_000, 20, 20
+        ROWS, D, BLOCKS = 50_000, 20, 12
 
         def block(block_info=None):
             number = block_info[None]["chunk-location"][0]
@@ -198,6 +198,7 @@ def test_memory_of_client_and_workers():
     )
     assert run.returncode == 0, run.stderr
     client, both_workers = map(int, run.stdout.split()[-2:])
-    assert client < 24_000, "kB; the rows are 160 MB, the labels 4 MB; buckets of hashes 2 MB"
+    rows = 96_000
+    assert client < rows / 4, "kB"
     # The rows, the engine's own in half precision, labels, bounds, hashes and distances.
-    assert both_workers < 160_000 + 80_000 + 80_000, "kB"
+    assert both_workers < 2 * rows, "kB"

@@ -175,7 +175,32 @@ def _loaded(estimator: Any, collection: Collection, sample_weight: Any, dtype: A
     if client is None:
         n_threads = effective_threads(estimator.n_threads)
         return ThreadParts(list(dask.compute(*blocks, scheduler="threads")), part, n_threads)
-    return ClusterParts.of_blocks(client, client.compute(blocks), part)
+    return ClusterParts.of_blocks(client, _computed(client, collection, given, blocks), part)
+
+
+def _computed(
+    client: Any, collection: Collection, given: list[Any], blocks: list[Any]
+) -> list[Any]:
+    """Return futures of the blocks; those of rows that a worker has already are made there.
+
+    Without being told Dask brings them to whoever has nothing to do, which is a copy of them.
+    """
+    futures = {
+        future.key: future for future in import_module("distributed").futures_of(collection.given)
+    }
+    if not futures:
+        return list(client.compute(blocks))
+    places = client.who_has(list(futures.values()))
+    by_worker: dict[str | None, list[int]] = {}
+    for number, block in enumerate(given):
+        workers = sorted(places.get(block.key, ()))
+        by_worker.setdefault(workers[0] if workers else None, []).append(number)
+    computed: dict[int, Any] = {}
+    for worker, numbers in by_worker.items():
+        told = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
+        some = client.compute([blocks[number] for number in numbers], **told)
+        computed |= zip(numbers, some, strict=True)
+    return [computed[number] for number in range(len(blocks))]
 
 
 def current_client() -> Any:

@@ -19,7 +19,8 @@ from sklearn.utils.validation import validate_data
 from wolfmeans import door
 from wolfmeans.data_in_parts import Face, Opened
 from wolfmeans.engines import effective_threads
-from wolfmeans.engines.source_parts import Keeping, SourceParts, SourcePoints
+from wolfmeans.engines.source_parts import Keeping, SourceParts
+from wolfmeans.engines.source_points import SourcePoints
 from wolfmeans.sources import Source, bytes_of, open_source
 from wolfmeans.sources.budget import STATES, Budget
 

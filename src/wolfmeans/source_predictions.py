@@ -16,8 +16,8 @@ from wolfmeans import door
 from wolfmeans.engines import effective_threads, get_engine
 from wolfmeans.engines.cpu import value_range
 from wolfmeans.engines.partial import Limbs, added
-from wolfmeans.engines.source_parts import LabelShelf
-from wolfmeans.files import written_whole
+from wolfmeans.engines.source_points import LabelShelf
+from wolfmeans.files import write_npy_pieces, written_whole
 from wolfmeans.sources import Budget, Source, bytes_of, open_source
 
 _WITHOUT_LIMIT = 1 << 62
@@ -42,7 +42,8 @@ def source_for(model: Any, X: Any) -> Source:
     return source
 
 
-def _budget(model: Any, source: Source) -> Budget:
+def budget_for(model: Any, source: Source) -> Budget:
+    """Return what memory there is for chunks of new rows."""
     limit = getattr(model, "memory_limit", None)
     known = _WITHOUT_LIMIT if limit is None else bytes_of(limit)
     n_clusters = len(model.cluster_centers_)
@@ -54,7 +55,7 @@ def said_of_chunks(model: Any, source: Source, method: str) -> Generator[Any, No
     # Names were matched when the source was opened; chunks are numbers.
     light = copy.copy(model)
     light.__dict__.pop("feature_names_in_", None)
-    with closing(source.chunks(_budget(model, source).rows_per_chunk())) as chunks:
+    with closing(source.chunks(budget_for(model, source).rows_per_chunk())) as chunks:
         for _, rows in chunks:
             yield getattr(light, method)(rows)
             del rows
@@ -74,7 +75,7 @@ def predicted(
             return written
         if source.n_rows is None:
             return np.concatenate(list(pieces))
-        budget = _budget(model, source)
+        budget = budget_for(model, source)
         there_is_room = 4 * source.n_rows <= budget.left(budget.rows_per_chunk())
         shelf = LabelShelf(source.n_rows, in_memory=there_is_room)
         first = 0
@@ -90,20 +91,7 @@ def write_labels(pieces: Iterator[NDArray[np.int32]], out: str | os.PathLike[str
     if Path(out).suffix != ".npy":
         raise ValueError(f"labels go to a file that ends in .npy; got {os.fspath(out)!r}")
     with written_whole(out) as file:
-        count = 0
-        _write_header(file, 0)
-        for labels in pieces:
-            file.write(np.ascontiguousarray(labels, dtype=np.int32).data)
-            count += len(labels)
-        # NumPy leaves room in a header for the number to grow.
-        file.seek(0)
-        _write_header(file, count)
-    return count
-
-
-def _write_header(file: Any, count: int) -> None:
-    described = {"shape": (count,), "fortran_order": False, "descr": "<i4"}
-    np.lib.format.write_array_header_1_0(file, described)
+        return write_npy_pieces(file, pieces)
 
 
 def transformed(model: Any, source: Source) -> NDArray[np.floating]:
@@ -145,14 +133,14 @@ def _inertia(model: Any, source: Source, sample_weight: Any, exponent: int) -> t
     engine, n_threads = get_engine(model.engine), effective_threads(model.n_threads)
     weights = sample_weight
     total, count = Limbs.of_terms(np.zeros(0)), 0
-    with closing(source.chunks(_budget(model, source).rows_per_chunk())) as chunks:
+    with closing(source.chunks(budget_for(model, source).rows_per_chunk())) as chunks:
         for first, given in chunks:
             sizes = door.Sizes(*value_range(given, n_threads)[1:])
             fitting = door.fitting_exponent(given, sizes, exponent)
             if fitting < exponent:
                 return total, fitting
             rows = door.rescale(given.astype(centers.dtype, copy=False), exponent)
-            workspace = engine.open(rows, None, n_threads)
+            workspace: Any = engine.open(rows, None, n_threads)
             terms = workspace.nearest(centers)[1]
             if weights is not None:
                 own = weights[first : first + len(rows)]

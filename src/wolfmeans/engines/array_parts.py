@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from scipy import sparse
 
 from wolfmeans.engines import get_engine
 from wolfmeans.engines.base import Centers, Distances, Forced, Labels, Threshold
+from wolfmeans.engines.candidates_in_parts import Eligible
 from wolfmeans.engines.cpu import NativePoints, value_range
 from wolfmeans.engines.labelled import LabelledPoints
 from wolfmeans.engines.partial import SCALAR, Grids, Limbs, Partial, Range, Several, combined
@@ -67,6 +69,18 @@ class Description:
 
 
 FarRows = tuple[NDArray[np.int64], Distances, Centers]
+Ties = tuple[NDArray[np.int64], Distances, Distances]
+"""Rows with their distances to the nearest and second nearest center."""
+_FEW_TIES = 1
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What is asked at the end of a fit."""
+
+    cost: Limbs
+    labels: Labels
+    ties: Ties | None
 
 
 class ArrayPart(TrimmingPart):
@@ -79,7 +93,8 @@ class ArrayPart(TrimmingPart):
     weights : array of shape (n,) or None
         None for ones.
     engine : str
-        Which engine works here: those that can say their sums exactly, "reference" and "cpu".
+        Which engine works here. On the GPU nearest centers and distances are found; exact sums of
+        what moved are made on the host.
     """
 
     def __init__(
@@ -102,14 +117,20 @@ class ArrayPart(TrimmingPart):
         self._n_clusters = 0
         self._shelved: Labels | None = None
         self._seeding = Seeding()
+        self._eligible = Eligible()
 
     def _open(self, weights: NDArray[np.float64] | None) -> LabelledPoints:
         engine, n_threads, algorithm = self._settings
-        points = get_engine(engine).open(self._X, weights, n_threads, algorithm)
+        points: Any = get_engine(engine).open(self._X, weights, n_threads, algorithm)
+        if points.engine == "gpu" and type(points) is not LabelledPoints:
+            # Sums on a device have no form yet that adds up: labels and distances come from there.
+            points = LabelledPoints(self._X, weights, points._kernels)
+            points.engine = "gpu"
         # Others keep labels where `assign_exactly` does not look for them.
         if type(points) is not LabelledPoints and type(points) is not NativePoints:
             raise TypeError(f"engine={engine!r} cannot work on a part of the data yet")
-        return points
+        opened: LabelledPoints = points
+        return opened
 
     @property
     def _points(self) -> LabelledPoints:
@@ -244,16 +265,22 @@ class ArrayPart(TrimmingPart):
         """Return rows that may be near a tie, with their distances (Workspace.near_ties)."""
         return self._having(at).near_ties(centers, slack)
 
-    def some_tie(
-        self, at: Labelling, centers: Centers, slack: float
-    ) -> tuple[NDArray[np.int64], Distances, Distances]:
-        """Return one row of positive weight that cannot be told from a tie, if there is any."""
+    def ending(self, at: Labelling, centers: Centers, slack: float | None) -> Ending:
+        """Answer all that is asked at the end of a fit; about ties where there is a slack."""
+        ties = None if slack is None else self.undecided(at, centers, slack)
+        return Ending(self.cost(at, centers), self.labels(at), ties)
+
+    def undecided(self, at: Labelling, centers: Centers, slack: float) -> Ties:
+        """Return a few rows of positive weight that cannot be told from a tie, if there are any.
+
+        That is by the margin of problems.kmeans, whose slack it must be, or a smaller one.
+        """
         rows, nearest, second = self.near_ties(at, centers, slack)
-        tied = ~told_apart(nearest, second, slack, self._points.n_features)
+        near = ~told_apart(nearest, second, slack, centers.shape[1])
         if self._weights is not None:
-            tied &= self._weights[rows] > 0
-        one = np.flatnonzero(tied)[:1]
-        return rows[one], nearest[one], second[one]
+            near &= self._weights[rows] > 0
+        few = np.flatnonzero(near)[:_FEW_TIES]
+        return rows[few], nearest[few], second[few]
 
     def losses_without(self, at: Labelling, centers: Centers, gone: NDArray[np.bool_]) -> Distances:
         """Return what the points lose whose nearest center is among those gone."""
@@ -274,6 +301,17 @@ class ArrayPart(TrimmingPart):
             terms = gains[won] if masses is None else masses[won] * gains[won]
             totals.append(points.exact_total(terms).values)
         return Limbs(SCALAR, np.concatenate(totals))
+
+    def candidates(
+        self, at: Labelling, name: bytes, centers: Centers, question: str, *given: Any
+    ) -> Any:
+        """Answer a question about the rows off all centers (engines.candidates_in_parts)."""
+        return self._eligible.answer(self._having(at), name, centers, question, *given)
+
+    def row_of(self, value: Centers) -> int:
+        """Return the first row that is equal to a value, -1 where none is."""
+        equal = np.flatnonzero((value == self._X).all(axis=1))
+        return int(equal[0]) if len(equal) else -1
 
     def moments(self, grids: Grids) -> Partial:
         """Return the weight and the sum of all rows; without weights where the grids have none."""
@@ -310,6 +348,15 @@ class ArrayPart(TrimmingPart):
     def seeding(self, at: Sampling, question: str, *given: Any) -> Any:
         """Answer a question of k-means|| (engines.seeding_in_parts)."""
         return self._seeding.answer(self._points, at, question, *given)
+
+    def can_seed(self, at: Sampling, question: str) -> bool:
+        """Whether such a question needs no rows, because distances to the candidates are here."""
+        return question != "points" and self._seeding.knows(at)
+
+    def seeding_without_rows(self, weights: Any, at: Sampling, question: str, *given: Any) -> Any:
+        """Answer it; the weights are given again."""
+        away: Any = SimpleNamespace(n_points=self._kind[0][0], weights=weights)
+        return self._seeding.answer(away, at, question, *given)
 
     def weights(self) -> NDArray[np.float64] | None:
         """Return the weights."""

@@ -319,11 +319,17 @@ class _errors_of:  # noqa: N801 - read as a sentence
             if self._client.status != "running" or "scheduler" in str(error):
                 raise ConnectionError(_GONE) from error
             raise RuntimeError(_LOST) from error
+        if isinstance(error, import_module("distributed").KilledWorker):
+            raise RuntimeError(_KILLED) from error
 
 
 _GONE = (
     "the Dask scheduler cannot be reached any more; nothing of this fit is left there. Connect a "
     "new Client and fit again, with checkpoint=PATH from where it was"
+)
+_KILLED = (
+    "several workers died one after the other over the same partitions, most likely for want of "
+    "memory; take smaller partitions (X.rechunk, X.repartition) or workers with more of it"
 )
 _LOST = (
     "blocks of X were lost with a worker and cannot be made again, because they were put on the "

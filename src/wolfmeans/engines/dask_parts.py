@@ -17,6 +17,7 @@ from wolfmeans.engines import blocks as on_worker
 from wolfmeans.engines.array_parts import Description
 from wolfmeans.engines.base import Centers, Distances, Labels
 from wolfmeans.engines.blocks import Block, PartOfFit
+from wolfmeans.engines.candidates_in_parts import best_of, candidates, values_at
 from wolfmeans.engines.parts import PartedPoints, Parts
 from wolfmeans.engines.trimmed_parts import TrimmedParts
 
@@ -147,11 +148,45 @@ class DaskPoints(PartedPoints):
         """Return the labels as a Dask array."""
         return self._parts.array_of("labels", self._labelled(), self.sizes)
 
+    def best_candidate(self, centers: Centers, masses: Any, most: int) -> tuple[int, float] | None:
+        """Return the row that as one more center gains most, of those that are tried in memory."""
+        if masses is not None and masses is not self.weights:
+            return super().best_candidate(centers, masses, most)
+        rows, _, outside = self.far_rows(centers, most, None)
+        tried = self.rows(rows)
+        if outside > 0:
+            half = most // 2
+            far = self.far_rows(centers, half, None)[0]
+            name = uuid.uuid4().bytes
+
+            def asked(*question: Any) -> Any:
+                about = self._labelled(name, centers, *question)
+                return self._parts.summed("candidates", about)
+
+            many = int(asked("many").all()[0])
+            places = np.unique(np.linspace(0, many - 1, half).astype(np.int64))
+            spread = values_at(asked, places, self.n_features, self.dtype)
+            tried = candidates(self.rows(far), spread)
+        if len(tried) == 0:
+            return -1, 0.0
+        gains = self._parts.summed("gains", self._labelled(centers, tried, None))
+        best = best_of(np.array([gains.rounded(k) for k in range(len(tried))]))
+        if best is None:
+            return -1, 0.0
+        return self._row_of(tried[best]), gains.rounded(best)
+
+    def _row_of(self, value: Centers) -> int:
+        """Return the first row that is equal to a value that is there."""
+        found = self._parts.each("row_of", self._everywhere(value))
+        places = zip(self._places.values(), found, strict=True)
+        row: int = next(place.start + row for place, row in places if row >= 0)
+        return row
+
     def near_ties(
         self, centers: Centers, slack: float
     ) -> tuple[NDArray[np.int64], Distances, Distances]:
         """Return one tie of each part that has any, which is all that anybody wants to know."""
-        found = list(self._parts.each("some_tie", self._labelled(centers, slack)))
+        found = list(self._parts.each("undecided", self._labelled(centers, slack)))
         rows = self._numbered_through([near[0] for near in found])
         nearest, second = (np.concatenate([near[i] for near in found]) for i in (1, 2))
         return rows, nearest, second

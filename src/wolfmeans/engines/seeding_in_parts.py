@@ -186,6 +186,11 @@ class Seeding:
             self._name = self._state = None
         return answer
 
+    def knows(self, at: Sampling) -> bool:
+        """Whether distances to these candidates are known."""
+        state = self._state if self._name == at.name else None
+        return state is not None and state.n_candidates == len(at.candidates)
+
     def _part(self, rows: Rows, at: Sampling) -> Part:
         many = len(at.candidates)
         state = self._state if self._name == at.name else None

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.engines.base import Centers, Labels
-from wolfmeans.engines.source_parts import LabelShelf, SourceParts
+from wolfmeans.engines.source_parts import SourceParts
+from wolfmeans.engines.source_points import LabelShelf
 from wolfmeans.engines.trimmed_parts import TrimmedParts
 
 

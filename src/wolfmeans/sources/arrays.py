@@ -70,7 +70,7 @@ class MappedSource(FilledSource):
         return "the array"
 
 
-def _let_go(piece: np.memmap[Any, Any]) -> None:
+def _let_go(piece: Any) -> None:
     """Unload pages that a piece fills; they are read again when somebody looks at them.
 
     Not where the caller's changes are kept in these pages alone.

@@ -22,7 +22,7 @@ from wolfmeans.engines.cpu import value_range
 from wolfmeans.sources.buffers import Buffers
 from wolfmeans.sources.read_ahead import reading_ahead
 
-_LOOK = 1 << 24
+_LOOK = 1 << 22
 """Bytes that are looked at between two questions whether to go on."""
 
 
