@@ -451,6 +451,19 @@ def test_every_way_to_start_is_that_of_memory(settings):
 
 
 @native
+@pytest.mark.filterwarnings("ignore:.*empty")
+@pytest.mark.parametrize("weighted", [False, True])
+def test_what_an_empty_cluster_could_gain_is_that_of_memory(weighted):
+    X = outlying(n=700)
+    weights = np.random.default_rng(1).choice([0.0, 0.3, 5.0], size=700) if weighted else None
+    init = np.concatenate([X[:2], [[1e5, 1e5, 1e5]]])
+    with dask.config.set(scheduler="threads"):
+        ours, memory, _ = both(X, 130, weights, init=init, alpha=0.1, empty="keep")
+        assert memory.certificate_.candidate_decrease > 0
+        same(ours, memory)
+
+
+@native
 @pytest.mark.filterwarnings("ignore:The squared distances", "ignore:overflow")
 def test_extreme_sizes():
     with dask.config.set(scheduler="threads"):

@@ -19,7 +19,7 @@ from wolfmeans.engines.base import Centers, Distances, Labels
 from wolfmeans.engines.blocks import Block, PartOfFit
 from wolfmeans.engines.candidates_in_parts import best_of, candidates, values_at
 from wolfmeans.engines.parts import PartedPoints, Parts
-from wolfmeans.engines.trimmed_parts import TrimmedParts
+from wolfmeans.engines.trimmed_parts import KeptMasses, TrimmedParts
 
 _EACH_POINT = (
     "this needs a number for each point in one place, and Dask data stays in its partitions: "
@@ -150,13 +150,14 @@ class DaskPoints(PartedPoints):
 
     def best_candidate(self, centers: Centers, masses: Any, most: int) -> tuple[int, float] | None:
         """Return the row that as one more center gains most, of those that are tried in memory."""
-        if masses is not None and masses is not self.weights:
+        known = masses is None or masses is self.weights or isinstance(masses, KeptMasses)
+        if not known:
             return super().best_candidate(centers, masses, most)
-        rows, _, outside = self.far_rows(centers, most, None)
+        rows, _, outside = self.far_rows(centers, most, masses)
         tried = self.rows(rows)
         if outside > 0:
             half = most // 2
-            far = self.far_rows(centers, half, None)[0]
+            far = self.far_rows(centers, half, masses)[0]
             name = uuid.uuid4().bytes
 
             def asked(*question: Any) -> Any:
