@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import random
-import signal
 import subprocess
 import sys
-import textwrap
 import warnings
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
 import wolfmeans
 from wolfmeans import KMeans, TrimmedKMeans
-from wolfmeans.engines import blocks, dask_parts
+from wolfmeans.engines import blocks, cluster_parts
 from wolfmeans.engines.array_parts import Labelling
 from wolfmeans.engines.cpu import native_is_available
+from wolfmeans.engines.dask_parts import DaskPoints
 
 pytest.importorskip("dask.array", reason="dask and distributed are not installed")
 distributed = pytest.importorskip("distributed", reason="dask and distributed are not installed")
@@ -26,48 +22,9 @@ distributed = pytest.importorskip("distributed", reason="dask and distributed ar
 import dask  # noqa: E402
 import dask.array as da  # noqa: E402
 
+from cluster import in_memory, points, same, spread, workers  # noqa: E402
+
 pytestmark = pytest.mark.skipif(not native_is_available(), reason="parts are worked on natively")
-
-
-def points(n=600, d=3, seed=0, dtype=np.float64):
-    rng = np.random.default_rng(seed)
-    centers = rng.normal(scale=3.0, size=(5, d))
-    return (centers[rng.integers(5, size=n)] + rng.normal(size=(n, d))).astype(dtype)
-
-
-def in_memory(X, sample_weight=None, **settings):
-    settings = {"engine": "cpu", "certify": None, "n_threads": 1, **settings}
-    return KMeans(6, init=X[:6], **settings).fit(X, sample_weight=sample_weight)
-
-
-def spread(X, chunks, sample_weight=None, **settings):
-    collection = da.from_array(np.asarray(X), chunks=(chunks, X.shape[1]))
-    return KMeans(6, init=X[:6], **settings).fit(collection, sample_weight=sample_weight)
-
-
-def same(ours, reference):
-    assert np.array_equal(ours.cluster_centers_, reference.cluster_centers_)
-    assert ours.cluster_centers_.dtype == reference.cluster_centers_.dtype
-    assert ours.inertia_ == reference.inertia_
-    assert ours.n_iter_ == reference.n_iter_
-    assert np.array_equal(ours.trace_.gap, reference.trace_.gap)
-    assert np.array_equal(ours.trace_.moved, reference.trace_.moved)
-    assert ours.certificate_.status == reference.certificate_.status
-    assert ours.certificate_.local_optimality == reference.certificate_.local_optimality
-    labels = ours.labels_.compute()
-    assert np.array_equal(labels, np.asarray(reference.labels_))
-    assert labels.dtype == np.int32
-
-
-@contextmanager
-def workers(n):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        cluster = distributed.LocalCluster(
-            n_workers=n, threads_per_worker=1, processes=True, dashboard_address=None
-        )
-    with cluster, distributed.Client(cluster) as client:
-        yield client
 
 
 @pytest.fixture(scope="module")
@@ -89,8 +46,14 @@ def place(request):
 CHUNKS = [600, 150, (1, 598, 1), (0, 200, 0, 0, 399, 1, 0), tuple([40] * 15)]
 
 
-@pytest.mark.parametrize("chunks", CHUNKS, ids=str)
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    ("chunks", "dtype"),
+    [
+        *((chunks, np.float64) for chunks in CHUNKS),
+        *((chunks, np.float32) for chunks in CHUNKS[2:4]),
+    ],
+    ids=str,
+)
 def test_same_bits_for_any_partitioning(place, chunks, dtype):
     X = points(dtype=dtype)
     ours = spread(X, chunks)
@@ -101,14 +64,11 @@ def test_same_bits_for_any_partitioning(place, chunks, dtype):
     assert any("partitions" in note for note in ours.certificate_.notes)
 
 
-def test_same_bits_for_one_and_three_workers():
+def test_same_bits_for_one_worker():
+    """Two are above, and three where some of them die."""
     X = points(seed=3)
-    reference = in_memory(X, tol=1e-3)
-    with workers(3) as client:
-        same(spread(X, 100, tol=1e-3), reference)
-        client.retire_workers(list(client.scheduler_info()["workers"])[1:])
-        assert len(client.scheduler_info()["workers"]) == 1
-        same(spread(X, 100, tol=1e-3), reference)
+    with workers(1, processes=False):
+        same(spread(X, 100, tol=1e-3), in_memory(X, tol=1e-3))
 
 
 def test_unknown_sizes(place):
@@ -207,6 +167,37 @@ def test_empty_clusters_and_ties(place):
         assert ours.certificate_.candidate_decrease == decrease
 
 
+def test_policies_that_need_all_points(place):
+    grid = np.stack(np.meshgrid(np.arange(12.0), np.arange(10.0)), axis=-1).reshape(-1, 2)
+    init = np.vstack([np.zeros((3, 2)), np.full((2, 2), 50.0)])
+    for empty in ("resample", "best", "admissible"):
+        with pytest.raises(NotImplementedError, match=rf"empty='{empty}'.*empty='farthest'"):
+            KMeans(5, init=init, empty=empty).fit(da.from_array(grid, chunks=(17, 2)))
+
+
+def test_ties_do_not_come_here(place, monkeypatch):
+    """A lattice is all ties; one of each partition is enough."""
+    grid = np.stack(np.meshgrid(np.arange(4.0), np.arange(30.0)), axis=-1).reshape(-1, 2)
+    init = grid[[0, 119]]
+    told = []
+    near_ties = DaskPoints.near_ties
+
+    def counting(self, *given):
+        found = near_ties(self, *given)
+        told.append(len(found[0]))
+        return found
+
+    monkeypatch.setattr(DaskPoints, "near_ties", counting)
+    for weights in (None, np.arange(120) % 2.0):
+        reference = KMeans(2, init=init, engine="cpu", certify=None, stop="stationary")
+        reference.fit(grid, sample_weight=weights)
+        ours = KMeans(2, init=init, stop="stationary")
+        ours.fit(da.from_array(grid, chunks=(30, 2)), sample_weight=weights)
+        same(ours, reference)
+    assert told
+    assert max(told) <= 4
+
+
 @pytest.mark.parametrize("stop", ["gap", "shift", "stationary"])
 def test_rules(place, stop):
     X = points(seed=8)
@@ -255,15 +246,13 @@ def test_partitions_that_do_not_fit_are_named(place):
 def test_what_needs_all_points_is_refused(place):
     X = da.from_array(points(), chunks=(200, 3))
     for settings in (
-        {"init": "greedy-k-means++"},
+        {"init": "random"},
         {"init": np.zeros((8, 3)), "polish": "hartigan"},
         {"init": np.zeros((8, 3)), "effort": 1.0},
         {"init": np.zeros((8, 3)), "certify": "neighbours"},
     ):
         with pytest.raises(NotImplementedError, match="all points in one place"):
             KMeans(8, **settings).fit(X)
-    with pytest.raises(NotImplementedError, match="threshold"):
-        TrimmedKMeans(2).fit(X)
     with pytest.raises(ValueError, match="n_samples=600"):
         KMeans(700, init=np.zeros((700, 3))).fit(X)
 
@@ -290,21 +279,54 @@ def test_a_callable_gets_the_collection(place):
     same(ours, in_memory(X))
 
 
-def test_many_parts_are_added_on_the_workers(two_workers, monkeypatch):
-    X = points(seed=10)
-    gathered = []
+@pytest.fixture
+def gathered(two_workers, monkeypatch):
+    """How many answers came back at a time."""
+    lengths = []
     gather = two_workers.gather
 
     def counting(futures, *args, **kwargs):
         found = gather(futures, *args, **kwargs)
-        gathered.append(len(found) if isinstance(found, list) else 1)
+        lengths.append(len(found) if isinstance(found, list) else 1)
         return found
 
     monkeypatch.setattr(two_workers, "gather", counting)
-    ours = spread(X, 10, tol=1e-2)
-    monkeypatch.undo()
-    same(ours, in_memory(X, tol=1e-2))
-    assert sorted(set(gathered)) == [8, 28, 32]
+    return lengths
+
+
+def test_blocks_of_a_worker_are_asked_together(gathered):
+    X = points(seed=10)
+    same(spread(X, 10, tol=1e-2), in_memory(X, tol=1e-2))
+    assert max(gathered) == 4, "two groups for each of two threads"
+
+
+def test_many_groups_are_added_on_the_workers(gathered, monkeypatch):
+    monkeypatch.setattr(cluster_parts, "_GROUPS", 100)
+    X = points(seed=10)
+    same(spread(X, 10, tol=1e-2), in_memory(X, tol=1e-2))
+    assert {8, 28, 32} <= set(gathered)
+    assert max(gathered) == 32
+
+
+def test_what_is_seen_of_a_fit(two_workers, capsys):
+    """A line for each step here, and names on Dask's dashboard that say what is done."""
+    X = points(seed=17)
+    ours = spread(X, 100, verbose=1, init="k-means||", random_state=0)
+    lines = [line for line in capsys.readouterr().out.splitlines() if "iteration" in line]
+    assert len(lines) == len(ours.trace_)
+
+    def names(dask_scheduler=None):
+        return list(dask_scheduler.task_prefixes)
+
+    seen = two_workers.run_on_scheduler(names)
+    for name in ("block", "group", "look", "seeding-largest", "assign", "cost", "labels"):
+        assert any(prefix.startswith(f"wolfmeans-{name}") for prefix in seen), (name, seen)
+
+
+def test_workers_that_die_over_one_partition(two_workers):
+    error = distributed.KilledWorker("task", "worker", 3)
+    with pytest.raises(RuntimeError, match="want of memory"), cluster_parts._errors_of(two_workers):
+        raise error
 
 
 def test_large_centers_are_sent_once(two_workers, monkeypatch):
@@ -316,7 +338,7 @@ def test_large_centers_are_sent_once(two_workers, monkeypatch):
         sent.append(given)
         return submit(function, given, **kwargs)
 
-    monkeypatch.setattr(dask_parts, "_SMALL", 0)
+    monkeypatch.setattr(cluster_parts, "_SMALL", 0)
     monkeypatch.setattr(two_workers, "submit", counting)
     ours = spread(X, 100, tol=1e-3)
     monkeypatch.undo()
@@ -341,99 +363,6 @@ def test_a_process_keeps_few_fits_of_a_client():
     assert len(kept) == 2 * kept.MOST_FITS + 1
     kept.forget("me", ["9"])
     assert len(kept) == 2 * kept.MOST_FITS - 1
-
-
-# --- Failure ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("trial", range(4))
-def test_a_worker_that_dies_leaves_no_trace(two_workers, trial, monkeypatch):
-    if trial % 2:
-        monkeypatch.setattr(dask_parts, "_SMALL", 0)
-    X = points(n=900, seed=12)
-    reference = in_memory(X, tol=1e-4)
-    generator = random.Random(trial)
-    fatal = generator.randrange(1, reference.n_iter_ - 1)
-    two_workers.wait_for_workers(2, timeout=60)
-    killed = []
-
-    def kill(record):
-        if record.t == fatal:
-            pids = sorted(two_workers.run(os.getpid).values())
-            killed.append(generator.choice(pids))
-            os.kill(killed[-1], signal.SIGKILL)
-
-    ours = spread(X, 100, tol=1e-4, callback=kill)
-    assert killed
-    same(ours, reference)
-
-
-def test_lost_data_that_nobody_can_make_again_is_an_error(two_workers):
-    """What the client put on one worker is gone with it."""
-    X = points(seed=16)
-    two_workers.wait_for_workers(2, timeout=60)
-    pids = two_workers.run(os.getpid)
-    worker = min(pids)
-    future = two_workers.scatter(X, workers=[worker])
-    collection = da.from_delayed(dask.delayed(future), X.shape, dtype=X.dtype)
-
-    def kill(record):
-        if record.t == 1:
-            os.kill(pids[worker], signal.SIGKILL)
-
-    with pytest.raises(RuntimeError, match="cannot be made again"):
-        KMeans(6, init=X[:6], callback=kill).fit(collection)
-
-
-def test_a_block_that_cannot_be_loaded_says_why(two_workers):
-    def load(block_info=None):
-        raise FileNotFoundError("no such file: a")
-
-    X = da.map_blocks(load, chunks=((10, 10), (3,)), dtype=float, meta=np.empty((0, 3)))
-    with pytest.raises(FileNotFoundError, match="no such file: a"):
-        KMeans(2, init=np.zeros((2, 3))).fit(X)
-
-
-def test_a_cluster_without_workers_is_an_error(monkeypatch):
-    monkeypatch.setattr(dask_parts, "PATIENCE", 0.4)
-    with workers(0), pytest.raises(ConnectionError, match="no workers"):
-        spread(points(), 100)
-
-
-def test_client_memory_stays_flat():
-    """The client never holds the rows: they would be ten times what it may grow by."""
-    script = textwrap.dedent("""
-        import resource, sys
-        import dask.array as da
-        import numpy as np
-        from distributed import Client, LocalCluster
-        from wolfmeans import KMeans
-
-        def block(block_info=None):
-            number = block_info[None]["chunk-location"][0]
-            return np.random.default_rng(number).normal(size=(125_000, 20))
-
-        def main():
-            with LocalCluster(
-                n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-            ) as cluster, Client(cluster):
-                X = da.map_blocks(block, chunks=((125_000,) * 8, (20,)), dtype=float)
-                init = np.random.default_rng(99).normal(size=(4, 20))
-                KMeans(4, init=init, max_iter=2).fit(X[:1000])
-                before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-                km = KMeans(4, init=init, max_iter=3).fit(X)
-                after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-                assert km.labels_.shape == (1_000_000,)
-                print(after - before)
-
-        if __name__ == "__main__":
-            main()
-    """)
-    run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, timeout=120
-    )
-    assert run.returncode == 0, run.stderr
-    assert int(run.stdout.split()[-1]) < 16_000, "kB; the rows are 160 MB, the labels 4 MB"
 
 
 def test_import_does_not_import_dask():
@@ -493,36 +422,3 @@ def test_what_a_checkpoint_does_not_go_with(tmp_path):
     ):
         with pytest.raises(ValueError, match="checkpoint="):
             KMeans(2, checkpoint=tmp_path / "c", **settings).fit(points())
-
-
-def test_a_scheduler_that_is_gone_is_an_error_and_not_a_hang(tmp_path):
-    X = points(seed=14)
-    reference = in_memory(X, stop="stationary")
-    path = tmp_path / "fit"
-    starter = textwrap.dedent("""
-        from distributed import LocalCluster
-        import time
-
-        if __name__ == "__main__":
-            cluster = LocalCluster(
-                n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None,
-                protocol="tcp://",
-            )
-            print(cluster.scheduler_address, flush=True)
-            time.sleep(300)
-    """)
-    command = [sys.executable, "-W", "ignore", "-c", starter]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as scheduler:
-        try:
-            address = scheduler.stdout.readline().strip()
-            with distributed.Client(address, timeout=20):
-
-                def kill(record):
-                    if record.t == 3:
-                        scheduler.kill()
-
-                with pytest.raises(ConnectionError, match="checkpoint"):
-                    spread(X, 100, stop="stationary", callback=kill, checkpoint=path)
-        finally:
-            scheduler.kill()
-    same(spread(X, 300, stop="stationary", checkpoint=path), reference)

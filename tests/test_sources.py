@@ -16,7 +16,7 @@ import wolfmeans
 from wolfmeans import tables
 from wolfmeans.commands.points import choose
 from wolfmeans.sizes import parse_bytes, said
-from wolfmeans.sources import Source, bytes_of, open_source, rows_per_chunk
+from wolfmeans.sources import Budget, Source, bytes_of, open_source
 from wolfmeans.sources.buffers import Buffers
 from wolfmeans.sources.read_ahead import reading_ahead
 
@@ -748,15 +748,16 @@ def test_wrong_sizes(wrong):
 @pytest.mark.parametrize("ahead", [0, 1, 4])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_chunks_fit_into_the_limit(ahead, dtype):
-    for limit in (10**7, 10**8, 10**10):
+    for limit in (2 * 10**7, 10**8, 10**10):
         for width in (1, 16, 100):
-            rows = rows_per_chunk(limit, width, dtype, 10, ahead=ahead, kept=1000)
+            budget = Budget(limit, width, np.dtype(dtype), 10, 1000, ahead)
+            rows = budget.rows_per_chunk()
             assert rows >= 1024
             assert rows * width * np.dtype(dtype).itemsize * (ahead + 2) <= limit
-    with pytest.raises(MemoryError, match=r"0\.1 MiB, and at least .* are needed"):
-        rows_per_chunk("100kB", 16, dtype, 10, ahead=ahead)
-    with pytest.raises(MemoryError, match="what is kept anyway"):
-        rows_per_chunk("1MB", 16, dtype, 10, ahead=ahead, kept=10**6)
+            assert budget.left(rows) >= 0
+    for limit, reading in (("100kB", 0), ("20MB", 12_000_000)):
+        with pytest.raises(MemoryError, match=r"memory_limit is .* MiB, and at least .* are need"):
+            Budget(bytes_of(limit), 16, np.dtype(dtype), 10, reading, ahead).rows_per_chunk()
 
 
 def test_said():

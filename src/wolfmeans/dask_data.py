@@ -13,7 +13,6 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from importlib import import_module
 from typing import Any
 
@@ -22,9 +21,11 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from wolfmeans import door
+from wolfmeans.data_in_parts import Face, Opened
 from wolfmeans.engines import effective_threads
 from wolfmeans.engines.blocks import Look, PartOfFit, prepared, rescaled, weighted
-from wolfmeans.engines.dask_parts import ClusterParts, DaskPoints, ThreadParts
+from wolfmeans.engines.cluster_parts import ClusterParts
+from wolfmeans.engines.dask_parts import DaskPoints, ThreadParts
 from wolfmeans.tensors import sampling_step
 
 _NOT_ON_WORKERS = ("labels_", "certificate_", "trace_", "initial_centers_", "kept_", "margins_")
@@ -49,8 +50,19 @@ class Collection:
 
     def blocks(self) -> list[Any]:
         """Return one Delayed for each block of rows."""
-        delayed = self.given.to_delayed()
-        return list(delayed) if self.is_frame else delayed.ravel().tolist()
+        return _partitions(self.given)
+
+
+def _partitions(collection: Any) -> list[Any]:
+    """Return one Delayed for each partition, as many as the collection says it has.
+
+    Dask would read several small files at once where few of their columns are wanted, of weights
+    other ones than of points.
+    """
+    if not hasattr(collection, "simplify"):
+        delayed = collection.to_delayed()
+        return delayed.ravel().tolist() if isinstance(delayed, np.ndarray) else list(delayed)
+    return list(collection.simplify().to_delayed(optimize_graph=False))
 
 
 def admit(estimator: Any, X: Any, *, reset: bool) -> Collection:
@@ -90,33 +102,6 @@ def _dtype_of_columns(dtypes: Any) -> np.dtype[Any]:
     return np.dtype(np.float32 if plain in (singles, halves) else np.float64)
 
 
-class Face:
-    """What there is to know here about rows that are elsewhere: their shape and a few of them."""
-
-    def __init__(self, collection: Collection, points: DaskPoints) -> None:
-        self.collection = collection.given
-        self.shape = (points.n_points, points.n_features)
-        self.dtype = points.dtype
-        self._points = points
-
-    @cached_property
-    def sample(self) -> NDArray[np.floating]:
-        """Some hundred rows."""
-        n = self.shape[0]
-        return self._points.rows(np.arange(0, n, sampling_step(n)))
-
-
-@dataclass(frozen=True)
-class Opened:
-    """A collection whose blocks are loaded and looked at."""
-
-    X: Face
-    points: DaskPoints
-    exponent: int
-    """The points are 2**exponent times the caller's."""
-    n_parts: int
-
-
 @contextmanager
 def opened(
     estimator: Any,
@@ -143,16 +128,21 @@ def opened(
             looks = _refused(list(parts.looked_at()), collection)
         parts.described = [look.description for look in looks]
         points = DaskPoints(parts)
-        face = Face(collection, points)
+        face = Face(collection.given, points, lambda: _some_rows(points))
         found = points.description
         exponent = exponent_for(face, door.Sizes(found.smallest, found.largest), weights)
         if exponent != 0:
             parts = parts.with_blocks(parts.mapped(rescaled, [exponent] * len(parts)))
             parts.described = [look.description for look in parts.looked_at()]
             points = DaskPoints(parts)
-        yield Opened(face, points, exponent, len(parts))
+        yield Opened(face, points, exponent, f"{len(parts)} partitions")
     finally:
         parts.close()
+
+
+def _some_rows(points: DaskPoints) -> NDArray[np.floating]:
+    """Return some hundred rows, which are brought here."""
+    return points.rows(np.arange(0, points.n_points, sampling_step(points.n_points)))
 
 
 def _loaded(estimator: Any, collection: Collection, sample_weight: Any, dtype: Any) -> Any:
@@ -185,7 +175,32 @@ def _loaded(estimator: Any, collection: Collection, sample_weight: Any, dtype: A
     if client is None:
         n_threads = effective_threads(estimator.n_threads)
         return ThreadParts(list(dask.compute(*blocks, scheduler="threads")), part, n_threads)
-    return ClusterParts(client, client.compute(blocks), part)
+    return ClusterParts.of_blocks(client, _computed(client, collection, given, blocks), part)
+
+
+def _computed(
+    client: Any, collection: Collection, given: list[Any], blocks: list[Any]
+) -> list[Any]:
+    """Return futures of the blocks; those of rows that a worker has already are made there.
+
+    Without being told Dask brings them to whoever has nothing to do, which is a copy of them.
+    """
+    futures = {
+        future.key: future for future in import_module("distributed").futures_of(collection.given)
+    }
+    if not futures:
+        return list(client.compute(blocks))
+    places = client.who_has(list(futures.values()))
+    by_worker: dict[str | None, list[int]] = {}
+    for number, block in enumerate(given):
+        workers = sorted(places.get(block.key, ()))
+        by_worker.setdefault(workers[0] if workers else None, []).append(number)
+    computed: dict[int, Any] = {}
+    for worker, numbers in by_worker.items():
+        told = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
+        some = client.compute([blocks[number] for number in numbers], **told)
+        computed |= zip(numbers, some, strict=True)
+    return [computed[number] for number in range(len(blocks))]
 
 
 def current_client() -> Any:
@@ -222,8 +237,7 @@ def _matching(sample_weight: Any, collection: Collection, n_parts: int) -> list[
             )
         if known:
             sample_weight = sample_weight.rechunk((wanted,))
-    delayed = sample_weight.to_delayed()
-    found = delayed.ravel().tolist() if isinstance(delayed, np.ndarray) else list(delayed)
+    found = _partitions(sample_weight)
     if len(found) != n_parts:
         raise ValueError(
             f"sample_weight has {len(found)} partitions and X has {n_parts}; they must match"
@@ -268,40 +282,6 @@ def _refused(looks: list[Look], collection: Collection) -> list[Look]:
     if not any(look.description is not None and look.description.n_points for look in looks):
         raise ValueError("X has no rows in any of its partitions")
     return looks
-
-
-def refuse_what_needs_all_points(estimator: Any) -> None:
-    """Say at once which settings have no form in partitions."""
-    for name in ("polish", "effort"):
-        if getattr(estimator, name, None) is not None:
-            raise NotImplementedError(
-                f"{name}={getattr(estimator, name)!r} needs all points in one place; Dask data "
-                f"stays in its partitions. Fit with {name}=None"
-            )
-    certify = vars(estimator)["certify"]
-    if certify not in (None, "auto"):
-        raise NotImplementedError(
-            f"certify={certify!r} needs all points in one place; Dask data stays in its "
-            "partitions. Fit with certify=None and certify on a sample"
-        )
-    init = estimator.init
-    if isinstance(init, str) and init in ("greedy-k-means++", "k-means++"):
-        raise NotImplementedError(needs_all_points(init))
-
-
-def needs_all_points(init: str) -> str:
-    """Return why some seeds cannot be drawn."""
-    instead = "" if init == "k-means||" else "init='k-means||', or "
-    return (
-        f"init={init!r} draws from all points in one place, and Dask data stays in its partitions; "
-        f"take {instead}an array of centers, for example those of a fit on a sample"
-    )
-
-
-NO_BOUND = (
-    "no lower bound was looked for: it needs all points in one place, and those of X stay in {} "
-    "partitions"
-)
 
 
 # --- Prediction ------------------------------------------------------------------------------

@@ -11,14 +11,12 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from wolfmeans import door
 from wolfmeans.certificate import Certificate, local_optimality
 from wolfmeans.effort import Effort, search
 from wolfmeans.engines.base import Centers, Workspace
-from wolfmeans.engines.dask_parts import DaskPoints
 from wolfmeans.frank_wolfe import Callback, minimize_concave
 from wolfmeans.lower_bounds import REGISTRY, LowerBound, Settings, affordable, best_bound
 from wolfmeans.polish import Polish, polish
@@ -262,22 +260,13 @@ def _rule(
     if tol_scale == "initial":
         return make_rule(stop, tol * first.sse)
     if tol_scale == "total":
-        return make_rule(stop, tol * scatter(workspace, workspace.weights))
+        return make_rule(stop, tol * workspace.scatter(weighted=True))
     return make_rule(stop, tol)
 
 
 def _mean_variance(workspace: Workspace) -> float:
     """scikit-learn's unit for `tol`: the unweighted mean of the columns' variances."""
-    return scatter(workspace, None) / (workspace.n_points * workspace.n_features)
-
-
-def scatter(workspace: Workspace, weights: NDArray[np.float64] | None) -> float:
-    """Return the sum of squares about the mean, with or without the points' weights."""
-    mean = workspace.mean(weighted=weights is not None)
-    if isinstance(workspace, DaskPoints):
-        return workspace.scatter(mean, weighted=weights is not None)
-    distances = workspace.distances_to(mean)
-    return workspace.total(distances if weights is None else weights * distances)
+    return workspace.scatter(weighted=False) / (workspace.n_points * workspace.n_features)
 
 
 def certificate_of(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_ROWS_LOOKED_AT = 256
+ROWS_LOOKED_AT = 256
 
 
 def is_tensor(X: Any) -> bool:
@@ -61,7 +61,7 @@ class DeviceLabels:
 
 def sampling_step(n_rows: int) -> int:
     """Return every which row is looked at to learn about all: some hundred are enough."""
-    return max(1, n_rows // _ROWS_LOOKED_AT)
+    return max(1, n_rows // ROWS_LOOKED_AT)
 
 
 class OnDevice:

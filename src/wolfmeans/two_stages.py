@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.random import sample_without_replacement
 
 from wolfmeans.engines.base import Centers, Workspace
 from wolfmeans.fitting import Start, run
@@ -25,6 +26,11 @@ STEPS = 2
 """How many steps each of them takes."""
 CONTINUED = 5
 """How many are continued to the end."""
+DRAWN_FROM_SOME = (
+    "where to begin was found on {} rows that were drawn at random: in parts nobody sees all "
+    "points at once"
+)
+"""What a certificate says of starts on points in parts."""
 _FEW_ROWS = 20_000
 _ROWS_PER_CLUSTER = 200
 
@@ -65,20 +71,48 @@ def share_for_short_runs(share: Fraction, n_rows: int) -> Fraction:
     return min(share + Fraction(3.0 * spread), (1 + share) / 2)
 
 
+def most_rows_for_short_runs(n_clusters: int) -> int:
+    """Return how many rows short runs see at most."""
+    return max(_FEW_ROWS, _ROWS_PER_CLUSTER * n_clusters)
+
+
 def rows_for_short_runs(
-    workspace: Workspace, n_clusters: int, rng: np.random.RandomState
+    workspace: Workspace,
+    n_clusters: int,
+    rng: np.random.RandomState,
+    *,
+    by_number: bool = False,
 ) -> NDArray[np.int64] | None:
     """Return the rows on which short runs take place, None for all.
 
     At most 20,000 rows of positive weight, or 200 for each cluster if that is more, drawn along
-    the order of values and without replacement.
+    the order of values and without replacement. Points in parts have no such order: there rows are
+    drawn by their numbers, and those without weight are left out then.
     """
-    size = max(_FEW_ROWS, _ROWS_PER_CLUSTER * n_clusters)
+    size = most_rows_for_short_runs(n_clusters)
     if workspace.n_points <= size:
         return None
+    if by_number:
+        return _drawn_by_number(workspace, n_clusters, size, rng)
     order = workspace.order()
     if workspace.weights is not None:
         order = order[workspace.weights[order] > 0]
     if len(order) <= size:
         return np.sort(order)
     return np.sort(order[rng.choice(len(order), size, replace=False)])
+
+
+def _drawn_by_number(
+    workspace: Workspace, n_clusters: int, size: int, rng: np.random.RandomState
+) -> NDArray[np.int64]:
+    # This one needs no room for all numbers.
+    rows = np.sort(sample_without_replacement(workspace.n_points, size, random_state=rng))
+    rows = rows.astype(np.int64)
+    if workspace.weights is not None:
+        rows = rows[workspace.weights[rows] > 0]
+    if len(rows) < n_clusters:
+        raise ValueError(
+            f"only {len(rows)} of {size} rows that were drawn have any weight, too few to find "
+            f"{n_clusters} seeds among them; leave rows of no weight out, or give centers as init"
+        )
+    return rows

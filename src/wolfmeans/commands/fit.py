@@ -31,6 +31,7 @@ from wolfmeans.commands.fitted import (
 )
 from wolfmeans.commands.live import LONG_STEP, watching
 from wolfmeans.commands.loading import loading
+from wolfmeans.commands.out_of_core import FilePoints, Memory, open_points, refuse_with_memory
 from wolfmeans.commands.points import (
     Columns,
     DropMissing,
@@ -154,6 +155,14 @@ def fit(
         float | None,
         typer.Option(min=0.0, metavar="SECONDS", help="Begin no further step after so long."),
     ] = None,
+    memory: Memory = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Read and cluster on the Dask cluster of this scheduler, as in tcp://host:8786.",
+        ),
+    ] = None,
     labels: Annotated[
         str | None, _target("The cluster of each row: .csv, .tsv, .parquet, .arrow, .npy, or -.")
     ] = None,
@@ -192,6 +201,10 @@ def fit(
       wolfmeans fit 'parts/*.parquet' -k 5 --alpha 0.02 --labels all.parquet
 
       zcat big.csv.gz | wolfmeans fit - -k 8 --labels labels.csv
+
+      wolfmeans fit big.parquet -k 100 --memory 2GB --labels labels.parquet
+
+    On a Dask cluster: --dask tcp://host:8786; --labels may then name a folder.
     """
     targets = {
         "--labels": labels,
@@ -200,9 +213,10 @@ def fit(
         "--certificate": certificate,
         "--page": page,
     }
-    for option in ("--labels", "--centers"):
-        outputs.check_table_target(option, targets[option])
-    outputs.check_targets(targets, files, json=json_)
+    if dask is None:
+        for option in ("--labels", "--centers"):
+            outputs.check_table_target(option, targets[option])
+        outputs.check_targets(targets, files, json=json_)
     if with_data and labels is None:
         raise ValueError("--with-data needs --labels, which says where they go")
     settings = {
@@ -221,28 +235,83 @@ def fit(
         settings["init"] = one_of("--init", init, (*SEEDINGS, *TRIMMED_SEEDINGS))
     _check_kind_of_fit(alpha, trim, polish, effort, init)
 
-    reading = begin_reading(files, format_)
-    with loading():
+    if dask is not None:
+        from wolfmeans.commands import on_cluster
+
+        on_cluster.refuse_options(
+            {
+                "--standardize": standardize,
+                "--drop-missing": drop_missing,
+                "--with-data": with_data,
+                "--page": page,
+                "--format": format_,
+                "--memory": memory,
+            }
+        )
+        on_cluster.check_targets(targets, json=json_)
         estimator = _estimator(k, alpha, trim, polish, effort, settings)
-        table = reading.result()
-    points = choose(table, columns, exclude, weights, drop_missing=drop_missing)
-    outputs.check_gaps(labels, points.kept)
-    check_count(k, points)
+        interrupted = on_cluster.fit_on_cluster(
+            dask,
+            files,
+            estimator,
+            columns=columns,
+            exclude=exclude,
+            weights=weights,
+            targets=targets,
+            quiet=quiet,
+            json=json_,
+        )
+        _exit_code(estimator, interrupted, require_converged, quiet=quiet)
+        return
+
+    points: Points | FilePoints
+    if memory is None:
+        reading = begin_reading(files, format_)
+        with loading():
+            estimator = _estimator(k, alpha, trim, polish, effort, settings)
+            table = reading.result()
+        points = choose(table, columns, exclude, weights, drop_missing=drop_missing)
+        outputs.check_gaps(labels, points.kept)
+    else:
+        trimmed = alpha is not None or trim is not None
+        refuse_with_memory(
+            {
+                "--standardize": standardize,
+                "--with-data": with_data,
+                "--page": page,
+                "--format": format_,
+                "--alpha": trimmed and alpha is not None,
+                "--trim": trimmed,
+                f"--certify {certify}": certify not in ("auto", "none"),
+            }
+        )
+        outputs.check_gaps_to_come(labels, drop_missing=drop_missing)
+        with loading():
+            settings["memory_limit"] = memory
+            estimator = _estimator(k, alpha, trim, polish, effort, settings)
+            points = open_points(
+                files, memory, columns, exclude, weights, drop_missing=drop_missing
+            )
+    if points.known_rows is not None:
+        check_count(k, points.known_rows)
     begun = perf_counter()
     preparation = Preparation(points.names)
-    if standardize:
+    if standardize and isinstance(points, Points):
         preparation = Preparation.standardizing(points.names, points.data, points.weights)
-    what = f"Clustering {len(points.data):,} rows by {listed(points.names)}."
-    prepared = preparation.apply(points.data)
+    many = "the complete" if points.known_rows is None else f"{points.known_rows:,}"
+    what = f"Clustering {many} rows by {listed(points.names)}."
+    prepared = preparation.apply(points.data) if isinstance(points, Points) else points.data
     remarks = () if quiet else (*points.remarks, what)
     interrupted = _run(estimator, prepared, points, certify, remarks, quiet=quiet)
     # A model file has the names of its columns, for whoever loads it.
     estimator.feature_names_in_ = np.array(points.names, dtype=object)
     facts = facts_of(estimator, points, preparation, perf_counter() - begun)
 
-    if labels is not None:
+    if labels is not None and isinstance(points, Points):
         columns_out = {"label": points.beside(estimator.labels_)}
         outputs.write_table(labels, columns_out, points.table if with_data else None)
+    elif labels is not None and isinstance(points, FilePoints):
+        outputs.write_pieces(labels, "label", points.label_pieces(estimator.labels_))
     if centers is not None:
         outputs.write_table(centers, center_columns(estimator, preparation))
     if model is not None:
@@ -252,7 +321,7 @@ def fit(
             storage.save(estimator, Path(model), preparation)
     if certificate is not None:
         outputs.write_json(certificate, facts)
-    if page is not None:
+    if page is not None and isinstance(points, Points):
         write_page(page, estimator, points, preparation, files)
     if json_:
         print_json(facts)
@@ -265,6 +334,13 @@ def fit(
     written = outputs.written_files(targets.values())
     if written and not quiet:
         say(f"Written: {', '.join(written)}")
+    _exit_code(estimator, interrupted, require_converged, quiet=quiet)
+
+
+def _exit_code(
+    estimator: Model, interrupted: bool, require_converged: bool, *, quiet: bool
+) -> None:
+    """End with 130 after Ctrl-C, and with 1 where it should have converged and has not."""
     if interrupted:
         say("wolfmeans: stopped; the result is the one so far")
         raise typer.Exit(130)
@@ -322,8 +398,8 @@ def _estimator(
 
 def _run(
     estimator: Model,
-    data: NDArray[np.floating],
-    points: Points,
+    data: Any,
+    points: Points | FilePoints,
     certify: str,
     remarks: Sequence[str],
     *,
@@ -334,7 +410,7 @@ def _run(
 
     n_starts = estimator.n_init if isinstance(estimator.n_init, int) else 1
     # Small problems run faster than anybody could watch, many starts of them at once.
-    long = data.size * estimator.n_clusters >= LONG_STEP
+    long = isinstance(points, FilePoints) or data.size * estimator.n_clusters >= LONG_STEP
     with (
         # That it has not converged is what the certificate begins with.
         warnings_in_one_line(quiet=quiet, known="Not converged"),
@@ -347,7 +423,7 @@ def _run(
         estimator.callback = callback
         estimator.fit(data, sample_weight=points.weights)
         estimator.callback = None
-    if not watch.interrupted:
+    if not watch.interrupted and isinstance(points, Points):
         with progress_on_terminal(_silent if quiet else None) as told:
             for method in _further_bounds(estimator, data, certify):
                 estimator.certify(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.commands import outputs
+from wolfmeans.commands.out_of_core import FilePoints
 from wolfmeans.commands.points import Points, title_of
 from wolfmeans.preparation import Preparation
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 STRONGEST = "strongest"
 """The bound that takes the time it needs."""
 _NAMED = 8
+_LABELS_AT_ONCE = 1 << 18
 
 _ADVICE = {
     "certify(X)": f"--certify {STRONGEST}",
@@ -49,33 +51,45 @@ def listed(names: Sequence[str]) -> str:
 
 
 def facts_of(
-    estimator: Model, points: Points, preparation: Preparation, seconds: float
+    estimator: Model, points: Points | FilePoints, preparation: Preparation, seconds: float
 ) -> dict[str, Any]:
     """Return the certificate and what it is about, ready for JSON."""
-    inside = estimator.labels_[estimator.labels_ >= 0]
     return {
         **estimator.certificate_.to_dict(),
         "verdict": estimator.certificate_.verdict,
         "data": {
-            "files": [part.name for part in points.table.parts],
-            "n_samples": int(points.data.shape[0]),
+            "files": [part.name for part in points.parts],
+            "n_samples": points.n_rows,
             "rows_left_out": points.left_out,
             "columns": list(points.names),
             "standardized": preparation.standardizes,
             "weighted": points.weights is not None,
         },
-        "cluster_sizes": np.bincount(inside, minlength=estimator.n_clusters).tolist(),
+        "cluster_sizes": _sizes(estimator).tolist(),
         "seconds": seconds,
     }
 
 
-def center_columns(estimator: Model, preparation: Preparation) -> dict[str, NDArray[Any]]:
-    """Return the columns of a table of centers, in the units of the data."""
+def _sizes(estimator: Model) -> NDArray[np.int64]:
+    """Return how many points each cluster has; labels may be in a file larger than memory."""
+    sizes = np.zeros(estimator.n_clusters, dtype=np.int64)
+    for begin in range(0, len(estimator.labels_), _LABELS_AT_ONCE):
+        some = estimator.labels_[begin : begin + _LABELS_AT_ONCE]
+        sizes += np.bincount(some[some >= 0], minlength=len(sizes))
+    return sizes
+
+
+def center_columns(
+    estimator: Model, preparation: Preparation, sizes: NDArray[Any] | None = None
+) -> dict[str, NDArray[Any]]:
+    """Return the columns of a table of centers, in the units of the data.
+
+    `sizes` says how many points each cluster has, where the labels are not here.
+    """
     centers = preparation.undo(estimator.cluster_centers_)
-    inside = estimator.labels_[estimator.labels_ >= 0]
     own: dict[str, NDArray[Any]] = {
         "label": np.arange(len(centers), dtype=np.int32),
-        "points": np.bincount(inside, minlength=len(centers)),
+        "points": _sizes(estimator) if sizes is None else sizes,
     }
     named: dict[str, NDArray[Any]] = dict(zip(preparation.columns, centers.T, strict=True))
     # Columns of the data keep their names, whatever they are.

@@ -8,7 +8,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.columns import FrameTable, Table
-from wolfmeans.files import written_whole
+from wolfmeans.files import write_npy_pieces, written_whole
 from wolfmeans.tables import SUFFIXES, matching
 
 STANDARD_OUTPUT = "-"
@@ -87,6 +87,12 @@ def check_gaps(target: str | None, kept: NDArray[np.bool_] | None) -> None:
         )
 
 
+def check_gaps_to_come(target: str | None, *, drop_missing: bool) -> None:
+    """Refuse the same before anybody knows whether rows are left out."""
+    if target is not None and drop_missing and _kind(target) == "npy":
+        check_gaps(target, np.zeros(1, dtype=bool))
+
+
 def _kind(target: str) -> str | None:
     if is_standard_output(target):
         return "csv"
@@ -127,6 +133,52 @@ def write_table(
             missing = '""' if frame.width == 1 else ""
             separator = "\t" if kind == "tsv" else ","
             frame.write_csv(file, separator=separator, null_value=missing)
+
+
+def write_pieces(target: str, name: str, pieces: Iterator[NDArray[Any]]) -> int:
+    """Write a column as it comes, piece after piece; return how many entries it has."""
+    kind = _kind(target)
+    count = 0
+    with _target(target, at_once=False) as file:
+        if kind == "npy":
+            return write_npy_pieces(file, pieces)
+        with _piece_writer(file, kind, name) as write:
+            for piece in pieces:
+                write(piece)
+                count += len(piece)
+    return count
+
+
+@contextmanager
+def _piece_writer(
+    file: IO[bytes], kind: str | None, name: str
+) -> Iterator[Callable[[NDArray[Any]], None]]:
+    if kind in ("parquet", "arrow"):
+        from wolfmeans.sources.columnar import pyarrow_for
+
+        arrow = pyarrow_for(str(kind).capitalize())
+        schema = arrow.schema([(name, arrow.int32())])
+        opened = arrow.parquet.ParquetWriter if kind == "parquet" else arrow.ipc.new_file
+        with opened(file, schema) as writer:
+            yield lambda piece: writer.write_batch(
+                arrow.record_batch(
+                    [arrow.array(np.asarray(piece), mask=_mask(piece))], schema=schema
+                )
+            )
+        return
+    file.write(f"{name}\n".encode())
+
+    def write(piece: NDArray[Any]) -> None:
+        # Alone in its line, a missing entry would be a blank line, which others skip.
+        entries = np.asarray(piece).astype(str)
+        entries[np.ma.getmaskarray(piece)] = '""'
+        file.write("".join(f"{entry}\n" for entry in entries.tolist()).encode())
+
+    yield write
+
+
+def _mask(piece: NDArray[Any]) -> NDArray[np.bool_] | None:
+    return np.ma.getmaskarray(piece) if np.ma.is_masked(piece) else None
 
 
 def _free_name(name: str, taken: Sequence[str]) -> str:
@@ -195,8 +247,12 @@ def write_json(target: str, content: Any) -> None:
 
 
 @contextmanager
-def _target(target: str) -> Iterator[IO[bytes]]:
+def _target(target: str, *, at_once: bool = True) -> Iterator[IO[bytes]]:
     with naming("standard output" if is_standard_output(target) else target):
+        if is_standard_output(target) and not at_once:
+            yield sys.stdout.buffer
+            sys.stdout.buffer.flush()
+            return
         if is_standard_output(target):
             # Written by Python itself, which knows a pipe that breaks from a disk that is full.
             whole = io.BytesIO()

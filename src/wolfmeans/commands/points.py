@@ -13,7 +13,7 @@ import typer
 from numpy.typing import NDArray
 
 from wolfmeans.choices import FORMATS
-from wolfmeans.columns import FILL_IN, Table
+from wolfmeans.columns import FILL_IN, Part, Table
 from wolfmeans.commands.loading import InTheMeantime
 from wolfmeans.commands.terminal import one_of, words
 from wolfmeans.files import shown
@@ -82,6 +82,21 @@ class Points:
     """Which rows of the table these are; None if all."""
     remarks: tuple[str, ...] = ()
     """What a person should know about them."""
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The files."""
+        return self.table.parts
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows are clustered."""
+        return len(self.data)
+
+    @property
+    def known_rows(self) -> int | None:
+        """The same; known before they are clustered."""
+        return self.n_rows
 
     @property
     def left_out(self) -> int:
@@ -188,9 +203,8 @@ def _complete_rows(
     return Points(table, tuple(names), data, masses, kept, (*remarks, left))
 
 
-def check_count(n_clusters: int, points: Points) -> None:
+def check_count(n_clusters: int, n_rows: int) -> None:
     """Refuse more clusters than there are rows."""
-    n_rows = len(points.data)
     if n_clusters > n_rows:
         there = "there is 1 row" if n_rows == 1 else f"there are {n_rows:,} rows"
         raise ValueError(f"-k: {there} for {n_clusters:,} clusters")

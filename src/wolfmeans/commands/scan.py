@@ -112,7 +112,7 @@ def scan(
         table = reading.result()
     points = choose(table, columns, exclude, weights, drop_missing=drop_missing)
     data = points.data
-    check_count(max(numbers[-1] for numbers in ranges), points)
+    check_count(max(numbers[-1] for numbers in ranges), points.n_rows)
     counts = list(dict.fromkeys(count for numbers in ranges for count in numbers))
     if standardize:
         data = Preparation.standardizing(points.names, data, points.weights).apply(data)

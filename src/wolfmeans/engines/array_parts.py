@@ -8,8 +8,10 @@ repeat.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,10 +19,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from wolfmeans.engines import get_engine
-from wolfmeans.engines.base import Centers, Distances, Forced, Labels
+from wolfmeans.engines.base import Centers, Distances, Forced, Labels, Threshold
+from wolfmeans.engines.candidates_in_parts import Eligible
 from wolfmeans.engines.cpu import NativePoints, value_range
 from wolfmeans.engines.labelled import LabelledPoints
-from wolfmeans.engines.partial import SCALAR, Grids, Limbs, Partial, Range, added, combined
+from wolfmeans.engines.partial import SCALAR, Grids, Limbs, Partial, Range, Several, combined
+from wolfmeans.engines.seeding_in_parts import Sampling, Seeding
+from wolfmeans.engines.ties import told_apart
+from wolfmeans.engines.trimming import Trimming
+from wolfmeans.engines.trimming_part import TrimmingPart
 
 
 @dataclass(frozen=True)
@@ -35,6 +42,9 @@ class Labelling:
     """Where the sums over all parts stand."""
     key: bytes
     """Equal for equal labellings, and practically for no others."""
+    threshold: Threshold | None = None
+    """The last point that is kept, its row counted from the part's first one: -1 is before the
+    part, its number of rows or more behind it. None where nothing is trimmed."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +64,26 @@ class Description:
     largest: float
     grids: Grids
     """Where exact sums over this part alone would stand."""
+    lightest: float = 1.0
+    """The smallest positive weight; infinite when there is none."""
 
 
 FarRows = tuple[NDArray[np.int64], Distances, Centers]
+Ties = tuple[NDArray[np.int64], Distances, Distances]
+"""Rows with their distances to the nearest and second nearest center."""
+_FEW_TIES = 1
 
 
-class ArrayPart:
+@dataclass(frozen=True)
+class Ending:
+    """What is asked at the end of a fit."""
+
+    cost: Limbs
+    labels: Labels
+    ties: Ties | None
+
+
+class ArrayPart(TrimmingPart):
     """Rows in memory, and their weights, with the labels that were asked for last.
 
     Parameters
@@ -69,7 +93,8 @@ class ArrayPart:
     weights : array of shape (n,) or None
         None for ones.
     engine : str
-        Which engine works here: those that can say their sums exactly, "reference" and "cpu".
+        Which engine works here. On the GPU nearest centers and distances are found; exact sums of
+        what moved are made on the host.
     """
 
     def __init__(
@@ -90,14 +115,22 @@ class ArrayPart:
         self._grids: Grids | None = None
         self._key: bytes | None = None
         self._n_clusters = 0
+        self._shelved: Labels | None = None
+        self._seeding = Seeding()
+        self._eligible = Eligible()
 
     def _open(self, weights: NDArray[np.float64] | None) -> LabelledPoints:
         engine, n_threads, algorithm = self._settings
-        points = get_engine(engine).open(self._X, weights, n_threads, algorithm)
+        points: Any = get_engine(engine).open(self._X, weights, n_threads, algorithm)
+        if points.engine == "gpu" and type(points) is not LabelledPoints:
+            # Sums on a device have no form yet that adds up: labels and distances come from there.
+            points = LabelledPoints(self._X, weights, points._kernels)
+            points.engine = "gpu"
         # Others keep labels where `assign_exactly` does not look for them.
         if type(points) is not LabelledPoints and type(points) is not NativePoints:
             raise TypeError(f"engine={engine!r} cannot work on a part of the data yet")
-        return points
+        opened: LabelledPoints = points
+        return opened
 
     @property
     def _points(self) -> LabelledPoints:
@@ -106,11 +139,19 @@ class ArrayPart:
             raise RuntimeError("the rows of this part have been put away")
         return self._opened
 
-    def put_away(self) -> None:
-        """Let go of the rows; labels and bounds stay where the engine keeps them by themselves."""
+    def put_away(self, keep: str = "bounds", shelf: Labels | None = None) -> None:
+        """Let go of the rows.
+
+        What stays of labels and bounds: both ("bounds"), where the engine keeps them by themselves;
+        the labels alone, on a shelf of somebody's ("labels"); or "nothing".
+        """
         self._X = self._weights = self._opened = None  # type: ignore[assignment]
-        if isinstance(self._labelled, NativePoints):
+        if keep == "bounds" and isinstance(self._labelled, NativePoints):
             self._labelled.put_away()
+        elif keep == "labels" and shelf is not None and not isinstance(self._labelled, Trimming):
+            if self._labelled is not None:
+                shelf[:] = self._labelled.labels()
+                self._shelved, self._labelled = shelf, None
         else:
             self.forget()
 
@@ -134,7 +175,16 @@ class ArrayPart:
 
     def forget(self) -> None:
         """Lose the labels."""
-        self._labelled = self._key = None
+        self._labelled = self._key = self._shelved = None
+        self._ahead = self._elsewhere = None
+
+    def forget_seeding(self) -> None:
+        """Lose what was kept while seeds were sampled."""
+        self._seeding = Seeding()
+
+    def has(self, at: Labelling) -> bool:
+        """Whether these labels are here, and need no rows."""
+        return self._key == at.key and (self._labelled is not None or self._shelved is not None)
 
     def describe(self) -> Description:
         """Look through the data once."""
@@ -153,22 +203,25 @@ class ArrayPart:
             smallest=smallest,
             largest=largest,
             grids=points.ranges() if finite else Grids(Range(), None),
+            lightest=lightest(weights),
         )
 
     def assign(self, to: Labelling, at: Labelling | None) -> Partial:
         """Go from one labelling to another; None for first labels, which have no gap."""
-        if at is None:
-            self.forget()
-        else:
+        if at is not None:
             self._having(at)
+        elif self._key is not None:
+            self.forget()
         return self._go(to)
 
     def _go(self, to: Labelling) -> Partial:
+        if to.threshold is not None:
+            return self._keep(to, to.threshold)
         unlabelled, points = self._points, self._labelled
-        if points is None or self._grids != to.grids:
+        if points is None or self._grids != to.grids or isinstance(points, Trimming):
             points = unlabelled.fork(self._settings[1]).summing_on(to.grids)
         # Whatever happens in between, nobody takes half-finished labels for the old ones.
-        self._labelled = self._key = None
+        self._labelled = self._key = self._shelved = None
         partial = points.assign_exactly(to.centers, to.forced)
         self._labelled, self._grids, self._key = points, to.grids, to.key
         self._n_clusters = len(to.centers)
@@ -176,6 +229,11 @@ class ArrayPart:
 
     def _having(self, at: Labelling) -> LabelledPoints:
         """Return the points with these labels."""
+        if self._shelved is not None and self._key == at.key:
+            points = self._points.fork(self._settings[1]).summing_on(at.grids)
+            points.adopt(self._shelved, at.centers)
+            self._labelled, self._grids, self._shelved = points, at.grids, None
+            self._n_clusters = len(at.centers)
         if self._labelled is None or self._key != at.key:
             if self._n_clusters != len(at.centers):
                 self.forget()
@@ -189,7 +247,13 @@ class ArrayPart:
 
     def labels(self, at: Labelling) -> Labels:
         """Return the labels."""
+        if self._shelved is not None and self._key == at.key:
+            return self._shelved.copy()
         return self._having(at).labels()
+
+    def cost_and_step(self, at: Labelling, centers: Centers, to: Labelling) -> Several:
+        """Return the cost at the labels, and what going on to others does."""
+        return Several((self.cost(at, centers), self.assign(to, at)))
 
     def distances(self, at: Labelling, centers: Centers) -> Distances:
         """Return each point's canonical distance to the center of its label."""
@@ -201,6 +265,23 @@ class ArrayPart:
         """Return rows that may be near a tie, with their distances (Workspace.near_ties)."""
         return self._having(at).near_ties(centers, slack)
 
+    def ending(self, at: Labelling, centers: Centers, slack: float | None) -> Ending:
+        """Answer all that is asked at the end of a fit; about ties where there is a slack."""
+        ties = None if slack is None else self.undecided(at, centers, slack)
+        return Ending(self.cost(at, centers), self.labels(at), ties)
+
+    def undecided(self, at: Labelling, centers: Centers, slack: float) -> Ties:
+        """Return a few rows of positive weight that cannot be told from a tie, if there are any.
+
+        That is by the margin of problems.kmeans, whose slack it must be, or a smaller one.
+        """
+        rows, nearest, second = self.near_ties(at, centers, slack)
+        near = ~told_apart(nearest, second, slack, centers.shape[1])
+        if self._weights is not None:
+            near &= self._weights[rows] > 0
+        few = np.flatnonzero(near)[:_FEW_TIES]
+        return rows[few], nearest[few], second[few]
+
     def losses_without(self, at: Labelling, centers: Centers, gone: NDArray[np.bool_]) -> Distances:
         """Return what the points lose whose nearest center is among those gone."""
         return self._having(at).losses_without(centers, gone)
@@ -211,7 +292,8 @@ class ArrayPart:
         """Return what the points gain by each of some more centers, those that come nearer."""
         points = self._having(at)
         distances = points.distances(centers)
-        masses = self._weights if masses is None else masses
+        if masses is None:
+            masses = self._weights if at.threshold is None else self.kept(at)
         totals = []
         for candidate in candidates:
             gains = distances - points.distances_to(candidate)
@@ -220,10 +302,28 @@ class ArrayPart:
             totals.append(points.exact_total(terms).values)
         return Limbs(SCALAR, np.concatenate(totals))
 
+    def candidates(
+        self, at: Labelling, name: bytes, centers: Centers, question: str, *given: Any
+    ) -> Any:
+        """Answer a question about the rows off all centers (engines.candidates_in_parts)."""
+        return self._eligible.answer(self._having(at), name, centers, question, *given)
+
+    def row_of(self, value: Centers) -> int:
+        """Return the first row that is equal to a value, -1 where none is."""
+        equal = np.flatnonzero((value == self._X).all(axis=1))
+        return int(equal[0]) if len(equal) else -1
+
     def moments(self, grids: Grids) -> Partial:
         """Return the weight and the sum of all rows; without weights where the grids have none."""
         points = self._open(None if grids.weights is None else self._weights).summing_on(grids)
         return points.assign_exactly(np.zeros((1, points.n_features), dtype=points.dtype))
+
+    def scatter(self, mean: Centers, grids: Grids) -> Limbs:
+        """Return the sum of w D to one point; without weights where the grids have none."""
+        points = self._open(None if grids.weights is None else self._weights).summing_on(grids)
+        center = np.ascontiguousarray(mean)[np.newaxis]
+        points.assign_exactly(center)
+        return points.exact_cost(center)
 
     def distances_to(self, center: Centers) -> Distances:
         """Return each point's canonical distance to one (d,) center."""
@@ -245,9 +345,26 @@ class ArrayPart:
         """Return a hash of each row, equal for equal values."""
         return self._points.row_hashes()
 
+    def seeding(self, at: Sampling, question: str, *given: Any) -> Any:
+        """Answer a question of k-means|| (engines.seeding_in_parts)."""
+        return self._seeding.answer(self._points, at, question, *given)
+
+    def can_seed(self, at: Sampling, question: str) -> bool:
+        """Whether such a question needs no rows, because distances to the candidates are here."""
+        return question != "points" and self._seeding.knows(at)
+
+    def seeding_without_rows(self, weights: Any, at: Sampling, question: str, *given: Any) -> Any:
+        """Answer it; the weights are given again."""
+        away: Any = SimpleNamespace(n_points=self._kind[0][0], weights=weights)
+        return self._seeding.answer(away, at, question, *given)
+
     def weights(self) -> NDArray[np.float64] | None:
         """Return the weights."""
         return self._weights
+
+    def weights_of(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the weights of some rows."""
+        return np.ones(len(rows)) if self._weights is None else self._weights[rows]
 
     def far_rows(self, centers: Centers, many: int, masses: Distances | None) -> FarRows:
         """Return up to `many` rows of positive mass off all centers: the farthest, the first first.
@@ -264,6 +381,13 @@ class ArrayPart:
         rows = order[eligible[order]]
         rows = rows[np.argsort(-distances[rows], kind="stable")[:many]]
         return rows, distances[rows], self._points.rows(rows)
+
+
+def lightest(weights: NDArray[np.float64] | None) -> float:
+    """Return the smallest positive weight; infinite when there is none."""
+    if weights is None:
+        return 1.0
+    return float(weights.min(where=weights > 0, initial=math.inf))
 
 
 class LocalParts:
@@ -283,9 +407,8 @@ class LocalParts:
             yield getattr(self.parts[number], method)(*given)
 
     def summed(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> Any:
-        """Return the sum of the answers, partial results or limbs."""
-        answers = self.each(method, arguments)
-        return combined(answers) if method in ("assign", "moments") else added(answers)
+        """Return the sum of the answers (partial.Answer)."""
+        return combined(self.each(method, arguments))
 
     def fork(self, n_threads: int) -> LocalParts:
         """Return the same parts without labels."""

@@ -173,6 +173,12 @@ class Workspace(Protocol):
     def mean(self, *, weighted: bool) -> Centers:
         """Return the (d,) mean of all points, rounded as a center."""
 
+    def scatter(self, *, weighted: bool) -> float:
+        """Return the sum of squares about the mean, with the points' weights or without them."""
+
+    def lightest(self) -> float:
+        """Return the smallest positive weight; 1 where points have none."""
+
     def order(self) -> NDArray[np.int64]:
         """Return the rows in an order that depends on their values alone (engines.ordering)."""
 
@@ -262,6 +268,38 @@ class TrimmedWorkspace(Workspace, Protocol):
 
     def smallest_mass(self) -> float:
         """Return a positive number that no positive kept mass is below."""
+
+    def trimmed_mass(self) -> float:
+        """Return the weight that is left out, the exact sum rounded once."""
+
+    def n_trimmed(self) -> int:
+        """Return how many points of positive weight are left out wholly."""
+
+    def shares(self) -> Any:
+        """Return the share of each point that is kept, wherever the points are (see `snapshot`)."""
+
+    def margins(self, centers: Centers) -> Any:
+        """Return by how much the verdict on each point holds, wherever the points are.
+
+        In squared distance: for a kept point the nearest other center and the threshold are so much
+        farther; a trimmed point is so much farther than the threshold.
+        """
+
+    def around_threshold(self, centers: Centers) -> tuple[float, float, float]:
+        """Return the farthest distance inside, the last point's weight, the nearest one outside.
+
+        The last point itself is neither; infinities stand for nobody.
+        """
+
+    def gap_without(self, gap: float, centers: Centers, gone: NDArray[np.bool_]) -> float:
+        """Return a gap less what is lost if some centers were not there, rounded once."""
+
+    def kept_ties(self, centers: Centers, slack: float) -> tuple[Distances, Distances]:
+        """Return distances to the nearest and second nearest center of kept points near a tie.
+
+        All kept points that `near_ties` is about are among them, or one that cannot be told from a
+        tie.
+        """
 
 
 class Engine(Protocol):

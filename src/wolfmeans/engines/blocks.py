@@ -13,16 +13,15 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.engines.array_parts import ArrayPart, Description, Labelling
-from wolfmeans.engines.base import Centers
+from wolfmeans.engines.array_parts import ArrayPart, Description
 from wolfmeans.engines.cpu import value_range
-from wolfmeans.engines.partial import SCALAR, Grids, Limbs, Partial, Range, added, combined
+from wolfmeans.engines.partial import Grids, Range, combined
 from wolfmeans.exact_sums import exponent_range
 
 Block = tuple[NDArray[np.floating], NDArray[np.float64] | None, str | None]
@@ -179,9 +178,34 @@ def ask(block: Block, part: PartOfFit, method: str, given: Sequence[Any]) -> Any
     with held.lock:
         if held.part is None:
             held.part = _opened(block, part)
-        if method in _MORE:
-            return _MORE[method](held.part, *given)
         return getattr(held.part, method)(*given)
+
+
+def ask_group(
+    blocks: Sequence[Block],
+    places: Sequence[int],
+    question: tuple[PartOfFit, Sequence[int], str, Sequence[Sequence[Any]]],
+    summing: bool,
+) -> Any:
+    """Ask some parts of a group; return the sum of their answers, or all of them in a list.
+
+    The question is: whose parts, their numbers, the method, and the arguments for each part, or
+    once for all.
+    """
+    part, numbers, method, given = question
+    own = given if len(given) == len(numbers) else [given[0]] * len(numbers)
+    answers = (
+        ask(blocks[place], replace(part, number=number), method, one)
+        for place, number, one in zip(places, numbers, own, strict=True)
+    )
+    return combined(answers) if summing else list(answers)
+
+
+def called_for_each(
+    blocks: Sequence[Block], function: Callable[..., Any], given: Sequence[Sequence[Any]]
+) -> list[Any]:
+    """Return what a function says about each block of a group and its own arguments."""
+    return [function(block, *own) for block, own in zip(blocks, given, strict=True)]
 
 
 def _opened(block: Block, part: PartOfFit) -> ArrayPart:
@@ -190,8 +214,8 @@ def _opened(block: Block, part: PartOfFit) -> ArrayPart:
 
 
 def summed(answers: Sequence[Any]) -> Any:
-    """Return the sum of partial results or of limbs."""
-    return combined(answers) if isinstance(answers[0], Partial) else added(answers)
+    """Return the sum of answers (partial.Answer)."""
+    return combined(answers)
 
 
 def itself(given: Any) -> Any:
@@ -202,38 +226,6 @@ def itself(given: Any) -> Any:
 def forget(client: str, fits: Sequence[str]) -> None:
     """Free what was kept for fits that have ended."""
     _kept.forget(client, fits)
-
-
-def _weights_of(part: ArrayPart, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    weights = part.weights()
-    return np.ones(len(rows)) if weights is None else weights[rows]
-
-
-def _gains(part: ArrayPart, at: Labelling, centers: Centers, candidates: Centers) -> Limbs:
-    """Return for each candidate the sum of w (D - ||x - z||^2) over the points it is nearer to."""
-    distances, weights = part.distances(at, centers), part.weights()
-    found = []
-    for candidate in candidates:
-        gains = distances - part.distances_to(candidate)
-        won = gains > 0
-        terms = gains[won] if weights is None else weights[won] * gains[won]
-        found.append(Limbs.of_terms(terms).values)
-    return Limbs(SCALAR, np.concatenate(found))
-
-
-def _scatter(part: ArrayPart, mean: Centers, grids: Grids) -> Limbs:
-    """Return the sum of w D to the mean of all parts; without weights where the grids have none."""
-    points = part._open(None if grids.weights is None else part.weights()).summing_on(grids)
-    center = np.ascontiguousarray(mean)[np.newaxis]
-    points.assign_exactly(center)
-    return points.exact_cost(center)
-
-
-_MORE: dict[str, Callable[..., Any]] = {
-    "weights_of": _weights_of,
-    "gains": _gains,
-    "scatter": _scatter,
-}
 
 
 @dataclass

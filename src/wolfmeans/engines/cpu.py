@@ -173,18 +173,28 @@ class NativePoints(NativeArithmetic):
 
     def assign_exactly(self, centers: Centers, forced: Forced | None = None) -> Partial:
         """Assign the points; return sums that can be added to those of other points."""
-        grids = self._agreed_grids()
+        self._agreed_grids()
         if self._points is None:
             self._points = self._open(self.weights)
         rows, labels = (None, None) if forced is None else (forced.rows, forced.labels)
-        moved, gap, totals_grid, totals, sums_grid, sums = self._points.assign_exactly(
-            np.ascontiguousarray(centers), rows, labels
+        return self._partial(
+            *self._points.assign_exactly(np.ascontiguousarray(centers), rows, labels)
         )
+
+    def _partial(
+        self, moved: int, gap: Any, totals_grid: Any, totals: Any, sums_grid: Any, sums: Any
+    ) -> Partial:
+        grids = self._agreed_grids()
         if (Grid(*totals_grid), Grid(*sums_grid)) != (grids.totals, grids.sums):
             raise RuntimeError("native sums do not stand where they should")
         return Partial(
             moved, Limbs(SCALAR, gap), Limbs(grids.totals, totals), Limbs(grids.sums, sums)
         )
+
+    def adopt(self, labels: Labels, centers: Centers) -> None:
+        """Take over labels that these centers gave the same points before."""
+        self._points = self._open(self.weights)
+        self._points.adopt(np.ascontiguousarray(labels), np.ascontiguousarray(centers))
 
     def exact_cost(self, centers: Centers) -> Limbs:
         """Return the cost as a sum that can be added to those of other points."""
@@ -304,15 +314,49 @@ class NativeTrimmedPoints(NativeTrimming, NativePoints):
     def assign(self, centers: Centers, forced: Forced | None = None) -> Assignment:
         """Keep the nearest points, each with the label of its nearest center."""
         refuse(forced)
-        if self._trimmed is None:
-            single = self.dtype == np.float32
-            kind = _native.TrimmedPointsF32 if single else _native.TrimmedPointsF64
-            self._trimmed = kind(self._X, self.weights, self.mass, self._n_threads)
         centers = np.ascontiguousarray(centers)
         weights, means = np.empty(len(centers)), np.empty_like(centers)
         residuals = np.empty(centers.shape)
-        moved, gap = self._trimmed.assign(centers, weights, means, residuals)
+        moved, gap = self._begun().assign(centers, weights, means, residuals)
         return Assignment(moved, gap, weights, means, residuals)
+
+    def _begun(self) -> Any:
+        if self._trimmed is None:
+            single = self.dtype == np.float32
+            kind = _native.TrimmedPointsF32 if single else _native.TrimmedPointsF64
+            ranges = None if self._grids is None else self._grids.exponents()
+            self._trimmed = kind(self._X, self.weights, self.mass, self._n_threads, ranges)
+        return self._trimmed
+
+    def approach(self, centers: Centers) -> Distances:
+        """Find the nearest centers, and return the distances; labels stay what they are."""
+        self._begun().approach(np.ascontiguousarray(centers))
+        return self.approached()
+
+    def approached(self) -> Distances:
+        """Return the distances to the centers that were approached."""
+        distances = np.empty(self.n_points)
+        self._state().nearest(distances)
+        return distances
+
+    def keep_exactly(self, centers: Centers, threshold: Threshold) -> Partial:
+        """Keep what is up to a threshold, at the centers approached; return sums that add up."""
+        found = self._state().keep(
+            np.ascontiguousarray(centers), threshold.distance, threshold.row, threshold.mass
+        )
+        return self._partial(*found)
+
+    def put_away(self) -> None:
+        """Let go of the rows; labels, bounds, weights and moments stay."""
+        super().put_away()
+        if self._trimmed is not None:
+            self._trimmed.put_away()
+
+    def bring(self, X: NDArray[np.floating], weights: NDArray[np.float64] | None) -> None:
+        """Take the same rows and weights again, wherever they are now."""
+        super().bring(X, weights)
+        if self._trimmed is not None:
+            self._trimmed.bring(X)
 
     def _state(self) -> Any:
         if self._trimmed is None:
@@ -345,6 +389,12 @@ class NativeTrimmedPoints(NativeTrimming, NativePoints):
         """Return the exact sum of v D over what is kept, rounded once."""
         kernels = NativeKernels(self._X, self._n_threads)
         return kernels.cost(centers, self._current(), self.kept())
+
+    def exact_cost(self, centers: Centers) -> Limbs:
+        """Return the cost as a sum that can be added to those of other points."""
+        given, labels = np.ascontiguousarray(centers), self._current()
+        cost = _native.exact_cost(self._X, self.kept(), given, labels, self._n_threads)
+        return Limbs(SCALAR, cost)
 
 
 def advance_together(

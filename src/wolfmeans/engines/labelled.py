@@ -136,6 +136,12 @@ class LabelledPoints:
             raise RuntimeError("sums that are to be added up need to know where they stand")
         return self._grids
 
+    def adopt(self, labels: Labels, centers: Centers) -> None:
+        """Take over labels that these centers gave the same points before."""
+        self._labels = labels.copy()
+        self._moments = Moments(self._X, self.weights, len(centers))
+        self._moments.move(np.arange(self.n_points), None, self._labels)
+
     def exact_cost(self, centers: Centers) -> Limbs:
         """Return the cost as a sum that can be added to those of other points."""
         distances = self.distances(centers)
@@ -224,6 +230,16 @@ class LabelledPoints:
         moments.move(np.arange(self.n_points), None, np.zeros(self.n_points, dtype=np.int32))
         mean: Centers = moments.means(np.zeros((1, self.n_features), dtype=self.dtype))[1][0]
         return mean
+
+    def scatter(self, *, weighted: bool) -> float:
+        """Return the sum of squares about the mean, with the points' weights or without them."""
+        weights = self.weights if weighted else None
+        distances = self.distances_to(self.mean(weighted=weights is not None))
+        return self.total(distances if weights is None else weights * distances)
+
+    def lightest(self) -> float:
+        """Return the smallest positive weight; 1 where points have none."""
+        return 1.0 if self.weights is None else float(self.weights[self.weights > 0].min())
 
     def order(self) -> NDArray[np.int64]:
         """Return the rows in an order that depends on their values alone."""
@@ -331,11 +347,21 @@ class LabelledPoints:
 class Moments:
     """Exact cluster weights W_k and exact sums S_kj = sum of w_i x_ij, kept up to date by moves."""
 
-    def __init__(self, X: Any, weights: NDArray[np.float64] | None, n_clusters: int) -> None:
+    def __init__(
+        self,
+        X: Any,
+        weights: NDArray[np.float64] | None,
+        n_clusters: int,
+        grids: Grids | None = None,
+    ) -> None:
         self._X, self._weights = X, weights
         self._n_clusters, self._d = n_clusters, X.shape[1]
         x_low, x_high = exponent_range(X.data if sparse.issparse(X) else X) or (0, 0)
         w_low, w_high = (1, 1) if weights is None else exponent_range(weights) or (0, 0)
+        if grids is not None and grids.weights is not None:
+            # A mass that is a part of a weight may be as fine as any weight elsewhere.
+            w_low = min(w_low, grids.weights.low + MANTISSA_BITS)
+            w_high = max(w_high, grids.weights.high)
         # A term has 53 bits, a product 106; one more bit because a product may lose a leading one.
         low = x_low + w_low - 2 * MANTISSA_BITS - 1
         self._sums = ExactSums(n_clusters * self._d, low, x_high + w_high)

@@ -18,6 +18,7 @@ import functools
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,42 @@ _MOST_FAST_BITS = 46
 _MOST_FAST_LIMBS = 6
 _MOST_FAST_EXPONENT = 700
 _PLAIN_BITS = 32
+# Few enough at a time to be held, many enough to be worth a carry.
+_AT_ONCE = 7
+
+
+class Answer(Protocol):
+    """What parts answer with where only the sum of all answers is wanted."""
+
+    def plus(self, others: Sequence[Self]) -> Self:
+        """Return the sum of this and others, the same in whatever order they come."""
+
+
+Some = TypeVar("Some", bound=Answer)
+
+
+def combined(answers: Iterable[Some]) -> Some:
+    """Return the sum of one or more answers.
+
+    They are taken as they come and need not be there all at once.
+    """
+    rest = iter(answers)
+    total = next(rest)
+    while batch := list(itertools.islice(rest, _AT_ONCE)):
+        total = total.plus(batch)
+    return total
+
+
+@dataclass(frozen=True)
+class Several:
+    """Answers to several questions that were asked at once."""
+
+    answers: tuple[Any, ...]
+
+    def plus(self, others: Sequence[Several]) -> Several:
+        """Return the sums, question by question."""
+        further = zip(*(other.answers for other in others), strict=True)
+        return Several(tuple(a.plus(b) for a, b in zip(self.answers, further, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -168,6 +205,12 @@ class Limbs:
         return Limbs(grid, values)
 
     @staticmethod
+    def carried(grid: Grid, values: Integers) -> Limbs:
+        """Return limbs that are less than 2**62 in size, carried in place."""
+        _carry(grid, values)
+        return Limbs(grid, values)
+
+    @staticmethod
     def of_terms(terms: NDArray[np.float64]) -> Limbs:
         """Return the exact sum of float64 terms; OverflowError when one is not finite."""
         if not np.isfinite(terms).all():
@@ -183,12 +226,26 @@ class Limbs:
         """Return the sums of both."""
         return added([self, other])
 
+    def plus(self, others: Sequence[Limbs]) -> Limbs:
+        """Return the sums of all."""
+        return added([self, *others])
+
     def integer(self, k: int = 0, j: int = 0) -> int:
         """Return one sum as a multiple of 2**grid.low."""
         total = 0
         for limb in reversed(self.values[k, :, j].tolist()):
             total = (total << self.grid.bits) + limb
         return total
+
+    def integers(self, j: int = 0) -> list[int]:
+        """Return the sums of one column as multiples of 2**grid.low."""
+        totals = []
+        for limbs in self.values[:, ::-1, j].tolist():
+            total = 0
+            for limb in limbs:
+                total = (total << self.grid.bits) + limb
+            totals.append(total)
+        return totals
 
     def rounded(self, k: int = 0, j: int = 0) -> float:
         """Return one sum, rounded once to float64."""
@@ -233,7 +290,17 @@ class Partial:
 
     def __add__(self, other: Partial) -> Partial:
         """Return what was done to both parts."""
-        return combined([self, other])
+        return self.plus([other])
+
+    def plus(self, others: Sequence[Partial]) -> Partial:
+        """Return what was done to all parts."""
+        some = [self, *others]
+        return Partial(
+            sum(partial.moved for partial in some),
+            added(partial.gap for partial in some),
+            added(partial.totals for partial in some),
+            added(partial.sums for partial in some),
+        )
 
     def rounded(self, fallback: Centers) -> Assignment:
         """Return the assignment of all points, of which this is the sum of all parts.
@@ -254,22 +321,3 @@ class Partial:
                 # Squeezing a float64 mean into float32 leaves a difference that float64 holds.
                 residuals[k, j] = (mean - float(means[k, j])) + residual
         return Assignment(self.moved, self.gap.rounded(), weights, means, residuals)
-
-
-def combined(partials: Iterable[Partial]) -> Partial:
-    """Return the sum of one or more, in whatever order they come.
-
-    They are taken as they come and need not be there all at once.
-    """
-    rest = iter(partials)
-    total = next(rest)
-    # Few enough at a time to be held, many enough to be worth a carry.
-    while batch := list(itertools.islice(rest, 7)):
-        some = [total, *batch]
-        total = Partial(
-            sum(partial.moved for partial in some),
-            added(partial.gap for partial in some),
-            added(partial.totals for partial in some),
-            added(partial.sums for partial in some),
-        )
-    return total

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.engines.array_parts import Description, Labelling
+from wolfmeans.engines.array_parts import Description, FarRows, Labelling
 from wolfmeans.engines.base import (
     Assignment,
     Centers,
@@ -90,6 +90,7 @@ class PartedPoints:
             n_points=self.n_points,
             smallest=min((p.smallest for p in live.values() if p.smallest > 0), default=0.0),
             largest=max(part.largest for part in live.values()),
+            lightest=min(part.lightest for part in live.values()),
             grids=self.grids,
         )
         self._parts = parts
@@ -100,6 +101,7 @@ class PartedPoints:
             self._places[number] = slice(end, end + part.n_points)
             end += part.n_points
         self._at: dict[int, Labelling] | None = None
+        self._far = (np.empty(0, dtype=np.int64), np.empty((0, self.n_features), dtype=self.dtype))
         engine = CpuEngine() if native_is_available() else ReferenceEngine()
         nothing = np.zeros((1, self.n_features), dtype=self.dtype)
         self._arithmetic: LabelledPoints = engine.open(nothing, None, n_threads)
@@ -110,9 +112,41 @@ class PartedPoints:
         return False
 
     @cached_property
-    def weights(self) -> NDArray[np.float64] | None:
-        """(n,) sample weights, None for ones; brought here when somebody asks."""
-        return self._concatenated("weights") if self._weighted else None
+    def weights(self) -> Any:
+        """(n,) sample weights, None for ones; where rows stay, only those asked for come here."""
+        if not self._weighted:
+            return None
+        return self.all_weights() if self._parts.may_gather else DistantWeights(self)
+
+    def all_weights(self) -> NDArray[np.float64]:
+        """Return all weights."""
+        weights: NDArray[np.float64] = self._concatenated("weights")
+        return weights
+
+    def weights_of(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the weights of some rows."""
+        found = np.empty(len(rows))
+        for where, answer in self._of_rows("weights_of", rows):
+            found[where] = answer
+        return found
+
+    def _of_rows(
+        self, method: str, indices: NDArray[np.int64]
+    ) -> Iterator[tuple[NDArray[np.int64], Any]]:
+        """Ask the parts in which some rows are; yield where these are among all, and the answer."""
+        wanted = {}
+        for number, place in self._places.items():
+            inside = np.flatnonzero((place.start <= indices) & (indices < place.stop))
+            if len(inside):
+                wanted[number] = (inside, indices[inside] - place.start)
+        asked = {number: (local,) for number, (_, local) in wanted.items()}
+        answers = self._parts.each(method, asked)
+        for (inside, _), answer in zip(wanted.values(), answers, strict=True):
+            yield inside, answer
+
+    def lightest(self) -> float:
+        """Return the smallest positive weight; 1 where points have none."""
+        return self.description.lightest
 
     def fork(self, n_threads: int) -> PartedPoints:
         """Return a workspace of the same points, without labels, that shares the data."""
@@ -154,6 +188,10 @@ class PartedPoints:
 
     def _everywhere(self, *given: Any) -> dict[int, tuple[Any, ...]]:
         return dict.fromkeys(self._places, given)
+
+    def summed(self, method: str, *given: Any) -> Any:
+        """Return the sum of what all parts answer to one question (partial.Answer)."""
+        return self._parts.summed(method, self._everywhere(*given))
 
     def _labelled(self, *given: Any) -> dict[int, tuple[Any, ...]]:
         """Return arguments of a question about the current labels."""
@@ -213,15 +251,16 @@ class PartedPoints:
         indices = np.asarray(indices, dtype=np.int64)
         if len(indices) and not 0 <= indices.min() <= indices.max() < self.n_points:
             raise IndexError(f"rows are numbered 0..{self.n_points - 1}")
-        wanted = {}
-        for number, place in self._places.items():
-            inside = np.flatnonzero((place.start <= indices) & (indices < place.stop))
-            if len(inside):
-                wanted[number] = (inside, indices[inside] - place.start)
         rows = np.empty((len(indices), self.n_features), dtype=self.dtype)
-        answers = self._parts.each("rows", {n: (local,) for n, (_, local) in wanted.items()})
-        for (inside, _), found in zip(wanted.values(), answers, strict=True):
-            rows[inside] = found
+        known = np.isin(indices, self._far[0])
+        if known.any():
+            # Far rows were told with their values, and are what is asked for next.
+            by_row = np.argsort(self._far[0])
+            place = np.searchsorted(self._far[0], indices[known], sorter=by_row)
+            rows[known] = self._far[1][by_row[place]]
+        missing = np.flatnonzero(~known)
+        for where, found in self._of_rows("rows", indices[missing]):
+            rows[missing[where]] = found
         return rows
 
     def cost(self, centers: Centers) -> float:
@@ -236,6 +275,13 @@ class PartedPoints:
         zero = np.zeros((1, self.n_features), dtype=self.dtype)
         mean: Centers = self._arithmetic.rounded(partial, zero).means[0]
         return mean
+
+    def scatter(self, *, weighted: bool) -> float:
+        """Return the sum of squares about the mean, with the points' weights or without them."""
+        weighted = weighted and self._weighted
+        grids = self.grids if weighted else self.grids.unweighted()
+        scatter: float = self.summed("scatter", self.mean(weighted=weighted), grids).rounded()
+        return scatter
 
     @cached_property
     def _gathered(self) -> LabelledPoints:
@@ -274,12 +320,13 @@ class PartedPoints:
     def best_candidate(
         self, centers: Centers, masses: Distances | None, most: int
     ) -> tuple[int, float] | None:
-        """Return the best of all candidates where they are few, else leave it to whoever asks.
+        """Return the best of all candidates where they are few, else the best of the farthest.
 
-        Those that are spread evenly over many would need the order of all of them.
+        An engine that has more of them in one place tries others too, spread evenly over all
+        values; so it is asked where rows may be gathered.
         """
         rows, _, outside = self.far_rows(centers, most, masses)
-        if outside > 0:
+        if outside > 0 and self._parts.may_gather:
             return None
         best_row, best_gain = -1, 0.0
         if len(rows) == 0:
@@ -311,21 +358,27 @@ class PartedPoints:
         Far is decided by distance, then by the order of values. The farthest of all are among the
         farthest of each part; one more tells how far the others are at most.
         """
-        asked = {
-            number: (centers, many + 1, own)
-            for number, own in zip(self._places, self._split(masses), strict=True)
-        }
-        found = list(self._parts.each("far_rows", asked))
+        found = list(self._farthest(centers, many + 1, masses))
         rows = self._numbered_through([far[0] for far in found])
         distances = np.concatenate([far[1] for far in found])
         by_row = np.argsort(rows)
         values = np.concatenate([far[2] for far in found])[by_row]
-        by_value = by_row[lexicographic_order(values)]
+        order = lexicographic_order(values)
+        by_value = by_row[order]
         rows, distances = rows[by_value], distances[by_value]
+        self._far = (rows, values[order])
         by_distance = np.argsort(-distances, kind="stable")
         outside = float(distances[by_distance[many]]) if len(rows) > many else 0.0
         chosen = np.sort(by_distance[:many])
         return rows[chosen], distances[chosen], outside
+
+    def _farthest(self, centers: Centers, many: int, masses: Distances | None) -> Iterator[FarRows]:
+        """Ask each part for its farthest rows."""
+        asked = {
+            number: (centers, many, own)
+            for number, own in zip(self._places, self._split(masses), strict=True)
+        }
+        return self._parts.each("far_rows", asked)
 
     def distance_error(self, centers: Centers) -> float:
         """Return what a canonical distance may be off by beyond (d + 3) u of itself: nothing."""
@@ -354,6 +407,33 @@ class PartedPoints:
     def swaps(self) -> Swaps:
         """Return what tells the cost of swapping a center for a data point; gathers the points."""
         return self._gathered.swaps()
+
+
+class DistantWeights:
+    """The face of an array of weights that are elsewhere."""
+
+    def __init__(self, points: PartedPoints) -> None:
+        self._points = points
+        self.shape = (points.n_points,)
+        self.dtype = np.dtype(np.float64)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, which: Any) -> Any:
+        if isinstance(which, np.ndarray) and which.dtype.kind in "iu":
+            return self._points.weights_of(which)
+        return np.asarray(self)[which]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[np.float64]:
+        """Bring all weights here."""
+        return self._points.all_weights()
+
+    def __gt__(self, other: Any) -> Any:
+        return np.asarray(self) > other
+
+    def __mul__(self, other: Any) -> Any:
+        return np.asarray(self) * other
 
 
 def _checked(described: dict[int, Description]) -> dict[int, Description]:

@@ -9,8 +9,8 @@ sums, which are exact.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from wolfmeans.engines.base import Assignment, Centers, Distances, Forced, Labels, Threshold
 from wolfmeans.engines.labelled import Kernels, LabelledPoints, Moments
+from wolfmeans.engines.partial import Limbs, Partial
 from wolfmeans.exact_sums import decompose, exact_sum, rounded_ratio
 
 Masses = NDArray[np.float64]
@@ -53,32 +54,49 @@ def find_threshold(distances: Distances, weights: Masses | None, mass: float) ->
         row = int(np.argsort(distances, kind="stable")[int(mass) - 1])
         return Threshold(float(distances[row]), row, 1.0)
     low = min(unit_exponent(weights), math.frexp(mass)[1] - 53) if math.isfinite(mass) else 0
-    if not math.isfinite(mass) or sum(_integers(weights, low)) <= _integer(mass, low):
+    if not math.isfinite(mass) or sum(_integers(weights, low)) <= whole_number(mass, low):
         return Threshold.nowhere()
     order = np.argsort(distances, kind="stable")
-    whole = _integer(mass, low)
-    for row, reached in zip(order, accumulate(_integers(weights[order], low)), strict=True):
-        if reached >= whole:
-            rest = whole - (reached - _integer(float(weights[row]), low))
-            return Threshold(float(distances[row]), int(row), rounded_ratio(rest, 1, low))
+    whole = whole_number(mass, low)
+    place, rest = filled_at(_integers(weights[order], low), whole)
+    row = int(order[place])
+    return Threshold(float(distances[row]), row, rounded_ratio(rest, 1, low))
+
+
+def filled_at(weights: Iterable[int], missing: int) -> tuple[int, int]:
+    """Return which of the weights, one after the other, fills what is missing; and how much of it.
+
+    Examples
+    --------
+    >>> filled_at([3, 0, 5], 4)
+    (2, 1)
+    """
+    weight = 0
+    for place, weight in enumerate(weights):
+        if weight >= missing:
+            return place, missing
+        missing -= weight
     raise AssertionError("the weights were found to sum to more than the mass")
 
 
 def _integers(weights: Masses, low: int) -> list[int]:
-    return [_integer(weight, low) for weight in weights.tolist()]
+    return [whole_number(weight, low) for weight in weights.tolist()]
 
 
-def _integer(value: float, low: int) -> int:
+def whole_number(value: float, low: int) -> int:
     """Return value / 2**low, a whole number."""
     top, bottom = value.as_integer_ratio()
     return (top << max(-low, 0)) // (bottom << max(low, 0))
 
 
 def kept_masses(threshold: Threshold, distances: Distances, weights: Masses | None) -> Masses:
-    """Return what is kept of each point's weight."""
+    """Return what is kept of each point's weight.
+
+    The last point that is kept may be elsewhere: row -1 is before these, row n or more behind them.
+    """
     inside = points_inside(threshold, distances)
     kept = np.where(inside, 1.0 if weights is None else weights, 0.0)
-    if threshold.row >= 0:
+    if 0 <= threshold.row < len(kept):
         kept[threshold.row] = threshold.mass
     return kept
 
@@ -113,12 +131,13 @@ class Trimming(LabelledPoints):
 
     mass: float
     _vertex: Vertex | None = None
+    _ahead: tuple[Labels, Distances] | None = None
 
     def keeping(self, mass: float) -> Self:
         """Set the mass to keep, once, before the first assignment."""
         if not mass > 0:
             raise ValueError(f"the mass to keep must be positive; got {mass}")
-        self._unit = unit_exponent(self.weights)
+        self._unit = 0 if math.isinf(mass) else unit_exponent(self.weights)
         if math.isfinite(mass) and not math.ldexp(mass, -self._unit).is_integer():
             raise ValueError(f"the mass to keep must be a multiple of 2**{self._unit}; got {mass}")
         self.mass = mass
@@ -147,8 +166,39 @@ class Trimming(LabelledPoints):
         cannot be forced here.
         """
         refuse(forced)
-        labels, nearest = self._kernels.nearest(centers)
-        threshold = self._find_threshold(nearest)
+        threshold = self._find_threshold(self.approach(centers))
+        moved, terms, moments = self._keep_up_to(threshold, centers)
+        gap = exact_sum(terms.tolist())
+        return Assignment(moved, gap, *moments.means(centers))
+
+    def approach(self, centers: Centers) -> Distances:
+        """Find the nearest centers, and return the distances; labels stay what they are.
+
+        That is the first half of an assignment. The other one needs a threshold, which points that
+        are a part of others have to be told (`keep_exactly`).
+        """
+        self._ahead = self._kernels.nearest(centers)
+        return self._ahead[1]
+
+    def approached(self) -> Distances:
+        """Return the distances to the centers that were approached."""
+        return self._at_hand()[1]
+
+    def _at_hand(self) -> tuple[Labels, Distances]:
+        if self._ahead is None:
+            raise RuntimeError("the centers have to be approached first")
+        return self._ahead
+
+    def keep_exactly(self, centers: Centers, threshold: Threshold) -> Partial:
+        """Keep what is up to a threshold, at the centers approached; return sums that add up."""
+        grids = self._agreed_grids()
+        moved, terms, moments = self._keep_up_to(threshold, centers)
+        totals, sums = moments.limbs(grids)
+        return Partial(moved, Limbs.of_terms(terms), totals, sums)
+
+    def _keep_up_to(self, threshold: Threshold, centers: Centers) -> tuple[int, Distances, Moments]:
+        """Return how many points moved, the terms of the gap, and the moments."""
+        labels, nearest = self._at_hand()
         new = Vertex(
             labels,
             points_inside(threshold, nearest),
@@ -157,20 +207,19 @@ class Trimming(LabelledPoints):
         )
         old = self._vertex
         if old is None or self._moments is None:
-            self._moments = Moments(self._X, self.weights, len(centers))
-            rows, gap = np.flatnonzero(new.inside), 0.0
+            self._moments = Moments(self._X, self.weights, len(centers), self._grids)
+            rows, terms = np.flatnonzero(new.inside), np.zeros(0)
             moved = self.n_points
         else:
             rows = np.flatnonzero((new.labels() != old.labels()) | (new.kept != old.kept))
-            gap = self._gap_between(old, new, rows, centers, nearest)
+            terms = self._gap_between(old, new, rows, centers, nearest)
             moved = len(rows)
             out = rows[old.inside[rows]]
             self._moments.deposit(out, old.nearest_labels[out], self._of(old, out), subtract=True)
             rows = rows[new.inside[rows]]
         self._moments.deposit(rows, labels[rows], self._of(new, rows), subtract=False)
         self._vertex = new
-        weights, means, residuals = self._moments.means(centers)
-        return Assignment(moved, gap, weights, means, residuals)
+        return moved, terms, self._moments
 
     def _of(self, vertex: Vertex, rows: NDArray[np.int64]) -> Masses | None:
         """Return the kept masses of rows; None when all points weigh 1 and none is in part."""
@@ -183,14 +232,10 @@ class Trimming(LabelledPoints):
         rows: NDArray[np.int64],
         centers: Centers,
         nearest: Distances,
-    ) -> float:
+    ) -> Distances:
         before = self._kernels.distances(centers, old.nearest_labels)[rows]
         after = nearest[rows]
-        return exact_sum(
-            gap_terms(
-                old.kept[rows], new.kept[rows], before, after, new.threshold.distance
-            ).tolist()
-        )
+        return gap_terms(old.kept[rows], new.kept[rows], before, after, new.threshold.distance)
 
     def _at(self) -> Vertex:
         if self._vertex is None:
@@ -216,6 +261,73 @@ class Trimming(LabelledPoints):
     def cost(self, centers: Centers) -> float:
         """Return the exact sum of v D over what is kept, rounded once."""
         return self.total(self.kept() * self.distances(centers))
+
+    def exact_cost(self, centers: Centers) -> Limbs:
+        """Return the cost as a sum that can be added to those of other points."""
+        return self.exact_total(self.kept() * self.distances(centers))
+
+    def _full(self) -> Masses:
+        return np.ones(self.n_points) if self.weights is None else self.weights
+
+    def trimmed_mass(self) -> float:
+        """Return the weight that is left out, the exact sum rounded once."""
+        return self.total(self.left_out())
+
+    def left_out(self) -> Masses:
+        """Return terms that add up to the weight that is left out."""
+        whole, kept = self._full(), self.kept()
+        partial = whole != kept
+        return np.concatenate([whole[partial], -kept[partial]])
+
+    def n_trimmed(self) -> int:
+        """Return how many points of positive weight are left out wholly."""
+        return int(np.count_nonzero((self.labels() < 0) & (self._full() > 0)))
+
+    def shares(self) -> Masses:
+        """Return which share of each point is kept; of points of no weight, would be."""
+        whole = self._full()
+        inside = (self.labels() >= 0).astype(np.float64)
+        return np.divide(self.kept(), whole, out=inside, where=whole > 0)
+
+    def margins(self, centers: Centers) -> Distances:
+        """Return by how much, in squared distance, the verdict on each point holds."""
+        _, nearest, second = self.near_ties(centers, math.inf)
+        threshold = self.threshold.distance
+        inside = self.labels() >= 0
+        margins: Distances = np.where(
+            inside, np.minimum(second, threshold) - nearest, nearest - threshold
+        )
+        return margins
+
+    def around_threshold(self, centers: Centers) -> tuple[float, float, float]:
+        """Return the farthest distance inside, the last point's weight, the nearest one outside.
+
+        The last point itself is neither; infinities stand for nobody.
+        """
+        distances, kept, whole = self.distances(centers), self.kept(), self._full()
+        row = self.threshold.row
+        inside = (kept > 0) & (np.arange(len(kept)) != row)
+        return (
+            float(np.max(distances[inside], initial=-math.inf)),
+            float(whole[row]) if 0 <= row < len(whole) else 0.0,
+            float(np.min(distances[(kept == 0) & (whole > 0)], initial=math.inf)),
+        )
+
+    def gap_without(self, gap: float, centers: Centers, gone: NDArray[np.bool_]) -> float:
+        """Return a gap less what is lost if some centers were not there, rounded once.
+
+        Without them other points may be kept, so both sums are taken anew.
+        """
+        without = self.nearest(np.ascontiguousarray(centers[~gone]))[1]
+        terms = self.kept() * self.distances(centers)
+        terms_without = self.keep(without) * without
+        return exact_sum([gap, *terms.tolist(), *(-terms_without).tolist()])
+
+    def kept_ties(self, centers: Centers, slack: float) -> tuple[Distances, Distances]:
+        """Return two distances of each kept point that may be near a tie (`near_ties`)."""
+        rows, nearest, second = self.near_ties(centers, slack)
+        heavy = self.kept()[rows] > 0
+        return nearest[heavy], second[heavy]
 
     def near_ties(
         self, centers: Centers, slack: float

@@ -22,10 +22,13 @@ from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
-from wolfmeans import door, storage
+from wolfmeans import dask_data, door, source_data, storage
 from wolfmeans.certificate import Certificate
-from wolfmeans.dask_data import Opened, admit, is_dask, lazily, needs_all_points, opened
+from wolfmeans.dask_data import admit, is_dask, lazily
+from wolfmeans.data_in_parts import Opened
 from wolfmeans.engines import Chosen, Work, Workspace, choose_engine, effective_threads
+from wolfmeans.engines.parts import PartedPoints
+from wolfmeans.engines.seeding_in_parts import seeds_in_parts
 from wolfmeans.estimators.certify import ParameterAndMethod
 from wolfmeans.fitting import Fit
 from wolfmeans.frank_wolfe import Callback
@@ -34,6 +37,16 @@ from wolfmeans.notebook import certificate_view
 from wolfmeans.notices import progress_on_terminal, warn
 from wolfmeans.seeding import RandomSource, choose_seeds
 from wolfmeans.solution import Record, Trace
+from wolfmeans.source_data import Streamed, brought, is_source, loaded
+from wolfmeans.source_predictions import (
+    predicted,
+    said_of_chunks,
+    scored,
+    source_for,
+    transformed,
+    write_labels,
+)
+from wolfmeans.sources import bytes_of
 from wolfmeans.tensors import as_given
 
 _DEFAULT_STARTS = 10
@@ -74,12 +87,15 @@ class CenterEstimator(
 
         Parameters
         ----------
-        X : array-like, sparse matrix or Dask collection of shape (n_samples, n_features)
-            The points. Never changed, and not copied when C-contiguous float32 or float64.
+        X : array-like, sparse matrix, Dask collection or source of shape (n_samples, n_features)
+            The points. Never changed, and not copied when C-contiguous float32 or float64. A source
+            is the path of a file (NPY, Parquet, Arrow, Zarr), a folder or pattern of such files,
+            several paths, a Zarr array, or arrays one by one: something that can be iterated again,
+            or a function that returns an iterator (see `wolfmeans.sources.open_source`).
         y : ignored
             Present by convention.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the points, at least 0.
+        sample_weight : array-like of shape (n_samples,) or str, default=None
+            Weights of the points, at least 0; of Parquet and Arrow files the name of a column.
 
         Returns
         -------
@@ -88,9 +104,14 @@ class CenterEstimator(
         """
         before = self.__dict__.copy()
         try:
+            names = None
+            if is_source(X, self._memory_limit() is not None):
+                X, sample_weight, names = brought(self, X, sample_weight)
             self._fit(X, sample_weight)
-            if not is_dask(X):
+            if not is_dask(X) and not isinstance(X, Streamed):
                 self.labels_ = as_given(self.labels_, X)
+            if names is not None:
+                self.feature_names_in_ = np.array(names, dtype=object)
             return self
         except BaseException:
             # A fit that fails leaves the estimator as it was, fitted or not.
@@ -100,6 +121,19 @@ class CenterEstimator(
 
     def _fit(self, X: Any, sample_weight: Any) -> Self:
         raise NotImplementedError
+
+    def _memory_limit(self) -> int | None:
+        """Return how much memory may be taken; None for any."""
+        limit = getattr(self, "memory_limit", None)
+        return None if limit is None else bytes_of(limit)
+
+    def _bytes_beside(self, source: Any) -> int:
+        """Return what a fit in chunks takes beside them."""
+        return 0
+
+    def _bytes_of_a_point(self, state: str, weights: Any) -> int | None:
+        """Return what a state takes of each point beyond what K-means needs; None for no state."""
+        return 0
 
     def _admitted(self, X: Any, sample_weight: Any) -> tuple[Any, NDArray[np.float64] | None, int]:
         """Return what passes the door: the points, their weights, and the exponent of the scale."""
@@ -175,6 +209,8 @@ class CenterEstimator(
         check_is_fitted(self)
         if is_dask(X):
             raise NotImplementedError("bounds need all points in one place; give a sample of them")
+        if is_source(X, limited=False):
+            X = loaded(source_for(self, X))
         certificate = self.certificate_
         weights = door.admit_weights(sample_weight, X)
         inertia = self._inertia_on(X, weights)
@@ -221,10 +257,9 @@ class CenterEstimator(
             method = self.init
 
             def chosen(ws: Workspace, random: RandomSource) -> NDArray[np.floating]:
-                try:
-                    return choose_seeds(ws, self.n_clusters, method, random())
-                except NotImplementedError as error:
-                    raise NotImplementedError(needs_all_points(method)) from error
+                if isinstance(ws, PartedPoints):
+                    return seeds_in_parts(ws, self.n_clusters, method, random())
+                return choose_seeds(ws, self.n_clusters, method, random())
 
             return chosen, n_starts
         if callable(self.init):
@@ -297,11 +332,15 @@ class CenterEstimator(
         return self.fit(X, sample_weight=sample_weight).transform(X)
 
     @contextmanager
-    def _opened_collection(self, X: Any, sample_weight: Any) -> Iterator[Opened]:
-        """Load Dask data for a fit, with the checks that data in memory gets."""
+    def _opened_in_parts(self, X: Any, sample_weight: Any) -> Iterator[Opened]:
+        """Open data in parts for a fit, with the checks that data in memory gets."""
         if not math.isfinite(self.tol):
             raise ValueError(f"tol must be a finite number; got {self.tol!r}")
-        with opened(self, X, sample_weight) as data:
+        if isinstance(X, Streamed):
+            opening = source_data.opened(self, X, sample_weight, self._number_of_starts())
+        else:
+            opening = dask_data.opened(self, X, sample_weight)
+        with opening as data:
             if data.X.shape[0] < self.n_clusters:
                 raise ValueError(
                     f"n_samples={data.X.shape[0]} should be >= n_clusters={self.n_clusters}."
@@ -318,27 +357,62 @@ class CenterEstimator(
         def exponent_for(face: Any, sizes: door.Sizes, weights: Any) -> int:
             return door.fitting_exponent(face, sizes, self._scale_exponent)
 
-        loading = opened(
+        loading = dask_data.opened(
             self, X, sample_weight, reset=False, dtype=dtype, exponent_for=exponent_for
         )
         with loading as data:
             if data.exponent != self._scale_exponent:
                 centers = np.ldexp(centers, data.exponent - self._scale_exponent)
-            data.points.assign(centers)
-            return -door.unscaled(data.points.cost(centers), data.exponent)
+            points = self._points_to_score(data.points)
+            points.assign(centers)
+            return -door.unscaled(points.cost(centers), data.exponent)
 
-    def predict(self, X: Any) -> NDArray[np.int32]:
+    def _points_to_score(self, points: PartedPoints) -> PartedPoints:
+        """Return the points that count."""
+        return points
+
+    def predict(self, X: Any, *, out: str | os.PathLike[str] | None = None) -> NDArray[np.int32]:
         """Return the index of the nearest center of each point, ties to the lowest.
 
-        For Dask data that is a Dask array, not yet computed.
+        For Dask data that is a Dask array, not yet computed. The rows of a source are read once;
+        where their labels do not fit into `memory_limit`, they are mapped from a temporary file.
+        With `out`, they are written to that .npy file as they come, and mapped from it.
         """
         check_is_fitted(self)
+        if is_source(X, self._memory_limit() is not None):
+            return predicted(self, source_for(self, X), out)
+        if out is not None:
+            write_labels(iter([np.asarray(self.predict(X))]), out)
+            written: NDArray[np.int32] = np.load(out, mmap_mode="r")
+            return written
         if is_dask(X):
             labels_to_come: NDArray[np.int32] = lazily(self, X, "predict", None, np.int32)
             return labels_to_come
-        workspace, centers, _ = self._opened(X, passes=1)
-        labels: NDArray[np.int32] = as_given(workspace.nearest(centers)[0], X)
+        labels: NDArray[np.int32] = as_given(self._labels_of(X), X)
         return labels
+
+    def _labels_of(self, X: Any) -> NDArray[np.int32]:
+        """Return the labels of points in memory."""
+        workspace, centers, _ = self._opened(X, passes=1)
+        return workspace.nearest(centers)[0]
+
+    def predict_chunks(self, X: Any) -> Iterator[NDArray[np.int32]]:
+        """Yield the labels of a source, chunk after chunk, while it is read.
+
+        For labels that go elsewhere as they come; together they are what `predict` returns.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from wolfmeans import KMeans
+        >>> X = np.array([[0.0], [1.0], [8.0], [9.0]])
+        >>> km = KMeans(2, random_state=0).fit(X)
+        >>> for labels in km.predict_chunks([X[:3], X[3:]]):
+        ...     print(len(labels))
+        4
+        """
+        check_is_fitted(self)
+        return said_of_chunks(self, source_for(self, X), "predict")
 
     def transform(self, X: Any) -> NDArray[np.floating]:
         """Return the (n_samples, n_clusters) Euclidean distances to all centers.
@@ -346,6 +420,8 @@ class CenterEstimator(
         For Dask data that is a Dask array, not yet computed.
         """
         check_is_fitted(self)
+        if is_source(X, self._memory_limit() is not None):
+            return transformed(self, source_for(self, X))
         if is_dask(X):
             single = admit(self, X, reset=False).dtype == self.cluster_centers_.dtype == np.float32
             dtype = np.float32 if single else np.float64
@@ -365,6 +441,8 @@ class CenterEstimator(
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return minus the weighted sum of squared distances to the nearest centers."""
         check_is_fitted(self)
+        if is_source(X, self._memory_limit() is not None):
+            return scored(self, source_for(self, X), sample_weight)
         if is_dask(X):
             return self._score_in_parts(X, sample_weight)
         workspace, centers, exponent = self._opened(X, passes=1)

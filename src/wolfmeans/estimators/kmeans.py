@@ -17,7 +17,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from wolfmeans import door
 from wolfmeans.checkpoint import Checkpoint, refuse_settings
-from wolfmeans.dask_data import NO_BOUND, is_dask, refuse_what_needs_all_points
+from wolfmeans.dask_data import is_dask
+from wolfmeans.data_in_parts import refuse_what_needs_all_points
 from wolfmeans.engines import ALGORITHMS, ENGINES, Work, Workspace, effective_threads
 from wolfmeans.engines.choosing import STEPS
 from wolfmeans.estimators.base import CenterEstimator
@@ -37,6 +38,7 @@ from wolfmeans.notices import warn_about
 from wolfmeans.polish import POLISHES
 from wolfmeans.problems.empty import POLICIES
 from wolfmeans.seeding import METHODS as SEEDINGS
+from wolfmeans.source_data import Streamed
 from wolfmeans.stopping import STOPS, TOLERANCE_SCALES
 
 
@@ -107,6 +109,11 @@ class KMeans(CenterEstimator):
         it is there when a fit begins, the fit goes on from it, and ends with the same bits as if it
         had never been interrupted; a file of other data or other parameters is refused. It stays
         there afterwards. For a single start, without `polish` and `effort`.
+    memory_limit : str, number of bytes or None, default=None
+        How much memory a fit may take, like "2GB", beside what the process has before it. What of a
+        file or another source fits is loaded; else it is read in chunks, once for each step, and as
+        much is kept of every point as there is room for (labels and bounds, labels, nothing). The
+        bits are the same. Arrays in memory are taken as they are. None loads all.
 
     Attributes
     ----------
@@ -118,7 +125,8 @@ class KMeans(CenterEstimator):
         is drawn (``empty="resample"``, ``polish="swap"``) or ends by the clock.
     labels_ : ndarray of shape (n_samples,)
         Nearest center of each point, ties to the lowest index; equal to ``predict(X)``. A tensor
-        on the device of X if X is one.
+        on the device of X if X is one. Mapped from a temporary file, which is gone with the last
+        array that shows it, where `memory_limit` has no room for them.
     inertia_ : float
         Weighted sum of squared distances to the nearest center; equal to ``-score(X)``.
     n_iter_ : int
@@ -167,6 +175,7 @@ class KMeans(CenterEstimator):
         "time_limit": [Interval(Real, 0, None, closed="left"), None],
         "callback": [callable, None],
         "checkpoint": [str, os.PathLike, None],
+        "memory_limit": [str, Interval(Real, 0, None, closed="neither"), None],
     }
 
     def __init__(
@@ -192,6 +201,7 @@ class KMeans(CenterEstimator):
         time_limit: float | None = None,
         callback: Callback | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
+        memory_limit: str | float | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.init = init
@@ -213,17 +223,18 @@ class KMeans(CenterEstimator):
         self.time_limit = time_limit
         self.callback = callback
         self.checkpoint = checkpoint
+        self.memory_limit = memory_limit
 
     def _fit(self, X: Any, sample_weight: Any) -> Self:
         begun = perf_counter()
         if self.checkpoint is not None:
             refuse_settings(self, self._number_of_starts())
-        if is_dask(X):
+        if is_dask(X) or isinstance(X, Streamed):
             refuse_what_needs_all_points(self)
-            with self._opened_collection(X, sample_weight) as data:
-                note = NO_BOUND.format(data.n_parts)
+            with self._opened_in_parts(X, sample_weight) as data:
+                notes = data.notes(self.init)
                 return self._fit_opened(
-                    begun, data.X, data.X, data.points, data.exponent, None, (note,)
+                    begun, data.X, data.X, data.points, data.exponent, None, notes
                 )
         X, weights, exponent = self._admitted(X, sample_weight)
         scaled = door.rescale(X, exponent)

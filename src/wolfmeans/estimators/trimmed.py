@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -19,10 +20,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from wolfmeans import door
 from wolfmeans.certificate import Certificate
-from wolfmeans.dask_data import is_dask, lazily
+from wolfmeans.dask_data import is_dask
+from wolfmeans.data_in_parts import refuse_what_needs_all_points
 from wolfmeans.engines import Work, effective_threads, get_engine
 from wolfmeans.engines.base import Centers, TrimmedWorkspace, Workspace
 from wolfmeans.engines.choosing import STEPS
+from wolfmeans.engines.dask_parts import TrimmedDaskPoints
+from wolfmeans.engines.parts import PartedPoints
+from wolfmeans.engines.seeding_in_parts import seeds_in_parts
+from wolfmeans.engines.trimmed_parts import TrimmedParts, weighed
+from wolfmeans.engines.trimmed_sources import TrimmedSourcePoints
 from wolfmeans.engines.trimming import find_threshold, kept_masses
 from wolfmeans.estimators.base import CenterEstimator
 from wolfmeans.estimators.kmeans import KMeans
@@ -34,17 +41,21 @@ from wolfmeans.problems.empty import POLICIES as ALL_POLICIES
 from wolfmeans.problems.trimmed import (
     TrimmedProblem,
     kept_mass,
+    kept_of_total,
     parsed_share,
     share_of,
     total_mass,
 )
 from wolfmeans.seeding import METHODS as SEEDINGS
 from wolfmeans.seeding import TRIMMED_METHODS, RandomSource, choose_seeds
-from wolfmeans.tensors import as_given
+from wolfmeans.source_data import Streamed, is_source, loaded
+from wolfmeans.source_predictions import source_for
 from wolfmeans.two_stages import (
     CONTINUED,
+    DRAWN_FROM_SOME,
     SHORT_RUNS,
     best_short_runs,
+    most_rows_for_short_runs,
     rows_for_short_runs,
     share_for_short_runs,
 )
@@ -52,10 +63,10 @@ from wolfmeans.two_stages import (
 NumberedSeeds = Callable[[int, Workspace, RandomSource], NDArray[np.floating]]
 
 _DEFAULT_SHARE = 0.05
-_NO_THRESHOLD = (
-    "TrimmedKMeans cannot find its threshold, the last point that is kept, over the partitions of "
-    "Dask data yet; KMeans takes such data"
-)
+# Bytes of a point: while short runs take place; of its own label, distance and verdict between
+# steps; of its weight and mass.
+_OF_A_SHORT_RUN = 192
+_TRIMMED, _MASSES = 16, 16
 _MIXED = ("trimmed-k-means++", "random")
 _LIKE_KMEANS = (
     "n_clusters",
@@ -70,6 +81,7 @@ _LIKE_KMEANS = (
     "n_threads",
     "time_limit",
     "callback",
+    "memory_limit",
 )
 
 
@@ -98,7 +110,9 @@ class TrimmedKMeans(CenterEstimator):
     n_init : "auto" or int, default="auto"
         Number of short runs, two steps each; the best five are continued, and the result with the
         lowest inertia is kept. "auto" is 50. Up to five starts are all run to the end at once.
-        Above 20,000 points (or 200 for each cluster) short runs see a random part of them.
+        Above 20,000 points (or 200 for each cluster) short runs see a random part of them. Where
+        points stay in parts, as those of Dask data, seeds are drawn from such a part too, save for
+        "k-means||".
     max_iter : int or None, default=300
         Largest number of iterations of one start, counted as scikit-learn does, short runs not
         included. None stands for the guaranteed maximum.
@@ -129,6 +143,9 @@ class TrimmedKMeans(CenterEstimator):
     callback : callable or None, default=None
         Called with the `Record` of every step of the continued starts; a true return value ends
         the start.
+    memory_limit : str, number of bytes or None, default=None
+        How much memory a fit may take, as for `KMeans`. A source that does not fit is read twice
+        for each step; labels stay between, with bounds and distances, or nothing does.
 
     Attributes
     ----------
@@ -139,7 +156,9 @@ class TrimmedKMeans(CenterEstimator):
         With ``init=km.initial_centers_, n_init=1`` the run is repeated bit for bit.
     labels_ : ndarray of shape (n_samples,)
         Nearest center of each kept point, -1 for points that are trimmed. Points of no weight are
-        labelled by the threshold like the others.
+        labelled by the threshold like the others. For Dask data this is a Dask array, and so are
+        `kept_` and `margins_`; of a source that was read in chunks they may be mapped from a
+        temporary file.
     inertia_ : float
         Sum of squared distances to the nearest center over what is kept; equal to ``-score(X)``.
     radius_ : float
@@ -210,6 +229,7 @@ class TrimmedKMeans(CenterEstimator):
         n_threads: int | None = None,
         time_limit: float | None = None,
         callback: Callback | None = None,
+        memory_limit: str | float | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.alpha = alpha
@@ -228,12 +248,27 @@ class TrimmedKMeans(CenterEstimator):
         self.n_threads = n_threads
         self.time_limit = time_limit
         self.callback = callback
+        self.memory_limit = memory_limit
 
     def _fit(self, X: Any, sample_weight: Any) -> Self:
-        if is_dask(X):
-            raise NotImplementedError(_NO_THRESHOLD)
+        if is_dask(X) or isinstance(X, Streamed):
+            refuse_what_needs_all_points(self, drawn_from_some=True)
+            with self._opened_in_parts(X, sample_weight) as data:
+                scales = weighed(data.points)
+                share = self._trimmed_share(data.points.weights, scales.total)
+                mass = kept_of_total(share, scales.total, scales.unit)
+                kind = TrimmedSourcePoints if isinstance(X, Streamed) else TrimmedDaskPoints
+                return self._fit_opened(
+                    data.X,
+                    data.X,
+                    share,
+                    kind.of(data.points, mass, scales),
+                    data.exponent,
+                    None,
+                    data.notes(None),
+                )
         X, weights, exponent = self._admitted(X, sample_weight)
-        share = self._trimmed_share(weights, X.shape[0])
+        share = self._trimmed_share(weights, total_mass(weights, X.shape[0]))
         scaled = door.rescale(X, exponent)
         n_threads = effective_threads(self.n_threads)
         chosen = self._chosen_engine(scaled, self._work(n_threads))
@@ -243,12 +278,25 @@ class TrimmedKMeans(CenterEstimator):
             n_threads,
             kept_mass(share, weights, X.shape[0]),
         )
-        best, notes = self._best_of_starts(X, scaled, share, workspace, exponent)
+        certify = vars(self)["certify"]
+        return self._fit_opened(X, scaled, share, workspace, exponent, certify, chosen.notes)
+
+    def _fit_opened(
+        self,
+        X: Any,
+        scaled: Any,
+        share: Fraction,
+        workspace: Any,
+        exponent: int,
+        certify: str | None,
+        further_notes: tuple[str, ...],
+    ) -> Self:
+        best, notes, on_starts = self._best_of_starts(X, scaled, share, workspace, exponent)
         certificate = certificate_of(
             best,
             scaled,
-            certify=vars(self)["certify"],
-            notes=(*notes, *scale_notes(X), *chosen.notes),
+            certify=certify,
+            notes=(*notes, *on_starts, *scale_notes(X), *further_notes),
             n_threads=effective_threads(self.n_threads),
             random=lambda: check_random_state(self.random_state),
         )
@@ -264,7 +312,7 @@ class TrimmedKMeans(CenterEstimator):
         passes = min(STEPS, self.max_iter or STEPS)
         return Work(self.n_clusters, n_threads, passes, starts=1 if given else asked)
 
-    def _trimmed_share(self, weights: NDArray[np.float64] | None, n_points: int) -> Fraction:
+    def _trimmed_share(self, weights: Any, total: Fraction) -> Fraction:
         """Return the share of the total weight to trim, exactly."""
         if self.trim is None:
             return share_of(_DEFAULT_SHARE if self.alpha is None else self.alpha)
@@ -277,7 +325,6 @@ class TrimmedKMeans(CenterEstimator):
                 f"trim={self.trim} is a number of points when there are no weights, so it must be "
                 "whole; alpha is the share of the points"
             )
-        total = total_mass(weights, n_points)
         if Fraction(self.trim) >= total:
             raise ValueError(
                 f"trim={self.trim} would leave nothing: the total weight is {float(total):g}"
@@ -286,7 +333,8 @@ class TrimmedKMeans(CenterEstimator):
 
     def _best_of_starts(
         self, X: Any, scaled: Any, share: Fraction, workspace: TrimmedWorkspace, exponent: int
-    ) -> tuple[Fit, tuple[str, ...]]:
+    ) -> tuple[Fit, tuple[str, ...], tuple[str, ...]]:
+        """Return the best fit, what to warn about, and what else there is to say of its start."""
         begun = perf_counter()
         generator = check_random_state(self.random_state)
         seeds_from, n_starts = self._numbered_seeding(X, exponent)
@@ -305,24 +353,27 @@ class TrimmedKMeans(CenterEstimator):
 
         n_threads = effective_threads(self.n_threads)
         ahead: list[Centers] = []
-        if n_starts > CONTINUED:
+        some = workspace
+        if n_starts > CONTINUED or self._draws_from_some(workspace):
             some = self._some_points(scaled, share, workspace, generator)
+        if n_starts > CONTINUED:
             ahead = best_short_runs(
                 lambda number: begin(number, some, n_threads),
                 n_starts,
-                on_all_points=some is workspace,
+                on_all_points=some.n_points == workspace.n_points,
                 time_limit=self.time_limit,
                 **settings,
             )
 
         def go_on(number: int, n_threads: int) -> Start:
             if not ahead:
-                return begin(number, workspace, n_threads)
+                start = begin(number, some, n_threads)
+                return replace(start, workspace=workspace.fork(n_threads))
             random = cache(lambda: np.random.RandomState(states[number]))
             return Start(workspace.fork(n_threads), ahead[number], random, exponent)
 
         spent = perf_counter() - begun
-        return best_of_starts(
+        best, notes = best_of_starts(
             go_on,
             list(range(len(ahead) or n_starts)),
             n_threads=n_threads,
@@ -331,6 +382,14 @@ class TrimmedKMeans(CenterEstimator):
             max_steps=None if self.max_iter is None else self.max_iter - 1,
             **settings,
         )
+        if some.n_points < workspace.n_points and isinstance(workspace, PartedPoints):
+            return best, notes, (DRAWN_FROM_SOME.format(some.n_points),)
+        return best, notes, ()
+
+    def _draws_from_some(self, workspace: TrimmedWorkspace) -> bool:
+        """Whether seeds have to be drawn from a sample: in parts most have no other form."""
+        drawn = isinstance(self.init, str) and self.init != "k-means||"
+        return drawn and isinstance(workspace, PartedPoints)
 
     def _numbered_seeding(self, X: Any, exponent: int) -> tuple[NumberedSeeds, int]:
         """Return how the seeds of each start are made, and for how many starts."""
@@ -343,6 +402,8 @@ class TrimmedKMeans(CenterEstimator):
         methods = _MIXED if self.init == "auto" else (self.init,)
 
         def seeds(number: int, ws: Workspace, random: RandomSource) -> NDArray[np.floating]:
+            if isinstance(ws, PartedPoints):
+                return seeds_in_parts(ws, self.n_clusters, self.init, random())
             return choose_seeds(ws, self.n_clusters, methods[number % len(methods)], random())
 
         return seeds, n_starts
@@ -355,15 +416,20 @@ class TrimmedKMeans(CenterEstimator):
         generator: np.random.RandomState,
     ) -> TrimmedWorkspace:
         """Return the points on which short runs take place, with a share of them to trim."""
-        rows = rows_for_short_runs(workspace, self.n_clusters, generator)
-        if rows is None:
+        in_parts = isinstance(workspace, PartedPoints)
+        rows = rows_for_short_runs(workspace, self.n_clusters, generator, by_number=in_parts)
+        if rows is None and not in_parts:
             return workspace
-        weights = None if workspace.weights is None else workspace.weights[rows]
+        mass = workspace.mass
+        some = np.arange(workspace.n_points) if rows is None else rows
+        weights = None if workspace.weights is None else workspace.weights[some]
+        if rows is not None:
+            mass = kept_mass(share_for_short_runs(share, len(rows)), weights, len(rows))
         return get_engine(workspace.engine).open_trimmed(
-            scaled[rows],
+            workspace.rows(some) if in_parts else scaled[some],
             weights,
             effective_threads(self.n_threads),
-            kept_mass(share_for_short_runs(share, len(rows)), weights, len(rows)),
+            mass,
         )
 
     def _keep(self, fit: Fit, certificate: Certificate, exponent: int) -> None:
@@ -372,55 +438,67 @@ class TrimmedKMeans(CenterEstimator):
         assert isinstance(problem, TrimmedProblem)
         workspace = problem.workspace
         threshold = workspace.threshold.distance
-        weights = np.ones(workspace.n_points) if workspace.weights is None else workspace.weights
-        labels = np.asarray(fit.labels)
-        trimmed = (labels < 0) & (weights > 0)
         whole = math.isinf(threshold)
         certificate = replace(
             certificate,
-            trimmed_points=int(trimmed.sum()),
+            trimmed_points=workspace.n_trimmed(),
             trimmed_mass=problem.trimmed_mass(),
             threshold=None if whole else threshold,
         )
         super()._keep(fit, certificate, exponent)
         self._threshold = threshold
         self.radius_ = math.ldexp(math.sqrt(threshold), -exponent)
-        inside = (labels >= 0).astype(np.float64)
-        self.kept_ = np.divide(workspace.kept(), weights, out=inside, where=weights > 0)
-        self.margins_ = np.ldexp(problem.margins(fit.solution.point), -2 * exponent)
+        self.kept_ = workspace.shares()
+        self.margins_ = np.ldexp(workspace.margins(fit.solution.point.centers), -2 * exponent)
         self.n_trimmed_ = certificate.trimmed_points
         self.trimmed_mass_ = certificate.trimmed_mass
+
+    def _bytes_beside(self, source: Any) -> int:
+        """Return what short runs take, which see some of the points; given centers need none."""
+        if not isinstance(self.init, str) and not callable(self.init):
+            return 0
+        row: int = source.n_columns * source.dtype.itemsize
+        return most_rows_for_short_runs(self.n_clusters) * (row + _OF_A_SHORT_RUN)
+
+    def _bytes_of_a_point(self, state: str, weights: Any) -> int | None:
+        """Return what labels and distances take beside bounds; labels alone are not kept."""
+        if state == "labels":
+            return None
+        more = _TRIMMED if weights is None else _TRIMMED + _MASSES
+        return more if state == "bounds" else 0
 
     def _trim_on(self, X: Any, weights: NDArray[np.float64] | None) -> float | None:
         """Return the mass that may be left out, None where all must be clustered."""
         return self.trimmed_mass_ or None
 
-    def predict(self, X: Any) -> NDArray[np.int32]:
+    def predict(self, X: Any, *, out: str | os.PathLike[str] | None = None) -> NDArray[np.int32]:
         """Return the nearest center of each point, or -1 for points beyond the radius.
 
         For the points of the fit this is `labels_`, save for those that lie on the threshold: of
         several that are exactly as far out, `labels_` keeps no more than the mass allows, and here
-        all of them are inside.
+        all of them are inside. Dask data, sources and `out` as for `KMeans`.
         """
-        check_is_fitted(self)
-        if is_dask(X):
-            labels_to_come: NDArray[np.int32] = lazily(self, X, "predict", None, np.int32)
-            return labels_to_come
+        return super().predict(X, out=out)
+
+    def _labels_of(self, X: Any) -> NDArray[np.int32]:
         workspace, centers, exponent = self._opened(X)
         labels, distances = workspace.nearest(centers)
         threshold = math.ldexp(self._threshold, 2 * (exponent - self._scale_exponent))
         labels[distances > threshold] = -1
-        given: NDArray[np.int32] = as_given(labels, X)
-        return given
+        return labels
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return minus the sum of squared distances to the nearest centers, trimmed.
 
         The share of X that is left out, the farthest points first, is that of the fit; so scores
-        of several models with the same `alpha` can be compared on the same data.
+        of several models with the same `alpha` can be compared on the same data. Sources
+        are loaded.
         """
+        check_is_fitted(self)
+        if is_source(X, self._memory_limit() is not None):
+            X = loaded(source_for(self, X))
         if is_dask(X):
-            raise NotImplementedError(_NO_THRESHOLD)
+            return self._score_in_parts(X, sample_weight)
         workspace, centers, exponent = self._opened(X)
         weights = door.admit_weights(sample_weight, X)
         distances = workspace.nearest(centers)[1]
@@ -428,3 +506,9 @@ class TrimmedKMeans(CenterEstimator):
         threshold = find_threshold(distances, weights, mass)
         kept = kept_masses(threshold, distances, weights)
         return -door.unscaled(workspace.total(kept * distances), exponent)
+
+    def _points_to_score(self, points: PartedPoints) -> PartedPoints:
+        """Return the points of which the share of the fit is left out."""
+        scales = weighed(points)
+        mass = kept_of_total(parsed_share(self._share), scales.total, scales.unit)
+        return TrimmedParts.of(points, mass, scales)

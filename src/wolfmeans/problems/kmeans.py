@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from wolfmeans.engines import advance_together
 from wolfmeans.engines.base import Centers, Distances, Limits, Progress, Workspace
+from wolfmeans.engines.ties import UNIT, told_apart
 from wolfmeans.exact_sums import exact_sum
 from wolfmeans.frank_wolfe import ConcaveProblem, State
 from wolfmeans.problems.empty import CANDIDATES, admissible_assignment, best_candidate, refill
@@ -24,7 +25,6 @@ from wolfmeans.seeding import RandomSource
 from wolfmeans.solution import Record, Solution, Status
 from wolfmeans.stopping import StoppingRule, tolerances_of
 
-_UNIT = 2.0**-53
 # Long enough for many steps of a small problem, short enough to hear Ctrl-C and the deadline.
 _SECONDS_AT_ONCE = 0.02
 _STEPS_TOGETHER = 1024
@@ -106,8 +106,7 @@ class KMeansProblem(ConcaveProblem[Partition]):
 
     def smallest_mass(self) -> float:
         """Return a positive number that no cluster in use weighs less than."""
-        weights = self.workspace.weights
-        return 1.0 if weights is None else float(weights[weights > 0].min())
+        return self.workspace.lightest()
 
     def partition(self, seeds: Centers) -> Partition:
         """Return the first partition w_0: each point to its nearest seed."""
@@ -260,7 +259,7 @@ class KMeansProblem(ConcaveProblem[Partition]):
         # step adds two sums of distances.
         sums = 4.0 * (len(solution.trace) + 1)
         largest = max(solution.trace[0].value, recomputed)
-        slack = sums * _UNIT * (self.workspace.n_features + 8) * largest
+        slack = sums * UNIT * (self.workspace.n_features + 8) * largest
         mass = float(solution.point.weights.sum())
         slack += sums * mass * self.workspace.distance_error(solution.point.centers)
         if abs(recomputed - solution.value) > slack:
@@ -301,20 +300,22 @@ class KMeansProblem(ConcaveProblem[Partition]):
         """
         if len(point.centers) == 1:
             return False
-        rows, nearest, second = self.workspace.near_ties(point.centers, _largest_residual(point))
+        return not self._told_apart(point, *self._near_ties(point, _largest_residual(point)))
+
+    def _near_ties(self, point: Partition, slack: float) -> tuple[Distances, Distances]:
+        """Return two distances of each point of positive weight that may be near a tie."""
+        rows, nearest, second = self.workspace.near_ties(point.centers, slack)
         masses = self.masses
         if masses is not None:
             heavy = masses[rows] > 0
             nearest, second = nearest[heavy], second[heavy]
-        return not self._told_apart(point, nearest, second)
+        return nearest, second
 
     def _told_apart(self, point: Partition, nearest: Distances, second: Distances) -> bool:
         """Whether each of the first distances is certainly smaller than the other one."""
-        r = _largest_residual(point)
-        bound = 2.0 * _UNIT * (self.workspace.n_features + 3) * (nearest + second)
-        bound += 2.0 * self.workspace.distance_error(point.centers)
-        bound += 2.0 * r * (np.sqrt(nearest) + np.sqrt(second) + r)
-        return bool(np.all(second - nearest > bound))
+        error = self.workspace.distance_error(point.centers)
+        slack, d = _largest_residual(point), self.workspace.n_features
+        return bool(np.all(told_apart(nearest, second, slack, d, error)))
 
 
 def _largest_residual(point: Partition) -> float:

@@ -77,8 +77,12 @@ def kept_mass(share: Fraction, weights: NDArray[np.float64] | None, n_points: in
     >>> kept_mass(share_of(0.25), None, 10)
     8.0
     """
-    total = total_mass(weights, n_points)
-    unit = Fraction(2) ** unit_exponent(weights)
+    return kept_of_total(share, total_mass(weights, n_points), unit_exponent(weights))
+
+
+def kept_of_total(share: Fraction, total: Fraction, exponent: int) -> float:
+    """Return the same for weights of that total, whose unit is 2**exponent."""
+    unit = Fraction(2) ** exponent
     trimmed = math.floor(share * total / unit) * unit
     return _rounded_down(total - trimmed) if trimmed else math.inf
 
@@ -121,11 +125,7 @@ class TrimmedProblem(KMeansProblem):
 
     def trimmed_mass(self) -> float:
         """Return the weight that is left out, the exact sum rounded once."""
-        kept = self.workspace.kept()
-        weights = self.workspace.weights
-        whole = np.ones(len(kept)) if weights is None else weights
-        partial = whole != kept
-        return exact_sum([*whole[partial].tolist(), *(-kept[partial]).tolist()])
+        return self.workspace.trimmed_mass()
 
     def kept_mass(self) -> float | None:
         """Return the weight that every partition has to keep; None for all of it."""
@@ -149,12 +149,7 @@ class TrimmedProblem(KMeansProblem):
         point = solution.point
         if not point.empty.any():
             return solution.gap
-        present = np.ascontiguousarray(point.centers[~point.empty])
-        without = self.workspace.nearest(present)[1]
-        distances = self.workspace.distances(point.centers)
-        terms = self.masses * distances
-        terms_without = self.workspace.keep(without) * without
-        return max(0.0, exact_sum([solution.gap, *terms.tolist(), *(-terms_without).tolist()]))
+        return max(0.0, self.workspace.gap_without(solution.gap, point.centers, point.empty))
 
     def tied(self, point: Partition) -> bool:
         """Whether a kept point is tied between centers, or a trimmed one with a kept one."""
@@ -169,15 +164,10 @@ class TrimmedProblem(KMeansProblem):
         last = self.workspace.threshold
         if math.isinf(last.distance):
             return False
-        distances = self.workspace.distances(point.centers)
-        kept = self.masses
-        weights = self.workspace.weights
-        whole = np.ones(len(kept)) if weights is None else weights
-        outside = distances[(kept == 0) & (whole > 0)]
-        nearer, farther = [last.distance], [np.min(outside, initial=math.inf)]
-        if last.mass < whole[last.row]:
-            inside = (kept > 0) & (np.arange(len(kept)) != last.row)
-            nearer.append(np.max(distances[inside], initial=-math.inf))
+        inside, weight, outside = self.workspace.around_threshold(point.centers)
+        nearer, farther = [last.distance], [outside]
+        if last.mass < weight:
+            nearer.append(inside)
             farther.append(last.distance)
         pairs = [
             pair for pair in zip(nearer, farther, strict=True) if all(map(math.isfinite, pair))
@@ -187,16 +177,5 @@ class TrimmedProblem(KMeansProblem):
         first, second = np.array(pairs).T
         return not self._told_apart(point, first, second)
 
-    def margins(self, point: Partition) -> Distances:
-        """Return by how much, in squared distance, the verdict on each point holds.
-
-        For a kept point the nearest other center and the threshold are so much farther; a trimmed
-        point is so much farther than the threshold.
-        """
-        _, nearest, second = self.workspace.near_ties(point.centers, math.inf)
-        threshold = self.workspace.threshold.distance
-        inside = self.workspace.labels() >= 0
-        margins: Distances = np.where(
-            inside, np.minimum(second, threshold) - nearest, nearest - threshold
-        )
-        return margins
+    def _near_ties(self, point: Partition, slack: float) -> tuple[Distances, Distances]:
+        return self.workspace.kept_ties(point.centers, slack)

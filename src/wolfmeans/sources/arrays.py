@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -19,14 +20,14 @@ _MACHINERY = 1 << 25
 
 
 class ArraySource(Source):
-    """A table of native floats in memory, or mapped into it: chunks are views."""
+    """A table of native floats in memory: chunks are views."""
+
+    reads_ahead = False
 
     def __init__(self, array: NDArray[np.floating], names: tuple[str, ...] | None = None) -> None:
         self._array = array
         self.n_rows, self.n_columns = array.shape
         self.dtype, self.names = array.dtype, names
-        # The thread's look at a mapped array is what reads it.
-        self.reads_ahead = isinstance(array, np.memmap)
 
     def _arrays(self, rows: int, stop: threading.Event) -> Iterator[NDArray[np.floating]]:
         for begin in range(0, len(self._array), rows):
@@ -41,6 +42,49 @@ class ArraySource(Source):
         return "the array"
 
 
+class MappedSource(FilledSource):
+    """A table that is mapped into memory: copied piece by piece, and let go of.
+
+    Pages that stay would count as memory of this process, up to the whole file.
+    """
+
+    def __init__(self, array: np.memmap[Any, Any], names: tuple[str, ...] | None = None) -> None:
+        super().__init__()
+        self._array = array
+        self.n_rows, self.n_columns = array.shape
+        self.dtype, self.names = float_of(array.dtype), names
+
+    def _blocks(self, rows: int) -> Iterator[Block]:
+        step = max(1, _SLAB // self._row_bytes)
+        for begin in range(0, len(self._array), step):
+            piece = self._array[begin : begin + step]
+            yield block_of(np.asarray(piece), self._called)
+            _let_go(piece)
+
+    def take(self, rows: Any) -> NDArray[np.floating]:
+        """Return some rows by their numbers, in the order asked for."""
+        return np.asarray(self._array[np.asarray(rows, dtype=np.int64)], dtype=self.dtype)
+
+    @property
+    def _called(self) -> str:
+        return "the array"
+
+
+def _let_go(piece: Any) -> None:
+    """Unload pages that a piece fills; they are read again when somebody looks at them.
+
+    Not where the caller's changes are kept in these pages alone.
+    """
+    mapped = getattr(piece, "_mmap", None)
+    if mapped is None or piece.mode == "c" or not hasattr(mmap, "MADV_DONTNEED"):
+        return
+    begin = piece.ctypes.data - np.frombuffer(mapped, dtype=np.uint8).ctypes.data
+    first = -(-begin // mmap.PAGESIZE) * mmap.PAGESIZE
+    last = (begin + piece.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
+    if first < last:
+        mapped.madvise(mmap.MADV_DONTNEED, first, last - first)
+
+
 class SlicedSource(FilledSource):
     """A table that gives rows as arrays: one in memory of another kind, Zarr, HDF5."""
 
@@ -50,7 +94,7 @@ class SlicedSource(FilledSource):
         self._table, self._name = table, called
         self.n_rows, self.n_columns = table.shape[0], table.shape[1] if table.ndim == 2 else 1
         self.dtype, self.names = float_of(table.dtype), names
-        self.reads_ahead = not isinstance(table, np.ndarray) or isinstance(table, np.memmap)
+        self.reads_ahead = not isinstance(table, np.ndarray)
 
     def _blocks(self, rows: int) -> Iterator[Block]:
         step = self._stored_rows()
@@ -115,6 +159,8 @@ def source_of_array(
     check_table(array, called)
     if array.ndim == 1:
         array = array[:, None]
+    if isinstance(array, np.memmap) and array.flags.c_contiguous:
+        return MappedSource(array, names)
     if array.dtype == float_of(array.dtype) and array.dtype.isnative and array.flags.c_contiguous:
         return ArraySource(array, names)
     return SlicedSource(array, called, names)

@@ -22,7 +22,7 @@ from wolfmeans.engines.cpu import value_range
 from wolfmeans.sources.buffers import Buffers
 from wolfmeans.sources.read_ahead import reading_ahead
 
-_LOOK = 1 << 24
+_LOOK = 1 << 22
 """Bytes that are looked at between two questions whether to go on."""
 
 
@@ -90,6 +90,9 @@ class Source:
     def reading_bytes(self) -> int:
         """Bytes that reading takes beside the chunks, about."""
         return 0
+
+    def spare_memory(self, limit: int) -> None:
+        """Read in a way that takes less memory, where there is one, if so many bytes are all."""
 
     def chunks(
         self, rows_at_once: SupportsIndex, *, ahead: int = 1

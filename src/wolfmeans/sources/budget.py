@@ -1,20 +1,44 @@
-"""How many rows a chunk may have, by the memory that may be taken."""
+"""What fits into a limit of memory: all rows, or chunks of them and some state of every point.
+
+The constants are measured (tests/test_out_of_core.py measures the sum of them): the growth of a
+process while it fits, by the kinds of state it keeps.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
-from numpy.typing import DTypeLike
 
 from wolfmeans.sizes import parse_bytes, said
 
 _FEWEST = 1024
 """Rows of the smallest chunk: below, each costs more than what is in it."""
-_MOST = 1 << 26
-"""Bytes: larger chunks are read no faster, and begin later."""
+_MOST = 1 << 23
+"""Bytes: larger chunks are read no faster, begin later, and are out of the cache when used."""
 _OF_A_ROW = 64
 """Bytes of a row beside its numbers while it is worked on: label, distance, bounds, lists."""
+_OF_A_SAMPLED_ROW = 128
+"""The same where seeds are sampled: hashes, uniforms, masses."""
+_BUCKETS = 6_000_000
+"""Bytes of the sums by hash that sampling takes: a quarter of a million numbers, three times."""
 _OF_AN_ENTRY = 64
 """Bytes of an entry of the centers: old and new ones, packed copies, exact sums."""
+_MANY_ENTRIES = 1 << 14
+_LABEL = 4
+_BOUNDS = 16
+"""Bytes of a row that keeps its bounds: two floats, the label, a share of a block's."""
+_GROUPED_COLUMNS, _GROUPED = 24, 32
+"""With so many columns there are bounds by groups of centers, in so many bytes or a quarter of the
+row's if that is more (engines/native/points.cpp)."""
+_SEEDING = 24
+"""Bytes of a row while seeds are sampled: hash, distance, nearest candidate."""
+_IN_MEMORY = 48
+"""Bytes of a row beside its numbers in a fit in memory: bounds, seeding, an order by value."""
+_PROCESS = 1 << 23
+"""Bytes that a thread, its allocator and small things take."""
+STATES = ("bounds", "labels", "nothing")
 
 
 def bytes_of(limit: str | float, what: str = "memory_limit") -> int:
@@ -32,51 +56,96 @@ def bytes_of(limit: str | float, what: str = "memory_limit") -> int:
     return int(limit)
 
 
-def rows_per_chunk(
-    memory_limit: str | float,
-    n_columns: int,
-    dtype: DTypeLike,
-    n_clusters: int,
-    *,
-    ahead: int = 1,
-    kept: int = 0,
-) -> int:
-    """Return how many rows a chunk has so that all chunks in memory stay within a limit.
+@dataclass(frozen=True)
+class Budget:
+    """A limit, and what a fit within it is about.
 
     Parameters
     ----------
-    memory_limit : str or number of bytes
-        Like "2GB".
+    limit : int
+        Bytes.
     n_columns, dtype, n_clusters
         Of the data and the centers.
+    reading : int
+        Bytes that reading takes beside the chunks (`Source.reading_bytes`).
     ahead : int
         How many chunks are read ahead; two more are in memory (see `Source.chunks`).
-    kept : int
-        Bytes that are taken anyway: the state of all points, `Source.reading_bytes`.
-
-    Raises
-    ------
-    MemoryError
-        If there is no room for chunks of 1,024 rows; it says what would do.
-
-    Examples
-    --------
-    >>> rows_per_chunk("2GB", 16, "float32", 100)
-    1048576
-    >>> rows_per_chunk("20MB", 16, "float32", 100)
-    77725
+    seeding : bool
+        Whether seeds are to be sampled.
     """
-    limit = bytes_of(memory_limit)
-    numbers = n_columns * np.dtype(dtype).itemsize
-    each = (ahead + 2) * numbers + _OF_A_ROW
-    fixed = n_clusters * n_columns * _OF_AN_ENTRY + kept
-    rows = int(limit - fixed) // each
-    if rows < _FEWEST:
+
+    limit: int
+    n_columns: int
+    dtype: np.dtype[Any]
+    n_clusters: int
+    reading: int = 0
+    ahead: int = 1
+    seeding: bool = False
+
+    @property
+    def _row(self) -> int:
+        return self.n_columns * self.dtype.itemsize
+
+    @property
+    def _fixed(self) -> int:
+        buckets = _BUCKETS if self.seeding else 0
+        return self.n_clusters * self.n_columns * _OF_AN_ENTRY + self.reading + _PROCESS + buckets
+
+    @property
+    def _of_a_chunk_row(self) -> int:
+        return (self.ahead + 2) * self._row + (_OF_A_SAMPLED_ROW if self.seeding else _OF_A_ROW)
+
+    def holds_all(self, n_rows: int, weights: int = 0) -> bool:
+        """Whether all rows can be loaded and clustered in memory; `weights` are bytes of them."""
+        loading = self._of_a_chunk_row * _FEWEST
+        whole = n_rows * (self._row + _IN_MEMORY) + weights
+        return self._fixed + loading + whole <= self.limit
+
+    def rows_per_chunk(self) -> int:
+        """Return how many rows a chunk has: half of what is left is for the state of points.
+
+        Raises
+        ------
+        MemoryError
+            If there is no room for chunks of 1,024 rows; it says what would do.
+        """
+        left = self.limit - self._fixed
+        most = max(_FEWEST, _MOST // self._row)
+        half = left // 2 // self._of_a_chunk_row
+        if half >= _FEWEST:
+            return min(most, half)
+        if left // self._of_a_chunk_row >= _FEWEST:
+            return _FEWEST
+        needed = self._fixed + _FEWEST * self._of_a_chunk_row
         raise MemoryError(
-            f"memory_limit is {said(limit)}, and at least {said(fixed + _FEWEST * each)} are "
-            f"needed: "
-            f"{said(fixed)} for {n_clusters:,} centers of {n_columns:,} columns"
-            f"{' and what is kept anyway' if kept else ''}, and {ahead + 2} chunks of "
-            f"{_FEWEST:,} rows, {numbers:,} bytes each"
+            f"memory_limit is {said(self.limit)}, and at least {said(needed)} are needed: "
+            f"{said(self._fixed)} for {self.n_clusters:,} centers of {self.n_columns:,} columns "
+            f"and for reading, and {self.ahead + 2} chunks of {_FEWEST:,} rows, {self._row:,} "
+            "bytes each"
         )
-    return min(rows, max(_FEWEST, _MOST // numbers))
+
+    @property
+    def sums_are_large(self) -> bool:
+        """Whether there are better few exact sums of all clusters at once."""
+        return self.n_clusters * self.n_columns > _MANY_ENTRIES
+
+    def left(self, rows_per_chunk: int) -> int:
+        """Return the bytes that are left for the state of points."""
+        return self.limit - self._fixed - rows_per_chunk * self._of_a_chunk_row
+
+    def bytes_of_state(self, state: str, n_rows: int, rows_per_chunk: int) -> int:
+        """Return what is kept of all points between passes, and of each chunk's sums."""
+        if state == "nothing":
+            return 0
+        if state == "labels":
+            return n_rows * _LABEL
+        of_a_row = _BOUNDS
+        if self.n_columns >= _GROUPED_COLUMNS:
+            of_a_row = max(_GROUPED, self._row // 4)
+        n_chunks = -(-n_rows // rows_per_chunk)
+        of_a_chunk = self.n_clusters * self.n_columns * _OF_AN_ENTRY
+        return n_rows * (of_a_row + _LABEL) + n_chunks * of_a_chunk
+
+    def bytes_of_seeding(self, n_rows: int) -> int:
+        """Return what is kept of all points while seeds are sampled."""
+        return _SEEDING * n_rows

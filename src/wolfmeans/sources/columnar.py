@@ -7,6 +7,7 @@ columns are streamed, some rows at a time.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,17 +21,22 @@ from wolfmeans.files import shown
 from wolfmeans.sources.base import Block, FilledSource
 from wolfmeans.text_tables import is_number
 
-_BATCH = 1 << 22
+_BATCH = 1 << 20
 """Bytes of numbers in a batch: enough for its overhead not to matter."""
+_RELEASE = 8
+"""Batches after which pyarrow's allocator is asked to give back what it does not use."""
 _NEAR = 1 << 19
 """Bytes of rows that stay in a cache while column after column is written into them."""
 _BUFFER = 1 << 16
 """Bytes of a column of Parquet that are fetched at once. Whole row groups would be no faster, and
 may be larger than the memory there is."""
-_DECODING = 1 << 26
-_OF_A_COLUMN = 1 << 21
-"""Bytes that pyarrow takes for batches, and for the pages of a column. It asks for a third of that
-and its allocator keeps the rest; 50 to 100 million in all were measured with 16 columns."""
+_DECODING = 12_000_000
+_OF_A_COLUMN = 3_000_000
+_THREADS = 32_000_000
+"""Bytes that pyarrow takes for batches, for the pages of a column, and for threads. It asks for
+less than half of that, and its allocator keeps the rest: 26 to 29 million were measured with 8
+columns and one thread, 57 with two; 76 to 107 with 32 columns."""
+_MANY_CORES = 4
 _LARGE = 1 << 26
 """Bytes: larger batches of an Arrow file are mapped, not read."""
 _LOOKED_AT = 10_000
@@ -60,6 +66,8 @@ class _File(Protocol):
     name: str
     n_rows: int
     schema: Any
+    threads: bool
+    """Whether columns are decoded by several threads, where they have to be decoded."""
 
     def batches(self, names: Sequence[str], rows: int) -> Iterator[Any]:
         """Yield record batches of at most so many rows, with these columns in this order."""
@@ -69,6 +77,8 @@ class _File(Protocol):
 class _ParquetFile:
     def __init__(self, path: Path, pyarrow: Any) -> None:
         self.path, self.name, self._pyarrow = path, shown(str(path)), pyarrow
+        # Others are busy with the chunks before; with few cores a thread more would not help.
+        self.threads = (os.cpu_count() or 1) >= _MANY_CORES
         with _reading(self.name, "Parquet"), pyarrow.parquet.ParquetFile(path) as file:
             self.schema, self.n_rows = file.schema_arrow, file.metadata.num_rows
 
@@ -80,11 +90,18 @@ class _ParquetFile:
         ):
             if file.metadata.num_rows != self.n_rows or file.schema_arrow != self.schema:
                 raise ValueError(f"{self.name} has changed: other rows or columns than before")
-            for batch in file.iter_batches(batch_size=rows, columns=list(names)):
+            batches = file.iter_batches(
+                batch_size=rows, columns=list(names), use_threads=self.threads
+            )
+            for number, batch in enumerate(batches):
                 yield batch.select(list(names))
+                if number % _RELEASE == 0:
+                    self._pyarrow.default_memory_pool().release_unused()
 
 
 class _ArrowFile:
+    threads = False
+
     def __init__(self, path: Path, pyarrow: Any) -> None:
         self.path, self.name, self._pyarrow = path, shown(str(path)), pyarrow
         with path.open("rb") as file:
@@ -242,7 +259,14 @@ class ColumnarSource(FilledSource):
     @property
     def reading_bytes(self) -> int:
         """Bytes that reading takes beside the chunks, about."""
-        return _DECODING + _OF_A_COLUMN * self.n_columns
+        threads = _THREADS if self._files[0].threads else 0
+        return _DECODING + _OF_A_COLUMN * self.n_columns + threads
+
+    def spare_memory(self, limit: int) -> None:
+        """Decode columns one after the other where threads would take much of the memory."""
+        if 4 * self.reading_bytes > limit:
+            for file in self._files:
+                file.threads = False
 
     # --- Rows ----------------------------------------------------------------------------------
 

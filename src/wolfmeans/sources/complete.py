@@ -32,6 +32,10 @@ class CompleteSource(FilledSource):
         """Bytes that reading takes beside the chunks, about."""
         return self._whole.reading_bytes + 2 * self._several * self._row_bytes
 
+    def spare_memory(self, limit: int) -> None:
+        """Read in a way that takes less memory, where there is one."""
+        self._whole.spare_memory(limit)
+
     @property
     def kept(self) -> NDArray[np.bool_] | None:
         """Which rows of the whole are complete; None before a pass has ended."""

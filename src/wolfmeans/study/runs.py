@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from wolfmeans.engines import Workspace, get_engine
 from wolfmeans.engines.cpu import native_is_available, run_to_rest, scatter
 from wolfmeans.fitting import Start, prepare
-from wolfmeans.fitting import scatter as scatter_in
 from wolfmeans.seeding import METHODS
 from wolfmeans.study.mixtures import MIXTURES
 from wolfmeans.study.scenarios import Points, Scenario
@@ -154,7 +153,7 @@ def _alone(scenario: Scenario, replication: int, n_threads: int) -> Runs:
         movement=trace.movement[None],
         first_movement=np.array([prepared.first.movement]),
         initial_sse=np.array([prepared.first.sse]),
-        scatter=np.array([scatter_in(workspace, None)]),
+        scatter=np.array([workspace.scatter(weighted=False)]),
         steps=np.array([len(trace)]),
         ever_empty=np.array([trace.empty.any()]),
     )

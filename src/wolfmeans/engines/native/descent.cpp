@@ -77,6 +77,20 @@ void Descent<Real>::rebind(const Real* X, const double* weights) {
 }
 
 template <class Real>
+void Descent<Real>::rest() {
+    if (points_) points_->rest();
+}
+
+template <class Real>
+void Descent<Real>::adopt(const std::int32_t* labels, const Real* centers, std::size_t K) {
+    boxes_.reset();
+    points_.emplace(X_, n_, d_, weights_, n_threads_);
+    points_->adopt(labels, centers, K, method_ != Method::dense);
+    moments_.emplace(X_, n_, d_, weights_, K, n_threads_, given_ ? &*given_ : nullptr);
+    moments_->add_all(labels);
+}
+
+template <class Real>
 void Descent<Real>::copy_labels(std::int32_t* out) const {
     if (boxes_)
         boxes_->copy_labels(out);

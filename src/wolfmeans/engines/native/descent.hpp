@@ -64,6 +64,9 @@ public:
     //   moved    OUT  how many points changed their label; all of them at first
     Change relabel(const Real* centers, std::size_t K, const Forced& forced, std::size_t& moved);
 
+    // Take over labels that were found for K centers before; nothing is known of distances then.
+    void adopt(const std::int32_t* labels, const Real* centers, std::size_t K);
+
     // See Moments::limbs; there are labels.
     MomentLimbs limbs() { return moments_->limbs(); }
 
@@ -87,6 +90,8 @@ public:
 
     // Look at the same numbers elsewhere from now on; labels, bounds and moments stay.
     void rebind(const Real* X, const double* weights);
+    // Give back what only a step needs.
+    void rest();
 
     bool has_labels() const { return moments_.has_value(); }
     void copy_labels(std::int32_t* out) const;

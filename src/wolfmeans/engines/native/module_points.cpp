@@ -135,6 +135,16 @@ public:
         X_ = {};
         weights_.reset();
         descent_.rebind(nullptr, nullptr);
+        descent_.rest();
+    }
+
+    // Take over labels that these centers gave the same rows before.
+    void adopt(Array<const std::int32_t> labels, Array<const Real> centers) {
+        check_centers(centers);
+        require(labels.ndim() == 1 && labels.shape(0) == n_, "there must be a label for each row");
+        check_range(labels, "labels", K_);
+        nb::gil_scoped_release release;
+        descent_.adopt(labels.data(), centers.data(), K_);
     }
 
     // Take the same rows again, wherever they are now.
@@ -263,6 +273,8 @@ void define(nb::module_& m, const char* name, const char* advance_name) {
         .def("bring", &Class::bring, "X"_a.noconvert(), "weights"_a.none(),
              "Take the same X and weights again, wherever they are now; nobody looks whether they "
              "are the same.")
+        .def("adopt", &Class::adopt, "labels"_a.noconvert(), "centers"_a.noconvert(),
+             "Take over labels that these centers gave the same rows before.")
         .def("labels", &Class::labels, "The current labels, a copy.");
     m.def(
         advance_name, &advance<Real>, "points"_a, "starts"_a, "tolerances"_a, "at_most"_a,

@@ -57,6 +57,9 @@ public:
         weights_ = weights;
     }
 
+    // Give back what only a step needs; the next one makes it anew.
+    void rest() { workers_.clear(); }
+
     bool has_labels() const { return !labels_.empty(); }
     // The first n are the labels; the rest fills a block of bounds.
     const std::vector<std::int32_t>& labels() const { return labels_; }

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "assign.hpp"
-#include "exact_sum.hpp"
 #include "scan.hpp"
 #include "threads.hpp"
 #include "vector_unit.hpp"
@@ -124,8 +123,10 @@ Threshold find_threshold(const double* distances, const double* weights, std::si
 
 template <class Real>
 TrimmedPoints<Real>::TrimmedPoints(const Real* X, std::size_t n, std::size_t d,
-                                   const double* weights, double mass, int n_threads)
+                                   const double* weights, double mass, int n_threads,
+                                   const SumRanges* given)
     : X_(X), n_(n), d_(d), mass_(mass), n_threads_(n_threads),
+      given_(given == nullptr ? std::nullopt : std::optional<SumRanges>(*given)),
       weights_(weights == nullptr ? std::vector<double>()
                                   : std::vector<double>(weights, weights + n)),
       masses_(weights_), points_(X, n, d, nullptr, n_threads), labels_(n), inside_(n), nearest_(n) {
@@ -152,20 +153,11 @@ template <class Real>
 typename TrimmedPoints<Real>::Step TrimmedPoints<Real>::assign(const Real* centers, std::size_t K,
                                                                double* weights, Real* means,
                                                                double* residuals) {
-    points_.assign(centers, K, true, {});
-    distances(X_, n_, d_, centers, K, points_.labels().data(), nearest_.data(), n_threads_);
+    approach(centers, K);
     const Threshold now =
         find_threshold(nearest_.data(), weights_.empty() ? nullptr : weights_.data(), n_, mass_);
-    Step step{n_, 0.0};
-    if (moments_) {
-        take_part_of_last(true);
-        step = move(now, centers);
-        threshold_ = now;
-    } else {
-        threshold_ = now;
-        begin(K);
-    }
-    take_part_of_last(false);
+    TermSum gap;
+    const std::size_t moved = keep(now, centers, gap);
 
     std::vector<Real> fallback(centers, centers + K * d_), all_means((K + 1) * d_);
     fallback.resize((K + 1) * d_);
@@ -174,21 +166,43 @@ typename TrimmedPoints<Real>::Step TrimmedPoints<Real>::assign(const Real* cente
     std::copy_n(all_weights.begin(), K, weights);
     std::copy_n(all_means.begin(), K * d_, means);
     std::copy_n(all_residuals.begin(), K * d_, residuals);
-    return step;
+    return {moved, gap.result()};
+}
+
+template <class Real>
+void TrimmedPoints<Real>::approach(const Real* centers, std::size_t K) {
+    points_.assign(centers, K, true, {});
+    distances(X_, n_, d_, centers, K, points_.labels().data(), nearest_.data(), n_threads_);
+    K_ = K;
+}
+
+template <class Real>
+std::size_t TrimmedPoints<Real>::keep(const Threshold& now, const Real* centers, TermSum& gap) {
+    std::size_t moved = n_;
+    if (moments_) {
+        take_part_of_last(true);
+        moved = move(now, centers, gap);
+        threshold_ = now;
+    } else {
+        threshold_ = now;
+        begin();
+    }
+    take_part_of_last(false);
+    return moved;
 }
 
 // The first labels. The point at the threshold counts as trimmed until its part is taken.
 template <class Real>
-void TrimmedPoints<Real>::begin(std::size_t K) {
-    K_ = K;
+void TrimmedPoints<Real>::begin() {
     std::copy_n(points_.labels().begin(), n_, labels_.begin());
     std::vector<std::int32_t> clusters(labels_);
     for (std::size_t i = 0; i < n_; ++i) {
         const auto row = static_cast<std::int64_t>(i);
         inside_[i] = threshold_.keeps(nearest_[i], row);
-        if (!inside_[i] || row == threshold_.row) clusters[i] = static_cast<std::int32_t>(K);
+        if (!inside_[i] || row == threshold_.row) clusters[i] = static_cast<std::int32_t>(K_);
     }
-    moments_.emplace(X_, n_, d_, masses_.empty() ? nullptr : masses_.data(), K + 1, n_threads_);
+    moments_.emplace(X_, n_, d_, masses_.empty() ? nullptr : masses_.data(), K_ + 1, n_threads_,
+                     given_ ? &*given_ : nullptr);
     moments_->add_all(clusters.data());
 }
 
@@ -196,7 +210,7 @@ void TrimmedPoints<Real>::begin(std::size_t K) {
 // has the rest of it meanwhile: trimmed sums stay exact, too.
 template <class Real>
 void TrimmedPoints<Real>::take_part_of_last(bool out) {
-    if (threshold_.row < 0) return;
+    if (threshold_.row < 0 || threshold_.row >= static_cast<std::int64_t>(n_)) return;
     const auto i = static_cast<std::size_t>(threshold_.row);
     const std::int32_t label = labels_[i], trimmed = static_cast<std::int32_t>(K_);
     if (!weights_.empty()) masses_[i] = threshold_.mass;
@@ -208,23 +222,20 @@ void TrimmedPoints<Real>::take_part_of_last(bool out) {
 }
 
 template <class Real>
-typename TrimmedPoints<Real>::Step TrimmedPoints<Real>::move(const Threshold& now,
-                                                             const Real* centers) {
+std::size_t TrimmedPoints<Real>::move(const Threshold& now, const Real* centers, TermSum& gap) {
     const double operations = 8.0 * static_cast<double>(n_);
     const std::size_t chunks = worthwhile_threads(n_, operations, n_threads_);
     std::vector<Found> found(chunks);
     over_rows(n_, chunks, 64, [&](std::size_t chunk, std::size_t begin, std::size_t end) {
         look(begin, end, now, centers, found[chunk]);
     });
-    Step step{0, 0.0};
-    TermSum gap;
+    std::size_t moved = 0;
     for (Found& part : found) {
-        step.moved += part.moved;
+        moved += part.moved;
         gap.merge(part.gap);
         moments_->move(part.rows.data(), part.from.data(), part.to.data(), part.rows.size());
     }
-    step.gap = gap.result();
-    return step;
+    return moved;
 }
 
 // Compare rows begin..end-1 with what they were, and let them be what they are now.

@@ -1,0 +1,281 @@
+"""Parts that are chunks of a source: read one after the other, as often as somebody asks.
+
+Every question is a pass over the source; while a chunk is worked on the next one is read. What is
+kept of points between passes is what there is room for: labels and bounds, labels alone, or
+nothing, when labels are found again from the centers; the bits are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfmeans.engines import get_engine
+from wolfmeans.engines.array_parts import ArrayPart, Description, Labelling, lightest
+from wolfmeans.engines.base import Centers, Labels
+from wolfmeans.engines.partial import Grids, Range, combined
+from wolfmeans.sources.base import Source
+from wolfmeans.tensors import ROWS_LOOKED_AT, sampling_step
+
+_UNIT = 2.0**-53
+_FEW_TIES = 1024
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """What there is room for."""
+
+    rows_at_once: int
+    """How many rows a chunk has."""
+    state: str = "bounds"
+    """What stays of each point between passes: "bounds", "labels" or "nothing"."""
+    labels_in_memory: bool = True
+    """Else labels that are returned are in a temporary file."""
+    seeding: bool = True
+    """Whether hashes and distances stay while seeds are sampled."""
+    sums_are_large: bool = False
+    """Whether the sums of only one chunk beside the total are held, not of some."""
+
+
+class SourceParts:
+    """The chunks of a source.
+
+    Parameters
+    ----------
+    source : Source
+        Where the rows are.
+    keeping : Keeping
+        How they are read, and what is kept of them.
+    engine, n_threads
+        For `ArrayPart`.
+    algorithm : str
+        How nearest centers are found. A tree would have a copy of the rows.
+
+    Attributes
+    ----------
+    sample : Sample
+        Some rows, of the first pass.
+    """
+
+    may_gather = False
+
+    def __init__(
+        self,
+        source: Source,
+        keeping: Keeping,
+        engine: str = "auto",
+        n_threads: int = 1,
+        algorithm: str = "auto",
+    ) -> None:
+        self.source, self.keeping = source, keeping
+        self.weights: NDArray[np.float64] | None = None
+        self.exponent = 0
+        self._settings = (engine, n_threads, "dense" if algorithm == "dense" else "bounds")
+        self._passes: list[Generator[Any, None, None]] = []
+        self._parts: dict[int, ArrayPart] = {}
+        self._shelf: Labels | None = None
+        self.sample = Sample(source)
+        self._described: list[Description] = []
+        for part in self._brought(self.sample.add):
+            self._described.append(part.describe())
+            part.put_away("nothing")
+
+    def __len__(self) -> int:
+        return len(self._described)
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows the source has."""
+        return sum(part.n_points for part in self._described)
+
+    def with_room(self, keeping: Keeping) -> SourceParts:
+        """Return the same chunks, of which more or less is kept."""
+        twin = self.fork(self._settings[1])
+        twin.keeping = keeping
+        return twin
+
+    def scaled(self, exponent: int) -> SourceParts:
+        """Return 2**exponent times the rows."""
+        twin = self.fork(self._settings[1])
+        twin.exponent = self.exponent + exponent
+        twin._described = [
+            replace(
+                part,
+                smallest=float(np.ldexp(part.smallest, exponent)),
+                largest=float(np.ldexp(part.largest, exponent)),
+                grids=Grids(_moved(part.grids.rows, exponent), part.grids.weights),
+            )
+            for part in self._described
+        ]
+        return twin
+
+    def weighted(self, weights: NDArray[np.float64]) -> SourceParts:
+        """Return the same rows with weights."""
+        twin = self.fork(self._settings[1])
+        twin.weights, twin._described = weights, list(self._described)
+        engine = get_engine(self._settings[0])
+        for number, part in enumerate(self._described):
+            own = weights[self._place(number)]
+            # Asked of the engine, which has its own idea of the lowest bit.
+            alone: Any = engine.open(np.zeros((len(own), 1), np.float32), own, 1)
+            twin._described[number] = replace(
+                part,
+                weighted=True,
+                lightest=lightest(own),
+                grids=Grids(part.grids.rows, alone.ranges().weights),
+            )
+        return twin
+
+    def fork(self, n_threads: int) -> SourceParts:
+        """Return the same parts without labels."""
+        twin = SourceParts.__new__(SourceParts)
+        twin.__dict__.update(self.__dict__)
+        twin._parts, twin._shelf = {}, None
+        twin._settings = (self._settings[0], n_threads, self._settings[2])
+        return twin
+
+    def each(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> Iterator[Any]:
+        """Ask some parts, by their numbers; the answers come in the order of the arguments."""
+        if method == "describe":
+            return iter([self._described[number] for number in arguments])
+        if method == "weights":
+            assert self.weights is not None
+            return iter([self.weights[self._place(number)] for number in arguments])
+        if method == "labels" and all(self._has(n, *given) for n, given in arguments.items()):
+            return (self._parts[n].labels(*given) for n, given in arguments.items())
+        if all(
+            n in self._parts and self._parts[n].knows(method, *given)
+            for n, given in arguments.items()
+        ):
+            return (getattr(self._parts[n], method)(*given) for n, given in arguments.items())
+        if method == "seeding" and all(self._can_seed(n, *g) for n, g in arguments.items()):
+            return (self._seeded(n, *given) for n, given in arguments.items())
+        return self._read(method, arguments)
+
+    def summed(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> Any:
+        """Return the sum of the answers; few of them are held at once where they are large."""
+        answers = self.each(method, arguments)
+        if method != "seeding" and not self.keeping.sums_are_large:
+            return combined(answers)
+        return reduce(lambda total, answer: total.plus([answer]), answers)
+
+    def _has(self, number: int, at: Labelling) -> bool:
+        return number in self._parts and self._parts[number].has(at)
+
+    def _can_seed(self, number: int, at: Any, question: str, *given: Any) -> bool:
+        return number in self._parts and self._parts[number].can_seed(at, question)
+
+    def _seeded(self, number: int, *given: Any) -> Any:
+        weights = None if self.weights is None else self.weights[self._place(number)]
+        return self._parts[number].seeding_without_rows(weights, *given)
+
+    def _read(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> Iterator[Any]:
+        """Ask in a pass over the source, which ends with the last part that is asked."""
+        last = max(arguments, default=-1)
+        # Nobody goes on from there.
+        keep = "nothing" if method == "ending" else self.keeping.state
+        for number, part in enumerate(self._brought()):
+            if number in arguments:
+                given = arguments[number]
+                yield getattr(part, method)(*given)
+            self._put_away(number, part, keep)
+            if number == last < len(self) - 1:
+                return
+
+    def _put_away(self, number: int, part: ArrayPart, keep: str) -> None:
+        shelf = None
+        if keep == "labels":
+            if self._shelf is None:
+                self._shelf = np.empty(self.n_rows, dtype=np.int32)
+            shelf = self._shelf[self._place(number)]
+        part.put_away(keep, shelf)
+        if not self.keeping.seeding:
+            part.forget_seeding()
+
+    def _place(self, number: int) -> slice:
+        first = number * self.keeping.rows_at_once
+        return slice(first, first + self._described[number].n_points)
+
+    def _brought(
+        self, look: Callable[[NDArray[np.floating], int], None] | None = None
+    ) -> Iterator[ArrayPart]:
+        """Yield the parts with their rows, in a pass; whoever gets one puts it away again."""
+        chunks = self.source.chunks(self.keeping.rows_at_once)
+        self._passes.append(chunks)
+        try:
+            for number, (first, rows) in enumerate(chunks):
+                if look is not None:
+                    look(rows, first)
+                elif number >= len(self) or len(rows) != self._described[number].n_points:
+                    self._refuse_changed(chunks)
+                yield self._with_rows(number, first, rows)
+                # The next chunk is asked for when nobody holds this one.
+                del rows
+        finally:
+            chunks.close()
+            self._passes.remove(chunks)
+
+    def _with_rows(self, number: int, first: int, given: NDArray[np.floating]) -> ArrayPart:
+        rows = np.ldexp(given, self.exponent) if self.exponent else given
+        weights = None if self.weights is None else self.weights[first : first + len(rows)]
+        part = self._parts.get(number)
+        if part is None:
+            part = self._parts[number] = ArrayPart(rows, weights, *self._settings)
+        else:
+            part.bring(rows, weights)
+        return part
+
+    def _refuse_changed(self, chunks: Iterator[Any]) -> NoReturn:
+        """Read on to the end, where the source says what has changed."""
+        for _ in chunks:
+            pass
+        raise ValueError("the source has changed: other chunks than when it was first read")
+
+    def given_up_shelf(self) -> Labels | None:
+        """Return where labels are kept; the next ones are kept elsewhere."""
+        shelf, self._shelf = self._shelf, None
+        return shelf
+
+    def take(self, indices: NDArray[np.int64]) -> Centers:
+        """Return some rows."""
+        rows = self.source.take(indices)
+        return np.ldexp(rows, self.exponent) if self.exponent else rows
+
+    def close(self) -> None:
+        """End a pass that nobody finished, and its thread."""
+        for chunks in list(self._passes):
+            with closing(chunks):
+                pass
+
+
+def _moved(values: Range, exponent: int) -> Range:
+    if values.low == values.high:
+        return values
+    # One more bit, should an engine find the lowest one there.
+    return Range(values.low + exponent - 1, values.high + exponent)
+
+
+class Sample:
+    """Some hundred rows of a source, evenly spread, found while it is read."""
+
+    def __init__(self, source: Source) -> None:
+        self._most = 2 * ROWS_LOOKED_AT
+        self._step = 1 if source.n_rows is None else sampling_step(source.n_rows)
+        self._rows: list[NDArray[np.floating]] = []
+
+    def add(self, rows: NDArray[np.floating], first: int) -> None:
+        """Take every so many of these rows, the first of which has that number."""
+        self._rows.extend(rows[-first % self._step :: self._step].copy())
+        while len(self._rows) > self._most:
+            self._rows, self._step = self._rows[::2], 2 * self._step
+
+    @property
+    def rows(self) -> NDArray[np.floating]:
+        """The rows, as the caller gave them."""
+        return np.array(self._rows)
