@@ -194,15 +194,11 @@ def cost_of_a_task(client: Client) -> float:
     return min(run() for _ in range(3))
 
 
-def seconds_per_step(shape: Shape, n_blocks: int, few: int = 2, many: int = 12) -> float:
-    """Return what a further step takes."""
+def seconds_per_step(shape: Shape, n_blocks: int, steps: int = 20) -> float:
+    """Return what a step takes, the median; what a fit does once has no part in it."""
     X, seeds = loaded(shape, n_blocks)
-    ours(shape, seeds, few).fit(X)
-    best = {}
-    for steps in (few, many):
-        fit = partial(ours(shape, seeds, steps).fit, X)
-        best[steps] = min(timed(fit)[0] for _ in range(3))
-    return (best[many] - best[few]) / (many - few)
+    fitted = ours(shape, seeds, steps).fit(X)
+    return float(np.median(np.diff(fitted.trace_.seconds)))
 
 
 @contextmanager

@@ -212,7 +212,12 @@ def test_extreme_sizes(place, scale):
     X = points(seed=9) * scale
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        same(spread(X, 100), in_memory(X))
+        ours, reference = spread(X, 100), in_memory(X)
+        same(ours, reference)
+        collection = da.from_array(X, chunks=(250, 3))
+        assert np.array_equal(ours.predict(collection).compute(), reference.labels_)
+        assert np.array_equal(ours.transform(collection).compute(), reference.transform(X))
+        assert ours.score(collection) == reference.score(X)
 
 
 def test_a_bad_number_is_named_with_its_place(place):
