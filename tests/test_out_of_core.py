@@ -102,7 +102,9 @@ def same(ours, reference):
 
 
 def reading_threads():
-    return [thread for thread in threading.enumerate() if "reading ahead" in thread.name]
+    """The threads of passes: those that read, and those that work."""
+    names = ("reading ahead", "ThreadPoolExecutor")
+    return [t for t in threading.enumerate() if any(name in t.name for name in names)]
 
 
 def frame(X):
@@ -200,7 +202,8 @@ def test_same_bits_whatever_is_kept(state, seed, engine):
     X = points(300, seed=seed, dtype=[np.float64, np.float32][seed % 2])
     weights = [None, rng.choice([0.0, 0.5, 3.0], size=300)][seed % 2]
     for rows in (300, 64, 37):
-        parts = SourceParts(open_source(X), Keeping(rows, state, seed != 1), engine)
+        keeping = Keeping(rows, state, seed != 1, at_once=1 + seed, sums_are_large=seed == 2)
+        parts = SourceParts(open_source(X), keeping, engine)
         if weights is not None:
             parts = parts.weighted(weights)
         fits = [
