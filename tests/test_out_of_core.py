@@ -506,13 +506,13 @@ def test_labels_beyond_the_limit_are_in_a_file(small_chunks, tmp_path):
     ours.save(tmp_path / "model")
     assert np.array_equal(wolfmeans.load(tmp_path / "model").labels_, ours.labels_)
     assert isinstance(ours.predict(path), np.memmap)
-    found = ours.predict(path, out=tmp_path / "labels.npy")
+    found = ours.predict_to(path, tmp_path / "labels.npy")
     assert isinstance(found, np.memmap)
     assert np.array_equal(np.load(tmp_path / "labels.npy"), ours.labels_)
-    assert np.array_equal(ours.predict(X, out=tmp_path / "labels.npy"), ours.labels_)
-    assert np.array_equal(ours.predict([X[:9], X[9:]], out=tmp_path / "l.npy"), ours.labels_)
+    assert np.array_equal(ours.predict_to(X, tmp_path / "labels.npy"), ours.labels_)
+    assert np.array_equal(ours.predict_to([X[:9], X[9:]], tmp_path / "l.npy"), ours.labels_)
     with pytest.raises(ValueError, match=r"ends in \.npy"):
-        ours.predict(path, out="labels.csv")
+        ours.predict_to(path, "labels.csv")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["l.npy", "labels.npy", "model", "x.npy"]
 
 

@@ -81,7 +81,7 @@ class SourceParts:
         self.weights: NDArray[np.float64] | None = None
         self.exponent = 0
         self._settings = (engine, n_threads, "dense" if algorithm == "dense" else "bounds")
-        self._passes: list[Generator[Any, None, None]] = []
+        self._passes: list[Any] = []
         self._parts: dict[int, ArrayPart] = {}
         self._shelf: Labels | None = None
         self.sample = Sample(source)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -397,7 +396,7 @@ class TrimmedKMeans(CenterEstimator):
         """Return the mass that may be left out, None where all must be clustered."""
         return self.trimmed_mass_ or None
 
-    def predict(self, X: Any, *, out: str | os.PathLike[str] | None = None) -> NDArray[np.int32]:
+    def predict(self, X: Any) -> NDArray[np.int32]:
         """Return the nearest center of each point, or -1 for points beyond the radius.
 
         For the points of the fit this is `labels_`, save for those that lie on the threshold: of
@@ -405,8 +404,8 @@ class TrimmedKMeans(CenterEstimator):
         all of them are inside.
         """
         check_is_fitted(self)
-        if out is not None or is_source(X, limited=False):
-            return super().predict(X, out=out)
+        if is_source(X, limited=False):
+            return super().predict(X)
         if is_dask(X):
             labels_to_come: NDArray[np.int32] = lazily(self, X, "predict", None, np.int32)
             return labels_to_come

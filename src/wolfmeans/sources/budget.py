@@ -19,10 +19,10 @@ _MOST = 1 << 22
 """Bytes: larger chunks are read no faster, begin later, and are out of the cache when used."""
 _OF_A_ROW = 64
 """Bytes of a row beside its numbers while it is worked on: label, distance, bounds, lists."""
-_OF_A_SAMPLED_ROW = 128
+_OF_A_SAMPLED_ROW = 160
 """The same where seeds are sampled: hashes, uniforms, masses."""
-_BUCKETS = 6_000_000
-"""Bytes of the sums by hash that sampling takes: a quarter of a million numbers, three times."""
+_BUCKETS = 12_000_000
+"""Bytes of the sums by hash that sampling takes: a quarter of a million numbers, some times."""
 _OF_AN_ENTRY = 64
 """Bytes of an entry of the centers: old and new ones, packed copies, exact sums."""
 _MANY_ENTRIES = 1 << 14
