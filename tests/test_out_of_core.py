@@ -572,7 +572,7 @@ def large_files(tmp_path_factory):
         ("x.npy", "16MB", "given"),
         ("x.npy", "48MB", "given"),
         ("x.npy", "32MB", "mapped"),
-        ("x.npy", "32MB", "k-means||"),
+        ("x.npy", "48MB", "k-means||"),
         ("x.parquet", "64MB", "given"),
     ],
 )

@@ -21,8 +21,9 @@ _OF_A_ROW = 64
 """Bytes of a row beside its numbers while it is worked on: label, distance, bounds, lists."""
 _OF_A_SAMPLED_ROW = 160
 """The same where seeds are sampled: hashes, uniforms, masses."""
-_BUCKETS = 12_000_000
-"""Bytes of the sums by hash that sampling takes: a quarter of a million numbers, some times."""
+_BUCKETS = 8_000_000
+"""Bytes of the sums by hash that a thread and the sampling itself take: arrays of a quarter of a
+million numbers, several at a time, and what the allocator keeps of them."""
 _OF_AN_ENTRY = 64
 """Bytes of an entry of the centers: old and new ones, packed copies, exact sums."""
 _MANY_ENTRIES = 1 << 14
@@ -91,7 +92,7 @@ class Budget:
 
     @property
     def _fixed(self) -> int:
-        buckets = _BUCKETS if self.seeding else 0
+        buckets = _BUCKETS * (1 + self.at_once) if self.seeding else 0
         return self.n_clusters * self.n_columns * _OF_AN_ENTRY + self.reading + _PROCESS + buckets
 
     @property
