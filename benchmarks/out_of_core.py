@@ -116,10 +116,12 @@ def compared(
     n_threads = effective_threads(None)
     source = open_source(path)
     source.spare_memory(limit)
-    budget = Budget(limit, X.shape[1], X.dtype, n_clusters, source.reading_bytes)
+    at_once = min(n_threads, 4)
+    reading_bytes = source.reading_bytes
+    budget = Budget(limit, X.shape[1], X.dtype, n_clusters, reading_bytes, at_once=at_once)
     rows = budget.rows_per_chunk()
     seeds = X[np.random.default_rng(0).choice(len(X), n_clusters, replace=False)].copy()
-    parts = SourceParts(source, Keeping(rows, state), n_threads=n_threads)
+    parts = SourceParts(source, Keeping(rows, state, at_once=at_once), n_threads=n_threads)
     whole = get_engine("cpu").open(X, None, n_threads, "bounds")
     reading = reading_time(source, rows)
     streamed = in_memory = [np.inf] * n_passes

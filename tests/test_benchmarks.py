@@ -278,6 +278,15 @@ def test_the_search_benchmark_counts_who_is_below(bench: SimpleNamespace) -> Non
     assert "mean excess 0.000 % against 20.000 %" in text
 
 
+def test_the_benchmark_out_of_core_compares_passes(bench: SimpleNamespace, tmp_path: Path) -> None:
+    page = tmp_path / "benchmarks.md"
+    page.write_text(f"{bench.out_of_core.BEGIN}\n{bench.out_of_core.END}\n", encoding="utf-8")
+    pytest.importorskip("pyarrow")
+    few = ("--megabytes", "1", "--passes", "2", "--repeats", "1", "--states", "bounds", "nothing")
+    bench.out_of_core.main([*few, "--write", str(page)])
+    assert page.read_text(encoding="utf-8").count("| npy, float32 |") == 10
+
+
 def test_the_command_line_benchmark_checks_its_labels(
     bench: SimpleNamespace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

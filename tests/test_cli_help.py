@@ -50,6 +50,7 @@ def inside(tmp_path, monkeypatch):
     for name in ("measurements.csv", "new.csv"):
         frame.write_csv(name)
     Path("big.csv.gz").write_bytes(gzip.compress(frame.write_csv().encode()))
+    frame.write_parquet("big.parquet")
     Path("parts").mkdir()
     frame.write_parquet("parts/1.parquet")
     frame.write_parquet("parts/2.parquet")

@@ -66,6 +66,7 @@ def inputs(tmp_path_factory):
     write_csv(folder / "labelled.csv", table(60, 0))
     write_csv(folder / "new.csv", table(9, 1))
     polars.DataFrame(table(9, 2)).write_parquet(folder / "new.parquet")
+    polars.DataFrame(table(150, 3)).write_parquet(folder / "big.parquet")
     (folder / "parts").mkdir()
     for part in range(2):
         polars.DataFrame(table(60, part)).write_parquet(folder / "parts" / f"{part}.parquet")

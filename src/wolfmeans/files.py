@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
-
-import numpy as np
-from numpy.typing import NDArray
 
 
 def shown(name: str | os.PathLike[str]) -> str:
@@ -68,22 +65,3 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-
-
-def write_npy_pieces(file: IO[bytes], pieces: Iterable[NDArray[np.int32]]) -> int:
-    """Write labels in the format of NPY files as they come; return how many."""
-    count = 0
-    _write_header(file, 0)
-    for piece in pieces:
-        file.write(np.ascontiguousarray(piece, dtype="<i4").data.cast("B"))
-        count += len(piece)
-    # NumPy leaves room in a header for the number to grow.
-    file.seek(0)
-    _write_header(file, count)
-    file.seek(0, os.SEEK_END)
-    return count
-
-
-def _write_header(file: IO[bytes], count: int) -> None:
-    described = {"shape": (count,), "fortran_order": False, "descr": "<i4"}
-    np.lib.format.write_array_header_1_0(file, described)

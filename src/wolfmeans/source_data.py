@@ -25,6 +25,8 @@ from wolfmeans.sources import Source, bytes_of, open_source
 from wolfmeans.sources.budget import STATES, Budget
 
 _LIKE_FILES = ("zarr", "h5py")
+_MOST_AT_ONCE = 4
+"""Chunks that are worked on at the same time, by more threads each where there are more."""
 _ADMISSIBLE = 40
 """Bytes of a row that finding an admissible assignment takes: labels, distances, costs."""
 
@@ -85,8 +87,7 @@ def brought(estimator: Any, X: Any, sample_weight: Any) -> Brought:
     limit = getattr(estimator, "memory_limit", None)
     if limit is None:
         return Brought(loaded(source), sample_weight, source.names)
-    seeding = isinstance(estimator.init, str)
-    budget = budget_of(source, bytes_of(limit), estimator.n_clusters, seeding=seeding)
+    budget = _budget_of(estimator, source, bytes_of(limit))
     if source.n_rows is None:
         with closing(source.chunks(budget.rows_per_chunk())) as chunks:
             for _ in chunks:
@@ -98,11 +99,18 @@ def brought(estimator: Any, X: Any, sample_weight: Any) -> Brought:
     return Brought(Streamed(source, budget, X), sample_weight, source.names)
 
 
-def budget_of(source: Source, limit: int, n_clusters: int, *, seeding: bool) -> Budget:
+def _budget_of(estimator: Any, source: Source, limit: int) -> Budget:
     """Return what is to be fitted into a limit."""
     source.spare_memory(limit)
-    reading = source.reading_bytes
-    return Budget(limit, source.n_columns, source.dtype, n_clusters, reading, seeding=seeding)
+    return Budget(
+        limit,
+        source.n_columns,
+        source.dtype,
+        estimator.n_clusters,
+        source.reading_bytes,
+        at_once=min(effective_threads(estimator.n_threads), _MOST_AT_ONCE),
+        seeding=isinstance(estimator.init, str),
+    )
 
 
 def loaded(source: Source, rows_at_once: int | None = None) -> NDArray[np.floating]:
@@ -175,4 +183,4 @@ def _room(
         if more is not None and budget.bytes_of_state(state, n_rows, rows) + more * n_rows <= left:
             break
     in_memory = state != "nothing" or labels <= left
-    return Keeping(rows, state, in_memory, seeding, budget.sums_are_large)
+    return Keeping(rows, state, in_memory, seeding, budget.at_once, budget.sums_are_large)

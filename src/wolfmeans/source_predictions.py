@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ from wolfmeans.engines import effective_threads, get_engine
 from wolfmeans.engines.cpu import value_range
 from wolfmeans.engines.partial import Limbs, added
 from wolfmeans.engines.source_points import LabelShelf
-from wolfmeans.files import write_npy_pieces, written_whole
+from wolfmeans.files import written_whole
+from wolfmeans.label_files import write_npy_pieces
 from wolfmeans.sources import Budget, Source, bytes_of, open_source
 
 _WITHOUT_LIMIT = 1 << 62
@@ -61,18 +62,9 @@ def said_of_chunks(model: Any, source: Source, method: str) -> Generator[Any, No
             del rows
 
 
-def predicted(
-    model: Any, source: Source, out: str | os.PathLike[str] | None = None
-) -> NDArray[np.int32]:
-    """Return the labels of all rows: in memory, or mapped from a file where there is no room.
-
-    With `out` they are in that NPY file.
-    """
+def predicted(model: Any, source: Source) -> NDArray[np.int32]:
+    """Return the labels of all rows: in memory, or mapped from a file where there is no room."""
     with closing(said_of_chunks(model, source, "predict")) as pieces:
-        if out is not None:
-            write_labels(pieces, out)
-            written: NDArray[np.int32] = np.load(out, mmap_mode="r")
-            return written
         if source.n_rows is None:
             return np.concatenate(list(pieces))
         budget = budget_for(model, source)
@@ -86,12 +78,17 @@ def predicted(
         return found
 
 
-def write_labels(pieces: Iterator[NDArray[np.int32]], out: str | os.PathLike[str]) -> int:
-    """Write labels to an NPY file as they come; return how many."""
+def predicted_to(model: Any, source: Source, out: str | os.PathLike[str]) -> NDArray[np.int32]:
+    """Write labels to an NPY file as they come, and return them mapped from it."""
     if Path(out).suffix != ".npy":
         raise ValueError(f"labels go to a file that ends in .npy; got {os.fspath(out)!r}")
-    with written_whole(out) as file:
-        return write_npy_pieces(file, pieces)
+    with (
+        closing(said_of_chunks(model, source, "predict")) as pieces,
+        written_whole(out) as file,
+    ):
+        write_npy_pieces(file, pieces)
+    labels: NDArray[np.int32] = np.load(out, mmap_mode="r")
+    return labels
 
 
 def transformed(model: Any, source: Source) -> NDArray[np.floating]:

@@ -7,7 +7,9 @@ nothing, when labels are found again from the centers; the bits are the same.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -39,6 +41,8 @@ class Keeping:
     """Else labels that are returned are in a temporary file."""
     seeding: bool = True
     """Whether hashes and distances stay while seeds are sampled."""
+    at_once: int = 1
+    """How many chunks are worked on at the same time."""
     sums_are_large: bool = False
     """Whether the sums of only one chunk beside the total are held, not of some."""
 
@@ -77,14 +81,15 @@ class SourceParts:
         self.weights: NDArray[np.float64] | None = None
         self.exponent = 0
         self._settings = (engine, n_threads, "dense" if algorithm == "dense" else "bounds")
-        self._passes: list[Generator[Any, None, None]] = []
+        self._passes: list[Any] = []
         self._parts: dict[int, ArrayPart] = {}
         self._shelf: Labels | None = None
         self.sample = Sample(source)
         self._described: list[Description] = []
-        for part in self._brought(self.sample.add):
-            self._described.append(part.describe())
-            part.put_away("nothing")
+        with closing(self._brought(self.sample.add)) as brought:
+            for part in brought:
+                self._described.append(part.describe())
+                part.put_away("nothing")
 
     def __len__(self) -> int:
         return len(self._described)
@@ -156,7 +161,10 @@ class SourceParts:
             return (getattr(self._parts[n], method)(*given) for n, given in arguments.items())
         if method == "seeding" and all(self._can_seed(n, *g) for n, g in arguments.items()):
             return (self._seeded(n, *given) for n, given in arguments.items())
-        return self._read(method, arguments)
+        reading = self._read(method, arguments)
+        self._passes[:] = [begun for begun in self._passes if begun.gi_frame is not None]
+        self._passes.append(reading)
+        return reading
 
     def summed(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> Any:
         """Return the sum of the answers; few of them are held at once where they are large."""
@@ -175,24 +183,40 @@ class SourceParts:
         weights = None if self.weights is None else self.weights[self._place(number)]
         return self._parts[number].seeding_without_rows(weights, *given)
 
-    def _read(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> Iterator[Any]:
+    def _read(
+        self, method: str, arguments: Mapping[int, tuple[Any, ...]]
+    ) -> Generator[Any, None, None]:
         """Ask in a pass over the source, which ends with the last part that is asked."""
         last = max(arguments, default=-1)
-        # Nobody goes on from there.
-        keep = "nothing" if method == "ending" else self.keeping.state
-        for number, part in enumerate(self._brought()):
-            if number in arguments:
-                given = arguments[number]
-                yield getattr(part, method)(*given)
-            self._put_away(number, part, keep)
-            if number == last < len(self) - 1:
-                return
+        if self._shelf is None and self.keeping.state == "labels":
+            self._shelf = np.empty(self.n_rows, dtype=np.int32)
+        # Threads that take a chunk each need not wait for each other at the end of every chunk.
+        with closing(self._brought()) as brought, ThreadPoolExecutor(self.keeping.at_once) as pool:
+            waiting: deque[Future[Any]] = deque()
+            for number, part in enumerate(brought):
+                if number in arguments:
+                    waiting.append(
+                        pool.submit(self._answer, number, part, method, arguments[number])
+                    )
+                else:
+                    self._put_away(number, part, self.keeping.state)
+                del part
+                if number == last < len(self) - 1:
+                    break
+                if len(waiting) == self.keeping.at_once:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+
+    def _answer(self, number: int, part: ArrayPart, method: str, given: tuple[Any, ...]) -> Any:
+        answer = getattr(part, method)(*given)
+        # Nobody goes on from the end.
+        self._put_away(number, part, "nothing" if method == "ending" else self.keeping.state)
+        return answer
 
     def _put_away(self, number: int, part: ArrayPart, keep: str) -> None:
         shelf = None
-        if keep == "labels":
-            if self._shelf is None:
-                self._shelf = np.empty(self.n_rows, dtype=np.int32)
+        if keep == "labels" and self._shelf is not None:
             shelf = self._shelf[self._place(number)]
         part.put_away(keep, shelf)
         if not self.keeping.seeding:
@@ -204,11 +228,9 @@ class SourceParts:
 
     def _brought(
         self, look: Callable[[NDArray[np.floating], int], None] | None = None
-    ) -> Iterator[ArrayPart]:
+    ) -> Generator[ArrayPart, None, None]:
         """Yield the parts with their rows, in a pass; whoever gets one puts it away again."""
-        chunks = self.source.chunks(self.keeping.rows_at_once)
-        self._passes.append(chunks)
-        try:
+        with closing(self.source.chunks(self.keeping.rows_at_once)) as chunks:
             for number, (first, rows) in enumerate(chunks):
                 if look is not None:
                     look(rows, first)
@@ -217,16 +239,15 @@ class SourceParts:
                 yield self._with_rows(number, first, rows)
                 # The next chunk is asked for when nobody holds this one.
                 del rows
-        finally:
-            chunks.close()
-            self._passes.remove(chunks)
 
     def _with_rows(self, number: int, first: int, given: NDArray[np.floating]) -> ArrayPart:
         rows = np.ldexp(given, self.exponent) if self.exponent else given
         weights = None if self.weights is None else self.weights[first : first + len(rows)]
         part = self._parts.get(number)
         if part is None:
-            part = self._parts[number] = ArrayPart(rows, weights, *self._settings)
+            engine, n_threads, algorithm = self._settings
+            each = max(1, n_threads // self.keeping.at_once)
+            part = self._parts[number] = ArrayPart(rows, weights, engine, each, algorithm)
         else:
             part.bring(rows, weights)
         return part
@@ -248,10 +269,9 @@ class SourceParts:
         return np.ldexp(rows, self.exponent) if self.exponent else rows
 
     def close(self) -> None:
-        """End a pass that nobody finished, and its thread."""
-        for chunks in list(self._passes):
-            with closing(chunks):
-                pass
+        """End passes that nobody finished, and their threads."""
+        while self._passes:
+            self._passes.pop().close()
 
 
 def _moved(values: Range, exponent: int) -> Range:

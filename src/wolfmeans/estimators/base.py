@@ -40,11 +40,11 @@ from wolfmeans.solution import Record, Trace
 from wolfmeans.source_data import Streamed, brought, is_source, loaded
 from wolfmeans.source_predictions import (
     predicted,
+    predicted_to,
     said_of_chunks,
     scored,
     source_for,
     transformed,
-    write_labels,
 )
 from wolfmeans.sources import bytes_of
 from wolfmeans.tensors import as_given
@@ -371,20 +371,15 @@ class CenterEstimator(
         """Return the points that count."""
         return points
 
-    def predict(self, X: Any, *, out: str | os.PathLike[str] | None = None) -> NDArray[np.int32]:
+    def predict(self, X: Any) -> NDArray[np.int32]:
         """Return the index of the nearest center of each point, ties to the lowest.
 
         For Dask data that is a Dask array, not yet computed. The rows of a source are read once;
         where their labels do not fit into `memory_limit`, they are mapped from a temporary file.
-        With `out`, they are written to that .npy file as they come, and mapped from it.
         """
         check_is_fitted(self)
         if is_source(X, self._memory_limit() is not None):
-            return predicted(self, source_for(self, X), out)
-        if out is not None:
-            write_labels(iter([np.asarray(self.predict(X))]), out)
-            written: NDArray[np.int32] = np.load(out, mmap_mode="r")
-            return written
+            return predicted(self, source_for(self, X))
         if is_dask(X):
             labels_to_come: NDArray[np.int32] = lazily(self, X, "predict", None, np.int32)
             return labels_to_come
@@ -395,6 +390,19 @@ class CenterEstimator(
         """Return the labels of points in memory."""
         workspace, centers, _ = self._opened(X, passes=1)
         return workspace.nearest(centers)[0]
+
+    def predict_to(self, X: Any, path: str | os.PathLike[str]) -> NDArray[np.int32]:
+        """Write the labels of a source to an NPY file while it is read; return them mapped.
+
+        Parameters
+        ----------
+        X : source or array
+            As for `fit`; it is read once.
+        path : str or path
+            A file that ends in .npy. It appears when all labels are in it.
+        """
+        check_is_fitted(self)
+        return predicted_to(self, source_for(self, X), path)
 
     def predict_chunks(self, X: Any) -> Iterator[NDArray[np.int32]]:
         """Yield the labels of a source, chunk after chunk, while it is read.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -471,14 +470,14 @@ class TrimmedKMeans(CenterEstimator):
         """Return the mass that may be left out, None where all must be clustered."""
         return self.trimmed_mass_ or None
 
-    def predict(self, X: Any, *, out: str | os.PathLike[str] | None = None) -> NDArray[np.int32]:
+    def predict(self, X: Any) -> NDArray[np.int32]:
         """Return the nearest center of each point, or -1 for points beyond the radius.
 
         For the points of the fit this is `labels_`, save for those that lie on the threshold: of
         several that are exactly as far out, `labels_` keeps no more than the mass allows, and here
         all of them are inside. Dask data, sources and `out` as for `KMeans`.
         """
-        return super().predict(X, out=out)
+        return super().predict(X)
 
     def _labels_of(self, X: Any) -> NDArray[np.int32]:
         workspace, centers, exponent = self._opened(X)

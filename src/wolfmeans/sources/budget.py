@@ -15,14 +15,15 @@ from wolfmeans.sizes import parse_bytes, said
 
 _FEWEST = 1024
 """Rows of the smallest chunk: below, each costs more than what is in it."""
-_MOST = 1 << 23
+_MOST = 1 << 22
 """Bytes: larger chunks are read no faster, begin later, and are out of the cache when used."""
 _OF_A_ROW = 64
 """Bytes of a row beside its numbers while it is worked on: label, distance, bounds, lists."""
-_OF_A_SAMPLED_ROW = 128
+_OF_A_SAMPLED_ROW = 160
 """The same where seeds are sampled: hashes, uniforms, masses."""
-_BUCKETS = 6_000_000
-"""Bytes of the sums by hash that sampling takes: a quarter of a million numbers, three times."""
+_BUCKETS = 8_000_000
+"""Bytes of the sums by hash that a thread and the sampling itself take: arrays of a quarter of a
+million numbers, several at a time, and what the allocator keeps of them."""
 _OF_AN_ENTRY = 64
 """Bytes of an entry of the centers: old and new ones, packed copies, exact sums."""
 _MANY_ENTRIES = 1 << 14
@@ -69,7 +70,9 @@ class Budget:
     reading : int
         Bytes that reading takes beside the chunks (`Source.reading_bytes`).
     ahead : int
-        How many chunks are read ahead; two more are in memory (see `Source.chunks`).
+        How many chunks are read ahead; one more is being handed over (see `Source.chunks`).
+    at_once : int
+        How many chunks are worked on at the same time.
     seeding : bool
         Whether seeds are to be sampled.
     """
@@ -80,6 +83,7 @@ class Budget:
     n_clusters: int
     reading: int = 0
     ahead: int = 1
+    at_once: int = 1
     seeding: bool = False
 
     @property
@@ -88,12 +92,17 @@ class Budget:
 
     @property
     def _fixed(self) -> int:
-        buckets = _BUCKETS if self.seeding else 0
+        buckets = _BUCKETS * (1 + self.at_once) if self.seeding else 0
         return self.n_clusters * self.n_columns * _OF_AN_ENTRY + self.reading + _PROCESS + buckets
 
     @property
     def _of_a_chunk_row(self) -> int:
-        return (self.ahead + 2) * self._row + (_OF_A_SAMPLED_ROW if self.seeding else _OF_A_ROW)
+        work = _OF_A_SAMPLED_ROW if self.seeding else _OF_A_ROW
+        return self._n_chunks * self._row + self.at_once * work
+
+    @property
+    def _n_chunks(self) -> int:
+        return self.ahead + 1 + self.at_once
 
     def holds_all(self, n_rows: int, weights: int = 0) -> bool:
         """Whether all rows can be loaded and clustered in memory; `weights` are bytes of them."""
@@ -120,7 +129,7 @@ class Budget:
         raise MemoryError(
             f"memory_limit is {said(self.limit)}, and at least {said(needed)} are needed: "
             f"{said(self._fixed)} for {self.n_clusters:,} centers of {self.n_columns:,} columns "
-            f"and for reading, and {self.ahead + 2} chunks of {_FEWEST:,} rows, {self._row:,} "
+            f"and for reading, and {self._n_chunks} chunks of {_FEWEST:,} rows, {self._row:,} "
             "bytes each"
         )
 
