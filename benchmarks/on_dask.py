@@ -38,8 +38,8 @@ from pages import spaced, table, write_between_marks
 from wolfmeans import KMeans
 from wolfmeans.bench.machine import machine
 from wolfmeans.bench.problems import Shape
-from wolfmeans.engines.array_parts import ArrayPart, Labelling, LocalParts
-from wolfmeans.engines.parts import PartedPoints
+from wolfmeans.engines.parts.arrays import ArrayPart, Labelling, LocalParts
+from wolfmeans.engines.parts.points import PartedPoints
 
 BEGIN, END = "<!-- dask-benchmark:begin -->", "<!-- dask-benchmark:end -->"
 SHAPES = (Shape(400_000, 16, 50), Shape(1_000_000, 16, 100), Shape(400_000, 64, 20))

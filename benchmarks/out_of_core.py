@@ -27,8 +27,8 @@ import numpy as np
 from pages import write_between_marks
 
 from wolfmeans.engines import effective_threads, get_engine
-from wolfmeans.engines.source_parts import Keeping, SourceParts
-from wolfmeans.engines.source_points import SourcePoints
+from wolfmeans.engines.parts.source_points import SourcePoints
+from wolfmeans.engines.parts.sources import Keeping, SourceParts
 from wolfmeans.sources import Budget, Source, bytes_of, open_source
 
 BEGIN = "<!-- out-of-core-benchmark:begin -->"

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wolfmeans import KMeans
-from wolfmeans.engines.array_parts import ArrayPart, LocalParts
-from wolfmeans.engines.candidates_in_parts import values_at
-from wolfmeans.engines.parts import PartedPoints
+from wolfmeans.engines.parts.arrays import ArrayPart, LocalParts
+from wolfmeans.engines.parts.candidates import values_at
+from wolfmeans.engines.parts.points import PartedPoints
 
 
 @settings(max_examples=40)

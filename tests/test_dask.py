@@ -11,10 +11,11 @@ import pytest
 
 import wolfmeans
 from wolfmeans import KMeans, TrimmedKMeans
-from wolfmeans.engines import blocks, cluster_parts
-from wolfmeans.engines.array_parts import Labelling
 from wolfmeans.engines.cpu import native_is_available
-from wolfmeans.engines.dask_parts import DaskPoints
+from wolfmeans.engines.parts import blocks
+from wolfmeans.engines.parts import cluster as cluster_parts
+from wolfmeans.engines.parts.arrays import Labelling
+from wolfmeans.engines.parts.dask_points import DaskPoints
 
 pytest.importorskip("dask.array", reason="dask and distributed are not installed")
 distributed = pytest.importorskip("distributed", reason="dask and distributed are not installed")

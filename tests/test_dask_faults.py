@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from wolfmeans import KMeans
-from wolfmeans.engines import cluster_parts
 from wolfmeans.engines.cpu import native_is_available
+from wolfmeans.engines.parts import cluster as cluster_parts
 
 pytest.importorskip("dask.array", reason="dask and distributed are not installed")
 distributed = pytest.importorskip("distributed", reason="dask and distributed are not installed")

@@ -16,13 +16,14 @@ import numpy as np
 import pytest
 
 import wolfmeans
-from wolfmeans import KMeans, source_data
+from wolfmeans import KMeans
 from wolfmeans.engines import get_engine
 from wolfmeans.engines.cpu import native_is_available
-from wolfmeans.engines.seeding_in_parts import parallel_seeds_in_parts
-from wolfmeans.engines.source_parts import Keeping, SourceParts
-from wolfmeans.engines.source_points import LabelShelf, SourcePoints
+from wolfmeans.engines.parts.seeding import parallel_seeds_in_parts
+from wolfmeans.engines.parts.source_points import LabelShelf, SourcePoints
+from wolfmeans.engines.parts.sources import Keeping, SourceParts
 from wolfmeans.fitting import Start, run
+from wolfmeans.parted import source_data
 from wolfmeans.seeding import choose_seeds
 from wolfmeans.sources import Source, budget, open_source
 

@@ -13,9 +13,9 @@ from scipy import sparse
 import difficult
 from instances import ENGINES, instances
 from wolfmeans.engines import Forced, get_engine
-from wolfmeans.engines.array_parts import ArrayPart, LocalParts
 from wolfmeans.engines.cpu import native_is_available
-from wolfmeans.engines.partial import (
+from wolfmeans.engines.parts.arrays import ArrayPart, LocalParts
+from wolfmeans.engines.parts.partial import (
     SCALAR,
     Grid,
     Grids,
@@ -25,7 +25,7 @@ from wolfmeans.engines.partial import (
     combined,
     range_of,
 )
-from wolfmeans.engines.parts import PartedPoints
+from wolfmeans.engines.parts.points import PartedPoints
 from wolfmeans.exact_sums import exact_sum
 from wolfmeans.fitting import Start, certificate_of, run
 from wolfmeans.problems.empty import POLICIES, best_candidate

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from instances import ENGINES, instances
 from wolfmeans import KMeans, oversampling
 from wolfmeans.engines import get_engine
-from wolfmeans.engines.array_parts import ArrayPart, LocalParts
-from wolfmeans.engines.partial import combined
-from wolfmeans.engines.parts import PartedPoints
-from wolfmeans.engines.seeding_in_parts import Counts, parallel_seeds_in_parts, seeds_in_parts
+from wolfmeans.engines.parts.arrays import ArrayPart, LocalParts
+from wolfmeans.engines.parts.partial import combined
+from wolfmeans.engines.parts.points import PartedPoints
+from wolfmeans.engines.parts.seeding import Counts, parallel_seeds_in_parts, seeds_in_parts
 from wolfmeans.seeding import choose_seeds
 
 

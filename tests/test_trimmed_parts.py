@@ -26,13 +26,14 @@ from test_parts import (
     problem,
 )
 from wolfmeans import KMeans, TrimmedKMeans, two_stages
-from wolfmeans.engines import get_engine, trimming_part
-from wolfmeans.engines.array_parts import LocalParts
+from wolfmeans.engines import get_engine
 from wolfmeans.engines.base import Threshold
-from wolfmeans.engines.parts import PartedPoints
-from wolfmeans.engines.trimmed_parts import TrimmedParts, weighed
+from wolfmeans.engines.parts import trimming as trimming_part
+from wolfmeans.engines.parts.arrays import LocalParts
+from wolfmeans.engines.parts.points import PartedPoints
+from wolfmeans.engines.parts.trimmed_points import TrimmedParts, weighed
+from wolfmeans.engines.parts.trimming import Bracket
 from wolfmeans.engines.trimming import find_threshold, unit_exponent
-from wolfmeans.engines.trimming_part import Bracket
 from wolfmeans.fitting import Start, certificate_of, run
 from wolfmeans.problems.trimmed import POLICIES, TrimmedProblem, kept_mass, total_mass
 from wolfmeans.stopping import STOPS

@@ -95,7 +95,7 @@ def open_points(
     drop_missing: bool = False,
 ) -> FilePoints:
     """Open files whose rows are read in chunks."""
-    from wolfmeans.source_data import loaded
+    from wolfmeans.parted.source_data import loaded
     from wolfmeans.sources import open_source
 
     parse_bytes(memory, "--memory")
@@ -120,7 +120,7 @@ def labels_of(
     estimator: CenterEstimator, points: FilePoints, preparation: Preparation | None
 ) -> Iterator[NDArray[np.int32]]:
     """Yield the labels of new rows while they are read, masked where a row is left out."""
-    from wolfmeans.source_predictions import budget_for
+    from wolfmeans.parted.source_predictions import budget_for
 
     source = points.data
     rows_at_once = budget_for(estimator, source).rows_per_chunk()

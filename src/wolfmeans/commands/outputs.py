@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from wolfmeans.columns import FrameTable, Table
 from wolfmeans.files import written_whole
-from wolfmeans.label_files import write_npy_pieces
+from wolfmeans.parted.label_files import write_npy_pieces
 from wolfmeans.tables import SUFFIXES, matching
 
 STANDARD_OUTPUT = "-"

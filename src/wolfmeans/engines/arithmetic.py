@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from wolfmeans.engines.base import Assignment, Centers, Distances, Threshold
 from wolfmeans.engines.labelled import LabelledPoints
-from wolfmeans.engines.partial import SCALAR, Limbs, Partial
+from wolfmeans.engines.parts.partial import SCALAR, Limbs, Partial
 from wolfmeans.engines.trimming import Trimming
 
 

@@ -25,7 +25,7 @@ from wolfmeans.engines.base import (
     Workspace,
 )
 from wolfmeans.engines.labelled import Kernels, LabelledPoints
-from wolfmeans.engines.partial import SCALAR, Grid, Grids, Limbs, Partial, Range
+from wolfmeans.engines.parts.partial import SCALAR, Grid, Grids, Limbs, Partial, Range
 from wolfmeans.engines.reference import ReferenceKernels
 from wolfmeans.engines.single_moves import SingleMoves
 from wolfmeans.engines.sparse import SparseNativePoints, SparseTrimmedPoints, can_be_native

@@ -23,7 +23,7 @@ from wolfmeans.engines.base import (
 )
 from wolfmeans.engines.hashing import row_hashes
 from wolfmeans.engines.ordering import lexicographic_order
-from wolfmeans.engines.partial import Grid, Grids, Limbs, Partial, range_of
+from wolfmeans.engines.parts.partial import Grid, Grids, Limbs, Partial, range_of
 from wolfmeans.engines.single_moves import PlainSingleMoves, SingleMoves
 from wolfmeans.engines.swaps import PlainSwaps, Swaps
 from wolfmeans.exact_sums import (

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from wolfmeans.engines.base import Assignment, Centers, Distances, Forced, Labels, Threshold
 from wolfmeans.engines.labelled import Kernels, LabelledPoints, Moments
-from wolfmeans.engines.partial import Limbs, Partial
+from wolfmeans.engines.parts.partial import Limbs, Partial
 from wolfmeans.exact_sums import decompose, exact_sum, rounded_ratio
 
 Masses = NDArray[np.float64]

@@ -22,23 +22,22 @@ from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
-from wolfmeans import dask_data, door, source_data, storage
+from wolfmeans import door, storage
 from wolfmeans.certificate import Certificate
-from wolfmeans.dask_data import admit, is_dask, lazily
-from wolfmeans.data_in_parts import Opened
 from wolfmeans.engines import Chosen, Work, Workspace, choose_engine, effective_threads
-from wolfmeans.engines.parts import PartedPoints
-from wolfmeans.engines.seeding_in_parts import seeds_in_parts
+from wolfmeans.engines.parts.points import PartedPoints
+from wolfmeans.engines.parts.seeding import seeds_in_parts
 from wolfmeans.estimators.certify import ParameterAndMethod
 from wolfmeans.fitting import Fit
 from wolfmeans.frank_wolfe import Callback
 from wolfmeans.lower_bounds import WHATEVER_IT_COSTS, bound_in_units
 from wolfmeans.notebook import certificate_view
 from wolfmeans.notices import progress_on_terminal, warn
-from wolfmeans.seeding import RandomSource, choose_seeds
-from wolfmeans.solution import Record, Trace
-from wolfmeans.source_data import Streamed, brought, is_source, loaded
-from wolfmeans.source_predictions import (
+from wolfmeans.parted import dask_data, source_data
+from wolfmeans.parted.dask_data import admit, is_dask, lazily
+from wolfmeans.parted.data import Opened
+from wolfmeans.parted.source_data import Streamed, brought, is_source, loaded
+from wolfmeans.parted.source_predictions import (
     predicted,
     predicted_to,
     said_of_chunks,
@@ -46,6 +45,8 @@ from wolfmeans.source_predictions import (
     source_for,
     transformed,
 )
+from wolfmeans.seeding import RandomSource, choose_seeds
+from wolfmeans.solution import Record, Trace
 from wolfmeans.sources import bytes_of
 from wolfmeans.tensors import as_given
 

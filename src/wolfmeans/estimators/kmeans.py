@@ -17,8 +17,6 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from wolfmeans import door
 from wolfmeans.checkpoint import Checkpoint, refuse_settings
-from wolfmeans.dask_data import is_dask
-from wolfmeans.data_in_parts import refuse_what_needs_all_points
 from wolfmeans.engines import ALGORITHMS, ENGINES, Work, Workspace, effective_threads
 from wolfmeans.engines.choosing import STEPS
 from wolfmeans.estimators.base import CenterEstimator
@@ -35,10 +33,12 @@ from wolfmeans.fitting import (
 from wolfmeans.frank_wolfe import Callback
 from wolfmeans.lower_bounds import METHODS as BOUNDS
 from wolfmeans.notices import warn_about
+from wolfmeans.parted.dask_data import is_dask
+from wolfmeans.parted.data import refuse_what_needs_all_points
+from wolfmeans.parted.source_data import Streamed
 from wolfmeans.polish import POLISHES
 from wolfmeans.problems.empty import POLICIES
 from wolfmeans.seeding import METHODS as SEEDINGS
-from wolfmeans.source_data import Streamed
 from wolfmeans.stopping import STOPS, TOLERANCE_SCALES
 
 

@@ -19,16 +19,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from wolfmeans import door
 from wolfmeans.certificate import Certificate
-from wolfmeans.dask_data import is_dask
-from wolfmeans.data_in_parts import refuse_what_needs_all_points
 from wolfmeans.engines import Work, effective_threads, get_engine
 from wolfmeans.engines.base import Centers, TrimmedWorkspace, Workspace
 from wolfmeans.engines.choosing import STEPS
-from wolfmeans.engines.dask_parts import TrimmedDaskPoints
-from wolfmeans.engines.parts import PartedPoints
-from wolfmeans.engines.seeding_in_parts import seeds_in_parts
-from wolfmeans.engines.trimmed_parts import TrimmedParts, weighed
-from wolfmeans.engines.trimmed_sources import TrimmedSourcePoints
+from wolfmeans.engines.parts.dask_points import TrimmedDaskPoints
+from wolfmeans.engines.parts.points import PartedPoints
+from wolfmeans.engines.parts.seeding import seeds_in_parts
+from wolfmeans.engines.parts.trimmed_points import TrimmedParts, weighed
+from wolfmeans.engines.parts.trimmed_sources import TrimmedSourcePoints
 from wolfmeans.engines.trimming import find_threshold, kept_masses
 from wolfmeans.estimators.base import CenterEstimator
 from wolfmeans.estimators.kmeans import KMeans
@@ -36,6 +34,10 @@ from wolfmeans.fitting import Fit, Start, best_of_starts, certificate_of, scale_
 from wolfmeans.frank_wolfe import Callback
 from wolfmeans.lower_bounds import METHODS as BOUNDS
 from wolfmeans.notices import warn_about
+from wolfmeans.parted.dask_data import is_dask
+from wolfmeans.parted.data import refuse_what_needs_all_points
+from wolfmeans.parted.source_data import Streamed, is_source, loaded
+from wolfmeans.parted.source_predictions import source_for
 from wolfmeans.problems.empty import POLICIES as ALL_POLICIES
 from wolfmeans.problems.trimmed import (
     TrimmedProblem,
@@ -47,8 +49,6 @@ from wolfmeans.problems.trimmed import (
 )
 from wolfmeans.seeding import METHODS as SEEDINGS
 from wolfmeans.seeding import TRIMMED_METHODS, RandomSource, choose_seeds
-from wolfmeans.source_data import Streamed, is_source, loaded
-from wolfmeans.source_predictions import source_for
 from wolfmeans.two_stages import (
     CONTINUED,
     DRAWN_FROM_SOME,

@@ -1,4 +1,4 @@
-"""Points that are blocks of a Dask collection, on a cluster (cluster_parts) or in this process."""
+"""Points that are blocks of a Dask collection, on a cluster (`cluster`) or in this process."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.engines import blocks as on_worker
-from wolfmeans.engines.array_parts import Description
 from wolfmeans.engines.base import Centers, Distances, Labels
-from wolfmeans.engines.blocks import Block, PartOfFit
-from wolfmeans.engines.candidates_in_parts import best_of, candidates, values_at
-from wolfmeans.engines.parts import PartedPoints, Parts
-from wolfmeans.engines.trimmed_parts import KeptMasses, TrimmedParts
+from wolfmeans.engines.parts import blocks as on_worker
+from wolfmeans.engines.parts.arrays import Description
+from wolfmeans.engines.parts.blocks import Block, PartOfFit
+from wolfmeans.engines.parts.candidates import best_of, candidates, values_at
+from wolfmeans.engines.parts.points import PartedPoints, Parts
+from wolfmeans.engines.parts.trimmed_points import KeptMasses, TrimmedParts
 
 _EACH_POINT = (
     "this needs a number for each point in one place, and Dask data stays in its partitions: "

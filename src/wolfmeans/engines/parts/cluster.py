@@ -21,11 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from wolfmeans.engines import blocks as on_worker
-from wolfmeans.engines.array_parts import Description, Labelling
-from wolfmeans.engines.blocks import PartOfFit
-from wolfmeans.engines.dask_parts import FAN_IN, dask_array
-from wolfmeans.engines.seeding_in_parts import Sampling
+from wolfmeans.engines.parts import blocks as on_worker
+from wolfmeans.engines.parts.arrays import Description, Labelling
+from wolfmeans.engines.parts.blocks import PartOfFit
+from wolfmeans.engines.parts.dask_points import FAN_IN, dask_array
+from wolfmeans.engines.parts.seeding import Sampling
 
 PATIENCE = 120.0
 """Seconds that a cluster may be without any worker."""

@@ -22,10 +22,18 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.engines.array_parts import FarRows, Labelling
 from wolfmeans.engines.base import Assignment, Centers, Distances, Forced, Threshold
-from wolfmeans.engines.partial import Limbs, added
-from wolfmeans.engines.parts import PartedPoints
+from wolfmeans.engines.parts.arrays import FarRows, Labelling
+from wolfmeans.engines.parts.partial import Limbs, added
+from wolfmeans.engines.parts.points import PartedPoints
+from wolfmeans.engines.parts.trimming import (
+    BUCKET_BITS,
+    BUCKETS,
+    Bracket,
+    Nearby,
+    Points,
+    Weighing,
+)
 from wolfmeans.engines.trimming import (
     Masses,
     filled_at,
@@ -33,14 +41,6 @@ from wolfmeans.engines.trimming import (
     kept_masses,
     refuse,
     whole_number,
-)
-from wolfmeans.engines.trimming_part import (
-    BUCKET_BITS,
-    BUCKETS,
-    Bracket,
-    Nearby,
-    Points,
-    Weighing,
 )
 from wolfmeans.exact_sums import rounded_ratio
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from wolfmeans.engines.base import Centers, Distances
 from wolfmeans.engines.hashing import row_hashes, stream, uniforms
 from wolfmeans.engines.labelled import LabelledPoints
-from wolfmeans.engines.seeding_in_parts import Counts
+from wolfmeans.engines.parts.seeding import Counts
 from wolfmeans.engines.trimming import Trimming
 
 Places = NDArray[np.int64]

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.engines.parts import PartedPoints
-from wolfmeans.engines.seeding_in_parts import SPREADING, drawn_by_order, notes_on_seeds
+from wolfmeans.engines.parts.points import PartedPoints
+from wolfmeans.engines.parts.seeding import SPREADING, drawn_by_order, notes_on_seeds
 
 _IN_ONE_PLACE = "needs all points in one place, and these stay in parts"
 _DRAWING = ("resample", "best")

@@ -1,6 +1,6 @@
 """What a part of the data answers where points are trimmed.
 
-The threshold is found over all parts (engines.trimmed_parts): each tells the masses of its points
+The threshold is found over all parts (`trimmed_points`): each tells the masses of its points
 by their distances, in buckets. As integers the bits of distances stand in the order of the
 distances, so a bucket is a range of integers. Then each part is told the threshold, and keeps what
 is up to it. Labels follow from centers and threshold, and are found again when they are lost.
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from wolfmeans.engines import get_engine
 from wolfmeans.engines.base import Centers, Distances, Threshold
-from wolfmeans.engines.partial import Grid, Grids, Limbs, Partial, added
+from wolfmeans.engines.parts.partial import Grid, Grids, Limbs, Partial, added
 from wolfmeans.engines.ties import told_apart
 from wolfmeans.engines.trimming import (
     Masses,
@@ -30,7 +30,7 @@ from wolfmeans.engines.trimming import (
 )
 
 if TYPE_CHECKING:
-    from wolfmeans.engines.array_parts import FarRows, Labelling
+    from wolfmeans.engines.parts.arrays import FarRows, Labelling
 
 BUCKET_BITS = 12
 BUCKETS = 1 << BUCKET_BITS

@@ -3,7 +3,7 @@
 Nothing here needs Dask. A block becomes rows as the engines take them, and weights; what is wrong
 with it is told with its place in the block. Parts are kept in this process, by fit and number, with
 their labels and bounds. All of that can be lost: a question says which labels it is about
-(engines.array_parts), so a part that is made anew from its block gives the same bits.
+(engines.parts.arrays), so a part that is made anew from its block gives the same bits.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.engines.array_parts import ArrayPart, Description
 from wolfmeans.engines.cpu import value_range
-from wolfmeans.engines.partial import Grids, Range, combined
+from wolfmeans.engines.parts.arrays import ArrayPart, Description
+from wolfmeans.engines.parts.partial import Grids, Range, combined
 from wolfmeans.exact_sums import exponent_range
 
 Block = tuple[NDArray[np.floating], NDArray[np.float64] | None, str | None]

@@ -1,9 +1,9 @@
 """A workspace whose points live in parts: on workers, in a file, or in several arrays.
 
-Centers go out to all parts; integers come back and add up (engines.partial), so the result does not
+Centers go out to all parts; integers come back and add up (`partial`), so the result does not
 depend on how the points are spread. What is about single points (labels, distances) is put together
 in the order of the parts; rows are numbered through. The workspace itself keeps nothing but the
-last centers: with these any part finds its labels again (engines.array_parts).
+last centers: with these any part finds its labels again (engines.parts.arrays).
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.engines.array_parts import Description, FarRows, Labelling
 from wolfmeans.engines.base import (
     Assignment,
     Centers,
@@ -30,7 +29,8 @@ from wolfmeans.engines.base import (
 from wolfmeans.engines.cpu import CpuEngine, native_is_available
 from wolfmeans.engines.labelled import LabelledPoints
 from wolfmeans.engines.ordering import lexicographic_order
-from wolfmeans.engines.partial import Grids
+from wolfmeans.engines.parts.arrays import Description, FarRows, Labelling
+from wolfmeans.engines.parts.partial import Grids
 from wolfmeans.engines.reference import ReferenceEngine
 from wolfmeans.engines.single_moves import SingleMoves
 from wolfmeans.engines.swaps import Swaps
@@ -68,7 +68,7 @@ class PartedPoints:
     Examples
     --------
     >>> import numpy as np
-    >>> from wolfmeans.engines.array_parts import ArrayPart, LocalParts
+    >>> from wolfmeans.engines.parts.arrays import ArrayPart, LocalParts
     >>> X = np.array([[0.0], [1.0], [8.0], [9.0]])
     >>> parts = [ArrayPart(rows, engine="reference") for rows in (X[:1], X[1:])]
     >>> points = PartedPoints(LocalParts(parts))

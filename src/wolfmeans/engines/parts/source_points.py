@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.engines.base import Assignment, Centers, Distances, Forced, Labels
-from wolfmeans.engines.partial import Limbs, Partial, added
-from wolfmeans.engines.parts import PartedPoints
-from wolfmeans.engines.source_parts import SourceParts
+from wolfmeans.engines.parts.partial import Limbs, Partial, added
+from wolfmeans.engines.parts.points import PartedPoints
+from wolfmeans.engines.parts.sources import SourceParts
 
 
 class SourcePoints(PartedPoints):

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.engines import get_engine
-from wolfmeans.engines.array_parts import ArrayPart, Description, Labelling, lightest
 from wolfmeans.engines.base import Centers, Labels
-from wolfmeans.engines.partial import Grids, Range, combined
+from wolfmeans.engines.parts.arrays import ArrayPart, Description, Labelling, lightest
+from wolfmeans.engines.parts.partial import Grids, Range, combined
 from wolfmeans.sources.base import Source
 from wolfmeans.tensors import ROWS_LOOKED_AT, sampling_step
 

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.engines.base import Centers, Labels
-from wolfmeans.engines.source_parts import SourceParts
-from wolfmeans.engines.source_points import LabelShelf
-from wolfmeans.engines.trimmed_parts import TrimmedParts
+from wolfmeans.engines.parts.source_points import LabelShelf
+from wolfmeans.engines.parts.sources import SourceParts
+from wolfmeans.engines.parts.trimmed_points import TrimmedParts
 
 
 class TrimmedSourcePoints(TrimmedParts):

@@ -1,7 +1,7 @@
 """k-means|| over points in parts: rows stay where they are, and so do their distances.
 
 `oversampling` asks for sums and maxima of integers and for a few values; each of its questions goes
-to all parts, and the answers are added on the way (engines.partial.Answer). A question says which
+to all parts, and the answers are added on the way (`partial.Answer`). A question says which
 candidates it is about. A part keeps the hashes of its rows and the distances to the candidates it
 was asked about last; where these were lost, or are fewer, it finds them from its rows and the
 candidates, with the same bits. So a part is harmless to lose and a question harmless to repeat.
@@ -30,7 +30,7 @@ from wolfmeans.seeding_parts import (
 )
 
 if TYPE_CHECKING:
-    from wolfmeans.engines.parts import PartedPoints
+    from wolfmeans.engines.parts.points import PartedPoints
 
 SPREADING = ("greedy-k-means++", "k-means++")
 """Seedings that pick one point after the other, each time looking at all of them in one order."""
@@ -49,8 +49,8 @@ def parallel_seeds_in_parts(
     --------
     >>> import numpy as np
     >>> from wolfmeans.engines import get_engine
-    >>> from wolfmeans.engines.array_parts import ArrayPart, LocalParts
-    >>> from wolfmeans.engines.parts import PartedPoints
+    >>> from wolfmeans.engines.parts.arrays import ArrayPart, LocalParts
+    >>> from wolfmeans.engines.parts.points import PartedPoints
     >>> from wolfmeans.seeding import choose_seeds
     >>> X = np.random.default_rng(0).normal(size=(60, 2))
     >>> parts = LocalParts([ArrayPart(X[40:]), ArrayPart(X[:40])])

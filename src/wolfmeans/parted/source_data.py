@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from wolfmeans import door
-from wolfmeans.data_in_parts import Face, Opened
 from wolfmeans.engines import effective_threads
-from wolfmeans.engines.source_parts import Keeping, SourceParts
-from wolfmeans.engines.source_points import SourcePoints
+from wolfmeans.engines.parts.source_points import SourcePoints
+from wolfmeans.engines.parts.sources import Keeping, SourceParts
+from wolfmeans.parted.data import Face, Opened
 from wolfmeans.sources import Source, bytes_of, open_source
 from wolfmeans.sources.budget import STATES, Budget
 

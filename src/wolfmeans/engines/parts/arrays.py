@@ -20,14 +20,14 @@ from scipy import sparse
 
 from wolfmeans.engines import get_engine
 from wolfmeans.engines.base import Centers, Distances, Forced, Labels, Threshold
-from wolfmeans.engines.candidates_in_parts import Eligible
 from wolfmeans.engines.cpu import NativePoints, value_range
 from wolfmeans.engines.labelled import LabelledPoints
-from wolfmeans.engines.partial import SCALAR, Grids, Limbs, Partial, Range, Several, combined
-from wolfmeans.engines.seeding_in_parts import Sampling, Seeding
+from wolfmeans.engines.parts.candidates import Eligible
+from wolfmeans.engines.parts.partial import SCALAR, Grids, Limbs, Partial, Range, Several, combined
+from wolfmeans.engines.parts.seeding import Sampling, Seeding
+from wolfmeans.engines.parts.trimming import TrimmingPart
 from wolfmeans.engines.ties import told_apart
 from wolfmeans.engines.trimming import Trimming
-from wolfmeans.engines.trimming_part import TrimmingPart
 
 
 @dataclass(frozen=True)
@@ -305,7 +305,7 @@ class ArrayPart(TrimmingPart):
     def candidates(
         self, at: Labelling, name: bytes, centers: Centers, question: str, *given: Any
     ) -> Any:
-        """Answer a question about the rows off all centers (engines.candidates_in_parts)."""
+        """Answer a question about the rows off all centers (engines.parts.candidates)."""
         return self._eligible.answer(self._having(at), name, centers, question, *given)
 
     def row_of(self, value: Centers) -> int:
@@ -346,7 +346,7 @@ class ArrayPart(TrimmingPart):
         return self._points.row_hashes()
 
     def seeding(self, at: Sampling, question: str, *given: Any) -> Any:
-        """Answer a question of k-means|| (engines.seeding_in_parts)."""
+        """Answer a question of k-means|| (engines.parts.seeding)."""
         return self._seeding.answer(self._points, at, question, *given)
 
     def can_seed(self, at: Sampling, question: str) -> bool:

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from wolfmeans import door
 from wolfmeans.engines import effective_threads, get_engine
 from wolfmeans.engines.cpu import value_range
-from wolfmeans.engines.partial import Limbs, added
-from wolfmeans.engines.source_points import LabelShelf
+from wolfmeans.engines.parts.partial import Limbs, added
+from wolfmeans.engines.parts.source_points import LabelShelf
 from wolfmeans.files import written_whole
-from wolfmeans.label_files import write_npy_pieces
+from wolfmeans.parted.label_files import write_npy_pieces
 from wolfmeans.sources import Budget, Source, bytes_of, open_source
 
 _WITHOUT_LIMIT = 1 << 62

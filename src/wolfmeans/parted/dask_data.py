@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from wolfmeans import door
-from wolfmeans.data_in_parts import Face, Opened
 from wolfmeans.engines import effective_threads
-from wolfmeans.engines.blocks import Look, PartOfFit, prepared, rescaled, weighted
-from wolfmeans.engines.cluster_parts import ClusterParts
-from wolfmeans.engines.dask_parts import DaskPoints, ThreadParts
+from wolfmeans.engines.parts.blocks import Look, PartOfFit, prepared, rescaled, weighted
+from wolfmeans.engines.parts.cluster import ClusterParts
+from wolfmeans.engines.parts.dask_points import DaskPoints, ThreadParts
+from wolfmeans.parted.data import Face, Opened
 from wolfmeans.tensors import sampling_step
 
 _NOT_ON_WORKERS = ("labels_", "certificate_", "trace_", "initial_centers_", "kept_", "margins_")

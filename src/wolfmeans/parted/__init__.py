@@ -1,0 +1,1 @@
+"""How data that stays in parts comes in: Dask collections, files, and chunks one by one."""
