@@ -688,3 +688,13 @@ def test_the_command_refuses_what_needs_all_rows(tmp_path, capsys):
     code, _, errors = command(capsys, "fit", path, "-k", N + 1, "--memory", "1GB")
     assert code == 2
     assert "1,500 rows" in errors
+
+
+@pytest.mark.parametrize("kind", ["file", "chunks"])
+def test_what_is_small_is_loaded_whatever_streaming_would_take(kind, tmp_path):
+    X = np.random.default_rng(0).normal(size=(2000, 3))
+    np.save(tmp_path / "small.npy", X)
+    source = tmp_path / "small.npy" if kind == "file" else [X[:100], X[100:]]
+    found = KMeans(4, random_state=0, memory_limit="16MB").fit(source)
+    assert found.inertia_ == KMeans(4, random_state=0).fit(X).inertia_
+    assert not found.certificate_.notes

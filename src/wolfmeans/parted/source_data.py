@@ -89,13 +89,14 @@ def brought(estimator: Any, X: Any, sample_weight: Any) -> Brought:
         return Brought(loaded(source), sample_weight, source.names)
     budget = _budget_of(estimator, source, bytes_of(limit))
     if source.n_rows is None:
-        with closing(source.chunks(budget.rows_per_chunk())) as chunks:
+        with closing(source.chunks(budget.rows_to_load(0) or budget.rows_per_chunk())) as chunks:
             for _ in chunks:
                 pass
     assert source.n_rows is not None
     weights = 0 if sample_weight is None else 8 * source.n_rows
-    if budget.holds_all(source.n_rows, weights):
-        return Brought(loaded(source, budget.rows_per_chunk()), sample_weight, source.names)
+    rows = budget.rows_to_load(source.n_rows, weights)
+    if rows is not None:
+        return Brought(loaded(source, rows), sample_weight, source.names)
     return Brought(Streamed(source, budget, X), sample_weight, source.names)
 
 

@@ -91,9 +91,12 @@ class Budget:
         return self.n_columns * self.dtype.itemsize
 
     @property
+    def _in_any_case(self) -> int:
+        return self.n_clusters * self.n_columns * _OF_AN_ENTRY + self.reading + _PROCESS
+
+    @property
     def _fixed(self) -> int:
-        buckets = _BUCKETS * (1 + self.at_once) if self.seeding else 0
-        return self.n_clusters * self.n_columns * _OF_AN_ENTRY + self.reading + _PROCESS + buckets
+        return self._in_any_case + (_BUCKETS * (1 + self.at_once) if self.seeding else 0)
 
     @property
     def _of_a_chunk_row(self) -> int:
@@ -104,11 +107,15 @@ class Budget:
     def _n_chunks(self) -> int:
         return self.ahead + 1 + self.at_once
 
-    def holds_all(self, n_rows: int, weights: int = 0) -> bool:
-        """Whether all rows can be loaded and clustered in memory; `weights` are bytes of them."""
-        loading = self._of_a_chunk_row * _FEWEST
+    def rows_to_load(self, n_rows: int, weights: int = 0) -> int | None:
+        """Return in chunks of how many all rows can be loaded, to be clustered in memory.
+
+        None where there is no room for that; `weights` are bytes of them.
+        """
         whole = n_rows * (self._row + _IN_MEMORY) + weights
-        return self._fixed + loading + whole <= self.limit
+        left = self.limit - self._in_any_case - whole
+        rows = left // (self._n_chunks * self._row)
+        return min(rows, max(_FEWEST, _MOST // self._row)) if rows >= _FEWEST else None
 
     def rows_per_chunk(self) -> int:
         """Return how many rows a chunk has: half of what is left is for the state of points.
