@@ -29,7 +29,7 @@ from wolfmeans.engines.cpu import digest
 from wolfmeans.engines.gpu.clusters import Clusters, Lows
 from wolfmeans.engines.gpu.distances import GpuKernels
 from wolfmeans.engines.gpu.kernels import screen as screen_kernels
-from wolfmeans.engines.gpu.kernels.lists import ACTIVE, CROWDED, MOVED
+from wolfmeans.engines.gpu.kernels.lists import ACTIVE, LENGTHS, MOVED
 from wolfmeans.engines.gpu.launching import UNFUSED, launch
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.streaming import Part, Streamed
@@ -186,8 +186,7 @@ class StreamedPoints(LabelledPoints):
             self._step(state, part, lows, forced)
             # The lists of the next part begin anew.
             moved += clusters.state[MOVED.value]
-            clusters.state[ACTIVE.value : MOVED.value + 1] = 0
-            clusters.state[CROWDED.value] = 0
+            clusters.state[LENGTHS] = 0
         if forced is not None:
             state.slack[there] = -math.inf
         clusters.find_means(0, lows)
