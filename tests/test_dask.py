@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import warnings
+import zipfile
 
 import numpy as np
 import pytest
@@ -428,3 +429,73 @@ def test_what_a_checkpoint_does_not_go_with(tmp_path):
     ):
         with pytest.raises(ValueError, match="checkpoint="):
             KMeans(2, checkpoint=tmp_path / "c", **settings).fit(points())
+
+
+@pytest.mark.filterwarnings("ignore:Not converged")
+def test_a_checkpoint_of_other_seeds_is_refused(tmp_path):
+    X, path = points(), tmp_path / "c"
+    KMeans(6, init=X[:6], max_iter=3, checkpoint=path).fit(X)
+    with pytest.raises(ValueError, match="other initial centers"):
+        KMeans(6, init=X[6:12], checkpoint=path).fit(X)
+    path.unlink()
+    KMeans(6, random_state=0, max_iter=3, checkpoint=path).fit(X)
+    with pytest.raises(ValueError, match="random_state is 0 there and 1 here"):
+        KMeans(6, random_state=1, checkpoint=path).fit(X)
+    with pytest.raises(ValueError, match="init is 'greedy-k-means\\+\\+' there"):
+        KMeans(6, random_state=0, init="k-means||", checkpoint=path).fit(X)
+
+
+@pytest.mark.filterwarnings("ignore:Not converged")
+@pytest.mark.parametrize("missing", ["facts.json", "seeds.npy", "records.npy", "identity"])
+def test_a_damaged_checkpoint_is_called_so(tmp_path, missing):
+    X, path = points(), tmp_path / "c"
+    KMeans(6, init=X[:6], max_iter=3, checkpoint=path).fit(X)
+    with zipfile.ZipFile(path) as members:
+        content = {name: members.read(name) for name in members.namelist()}
+    content.pop(missing, None)
+    if missing == "identity":
+        content["facts.json"] = content["facts.json"].replace(b"identity", b"entity")
+    with zipfile.ZipFile(path, "w") as members:
+        for name, text in content.items():
+            members.writestr(name, text)
+    with pytest.raises(ValueError, match="checkpoint"):
+        KMeans(6, init=X[:6], checkpoint=path).fit(X)
+
+
+def test_a_place_for_checkpoints_is_looked_at_before_the_first_step(tmp_path):
+    X, seen = points(), []
+    for path, kind in ((tmp_path / "no" / "c", FileNotFoundError), (tmp_path, IsADirectoryError)):
+        with pytest.raises(kind, match="checkpoint: "):
+            KMeans(6, init=X[:6], checkpoint=path, callback=seen.append).fit(X)
+    assert not seen
+
+
+def test_other_collections_are_refused(place):
+    frames = pytest.importorskip("dask.dataframe")
+    pandas = pytest.importorskip("pandas")
+    frame = frames.from_pandas(pandas.DataFrame(points(), columns=list("abc")), npartitions=2)
+    with pytest.raises(ValueError, match="Expected a data frame, got a Series"):
+        KMeans(2).fit(frame["a"])
+    with pytest.raises(TypeError, match="X is a Delayed"):
+        KMeans(2).fit(dask.delayed(points()))
+
+
+def test_distances_are_not_gathered_for_a_table(place):
+    X = points()
+    model = KMeans(6, init=X[:6]).set_output(transform="pandas")
+    parts = da.from_array(X, chunks=(200, 3))
+    model.fit(parts)
+    with pytest.raises(TypeError, match="set_output"):
+        model.transform(parts)
+
+
+def fitted_in_a_task(X):
+    return KMeans(6, init=X[:6]).fit(da.from_array(X, chunks=(200, 3))).inertia_
+
+
+def test_fits_in_tasks_of_all_workers_do_not_wait_for_each_other(two_workers):
+    X = points()
+    expected = KMeans(6, init=X[:6]).fit(X).inertia_
+    futures = [two_workers.submit(fitted_in_a_task, X, pure=False) for _ in range(3)]
+    distributed.wait(futures, timeout=60)
+    assert two_workers.gather(futures) == [expected] * 3

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import wolfmeans
-from wolfmeans import KMeans
+from wolfmeans import KMeans, TrimmedKMeans
 from wolfmeans.engines import get_engine
 from wolfmeans.engines.cpu import native_is_available
 from wolfmeans.engines.parts.seeding import parallel_seeds_in_parts
@@ -104,8 +104,7 @@ def same(ours, reference):
 
 def reading_threads():
     """The threads of passes: those that read, and those that work."""
-    names = ("reading ahead", "ThreadPoolExecutor")
-    return [t for t in threading.enumerate() if any(name in t.name for name in names)]
+    return [t for t in threading.enumerate() if t.name.startswith("wolfmeans")]
 
 
 def frame(X):
@@ -698,3 +697,32 @@ def test_what_is_small_is_loaded_whatever_streaming_would_take(kind, tmp_path):
     found = KMeans(4, random_state=0, memory_limit="16MB").fit(source)
     assert found.inertia_ == KMeans(4, random_state=0).fit(X).inertia_
     assert not found.certificate_.notes
+
+
+def test_labels_do_not_take_the_place_of_the_points(tmp_path):
+    X = points()
+    path = tmp_path / "points.npy"
+    np.save(path, X)
+    (tmp_path / "link.npy").symlink_to(path)
+    model = KMeans(K, init=X[:K]).fit(X)
+    for out in (path, tmp_path / "link.npy"):
+        with pytest.raises(ValueError, match="is a file of X"):
+            model.predict_to(path, out)
+    assert np.array_equal(np.load(path), X)
+
+
+@pytest.mark.parametrize("kind", [KMeans, TrimmedKMeans])
+def test_scores_with_a_column_of_weights(tmp_path, kind):
+    X, weights = points(), np.random.default_rng(1).uniform(size=N)
+    path = tmp_path / "points.parquet"
+    pl.DataFrame({**{f"c{j}": X[:, j] for j in range(D)}, "w": weights}).write_parquet(path)
+    model = kind(K, init=X[:K]).fit(path, sample_weight="w")
+    assert model.score(path, sample_weight="w") == kind(K, init=X[:K]).fit(
+        X, sample_weight=weights
+    ).score(X, sample_weight=weights)
+    assert model.certify(path, sample_weight="w").proven_bound is not None
+
+
+def test_a_name_that_is_empty_is_not_this_folder():
+    with pytest.raises(ValueError, match="name of a file is empty"):
+        KMeans(K).fit("")

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 from decimal import Decimal
 
 import numpy as np
@@ -771,3 +772,16 @@ def test_a_pass_over_a_source_is_a_pass_over_the_array(tmp_path):
     model = wolfmeans.KMeans(4, random_state=0, certify=None).fit(X)
     labels = [model.predict(rows) for _, rows in source.chunks(100)]
     assert (np.concatenate(labels) == model.labels_).all()
+
+
+def test_loading_takes_the_memory_of_the_rows_once(tmp_path):
+    path = tmp_path / "integers.npy"
+    np.save(path, np.arange(5_000_000, dtype=np.int32)[:, None])
+    source = open_source(path)
+    tracemalloc.start()
+    try:
+        whole = source.whole()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert whole.nbytes <= peak < 1.6 * whole.nbytes

@@ -64,6 +64,11 @@ class Checkpoint:
 
     def read(self) -> Standing | None:
         """Return what the file has, None if there is none; refuse the file of another fit."""
+        if self.path.is_dir():
+            raise IsADirectoryError(f"checkpoint: {self.path} is a folder")
+        if not self.path.parent.is_dir():
+            # Said before the first steps are taken, not when they are to be written.
+            raise FileNotFoundError(f"checkpoint: there is no folder {self.path.parent}")
         try:
             with zipfile.ZipFile(self.path) as members:
                 facts = json.loads(members.read("facts.json"))
@@ -76,8 +81,14 @@ class Checkpoint:
             return None
         except (zipfile.BadZipFile, KeyError, ValueError) as error:
             raise ValueError(f"{self.path} is no checkpoint of wolfmeans: {error}") from error
-        if facts.get("format") != _FORMAT:
+        if not isinstance(facts, dict) or facts.get("format") != _FORMAT:
             raise ValueError(f"{self.path} is no checkpoint that this version can read")
+        try:
+            return self._standing(facts, arrays)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ValueError(f"{self.path} is a damaged checkpoint: {error!r}") from error
+
+    def _standing(self, facts: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Standing:
         for name, here in self.identity.items():
             there = facts["identity"].get(name)
             if there != here:

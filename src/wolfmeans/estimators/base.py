@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 from collections.abc import Callable, Iterator
@@ -36,7 +37,7 @@ from wolfmeans.notices import progress_on_terminal, warn
 from wolfmeans.parted import dask_data, source_data
 from wolfmeans.parted.dask_data import admit, is_dask, lazily
 from wolfmeans.parted.data import Opened
-from wolfmeans.parted.source_data import Streamed, brought, is_source, loaded
+from wolfmeans.parted.source_data import Streamed, brought, is_source, loaded, weights_named
 from wolfmeans.parted.source_predictions import (
     predicted,
     predicted_to,
@@ -208,13 +209,17 @@ class CenterEstimator(
         True
         """
         check_is_fitted(self)
+        model = self
         if is_dask(X):
             raise NotImplementedError("bounds need all points in one place; give a sample of them")
         if is_source(X, limited=False):
+            if isinstance(sample_weight, str):
+                sample_weight = weights_named(X, sample_weight)
             X = loaded(source_for(self, X))
+            model = self._without_names()
         certificate = self.certificate_
         weights = door.admit_weights(sample_weight, X)
-        inertia = self._inertia_on(X, weights)
+        inertia = model._inertia_on(X, weights)
         if inertia != self.inertia_:
             raise ValueError(
                 "X and sample_weight are not what was clustered: with these centers their inertia "
@@ -225,7 +230,7 @@ class CenterEstimator(
                 X,
                 self.n_clusters,
                 sample_weight=sample_weight,
-                trim=self._trim_on(X, weights),
+                trim=model._trim_on(X, weights),
                 method=method,
                 confidence=confidence,
                 random_state=random_state,
@@ -240,6 +245,12 @@ class CenterEstimator(
         if self.certificate_.unit_exponent == 0:
             self.trace_.lower_bound = self.certificate_.proven_bound
         return self.certificate_
+
+    def _without_names(self) -> Self:
+        """Return this model for rows whose names were matched when their source was opened."""
+        light = copy.copy(self)
+        light.__dict__.pop("feature_names_in_", None)
+        return light
 
     def _inertia_on(self, X: Any, weights: NDArray[np.float64] | None) -> float:
         """Return what the inertia of this model is on X."""
@@ -432,6 +443,11 @@ class CenterEstimator(
         if is_source(X, self._memory_limit() is not None):
             return transformed(self, source_for(self, X))
         if is_dask(X):
+            if _get_output_config("transform", self)["dense"] != "default":
+                raise TypeError(
+                    "set_output makes tables in memory, and X is a Dask collection: take "
+                    "set_output(transform='default'), and make a Dask frame of what comes back"
+                )
             single = admit(self, X, reset=False).dtype == self.cluster_centers_.dtype == np.float32
             dtype = np.float32 if single else np.float64
             distant: NDArray[np.floating] = lazily(
@@ -451,7 +467,7 @@ class CenterEstimator(
         """Return minus the weighted sum of squared distances to the nearest centers."""
         check_is_fitted(self)
         if is_source(X, self._memory_limit() is not None):
-            return scored(self, source_for(self, X), sample_weight)
+            return scored(self, X, sample_weight)
         if is_dask(X):
             return self._score_in_parts(X, sample_weight)
         workspace, centers, exponent = self._opened(X, passes=1)

@@ -305,6 +305,12 @@ class KMeans(CenterEstimator):
             found = kept.read()
             if found is not None:
                 seeds = found.seeds
+                given = not isinstance(self.init, str) and not callable(self.init)
+                if given and not np.array_equal(seeds, self._given(self.init, X, exponent)):
+                    raise ValueError(
+                        f"{self.checkpoint} is the checkpoint of another fit, from other initial "
+                        "centers; remove the file to begin anew"
+                    )
                 seeds_from = lambda ws, random: seeds  # noqa: E731
             further["kind"] = kept.problem
 
@@ -332,11 +338,18 @@ class KMeans(CenterEstimator):
             "weighted": workspace.weights is not None,
             "scale_exponent": exponent,
             "n_clusters": self.n_clusters,
+            "init": self.init if isinstance(self.init, str) else None,
+            "random_state": self._known_seed(),
             "stop": self.stop,
             "tol": float(self.tol),
             "tol_scale": self.tol_scale,
             "empty": self.empty,
         }
+
+    def _known_seed(self) -> int | None:
+        """Return what draws begin with, where it is the same the next time and they matter."""
+        drawn = isinstance(self.init, str) or callable(self.init)
+        return int(self.random_state) if drawn and isinstance(self.random_state, Integral) else None
 
     def _settings(self) -> dict[str, Any]:
         """Return what every run of the loop is told."""

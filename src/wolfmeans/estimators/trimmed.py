@@ -36,7 +36,7 @@ from wolfmeans.lower_bounds import METHODS as BOUNDS
 from wolfmeans.notices import warn_about
 from wolfmeans.parted.dask_data import is_dask
 from wolfmeans.parted.data import refuse_what_needs_all_points
-from wolfmeans.parted.source_data import Streamed, is_source, loaded
+from wolfmeans.parted.source_data import Streamed, is_source, loaded, weights_named
 from wolfmeans.parted.source_predictions import source_for
 from wolfmeans.problems.empty import POLICIES as ALL_POLICIES
 from wolfmeans.problems.trimmed import (
@@ -448,7 +448,9 @@ class TrimmedKMeans(CenterEstimator):
         self._threshold = threshold
         self.radius_ = math.ldexp(math.sqrt(threshold), -exponent)
         self.kept_ = workspace.shares()
-        self.margins_ = np.ldexp(workspace.margins(fit.solution.point.centers), -2 * exponent)
+        margins = workspace.margins(fit.solution.point.centers)
+        # They may be mapped from a file, for want of memory for a copy.
+        self.margins_ = np.ldexp(margins, -2 * exponent, out=margins) if exponent else margins
         self.n_trimmed_ = certificate.trimmed_points
         self.trimmed_mass_ = certificate.trimmed_mass
 
@@ -475,7 +477,7 @@ class TrimmedKMeans(CenterEstimator):
 
         For the points of the fit this is `labels_`, save for those that lie on the threshold: of
         several that are exactly as far out, `labels_` keeps no more than the mass allows, and here
-        all of them are inside. Dask data, sources and `out` as for `KMeans`.
+        all of them are inside. Dask data and sources as for `KMeans`.
         """
         return super().predict(X)
 
@@ -495,7 +497,10 @@ class TrimmedKMeans(CenterEstimator):
         """
         check_is_fitted(self)
         if is_source(X, self._memory_limit() is not None):
+            if isinstance(sample_weight, str):
+                sample_weight = weights_named(X, sample_weight)
             X = loaded(source_for(self, X))
+            return self._without_names().score(X, sample_weight=sample_weight)
         if is_dask(X):
             return self._score_in_parts(X, sample_weight)
         workspace, centers, exponent = self._opened(X)

@@ -67,11 +67,15 @@ def _partitions(collection: Any) -> list[Any]:
 
 def admit(estimator: Any, X: Any, *, reset: bool) -> Collection:
     """Return what X is; refuse what cannot be clustered before anything is computed."""
-    frame = hasattr(X, "dtypes") and hasattr(X, "columns")
+    # Anything that is asked of a Delayed is one, too.
+    ndim = getattr(X, "ndim", None)
+    frame = isinstance(ndim, int) and hasattr(X, "dtypes") and hasattr(X, "columns")
+    if frame and ndim != 2:
+        raise ValueError(f"Expected a data frame, got a {type(X).__name__}; use X.to_frame()")
     if frame:
         face, dtype = X._meta, _dtype_of_columns(X.dtypes)
         names = tuple(map(str, X.columns))
-    elif hasattr(X, "chunks") and hasattr(X, "ndim"):
+    elif isinstance(ndim, int) and hasattr(X, "chunks"):
         if X.ndim != 2:
             raise ValueError(f"Expected a 2-D dask array, got one of {X.ndim} dimensions")
         if X.dtype.kind not in "fiub":
@@ -117,6 +121,13 @@ def opened(
     `dtype` is what rows become, their own by default; `exponent_for` says at which scale.
     """
     collection = admit(estimator, X, reset=reset)
+    with _leaving_the_pool():
+        yield from _opened(estimator, collection, sample_weight, dtype, exponent_for)
+
+
+def _opened(
+    estimator: Any, collection: Collection, sample_weight: Any, dtype: Any, exponent_for: Any
+) -> Iterator[Opened]:
     parts = _loaded(estimator, collection, sample_weight, dtype or collection.dtype)
     try:
         looks = _refused(list(parts.looked_at()), collection)
@@ -201,6 +212,27 @@ def _computed(
         some = client.compute([blocks[number] for number in numbers], **told)
         computed |= zip(numbers, some, strict=True)
     return [computed[number] for number in range(len(blocks))]
+
+
+@contextmanager
+def _leaving_the_pool() -> Iterator[None]:
+    """Give the thread of a task to others while it waits for them; elsewhere do nothing.
+
+    A fit within a task would wait for ever where all threads of the workers are such fits.
+    """
+    distributed = sys.modules.get("distributed")
+    left = False
+    if distributed is not None and current_client() is not None:
+        try:
+            distributed.secede()
+            left = True
+        except (AttributeError, KeyError, ValueError):
+            pass  # in no task, or out of the pool already
+    try:
+        yield
+    finally:
+        if left:
+            distributed.rejoin()
 
 
 def current_client() -> Any:

@@ -80,8 +80,8 @@ class Brought(NamedTuple):
 def brought(estimator: Any, X: Any, sample_weight: Any) -> Brought:
     """Load a source if it fits, or say that it has to be streamed."""
     if isinstance(sample_weight, str):
-        column = open_source(X, columns=[sample_weight])
-        source, sample_weight = open_source(X, exclude=[sample_weight]), loaded(column)[:, 0]
+        source = open_source(X, exclude=[sample_weight])
+        sample_weight = weights_named(X, sample_weight)
     else:
         source = open_source(X)
     limit = getattr(estimator, "memory_limit", None)
@@ -100,6 +100,12 @@ def brought(estimator: Any, X: Any, sample_weight: Any) -> Brought:
     return Brought(Streamed(source, budget, X), sample_weight, source.names)
 
 
+def weights_named(X: Any, column: str) -> NDArray[np.floating]:
+    """Return a column of the files as weights."""
+    weights: NDArray[np.floating] = loaded(open_source(X, columns=[column]))[:, 0]
+    return weights
+
+
 def _budget_of(estimator: Any, source: Source, limit: int) -> Budget:
     """Return what is to be fitted into a limit."""
     source.spare_memory(limit)
@@ -116,14 +122,7 @@ def _budget_of(estimator: Any, source: Source, limit: int) -> Budget:
 
 def loaded(source: Source, rows_at_once: int | None = None) -> NDArray[np.floating]:
     """Return all rows as one array."""
-    if source.n_rows is None or rows_at_once is None:
-        return source.whole()
-    whole = np.empty((source.n_rows, source.n_columns), dtype=source.dtype)
-    with closing(source.chunks(rows_at_once)) as chunks:
-        for first, rows in chunks:
-            whole[first : first + len(rows)] = rows
-            del rows
-    return whole
+    return source.whole(rows_at_once)
 
 
 @contextmanager

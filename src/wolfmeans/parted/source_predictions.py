@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Generator
 from contextlib import closing
@@ -19,6 +18,7 @@ from wolfmeans.engines.parts.partial import Limbs, added
 from wolfmeans.engines.parts.source_points import LabelShelf
 from wolfmeans.files import written_whole
 from wolfmeans.parted.label_files import write_npy_pieces
+from wolfmeans.parted.source_data import weights_named
 from wolfmeans.sources import Budget, Source, bytes_of, open_source
 
 _WITHOUT_LIMIT = 1 << 62
@@ -54,8 +54,7 @@ def budget_for(model: Any, source: Source) -> Budget:
 def said_of_chunks(model: Any, source: Source, method: str) -> Generator[Any, None, None]:
     """Yield what a method of the model returns for each chunk."""
     # Names were matched when the source was opened; chunks are numbers.
-    light = copy.copy(model)
-    light.__dict__.pop("feature_names_in_", None)
+    light = model._without_names()
     with closing(source.chunks(budget_for(model, source).rows_per_chunk())) as chunks:
         for _, rows in chunks:
             yield getattr(light, method)(rows)
@@ -82,6 +81,8 @@ def predicted_to(model: Any, source: Source, out: str | os.PathLike[str]) -> NDA
     """Write labels to an NPY file as they come, and return them mapped from it."""
     if Path(out).suffix != ".npy":
         raise ValueError(f"labels go to a file that ends in .npy; got {os.fspath(out)!r}")
+    if any(_are_one(out, part.name) for part in source.parts):
+        raise ValueError(f"{os.fspath(out)} is a file of X; labels would take its place")
     with (
         closing(said_of_chunks(model, source, "predict")) as pieces,
         written_whole(out) as file,
@@ -89,6 +90,11 @@ def predicted_to(model: Any, source: Source, out: str | os.PathLike[str]) -> NDA
         write_npy_pieces(file, pieces)
     labels: NDArray[np.int32] = np.load(out, mmap_mode="r")
     return labels
+
+
+def _are_one(path: str | os.PathLike[str], other: str) -> bool:
+    """Whether two names are those of one file."""
+    return Path(path).exists() and Path(other).exists() and Path(path).samefile(other)
 
 
 def transformed(model: Any, source: Source) -> NDArray[np.floating]:
@@ -106,8 +112,11 @@ def transformed(model: Any, source: Source) -> NDArray[np.floating]:
         return np.concatenate(list(pieces))
 
 
-def scored(model: Any, source: Source, sample_weight: Any) -> float:
+def scored(model: Any, X: Any, sample_weight: Any) -> float:
     """Return minus the weighted sum of squared distances to the nearest centers, rounded once."""
+    source = source_for(model, X)
+    if isinstance(sample_weight, str):
+        sample_weight = weights_named(X, sample_weight)
     if sample_weight is not None:
         stand_in = np.broadcast_to(np.zeros(1, dtype=np.float32), (len(sample_weight), 1))
         sample_weight = door.admit_weights(sample_weight, stand_in)

@@ -116,9 +116,18 @@ class Source:
             raise ValueError(f"ahead must be at least 0 chunks; got {ahead}")
         return reading_ahead(lambda stop: self._pass(rows, stop), ahead * self.reads_ahead)
 
-    def whole(self) -> NDArray[np.floating]:
+    def whole(self, rows_at_once: int | None = None) -> NDArray[np.floating]:
         """Return all rows as one array, for sources that fit into memory."""
-        return np.concatenate([chunk.rows for chunk in self.chunks(self._several)])
+        several = rows_at_once or self._several
+        if self.n_rows is None:
+            return np.concatenate([chunk.rows for chunk in self.chunks(several)])
+        # Written where they stay: all chunks and all rows would be twice the memory.
+        whole = np.empty((self.n_rows, self.n_columns), dtype=self.dtype)
+        with closing(self.chunks(several)) as chunks:
+            for first, rows in chunks:
+                whole[first : first + len(rows)] = rows
+                del rows
+        return whole
 
     def take(self, rows: Any) -> NDArray[np.floating]:
         """Return some rows by their numbers, in the order asked for.

@@ -134,6 +134,8 @@ def _source_of_files(
 
 def _files(name: str) -> Iterator[Path]:
     """Yield the files that a name stands for: itself, those of a folder, or of a pattern."""
+    if not name:
+        raise ValueError("the name of a file is empty")
     if name == STANDARD_INPUT:
         raise ValueError("standard input can be read once only; write it to a file first")
     if re.match(r"[a-z][a-z0-9+]+://", name):

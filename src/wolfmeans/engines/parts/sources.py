@@ -191,7 +191,7 @@ class SourceParts:
         if self._shelf is None and self.keeping.state == "labels":
             self._shelf = np.empty(self.n_rows, dtype=np.int32)
         # Threads that take a chunk each need not wait for each other at the end of every chunk.
-        with closing(self._brought()) as brought, ThreadPoolExecutor(self.keeping.at_once) as pool:
+        with closing(self._brought()) as brought, self._workers() as pool:
             waiting: deque[Future[Any]] = deque()
             for number, part in enumerate(brought):
                 if number in arguments:
@@ -207,6 +207,9 @@ class SourceParts:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
+
+    def _workers(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self.keeping.at_once, thread_name_prefix="wolfmeans chunk")
 
     def _answer(self, number: int, part: ArrayPart, method: str, given: tuple[Any, ...]) -> Any:
         answer = getattr(part, method)(*given)
