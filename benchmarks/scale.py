@@ -17,6 +17,7 @@ import os
 import tempfile
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pages import write_between_marks
@@ -30,11 +31,11 @@ from scale_measured import (
     cluster_of,
     cluster_overheads,
     file_rates,
+    late_share,
     overheads,
     rounding,
     seeding,
     state_bytes,
-    with_values,
     work,
 )
 from scale_model import GROUPED, Cluster, Coefficients
@@ -84,6 +85,8 @@ def coefficients(options: argparse.Namespace, folder: Path) -> Coefficients:
     """Measure them one after the other; what is measured first is known to the rest."""
     small: Callable[[Shape], Shape] = Shape.quick if options.quick else lambda shape: shape
     state = {text: state_bytes(small(Shape.parse(text))) for text in STATE}
+    steps = 12 if options.quick else 40
+    late = {text: late_share(small(Shape.parse(text)), steps) for text in STATE}
     shapes = list(FITTED)
     if options.quick:
         shapes = [Shape(2000, shape.d, min(20, shape.n_clusters)) for shape in FITTED[::3]]
@@ -112,11 +115,12 @@ def coefficients(options: argparse.Namespace, folder: Path) -> Coefficients:
         sampled_product=0.0,
         chosen=0.0,
         state=state,
+        late=late,
     )
     files = [(small(shape), n_chunks) for shape, n_chunks in FILES]
     chunk, brought = chunk_overheads(folder, known, files, options.repeats)
     sampled = seeding([small(shape) for shape in FITTED_SEEDING], options.repeats)
-    known = with_values(
+    known = replace(
         known,
         chunk=chunk,
         brought=brought,
@@ -126,7 +130,7 @@ def coefficients(options: argparse.Namespace, folder: Path) -> Coefficients:
         chosen=sampled[3],
     )
     kinds = CLUSTERS[1:2] if options.quick else CLUSTERS
-    return with_values(known, **cluster_overheads(kinds, known, options.repeats))
+    return replace(known, **cluster_overheads(kinds, known, options.repeats))
 
 
 def checks(known: Coefficients, options: argparse.Namespace, folder: Path) -> list[Check]:
@@ -151,9 +155,10 @@ def checks(known: Coefficients, options: argparse.Namespace, folder: Path) -> li
         add([check_seeding(known, shape_of(text), options.repeats)])
     for workers in (2,) if options.quick else (1, 2):
         cluster = here(workers)
-        with cluster_of(cluster):
+        with cluster_of(cluster) as client:
             for text, n_blocks in ON_DASK[:fewer]:
-                add(check_cluster(known, cluster, shape_of(text), n_blocks, options.repeats))
+                shape = shape_of(text)
+                add(check_cluster(known, client, cluster, shape, n_blocks, options.repeats))
     return found
 
 

@@ -1,24 +1,26 @@
 """Measuring for the model of `scale_model.py`: its coefficients, and the runs it is held against.
 
-Steps are timed one by one, each the best of several runs of one and the same start. Which share of
-the points bounds leave open is counted, not timed, and on a sample: it belongs to the data.
+Steps are timed one by one, each the best of several runs of one and the same start. Work in this
+process is timed by what its cores did, which others on the machine disturb less than the clock on
+the wall; steps on a cluster by that clock. Which share of the points bounds leave open is counted,
+not timed, and on a sample: it belongs to the data.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
 from distributed import Client, LocalCluster
-from on_dask import cost_of_a_task, loaded, ours, timed
+from on_dask import cost_of_a_task, loaded, ours
 from out_of_core import assignments, points, reading_time, written
 from scale_model import (
     Cluster,
@@ -29,6 +31,7 @@ from scale_model import (
 )
 
 from wolfmeans.bench.problems import Shape
+from wolfmeans.dask_data import opened
 from wolfmeans.engines import get_engine
 from wolfmeans.engines.array_parts import ArrayPart, Labelling, LocalParts
 from wolfmeans.engines.parts import PartedPoints
@@ -82,9 +85,9 @@ def open_shares(X: np.ndarray, seeds: np.ndarray, n_steps: int) -> list[float]:
     """Return which share of a sample's points was compared with centers in each step."""
     sample = np.ascontiguousarray(X[:SAMPLE])
     native: Any = get_engine("cpu").open(sample, None, 1, "bounds")
-    opened, centers, shares = native._open(None), seeds, []
+    workspace, centers, shares = native._open(None), seeds, []
     for _ in range(n_steps):
-        found = opened.assign(centers, None, None)
+        found = workspace.assign(centers, None, None)
         shares.append(found[5] / len(sample))
         centers = found[3]
     return shares
@@ -95,11 +98,24 @@ def in_parts(X: np.ndarray, n_parts: int) -> PartedPoints:
     return PartedPoints(LocalParts([ArrayPart(rows, algorithm="bounds") for rows in split]))
 
 
-def steps_of(open_points: Any, X: np.ndarray, seeds: np.ndarray, repeats: int) -> Steps:
+def core_seconds(call: Callable[[], Any]) -> float:
+    """Return the seconds of all cores in this process."""
+    begun = process_time()
+    call()
+    return process_time() - begun
+
+
+def steps_of(
+    open_points: Callable[[], Any],
+    X: np.ndarray,
+    seeds: np.ndarray,
+    repeats: int,
+    clock: Callable[[], float] = process_time,
+) -> Steps:
     """Time the first steps of a workspace that a function opens."""
     best = np.full(MANY, np.inf)
     for _ in range(repeats):
-        best = np.minimum(best, assignments(open_points(), seeds, MANY)[0])
+        best = np.minimum(best, assignments(open_points(), seeds, MANY, clock)[0])
     shares = open_shares(X, seeds, MANY)
     shape = Shape(len(X), X.shape[1], len(seeds))
     return Steps(shape, best[0], float(best[FEW:].mean()), mean(shares[FEW:]))
@@ -125,32 +141,33 @@ def work(shapes: Sequence[Shape], repeats: int) -> Work:
 def rounding(d: int, k: int, repeats: int) -> float:
     """Return the seconds in which an entry of the centers is rounded and judged."""
     X, seeds = blobs(Shape(4 * k, d, k))
-    opened, part = in_parts(X, 1), ArrayPart(X)
-    sums = part.assign(Labelling(seeds, None, opened.grids, bytes(16)), None)
+    here, part = in_parts(X, 1), ArrayPart(X)
+    sums = part.assign(Labelling(seeds, None, here.grids, bytes(16)), None)
 
     def judged() -> None:
-        opened.step(opened._arithmetic.rounded(sums, seeds), seeds)
+        here.step(here._arithmetic.rounded(sums, seeds), seeds)
 
-    return min(timed(judged)[0] for _ in range(3 * repeats)) / (k * d)
+    return min(core_seconds(judged) for _ in range(3 * repeats)) / (k * d)
 
 
 def overheads(
     kinds: Sequence[tuple[int, int, int]], mean_entry: float, repeats: int
 ) -> list[float]:
     """Fit what parts with hardly any points cost: a step, a part, an int64 of its sums."""
-    features, seconds = [], []
+    features, seconds, whole = [], [], []
     for n_parts, d, k in kinds:
         X, seeds = blobs(Shape(max(64 * n_parts, k), d, k))
-        opened = in_parts(X, n_parts)
-        opened.assign(seeds)
+        here = in_parts(X, n_parts)
+        here.assign(seeds)
         times = []
         for _ in range(3 * repeats):
             # Centers that hardly move: what is left is what is not about points.
             seeds = seeds * np.float32(1 + 1e-6)
-            times.append(timed(lambda s=seeds, o=opened: o.assign(s))[0])
-        features.append([1.0, n_parts, n_parts * k * d * opened.grids.sums.shape])
-        seconds.append(max(min(times) - mean_entry * k * d, 0.1 * min(times)))
-    return relative_fit(features, seconds)
+            times.append(core_seconds(lambda s=seeds, o=here: o.assign(s)))
+        features.append([1.0, n_parts, n_parts * k * d * here.grids.sums.shape])
+        seconds.append(min(times) - mean_entry * k * d)
+        whole.append(min(times))
+    return relative_fit(features, seconds, whole)
 
 
 @contextmanager
@@ -167,47 +184,50 @@ def cluster_of(cluster: Cluster) -> Any:
         yield client
 
 
-def cluster_steps(
-    shape: Shape, n_blocks: int, repeats: int, algorithm: str = "bounds"
-) -> tuple[float, float]:
-    """Return the seconds of a later step on the cluster, and the share of open points."""
+def cluster_steps(client: Client, shape: Shape, n_blocks: int, repeats: int) -> tuple[Steps, Steps]:
+    """Time steps with the workspace of a fit: by all cores, and by the clock on the wall."""
     X, seeds = loaded(shape, n_blocks, dtype=np.float32)
-    ours(shape, seeds, 1, algorithm=algorithm).fit(X)
-    few, many = (1, 9) if algorithm == "dense" else (FEW, MANY)
-    best, taken = {few: np.inf, many: np.inf}, {}
-    for _ in range(repeats):
-        for steps in (few, many):
-            fitted = ours(shape, seeds, steps, algorithm=algorithm)
-            best[steps] = min(best[steps], timed(lambda f=fitted: f.fit(X))[0])
-            taken[steps] = fitted.n_iter_
-    shares = open_shares(np.asarray(X.blocks[0].compute()), seeds, MANY)
-    return (best[many] - best[few]) / (taken[many] - taken[few]), mean(shares[FEW:])
+    model = ours(shape, seeds, MANY, algorithm="bounds")
+    sample = np.asarray(X[:SAMPLE].compute())
+
+    def cores() -> float:
+        # The scheduler is in this process.
+        return process_time() + sum(client.run(process_time).values())
+
+    asking = min(-(cores() - cores()) for _ in range(5))
+    with opened(model, X, None) as blocks:
+
+        def steps(clock: Callable[[], float]) -> Steps:
+            return steps_of(lambda: blocks.points.fork(1), sample, seeds, repeats, clock)
+
+        # What workers load or compile at first is not what is asked here.
+        blocks.points.fork(1).assign(seeds)
+        by_cores, by_wall = steps(cores), steps(perf_counter)
+    by_cores = replace(by_cores, first=by_cores.first - asking, later=by_cores.later - asking)
+    return replace(by_cores, shape=shape), replace(by_wall, shape=shape)
 
 
 def cluster_overheads(
     kinds: Sequence[tuple[Cluster, int, int, int]], known: Coefficients, repeats: int
 ) -> dict[str, float]:
     """Fit what a step on a cluster costs beyond the work: waiting, tasks, bytes."""
-    features, seconds, empty = [], [], np.inf
+    features, seconds, whole, empty = [], [], [], np.inf
     for cluster, n_blocks, d, k in kinds:
         shape = Shape(max(64 * n_blocks, 4 * k), d, k)
         with cluster_of(cluster) as client:
-            measured, share = cluster_steps(shape, n_blocks, repeats)
+            found = cluster_steps(client, shape, n_blocks, repeats)[0]
             empty = min(empty, cost_of_a_task(client))
-        plain = known.on_cluster(shape, n_blocks, cluster, share)
-        extra = []
-        for name in ("step", "task", "byte"):
-            with_one = with_values(known, **{name: 1.0})
-            step = with_one.on_cluster(shape, n_blocks, cluster, share)
-            extra.append(step.seconds - plain.seconds)
+        share = found.open_share
+        plain = known.on_cores(shape, n_blocks, cluster, share)
+        extra = [
+            replace(known, **{name: 1.0}).on_cores(shape, n_blocks, cluster, share) - plain
+            for name in ("step", "task", "byte")
+        ]
         features.append(extra)
-        seconds.append(max(measured - plain.seconds, 0.2 * measured))
-    step, task, byte = relative_fit(features, seconds)
+        seconds.append(found.later - plain)
+        whole.append(found.later)
+    step, task, byte = relative_fit(features, seconds, whole)
     return {"step": step, "task": task, "byte": byte, "empty_task": float(empty)}
-
-
-def with_values(known: Coefficients, **changed: Any) -> Coefficients:
-    return Coefficients(**{**vars(known), **changed})
 
 
 def file_rates(folder: Path, megabytes: float) -> tuple[float, float]:
@@ -240,27 +260,27 @@ def chunk_overheads(
     folder: Path, known: Coefficients, kinds: Sequence[tuple[Shape, int]], repeats: int
 ) -> list[float]:
     """Fit what a chunk and its bytes cost beyond the points: of files in so many chunks."""
-    features, seconds = [], []
+    features, seconds, whole = [], [], []
     for shape, n_chunks in kinds:
         X, seeds = blobs(shape)
         rows = -(-shape.n // n_chunks)
         found = streamed(X, seeds, written(X, folder, "npy"), rows, repeats)
         for step, share in ((found.first, None), (found.later, found.open_share)):
-            rest = step - known.in_memory(shape, n_chunks, share)
             features.append([n_chunks, X.nbytes])
-            seconds.append(max(rest, 0.1 * step))
-    return relative_fit(features, seconds)
+            seconds.append(step - known.in_memory(shape, n_chunks, share))
+            whole.append(step)
+    return relative_fit(features, seconds, whole)
 
 
 def seeding_seconds(shape: Shape, n_parts: int, repeats: int) -> float:
     X, _ = blobs(shape)
     best = np.inf
     for _ in range(repeats):
-        opened = in_parts(X, n_parts)
+        here = in_parts(X, n_parts)
         state = np.random.RandomState(0)
         best = min(
             best,
-            timed(lambda o=opened, s=state: parallel_seeds_in_parts(o, shape.n_clusters, s))[0],
+            core_seconds(lambda o=here, s=state: parallel_seeds_in_parts(o, shape.n_clusters, s)),
         )
     return best
 
@@ -277,8 +297,8 @@ def seeding(shapes: Sequence[Shape], repeats: int) -> list[float]:
 
 def resident() -> int:
     """Return the bytes that this process has in memory."""
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 def state_bytes(shape: Shape) -> float:
@@ -286,9 +306,15 @@ def state_bytes(shape: Shape) -> float:
     X, seeds = blobs(shape)
     ctypes.CDLL(None).malloc_trim(0)
     before = resident()
-    opened = in_parts(X, 1)
-    assignments(opened, seeds, 2)
+    here = in_parts(X, 1)
+    assignments(here, seeds, 2)
     return max(resident() - before, 0) / shape.n
+
+
+def late_share(shape: Shape, n_steps: int) -> float:
+    """Return the share of open points in the last ten of some steps."""
+    X, seeds = blobs(shape)
+    return mean(open_shares(X, seeds, n_steps)[-10:])
 
 
 # --- Checks ----------------------------------------------------------------------------------
@@ -314,12 +340,12 @@ def check_file(known: Coefficients, folder: Path, shape: Shape, repeats: int) ->
     chunks = -(-shape.n // rows)
     where = f"file, {chunks} chunks"
     return [
-        Check(where, shape, "first", known.out_of_core(shape, chunks, None), found.first),
+        Check(where, shape, "first", known.streamed(shape, chunks, None), found.first),
         Check(
             where,
             shape,
             "later",
-            known.out_of_core(shape, chunks, found.open_share),
+            known.streamed(shape, chunks, found.open_share),
             found.later,
             found.open_share,
         ),
@@ -327,16 +353,23 @@ def check_file(known: Coefficients, folder: Path, shape: Shape, repeats: int) ->
 
 
 def check_cluster(
-    known: Coefficients, cluster: Cluster, shape: Shape, n_blocks: int, repeats: int
+    known: Coefficients,
+    client: Client,
+    cluster: Cluster,
+    shape: Shape,
+    n_blocks: int,
+    repeats: int,
 ) -> list[Check]:
-    """A step without bounds is as the first one; that cannot be timed alone on a cluster."""
-    found = []
+    by_cores, by_wall = cluster_steps(client, shape, n_blocks, repeats)
     where = f"Dask, {cluster.workers} workers, {n_blocks} blocks"
-    for step, algorithm in (("first", "dense"), ("later", "bounds")):
-        seconds, share = cluster_steps(shape, n_blocks, repeats, algorithm)
-        share_of = None if step == "first" else share
-        model = known.on_cluster(shape, n_blocks, cluster, share_of)
-        found.append(Check(where, shape, step, model.seconds, seconds, share_of))
+    found = []
+    for step, share in (("first", None), ("later", by_cores.open_share)):
+        cores = known.on_cores(shape, n_blocks, cluster, share)
+        wall = known.on_cluster(shape, n_blocks, cluster, share).seconds
+        found += [
+            Check(where, shape, step, cores, getattr(by_cores, step), share),
+            Check(where, shape, f"{step}, by the wall", wall, getattr(by_wall, step), share),
+        ]
     return found
 
 

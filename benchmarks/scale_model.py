@@ -30,14 +30,21 @@ and owners."""
 SEEDING_BYTES = _SEEDING
 
 
-def relative_fit(features: Sequence[Sequence[float]], seconds: Sequence[float]) -> list[float]:
-    """Return coefficients, none negative, by least squares of the relative errors."""
-    scale = 1.0 / np.asarray(seconds, dtype=float)
+def relative_fit(
+    features: Sequence[Sequence[float]],
+    seconds: Sequence[float],
+    of: Sequence[float] | None = None,
+) -> list[float]:
+    """Return coefficients, none negative, by least squares of the errors relative to `of`.
+
+    That is the seconds themselves, or those of which they are the rest.
+    """
+    scale = 1.0 / np.asarray(seconds if of is None else of, dtype=float)
     columns = np.asarray(features, dtype=float) * scale[:, np.newaxis]
     # Columns of one size, or the solver would take small ones for nothing.
     sizes = np.linalg.norm(columns, axis=0)
     sizes[sizes == 0] = 1.0
-    found = nnls(columns / sizes, np.ones(len(scale)))[0] / sizes
+    found = nnls(columns / sizes, np.asarray(seconds, dtype=float) * scale)[0] / sizes
     return [float(value) for value in found]
 
 
@@ -123,6 +130,8 @@ class Coefficients:
     """on the client, a number, a candidate and a cluster."""
     state: dict[str, float]
     """Bytes of a point beside its numbers, by shape."""
+    late: dict[str, float]
+    """The share of open points in steps about the fortieth, by shape."""
 
     def work(self, d: int) -> Work:
         """Return the coefficients for so many columns."""
@@ -176,14 +185,28 @@ class Coefficients:
             bytes=sent + moved + last,
         )
 
-    def out_of_core(
-        self, shape: Shape, n_chunks: int, open_share: float | None, byte: float | None = None
+    def on_cores(
+        self, shape: Shape, n_blocks: int, cluster: Cluster, open_share: float | None
     ) -> float:
-        """Return the seconds of a pass over a file: reading and work go on side by side."""
-        reading = shape.n * shape.d * 4 * (self.warm if byte is None else byte)
-        work = self.points(shape, open_share) + self.parts(shape, n_chunks)
-        brought = n_chunks * self.chunk + shape.n * shape.d * 4 * self.brought
-        return max(reading, work + brought) + self.client(shape)
+        """Return the seconds of all cores for such a step, whoever waits for whom."""
+        step = self.on_cluster(shape, n_blocks, cluster, open_share)
+        more = step.points * (cluster.cores - 1) + step.parts * (cluster.threads - 1)
+        return step.seconds + more
+
+    def streamed(
+        self, shape: Shape, n_chunks: int, open_share: float | None, cores: int = 1
+    ) -> float:
+        """Return the seconds of all cores for a pass over a file in the page cache."""
+        brought = n_chunks * self.chunk + shape.n * shape.d * 4 * self.brought / cores
+        points = self.points(shape, open_share) / cores
+        return points + self.parts(shape, n_chunks) + brought + self.client(shape)
+
+    def out_of_core(
+        self, shape: Shape, n_chunks: int, open_share: float | None, cores: int, byte: float
+    ) -> float:
+        """Return the seconds of a pass over a file: the next chunk is read while one is used."""
+        reading = shape.n * shape.d * 4 * byte
+        return max(reading, self.streamed(shape, n_chunks, open_share, cores))
 
     def seeding(self, shape: Shape, cores: int = 1) -> float:
         """Return the seconds of k-means||, but for what travels."""

@@ -9,6 +9,7 @@ from statistics import median
 
 import dask
 import distributed
+import numpy as np
 from pages import spaced, table
 from scale_measured import CHUNK, Check
 from scale_model import (
@@ -23,6 +24,7 @@ from scale_model import (
 
 from wolfmeans.bench.machine import machine
 from wolfmeans.bench.problems import Shape
+from wolfmeans.sources import Budget
 
 BEGIN, END = "<!-- scale:begin -->", "<!-- scale:end -->"
 CORES, MEMORY, USED = 64, 256e9, 0.7
@@ -57,7 +59,6 @@ def power(n: float) -> str:
 def page(known: Coefficients, found: Sequence[Check]) -> str:
     """Return all sections."""
     facts = ", ".join(f"{key} {value}" for key, value in machine(1).items())
-    share = late_share(found)
     return "\n\n".join(
         [
             f"Measured {date.today().isoformat()}: {facts}, dask {dask.__version__}, distributed "
@@ -67,11 +68,11 @@ def page(known: Coefficients, found: Sequence[Check]) -> str:
             "### Checks",
             checked(found),
             "### What many points need",
-            needed(known, share),
+            needed(known),
             "### More and more workers",
-            sweep(known, share),
+            sweep(known),
             "### A file on one machine",
-            files(known, share),
+            files(known),
             "### Integers",
             integers(),
         ]
@@ -113,6 +114,10 @@ def coefficients(known: Coefficients) -> str:
         ("s_dm, seeding, a number and a candidate", f"{1e9 * known.sampled_product:.3g} ns"),
         ("s_K, seeding, on the client", f"{1e9 * known.chosen:.3g} ns"),
         *(
+            (f"f of a late step, {spaced(Shape.parse(text))}", f"{share:.1%}")
+            for text, share in known.late.items()
+        ),
+        *(
             (f"bytes of a point beside its numbers, {spaced(Shape.parse(text))}", f"{size:.0f}")
             for text, size in known.state.items()
         ),
@@ -135,27 +140,37 @@ def checked(found: Sequence[Check]) -> str:
         )
         for check in found
     ]
-    off = [max(check.ratio, 1 / check.ratio) if check.ratio > 0 else math.inf for check in found]
     header = ("where", "n, d, K", "step", "open", "model, ms", "measured, ms", "model / measured")
-    worst = found[off.index(max(off))]
-    return (
-        table(header, rows, left=3)
-        + f"\n\n{sum(value <= 1.5 for value in off)} of {len(off)} are within a factor of 1.5. "
-        f"Median ratio {median(check.ratio for check in found):.2f}, median factor "
-        f"{median(off):.2f}, worst {max(off):.2f} ({worst.where}, {spaced(worst.shape)}, "
-        f"{worst.step} step)."
+    wall = [check for check in found if "wall" in check.step]
+    cores = [check for check in found if check not in wall]
+    return "\n\n".join(
+        [
+            table(header, rows, left=3),
+            f"By the seconds of all cores: {summary(cores)}",
+            f"By the clock on the wall: {summary(wall)}",
+        ]
     )
 
 
-def late_share(found: Sequence[Check]) -> float:
-    """Return the median share of open points in the later steps that were measured."""
-    return median(check.open_share for check in found if check.open_share is not None)
+def summary(found: Sequence[Check]) -> str:
+    """Say how far off some predictions are."""
+    off = [max(check.ratio, 1 / check.ratio) if check.ratio > 0 else math.inf for check in found]
+    worst = found[off.index(max(off))]
+    return (
+        f"{sum(value <= 1.5 for value in off)} of {len(off)} are within a factor of 1.5; median "
+        f"ratio {median(check.ratio for check in found):.2f}, median factor {median(off):.2f}, "
+        f"worst {max(off):.2f} ({worst.where}, {spaced(worst.shape)}, {worst.step} step)."
+    )
+
+
+def at_columns(by_shape: dict[str, float], d: int) -> float:
+    """Return what was found for the nearest number of columns."""
+    return by_shape[min(by_shape, key=lambda text: abs(Shape.parse(text).d - d))]
 
 
 def state_of(known: Coefficients, d: int) -> float:
     """Return the bytes of a point beside its numbers, at the most."""
-    by_columns = {Shape.parse(text).d: size for text, size in known.state.items()}
-    return max(by_columns[min(by_columns, key=lambda own: abs(own - d))], SEEDING_BYTES)
+    return max(at_columns(known.state, d), SEEDING_BYTES)
 
 
 def blocks_of(n: float, d: int) -> int:
@@ -174,7 +189,7 @@ def machines_for(known: Coefficients, shape: Shape) -> int:
     return max(1, math.ceil(memory_of(known, shape) / (USED * MEMORY)))
 
 
-def needed(known: Coefficients, share: float) -> str:
+def needed(known: Coefficients) -> str:
     """Return what each size needs on as few machines as hold it."""
     rows = []
     for d, k in KINDS:
@@ -183,7 +198,7 @@ def needed(known: Coefficients, share: float) -> str:
             cluster = Cluster(machines_for(known, shape), 1, CORES)
             blocks = blocks_of(n, d)
             first = known.on_cluster(shape, blocks, cluster, None)
-            late = known.on_cluster(shape, blocks, cluster, share)
+            late = known.on_cluster(shape, blocks, cluster, at_columns(known.late, d))
             tasks = known.task * first.n_tasks + known.step
             seeding = known.seeding(shape, cluster.cores) + QUESTIONS * tasks
             told = 16 * listed(n, k)
@@ -195,6 +210,7 @@ def needed(known: Coefficients, share: float) -> str:
                     duration(seeding), amount(told),
                 )
             )  # fmt: skip
+    shares = " and ".join(f"{share:.0%}" for share in known.late.values())
     header = (
         "d, K", "n", "rows", "memory", "machines", "blocks", "tasks of a step", "first step",
         "late step", "network, a step", "seeding", "values told in a round",
@@ -203,15 +219,15 @@ def needed(known: Coefficients, share: float) -> str:
         f"Machines of {CORES} cores and {MEMORY / 1e9:.0f} GB, of which {USED:.0%} may be taken; "
         f"one task at a time on each, in {CORES} threads (`threads_per_worker=1`, "
         f"`n_threads={CORES}`), every core as fast as the one measured; blocks of "
-        f"{amount(BLOCK)}. A late step leaves {share:.0%} of the points open, the median of the "
-        "checks.\n\n" + table(header, rows, left=2)
+        f"{amount(BLOCK)}. Late steps are about the fortieth; "
+        f"bounds leave {shares} of the points open there.\n\n" + table(header, rows, left=2)
     )
 
 
-def sweep(known: Coefficients, share: float) -> str:
+def sweep(known: Coefficients) -> str:
     """Return how a step of many points goes with the workers, in two layouts."""
     shape = Shape(10**10, 16, 100)
-    blocks = blocks_of(shape.n, shape.d)
+    blocks, share = blocks_of(shape.n, shape.d), at_columns(known.late, shape.d)
     least = machines_for(known, shape)
     rows = []
     for workers in (least, 16, 64, 256, 1024, 4096):
@@ -237,7 +253,7 @@ def sweep(known: Coefficients, share: float) -> str:
     )
 
 
-def files(known: Coefficients, share: float) -> str:
+def files(known: Coefficients) -> str:
     """Return passes over a file by one machine."""
     rows = []
     for d, k in KINDS:
@@ -245,31 +261,26 @@ def files(known: Coefficients, share: float) -> str:
             shape = Shape(n, d, k)
             chunks = math.ceil(4 * n * d / CHUNK)
             passes = [
-                duration(file_pass(known, shape, chunks, open_share, byte))
+                duration(known.out_of_core(shape, chunks, open_share, CORES, byte))
                 for byte in (known.cold, 1 / DISK)
-                for open_share in (None, share)
+                for open_share in (None, at_columns(known.late, d))
             ]
-            state = amount(n * state_of(known, d))
-            rows.append((f"{d}, {k}", power(n), f"{chunks:,}", *passes, state))
+            budget = Budget(2**62, d, np.dtype(np.float32), k)
+            rows_at_once = budget.rows_per_chunk()
+            kept = [
+                amount(budget.bytes_of_state(state, n, rows_at_once))
+                for state in ("bounds", "labels")
+            ]
+            rows.append((f"{d}, {k}", power(n), f"{chunks:,}", *passes, *kept))
     measured = f"{1e-9 / known.cold:.2f} GB/s"
     header = (
         "d, K", "n", "chunks", f"first, {measured}", "late", f"first, {DISK / 1e9:g} GB/s", "late",
-        "state, if kept",
+        "bounds, if kept", "labels, if kept",
     )  # fmt: skip
     return (
         f"A pass by {CORES} cores; the disk as measured here, and one of {DISK / 1e9:g} GB/s. A "
         "pass reads everything, whatever the bounds say.\n\n" + table(header, rows, left=2)
     )
-
-
-def file_pass(
-    known: Coefficients, shape: Shape, chunks: int, open_share: float | None, byte: float
-) -> float:
-    """Return the seconds of a pass in which all cores work on a chunk."""
-    work = known.points(shape, open_share) / CORES
-    own = chunks * (known.chunk + known.part + known.entry * known.entries(shape))
-    size = 4 * shape.n * shape.d
-    return max(size * byte, work + own + size * known.brought / CORES) + known.client(shape)
 
 
 def integers() -> str:
