@@ -31,10 +31,10 @@ from scale_measured import (
     cluster_of,
     cluster_overheads,
     file_rates,
-    late_share,
     overheads,
     rounding,
     seeding,
+    share_until,
     state_bytes,
     work,
 )
@@ -78,6 +78,7 @@ IN_MEMORY = (("300000x16x100", 4), ("500000x10x40", 16), ("120000x48x64", 8), ("
 ON_DASK = (("600000x16x100", 8), ("200000x64x50", 40), ("100000x32x256", 8), ("20000x16x50", 100))
 IN_FILES = ("600000x16x50", "200000x40x100", "1000000x8x12")
 SEEDED = ("150000x16x100", "60000x64x64")
+EARLY, LATE = 13, 40
 STATE = ("400000x16x100", "60000x128x1000")
 
 
@@ -85,8 +86,10 @@ def coefficients(options: argparse.Namespace, folder: Path) -> Coefficients:
     """Measure them one after the other; what is measured first is known to the rest."""
     small: Callable[[Shape], Shape] = Shape.quick if options.quick else lambda shape: shape
     state = {text: state_bytes(small(Shape.parse(text))) for text in STATE}
-    steps = 12 if options.quick else 40
-    late = {text: late_share(small(Shape.parse(text)), steps) for text in STATE}
+    early, late = (
+        {text: share_until(small(Shape.parse(text)), steps) for text in STATE}
+        for steps in (EARLY, LATE)
+    )
     shapes = list(FITTED)
     if options.quick:
         shapes = [Shape(2000, shape.d, min(20, shape.n_clusters)) for shape in FITTED[::3]]
@@ -115,6 +118,7 @@ def coefficients(options: argparse.Namespace, folder: Path) -> Coefficients:
         sampled_product=0.0,
         chosen=0.0,
         state=state,
+        early=early,
         late=late,
     )
     files = [(small(shape), n_chunks) for shape, n_chunks in FILES]

@@ -194,7 +194,7 @@ def cluster_steps(client: Client, shape: Shape, n_blocks: int, repeats: int) -> 
         # The scheduler is in this process.
         return process_time() + sum(client.run(process_time).values())
 
-    asking = min(-(cores() - cores()) for _ in range(5))
+    asking = -max(cores() - cores() for _ in range(5))
     with opened(model, X, None) as blocks:
 
         def steps(clock: Callable[[], float]) -> Steps:
@@ -311,7 +311,7 @@ def state_bytes(shape: Shape) -> float:
     return max(resident() - before, 0) / shape.n
 
 
-def late_share(shape: Shape, n_steps: int) -> float:
+def share_until(shape: Shape, n_steps: int) -> float:
     """Return the share of open points in the last ten of some steps."""
     X, seeds = blobs(shape)
     return mean(open_shares(X, seeds, n_steps)[-10:])

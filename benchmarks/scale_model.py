@@ -130,8 +130,10 @@ class Coefficients:
     """on the client, a number, a candidate and a cluster."""
     state: dict[str, float]
     """Bytes of a point beside its numbers, by shape."""
+    early: dict[str, float]
+    """The share of open points in the first steps but three, by shape."""
     late: dict[str, float]
-    """The share of open points in steps about the fortieth, by shape."""
+    """The same about the fortieth step."""
 
     def work(self, d: int) -> Work:
         """Return the coefficients for so many columns."""

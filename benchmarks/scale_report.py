@@ -114,8 +114,9 @@ def coefficients(known: Coefficients) -> str:
         ("s_dm, seeding, a number and a candidate", f"{1e9 * known.sampled_product:.3g} ns"),
         ("s_K, seeding, on the client", f"{1e9 * known.chosen:.3g} ns"),
         *(
-            (f"f of a late step, {spaced(Shape.parse(text))}", f"{share:.1%}")
-            for text, share in known.late.items()
+            (f"f of {name} steps, {spaced(Shape.parse(text))}", f"{share:.2%}")
+            for name, shares in (("early", known.early), ("late", known.late))
+            for text, share in shares.items()
         ),
         *(
             (f"bytes of a point beside its numbers, {spaced(Shape.parse(text))}", f"{size:.0f}")
@@ -142,12 +143,14 @@ def checked(found: Sequence[Check]) -> str:
     ]
     header = ("where", "n, d, K", "step", "open", "model, ms", "measured, ms", "model / measured")
     wall = [check for check in found if "wall" in check.step]
-    cores = [check for check in found if check not in wall]
+    dask_cores = [check for check in found if "Dask" in check.where and check not in wall]
+    alone = [check for check in found if "Dask" not in check.where]
     return "\n\n".join(
         [
             table(header, rows, left=3),
-            f"By the seconds of all cores: {summary(cores)}",
-            f"By the clock on the wall: {summary(wall)}",
+            f"In one process, seconds of its cores: {summary(alone)}",
+            f"Dask, seconds of all cores: {summary(dask_cores)}",
+            f"Dask, the clock on the wall: {summary(wall)}",
         ]
     )
 
@@ -159,7 +162,7 @@ def summary(found: Sequence[Check]) -> str:
     return (
         f"{sum(value <= 1.5 for value in off)} of {len(off)} are within a factor of 1.5; median "
         f"ratio {median(check.ratio for check in found):.2f}, median factor {median(off):.2f}, "
-        f"worst {max(off):.2f} ({worst.where}, {spaced(worst.shape)}, {worst.step} step)."
+        f"worst {max(off):.2f} ({worst.where}, {spaced(worst.shape)}, {worst.step})."
     )
 
 
@@ -198,6 +201,7 @@ def needed(known: Coefficients) -> str:
             cluster = Cluster(machines_for(known, shape), 1, CORES)
             blocks = blocks_of(n, d)
             first = known.on_cluster(shape, blocks, cluster, None)
+            early = known.on_cluster(shape, blocks, cluster, at_columns(known.early, d))
             late = known.on_cluster(shape, blocks, cluster, at_columns(known.late, d))
             tasks = known.task * first.n_tasks + known.step
             seeding = known.seeding(shape, cluster.cores) + QUESTIONS * tasks
@@ -206,21 +210,22 @@ def needed(known: Coefficients) -> str:
                 (
                     f"{d}, {k}", power(n), amount(4.0 * n * d), amount(memory_of(known, shape)),
                     f"{cluster.workers:,}", f"{blocks:,}", f"{late.n_tasks:,}",
-                    duration(first.seconds), duration(late.seconds), amount(late.bytes),
+                    duration(first.seconds), duration(early.seconds), duration(late.seconds),
+                    amount(late.bytes),
                     duration(seeding), amount(told),
                 )
             )  # fmt: skip
-    shares = " and ".join(f"{share:.0%}" for share in known.late.values())
     header = (
         "d, K", "n", "rows", "memory", "machines", "blocks", "tasks of a step", "first step",
-        "late step", "network, a step", "seeding", "values told in a round",
+        "early step", "late step", "network, a step", "seeding", "values told in a round",
     )  # fmt: skip
     return (
         f"Machines of {CORES} cores and {MEMORY / 1e9:.0f} GB, of which {USED:.0%} may be taken; "
         f"one task at a time on each, in {CORES} threads (`threads_per_worker=1`, "
         f"`n_threads={CORES}`), every core as fast as the one measured; blocks of "
-        f"{amount(BLOCK)}. Late steps are about the fortieth; "
-        f"bounds leave {shares} of the points open there.\n\n" + table(header, rows, left=2)
+        f"{amount(BLOCK)}. Early steps are the fourth to "
+        "the thirteenth; late ones the last ten of forty, when labels hardly change.\n\n"
+        + table(header, rows, left=2)
     )
 
 
