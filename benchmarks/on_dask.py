@@ -88,7 +88,9 @@ class Rate:
     """Multiplications and additions, 2 n d K in a pass, for each worker."""
 
 
-def loaded(shape: Shape, n_blocks: int, seed: int = 5) -> tuple[Any, np.ndarray]:
+def loaded(
+    shape: Shape, n_blocks: int, seed: int = 5, dtype: Any = np.float64
+) -> tuple[Any, np.ndarray]:
     """Return overlapping blobs, made on the workers, and seeds that are some of their rows."""
     n, d, k = shape.n, shape.d, shape.n_clusters
     sizes = [len(part) for part in np.array_split(np.arange(n), n_blocks)]
@@ -97,9 +99,11 @@ def loaded(shape: Shape, n_blocks: int, seed: int = 5) -> tuple[Any, np.ndarray]
         number = block_info[None]["chunk-location"][0]
         rng = np.random.default_rng([seed, number])
         centers = np.random.default_rng(seed).normal(scale=3.0, size=(k, d))
-        return centers[rng.integers(k, size=sizes[number])] + rng.normal(size=(sizes[number], d))
+        own = rng.integers(k, size=sizes[number])
+        return (centers[own] + rng.normal(size=(sizes[number], d))).astype(dtype)
 
-    X = da.map_blocks(block, chunks=(tuple(sizes), (d,)), dtype=float, meta=np.empty((0, d)))
+    nothing = np.empty((0, d), dtype)
+    X = da.map_blocks(block, chunks=(tuple(sizes), (d,)), dtype=dtype, meta=nothing)
     X = X.persist()
     wait(X)
     return X, np.ascontiguousarray(X[:k].compute())

@@ -16,7 +16,7 @@ import os
 import platform
 import statistics
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -89,13 +89,15 @@ def reading_time(source: Source, rows: int) -> float:
     return best
 
 
-def assignments(workspace: Any, seeds: np.ndarray, n_passes: int) -> tuple[list[float], list[Any]]:
+def assignments(
+    workspace: Any, seeds: np.ndarray, n_passes: int, clock: Callable[[], float] = perf_counter
+) -> tuple[list[float], list[Any]]:
     """Return the seconds and the results of the first assignments, each at the means before."""
     seconds, found, centers = [], [], seeds
     for _ in range(n_passes):
-        begun = perf_counter()
+        begun = clock()
         found.append(workspace.assign(centers))
-        seconds.append(perf_counter() - begun)
+        seconds.append(clock() - begun)
         centers = found[-1].means
     return seconds, found
 

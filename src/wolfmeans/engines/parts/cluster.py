@@ -156,10 +156,7 @@ class ClusterParts:
         name = method
         if method == "seeding":
             name = f"seeding-{next(iter(arguments.values()))[1]}"
-        places = {
-            group: [self.members[group].index(number) for number in numbers]
-            for group, numbers in asked.items()
-        }
+        places = {group: self._places(group, numbers) for group, numbers in asked.items()}
         questions = [self._question(method, arguments, numbers) for numbers in asked.values()]
         return self._tasks(
             name,
@@ -169,6 +166,11 @@ class ClusterParts:
             questions,
             [summing] * len(asked),
         )
+
+    def _places(self, group: int, numbers: list[int]) -> list[int]:
+        """Return where in a group some of its blocks are."""
+        place = {number: i for i, number in enumerate(self.members[group])}
+        return [place[number] for number in numbers]
 
     def _question(
         self, method: str, arguments: Mapping[int, tuple[Any, ...]], numbers: list[int]
