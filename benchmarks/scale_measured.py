@@ -31,13 +31,13 @@ from scale_model import (
 )
 
 from wolfmeans.bench.problems import Shape
-from wolfmeans.dask_data import opened
 from wolfmeans.engines import get_engine
-from wolfmeans.engines.array_parts import ArrayPart, Labelling, LocalParts
-from wolfmeans.engines.parts import PartedPoints
-from wolfmeans.engines.seeding_in_parts import parallel_seeds_in_parts
-from wolfmeans.engines.source_parts import Keeping, SourceParts
-from wolfmeans.engines.source_points import SourcePoints
+from wolfmeans.engines.parts.arrays import ArrayPart, Labelling, LocalParts
+from wolfmeans.engines.parts.points import PartedPoints
+from wolfmeans.engines.parts.seeding import parallel_seeds_in_parts
+from wolfmeans.engines.parts.source_points import SourcePoints
+from wolfmeans.engines.parts.sources import Keeping, SourceParts
+from wolfmeans.parted.dask_data import opened
 from wolfmeans.sources import open_source
 
 FEW, MANY = 3, 13

@@ -14,9 +14,9 @@ import numpy as np
 from scipy.optimize import nnls
 
 from wolfmeans.bench.problems import Shape
-from wolfmeans.engines.cluster_parts import _GROUPS, _SMALL
-from wolfmeans.engines.dask_parts import FAN_IN
-from wolfmeans.engines.partial import _MOST_FAST_BITS
+from wolfmeans.engines.parts.cluster import _GROUPS, _SMALL
+from wolfmeans.engines.parts.dask_points import FAN_IN
+from wolfmeans.engines.parts.partial import _MOST_FAST_BITS
 from wolfmeans.oversampling import _MOST_BUCKET_BITS, _OVERSAMPLING, _ROUNDS
 from wolfmeans.seeding_parts import INTEGER_BITS
 from wolfmeans.sources.budget import _GROUPED_COLUMNS, _SEEDING
@@ -241,7 +241,7 @@ class Cluster:
         return self.threads * self.threads_of_a_task
 
     def groups(self, n_blocks: int) -> int:
-        """Return into how many groups blocks are put (engines.cluster_parts)."""
+        """Return into how many groups blocks are put (engines.parts.cluster)."""
         return min(n_blocks, _GROUPS * self.threads)
 
 

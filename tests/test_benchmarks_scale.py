@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from wolfmeans.bench.problems import Shape
-from wolfmeans.engines import seeding_in_parts
-from wolfmeans.engines.array_parts import ArrayPart, LocalParts
-from wolfmeans.engines.partial import range_of
-from wolfmeans.engines.parts import PartedPoints
+from wolfmeans.engines.parts import seeding as seeding_in_parts
+from wolfmeans.engines.parts.arrays import ArrayPart, LocalParts
+from wolfmeans.engines.parts.partial import range_of
+from wolfmeans.engines.parts.points import PartedPoints
 
 pytest.importorskip("distributed")
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
