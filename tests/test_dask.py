@@ -13,10 +13,10 @@ import pytest
 import wolfmeans
 from wolfmeans import KMeans, TrimmedKMeans
 from wolfmeans.engines.cpu import native_is_available
+from wolfmeans.engines.parts import blocks
+from wolfmeans.engines.parts import cluster as cluster_parts
 from wolfmeans.engines.parts.arrays import Labelling
 from wolfmeans.engines.parts.dask_points import DaskPoints
-from wolfmeans.engines.parts.points import blocks
-from wolfmeans.engines.parts.points import cluster as cluster_parts
 
 pytest.importorskip("dask.array", reason="dask and distributed are not installed")
 distributed = pytest.importorskip("distributed", reason="dask and distributed are not installed")

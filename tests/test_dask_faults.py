@@ -17,7 +17,7 @@ import pytest
 
 from wolfmeans import KMeans
 from wolfmeans.engines.cpu import native_is_available
-from wolfmeans.engines.parts.points import cluster as cluster_parts
+from wolfmeans.engines.parts import cluster as cluster_parts
 
 pytest.importorskip("dask.array", reason="dask and distributed are not installed")
 distributed = pytest.importorskip("distributed", reason="dask and distributed are not installed")

@@ -28,9 +28,9 @@ from test_parts import (
 from wolfmeans import KMeans, TrimmedKMeans, two_stages
 from wolfmeans.engines import get_engine
 from wolfmeans.engines.base import Threshold
+from wolfmeans.engines.parts import trimming as trimming_part
 from wolfmeans.engines.parts.arrays import LocalParts
 from wolfmeans.engines.parts.points import PartedPoints
-from wolfmeans.engines.parts.points import trimming as trimming_part
 from wolfmeans.engines.parts.trimmed_points import TrimmedParts, weighed
 from wolfmeans.engines.parts.trimming import Bracket
 from wolfmeans.engines.trimming import find_threshold, unit_exponent

@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
+from wolfmeans.engines.parts import blocks as on_worker
 from wolfmeans.engines.parts.arrays import Description, Labelling
 from wolfmeans.engines.parts.blocks import PartOfFit
 from wolfmeans.engines.parts.dask_points import FAN_IN, dask_array
-from wolfmeans.engines.parts.points import blocks as on_worker
 from wolfmeans.engines.parts.seeding import Sampling
 
 PATIENCE = 120.0

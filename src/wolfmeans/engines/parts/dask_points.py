@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.engines.base import Centers, Distances, Labels
+from wolfmeans.engines.parts import blocks as on_worker
 from wolfmeans.engines.parts.arrays import Description
 from wolfmeans.engines.parts.blocks import Block, PartOfFit
 from wolfmeans.engines.parts.candidates import best_of, candidates, values_at
 from wolfmeans.engines.parts.points import PartedPoints, Parts
-from wolfmeans.engines.parts.points import blocks as on_worker
 from wolfmeans.engines.parts.trimmed_points import KeptMasses, TrimmedParts
 
 _EACH_POINT = (
