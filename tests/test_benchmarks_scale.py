@@ -45,7 +45,9 @@ def scale() -> Iterator[SimpleNamespace]:
 def test_a_quick_run_writes_its_tables(scale: SimpleNamespace, tmp_path: Path) -> None:
     page = tmp_path / "scale.md"
     marks = scale.scale_report.BEGIN, scale.scale_report.END
-    page.write_text(f"Before.\n{marks[0]}\nold\n{marks[1]}\nAfter.\n", encoding="utf-8")
+    page.write_text(
+        f"Before.\n{marks[0]}\nfigures of yesterday\n{marks[1]}\nAfter.\n", encoding="utf-8"
+    )
     scale.scale.main(["--quick", "--write", str(page)])
     text = page.read_text(encoding="utf-8")
     assert text.startswith("Before.") and text.endswith("After.\n") and "of yesterday" not in text
