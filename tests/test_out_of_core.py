@@ -726,3 +726,14 @@ def test_scores_with_a_column_of_weights(tmp_path, kind):
 def test_a_name_that_is_empty_is_not_this_folder():
     with pytest.raises(ValueError, match="name of a file is empty"):
         KMeans(K).fit("")
+
+
+def test_the_command_says_what_has_no_form_in_parts(tmp_path, capsys, small_chunks):
+    path = as_npy(points(), tmp_path)
+    for option, value in (("--init", "random"), ("--polish", "swap")):
+        code, _, errors = command(
+            capsys, "fit", path, "-k", 3, "--memory", "64kB", option, value
+        )  # fmt: skip
+        assert code == 2
+        assert "should not happen" not in errors
+        assert "all points in one place" in errors

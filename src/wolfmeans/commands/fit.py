@@ -421,7 +421,11 @@ def _run(
         remarking(remarks),
     ):
         estimator.callback = callback
-        estimator.fit(data, sample_weight=points.weights)
+        try:
+            estimator.fit(data, sample_weight=points.weights)
+        except NotImplementedError as error:
+            # What has no form in parts.
+            raise ValueError(str(error)) from error
         estimator.callback = None
     if not watch.interrupted and isinstance(points, Points):
         with progress_on_terminal(_silent if quiet else None) as told:
