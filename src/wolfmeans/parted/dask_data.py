@@ -220,9 +220,9 @@ def _leaving_the_pool() -> Iterator[None]:
 
     A fit within a task would wait for ever where all threads of the workers are such fits.
     """
-    distributed = sys.modules.get("distributed")
+    distributed: Any = sys.modules.get("distributed")
     left = False
-    if distributed is not None and current_client() is not None:
+    if current_client() is not None:
         try:
             distributed.secede()
             left = True
