@@ -222,7 +222,7 @@ def _leaving_the_pool() -> Iterator[None]:
     """
     distributed: Any = sys.modules.get("distributed")
     left = False
-    if distributed is not None and current_client() is not None:
+    if current_client() is not None:
         try:
             distributed.secede()
             left = True

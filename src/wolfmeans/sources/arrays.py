@@ -71,7 +71,7 @@ class MappedSource(FilledSource):
 
 
 def _let_go(piece: Any) -> None:
-    """Unload pages that a piece fills; they are read again when somebody looks at them.
+    """Unload pages of a piece and before it; they are read again when somebody looks at them.
 
     Not where the caller's changes are kept in these pages alone.
     """
@@ -79,7 +79,8 @@ def _let_go(piece: Any) -> None:
     if mapped is None or piece.mode == "c" or not hasattr(mmap, "MADV_DONTNEED"):
         return
     begin = piece.ctypes.data - np.frombuffer(mapped, dtype=np.uint8).ctypes.data
-    first = -(-begin // mmap.PAGESIZE) * mmap.PAGESIZE
+    # Whoever reads the first page of a piece gets some before it mapped, too: a megabyte was seen.
+    first = max(0, begin - _SLAB) // mmap.PAGESIZE * mmap.PAGESIZE
     last = (begin + piece.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
     if first < last:
         mapped.madvise(mmap.MADV_DONTNEED, first, last - first)
