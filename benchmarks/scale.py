@@ -39,7 +39,7 @@ from scale_measured import (
     work,
 )
 from scale_model import GROUPED, Cluster, Coefficients
-from scale_report import BEGIN, END, page
+from scale_report import BEGIN, END, facts_of_machine, page
 
 from wolfmeans.bench.problems import Shape
 
@@ -176,12 +176,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options.repeats = 1
     warnings.simplefilter("ignore")
     logging.getLogger("distributed").setLevel(logging.ERROR)
+    facts = facts_of_machine()
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as name:
         folder = Path(name)
         known = coefficients(options, folder)
         print(known, flush=True)
         found = checks(known, options, folder)
-    text = page(known, found)
+    text = page(known, found, facts)
     print(f"\n{text}")
     if options.write:
         write_between_marks(options.write, text, BEGIN, END)

@@ -56,9 +56,13 @@ def power(n: float) -> str:
     return f"10^{round(math.log10(n))}"
 
 
-def page(known: Coefficients, found: Sequence[Check]) -> str:
+def facts_of_machine() -> str:
+    """Return machine, versions and load; to be asked before anything is measured."""
+    return ", ".join(f"{key} {value}" for key, value in machine(1).items())
+
+
+def page(known: Coefficients, found: Sequence[Check], facts: str) -> str:
     """Return all sections."""
-    facts = ", ".join(f"{key} {value}" for key, value in machine(1).items())
     return "\n\n".join(
         [
             f"Measured {date.today().isoformat()}: {facts}, dask {dask.__version__}, distributed "
