@@ -571,7 +571,7 @@ def large_files(tmp_path_factory):
     [
         ("x.npy", "16MB", "given"),
         ("x.npy", "48MB", "given"),
-        ("x.npy", "32MB", "mapped"),
+        ("x.npy", "20MB", "mapped"),
         ("x.npy", "48MB", "k-means||"),
         ("x.parquet", "64MB", "given"),
     ],
