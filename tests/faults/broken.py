@@ -630,19 +630,16 @@ def a_leak():
 
 @variant
 def threads_change_the_result():
-    from wolfmeans import fitting
+    from wolfmeans.estimators import kmeans
 
     def make(best):
         def changed(begin, states, *, n_threads, **settings):
-            return best(
-                begin, [state + n_threads for state in states], n_threads=n_threads, **settings
-            )
+            others = [state + n_threads for state in states]
+            return best(begin, others, n_threads=n_threads, **settings)
 
         return changed
 
-    from wolfmeans.estimators import kmeans, trimmed
-
-    return [_around(module, "best_of_starts", make) for module in (kmeans, trimmed, fitting)]
+    return [_around(kmeans, "best_of_starts", make)]
 
 
 @variant
@@ -679,16 +676,27 @@ def runs_remember():
 @variant
 def indices_of_32_bits():
     """Products of sizes wrap: rows beyond get what the rows they wrap to got."""
+    from wolfmeans.engines.labelled import LabelledPoints
+
+    def wrapped(labels, width):
+        labels = np.array(labels)
+        first = 2**31 // width
+        if first < len(labels):
+            labels[first:] = labels[: len(labels) - first]
+        return labels
 
     def change(prepared, fit):
-        workspace = prepared.problem.workspace
-        width = max(workspace.n_features, len(fit.centers))
-        first = 2**31 // width
-        labels = np.array(fit.labels)
-        labels[first:] = labels[: len(labels) - first]
-        return replace(fit, labels=labels)
+        width = max(fit.centers.shape)
+        return replace(fit, labels=wrapped(fit.labels, width))
 
-    return _on_finished(change)
+    def make(nearest):
+        def found(self, centers):
+            labels, distances = nearest(self, centers)
+            return wrapped(labels, max(centers.shape)), distances
+
+        return found
+
+    return [*_on_finished(change), _around(LabelledPoints, "nearest", make)]
 
 
 @variant
@@ -767,3 +775,50 @@ def strings_unescaped():
     import html
 
     return [patch.object(html, "escape", lambda text, quote=True: text)]
+
+
+@variant
+def pickles_in_tables_are_loaded():
+    from wolfmeans.sources.npy import NpySource
+
+    def make(init):
+        def opened(self, paths, *rest):
+            for path in paths:
+                np.load(path, allow_pickle=True)
+            init(self, paths, *rest)
+
+        return opened
+
+    return [_around(NpySource, "__init__", make)]
+
+
+@variant
+def archives_are_unpacked():
+    import shutil
+    import warnings
+    from pathlib import Path
+
+    from wolfmeans import tables
+
+    def make(read):
+        def unpacked(source, kind):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                shutil.unpack_archive(source, Path(source).parent)
+            return read(source, kind)
+
+        return unpacked
+
+    return [_around(tables, "_read_one", make)]
+
+
+@variant
+def patterns_reach_further():
+    from pathlib import Path
+
+    from wolfmeans.sources import opening
+
+    def matching(source):
+        return sorted(str(path) for path in Path(source).parent.rglob(Path(source).name))
+
+    return [patch.object(opening, "matching", matching)]

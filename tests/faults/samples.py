@@ -1,4 +1,4 @@
-"""What the fault tests share: data, engines, processes of their own, and the truth about a model.
+"""What the fault tests share: data, processes of their own, and the truth about a model.
 
 The truth is computed here without the package: distances in the canonical order, sums by
 `math.fsum`, means in rational arithmetic.
@@ -13,14 +13,9 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-import pytest
 from scipy import sparse
 
-from instances import ENGINES
-from interpreted import needs_triton
-
 HERE = Path(__file__).parent
-ALL_ENGINES = (*ENGINES, pytest.param("gpu", marks=needs_triton))
 SCRIPT = "<script>alert('x')</script>"
 
 
@@ -141,10 +136,10 @@ def environment(**changes):
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path), **changes}
 
 
-def start(code, *arguments, env=None, **options):
+def start(code, *arguments, env=None, prelude=PRELUDE, **options):
     """Start a Python process; it writes what it has to say to its standard output."""
     return subprocess.Popen(
-        [sys.executable, "-c", PRELUDE + code, *map(str, arguments)],
+        [sys.executable, "-c", prelude + code, *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -31,7 +31,13 @@ def _failed(error, raises):
     return isinstance(error, (AssertionError, pytest.fail.Exception, Warning, *raises))
 
 
-@pytest.mark.parametrize("registered", broken.REGISTERED, ids=_name)
+def _with_marks(registered):
+    """Skip it where the test itself is skipped."""
+    marks = [mark for mark in getattr(registered.test, "pytestmark", ()) if mark.name == "skipif"]
+    return pytest.param(registered, marks=marks, id=_name(registered))
+
+
+@pytest.mark.parametrize("registered", map(_with_marks, broken.REGISTERED))
 def test_each_test_can_fail(registered, request):
     arguments = dict(registered.arguments)
     for name in inspect.signature(registered.test).parameters:

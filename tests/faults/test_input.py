@@ -6,7 +6,8 @@ import pytest
 from scipy import sparse
 
 from broken import fails_when
-from samples import ALL_ENGINES, ENGINES, as_sparse, assert_true, blobs, distances, same_partition
+from engines import ALL_ENGINES, ENGINES
+from samples import as_sparse, assert_true, blobs, distances, same_partition
 from wolfmeans import KMeans, TrimmedKMeans
 
 ESTIMATORS = {
@@ -246,9 +247,9 @@ LAYOUTS = {
     "reversed": lambda X: X[::-1].copy()[::-1],
     "byte-swapped": lambda X: X.astype(X.dtype.newbyteorder()),
     "a window": lambda X: np.pad(X, 1, constant_values=55.0)[1:-1, 1:-1],
-    "unaligned": lambda X: np.frombuffer(b"x" + X.tobytes(), dtype=np.uint8)[1:]
-    .view(X.dtype)
-    .reshape(X.shape),
+    "unaligned": lambda X: (
+        np.frombuffer(b"x" + X.tobytes(), dtype=np.uint8)[1:].view(X.dtype).reshape(X.shape)
+    ),
 }
 
 

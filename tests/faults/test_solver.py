@@ -9,7 +9,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from broken import fails_when
-from samples import ALL_ENGINES, ENGINES, assert_true, bits, cloud, quietly, start
+from engines import ALL_ENGINES, ENGINES
+from samples import assert_true, bits, cloud, quietly, start
 from wolfmeans import KMeans, Status, TrimmedKMeans
 
 ESTIMATORS = {
@@ -49,7 +50,7 @@ def test_one_iteration_is_one_iteration_and_no_convergence(engine):
 
 
 @fails_when("init_jittered", engine="cpu")
-@pytest.mark.parametrize("engine", ALL_ENGINES)
+@pytest.mark.parametrize("engine", ENGINES)
 def test_a_refit_from_the_solution_stays_there(engine):
     X = cloud(60, 2)
     model = KMeans(4, init=X[:4], engine=engine, stop="stationary", certify=None).fit(X)
