@@ -5,12 +5,12 @@ Centers, labels, inertia, the trace and the certificate are compared, not only a
 
 import numpy as np
 import pytest
-from scipy import sparse
-
 from broken import fails_when
 from engines import ENGINES
-from interpreted import needs_triton
 from samples import bits, cloud, quietly
+from scipy import sparse
+
+from interpreted import needs_triton
 from wolfmeans import KMeans, TrimmedKMeans
 
 needs_native = pytest.mark.skipif("cpu" not in ENGINES, reason="needs the native module")

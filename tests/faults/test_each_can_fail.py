@@ -7,9 +7,8 @@ import importlib
 import inspect
 from pathlib import Path
 
-import pytest
-
 import broken
+import pytest
 
 SUITE = [
     importlib.import_module(path.stem)
@@ -37,7 +36,7 @@ def _with_marks(registered):
     return pytest.param(registered, marks=marks, id=_name(registered))
 
 
-@pytest.mark.parametrize("registered", map(_with_marks, broken.REGISTERED))
+@pytest.mark.parametrize("registered", [_with_marks(one) for one in broken.REGISTERED])
 def test_each_test_can_fail(registered, request):
     arguments = dict(registered.arguments)
     for name in inspect.signature(registered.test).parameters:

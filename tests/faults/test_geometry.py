@@ -1,11 +1,11 @@
-"""Geometry that breaks K-means elsewhere: no room, no differences, ties, offsets, extreme scales."""
+"""Geometry that breaks K-means elsewhere: no differences, ties, offsets, extreme scales."""
 
 import numpy as np
 import pytest
-
 from broken import fails_when
 from engines import ALL_ENGINES, ENGINES
 from samples import assert_true, blobs, cloud, quietly, same_partition
+
 from wolfmeans import KMeans
 
 

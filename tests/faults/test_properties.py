@@ -10,14 +10,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import Phase, example, given, settings
-from hypothesis import strategies as st
-
 from broken import fails_when
 from engines import ENGINES
+from hypothesis import Phase, example, given, settings
+from hypothesis import strategies as st
+from samples import assert_true, bits, cloud, distances, exact_mean, exact_sse, quietly
+
 from instances import Instance, instances
 from interpreted import needs_triton
-from samples import assert_true, bits, cloud, distances, exact_mean, exact_sse, quietly
 from tiny_optimum import exact, optimum, tiny_problems
 from wolfmeans import KMeans, lower_bound
 from wolfmeans.problems.empty import POLICIES

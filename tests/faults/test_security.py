@@ -12,10 +12,10 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
-
-import wolfmeans
 from broken import fails_when
 from samples import SCRIPT, blobs, cloud, environment, python
+
+import wolfmeans
 from wolfmeans import KMeans, cli, report, tables
 from wolfmeans.sources import open_source
 

@@ -6,11 +6,11 @@ import time
 
 import numpy as np
 import pytest
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
-
 from broken import fails_when
 from engines import ALL_ENGINES, ENGINES
 from samples import assert_true, bits, cloud, quietly, start
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+
 from wolfmeans import KMeans, Status, TrimmedKMeans
 
 ESTIMATORS = {

@@ -13,11 +13,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-
-import wolfmeans
 from broken import fails_when
 from engines import ENGINES
 from samples import bits, cloud, environment, python
+
+import wolfmeans
 from wolfmeans import KMeans
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
