@@ -1,21 +1,16 @@
-"""What the fault tests share: data, processes of their own, and the truth about a model.
+"""What the fault tests share: data, and the truth about a model.
 
 The truth is computed here without the package: distances in the canonical order, sums by
 `math.fsum`, means in rational arithmetic.
 """
 
 import math
-import os
-import subprocess
-import sys
 import warnings
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 from scipy import sparse
 
-HERE = Path(__file__).parent
 SCRIPT = "<script>alert('x')</script>"
 
 
@@ -123,46 +118,6 @@ def bits(model):
         repr(sorted(certificate.items())),
         trace,
     )
-
-
-# --- processes -------------------------------------------------------------------------------
-
-PRELUDE = "import broken; broken.enter_from_environment()\n"
-
-
-def environment(**changes):
-    """The environment of a child that breaks what its parent broke."""
-    path = [str(HERE), str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(path), **changes}
-
-
-def start(code, *arguments, env=None, prelude=PRELUDE, **options):
-    """Start a Python process; it writes what it has to say to its standard output."""
-    return subprocess.Popen(
-        [sys.executable, "-c", prelude + code, *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment() if env is None else env,
-        **options,
-    )
-
-
-def said_by(child, timeout=60):
-    """Wait for a process that must end well, and return what it said."""
-    try:
-        out, err = child.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        child.communicate()
-        raise AssertionError(f"the process did not end within {timeout} s") from None
-    assert child.returncode == 0, err
-    return out
-
-
-def python(code, *arguments, timeout=60, **options):
-    """Run Python code in a process of its own and return what it printed."""
-    return said_by(start(code, *arguments, **options), timeout)
 
 
 def as_sparse(X, kind):

@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from broken import fails_when
-from samples import SCRIPT, blobs, cloud, environment, python
+from processes import python
+from samples import SCRIPT, blobs, cloud
 
 import wolfmeans
 from wolfmeans import KMeans, cli, report, tables
@@ -227,7 +228,6 @@ codes = [cli.main(command.split()) for command in commands]
 print(f"\\ncodes {codes} tried {tried}")
 """,
         cwd=tmp_path,
-        env=environment(),
     )
     assert said.splitlines()[-1] == "codes [0, 0, 0, 0, 0] tried []"
 

@@ -1,14 +1,14 @@
 """The run: every way to end one, and what is left when it does not end well."""
 
-import signal
-import subprocess
+import os
 import time
 
 import numpy as np
 import pytest
 from broken import fails_when
 from engines import ALL_ENGINES, ENGINES
-from samples import assert_true, bits, cloud, quietly, start
+from processes import Forked
+from samples import assert_true, bits, cloud, quietly
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from wolfmeans import KMeans, Status, TrimmedKMeans
@@ -205,19 +205,11 @@ except KeyboardInterrupt:
 
 
 def _interrupt(what):
-    child = start(INTERRUPTED, *LONG[what], POINTS.get(what, 150_000))
-    try:
-        assert child.stdout.readline() == "begin\n", child.stderr.read()
+    with Forked(INTERRUPTED, *LONG[what], POINTS.get(what, 150_000)) as child:
+        assert child.output.readline() == "begin\n"
         time.sleep(0.3)
-        child.send_signal(signal.SIGINT)
-        out, err = child.communicate(timeout=PROMPT)
-    except subprocess.TimeoutExpired:
-        raise AssertionError(f"{what}: nothing happened for {PROMPT} s after Ctrl-C") from None
-    finally:
-        child.kill()
-        child.communicate()
-    assert child.returncode == 0, err
-    return out
+        child.interrupt()
+        return child.said(PROMPT)
 
 
 HARD = {
@@ -226,6 +218,7 @@ HARD = {
 }
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that fork")
 @fails_when("interrupts_heard_at_the_end", what="steps")
 @fails_when("interrupted_fits_are_kept", what="steps")
 @pytest.mark.parametrize(
