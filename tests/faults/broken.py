@@ -270,6 +270,30 @@ def explicit_zeros_are_ones():
 
 
 @variant
+def structure_unchecked():
+    """Indices that point nowhere are bent until they point somewhere."""
+
+    def change(X):
+        if not sparse.issparse(X):
+            return X
+        indices = np.clip(X.indices, 0, X.shape[1] - 1)
+        indptr = np.minimum.accumulate(np.clip(X.indptr, 0, X.nnz)[::-1])[::-1]
+        return sparse.csr_array((X.data, indices, indptr), shape=X.shape)
+
+    return _on_input(change)
+
+
+@variant
+def dates_are_numbers():
+    return _on_input(lambda X: X.astype(np.int64).astype(float) if X.dtype.kind == "M" else X)
+
+
+@variant
+def masks_are_dropped():
+    return _on_input(lambda X: np.asarray(X))
+
+
+@variant
 def only_as_many_columns_as_rows():
     return _on_input(lambda X: np.ascontiguousarray(X[:, : len(X)]))
 
@@ -390,6 +414,15 @@ def sse_rises():
         trace = fit.solution.trace
         last = trace[-1]
         trace.append(replace(last, t=last.t + 1, value=last.value + trace[0].value))
+        return fit
+
+    return _on_finished(change)
+
+
+@variant
+def overflow_on_the_way():
+    def change(prepared, fit):
+        np.float64(1e300) * np.float64(1e300)
         return fit
 
     return _on_finished(change)

@@ -1,12 +1,14 @@
 """Geometry that breaks K-means elsewhere: no differences, ties, offsets, extreme scales."""
 
+import warnings
+
 import numpy as np
 import pytest
 from broken import fails_when
 from engines import ALL_ENGINES, ENGINES
 from samples import assert_true, blobs, cloud, quietly, same_partition
 
-from wolfmeans import KMeans
+from wolfmeans import KMeans, TrimmedKMeans
 
 
 def model(engine, k, **more):
@@ -131,6 +133,49 @@ def test_scales_of_1e200_and_its_inverse(engine, scale):
     certificate = fitted.certificate_
     size = np.log2(certificate.inertia) + certificate.unit_exponent - 2 * np.log2(scale)
     assert size == pytest.approx(np.log2(plain.inertia_))
+
+
+VARIANCES = pytest.mark.xfail(reason="variances for a note underflow (fitting.scale_notes)")
+RAISING = {
+    "plain": 1.0,
+    "offset": "offset",
+    "1e200": 1e200,
+    "1e-200": 1e-200,
+    "denormal": 5e-324,
+}
+
+
+@fails_when("overflow_on_the_way", raises=FloatingPointError, engine="cpu", kind="plain")
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(
+            kind, marks=pytest.mark.xfail(reason="variances for a note (fitting.scale_notes)")
+        )
+        if kind in ("1e-200", "denormal")
+        else kind
+        for kind in RAISING
+    ],
+)
+def test_numpy_that_raises_on_overflow_and_underflow_meets_none(engine, kind):
+    X = np.rint(blobs()[0] * 4)
+    X = X + 1e8 if kind == "offset" else X * RAISING[kind]
+    with np.errstate(all="raise"):
+        fitted = quietly(model(engine, 3), X)
+        assert fitted.predict(X).tolist() == fitted.labels_.tolist()
+        fitted.transform(X)
+
+
+@fails_when("overflow_on_the_way", raises=RuntimeWarning, engine="cpu")
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.xfail(reason="margins_ overflow with a warning of NumPy's", strict=True)
+def test_a_trimmed_fit_at_1e200_has_no_warnings_but_our_own(engine):
+    X, _ = blobs()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        TrimmedKMeans(3, n_init=1, random_state=0, engine=engine).fit(X * 1e200)
+    assert [str(one.message) for one in caught if "encountered" in str(one.message)] == []
 
 
 @fails_when("denormals_flushed", engine="cpu", dtype="float64")

@@ -1,10 +1,13 @@
 """Input faults: what is no data is refused with its place, what is data is taken as what it is."""
 
+import os
+
 import numpy as np
 import pandas as pd
 import pytest
 from broken import fails_when
 from engines import ALL_ENGINES, ENGINES
+from processes import forked
 from samples import as_sparse, assert_true, blobs, distances, same_partition
 from scipy import sparse
 
@@ -69,6 +72,21 @@ def test_mismatched_names_of_pandas_are_refused(method):
         getattr(model, method)(frame[["weight", "height"]])
 
 
+@fails_when("masks_are_dropped")
+def test_masked_entries_of_x_are_refused():
+    X, _ = blobs()
+    with pytest.raises(ValueError, match="masked"):
+        small("cpu").fit(np.ma.array(X, mask=X > 20))
+
+
+@fails_when("dates_are_numbers")
+@pytest.mark.xfail(reason="NaT is taken for the number -2**63", strict=True)
+def test_missing_dates_are_refused():
+    X = np.array([["NaT"], ["2020-01-01"], ["2020-01-02"], ["2020-02-01"]], dtype="datetime64[D]")
+    with pytest.raises((ValueError, TypeError), match=r"(?i)NaT|NaN|date"):
+        small("cpu", k=2).fit(X)
+
+
 # --- weights ---------------------------------------------------------------------------------
 
 
@@ -120,6 +138,15 @@ def test_weights_in_a_ratio_of_1e16_lose_nothing(engine):
     assert_true(model, X, weights)
 
 
+@fails_when("weights_unchecked")
+@pytest.mark.xfail(reason="the mask of masked weights is dropped", strict=True)
+def test_masked_weights_are_refused():
+    X, _ = blobs()
+    weights = np.ma.array(np.ones(len(X)), mask=np.arange(len(X)) % 2 == 0)
+    with pytest.raises(ValueError, match=r"sample_weight.*mask|mask.*sample_weight"):
+        small("cpu").fit(X, sample_weight=weights)
+
+
 # --- init ------------------------------------------------------------------------------------
 
 
@@ -133,6 +160,15 @@ def test_init_with_nan_is_refused_with_its_position(engine, bad):
     for given in (init, lambda X, k, random_state: init):
         with pytest.raises(ValueError, match=r"init contains NaN or infinity.*row 1, column 1"):
             small(engine, init=given, n_init=1).fit(X)
+
+
+@fails_when("init_unchecked")
+@pytest.mark.xfail(reason="the mask of masked initial centers is dropped", strict=True)
+def test_masked_init_is_refused():
+    X, _ = blobs()
+    init = np.ma.array(X[::20], mask=X[::20] > 20)
+    with pytest.raises(ValueError, match=r"init.*mask|mask.*init"):
+        small("cpu", init=init).fit(X)
 
 
 @fails_when("init_unchecked", engine="cpu", shape=(2, 2))
@@ -342,6 +378,54 @@ def test_explicit_zeros_of_sparse_rows_are_zeros(engine):
     assert model.cluster_centers_.tolist() == dense.cluster_centers_.tolist()
     assert model.labels_.tolist() == dense.labels_.tolist()
     assert model.inertia_ == dense.inertia_
+
+
+BROKEN_SPARSE = {
+    "a column too large": "A.indices[2] = 77",
+    "a negative column": "A.indices[2] = -3",
+    "a row that ends beyond": "A.indptr[2] = 77",
+}
+USES = {
+    "fit": "KMeans(2, random_state=0).fit(A)",
+    "predict": "fitted.predict(A)",
+    "a lower bound": "lower_bound(A, 2, method='spectral')",
+}
+POINTERS = "scipy sorts the indices first, and does not survive it (door.admit)"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that fork")
+@fails_when("structure_unchecked", fault="a column too large", use="fit")
+@fails_when("structure_unchecked", fault="a negative column", use="predict")
+@pytest.mark.parametrize(
+    ("use", "fault"),
+    [
+        ("fit", "a column too large"),
+        ("fit", "a negative column"),
+        ("predict", "a column too large"),
+        ("predict", "a negative column"),
+        *(
+            pytest.param(use, fault, marks=pytest.mark.xfail(reason=reason, strict=True))
+            for use, fault, reason in (
+                ("a lower bound", "a column too large", "lower_bound reads beyond its arrays"),
+                ("a lower bound", "a negative column", "lower_bound reads beyond its arrays"),
+                ("fit", "a row that ends beyond", POINTERS),
+                ("predict", "a row that ends beyond", POINTERS),
+            )
+        ),
+    ],
+)
+def test_sparse_matrices_whose_indices_point_nowhere_are_refused(use, fault):
+    said = forked(
+        "import numpy as np\n"
+        "from scipy import sparse\n"
+        "from wolfmeans import KMeans, lower_bound\n"
+        "A = sparse.csr_array(np.eye(5))\n"
+        "fitted = KMeans(2, random_state=0).fit(np.eye(5))\n"
+        f"{BROKEN_SPARSE[fault]}\n"
+        f"try:\n    {USES[use]}\n    print('nothing')\n"
+        "except ValueError:\n    print('refused')\n"
+    )
+    assert said.split() == ["refused"]
 
 
 # --- sizes -----------------------------------------------------------------------------------

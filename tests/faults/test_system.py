@@ -257,10 +257,10 @@ print(resident() - before)
 @contextmanager
 def _cores(number):
     """Let this process believe that there are so many cores."""
-    with patch.dict(os.environ, {"OMP_NUM_THREADS": str(number)}):
-        with threadpool_limits(number, user_api="openmp"):
-            assert effective_threads(None) == number
-            yield
+    told = patch.dict(os.environ, {"OMP_NUM_THREADS": str(number)})
+    with told, threadpool_limits(number, user_api="openmp"):
+        assert effective_threads(None) == number
+        yield
 
 
 @fails_when("threads_change_the_result")
