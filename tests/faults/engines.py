@@ -1,4 +1,6 @@
-"""The engines that the fault tests run on."""
+"""Where the fault tests run: the engines, and what is left out unless asked for."""
+
+import os
 
 import pytest
 
@@ -7,3 +9,7 @@ from interpreted import needs_triton
 
 ALL_ENGINES = (*ENGINES, pytest.param("gpu", marks=needs_triton))
 """With the gpu engine, which takes a second a fit where its kernels are interpreted."""
+
+slow = pytest.mark.skipif(
+    os.environ.get("WOLFMEANS_SLOW_TESTS") != "1", reason="takes long: WOLFMEANS_SLOW_TESTS=1"
+)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import broken
 import pytest
+from engines import slow
 
 SUITE = [
     importlib.import_module(path.stem)
@@ -33,6 +34,8 @@ def _failed(error, raises):
 def _with_marks(registered):
     """Skip it where the test itself is skipped."""
     marks = [mark for mark in getattr(registered.test, "pytestmark", ()) if mark.name == "skipif"]
+    if registered.slow:
+        marks.append(slow)
     return pytest.param(registered, marks=marks, id=_name(registered))
 
 

@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 import pytest
 from broken import fails_when
-from engines import ENGINES
+from engines import ENGINES, slow
 from processes import environment, forked, python
 from samples import bits, cloud
 from threadpoolctl import threadpool_limits
@@ -26,9 +26,6 @@ from wolfmeans import KMeans, TrimmedKMeans
 from wolfmeans.engines import effective_threads
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-slow = pytest.mark.skipif(
-    os.environ.get("WOLFMEANS_SLOW_TESTS") != "1", reason="takes long: WOLFMEANS_SLOW_TESTS=1"
-)
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that fork")
 
 # --- forks -----------------------------------------------------------------------------------
@@ -189,7 +186,7 @@ print(cores, workers, *peaks)
 
 @linux
 @pytest.mark.skipif(find_spec("distributed") is None, reason="needs Dask")
-@fails_when("threads_as_many_as_they_like")
+@fails_when("threads_as_many_as_they_like", slow=True)
 def test_fits_inside_dask_workers_do_not_use_more_cores_than_there_are():
     said = python(
         PEAK
@@ -333,7 +330,7 @@ S = {"certify": None, "engine": "cpu", "max_iter": 1, "tol": 1e9, "tol_scale": "
 
 
 @linux
-@fails_when("indices_of_32_bits")
+@fails_when("indices_of_32_bits", slow=True)
 def test_points_times_features_beyond_2_to_the_31():
     said = forked(
         BEYOND
