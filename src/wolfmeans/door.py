@@ -52,12 +52,15 @@ def admit(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, 
         )
     if np.ma.is_masked(X):
         raise ValueError("Input X has masked entries; fill them or drop those rows first")
+    if sparse.issparse(X):
+        _refuse_stray_indices(X)
     if _is_half_precision(X):
         X = X.astype(np.float32)
     if isinstance(X, OnDevice) or _is_plain(X):
         # Nothing to convert: only the number of features and their names are checked.
         X = validate_data(estimator, X, reset=reset, skip_check_array=True)
     else:
+        _refuse_dates(X, "X")
         X = validate_data(
             estimator,
             X,
@@ -79,6 +82,54 @@ def admit(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, 
     if sizes[1] >= _EXACT_INTEGERS:
         _refuse_rounded_integers(given)
     return X, Sizes(*sizes)
+
+
+def _refuse_stray_indices(X: Any) -> None:
+    """Refuse sparse matrices that point beyond their arrays: SciPy and native code would follow."""
+    if X.format in ("csr", "csc", "bsr"):
+        height, width = X.blocksize if X.format == "bsr" else (1, 1)
+        rows, columns = X.shape[::-1] if X.format == "csc" else X.shape
+        rows, ends = rows // height, X.indptr
+        if (
+            len(ends) != rows + 1
+            or ends[0] != 0
+            or ends[-1] > min(len(X.indices), len(X.data))
+            or (ends[1:] < ends[:-1]).any()
+        ):
+            raise ValueError(
+                "Input X is no sparse matrix: its indptr does not ascend from 0 to the number of "
+                "its entries; build it anew"
+            )
+        indices = {"indices": (X.indices[: ends[-1]], columns // width)}
+    elif X.format == "coo" and X.ndim == 2:
+        indices = {"row": (X.row, X.shape[0]), "col": (X.col, X.shape[1])}
+    else:
+        return
+    for name, (given, limit) in indices.items():
+        if len(given) and (given.min() < 0 or given.max() >= limit):
+            first = int(np.flatnonzero((given < 0) | (given >= limit))[0])
+            raise ValueError(
+                f"Input X is no sparse matrix: its {name}[{first}] is {given[first]}, outside "
+                f"0..{limit - 1}; build it anew"
+            )
+
+
+def _refuse_dates(given: Any, name: str) -> None:
+    """Refuse dates and times, which NumPy takes for whole numbers, the missing ones too."""
+    if hasattr(given, "iloc"):
+        dtypes = given.dtypes if given.ndim == 2 else [given.dtype]
+    elif hasattr(given, "dtype"):
+        dtypes = [given.dtype]
+    else:
+        dtypes = [np.asarray(column).dtype for column in _columns(given)]
+    boxed = given.flat if isinstance(given, np.ndarray) and given.dtype == object else ()
+    if any(getattr(dtype, "kind", "") in ("m", "M") for dtype in dtypes) or any(
+        isinstance(value, (np.datetime64, np.timedelta64)) for value in boxed
+    ):
+        raise TypeError(
+            f"Input {name} has dates or times, which have no scale of their own; convert them to "
+            "numbers first, for example to days since the first"
+        )
 
 
 def _is_plain(X: Any) -> bool:
@@ -156,6 +207,8 @@ def admit_weights(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
         return None
     if is_tensor(sample_weight):
         sample_weight = to_numpy(sample_weight.cpu())
+    if np.ma.is_masked(sample_weight):
+        raise ValueError("sample_weight has masked entries; fill them or drop those samples first")
     _refuse_bad_weights(sample_weight)
     weights: NDArray[np.float64] = _check_sample_weight(
         sample_weight, X, dtype=np.float64, ensure_non_negative=True
@@ -174,6 +227,8 @@ def _refuse_bad_weights(sample_weight: Any) -> None:
         weights = np.asarray(sample_weight)
         if weights.dtype.kind == "c":
             raise ValueError("complex numbers have no order")
+        if weights.dtype.kind in "mM":
+            raise TypeError("dates and times are none")
         weights = weights.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise type(error)(f"sample_weight must be real numbers: {error}") from None
@@ -192,6 +247,8 @@ def _refuse_bad_weights(sample_weight: Any) -> None:
 
 def admit_centers(init: Any, n_clusters: int, X: Any) -> NDArray[np.floating]:
     """Return initial centers as a (K, d) copy in the centers' dtype."""
+    if np.ma.is_masked(init):
+        raise ValueError("Input init has masked entries; fill them first")
     if is_tensor(init):
         init = to_numpy(init.cpu())
     elif sparse.issparse(init):
@@ -199,6 +256,7 @@ def admit_centers(init: Any, n_clusters: int, X: Any) -> NDArray[np.floating]:
     if _is_plain(init):
         given = init
     else:
+        _refuse_dates(init, "init")
         try:
             given = check_array(init, dtype=np.float64, input_name="init", ensure_all_finite=False)
         except (TypeError, ValueError) as error:
@@ -242,7 +300,10 @@ def scale_exponent(X: Any, sizes: Sizes, weights: NDArray[np.float64] | None) ->
     if high <= highest and low >= _BOTTOM and 2 * low + lightest >= 2 * _BOTTOM:
         return 0
     exponent = highest - high
-    if high > highest and low + exponent < _BOTTOM:
+    if high <= highest:
+        # Small numbers: at about 1 if they can be there, for centers may lie farther out.
+        return min(exponent, max(-high, _BOTTOM - low - lightest // 2))
+    if low + exponent < _BOTTOM:
         raise ValueError(
             f"Input X has values from about {_power(low)} to {_power(high)}: their squared "
             "distances do not fit into float64 together; remove the outliers or rescale columns"

@@ -135,7 +135,6 @@ def test_scales_of_1e200_and_its_inverse(engine, scale):
     assert size == pytest.approx(np.log2(plain.inertia_))
 
 
-VARIANCES = pytest.mark.xfail(reason="variances for a note underflow (fitting.scale_notes)")
 RAISING = {
     "plain": 1.0,
     "offset": "offset",
@@ -147,17 +146,7 @@ RAISING = {
 
 @fails_when("overflow_on_the_way", raises=FloatingPointError, engine="cpu", kind="plain")
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(
-    "kind",
-    [
-        pytest.param(
-            kind, marks=pytest.mark.xfail(reason="variances for a note (fitting.scale_notes)")
-        )
-        if kind in ("1e-200", "denormal")
-        else kind
-        for kind in RAISING
-    ],
-)
+@pytest.mark.parametrize("kind", RAISING)
 def test_numpy_that_raises_on_overflow_and_underflow_meets_none(engine, kind):
     X = np.rint(blobs()[0] * 4)
     X = X + 1e8 if kind == "offset" else X * RAISING[kind]
@@ -169,7 +158,6 @@ def test_numpy_that_raises_on_overflow_and_underflow_meets_none(engine, kind):
 
 @fails_when("overflow_on_the_way", raises=RuntimeWarning, engine="cpu")
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.xfail(reason="margins_ overflow with a warning of NumPy's", strict=True)
 def test_a_trimmed_fit_at_1e200_has_no_warnings_but_our_own(engine):
     X, _ = blobs()
     with warnings.catch_warnings(record=True) as caught:

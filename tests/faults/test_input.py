@@ -80,7 +80,6 @@ def test_masked_entries_of_x_are_refused():
 
 
 @fails_when("dates_are_numbers")
-@pytest.mark.xfail(reason="NaT is taken for the number -2**63", strict=True)
 def test_missing_dates_are_refused():
     X = np.array([["NaT"], ["2020-01-01"], ["2020-01-02"], ["2020-02-01"]], dtype="datetime64[D]")
     with pytest.raises((ValueError, TypeError), match=r"(?i)NaT|NaN|date"):
@@ -139,7 +138,6 @@ def test_weights_in_a_ratio_of_1e16_lose_nothing(engine):
 
 
 @fails_when("weights_unchecked")
-@pytest.mark.xfail(reason="the mask of masked weights is dropped", strict=True)
 def test_masked_weights_are_refused():
     X, _ = blobs()
     weights = np.ma.array(np.ones(len(X)), mask=np.arange(len(X)) % 2 == 0)
@@ -163,7 +161,6 @@ def test_init_with_nan_is_refused_with_its_position(engine, bad):
 
 
 @fails_when("init_unchecked")
-@pytest.mark.xfail(reason="the mask of masked initial centers is dropped", strict=True)
 def test_masked_init_is_refused():
     X, _ = blobs()
     init = np.ma.array(X[::20], mask=X[::20] > 20)

@@ -216,23 +216,10 @@ def _interrupt(what):
         return child.said(PROMPT)
 
 
-HARD = {
-    "one step": "a pass over all points is one native call that hears no signal",
-    "seeding": "k-means++ is one native call that hears no signal",
-    "starts": "several starts at once are one native call that hears no signal",
-}
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that fork")
 @fails_when("interrupts_heard_at_the_end", what="steps")
 @fails_when("interrupted_fits_are_kept", what="steps")
-@pytest.mark.parametrize(
-    "what",
-    [
-        pytest.param(what, marks=pytest.mark.xfail(reason=HARD[what])) if what in HARD else what
-        for what in LONG
-    ],
-)
+@pytest.mark.parametrize("what", LONG)
 def test_ctrl_c_within_a_native_call_is_heard_and_leaves_the_estimator_unfitted(what):
     assert _interrupt(what).split() == ["interrupted"]
 
