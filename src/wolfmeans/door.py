@@ -355,9 +355,18 @@ def rescale(X: Any, exponent: int) -> Any:
         X = X.astype(np.float64)
     if sparse.issparse(X):
         scaled = X.copy()
-        scaled.data = np.ldexp(X.data, exponent)
+        scaled.data = ldexp(X.data, exponent)
         return scaled
-    return np.ldexp(X, exponent)
+    return ldexp(X, exponent)
+
+
+def ldexp(
+    values: NDArray[np.floating], exponent: int, out: NDArray[np.floating] | None = None
+) -> NDArray[np.floating]:
+    """Return 2**exponent values, infinite or 0 where that is what is left of them."""
+    with np.errstate(over="ignore", under="ignore"):
+        scaled: NDArray[np.floating] = np.ldexp(values, exponent, out=out)
+    return scaled
 
 
 def unscaled(sum_of_squares: float, exponent: int) -> float:

@@ -1,14 +1,9 @@
 """The run: every way to end one, and what is left when it does not end well."""
 
-import os
-import time
-
-import numpy as np
 import pytest
 from broken import fails_when
 from engines import ALL_ENGINES, ENGINES
-from processes import Forked
-from samples import assert_true, bits, cloud, quietly
+from samples import assert_true, bits, cloud
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from wolfmeans import KMeans, Status, TrimmedKMeans
@@ -140,100 +135,3 @@ def test_a_time_limit_ends_a_fit_and_is_no_convergence(engine, estimator):
     assert model.n_iter_ == 1
     if estimator == "KMeans":
         assert_true(model, X)
-
-
-# --- Ctrl-C ----------------------------------------------------------------------------------
-
-# Each of these takes many times as long as `PROMPT` when nobody interrupts it: the call, and the
-# function during which Ctrl-C is pressed.
-LONG = {
-    "steps": (
-        "KMeans(4000, init=X[:4000], stop='stationary', max_iter=None, **S)",
-        "wolfmeans.engines.cpu.NativePoints.advance",
-    ),
-    "steps on threads": (
-        "KMeans(4000, init=X[:4000], stop='stationary', max_iter=None, **(S | {'n_threads': 2}))",
-        "wolfmeans.engines.cpu.NativePoints.advance",
-    ),
-    "trimmed steps": (
-        "TrimmedKMeans(4000, alpha=0.1, init=X[:4000], stop='stationary', max_iter=None, **S)",
-        "wolfmeans.engines.cpu.NativeTrimmedPoints.assign",
-    ),
-    "one step": (
-        "KMeans(150_000, init=X, max_iter=1, **S)",
-        "wolfmeans.engines.cpu.NativePoints.assign",
-    ),
-    "seeding": ("KMeans(20_000, **S)", "wolfmeans.engines.cpu.NativePoints.spread_rows"),
-    "starts": (
-        "KMeans(1000, init='random', n_init=100, stop='stationary', max_iter=None, **S)",
-        "wolfmeans.problems.kmeans.advance_together",
-    ),
-    "polish": (
-        "KMeans(2000, init=X[:2000], max_iter=2, polish='swap', **S)",
-        "wolfmeans.fitting.polish",
-    ),
-    "a lower bound": (
-        "KMeans(100, init=X[:100], **(S | {'certify': 'neighbours', 'max_iter': 2}))",
-        "wolfmeans.fitting.best_bound",
-    ),
-}
-POINTS = {"starts": 20_000, "a lower bound": 60_000}
-PROMPT = 4.0
-
-INTERRUPTED = """
-import importlib, sys, warnings
-import numpy as np
-from wolfmeans import KMeans, TrimmedKMeans
-warnings.simplefilter("ignore")
-S = {"engine": "cpu", "n_threads": 1, "certify": None, "random_state": 0}
-_, expression, during, n = sys.argv
-X = np.random.default_rng(0).normal(size=(int(n), 12))
-home, name = during.rsplit(".", 1)
-try:
-    home = importlib.import_module(home)
-except ModuleNotFoundError:
-    module, kind = home.rsplit(".", 1)
-    home = getattr(importlib.import_module(module), kind)
-inner = getattr(home, name)
-def telling(*arguments, **options):
-    print("begin", flush=True)
-    setattr(home, name, inner)
-    return inner(*arguments, **options)
-setattr(home, name, telling)
-model = eval(expression)
-try:
-    model.fit(X)
-except KeyboardInterrupt:
-    print("interrupted", *(name for name in vars(model) if name.endswith("_")))
-"""
-
-
-def _interrupt(what):
-    with Forked(INTERRUPTED, *LONG[what], POINTS.get(what, 150_000)) as child:
-        assert child.output.readline() == "begin\n"
-        time.sleep(0.3)
-        child.interrupt()
-        return child.said(PROMPT)
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that fork")
-@fails_when("interrupts_heard_at_the_end", what="steps")
-@fails_when("interrupted_fits_are_kept", what="steps")
-@pytest.mark.parametrize("what", LONG)
-def test_ctrl_c_within_a_native_call_is_heard_and_leaves_the_estimator_unfitted(what):
-    assert _interrupt(what).split() == ["interrupted"]
-
-
-@fails_when("interrupted_fits_are_kept")
-def test_ctrl_c_from_within_a_fit_leaves_the_estimator_unfitted():
-    X = cloud()
-
-    def press(record):
-        raise KeyboardInterrupt
-
-    model = KMeans(6, init=X[:6], callback=press)
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X)
-    assert not [name for name in vars(model) if name.endswith("_")]
-    assert_true(quietly(model.set_params(callback=None), X), X)
-    assert np.isfinite(model.inertia_)

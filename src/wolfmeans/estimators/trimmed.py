@@ -387,9 +387,7 @@ class TrimmedKMeans(CenterEstimator):
         self.radius_ = math.ldexp(math.sqrt(threshold), -exponent)
         inside = (labels >= 0).astype(np.float64)
         self.kept_ = np.divide(workspace.kept(), weights, out=inside, where=weights > 0)
-        with np.errstate(over="ignore", under="ignore"):
-            # Squares of X: infinite, or 0, where float64 does not hold them.
-            self.margins_ = np.ldexp(problem.margins(fit.solution.point), -2 * exponent)
+        self.margins_ = door.ldexp(problem.margins(fit.solution.point), -2 * exponent)
         self.n_trimmed_ = certificate.trimmed_points
         self.trimmed_mass_ = certificate.trimmed_mass
 

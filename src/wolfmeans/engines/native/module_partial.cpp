@@ -118,8 +118,7 @@ void define_partial(nb::module_& m) {
     define<double>(m);
     m.def("exact_terms", &exact_terms, "terms"_a.noconvert(),
           "The exact sum of float64 terms, as limbs like those of exact_cost.");
-    m.def("carry_limbs", &carry_limbs, "limbs"_a.noconvert(), "bits"_a,
-          nb::call_guard<Released>(),
+    m.def("carry_limbs", &carry_limbs, "limbs"_a.noconvert(), "bits"_a, nb::call_guard<Released>(),
           "Bring all limbs of (K, limbs, d) but the highest to -2**(bits-1)..2**(bits-1)-1, in "
           "place; the integers stay what they are.");
 }
