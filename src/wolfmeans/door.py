@@ -70,9 +70,12 @@ def admit(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, 
             order="C",
             ensure_all_finite=False,
         )
-    if sparse.issparse(X) and not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
+    if sparse.issparse(X):
+        if X is not given:
+            _refuse_stray_indices(X)
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
     if isinstance(X, OnDevice):
         finite, *sizes = X.range
     else:

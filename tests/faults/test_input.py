@@ -68,11 +68,22 @@ def test_masked_entries_of_x_are_refused():
         small("cpu").fit(np.ma.array(X, mask=X > 20))
 
 
-@fails_when("dates_are_numbers")
-def test_missing_dates_are_refused():
-    X = np.array([["NaT"], ["2020-01-01"], ["2020-01-02"], ["2020-02-01"]], dtype="datetime64[D]")
-    with pytest.raises((ValueError, TypeError), match=r"(?i)NaT|NaN|date"):
-        small("cpu", k=2).fit(X)
+DATES = np.array([["NaT"], ["2020-01-01"], ["2020-01-02"], ["2020-02-01"]], dtype="datetime64[D]")
+TEMPORAL = {
+    "dates": DATES,
+    "durations": DATES - DATES[1],
+    "boxed dates": np.array([[np.datetime64("2020-01-01")], [1.0], [2.0], [3.0]], dtype=object),
+    "a list": [list(row) for row in DATES],
+    "a column": pd.DataFrame({"a": range(4), "b": pd.to_datetime(DATES[:, 0])}),
+    "a column with a zone": pd.DataFrame({"b": pd.to_datetime(DATES[:, 0]).tz_localize("UTC")}),
+}
+
+
+@fails_when("dates_are_numbers", kind="dates")
+@pytest.mark.parametrize("kind", TEMPORAL)
+def test_dates_and_times_missing_or_not_are_refused(kind):
+    with pytest.raises(TypeError, match="dates or times"):
+        small("cpu", k=2).fit(TEMPORAL[kind])
 
 
 @fails_when("shapes_forced", engine="cpu", shape=(12,))

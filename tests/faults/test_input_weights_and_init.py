@@ -75,6 +75,20 @@ def test_init_with_nan_is_refused_with_its_position(engine, bad):
             small(engine, init=given, n_init=1).fit(X)
 
 
+@fails_when("weights_unchecked", raises=TypeError)
+def test_weights_that_are_times_are_refused():
+    X, _ = blobs()
+    with pytest.raises(TypeError, match=r"sample_weight.*times"):
+        small("cpu").fit(X, sample_weight=np.ones(len(X)).astype("timedelta64[s]"))
+
+
+@fails_when("init_unchecked", raises=TypeError)
+def test_init_of_dates_is_refused():
+    X, _ = blobs()
+    with pytest.raises(TypeError, match=r"init has dates or times"):
+        small("cpu", init=X[::20].astype("datetime64[D]")).fit(X)
+
+
 @fails_when("init_unchecked")
 def test_masked_init_is_refused():
     X, _ = blobs()
