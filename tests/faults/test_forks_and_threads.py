@@ -155,7 +155,7 @@ def test_n_threads_is_respected():
 
 
 @linux
-@fails_when("threads_as_many_as_they_like")
+@fails_when("threads_as_many_as_they_like", slow=True)
 def test_fits_inside_joblib_workers_do_not_use_more_cores_than_there_are():
     said = python(
         PEAK
