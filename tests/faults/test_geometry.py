@@ -135,23 +135,25 @@ def test_scales_of_1e200_and_its_inverse(engine, scale):
     assert size == pytest.approx(np.log2(plain.inertia_))
 
 
+WHOLE = np.rint(blobs()[0] * 4)
 RAISING = {
-    "plain": 1.0,
-    "offset": "offset",
-    "1e200": 1e200,
-    "1e-200": 1e-200,
-    "denormal": 5e-324,
+    "plain": WHOLE,
+    "offset": WHOLE + 1e8,
+    "1e200": WHOLE * 1e200,
+    "1e-200": WHOLE * 1e-200,
+    "denormal": WHOLE * 5e-324,
+    "denormal float32": (WHOLE * 1e-45).astype(np.float32),
 }
 
 
-@fails_when("overflow_on_the_way", raises=FloatingPointError, engine="cpu", kind="plain")
+@fails_when("overflow_on_the_way", raises=FloatingPointError, engine="cpu", kind="plain", stop="shift")
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("kind", RAISING)
-def test_numpy_that_raises_on_overflow_and_underflow_meets_none(engine, kind):
-    X = np.rint(blobs()[0] * 4)
-    X = X + 1e8 if kind == "offset" else X * RAISING[kind]
+@pytest.mark.parametrize("stop", ["stationary", "shift"])
+def test_numpy_that_raises_on_overflow_and_underflow_meets_none(engine, kind, stop):
+    X = RAISING[kind]
     with np.errstate(all="raise"):
-        fitted = quietly(model(engine, 3), X)
+        fitted = quietly(model(engine, 3, stop=stop), X)
         assert fitted.predict(X).tolist() == fitted.labels_.tolist()
         fitted.transform(X)
 
