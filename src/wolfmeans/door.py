@@ -17,6 +17,12 @@ from sklearn.utils.validation import _check_sample_weight, check_array, validate
 
 from wolfmeans.engines.cpu import value_range
 from wolfmeans.exact_sums import exponent_range, exponents_between
+from wolfmeans.refusals import (
+    EXACT_INTEGERS,
+    refuse_dates,
+    refuse_rounded_integers,
+    refuse_stray_indices,
+)
 from wolfmeans.tensors import OnDevice, admit_tensor, is_tensor, on_host, to_numpy
 
 # Squares of differences, their sums over d columns and their weighted sums over n points stay
@@ -24,7 +30,6 @@ from wolfmeans.tensors import OnDevice, admit_tensor, is_tensor, on_host, to_num
 _TOP = 1000
 _BOTTOM = -400
 _WEIGHT_LIMIT = 300
-_EXACT_INTEGERS = 2**53
 _SLACK = 8
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 
@@ -53,14 +58,14 @@ def admit(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, 
     if np.ma.is_masked(X):
         raise ValueError("Input X has masked entries; fill them or drop those rows first")
     if sparse.issparse(X):
-        _refuse_stray_indices(X)
+        refuse_stray_indices(X)
     if _is_half_precision(X):
         X = X.astype(np.float32)
     if isinstance(X, OnDevice) or _is_plain(X):
         # Nothing to convert: only the number of features and their names are checked.
         X = validate_data(estimator, X, reset=reset, skip_check_array=True)
     else:
-        _refuse_dates(X, "X")
+        refuse_dates(X, "X")
         X = validate_data(
             estimator,
             X,
@@ -72,7 +77,7 @@ def admit(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, 
         )
     if sparse.issparse(X):
         if X is not given:
-            _refuse_stray_indices(X)
+            refuse_stray_indices(X)
         if not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
@@ -82,57 +87,9 @@ def admit(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, 
         finite, *sizes = value_range(_values(X), n_threads)
     if not finite:
         _refuse_non_finite(X, estimator)
-    if sizes[1] >= _EXACT_INTEGERS:
-        _refuse_rounded_integers(given)
+    if sizes[1] >= EXACT_INTEGERS:
+        refuse_rounded_integers(given)
     return X, Sizes(*sizes)
-
-
-def _refuse_stray_indices(X: Any) -> None:
-    """Refuse sparse matrices that point beyond their arrays: SciPy and native code would follow."""
-    if X.format in ("csr", "csc", "bsr"):
-        height, width = X.blocksize if X.format == "bsr" else (1, 1)
-        rows, columns = X.shape[::-1] if X.format == "csc" else X.shape
-        rows, ends = rows // height, X.indptr
-        if (
-            len(ends) != rows + 1
-            or ends[0] != 0
-            or ends[-1] > min(len(X.indices), len(X.data))
-            or (ends[1:] < ends[:-1]).any()
-        ):
-            raise ValueError(
-                "Input X is no sparse matrix: its indptr does not ascend from 0 to the number of "
-                "its entries; build it anew"
-            )
-        indices = {"indices": (X.indices[: ends[-1]], columns // width)}
-    elif X.format == "coo" and X.ndim == 2:
-        indices = {"row": (X.row, X.shape[0]), "col": (X.col, X.shape[1])}
-    else:
-        return
-    for name, (given, limit) in indices.items():
-        if len(given) and (given.min() < 0 or given.max() >= limit):
-            first = int(np.flatnonzero((given < 0) | (given >= limit))[0])
-            raise ValueError(
-                f"Input X is no sparse matrix: its {name}[{first}] is {given[first]}, outside "
-                f"0..{limit - 1}; build it anew"
-            )
-
-
-def _refuse_dates(given: Any, name: str) -> None:
-    """Refuse dates and times, which NumPy takes for whole numbers, the missing ones too."""
-    if hasattr(given, "iloc"):
-        dtypes = given.dtypes if given.ndim == 2 else [given.dtype]
-    elif hasattr(given, "dtype"):
-        dtypes = [given.dtype]
-    else:
-        dtypes = [np.asarray(column).dtype for column in _columns(given)]
-    boxed = given.flat if isinstance(given, np.ndarray) and given.dtype == object else ()
-    if any(getattr(dtype, "kind", "") in ("m", "M") for dtype in dtypes) or any(
-        isinstance(value, (np.datetime64, np.timedelta64)) for value in boxed
-    ):
-        raise TypeError(
-            f"Input {name} has dates or times, which have no scale of their own; convert them to "
-            "numbers first, for example to days since the first"
-        )
 
 
 def _is_plain(X: Any) -> bool:
@@ -157,32 +114,6 @@ def _is_half_precision(X: Any) -> bool:
     """Whether X is a float16 array or a pandas DataFrame of float16 columns."""
     dtypes = X.dtypes if hasattr(X, "iloc") else [getattr(X, "dtype", None)]
     return len(dtypes) > 0 and all(dtype == np.float16 for dtype in dtypes)
-
-
-def _refuse_rounded_integers(given: Any) -> None:
-    """Refuse integers that became other numbers; only values beyond 2**53 can."""
-    for column in _columns(given):
-        entries = np.asarray(column)
-        if entries.dtype.kind == "O":
-            entries = np.array([v for v in entries.ravel() if isinstance(v, (int, np.integer))])
-        elif entries.dtype.kind not in "iu":
-            continue
-        if entries.size and max(int(entries.max()), -int(entries.min())) > _EXACT_INTEGERS:
-            raise ValueError(
-                "Input X has integers beyond 2**53, which float64 cannot hold exactly; "
-                "subtract an offset or convert X to floats yourself"
-            )
-
-
-def _columns(X: Any) -> Any:
-    """Yield what has a dtype of its own: columns of a table, else the whole."""
-    if sparse.issparse(X):
-        return [X.tocsr().data]
-    if hasattr(X, "iloc"):
-        return [X.iloc[:, j] for j in range(X.shape[1])]
-    if hasattr(X, "get_columns"):
-        return X.get_columns()
-    return X.columns if hasattr(X, "columns") else [X]
 
 
 def _refuse_non_finite(X: Any, estimator: Any) -> None:
@@ -259,7 +190,7 @@ def admit_centers(init: Any, n_clusters: int, X: Any) -> NDArray[np.floating]:
     if _is_plain(init):
         given = init
     else:
-        _refuse_dates(init, "init")
+        refuse_dates(init, "init")
         try:
             given = check_array(init, dtype=np.float64, input_name="init", ensure_all_finite=False)
         except (TypeError, ValueError) as error:

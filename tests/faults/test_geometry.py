@@ -146,7 +146,9 @@ RAISING = {
 }
 
 
-@fails_when("overflow_on_the_way", raises=FloatingPointError, engine="cpu", kind="plain", stop="shift")
+@fails_when(
+    "overflow_on_the_way", raises=FloatingPointError, engine="cpu", kind="plain", stop="shift"
+)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("kind", RAISING)
 @pytest.mark.parametrize("stop", ["stationary", "shift"])

@@ -98,7 +98,7 @@ def true_is_255():
 def large_integers_rounded():
     from wolfmeans import door
 
-    return [patch.object(door, "_refuse_rounded_integers", lambda given: None)]
+    return [patch.object(door, "refuse_rounded_integers", lambda given: None)]
 
 
 @variant
