@@ -12,8 +12,8 @@ from samples import assert_true, cloud, quietly
 from wolfmeans import KMeans
 
 CPU = "wolfmeans.engines.cpu"
-# Each of these takes many times as long as `PROMPT` when nobody interrupts it: the model, what is
-# asked of it, the function during which Ctrl-C is pressed, and how many points there are.
+# Each of these goes on for seconds when nobody interrupts it: the model, what is asked of it, the
+# function during which Ctrl-C is pressed, and how many points there are.
 LONG = {
     "steps": (
         "KMeans(4000, init=X[:4000], stop='stationary', max_iter=None, **S)",
@@ -127,9 +127,8 @@ except KeyboardInterrupt:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that fork")
 @fails_when("interrupts_heard_at_the_end", what="seeding")
-@fails_when("interrupts_heard_at_the_end", what="predict on threads")
+@fails_when("interrupts_heard_at_the_end", what="one step")
 @fails_when("interrupts_heard_at_the_end", what="starts", slow=True)
-@fails_when("interrupts_heard_at_the_end", what="one step", slow=True)
 @fails_when("interrupts_heard_at_the_end", what="transform", slow=True)
 @fails_when("interrupted_fits_are_kept", what="steps")
 @pytest.mark.parametrize("what", LONG)
