@@ -17,6 +17,12 @@ from sklearn.utils.validation import _check_sample_weight, check_array, validate
 
 from wolfmeans.engines.cpu import value_range
 from wolfmeans.exact_sums import exponent_range, exponents_between
+from wolfmeans.refusals import (
+    EXACT_INTEGERS,
+    refuse_dates,
+    refuse_rounded_integers,
+    refuse_stray_indices,
+)
 from wolfmeans.tensors import OnDevice, admit_tensor, is_tensor, on_host, to_numpy
 
 # Squares of differences, their sums over d columns and their weighted sums over n points stay
@@ -24,7 +30,6 @@ from wolfmeans.tensors import OnDevice, admit_tensor, is_tensor, on_host, to_num
 _TOP = 1000
 _BOTTOM = -400
 _WEIGHT_LIMIT = 300
-_EXACT_INTEGERS = 2**53
 _SLACK = 8
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 
@@ -52,12 +57,15 @@ def admit(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, 
         )
     if np.ma.is_masked(X):
         raise ValueError("Input X has masked entries; fill them or drop those rows first")
+    if sparse.issparse(X):
+        refuse_stray_indices(X)
     if _is_half_precision(X):
         X = X.astype(np.float32)
     if isinstance(X, OnDevice) or _is_plain(X):
         # Nothing to convert: only the number of features and their names are checked.
         X = validate_data(estimator, X, reset=reset, skip_check_array=True)
     else:
+        refuse_dates(X, "X")
         X = validate_data(
             estimator,
             X,
@@ -67,17 +75,20 @@ def admit(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, 
             order="C",
             ensure_all_finite=False,
         )
-    if sparse.issparse(X) and not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
+    if sparse.issparse(X):
+        if X is not given:
+            refuse_stray_indices(X)
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
     if isinstance(X, OnDevice):
         finite, *sizes = X.range
     else:
         finite, *sizes = value_range(_values(X), n_threads)
     if not finite:
         _refuse_non_finite(X, estimator)
-    if sizes[1] >= _EXACT_INTEGERS:
-        _refuse_rounded_integers(given)
+    if sizes[1] >= EXACT_INTEGERS:
+        refuse_rounded_integers(given)
     return X, Sizes(*sizes)
 
 
@@ -105,32 +116,6 @@ def _is_half_precision(X: Any) -> bool:
     return len(dtypes) > 0 and all(dtype == np.float16 for dtype in dtypes)
 
 
-def _refuse_rounded_integers(given: Any) -> None:
-    """Refuse integers that became other numbers; only values beyond 2**53 can."""
-    for column in _columns(given):
-        entries = np.asarray(column)
-        if entries.dtype.kind == "O":
-            entries = np.array([v for v in entries.ravel() if isinstance(v, (int, np.integer))])
-        elif entries.dtype.kind not in "iu":
-            continue
-        if entries.size and max(int(entries.max()), -int(entries.min())) > _EXACT_INTEGERS:
-            raise ValueError(
-                "Input X has integers beyond 2**53, which float64 cannot hold exactly; "
-                "subtract an offset or convert X to floats yourself"
-            )
-
-
-def _columns(X: Any) -> Any:
-    """Yield what has a dtype of its own: columns of a table, else the whole."""
-    if sparse.issparse(X):
-        return [X.tocsr().data]
-    if hasattr(X, "iloc"):
-        return [X.iloc[:, j] for j in range(X.shape[1])]
-    if hasattr(X, "get_columns"):
-        return X.get_columns()
-    return X.columns if hasattr(X, "columns") else [X]
-
-
 def _refuse_non_finite(X: Any, estimator: Any) -> None:
     X = np.asarray(X) if isinstance(X, OnDevice) else X
     values = _values(X)
@@ -156,6 +141,8 @@ def admit_weights(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
         return None
     if is_tensor(sample_weight):
         sample_weight = to_numpy(sample_weight.cpu())
+    if np.ma.is_masked(sample_weight):
+        raise ValueError("sample_weight has masked entries; fill them or drop those samples first")
     _refuse_bad_weights(sample_weight)
     weights: NDArray[np.float64] = _check_sample_weight(
         sample_weight, X, dtype=np.float64, ensure_non_negative=True
@@ -174,6 +161,8 @@ def _refuse_bad_weights(sample_weight: Any) -> None:
         weights = np.asarray(sample_weight)
         if weights.dtype.kind == "c":
             raise ValueError("complex numbers have no order")
+        if weights.dtype.kind in "mM":
+            raise TypeError("dates and times are none")
         weights = weights.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise type(error)(f"sample_weight must be real numbers: {error}") from None
@@ -192,6 +181,8 @@ def _refuse_bad_weights(sample_weight: Any) -> None:
 
 def admit_centers(init: Any, n_clusters: int, X: Any) -> NDArray[np.floating]:
     """Return initial centers as a (K, d) copy in the centers' dtype."""
+    if np.ma.is_masked(init):
+        raise ValueError("Input init has masked entries; fill them first")
     if is_tensor(init):
         init = to_numpy(init.cpu())
     elif sparse.issparse(init):
@@ -199,6 +190,7 @@ def admit_centers(init: Any, n_clusters: int, X: Any) -> NDArray[np.floating]:
     if _is_plain(init):
         given = init
     else:
+        refuse_dates(init, "init")
         try:
             given = check_array(init, dtype=np.float64, input_name="init", ensure_all_finite=False)
         except (TypeError, ValueError) as error:
@@ -242,7 +234,10 @@ def scale_exponent(X: Any, sizes: Sizes, weights: NDArray[np.float64] | None) ->
     if high <= highest and low >= _BOTTOM and 2 * low + lightest >= 2 * _BOTTOM:
         return 0
     exponent = highest - high
-    if high > highest and low + exponent < _BOTTOM:
+    if high <= highest:
+        # Small numbers: at about 1 if they can be there, for centers may lie farther out.
+        return min(exponent, max(-high, _BOTTOM - low - lightest // 2))
+    if low + exponent < _BOTTOM:
         raise ValueError(
             f"Input X has values from about {_power(low)} to {_power(high)}: their squared "
             "distances do not fit into float64 together; remove the outliers or rescale columns"
@@ -294,9 +289,18 @@ def rescale(X: Any, exponent: int) -> Any:
         X = X.astype(np.float64)
     if sparse.issparse(X):
         scaled = X.copy()
-        scaled.data = np.ldexp(X.data, exponent)
+        scaled.data = ldexp(X.data, exponent)
         return scaled
-    return np.ldexp(X, exponent)
+    return ldexp(X, exponent)
+
+
+def ldexp(
+    values: NDArray[np.floating], exponent: int, out: NDArray[np.floating] | None = None
+) -> NDArray[np.floating]:
+    """Return 2**exponent values, infinite or 0 where that is what is left of them."""
+    with np.errstate(over="ignore", under="ignore"):
+        scaled: NDArray[np.floating] = np.ldexp(values, exponent, out=out)
+    return scaled
 
 
 def unscaled(sum_of_squares: float, exponent: int) -> float:

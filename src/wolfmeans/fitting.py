@@ -251,10 +251,12 @@ def _rule(
     workspace = problem.workspace
     if stop == "shift":
         unit = 1.0 if tol_scale == "absolute" else _mean_variance(workspace)
+        with np.errstate(under="ignore"):
+            spacing = float(np.spacing(workspace.dtype.type(workspace.largest())))
         return ShiftRule(
             tol * unit,
             smallest_weight=problem.smallest_mass(),
-            spacing=float(np.spacing(workspace.dtype.type(workspace.largest()))),
+            spacing=spacing,
             n_coordinates=first.centers.size,
         )
     if tol_scale == "initial":
@@ -358,7 +360,7 @@ def scale_notes(X: Any) -> tuple[str, ...]:
         return ()
     some = X.sample if hasattr(X, "sample") else X[:: sampling_step(X.shape[0])]
     sample = some.astype(np.float64)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         variances = sample.var(axis=0)
     positive = np.flatnonzero(variances > 0)
     if len(positive) < 2 or not np.isfinite(variances).all():

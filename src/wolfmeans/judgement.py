@@ -240,7 +240,7 @@ def judge(
             confidence=confidence,
             random_state=random_state,
             n_threads=n_threads,
-            centers=np.ldexp(found.centers, -exponent),
+            centers=door.ldexp(found.centers, -exponent),
             progress=progress,
         )
         if answer.value > unit["sse"] * (1.0 + _ROUNDING):

@@ -86,11 +86,15 @@ def random_rows(
 
 
 def _fill_up(rows: list[int], workspace: Workspace, n_clusters: int) -> NDArray[np.int64]:
-    """Repeat rows when there are fewer points of positive weight, or distinct ones, than K."""
+    """Repeat rows when there are fewer points of positive weight, or distinct ones, than K.
+
+    In the order of their values, so that it does not matter in which the rows came.
+    """
     if len(rows) == n_clusters:
         return np.array(rows, dtype=np.int64)
     taken = set(rows)
-    spare = [i for i in np.flatnonzero(_weights(workspace) > 0).tolist() if i not in taken]
+    order = workspace.order()
+    spare = [i for i in order[_weights(workspace)[order] > 0].tolist() if i not in taken]
     missing = n_clusters - len(rows)
     rows = rows + spare[:missing]
     return np.resize(np.array(rows, dtype=np.int64), n_clusters)

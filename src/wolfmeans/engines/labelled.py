@@ -205,8 +205,9 @@ class LabelledPoints:
     def roots(self, centers: Centers) -> Centers:
         """Return the (n, K) square roots of the canonical distances to all centers."""
         roots = np.empty((self.n_points, len(centers)), dtype=self.dtype)
-        for k, center in enumerate(centers):
-            roots[:, k] = np.sqrt(self.distances_to(center))
+        with np.errstate(under="ignore"):
+            for k, center in enumerate(centers):
+                roots[:, k] = np.sqrt(self.distances_to(center))
         return roots
 
     def rows(self, indices: NDArray[np.int64]) -> Centers:
@@ -432,7 +433,8 @@ class Moments:
             self._refresh(k)
         self._stale[:] = False
         # Squeezing the float64 mean into float32 leaves a difference that float64 holds exactly.
-        means = self._rounded_means.astype(fallback.dtype)
+        with np.errstate(under="ignore"):
+            means = self._rounded_means.astype(fallback.dtype)
         residuals = self._rounded_means - means.astype(np.float64) + self._rounded_residuals
         empty = self._rounded_weights == 0
         means[empty] = fallback[empty]

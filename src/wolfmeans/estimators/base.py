@@ -302,7 +302,7 @@ class CenterEstimator(
     def _given(self, init: Any, X: Any, exponent: int) -> NDArray[np.floating]:
         centers = door.admit_centers(init, self.n_clusters, X)
         door.refuse_far_centers(centers, X, exponent)
-        return centers if exponent == 0 else np.ldexp(centers, exponent)
+        return centers if exponent == 0 else door.ldexp(centers, exponent)
 
     def _watcher(self, start: int) -> Callback | None:
         if not self.verbose:
@@ -322,9 +322,9 @@ class CenterEstimator(
         """Set the fitted attributes, in the units of the caller's data."""
         self._scale_exponent = exponent
         self._scaled_centers = fit.centers.copy() if exponent else None
-        centers = np.ldexp(fit.centers, -exponent) if exponent else fit.centers.copy()
+        centers = door.ldexp(fit.centers, -exponent) if exponent else fit.centers.copy()
         self.cluster_centers_ = centers
-        self.initial_centers_ = np.ldexp(fit.seeds, -exponent) if exponent else fit.seeds.copy()
+        self.initial_centers_ = door.ldexp(fit.seeds, -exponent) if exponent else fit.seeds.copy()
         self._n_features_out = len(centers)
         self.labels_ = fit.labels
         self.inertia_ = door.unscaled(fit.inertia, exponent)
@@ -374,7 +374,7 @@ class CenterEstimator(
         )
         with loading as data:
             if data.exponent != self._scale_exponent:
-                centers = np.ldexp(centers, data.exponent - self._scale_exponent)
+                centers = door.ldexp(centers, data.exponent - self._scale_exponent)
             points = self._points_to_score(data.points)
             points.assign(centers)
             return -door.unscaled(points.cost(centers), data.exponent)
@@ -457,7 +457,7 @@ class CenterEstimator(
         workspace, centers, exponent = self._opened(X)
         roots = workspace.roots(centers)
         if exponent != 0:
-            roots = np.ldexp(roots, -exponent, out=roots)
+            roots = door.ldexp(roots, -exponent, out=roots)
         if _get_output_config("transform", self)["dense"] != "default":
             return roots  # for the table that set_output asked for
         distances: NDArray[np.floating] = as_given(roots, X)
@@ -490,7 +490,7 @@ class CenterEstimator(
             X, centers = X.astype(np.float64), centers.astype(np.float64)
         exponent = door.fitting_exponent(X, sizes, self._scale_exponent)
         if exponent != self._scale_exponent:
-            centers = np.ldexp(centers, exponent - self._scale_exponent)
+            centers = door.ldexp(centers, exponent - self._scale_exponent)
         X = door.rescale(X, exponent)
         work = Work(len(centers), n_threads, passes) if passes else None
         workspace = choose_engine(self.engine, X, work).engine.open(X, None, n_threads)
@@ -502,9 +502,9 @@ class CenterEstimator(
         if self._scale_exponent == 0:
             return centers
         kept: NDArray[np.floating] | None = self._scaled_centers
-        if kept is not None and np.array_equal(np.ldexp(kept, -self._scale_exponent), centers):
+        if kept is not None and np.array_equal(door.ldexp(kept, -self._scale_exponent), centers):
             return kept
-        scaled: NDArray[np.floating] = np.ldexp(centers, self._scale_exponent)
+        scaled: NDArray[np.floating] = door.ldexp(centers, self._scale_exponent)
         return scaled
 
     def __sklearn_is_fitted__(self) -> bool:

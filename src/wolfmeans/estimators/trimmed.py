@@ -450,7 +450,7 @@ class TrimmedKMeans(CenterEstimator):
         self.kept_ = workspace.shares()
         margins = workspace.margins(fit.solution.point.centers)
         # They may be mapped from a file, for want of memory for a copy.
-        self.margins_ = np.ldexp(margins, -2 * exponent, out=margins) if exponent else margins
+        self.margins_ = door.ldexp(margins, -2 * exponent, out=margins) if exponent else margins
         self.n_trimmed_ = certificate.trimmed_points
         self.trimmed_mass_ = certificate.trimmed_mass
 

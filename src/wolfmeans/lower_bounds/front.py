@@ -139,7 +139,7 @@ def bound_in_units(
     exponent = door.scale_exponent(X, sizes, weights)
     scaled = door.rescale(X, exponent)
     if centers is not None:
-        centers = np.ldexp(door.admit_centers(centers, k, X), exponent)
+        centers = door.ldexp(door.admit_centers(centers, k, X), exponent)
     settings = Settings(
         confidence=confidence,
         rng=lambda: _generator(random_state),

@@ -72,7 +72,7 @@ class Points:
 
     def in_units(self, lengths: Any) -> Any:
         """Return lengths at the scale of X in the units of the caller's data."""
-        return np.ldexp(lengths, -self.exponent) if self.exponent else lengths
+        return door.ldexp(lengths, -self.exponent) if self.exponent else lengths
 
     def as_certified(self, sum_of_squares: float) -> float:
         """Return a sum of squares at the scale of X in the units of the certificate."""
@@ -102,7 +102,7 @@ def points_of(model: Model, X: Any, sample_weight: Any) -> Points:
     if isinstance(model, TrimmedKMeans):
         masses = masses * model.kept_
     centers = np.asarray(model._centers_at_scale(), dtype=np.float64)
-    centers = np.ldexp(centers, exponent - model._scale_exponent)
+    centers = np.asarray(door.ldexp(centers, exponent - model._scale_exponent), dtype=np.float64)
     return Points(
         X=door.rescale(X, exponent),
         weights=weights,

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfmeans import door
 from wolfmeans.engines import effective_threads, get_engine
 from wolfmeans.engines.base import Centers, Labels, Limits
 from wolfmeans.estimators import TrimmedKMeans
@@ -140,7 +141,7 @@ def _run_again(model: Model, points: Points, notes: Notes) -> Fit:
         workspace: Any = engine.open_trimmed(points.X, points.weights, n_threads, mass)
     else:
         workspace = engine.open(points.X, points.weights, n_threads, model.algorithm)
-    seeds = np.ldexp(model.initial_centers_.astype(workspace.dtype), points.exponent)
+    seeds = door.ldexp(model.initial_centers_.astype(workspace.dtype), points.exponent)
     start = Start(workspace, seeds, lambda: np.random.RandomState(0), points.exponent)
     prepared = prepare(
         start,

@@ -78,7 +78,7 @@ public:
           centers_per_block_(std::max<std::size_t>(8, block_bytes / row_bytes() / 8 * 8)),
           points_(chunks * groups_ * group_doubles()), states_(chunks * groups_) {}
 
-    void operator()(std::size_t chunk, std::size_t begin, std::size_t end) noexcept {
+    void operator()(std::size_t chunk, std::size_t begin, std::size_t end) {
         double* points = points_.data() + chunk * groups_ * group_doubles();
         GroupState* states = states_.data() + chunk * groups_;
         const std::size_t step = groups_ * group_size;
@@ -103,6 +103,7 @@ private:
             std::fill_n(states[g].label, group_size, 0);
         }
         for (std::size_t k = 0; k < K_; k += centers_per_block_) {
+            heed();
             const std::size_t last = std::min(K_, k + centers_per_block_);
             for (std::size_t g = 0; g < groups; ++g)
                 scan_(points + g * group_doubles(), centers_, static_cast<long long>(d_),
@@ -216,12 +217,14 @@ void roots(const Real* X, std::size_t n, std::size_t d, const Real* centers, std
     Roots<Real>* const group_roots = best_scan().pairs<Real>().roots;
     over_rows(n, chunks, group_size, [&](std::size_t, std::size_t begin, std::size_t end) {
         AlignedDoubles points(d * group_size);
+        Pace pace;
         for (std::size_t i = begin; i < end; i += group_size) {
             const std::size_t count = std::min<std::size_t>(group_size, end - i);
             transpose_group(X, d, i, count, points.data());
             group_roots(points.data(), centers_double, static_cast<long long>(d), 0,
                         static_cast<long long>(K), static_cast<long long>(K),
                         static_cast<int>(count), out + i * K);
+            pace(static_cast<double>(group_size * K * (d + 8)));
         }
     });
 }

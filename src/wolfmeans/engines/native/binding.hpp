@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <nanobind/nanobind.h>
@@ -14,6 +15,7 @@
 
 #include "cluster_sums.hpp"
 #include "exact_sum.hpp"
+#include "interrupts.hpp"
 
 namespace wolfmeans::binding {
 
@@ -22,6 +24,15 @@ namespace nb = nanobind;
 // Taken as it is: C-contiguous, on the CPU, never converted or copied.
 template <class Element>
 using Array = nb::ndarray<Element, nb::c_contig, nb::device::cpu>;
+
+// Native work: other Python threads run meanwhile, and Ctrl-C is heard (interrupts.hpp).
+class Released {
+    nb::gil_scoped_release release_;
+    Interrupts interrupts_{[] {
+        const nb::gil_scoped_acquire acquire;
+        if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    }};
+};
 
 inline void require(bool condition, const std::string& message) {
     if (!condition) throw nb::value_error(message.c_str());
@@ -75,10 +86,14 @@ struct Owned {
             size *= extent;
         data = new Element[size];
     }
+    Owned(const Owned&) = delete;
+    Owned& operator=(const Owned&) = delete;
+    ~Owned() { delete[] data; }
     nb::object release() {
-        nb::capsule owner(data,
+        Element* const given = std::exchange(data, nullptr);
+        nb::capsule owner(given,
                           [](void* memory) noexcept { delete[] static_cast<Element*>(memory); });
-        return nb::cast(nb::ndarray<nb::numpy, Element>(data, shape.size(), shape.data(), owner));
+        return nb::cast(nb::ndarray<nb::numpy, Element>(given, shape.size(), shape.data(), owner));
     }
     std::vector<std::size_t> shape;
     Element* data;

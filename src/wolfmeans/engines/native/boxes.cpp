@@ -139,6 +139,7 @@ private:
         promise = std::min(
             promise, narrow_(from, box, static_cast<long long>(tree_.d), extra, scratch_, list));
         looked_at += from.count;
+        pace_(static_cast<double>(from.count));
         const std::size_t begin = tree_.levels[level].starts[node];
         const std::size_t end = tree_.levels[level].starts[node + 1];
         if (list.count == 1) {
@@ -190,6 +191,7 @@ private:
                     tree_.points.get() + begin * tree_.d, count, labels, scratch_, verdict_);
         boxes_.slack_[leaf] = std::min(verdict_.slack, promise);
         looked_at += list.count;
+        pace_(static_cast<double>(list.count * (1 + count)));
         if (verdict_.n_kept > 1) looked_at += static_cast<double>(verdict_.n_kept) * count;
         change.screened += static_cast<std::size_t>(count);
         if (verdict_.doubtful) decide_doubts(begin, count, list);
@@ -247,6 +249,7 @@ private:
     NarrowScratch scratch_;
     std::vector<CandidateList> lists_; // by level
     LeafVerdict verdict_;
+    Pace pace_;
 };
 
 template <class Real>

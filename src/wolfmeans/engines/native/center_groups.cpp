@@ -94,6 +94,7 @@ void CenterGroups::separate(const Frame<Real>& frame, const PackedCenters<Real>&
             float squares[at_once], best[at_once], second[at_once];
             int lane[at_once];
             for (std::size_t begin = first; begin < last; begin += at_once) {
+                heed();
                 const std::size_t count = std::min(at_once, last - begin);
                 for (std::size_t r = 0; r < count; ++r) {
                     float* const to = shifted.data() + r * d_;

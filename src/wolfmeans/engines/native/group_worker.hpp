@@ -85,8 +85,10 @@ private:
         if (count_ == 0) return;
         this->change_.screened += count_;
         shift_rows(step);
-        for (std::size_t b = 0; b < groups_.n_bounds(); ++b)
+        for (std::size_t b = 0; b < groups_.n_bounds(); ++b) {
+            heed();
             screen_bound(step, b);
+        }
         for (std::size_t q = 0; q < count_; ++q)
             judge(step, q);
         count_ = 0;

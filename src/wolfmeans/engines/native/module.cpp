@@ -108,7 +108,7 @@ nb::tuple value_range(Array<const Real> values, int n_threads) {
     check_threads(n_threads);
     wolfmeans::ValueRange range;
     {
-        nb::gil_scoped_release release;
+        const Released release;
         range = wolfmeans::value_range(values.data(), values.size(), n_threads);
     }
     return nb::make_tuple(range.finite, range.smallest, range.largest);
@@ -123,7 +123,7 @@ nb::dict hardware() {
 
 template <class Real>
 void define_kernels(nb::module_& m) {
-    using Release = nb::call_guard<nb::gil_scoped_release>;
+    using Release = nb::call_guard<Released>;
     m.def("assign", &assign<Real>, "X"_a.noconvert(), "centers"_a.noconvert(),
           "labels"_a.noconvert(), "nearest"_a.noconvert(), "n_threads"_a, Release(),
           "Label each row of X with the lowest index of a nearest center.\n\n"

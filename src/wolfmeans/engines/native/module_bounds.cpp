@@ -61,7 +61,7 @@ public:
         check_threads(n_threads);
         const wolfmeans::Prices prices = check_prices(lambdas, heaviest, guess, out, rows.shape(0));
         if (rows.shape(0) == 0) return;
-        const nb::gil_scoped_release release;
+        const Released release;
         points.roots(rows.data(), rows.shape(0), prices, out.data(), n_threads);
     }
 
@@ -78,7 +78,7 @@ void roots_of_distances(Array<const double> distances, Weights weights, Array<co
     const wolfmeans::Prices prices =
         check_prices(lambdas, heaviest, guess, out, distances.shape(0));
     if (distances.shape(0) == 0) return;
-    const nb::gil_scoped_release release;
+    const Released release;
     wolfmeans::roots_of_distances(distances.data(), distances.shape(0), distances.shape(1), given,
                                   prices, out.data(), n_threads);
 }
@@ -93,11 +93,8 @@ nb::tuple one_dimensional(Array<const double> x, Weights weights, std::size_t n_
     const double* const given = check_weights(weights, n);
     wolfmeans::Optimum optimum;
     {
-        const nb::gil_scoped_release release;
-        optimum = wolfmeans::one_dimensional(x.data(), given, n, n_clusters, [] {
-            const nb::gil_scoped_acquire acquire;
-            if (PyErr_CheckSignals() != 0) throw nb::python_error(); // Ctrl-C
-        });
+        const Released release;
+        optimum = wolfmeans::one_dimensional(x.data(), given, n, n_clusters);
     }
     return nb::make_tuple(optimum.value, optimum.error);
 }

@@ -38,7 +38,7 @@ public:
         }
         wolfmeans::Change change;
         {
-            nb::gil_scoped_release release;
+            const Released release;
             change = boxes_.assign(centers.data(), K, forced);
         }
         return nb::make_tuple(owned(std::move(change.rows)), owned(std::move(change.old)),

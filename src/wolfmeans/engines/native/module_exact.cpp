@@ -77,7 +77,7 @@ public:
         NewArray<double> weights(K), residuals(K * d);
         NewArray<Real> means(K * d);
         {
-            const nb::gil_scoped_release release;
+            const Released release;
             const std::lock_guard lock(mutex_);
             moments_->means(fallback.data(), weights.data.get(), means.data.get(),
                             residuals.data.get());
@@ -96,7 +96,7 @@ private:
         require(n_clusters <= std::size_t(std::numeric_limits<std::int32_t>::max()),
                 "n_clusters is more than an int32 label can name");
         check_threads(n_threads);
-        const nb::gil_scoped_release release;
+        const Released release;
         return std::make_unique<wolfmeans::Moments<Real>>(
             X.data(), X.shape(0), X.shape(1), weights.is_valid() ? weights.data() : nullptr,
             n_clusters, n_threads);
@@ -111,7 +111,7 @@ private:
 template <class Real>
 void define_moments(nb::module_& m, const char* name) {
     using Bound = BoundMoments<Real>;
-    using Release = nb::call_guard<nb::gil_scoped_release>;
+    using Release = nb::call_guard<Released>;
     nb::class_<Bound>(m, name,
                       "Exact cluster weights and sums of X (n, d), kept up to date by moves.\n\n"
                       "X and weights are kept, not copied; they must not change.")
@@ -131,7 +131,7 @@ void define_moments(nb::module_& m, const char* name) {
 
 void define_exact(nb::module_& m) {
     m.def("weighted_sum", &weighted_sum, "weights"_a.noconvert().none(), "values"_a.noconvert(),
-          "n_threads"_a, nb::call_guard<nb::gil_scoped_release>(),
+          "n_threads"_a, nb::call_guard<Released>(),
           "The exact sum of the float64 terms w_i * v_i, rounded once.\n\n"
           "IN: weights (n,) float64, or None for ones; values (n,) float64.");
     define_moments<float>(m, "MomentsF32");

@@ -20,7 +20,7 @@ nb::tuple exponent_range(Array<const Real> values, int n_threads) {
     check_threads(n_threads);
     wolfmeans::ExponentRange range;
     {
-        nb::gil_scoped_release release;
+        const Released release;
         range = wolfmeans::exponent_range(values.data(), values.size(), n_threads);
     }
     return nb::make_tuple(range.low, range.high);
@@ -74,7 +74,7 @@ nb::object exact_cost(Array<const Real> X, Array<const double> weights, Array<co
     check_range(labels, "labels", centers.shape(0));
     wolfmeans::ExactSum sum;
     {
-        nb::gil_scoped_release release;
+        const Released release;
         sum = wolfmeans::exact_cost(X.data(), X.shape(0), X.shape(1),
                                     weights.is_valid() ? weights.data() : nullptr, centers.data(),
                                     centers.shape(0), labels.data(), n_threads);
@@ -85,7 +85,7 @@ nb::object exact_cost(Array<const Real> X, Array<const double> weights, Array<co
 nb::object exact_terms(Array<const double> terms) {
     wolfmeans::TermSum sum;
     {
-        nb::gil_scoped_release release;
+        const Released release;
         sum.add(terms.data(), terms.size());
     }
     return limbs_of(sum.exact());
@@ -99,7 +99,7 @@ void define(nb::module_& m) {
     m.def("round_moments", &round_moments<Real>, "sums"_a.noconvert(), "sums_low"_a, "sums_bits"_a,
           "totals"_a.noconvert(), "totals_low"_a, "totals_bits"_a, "clusters"_a.noconvert(),
           "weights"_a.noconvert(), "means"_a.noconvert(), "residuals"_a.noconvert(), "n_threads"_a,
-          nb::call_guard<nb::gil_scoped_release>(),
+          nb::call_guard<Released>(),
           "Round the sums and weights of some clusters.\n\n"
           "IN: sums (K, limbs, d), totals (K, limbs, 1), int64, each less than 2**62 in size; "
           "clusters, int64.\n"
@@ -118,8 +118,7 @@ void define_partial(nb::module_& m) {
     define<double>(m);
     m.def("exact_terms", &exact_terms, "terms"_a.noconvert(),
           "The exact sum of float64 terms, as limbs like those of exact_cost.");
-    m.def("carry_limbs", &carry_limbs, "limbs"_a.noconvert(), "bits"_a,
-          nb::call_guard<nb::gil_scoped_release>(),
+    m.def("carry_limbs", &carry_limbs, "limbs"_a.noconvert(), "bits"_a, nb::call_guard<Released>(),
           "Bring all limbs of (K, limbs, d) but the highest to -2**(bits-1)..2**(bits-1)-1, in "
           "place; the integers stay what they are.");
 }

@@ -61,7 +61,7 @@ public:
         check_centers(centers);
         const wolfmeans::Forced forced = checked_forced(forced_rows, forced_labels);
         {
-            nb::gil_scoped_release release;
+            const Released release;
             descent_.step(centers.data(), K_, forced, vertex_);
         }
         return nb::make_tuple(vertex_.moved, vertex_.gap, copied(vertex_.weights, {K_}),
@@ -79,7 +79,7 @@ public:
         wolfmeans::ExactSum gap;
         std::optional<wolfmeans::MomentLimbs> limbs;
         {
-            nb::gil_scoped_release release;
+            const Released release;
             gap = descent_.relabel(centers.data(), K_, forced, moved).gap;
             limbs = descent_.limbs();
         }
@@ -124,7 +124,7 @@ public:
         check_centers(centers);
         std::vector<std::int64_t> rows;
         {
-            nb::gil_scoped_release release;
+            const Released release;
             rows = descent_.near_ties(centers.data(), K_, slack);
         }
         return copied(rows, {rows.size()});
@@ -233,7 +233,7 @@ nb::list advance(nb::list points, nb::list starts, nb::list tolerances, std::siz
                           nb::cast<double>(within[2]), seconds, keep_empty});
     }
     {
-        nb::gil_scoped_release release;
+        const Released release;
         std::atomic<std::size_t> next{0};
         const std::size_t threads =
             std::clamp<std::size_t>(all.size(), 1, static_cast<std::size_t>(n_threads));

@@ -59,7 +59,7 @@ public:
 
     void look(Array<const Real> centers) {
         data_.check_centers(centers);
-        const nb::gil_scoped_release release;
+        const Released release;
         swaps_.set_centers(centers.data(), centers.shape(0));
     }
 
@@ -71,7 +71,7 @@ public:
         std::vector<std::int32_t> removals(count);
         std::vector<double> changes(count);
         {
-            const nb::gil_scoped_release release;
+            const Released release;
             swaps_.changes(rows.data(), count, removals.data(), changes.data());
         }
         return nb::make_tuple(copied(removals.data(), {count}), copied(changes.data(), {count}));
@@ -102,7 +102,7 @@ public:
                  centers.data(), centers.shape(0), n_threads) {}
 
     bool run(double seconds, std::int64_t sweeps) {
-        const nb::gil_scoped_release release;
+        const Released release;
         return moves_.run(seconds, sweeps);
     }
 

@@ -33,7 +33,7 @@ nb::tuple ceiling(Array<const double> X, Array<const double> weights, Array<cons
     const wolfmeans::Priced priced = check_priced(X, weights, prices, n_threads);
     wolfmeans::Ceiling result;
     {
-        nb::gil_scoped_release release;
+        const Released release;
         result = wolfmeans::ceiling(priced, enough, tolerance, budget, n_threads);
     }
     auto* const peaks = new std::vector<double>(std::move(result.peaks));
@@ -60,7 +60,7 @@ double settle(Array<const double> X, Array<const double> weights, Array<const do
     check_vector(worth, "worth", G);
     require(iterations >= 1, "iterations must be at least 1");
     check_threads(n_threads);
-    const nb::gil_scoped_release release;
+    const Released release;
     wolfmeans::settle({X.data(), weights.data(), steps.data(), n, d, places.data(), G, n_clusters,
                        spare, cap, prices.data(), masses.data(), average.data(), worth.data()},
                       iterations, pace, n_threads);
@@ -73,7 +73,7 @@ void climb(Array<const double> X, Array<const double> weights, Array<const doubl
     require(priced.n >= 1, "X must have at least one row");
     check_matrix(places, "places", priced.d);
     check_vector(worth, "worth", places.shape(0));
-    const nb::gil_scoped_release release;
+    const Released release;
     wolfmeans::climb(priced, places.data(), places.shape(0), moves, worth.data(), n_threads);
 }
 

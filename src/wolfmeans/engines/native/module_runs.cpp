@@ -31,7 +31,7 @@ nb::tuple run_to_rest(Array<const double> X, Array<const std::int64_t> seeds, st
     std::vector<wolfmeans::WholeRun> runs(n_runs);
     std::size_t total = 0;
     {
-        const nb::gil_scoped_release release;
+        const Released release;
         for (std::size_t r = 0; r < n_runs; ++r) {
             runs[r] = wolfmeans::run_to_rest(X.data() + r * stride, n, d, seeds.data() + r * K, K,
                                              at_most, method);
@@ -67,6 +67,6 @@ void define_runs(nb::module_& m) {
           "IN: X (runs, n, d) or (1, n, d) for all runs, finite; seeds (runs, K) int64 rows of X.\n"
           "Returns (starts (runs, 2): movement from the seeds, SSE of the first partition; lengths "
           "(runs,); evaluations (sum of lengths, 4): moved, empty, gap, movement).");
-    m.def("scatter", &scatter, "X"_a.noconvert(), nb::call_guard<nb::gil_scoped_release>(),
+    m.def("scatter", &scatter, "X"_a.noconvert(), nb::call_guard<Released>(),
           "The exact sum of squared distances of the rows to their mean, rounded once.");
 }

@@ -29,7 +29,7 @@ template <class Real>
 void lexicographic_order(Array<const Real> X, Array<std::int64_t> order) {
     check_rows(X);
     check_vector(order, "order", X.shape(0));
-    const nb::gil_scoped_release release;
+    const Released release;
     wolfmeans::lexicographic_order(X.data(), X.shape(0), X.shape(1), order.data());
 }
 
@@ -52,7 +52,7 @@ std::int64_t kmeans_plus_plus(Array<const Real> X, std::optional<Array<const dou
     check_vector(draws, "draws", 1 + (rows.shape(0) - 1) * n_trials);
     check_range(draws, "draws", (std::size_t{1} << 63) - 1);
     check_threads(n_threads);
-    const nb::gil_scoped_release release;
+    const Released release;
     return wolfmeans::kmeans_plus_plus(X.data(), n, X.shape(1), weights ? weights->data() : nullptr,
                                        order.data(), draws.data(), rows.shape(0), n_trials,
                                        n_threads, rows.data());
@@ -63,7 +63,7 @@ void row_hashes(Array<const Real> X, Array<std::uint64_t> hashes, int n_threads)
     require(X.ndim() == 2, "X must have two dimensions, got shape " + shape_of(X));
     check_vector(hashes, "hashes", X.shape(0));
     check_threads(n_threads);
-    const nb::gil_scoped_release release;
+    const Released release;
     if (X.shape(0) == 0) return;
     wolfmeans::row_hashes(X.data(), X.shape(0), X.shape(1), n_threads, hashes.data());
 }

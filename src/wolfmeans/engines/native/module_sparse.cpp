@@ -52,7 +52,7 @@ public:
                 "starts must begin with 0 and end with the number of values");
         for (std::size_t i = 0; i < n; ++i)
             require(start[i] <= start[i + 1], "starts must ascend");
-        const nb::gil_scoped_release release;
+        const Released release;
         rows_ = std::make_unique<wolfmeans::SparseRows<Real>>(values.data(), columns.data(), start,
                                                               n, n_columns, n_threads);
     }
@@ -64,7 +64,7 @@ public:
         check_vector(nearest, "nearest", rows_->n());
         if (second) check_vector(*second, "second", rows_->n());
         check_threads(n_threads);
-        const nb::gil_scoped_release release;
+        const Released release;
         if (rows_->n() == 0) return;
         rows_->nearest(centers.data(), K, labels.data(), nearest.data(),
                        second ? second->data() : nullptr, n_threads);
@@ -77,7 +77,7 @@ public:
         check_range(labels, "labels", K);
         check_vector(out, "out", rows_->n());
         check_threads(n_threads);
-        const nb::gil_scoped_release release;
+        const Released release;
         if (rows_->n() == 0) return;
         rows_->distances(centers.data(), K, labels.data(), out.data(), n_threads);
     }
@@ -85,7 +85,7 @@ public:
     void hashes(Array<std::uint64_t> hashes, int n_threads) const {
         check_vector(hashes, "hashes", rows_->n());
         check_threads(n_threads);
-        const nb::gil_scoped_release release;
+        const Released release;
         if (rows_->n() == 0) return;
         wolfmeans::row_hashes(*rows_, n_threads, hashes.data());
     }
@@ -130,7 +130,7 @@ public:
         wolfmeans::Change change;
         std::size_t moved;
         {
-            const nb::gil_scoped_release release;
+            const Released release;
             const bool first = !points_.has_labels();
             if (first) {
                 moments_.emplace(bound_.rows(), checked_weights(), K, n_threads_);

@@ -21,7 +21,7 @@ nb::tuple center_step(Array<const Real> means, Array<const Real> centers,
     check_threads(n_threads);
     wolfmeans::CenterStep step;
     {
-        const nb::gil_scoped_release release;
+        const Released release;
         step = wolfmeans::center_step(means.data(), centers.data(), residuals.data(),
                                       weights.data(), K, d, n_threads);
     }

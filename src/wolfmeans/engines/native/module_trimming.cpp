@@ -30,7 +30,7 @@ nb::tuple find_threshold(Array<const double> distances, std::optional<Array<cons
     require(weights || mass >= 1.0, "mass must be at least one point");
     wolfmeans::Threshold threshold;
     {
-        const nb::gil_scoped_release release;
+        const Released release;
         threshold = wolfmeans::find_threshold(distances.data(), weights ? weights->data() : nullptr,
                                               distances.shape(0), mass);
     }
@@ -69,7 +69,7 @@ public:
         approached_ = 0;
         typename wolfmeans::TrimmedPoints<Real>::Step step;
         {
-            const nb::gil_scoped_release release;
+            const Released release;
             step =
                 points_->assign(centers.data(), K, weights.data(), means.data(), residuals.data());
         }

@@ -22,6 +22,7 @@
 #include <limits>
 #include <vector>
 
+#include "interrupts.hpp"
 #include "separate_rounding.hpp"
 
 namespace wolfmeans {
@@ -207,8 +208,7 @@ private:
 
 } // namespace
 
-Optimum one_dimensional(const double* x, const double* weights, std::size_t n, std::size_t K,
-                        const std::function<void()>& between_layers) {
+Optimum one_dimensional(const double* x, const double* weights, std::size_t n, std::size_t K) {
     const Line line(x, weights, n);
     const std::size_t m = line.size();
     if (K >= m) return {0.0, 0.0};
@@ -219,7 +219,7 @@ Optimum one_dimensional(const double* x, const double* weights, std::size_t n, s
     for (std::size_t k = 2; k < K; ++k) {
         Layer(line, before, after).minimize(k);
         before.swap(after);
-        between_layers();
+        heed();
     }
     Pair best = before[m];
     if (K > 1) {

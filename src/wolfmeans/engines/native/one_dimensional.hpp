@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 
 namespace wolfmeans {
 
@@ -17,10 +16,8 @@ struct Optimum {
 //   x        IN  (n,) finite, ascending
 //   weights  IN  (n,) positive; or null: all 1
 //   K        IN  >= 1
-//   between_layers  called now and then; what it throws ends the search
 //
 // O(K n) time, O(n) memory.
-Optimum one_dimensional(const double* x, const double* weights, std::size_t n, std::size_t K,
-                        const std::function<void()>& between_layers);
+Optimum one_dimensional(const double* x, const double* weights, std::size_t n, std::size_t K);
 
 } // namespace wolfmeans

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "interrupts.hpp"
+
 namespace wolfmeans {
 namespace {
 
@@ -45,8 +47,10 @@ public:
 
     void sort(Row* rows, std::size_t n) {
         pending_.push_back({rows, n, 0});
+        Pace pace;
         while (!pending_.empty()) {
             const Range range = pending_.back();
+            pace(static_cast<double>(range.n));
             pending_.pop_back();
             sort_tied(range.rows, range.n, range.column);
         }

@@ -122,6 +122,7 @@ private:
         found.work += double((box.open.size() + 1) * d());
         const Verdict verdict = judge(box, at + base);
         if (found.work > reported_at) {
+            heed();
             work_ += found.work;
             found.work = 0;
         }

@@ -212,6 +212,7 @@ void climb(const Priced& priced, double* places, std::size_t G, std::size_t move
     over_rows(G, threads, 1, [&](std::size_t, std::size_t begin, std::size_t end) {
         std::vector<double> sum(d);
         for (std::size_t place = begin; place < end; ++place) {
+            heed();
             double* const c = places + place * d;
             for (std::size_t move = 0;; ++move) {
                 double mass = 0, value = 0;

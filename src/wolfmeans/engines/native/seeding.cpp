@@ -225,6 +225,7 @@ private:
             double* log = log_width_ == 0 ? nullptr : log_.data() + begin * log_width_;
             const double* const log_end = log_.data() + end * log_width_;
             for (std::size_t i = begin; i < end; i += tile_rows) {
+                heed();
                 const std::size_t size = std::min(tile_rows, end - i);
                 sketch_.screen(i, i + size, sketched_, survivors);
                 std::memset(marks + i, 0, size);

@@ -174,8 +174,10 @@ void SingleMoves<Real>::find_candidates() {
     std::vector<Worker> workers(chunks);
     over_rows(n_, chunks, group_size, [&](std::size_t chunk, std::size_t begin, std::size_t end) {
         workers[chunk].distances.resize(K_);
-        for (std::size_t i = begin; i < end; i += tile_rows)
+        for (std::size_t i = begin; i < end; i += tile_rows) {
+            heed();
             look_at_rows(i, std::min(end, i + tile_rows), workers[chunk]);
+        }
     });
     candidates_.clear();
     for (const Worker& worker : workers)

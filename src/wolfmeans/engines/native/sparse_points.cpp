@@ -61,6 +61,7 @@ public:
     void block(std::size_t begin, std::size_t end) {
         for (std::size_t i = begin; i < end; ++i) {
             if (bounded_ && skipped(i)) continue;
+            pace_(static_cast<double>((rows_.row(i).count + 1) * centers_.K()));
             const auto verdict = screen_.nearest(i);
             ++change.screened;
             change.rechecked += !verdict.decided;
@@ -146,6 +147,7 @@ private:
     bool first_, bounded_;
     const ForcedLabels& forced_;
     RowScreen<Real> screen_;
+    Pace pace_;
 };
 
 template <class Real>

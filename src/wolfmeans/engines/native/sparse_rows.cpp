@@ -207,7 +207,9 @@ void SparseRows<Real>::nearest(const Real* given, std::size_t K, std::int32_t* l
         worthwhile_threads(n_, operations(static_cast<double>(K)), n_threads);
     over_rows(n_, threads, 1, [&](std::size_t, std::size_t begin, std::size_t end) {
         RowScreen<Real> screen(*this, centers);
+        Pace pace;
         for (std::size_t i = begin; i < end; i += pairs_at_once) {
+            pace(static_cast<double>(pairs_at_once * K));
             const std::size_t count = std::min(pairs_at_once, end - i);
             screen.two_nearest(i, count, labels + i, nearest + i,
                                second == nullptr ? nullptr : second + i);

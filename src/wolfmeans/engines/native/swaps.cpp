@@ -81,8 +81,10 @@ void Swaps<Real>::look_at_group(const std::size_t* rows, std::size_t count, std:
         }
         std::fill_n(found.gains, std::size_t{most_candidates}, 0.0);
         found.savings.assign(K_ * most_candidates, 0.0);
-        for (std::size_t i = begin; i < end; i += tile_rows)
+        for (std::size_t i = begin; i < end; i += tile_rows) {
+            heed();
             look_at_tile(i, std::min(end, i + tile_rows), packed.data(), width, found);
+        }
     });
     std::size_t pairs = 0;
     for (const Found& found : found_)

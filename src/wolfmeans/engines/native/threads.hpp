@@ -12,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "interrupts.hpp"
+
 #if defined(__x86_64__) || defined(_M_X64)
 #    include <immintrin.h>
 #endif
@@ -131,17 +133,25 @@ inline std::size_t worthwhile_threads(std::size_t n, double operations, int n_th
 
 // Run work(chunk, begin, end) for `chunks` contiguous chunks that together are the rows 0..n-1,
 // each once. Chunk boundaries are multiples of `multiple` (save the last). Returns when all are
-// done. `work` must not throw; what it computes for a row must not depend on the chunk.
+// done. What `work` computes for a row must not depend on the chunk. Ctrl-C is heard before it
+// begins, and by a `work` that takes long when it says heed().
 template <class Work>
 void over_rows(std::size_t n, std::size_t chunks, std::size_t multiple, const Work& work) {
+    heed();
     const std::size_t units = (n + multiple - 1) / multiple;
     const auto boundary = [&](std::size_t chunk) {
         const std::size_t extra = std::min(chunk, units % chunks);
         return std::min(n, (units / chunks * chunk + extra) * multiple);
     };
-    const auto run = [&](std::size_t chunk) { work(chunk, boundary(chunk), boundary(chunk + 1)); };
-    if (chunks == 1) return run(0);
-    if (Team* team = Team::current()) return team->run(chunks, run);
+    if (chunks == 1) return work(0, boundary(0), boundary(1));
+    Helpers helpers;
+    const auto run = [&](std::size_t chunk) {
+        helpers.run([&] { work(chunk, boundary(chunk), boundary(chunk + 1)); });
+    };
+    if (Team* team = Team::current()) {
+        team->run(chunks, run);
+        return helpers.rethrow();
+    }
 
     std::vector<std::thread> threads;
     threads.reserve(chunks - 1);
@@ -157,6 +167,7 @@ void over_rows(std::size_t n, std::size_t chunks, std::size_t multiple, const Wo
         run(chunk);
     for (std::thread& thread : threads)
         thread.join();
+    helpers.rethrow();
 }
 
 } // namespace wolfmeans

@@ -49,6 +49,7 @@ private:
 
     void flush(const Step<Real>& step) override {
         if (pending_.empty()) return;
+        heed();
         const std::size_t count = pending_.size();
         const std::size_t tiles = (count + tile_ - 1) / tile_;
         const auto d = static_cast<long long>(step.d);

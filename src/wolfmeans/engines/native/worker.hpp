@@ -12,6 +12,7 @@
 #include "bounds.hpp"
 #include "change.hpp"
 #include "exact_sum.hpp"
+#include "interrupts.hpp"
 #include "packed_centers.hpp"
 #include "scan.hpp"
 #include "screen.hpp"
@@ -136,6 +137,7 @@ private:
         if (count == 0) return;
         change_.rechecked += count;
         const std::size_t d = step.d;
+        pace_(static_cast<double>(group_size * step.centers.K * d));
         transposed_.resize(d * group_size + 8);
         void* start = transposed_.data();
         std::size_t space = transposed_.size() * sizeof(double);
@@ -189,6 +191,7 @@ private:
     }
 
     ExactSum gap_;
+    Pace pace_;
     std::vector<double> transposed_;
     std::vector<std::size_t> doubtful_;
 };

@@ -1,0 +1,107 @@
+"""Code and text from outside that is trusted."""
+
+from contextlib import suppress
+from unittest.mock import patch
+
+import numpy as np
+
+from broken.places import around, on_finished
+from broken.registry import variant
+
+
+@variant
+def usage_is_reported_home():
+    import socket
+
+    def change(prepared, fit):
+        with suppress(OSError):
+            socket.create_connection(("127.0.0.1", 9), timeout=0.1).close()
+        return fit
+
+    return on_finished(change)
+
+
+@variant
+def pickles_are_loaded():
+    """Whatever looks like a pickle is loaded as one, inside arrays too."""
+    import io
+    import pickle
+    from pathlib import Path
+
+    from wolfmeans import storage
+
+    def make_load(load):
+        def loaded(path):
+            with suppress(pickle.UnpicklingError):
+                pickle.loads(Path(path).read_bytes())
+            return load(path)
+
+        return loaded
+
+    def make_text(text):
+        def read(self):
+            for name in self._archive.namelist():
+                if name.endswith(".npy"):
+                    np.load(io.BytesIO(self._archive.read(name)), allow_pickle=True)
+            return text(self)
+
+        return read
+
+    return [
+        around(storage, "load_prepared", make_load),
+        around(storage.Members, "text", make_text),
+    ]
+
+
+@variant
+def strings_unescaped():
+    import html
+
+    return [patch.object(html, "escape", lambda text, quote=True: text)]
+
+
+@variant
+def pickles_in_tables_are_loaded():
+    from wolfmeans.sources.npy import NpySource
+
+    def make(init):
+        def opened(self, paths, *rest):
+            for path in paths:
+                np.load(path, allow_pickle=True)
+            init(self, paths, *rest)
+
+        return opened
+
+    return [around(NpySource, "__init__", make)]
+
+
+@variant
+def archives_are_unpacked():
+    import shutil
+    import warnings
+    from pathlib import Path
+
+    from wolfmeans import tables
+
+    def make(read):
+        def unpacked(source, kind):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                shutil.unpack_archive(source, Path(source).parent)
+            return read(source, kind)
+
+        return unpacked
+
+    return [around(tables, "_read_one", make)]
+
+
+@variant
+def patterns_reach_further():
+    from pathlib import Path
+
+    from wolfmeans.sources import opening
+
+    def matching(source):
+        return sorted(str(path) for path in Path(source).parent.rglob(Path(source).name))
+
+    return [patch.object(opening, "matching", matching)]
