@@ -311,7 +311,10 @@ def _targets():
     texts_endings = [".csv", ".csv", ".tsv", ".txt", ".csv.gz", ".tab", ".npy"]
     return {
         "text tables": (lambda: tables_with_endings(_packed_texts(), texts_endings), read_table),
-        "NPY": (lambda: tables_with_endings(arrays(), [".npy", ".npy", ".npy", ".csv"]), read_table),
+        "NPY": (
+            lambda: tables_with_endings(arrays(), [".npy", ".npy", ".npy", ".csv"]),
+            read_table,
+        ),
         "Parquet": (
             lambda: tables_with_endings(columnar("parquet"), [".parquet", ".pq"]),
             read_table,
@@ -336,4 +339,3 @@ def attempt(name, value):
         read(*value)
     else:
         read(value)
-

@@ -529,7 +529,8 @@ def try_sparse_points(rng, threads=None):
 def try_neighbours(rng, threads=None):
     case = Case.drawn(rng, threads)
     case.n = max(1, case.n)
-    arguments = [case.points(), case.maybe_weights(positive=True)]
+    # An infinite weight is known to end in a search without end.
+    arguments = [case.points(), Fixed(case.maybe_weights(positive=True))]
     one, _ = _called(native.Neighbours.open, arguments, rng, rng.random() < 0.3)
     for _ in range(int(rng.integers(1, 4))):
         if one is None:
@@ -601,7 +602,9 @@ def _plain(value):
 
 
 ATTEMPTS = {
-    **{name: (lambda rng, name=name, **more: try_function(name, rng, **more)) for name in FUNCTIONS},
+    **{
+        name: (lambda rng, name=name, **more: try_function(name, rng, **more)) for name in FUNCTIONS
+    },
     **{name: (lambda rng, name=name, **more: try_object(name, rng, **more)) for name in OBJECTS},
     "SparsePoints": try_sparse_points,
     "Neighbours": try_neighbours,
