@@ -47,6 +47,7 @@ def torch() -> str:
 
 
 def main() -> None:
+    """Write both files, unless one would hold an address."""
     made = {"ci.txt": (compiled(), "pyproject.toml and ci.in"), "torch.txt": (torch(), TORCH)}
     for name, (text, source) in made.items():
         if "://" in text or "--index" in text:

@@ -39,7 +39,7 @@ _GROWTH = 100e6
 """Bytes that a process may grow by after its first tenth: caches of libraries, no more."""
 
 
-class Failure(AssertionError):
+class Failure(AssertionError):  # noqa: N818 - that is what it is
     """An invariant that does not hold."""
 
 

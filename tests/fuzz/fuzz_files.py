@@ -26,7 +26,7 @@ MOST = 1 << 20
 """Numbers that a file of some hundred bytes may become; more is a blow-up."""
 
 
-class Finding(AssertionError):
+class Finding(AssertionError):  # noqa: N818 - that is what it is
     """Something that must not happen."""
 
 

@@ -12,6 +12,8 @@ KNOWN = (
     ("Parquet", r"a refusal that says nothing: UnicodeDecodeError"),
     ("Arrow", r"a refusal that says nothing: UnicodeDecodeError"),
     ("Arrow", r"dies .*memory allocation of \d+ bytes failed"),
+    ("native, address", r"misaligned address"),
+    ("native, address", r"center_step\.cpp:\d+:\d+: runtime error: null pointer"),
     ("Parquet", r"dies .*memory allocation of \d+ bytes failed"),
 )
 

@@ -83,6 +83,23 @@ def test_k_means_parallel_takes_weights_of_dask_data():
     assert np.array_equal(here.cluster_centers_, there.cluster_centers_)
 
 
+@needs_native
+@xfail("contiguous arrays that are not aligned reach the native module as they are")
+def test_native_code_sees_aligned_arrays_only(monkeypatch):
+    import wolfmeans.engines._native as native
+
+    memory = np.zeros(8 * 120 + 8, dtype=np.uint8)
+    X = memory[1:961].view(np.float64).reshape(60, 2)
+    X[...] = np.random.default_rng(0).normal(size=X.shape)
+    seen, order = [], native.lexicographic_order
+    monkeypatch.setattr(
+        native, "lexicographic_order", lambda X, out: (seen.append(X.flags.aligned), order(X, out))
+    )
+    KMeans(3, random_state=0, engine="cpu", certify=None).fit(X)
+    assert seen
+    assert all(seen)
+
+
 SURVIVED = """
 import faulthandler, sys
 import numpy as np
@@ -101,6 +118,7 @@ CALLS = {
     "[(X[:2].copy(), np.ones(2), 0.0)], [(-1.0,)], 2, 1.0, False, 1)",
     "centers of no axis": "native.SingleMovesF64(X, None, np.zeros(9, dtype=np.int32), "
     "np.array(1.0), 1)",
+    "boxes of no axis": "native.BoxesF64(np.array(1.0), None, 1)",
     "a weight without end": "native.Neighbours.open(X, np.array([1.0] * 8 + [np.inf])).roots("
     "np.arange(3), np.array([0.1, 0.5]), 1e9, 1.0, np.zeros((3, 2)), 1)",
 }
