@@ -10,10 +10,10 @@ NATIVE := $(wildcard src/wolfmeans/engines/native/*.cpp src/wolfmeans/engines/na
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test docs docs-serve lint format wheel native sanitize clean
+.PHONY: help venv demo test docs docs-serve lint format wheel native sanitize sanitize-threads fuzz soak lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 venv: $(INSTALLED) ## create .venv with the package (editable) and all that its tests need
 
@@ -68,17 +68,39 @@ native: $(BIN)/python ## build the native module alone, with CMake, into build/w
 	PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build --parallel
 
 SANITIZED := build-sanitized
+THREADS_SANITIZED := build-sanitized-threads
 SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
-sanitize: venv ## the native module's tests under AddressSanitizer and UndefinedBehaviorSanitizer
+# $(call build_with,FOLDER,FLAGS): the package with an instrumented native module.
+define build_with
 	$(PIP) install --quiet 'nanobind>=2.5' cmake
-	PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B $(SANITIZED) -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-	    -DCMAKE_CXX_FLAGS="$(SANITIZERS)" -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python"
-	PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build $(SANITIZED) --parallel
-	cp -R src/wolfmeans $(SANITIZED)/
+	PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B $(1) -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+	    -DCMAKE_CXX_FLAGS="$(2)" -DWOLFMEANS_OPTIMIZATION=-O1 -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python"
+	PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build $(1) --parallel
+	cp -R src/wolfmeans $(1)/
+endef
+
+sanitize: venv ## the native module's tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	$(call build_with,$(SANITIZED),$(SANITIZERS))
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
 	    ASAN_OPTIONS=detect_leaks=0 $(BIN)/python tests/run_sanitized.py $(SANITIZED)
 
+sanitize-threads: venv ## the native module under ThreadSanitizer, for make fuzz
+	$(call build_with,$(THREADS_SANITIZED),-fsanitize=thread -fno-omit-frame-pointer)
+
+# Builds with sanitizers take long; those that were made take part.
+fuzz: venv ## readers, command line and native calls with bad input, for SECONDS=60
+	$(BIN)/python tests/fuzz --seconds $(or $(SECONDS),60) --sanitized \
+	    $(if $(wildcard $(SANITIZED)/wolfmeans/engines/_native*),address=$(SANITIZED)) \
+	    $(if $(wildcard $(THREADS_SANITIZED)/wolfmeans/engines/_native*),thread=$(THREADS_SANITIZED))
+
+soak: venv ## random problems on all engines, all invariants, for SECONDS=3600
+	$(BIN)/python tests/soak.py --seconds $(or $(SECONDS),3600) --write docs/reliability.md
+
+lock: $(BIN)/python ## renew the pinned versions of continuous integration, requirements/*.txt
+	$(PIP) install --quiet uv
+	$(BIN)/python requirements/lock.py
+
 clean: ## remove .venv and everything that was built
-	rm -rf $(VENV) build $(SANITIZED) dist site demo-output .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build $(SANITIZED) $(THREADS_SANITIZED) soak-failures dist site demo-output .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find src tests examples benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

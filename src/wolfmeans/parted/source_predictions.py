@@ -133,7 +133,7 @@ def _inertia(model: Any, source: Source, sample_weight: Any, exponent: int) -> t
     """Return the sum at a scale, and the scale that would have been right."""
     centers = model._centers_at_scale()
     if exponent != model._scale_exponent:
-        centers = np.ldexp(centers, exponent - model._scale_exponent)
+        centers = door.ldexp(centers, exponent - model._scale_exponent)
     if centers.dtype != source.dtype:
         centers = centers.astype(np.float64)
     engine, n_threads = get_engine(model.engine), effective_threads(model.n_threads)
