@@ -99,9 +99,9 @@ def test_magnitudes(values):
     import torch
 
     from wolfmeans.engines.gpu.engine import device
-    from wolfmeans.engines.gpu.screening import magnitudes
+    from wolfmeans.engines.gpu.screening import looked_at
 
-    smallest, largest = magnitudes(torch.tensor(values, device=device()))
+    (smallest, largest), _ = looked_at(torch.tensor(values, device=device()))
     if not math.isfinite(sum(values[0])):
         assert not math.isfinite(largest)
     else:

@@ -361,7 +361,8 @@ def scale_notes(X: Any) -> tuple[str, ...]:
     some = X.sample if hasattr(X, "sample") else X[:: sampling_step(X.shape[0])]
     sample = some.astype(np.float64)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        variances = sample.var(axis=0)
+        sample -= sample.mean(axis=0)
+        variances = np.einsum("ij,ij->j", sample, sample) / len(sample)
     positive = np.flatnonzero(variances > 0)
     if len(positive) < 2 or not np.isfinite(variances).all():
         return ()

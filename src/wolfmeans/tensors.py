@@ -106,28 +106,29 @@ class OnDevice:
         wide = self.tensor.double() * 2.0**half
         return OnDevice(wide * 2.0 ** (exponent - half))
 
-    @cached_property
+    @property
     def sample(self) -> NDArray[np.floating]:
         """Some rows, evenly spaced, on the host."""
-        rows: NDArray[np.floating] = self[:: sampling_step(len(self))]
-        return rows
+        return self._looked_at[1]
 
-    @cached_property
+    @property
     def range(self) -> tuple[bool, float, float]:
         """Whether all are finite, the smallest nonzero magnitude and the largest."""
-        smallest, largest = self._magnitudes()
+        smallest, largest = self._looked_at[0]
         if not math.isfinite(largest):
             return False, 0.0, math.inf
         return True, smallest, largest
 
-    def _magnitudes(self) -> tuple[float, float]:
+    @cached_property
+    def _looked_at(self) -> tuple[tuple[float, float], NDArray[np.floating]]:
         try:
-            from wolfmeans.engines.gpu.screening import magnitudes
+            from wolfmeans.engines.gpu.screening import looked_at
         except ImportError:  # the engine will say what is missing
             host = np.abs(np.asarray(self))
             largest = float(host.max())
-            return float(host.min(where=host > 0, initial=largest)), largest
-        return magnitudes(self.tensor)
+            smallest = float(host.min(where=host > 0, initial=largest))
+            return (smallest, largest), self[:: sampling_step(len(self))]
+        return looked_at(self.tensor)
 
 
 def admit_tensor(tensor: Any) -> Any:

@@ -86,6 +86,11 @@ class Arena:
             for name, (dtype, shape, start) in self._asked.items()
         }
 
+    def clear(self) -> None:
+        """Make all of them zeros again."""
+        assert self._whole is not None
+        self._whole.zero_()
+
     def lent(self, names: Sequence[str]) -> list[NDArray[Any]]:
         """Return neighbors, from the first to the last of them, as arrays lent by one copy."""
         assert self._whole is not None
@@ -194,6 +199,10 @@ class Clusters:
         # With more columns few points are so near to their center.
         self.have_neighbors = data.direct and K <= _MOST_NEIGHBORS
 
+    def clear(self) -> None:
+        """Forget all sums."""
+        self._arena.clear()
+
     def begin(
         self, centers: Centers | torch.Tensor, limits: Limits, shift: float, empty: int
     ) -> None:
@@ -225,9 +234,10 @@ class Clusters:
         return records, total, [arrays[i : i + 3] for i in range(0, len(arrays), 3)]
 
     def tile_bits(self) -> int:
-        """Return how many bits the number of a tile of centers has."""
-        columns = self.data.tile(self.n_clusters).columns
-        return max(1, (triton.cdiv(self.n_clusters, columns) - 1).bit_length())
+        """Return how many bits of a score tell which tile, and half of it, it comes from."""
+        tile = self.data.tile(self.n_clusters)
+        bits = (triton.cdiv(self.n_clusters, tile.columns) - 1).bit_length()
+        return max(1, bits + tile.folded)
 
     def prepare(self, source: int) -> None:
         """Launch what brings the centers in one of the two buffers into short arithmetic."""

@@ -44,6 +44,8 @@ class _Recording(threading.local):
     known: list[_Known] | None = None
     """What the tape's launches were the last time that one like it was recorded."""
     launches: int = 0
+    stream: Any = None
+    """Where a graph is being captured, while something is launched beside the rest."""
 
 
 _recording = _Recording()
@@ -74,6 +76,44 @@ def do(function: Callable[..., Any], *args: Any, **named: Any) -> None:
         function(*args, **named)
     else:
         _recording.calls.append((function, args, named))
+
+
+def beside(launches: Callable[[], None]) -> None:
+    """Launch what may run beside all that is launched from here on, up to `together`.
+
+    It does so in a graph. Without one it comes first: the host would take longer for two streams.
+    """
+    do(_step_aside)
+    launches()
+    do(_step_back)
+
+
+def together() -> None:
+    """Wait, on the device, for what was launched beside the rest."""
+    do(_meet)
+
+
+def _is_capturing() -> bool:
+    return not INTERPRETED and torch.cuda.is_current_stream_capturing()
+
+
+def _step_aside() -> None:
+    if _is_capturing():
+        aside = side_stream(torch.cuda.current_device(), -2)
+        _recording.stream = torch.cuda.current_stream()
+        aside.wait_stream(_recording.stream)
+        torch.cuda.set_stream(aside)
+
+
+def _step_back() -> None:
+    if _is_capturing():
+        torch.cuda.set_stream(_recording.stream)
+
+
+def _meet() -> None:
+    if _is_capturing():
+        aside = side_stream(torch.cuda.current_device(), -2)
+        torch.cuda.current_stream().wait_stream(aside)
 
 
 def _recalled(kernel: Any, named: dict[str, Any]) -> _Known | None:
@@ -173,6 +213,6 @@ class Graph:
 def side_stream(device: int, number: int = -1) -> Any:
     """Return a stream beside the current one: kept, for a new one may cost milliseconds.
 
-    Graphs are captured on number -1.
+    Graphs are captured on number -1, and what runs beside the rest of them on -2.
     """
     return torch.cuda.Stream(device)

@@ -33,14 +33,22 @@ ALIGNED = 16
 """Windows have multiples of so many rows, for aligned pointers to all that belongs to them."""
 
 
+def is_small(n: int, d: int) -> bool:
+    """Whether the memory of a fit is kept for the next one."""
+    return n * (short_bytes(d) + _OF_A_ROW) <= _KEPT
+
+
 def kept(device: str | torch.device, n: int, d: int) -> AbstractContextManager[Any]:
     """Return a context in which tensors of a small fit come from memory that is kept for fits.
 
     So they are where those of the last fit were, whatever else is done in between, and its
     launches can be used again (`steps`). Others get that memory when there is no other left.
     """
-    small = n * (short_bytes(d) + _OF_A_ROW) <= _KEPT
-    if not small or torch.device(device).type != "cuda" or not hasattr(torch.cuda, "MemPool"):
+    if (
+        not is_small(n, d)
+        or torch.device(device).type != "cuda"
+        or not hasattr(torch.cuda, "MemPool")
+    ):
         return nullcontext()
     return torch.cuda.use_mem_pool(_pool(torch.cuda.current_device()))
 

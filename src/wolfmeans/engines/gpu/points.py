@@ -30,12 +30,12 @@ from wolfmeans.engines.gpu.clusters import Lows
 from wolfmeans.engines.gpu.distances import GpuKernels
 from wolfmeans.engines.gpu.gains import best_candidate
 from wolfmeans.engines.gpu.kernels.lists import MOVED
-from wolfmeans.engines.gpu.memory import kept
+from wolfmeans.engines.gpu.memory import is_small, kept
 from wolfmeans.engines.gpu.ordering import lexicographic_order, row_hashes
 from wolfmeans.engines.gpu.oversampling import GpuPart
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.seeding import spread_rows
-from wolfmeans.engines.gpu.steps import Run, Step, run_together
+from wolfmeans.engines.gpu.steps import Run, Step, run_together, spare
 from wolfmeans.engines.gpu.transfers import to_device, to_host
 from wolfmeans.engines.gpu.weighting import Weighting
 from wolfmeans.engines.labelled import LabelledPoints
@@ -165,7 +165,12 @@ class GpuPoints(LabelledPoints):
         if self._step is None:
             try:
                 with kept(self.data.X.device, self.n_points, self.n_features):
-                    self._step = Step(self.data, n_clusters, self._weighting)
+                    small = is_small(self.n_points, self.n_features)
+                    # One cluster is a mean that is asked for on the way.
+                    if small and self._weighting is None and n_clusters > 1:
+                        self._step = spare.lend(self, self.data, n_clusters)
+                    else:
+                        self._step = Step(self.data, n_clusters, self._weighting)
             except torch.OutOfMemoryError as error:
                 raise MemoryError(
                     f"the lists of {self.n_points} points and the sums of {n_clusters} clusters of "

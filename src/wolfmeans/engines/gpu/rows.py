@@ -22,7 +22,7 @@ _MANY_TILES = 7
 """From so many on it is cheaper to note a second candidate than to look at all scores again."""
 _MOST_BITS = 10
 _FEW_COLUMNS = 32
-_FEW_CLUSTERS = 128
+FEW_CLUSTERS = 128
 """Up to so many, a program has room for a sum of each."""
 _MOST_SHORT_COLUMNS = 1 << 18
 _ROWS_AT_ONCE = 256
@@ -45,9 +45,10 @@ class Rows:
     def __init__(self, data: Screened, masses: torch.Tensor | None) -> None:
         n, device = data.n, data.X.device
         self.data, self.masses = data, masses
-        self.labels = torch.full((n,), -1, dtype=torch.int32, device=device)
-        self.slack = torch.full((n,), -math.inf, dtype=torch.float32, device=device)
-        self.counts = torch.zeros(n, dtype=torch.int32, device=device)
+        self.labels = torch.empty(n, dtype=torch.int32, device=device)
+        self.slack = torch.empty(n, dtype=torch.float32, device=device)
+        self.counts = torch.empty(n, dtype=torch.int32, device=device)
+        self.clear()
         # Lists: what is in them is written before it is read.
         lists = torch.empty((6, -(-n // 4) * 4), dtype=torch.int32, device=device)
         self.active, self.open_rows, self.crowded, self.hard_rows = lists[:4]
@@ -55,6 +56,12 @@ class Rows:
         self.thresholds = torch.empty(n, dtype=torch.float32, device=device)
         slots = screen_kernels.SLOTS.value
         self.candidates = torch.empty((n, slots), dtype=torch.int32, device=device)
+
+    def clear(self) -> None:
+        """Forget all labels and bounds."""
+        self.labels.fill_(-1)
+        self.slack.fill_(-math.inf)
+        self.counts.zero_()
 
     def is_aligned(self) -> bool:
         """Whether all tensors begin where vectors may be loaded."""
@@ -85,8 +92,8 @@ class Rows:
             self.active, self.labels, self.slack, self.open_rows,
             self.thresholds, self.crowded, self.candidates, self.counts, self.moved_rows,
             self.moved_from, data.noise, K, WIDTH=data.width, ROWS=tile.rows, COLUMNS=tile.columns,
-            DEPTH=tile.depth, BITS=bits, PAIRS=pairs, num_warps=tile.warps, num_stages=tile.stages,
-            **FUSED,
+            DEPTH=tile.depth, BITS=bits, PAIRS=pairs, FOLDED=tile.folded, num_warps=tile.warps,
+            num_stages=tile.stages, **FUSED,
         )  # fmt: skip
         # Crowded rows are few: several programs share the centers of each.
         shares = min(16, triton.cdiv(K, 256))
@@ -183,7 +190,7 @@ class Rows:
             return
         data, d, K = self.data, self.data.d, clusters.n_clusters
         height, width = (128, 16) if K <= 64 else (256, 16)
-        if K <= _FEW_CLUSTERS and triton.cdiv(d, width) <= _MOST_BLOCKS:
+        if K <= FEW_CLUSTERS and triton.cdiv(d, width) <= _MOST_BLOCKS:
             programs = min(few_sums_kernels.AT_ONCE, triton.cdiv(data.n, height))
             launch(
                 few_sums_kernels.move_rows_of_few,

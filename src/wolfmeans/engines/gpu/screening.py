@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 
 from wolfmeans.engines.gpu.kernels.copying import measure, shorten
 from wolfmeans.engines.gpu.launching import PROGRAMS, UNFUSED, launch
-from wolfmeans.engines.gpu.transfers import to_device
+from wolfmeans.engines.gpu.transfers import to_device, to_host
 from wolfmeans.exact_sums import exponents_between
 from wolfmeans.tensors import sampling_step
 
@@ -49,14 +49,18 @@ _LARGEST_SCALE = 400
 _FEW = 8
 
 
-def magnitudes(X: torch.Tensor) -> tuple[float, float]:
-    """Return the smallest magnitude that is not 0 and the largest; 0 where all are 0."""
+def looked_at(X: torch.Tensor) -> tuple[tuple[float, float], NDArray[np.floating]]:
+    """Return the smallest magnitude that is not 0 and the largest, both 0 where all are; and rows.
+
+    These are some, evenly spaced. One wait brings all of it.
+    """
     found = torch.tensor([0.0, math.inf], dtype=torch.float64).to(X.device)
     block = 4096
     programs = min(PROGRAMS, triton.cdiv(X.numel(), block))
     launch(measure, programs, X, found.view(torch.int64), X.numel(), BLOCK=block, **UNFUSED)
-    largest, smallest = found.tolist()
-    return (0.0 if largest == 0 else smallest), largest
+    sizes, sample = to_host(found, X[:: sampling_step(len(X))])
+    largest, smallest = sizes.tolist()
+    return ((0.0 if largest == 0 else smallest), largest), sample
 
 
 def short_width(d: int) -> int:
@@ -81,6 +85,8 @@ class Tile(NamedTuple):
     depth: int
     warps: int
     stages: int
+    folded: bool = False
+    """Whether two columns share what is kept of them."""
 
 
 class Screened:
@@ -96,7 +102,9 @@ class Screened:
         self.n, self.d = X.shape
         self.direct = self.d <= _FEW
         self.width = short_width(self.d)
-        smallest, self.largest = magnitudes(X) if sizes is None else sizes
+        if sizes is None or sample is None:
+            sizes, sample = looked_at(X)
+        smallest, self.largest = sizes
         low, high = exponents_between(smallest, self.largest) or (0, 0)
         mantissa = 24 if X.dtype == torch.float32 else 53
         # Numbers are below 2**high and whole multiples of 2**lowest.
@@ -105,7 +113,7 @@ class Screened:
         self.unit = high - 32 * self.digits
         self.noise: torch.Tensor | None = None
         """(64, 64) in [-1, 1], to make scores as wrong as they may be; for tests."""
-        self._place(X[:: sampling_step(len(X))].cpu().numpy() if sample is None else sample)
+        self._place(sample)
         self._shorten()
         self.products_error = 2.0 * (self.width + 16) * 2.0**-23
         # Distances that differ by more than this differ canonically.
@@ -123,8 +131,9 @@ class Screened:
         if not exact:
             rows = np.asarray(sample, dtype=np.float64)
             middle = rows.mean(axis=0)
-            norms = np.sqrt(((rows - middle) ** 2).sum(axis=1))
-            usual = 2.0 * float(np.quantile(norms, 0.99))
+            apart = rows - middle
+            norms = np.sort(np.einsum("ij,ij->i", apart, apart))
+            usual = 2.0 * math.sqrt(norms[int(0.99 * (len(norms) - 1))])
         self.mu = to_device(middle, self.X)
         extent = usual or self.largest or 1.0
         # A power of two, so that scaling rounds nothing. Not so large that it would tell apart what
@@ -157,8 +166,9 @@ class Screened:
     def tile(self, n_clusters: int) -> Tile:
         """Return the tile that was fastest for such shapes on an H200."""
         wide = max(16, triton.next_power_of_2(n_clusters))
-        if self.d <= 32:
+        if self.d > 128:
+            return Tile(128, min(128, wide), 64, 8, 3)
+        if self.d <= 16 or wide == 16:
             return Tile(128, 16, self.width, 4, 3)
-        if self.d <= 128:
-            return Tile(128, min(64, wide), self.width, 4, 3)
-        return Tile(128, min(128, wide), 64, 8, 3)
+        columns = 32 if self.d <= 32 else min(64, wide)
+        return Tile(128, columns, self.width, 4 if self.d <= 64 else 8, 3, folded=True)

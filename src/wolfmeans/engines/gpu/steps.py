@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
-from threading import Lock
+from threading import Lock, RLock
 from time import perf_counter
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -16,8 +17,15 @@ from numpy.typing import NDArray
 from wolfmeans.engines.base import Limits
 from wolfmeans.engines.gpu.clusters import MOST_STEPS, Arena, Clusters, Lows
 from wolfmeans.engines.gpu.kernels.lists import DONE, STEPS
-from wolfmeans.engines.gpu.launching import INTERPRETED, Graph, Tape, side_stream
-from wolfmeans.engines.gpu.rows import Rows
+from wolfmeans.engines.gpu.launching import (
+    INTERPRETED,
+    Graph,
+    Tape,
+    beside,
+    side_stream,
+    together,
+)
+from wolfmeans.engines.gpu.rows import FEW_CLUSTERS, Rows
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.weighting import Weighting
 
@@ -41,6 +49,19 @@ class Step:
         self.rows = Rows(data, None if weighting is None else weighting.values)
         self._taken: dict[Lows, _Launches] = {}
 
+    def take_up(self, data: Screened) -> Self:
+        """Begin anew, with other data of the same kind."""
+        self.data = self.clusters.data = self.rows.data = data
+        self._taken = {}
+        self.clusters.clear()
+        self.rows.clear()
+        return self
+
+    def let_go(self) -> None:
+        """Keep the tensors, but not the data."""
+        del self.data, self.clusters.data, self.rows.data
+        self._taken = {}
+
     def find_labels(self, source: int) -> None:
         """Launch what gives each point the label of its nearest center, and lists what moved.
 
@@ -51,9 +72,18 @@ class Step:
 
     def find_moments(self, source: int, lows: Lows) -> None:
         """Launch what follows an assignment: gap, sums, means, record, and whether to go on."""
-        self.rows.sum_gap(self.clusters, source, lows.gap)
+        sum_gap = partial(self.rows.sum_gap, self.clusters, source, lows.gap)
+        # Moves by atomics wait for memory most of the time.
+        at_once = self.clusters.n_clusters > FEW_CLUSTERS
+        if at_once:
+            beside(sum_gap)
+        else:
+            sum_gap()
         self.rows.move(self.clusters)
-        self.clusters.settle(source, lows)
+        self.clusters.find_means(source, lows)
+        if at_once:
+            together()
+        self.clusters.finish(source, lows)
 
     def launch(self, steps: int, lows: Lows, *, many: bool) -> None:
         """Launch so many steps, from the first buffer on; as a graph if there are to be many.
@@ -114,6 +144,40 @@ class Step:
         aligned = aligned and self.rows.is_aligned()
         place = data.X.device.index, data.X.dtype, aligned, data.noise is None
         return (*place, data.d, data.digits, digits, self.clusters.n_clusters, data.n >= 2**31)
+
+
+class _Spare:
+    """The tensors of the last small fit, for the next one of such data.
+
+    To make them anew takes the host longer than some fits take the device.
+    """
+
+    def __init__(self) -> None:
+        # Owners may go at any moment, even while one of these methods is at work.
+        self._lock = RLock()
+        self._kind: Hashable = None
+        self._step: Step | None = None
+
+    def lend(self, owner: object, data: Screened, n_clusters: int) -> Step:
+        """Return a step without weights, which is put by when its owner is gone."""
+        device = data.X.device
+        # What was launched on another stream may still be at work on these tensors.
+        stream = torch.cuda.current_stream().cuda_stream if device.type == "cuda" else 0
+        kind = device, stream, data.X.dtype, data.n, data.d, data.digits, n_clusters
+        with self._lock:
+            found, self._step = self._step, None
+            known = found is not None and self._kind == kind
+        step = found.take_up(data) if found is not None and known else Step(data, n_clusters)
+        weakref.finalize(owner, self._put_by, kind, step).atexit = False
+        return step
+
+    def _put_by(self, kind: Hashable, step: Step) -> None:
+        step.let_go()
+        with self._lock:
+            self._kind, self._step = kind, step
+
+
+spare = _Spare()
 
 
 class _Replayed:

@@ -183,6 +183,21 @@ def _scores(
 
 
 @triton.jit
+def _tagged(scores, tag, low):
+    """Return scores with a number in their last bits."""
+    return ((scores.to(tl.int32, bitcast=True) & ~low) | tag).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def _center(score, column, low, COLUMNS: tl.constexpr, FOLDED: tl.constexpr):
+    """Return which center a tagged score of a column belongs to."""
+    tag = score.to(tl.int32, bitcast=True) & low
+    if FOLDED:
+        return (tag >> 1) * COLUMNS + 2 * column + (tag & 1)
+    return tag * COLUMNS + column
+
+
+@triton.jit
 def _decide(v1, v2, doubt, norm, terms):
     """Return a threshold for scores that rule a center out, and a bound on the room (screening).
 
@@ -206,14 +221,16 @@ def screen(
     state, points, sizes, short_centers, norms, doubts, active, labels, slack, open_rows,
     thresholds, crowded, candidates, counts, moved_rows, moved_from, noise, K,
     WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
-    BITS: tl.constexpr, PAIRS: tl.constexpr,
+    BITS: tl.constexpr, PAIRS: tl.constexpr, FOLDED: tl.constexpr,
 ):  # fmt: skip
     """Find the nearest centers of the active points in short arithmetic.
 
     A score has the number of its tile in its last BITS bits; each column of the tile keeps its two
-    smallest. Points that are decided get label and slack, and are listed when their label changed;
-    others are listed as open, with the threshold of their candidates. Where these are two, they are
-    known here (PAIRS); else the row is crowded (list_candidates).
+    smallest. Where tiles are FOLDED, two neighboring columns keep theirs together, and which of
+    them a score comes from is the last bit. Points that are decided get label and slack, and are
+    listed when their label changed; others are listed as open, with the threshold of their
+    candidates. Where these are two, they are known here (PAIRS); else the row is crowded
+    (list_candidates).
 
     crowded     OUT  places of such rows in the list of open ones
     candidates  OUT  (n, SLOTS) centers of open rows, by place
@@ -229,8 +246,9 @@ def screen(
     row = tl.load(active + place, mask=inside, other=0)
     start = row.to(tl.int64) * WIDTH
     depth = tl.arange(0, DEPTH)
-    first = tl.full((ROWS, COLUMNS), FAR, tl.float32)
-    second = tl.full((ROWS, COLUMNS), FAR, tl.float32)
+    KEPT: tl.constexpr = COLUMNS // 2 if FOLDED else COLUMNS
+    first = tl.full((ROWS, KEPT), FAR, tl.float32)
+    second = tl.full((ROWS, KEPT), FAR, tl.float32)
     low: tl.constexpr = (1 << BITS) - 1
     x = start
     if WIDTH == DEPTH:
@@ -246,18 +264,24 @@ def screen(
             # As wrong as the bound allows; better arithmetic would not test it.
             wave = tl.load(noise + (place % 64)[:, None] * 64 + (k % 64)[None, :])
             v += 0.9 * wave * tl.load(doubts + k, mask=there, other=0.0)[None, :]
-        v = ((v.to(tl.int32, bitcast=True) & ~low) | tile).to(tl.float32, bitcast=True)
+        if FOLDED:
+            even, odd = tl.split(tl.reshape(v, (ROWS, KEPT, 2)))
+            even, odd = _tagged(even, 2 * tile, low), _tagged(odd, 2 * tile + 1, low)
+            v = tl.minimum(even, odd)
+            second = tl.minimum(second, tl.maximum(even, odd))
+        else:
+            v = _tagged(v, tile, low)
         second = tl.minimum(second, tl.maximum(first, v))
         first = tl.minimum(first, v)
         tile += 1  # noqa: SIM113 - enumerate is not Triton
     v1, column = tl.min(first, axis=1, return_indices=True)
-    columns = tl.arange(0, COLUMNS)[None, :]
+    columns = tl.arange(0, KEPT)[None, :]
     rest = tl.where(columns == column[:, None], second, first)
     if PAIRS:
         v2, next_column = tl.min(rest, axis=1, return_indices=True)
     else:
         v2 = tl.min(rest, axis=1)
-    label = (v1.to(tl.int32, bitcast=True) & low) * COLUMNS + column
+    label = _center(v1, column, low, COLUMNS, FOLDED)
 
     doubt = tl.load(doubts + label, mask=inside & (label < K), other=0.0)
     threshold, room = _decide(v1, v2, doubt, tl.load(sizes + row), WIDTH)
@@ -270,7 +294,7 @@ def screen(
         # first, for then nothing is known of what comes after it.
         v3 = tl.min(tl.where(columns == next_column[:, None], second, rest), axis=1)
         pair = left & (v3 > threshold)
-        other = (v2.to(tl.int32, bitcast=True) & low) * COLUMNS + next_column
+        other = _center(v2, next_column, low, COLUMNS, FOLDED)
         listed = candidates + spot.to(tl.int64) * SLOTS
         tl.store(listed, label, mask=pair)
         tl.store(listed + 1, other, mask=pair)
