@@ -211,6 +211,7 @@ def measure_starts(data: str, shape: Shape, settings: Settings) -> Starts:
             tol=0.0,
             certify=None,
             engine="gpu",
+            empty="keep",  # as `model_of` has it
         )
         return model.fit(points)
 
