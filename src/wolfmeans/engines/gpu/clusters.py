@@ -18,7 +18,7 @@ from wolfmeans.engines.gpu.kernels import moments as moment_kernels
 from wolfmeans.engines.gpu.kernels import screen as screen_kernels
 from wolfmeans.engines.gpu.kernels import weighted as weighted_kernels
 from wolfmeans.engines.gpu.kernels.exact import LIMBS
-from wolfmeans.engines.gpu.kernels.lists import AT_MOST, EMPTY, KEEP_EMPTY
+from wolfmeans.engines.gpu.kernels.lists import AT_MOST, EMPTY, FAR, KEEP_EMPTY
 from wolfmeans.engines.gpu.launching import UNFUSED, launch
 from wolfmeans.engines.gpu.transfers import lent_to_host, to_device
 
@@ -32,6 +32,8 @@ MOST_STEPS = 1024
 _FEW_SUMS, _MANY_REPLICAS = 2048, 64
 _SOME_SUMS, _REPLICAS = 16384, 8
 _MOST_NEIGHBORS = 4096
+_ALL_TILES = 128
+"""Tiles of centers divide this: there are rows for whole ones, so that nobody asks for the last."""
 _ALIGNMENT = 256
 _MOST_SUMS = 2**31
 """Their places are counted in int32."""
@@ -143,7 +145,8 @@ class Clusters:
         self.data, self.n_clusters, self.weighting = data, n_clusters, weighting
 
         digits = data.digits if weighting is None else weighting.sum_digits
-        if max((digits + 1) * K * d, K * data.width) >= _MOST_SUMS:
+        padded = -(-K // _ALL_TILES) * _ALL_TILES
+        if max((digits + 1) * K * d, padded * data.width) >= _MOST_SUMS:
             raise ValueError(
                 f"{K} clusters of {d} columns have more sums than engine='gpu' can count: take "
                 "engine='cpu', which gives the same result"
@@ -167,8 +170,9 @@ class Clusters:
         arena.ask("records", float64, MOST_STEPS, 8)
         arena.ask("total", float64, 2)
         arena.ask("before", data.X.dtype, K, d)
-        arena.ask("short", data.points.dtype, K, data.width)
-        for name in ("norms", "doubts", "shifts", "apart"):
+        arena.ask("short", data.points.dtype, padded, data.width)
+        arena.ask("norms", float32, padded)
+        for name in ("doubts", "shifts", "apart"):
             arena.ask(name, float32, K)
         for name in ("gap", "shift", "movement"):
             arena.ask(name, int64, LIMBS)
@@ -188,6 +192,7 @@ class Clusters:
         self.members: torch.Tensor | None = None
         self._arena = arena
         vars(self).update(arena.zeros())
+        self.norms[K:] = FAR.value
         if self.members is not None and replicas == 1:
             # Nothing is folded: rows arrive where they are counted.
             self.arrivals = self.members
@@ -202,6 +207,7 @@ class Clusters:
     def clear(self) -> None:
         """Forget all sums."""
         self._arena.clear()
+        self.norms[self.n_clusters :] = FAR.value
 
     def begin(
         self, centers: Centers | torch.Tensor, limits: Limits, shift: float, empty: int

@@ -167,8 +167,8 @@ class Screened:
         """Return the tile that was fastest for such shapes on an H200."""
         wide = max(16, triton.next_power_of_2(n_clusters))
         if self.d > 128:
-            return Tile(128, min(128, wide), 64, 8, 3)
+            return Tile(128, min(128, wide), 64, 8, 4)
         if self.d <= 16 or wide == 16:
             return Tile(128, 16, self.width, 4, 3)
         columns = 32 if self.d <= 32 else min(64, wide)
-        return Tile(128, columns, self.width, 4 if self.d <= 64 else 8, 3, folded=True)
+        return Tile(128, columns, self.width, 4, 3 if self.d <= 64 else 2, folded=True)

@@ -161,25 +161,20 @@ def select_active(
 
 @triton.jit
 def _scores(
-    points, start, x, short_centers, norms, k, there, depth, WIDTH: tl.constexpr,
-    DEPTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    points, start, x, short_centers, norms, k, depth, WIDTH: tl.constexpr, DEPTH: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Return the (ROWS, COLUMNS) scores of a tile: |c|^2 - 2 x.c."""
+    """Return the (ROWS, COLUMNS) scores of a tile: |c|^2 - 2 x.c; FAR beyond the last center."""
     if WIDTH == DEPTH:
-        c = tl.load(
-            short_centers + k[None, :] * WIDTH + depth[:, None], mask=there[None, :], other=0.0
-        )
+        c = tl.load(short_centers + k[None, :] * WIDTH + depth[:, None])
         products = tl.dot(x, c)
     else:
         products = tl.zeros((ROWS, COLUMNS), tl.float32)
         for j in range(0, WIDTH, DEPTH):
             part = tl.load(points + start[:, None] + (j + depth)[None, :])
-            c = tl.load(
-                short_centers + k[None, :] * WIDTH + (j + depth)[:, None],
-                mask=there[None, :], other=0.0,
-            )  # fmt: skip
+            c = tl.load(short_centers + k[None, :] * WIDTH + (j + depth)[:, None])
             products = tl.dot(part, c, products)
-    return tl.load(norms + k, mask=there, other=FAR)[None, :] - 2.0 * products
+    return tl.load(norms + k)[None, :] - 2.0 * products
 
 
 @triton.jit
@@ -256,14 +251,13 @@ def screen(
     tile = 0
     for begin in range(0, K, COLUMNS):
         k = begin + tl.arange(0, COLUMNS)
-        there = k < K
         v = _scores(
-            points, start, x, short_centers, norms, k, there, depth, WIDTH, DEPTH, ROWS, COLUMNS,
+            points, start, x, short_centers, norms, k, depth, WIDTH, DEPTH, ROWS, COLUMNS,
         )  # fmt: skip
         if noise is not None:
             # As wrong as the bound allows; better arithmetic would not test it.
             wave = tl.load(noise + (place % 64)[:, None] * 64 + (k % 64)[None, :])
-            v += 0.9 * wave * tl.load(doubts + k, mask=there, other=0.0)[None, :]
+            v += 0.9 * wave * tl.load(doubts + k, mask=k < K, other=0.0)[None, :]
         if FOLDED:
             even, odd = tl.split(tl.reshape(v, (ROWS, KEPT, 2)))
             even, odd = _tagged(even, 2 * tile, low), _tagged(odd, 2 * tile + 1, low)
@@ -327,12 +321,10 @@ def list_candidates(
             x = tl.load(points + start[:, None] + depth[None, :])
         for begin in range(lowest, highest, COLUMNS):
             k = begin + tl.arange(0, COLUMNS)
-            there = k < K
             v = _scores(
-                points, start, x, short_centers, norms, k, there, depth, WIDTH, DEPTH, ROWS,
-                COLUMNS,
+                points, start, x, short_centers, norms, k, depth, WIDTH, DEPTH, ROWS, COLUMNS,
             )  # fmt: skip
-            possible = (v <= threshold[:, None]) & there[None, :] & inside[:, None]
+            possible = (v <= threshold[:, None]) & (k < K)[None, :] & inside[:, None]
             if tl.max(possible.to(tl.int32)) > 0:
                 slot = tl.atomic_add(
                     counts + place[:, None] + tl.zeros_like(k)[None, :],
