@@ -88,12 +88,12 @@ def launched(X, labels, rows, before, K, high, digits, few, count=None, done=0):
     given = module.Rows.__new__(module.Rows)
     given.data, given.masses, given.labels = data, None, on_device(labels)
     given.moved_rows, given.moved_from = on_device(lists[0]), on_device(lists[1])
-    limit = module._FEW_CLUSTERS
-    module._FEW_CLUSTERS = limit if few else 0
+    limit = module.FEW_CLUSTERS
+    module.FEW_CLUSTERS = limit if few else 0
     try:
         given.move(clusters)
     finally:
-        module._FEW_CLUSTERS = limit
+        module.FEW_CLUSTERS = limit
     sums = sums.cpu().numpy().sum(axis=1) - 5 * replicas
     return sums.reshape(digits, K, d), members.cpu().numpy() - n
 
