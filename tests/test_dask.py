@@ -422,7 +422,6 @@ def test_a_fit_goes_on_from_its_checkpoint(tmp_path, where):
 
 def test_what_a_checkpoint_does_not_go_with(tmp_path):
     for settings in (
-        {"init": "random"},
         {"polish": "swap"},
         {"effort": 1.0},
         {"empty": "resample"},

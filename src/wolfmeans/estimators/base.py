@@ -25,6 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from wolfmeans import door, storage
 from wolfmeans.certificate import Certificate
+from wolfmeans.checkpoint import Checkpoint
 from wolfmeans.engines import Chosen, Work, Workspace, choose_engine, effective_threads
 from wolfmeans.engines.parts.points import PartedPoints
 from wolfmeans.engines.parts.seeding import seeds_in_parts
@@ -303,6 +304,15 @@ class CenterEstimator(
         centers = door.admit_centers(init, self.n_clusters, X)
         door.refuse_far_centers(centers, X, exponent)
         return centers if exponent == 0 else door.ldexp(centers, exponent)
+
+    def _checkpoint(
+        self, X: Any, workspace: Workspace, exponent: int, **further: Any
+    ) -> Checkpoint | None:
+        """Return the file that the fit goes on from and is kept in; None where none is wanted."""
+        kept = Checkpoint.of(self, workspace, exponent, **further)
+        if kept is not None and not isinstance(self.init, str) and not callable(self.init):
+            kept.refuse_other_seeds(self._given(self.init, X, exponent))
+        return kept
 
     def _watcher(self, start: int) -> Callback | None:
         if not self.verbose:
