@@ -29,6 +29,7 @@ _ADVICE = {
     "effort=SECONDS": "--effort SECONDS",
     "max_iter": "--max-iter",
     "time_limit": "--time-limit",
+    "memory_limit": "--memory",
     "the callback asked to stop": "Ctrl-C ended it",
 }
 

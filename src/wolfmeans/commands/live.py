@@ -17,6 +17,7 @@ from rich.table import Table
 from wolfmeans.commands.terminal import clock, live_console
 
 if TYPE_CHECKING:
+    from wolfmeans.estimators.base import CenterEstimator
     from wolfmeans.solution import Record
 
 # Multiplications in a step from which on a call of Python between two steps costs nothing.
@@ -101,13 +102,13 @@ class Watch:
 
 @contextmanager
 def watching(
-    stop: str, tol: float, n_starts: int, *, wanted: bool, shown: bool
+    estimator: CenterEstimator, *, wanted: bool, shown: bool
 ) -> Iterator[tuple[Watch, Callable[[Record], Any] | None]]:
     """Let Ctrl-C end a fit with what it has, and show it on a terminal while it runs.
 
     The callback is None where that is not wanted, because all is over in no time.
     """
-    watch = Watch(stop, tol, n_starts)
+    watch = Watch(estimator.stop, estimator.tol, estimator._continued_starts())
     if not wanted:
         yield watch, None
         return

@@ -67,6 +67,7 @@ class CenterEstimator(
     n_clusters: int
     init: Any
     n_init: int | str
+    stop: str
     tol: float
     verbose: int
     random_state: Any
@@ -299,6 +300,10 @@ class CenterEstimator(
         if self.n_init != "auto":
             return int(self.n_init)
         return _DEFAULT_STARTS if callable(self.init) or self.init == "random" else 1
+
+    def _continued_starts(self) -> int:
+        """Return how many starts are run to the end."""
+        return self._number_of_starts()
 
     def _given(self, init: Any, X: Any, exponent: int) -> NDArray[np.floating]:
         centers = door.admit_centers(init, self.n_clusters, X)

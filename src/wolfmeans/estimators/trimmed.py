@@ -316,10 +316,14 @@ class TrimmedKMeans(CenterEstimator):
 
     def _work(self, n_threads: int) -> Work:
         """Return what a fit will ask for: the starts that are continued, on all points."""
-        given = not isinstance(self.init, str) and not callable(self.init)
-        asked = CONTINUED if self.n_init == "auto" else min(int(self.n_init), CONTINUED)
         passes = min(STEPS, self.max_iter or STEPS)
-        return Work(self.n_clusters, n_threads, passes, starts=1 if given else asked)
+        return Work(self.n_clusters, n_threads, passes, starts=self._continued_starts())
+
+    def _continued_starts(self) -> int:
+        """Return how many starts are run to the end at most; seeds that are given make one."""
+        if not isinstance(self.init, str) and not callable(self.init):
+            return 1
+        return CONTINUED if self.n_init == "auto" else min(int(self.n_init), CONTINUED)
 
     def _trimmed_share(self, weights: Any, total: Fraction) -> Fraction:
         """Return the share of the total weight to trim, exactly."""
