@@ -177,7 +177,7 @@ class Checkpoint:
     def _damaged(self, error: Exception) -> ValueError:
         return ValueError(
             f"{self.path} is no checkpoint of this version of wolfmeans, or is damaged: "
-            f"{error}; remove the file to begin anew"
+            f"{error}; name another file, or remove this one to begin anew"
         )
 
     def _refuse_another(self, identity: dict[str, Any]) -> None:

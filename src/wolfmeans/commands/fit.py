@@ -334,8 +334,9 @@ def fit(
     if json_:
         print_json(facts)
     elif not quiet and not any(map(outputs.is_standard_output, targets.values())):
+        condition = "" if isinstance(points, Points) else "without --memory, "
         rows = [
-            tuple(for_the_command(cell, points.names) for cell in row)
+            tuple(for_the_command(cell, points.names, condition) for cell in row)
             for row in estimator.certificate_.rows()
         ]
         print_facts(for_the_command(estimator.certificate_.verdict), rows)

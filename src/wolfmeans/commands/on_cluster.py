@@ -165,7 +165,10 @@ def _say(
         print_json(facts)
     elif not quiet and not any(map(outputs.is_standard_output, targets.values())):
         certificate = estimator.certificate_
-        rows = [tuple(for_the_command(cell, names) for cell in row) for row in certificate.rows()]
+        rows = [
+            tuple(for_the_command(cell, names, "on a sample and without --dask, ") for cell in row)
+            for row in certificate.rows()
+        ]
         print_facts(for_the_command(certificate.verdict), rows)
     written = outputs.written_files(targets.values())
     if written and not quiet:

@@ -254,11 +254,17 @@ def current_client() -> Any:
 
 def _matching(sample_weight: Any, collection: Collection, n_parts: int) -> list[Any]:
     """Return Dask weights for each block; Nones for others, which come later."""
+    door.refuse_name(sample_weight)
     if not is_dask(sample_weight):
         return [None] * n_parts
     ndim = getattr(sample_weight, "ndim", None)
     if ndim != 1:
         raise ValueError(f"sample_weight must have one dimension; got {ndim}")
+    if sample_weight.dtype != object and sample_weight.dtype.kind not in "fiub":
+        raise ValueError(
+            f"sample_weight must be real numbers: these have type {sample_weight.dtype}; convert "
+            "them first, as by weights.astype(float)"
+        )
     chunks = getattr(sample_weight, "chunks", None)
     wanted = None if collection.is_frame else collection.given.chunks[0]
     if chunks is not None and wanted is not None and chunks[0] != wanted:
