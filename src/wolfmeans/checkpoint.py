@@ -107,6 +107,12 @@ class Checkpoint:
         max_steps = None if estimator.max_iter is None else int(estimator.max_iter) - 1
         return cls(Path(estimator.checkpoint), identity, max_steps)
 
+    @property
+    def progress(self) -> str:
+        """Where the file stands, in words."""
+        number, last = len(self.standings) - 1, self.standings[-1]
+        return f"start {number} was at iteration {len(last.records)}"
+
     def refuse_other_seeds(self, given: Centers) -> None:
         """Refuse the file of a fit from other initial centers than those that are given."""
         if self.seeds and not np.array_equal(self.seeds[0], given):

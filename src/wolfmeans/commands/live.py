@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import signal
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from time import monotonic
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -82,7 +82,7 @@ class Watch:
         table.add_column(justify="right")
         table.add_column(style="dim")
         if not self._recent:
-            table.add_row("seeding", "", "")
+            table.add_row("reading and seeding", "", "")
             return table
         record = self._recent[-1]
         starts = f"start {self.start}" + (f" of {self._n_starts}" if self._n_starts > 1 else "")
@@ -113,14 +113,12 @@ def watching(
         yield watch, None
         return
     console = live_console() if shown else None
-    begun = monotonic()
     live = Live(console=console, get_renderable=watch.table, transient=True, refresh_per_second=8)
-
-    def callback(record: Record) -> bool:
-        waited = monotonic() - begun > _SECONDS_BEFORE
-        if console is not None and waited and not live.is_started:
-            live.start()
-        return watch.see(record)
+    # By the clock and not with a step: reading and seeding may take long, too.
+    later = threading.Timer(_SECONDS_BEFORE, live.start)
+    later.daemon = True
+    if console is not None:
+        later.start()
 
     before = signal.getsignal(signal.SIGINT)
 
@@ -132,8 +130,11 @@ def watching(
 
     signal.signal(signal.SIGINT, interrupt)
     try:
-        yield watch, callback
+        yield watch, watch.see
     finally:
         signal.signal(signal.SIGINT, before)
+        if console is not None:
+            later.cancel()
+            later.join()
         if live.is_started:
             live.stop()

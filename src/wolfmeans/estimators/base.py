@@ -153,10 +153,14 @@ class CenterEstimator(
     def _chosen_engine(self, X: Any, work: Work | None) -> Chosen:
         """Return the engine for a fit, and say what "auto" chose if every step is told."""
         chosen = choose_engine(self.engine, X, work)
-        if self.verbose:
-            for note in chosen.notes:
-                print(note)
+        for note in chosen.notes:
+            self._tell(note)
         return chosen
+
+    def _tell(self, text: str) -> None:
+        """Print a line where every step is told; at once, for whoever reads it from a file."""
+        if self.verbose:
+            print(text, flush=True)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name; `certify` as an attribute is the method."""
@@ -317,6 +321,8 @@ class CenterEstimator(
         kept = Checkpoint.of(self, workspace, exponent, **further)
         if kept is not None and not isinstance(self.init, str) and not callable(self.init):
             kept.refuse_other_seeds(self._given(self.init, X, exponent))
+        if kept is not None and kept.standings:
+            self._tell(f"going on from {kept.path}: {kept.progress}")
         return kept
 
     def _watcher(self, start: int) -> Callback | None:
@@ -325,9 +331,10 @@ class CenterEstimator(
         user = self.callback
 
         def watch(record: Record) -> Any:
-            print(
+            self._tell(
                 f"start {start}, iteration {record.t + 1}: sse {record.value:.6g}, "
-                f"gap {record.gap:.3g}, decrease {record.decrease:.3g}, moved {record.moved}"
+                f"gap {record.gap:.3g}, decrease {record.decrease:.3g}, moved {record.moved:,}, "
+                f"{record.seconds:.1f} s"
             )
             return user(record) if user is not None else None
 
@@ -372,6 +379,7 @@ class CenterEstimator(
                 raise ValueError(
                     f"n_samples={data.X.shape[0]} should be >= n_clusters={self.n_clusters}."
                 )
+            self._tell(f"{data.X.shape[0]:,} rows in {data.where}")
             yield data
 
     def _score_in_parts(self, X: Any, sample_weight: Any) -> float:

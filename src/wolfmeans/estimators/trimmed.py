@@ -383,6 +383,7 @@ class TrimmedKMeans(CenterEstimator):
         if n_starts > CONTINUED and kept is not None:
             ahead = kept.seeds
         if n_starts > CONTINUED and not ahead:
+            self._tell(f"{n_starts} short runs on {some.n_points:,} rows")
             ahead = best_short_runs(
                 lambda number: begin(number, some, n_threads),
                 n_starts,

@@ -146,7 +146,8 @@ def _opened(
             parts = parts.with_blocks(parts.mapped(rescaled, [exponent] * len(parts)))
             parts.described = [look.description for look in parts.looked_at()]
             points = DaskPoints(parts)
-        yield Opened(face, points, exponent, f"{len(parts)} partitions")
+        many = f"{len(parts):,} partition{'' if len(parts) == 1 else 's'}"
+        yield Opened(face, points, exponent, many)
     finally:
         parts.close()
 
