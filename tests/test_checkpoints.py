@@ -268,6 +268,26 @@ def test_what_does_not_go_with_it(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_link_stays_one(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "c")
+    KMeans(K, random_state=0, checkpoint=tmp_path / "link").fit(points())
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "c").stat().st_size > 0
+    with pytest.raises(ValueError, match="names no file"):
+        KMeans(K, checkpoint="").fit(points())
+
+
+def test_what_is_told_of_it(tmp_path, capsys):
+    X = points()
+    for make in (KMeans, TrimmedKMeans):
+        settings = {"init": X[:K], "tol": 0.0, "checkpoint": tmp_path / make.__name__}
+        with pytest.raises(StoppedError):
+            make(K, **settings, callback=stop_after(3)).fit(X)
+        make(K, **settings, verbose=1).fit(X)
+        told = capsys.readouterr().out
+        assert f"going on from {tmp_path / make.__name__}: start 0 was at iteration 3\n" in told
+
+
 def test_numbers_of_numpy_are_numbers(tmp_path):
     settings = {"n_init": np.int64(1), "random_state": np.int32(0), "tol": np.float32(0)}
     X = points()

@@ -260,13 +260,14 @@ class Checkpoint:
             which, _, array = name.partition(".")
             several = [getattr(getattr(standing, which), array) for standing in self.standings]
             arrays[name] = np.stack(several)
-        beside = self.path.with_name(f"{self.path.name}.{os.getpid()}.part")
+        place = Path(os.path.realpath(self.path))  # a link keeps pointing where it points
+        beside = place.with_name(f"{place.name}.{os.getpid()}.part")
         try:
             with beside.open("wb") as file:
                 _write_members(file, json.dumps(facts, indent=1), arrays)
                 file.flush()
                 os.fsync(file.fileno())
-            beside.replace(self.path)
+            beside.replace(place)
         except OSError as error:
             reason = error.strerror or error
             raise OSError(f"checkpoint: {self.path} cannot be written: {reason}") from error
@@ -368,6 +369,8 @@ def refuse_settings(estimator: Any) -> None:
     """Say which settings a checkpoint does not go with."""
     if estimator.checkpoint is None:
         return
+    if not os.fspath(estimator.checkpoint):
+        raise ValueError("checkpoint='' names no file")
     for name in ("polish", "effort"):
         value = getattr(estimator, name, None)
         if value is not None:
