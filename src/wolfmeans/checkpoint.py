@@ -4,10 +4,7 @@ A run stands at an evaluated point, with a step that is not yet taken. Both are 
 labels, and what is trimmed, follow from the centers. The file has these, the seeds and the trace of
 every start so far: a zip of JSON and NPY, which cannot execute code. It is written beside the old
 one and then takes its place at once, so there is a whole file at any time.
-
-Going on is a block of steps that were taken before (`ConcaveProblem.advance` may return many). One
-assignment finds the labels again, and tells data that are not those of the file. Starts that were
-at their end are there again after it.
+How a run goes on from it is in `problems.kept`.
 """
 
 from __future__ import annotations
@@ -18,10 +15,9 @@ import math
 import os
 import zipfile
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import astuple, fields
 from numbers import Integral
 from pathlib import Path
-from time import perf_counter
 from typing import IO, Any
 
 import numpy as np
@@ -29,31 +25,17 @@ from numpy.typing import NDArray
 
 from wolfmeans import stored_fields
 from wolfmeans.engines.base import Centers, TrimmedWorkspace, Workspace
-from wolfmeans.frank_wolfe import State
+from wolfmeans.problems.kept import ARRAYS, KeptProblem, KeptTrimmedProblem, Standing
 from wolfmeans.problems.kmeans import KMeansProblem, Partition
 from wolfmeans.problems.trimmed import TrimmedProblem
 from wolfmeans.seeding import RandomSource
 from wolfmeans.solution import Record
-from wolfmeans.stopping import StoppingRule
 from wolfmeans.stored_members import Members
 
 _FORMAT = "wolfmeans checkpoint 2"
 _TEXT = "facts.json"
-_ARRAYS = ("centers", "residuals", "weights")
 _NUMBERS = ("shift", "movement", "gap", "moved", "sse")
-_STACKED = tuple(f"{name}.{array}" for name in ("point", "vertex") for array in _ARRAYS)
-
-
-@dataclass(frozen=True)
-class Standing:
-    """Where one start stood when the file was written."""
-
-    initial_sse: float
-    point: Partition
-    vertex: Partition
-    value: float
-    vertex_value: float
-    records: list[Record]
+_STACKED = tuple(f"{name}.{array}" for name in ("point", "vertex") for array in ARRAYS)
 
 
 class Checkpoint:
@@ -142,13 +124,13 @@ class Checkpoint:
 
     def problem(self, workspace: Workspace, empty: str, random: RandomSource) -> KMeansProblem:
         """Return the problem whose run is kept in the file, and goes on from there."""
-        return _KeptProblem(self, workspace, empty, random)
+        return KeptProblem(self, workspace, empty, random)
 
     def trimmed_problem(
         self, workspace: TrimmedWorkspace, empty: str, random: RandomSource
     ) -> TrimmedProblem:
         """Return the same with the farthest points left out."""
-        return _KeptTrimmedProblem(self, workspace, empty, random)
+        return KeptTrimmedProblem(self, workspace, empty, random)
 
     # --- The file ----------------------------------------------------------------------------
 
@@ -275,96 +257,6 @@ class Checkpoint:
             beside.unlink(missing_ok=True)
 
 
-class _KeptProblem(KMeansProblem):
-    """K-means that writes where it stands after every block of steps."""
-
-    def __init__(self, kept: Checkpoint, workspace: Any, empty: str, random: RandomSource) -> None:
-        super().__init__(workspace, empty, random)
-        self._kept = kept
-        self._records: list[Record] = []
-        self._to_come: list[Record] = []
-        self._number = 0
-        self._initial_sse = 0.0
-
-    def partition(self, seeds: Centers) -> Partition:
-        """Return the first partition, and look whether it is that of the file."""
-        first = super().partition(seeds)
-        self._number, self._initial_sse = self._kept.number_of(seeds), first.sse
-        before = self._before()
-        if before is not None:
-            if before.initial_sse != first.sse:
-                raise ValueError(
-                    f"{self._kept.path} was written for other data: the SSE at its seeds was "
-                    f"{before.initial_sse}, here it is {first.sse}"
-                )
-            self._to_come = before.records
-        return first
-
-    def _before(self) -> Standing | None:
-        """Return where this start stood in the file, None where it is new."""
-        standings = self._kept.standings
-        return standings[self._number] if self._number < len(standings) else None
-
-    def advance(self, state: State[Partition], stop: StoppingRule, at_most: int) -> list[Record]:
-        """Take steps and write where they led; at first those of the file, if there are some."""
-        if self._to_come:
-            return self._go_on(state, stop)
-        records = super().advance(state, stop, at_most)
-        self._records += records
-        assert state.vertex is not None
-        self._kept.stands(
-            self._number,
-            Standing(
-                initial_sse=self._initial_sse,
-                point=state.point,
-                vertex=state.vertex,
-                value=state.value,
-                vertex_value=state.vertex_value,
-                records=self._records,
-            ),
-        )
-        return records
-
-    def _go_on(self, state: State[Partition], stop: StoppingRule) -> list[Record]:
-        """Bring the state to where the file stands, and the labels too.
-
-        A run that went on after its end, to fill clusters, ends there once more and goes on.
-        """
-        before = self._before()
-        assert before is not None
-        if not self._records:
-            found = self.minimize_linear(before.point.centers)
-            pairs = ((getattr(found, name), getattr(before.vertex, name)) for name in _ARRAYS)
-            if not all(np.array_equal(*pair) for pair in pairs):
-                raise ValueError(
-                    f"{self._kept.path} was written for other data: its centers do not lead to "
-                    "the same clusters here"
-                )
-        # The clock of a time limit counts from now.
-        now = perf_counter() - state.started
-        records = [replace(record, seconds=now) for record in self._to_come]
-        if not self._records:
-            records = records[: _first_end(records, stop, self._kept.max_steps)]
-        self._records = self._records + records
-        self._to_come = self._to_come[len(records) :]
-        state.point, state.vertex = before.point, before.vertex
-        state.value, state.vertex_value = before.value, before.vertex_value
-        state.t, state.met = records[-1].t, stop.met(records[-1])
-        return records
-
-    def acceptable(self, state: State[Partition]) -> bool:
-        """Whether the run may end: not on the way to where the file stands."""
-        return not self._to_come and super().acceptable(state)
-
-    def fingerprint(self, point: Partition) -> bytes:
-        """Return what stands for the point; on the way to it, what stands for no point."""
-        return b"" if self._to_come else super().fingerprint(point)
-
-
-class _KeptTrimmedProblem(_KeptProblem, TrimmedProblem):
-    """Trimmed K-means that does the same."""
-
-
 def refuse_settings(estimator: Any) -> None:
     """Say which settings a checkpoint does not go with."""
     if estimator.checkpoint is None:
@@ -386,14 +278,6 @@ def _known_seed(estimator: Any) -> int | None:
     return int(seed) if drawn and isinstance(seed, Integral) else None
 
 
-def _first_end(records: Sequence[Record], stop: StoppingRule, limit: int | None) -> int:
-    """Return how many records there are up to the first at which the loop looks for an end."""
-    for many, record in enumerate(records, start=1):
-        if stop.met(record) is not None or (limit is not None and record.t >= limit):
-            return many
-    return len(records)
-
-
 def _standing(start: Any, arrays: dict[str, NDArray[Any]], rows: list[list[float]]) -> Standing:
     values = {name: start[name] for name in ("initial_sse", "value", "vertex_value")}
     if not all(type(value) is float and math.isfinite(value) for value in values.values()):
@@ -406,7 +290,7 @@ def _standing(start: Any, arrays: dict[str, NDArray[Any]], rows: list[list[float
 
 
 def _partition(numbers: Any, arrays: dict[str, NDArray[Any]], name: str) -> Partition:
-    given: dict[str, Any] = {array: arrays[f"{name}.{array}"] for array in _ARRAYS}
+    given: dict[str, Any] = {array: arrays[f"{name}.{array}"] for array in ARRAYS}
     given |= {number: float(numbers[number]) for number in _NUMBERS}
     return Partition(**(given | {"moved": int(given["moved"])}))
 
