@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import wolfmeans
-from wolfmeans import KMeans, cli
+from wolfmeans import KMeans, TrimmedKMeans, cli
 from wolfmeans.engines.cpu import native_is_available
 
 pytest.importorskip("dask.array", reason="dask and distributed are not installed")
@@ -79,6 +79,46 @@ def test_what_is_printed(folder, address, capsys):
     assert np.array_equal(labels, reference(folder).labels_)
 
 
+@pytest.mark.parametrize("option", [("--alpha", "0.1"), ("--trim", "50")])
+def test_a_trimmed_fit_that_goes_on(option, folder, address, capsys, monkeypatch):
+    settings = {"certify": None, "random_state": 0, option[0][2:]: float(option[1])}
+    X = folder[["a", "b", "c"]].to_numpy()
+    expected = TrimmedKMeans(4, **settings).fit(X, sample_weight=folder["w"])
+    outputs = ["--labels", "out", "--model", "m", "--centers", "centers.csv"]
+    arguments = command(address, "--weights", "w", *option, "--checkpoint", "c.ckpt")
+    with monkeypatch.context() as patched:
+        patched.setattr("wolfmeans.commands.live.Watch.see", _give_up_at_the_third_step)
+        assert cli.main(arguments) == 130
+    capsys.readouterr()
+    code = cli.main([*arguments, *outputs, "--json"])
+    said = capsys.readouterr()
+    assert code == 0, said.err
+    facts = json.loads(said.out)
+    assert facts["inertia"] == expected.inertia_
+    assert facts["iterations"] == expected.certificate_.iterations
+    assert facts["threshold"] == expected.certificate_.threshold
+    assert facts["trimmed_mass"] == expected.trimmed_mass_
+    model = wolfmeans.load("m")
+    for name in ("cluster_centers_", "labels_", "kept_", "margins_"):
+        assert np.array_equal(getattr(model, name), getattr(expected, name)), name
+    assert np.array_equal(pd.read_parquet("out")["label"], expected.labels_)
+    inside = expected.labels_[expected.labels_ >= 0]
+    assert facts["cluster_sizes"] == np.bincount(inside, minlength=4).tolist()
+    assert pl.read_csv("centers.csv")["points"].to_list() == facts["cluster_sizes"]
+    assert (
+        cli.main(["predict", "m", "parts/*.parquet", "--memory", "64MB", "--labels", "p.npy"]) == 0
+    )
+    assert np.array_equal(np.load("p.npy"), expected.predict(X))
+    assert cli.main([*arguments[:-4], "--checkpoint", "c.ckpt"]) == 2
+    assert "c.ckpt is the checkpoint of another fit" in capsys.readouterr().err
+
+
+def _give_up_at_the_third_step(watch, record):
+    if record.t == 2:
+        raise KeyboardInterrupt
+    return False
+
+
 def test_arrays(folder, address, capsys, monkeypatch):
     monkeypatch.setattr("wolfmeans.commands.on_cluster._BYTES_OF_A_BLOCK", 24 * 100)
     X = folder[["a", "b", "c"]].to_numpy()
@@ -106,6 +146,9 @@ def test_arrays(folder, address, capsys, monkeypatch):
         (["--weights", "z"], "--weights: parts/*.parquet has no column 'z'"),
         (["--init", "random"], "init='random' draws rows by the order of all values"),
         (["--polish", "hartigan"], "needs all points in one place"),
+        (["--checkpoint", "no/c"], "--checkpoint: there is no folder no"),
+        (["--checkpoint", "parts"], "--checkpoint: parts is a folder"),
+        (["--checkpoint", "c", "--effort", "1"], "--checkpoint does not go with --effort 1"),
     ],
 )
 def test_what_is_refused(folder, address, capsys, more, sentence):

@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 from instances import ENGINES
-from wolfmeans import KMeans
+from wolfmeans import KMeans, TrimmedKMeans
 
 
 def blobs(n=60, d=2, k=3, seed=0):
@@ -572,3 +572,25 @@ def test_a_far_initial_center_is_refused_or_used(engine, far, smallest):
         assert "init" in str(error)
         return
     assert same_partition(fitted.labels_, np.append(truth, 0))
+
+
+@pytest.mark.parametrize("kind", [KMeans, TrimmedKMeans])
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_weights_that_are_texts(kind, in_parts, tmp_path):
+    """Neither the name of a column where there are none, nor numbers that are written out."""
+    X, texts = np.random.default_rng(0).normal(size=(30, 2)), np.array(["1", "2", "3"] * 10)
+    given, further = X, []
+    if in_parts:
+        da = pytest.importorskip("dask.array")
+        given = da.from_array(X, chunks=(10, 2))
+        further = [da.from_array(texts, chunks=10), da.from_array(texts.astype(object), chunks=10)]
+    model = kind(2, init=X[:2]).fit(given)
+    for call in (kind(2, init=X[:2]).fit, model.score):
+        with pytest.raises(ValueError, match="names of columns are for Parquet and Arrow files"):
+            call(given, sample_weight="w")
+        for weights in (texts, texts.astype("S"), texts.tolist(), texts.astype(object), *further):
+            with pytest.raises(
+                ValueError, match=r"(must be|are no) real numbers: these (are|have)"
+            ):
+                call(given, sample_weight=weights)
+    assert kind(2, init=X[:2]).fit(given, sample_weight=np.arange(1, 31).astype(object))

@@ -668,8 +668,6 @@ def test_the_command_refuses_what_needs_all_rows(tmp_path, capsys):
         ["--standardize"],
         ["--with-data", "--labels", tmp_path / "l.csv"],
         ["--page", tmp_path / "p.html"],
-        ["--alpha", 0.1],
-        ["--trim", 5],
         ["--certify", "strongest"],
     ):
         code, _, errors = command(capsys, "fit", path, "-k", 3, "--memory", "1GB", option, *value)

@@ -19,6 +19,7 @@ from wolfmeans.engines.cpu import value_range
 from wolfmeans.exact_sums import exponent_range, exponents_between
 from wolfmeans.refusals import (
     EXACT_INTEGERS,
+    holds_texts,
     refuse_dates,
     refuse_rounded_integers,
     refuse_stray_indices,
@@ -143,6 +144,7 @@ def admit_weights(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
         sample_weight = to_numpy(sample_weight.cpu())
     if np.ma.is_masked(sample_weight):
         raise ValueError("sample_weight has masked entries; fill them or drop those samples first")
+    refuse_name(sample_weight)
     _refuse_bad_weights(sample_weight)
     weights: NDArray[np.float64] = _check_sample_weight(
         sample_weight, X, dtype=np.float64, ensure_non_negative=True
@@ -156,6 +158,15 @@ def admit_weights(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
     return None if (weights == 1.0).all() else weights
 
 
+def refuse_name(sample_weight: Any) -> None:
+    """Refuse the name of a column where only weights will do."""
+    if isinstance(sample_weight, (str, bytes)):
+        raise ValueError(
+            f"sample_weight={sample_weight!r}: names of columns are for Parquet and Arrow files "
+            "that are given by their path; give the weights themselves, one for each row"
+        )
+
+
 def _refuse_bad_weights(sample_weight: Any) -> None:
     try:
         weights = np.asarray(sample_weight)
@@ -163,6 +174,8 @@ def _refuse_bad_weights(sample_weight: Any) -> None:
             raise ValueError("complex numbers have no order")
         if weights.dtype.kind in "mM":
             raise TypeError("dates and times are none")
+        if holds_texts(weights):
+            raise ValueError("these are texts; convert them, as by np.asarray(weights, float)")
         weights = weights.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise type(error)(f"sample_weight must be real numbers: {error}") from None

@@ -158,16 +158,17 @@ def best_of_starts(
     n_threads: int,
     time_limit: float | None,
     watcher: Callable[[int], Callback | None],
+    at_once: bool = True,
     **settings: Any,
 ) -> tuple[Fit, tuple[str, ...]]:
     """Run a start from each random state and return the best, the first among equals.
 
     `begin` makes a start from its state and a number of threads, `watcher` its callback from its
-    number. The notes say when the time limit left no time for some of them. The settings are those
-    of `run`.
+    number. The notes say when the time limit left no time for some of them. Where engines can take
+    the steps of all starts `at_once`, that may be forbidden. The settings are those of `run`.
     """
     first: Start | None = None
-    if len(states) > 1 and time_limit is None and watcher(0) is None:
+    if at_once and len(states) > 1 and time_limit is None and watcher(0) is None:
         first = begin(states[0], 1)
         if first.workspace.runs_together:
             starts = [first, *(begin(state, 1) for state in states[1:])]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 EXACT_INTEGERS = 2**53
@@ -57,6 +58,20 @@ def refuse_dates(given: Any, name: str) -> None:
             f"Input {name} has dates or times, which have no scale of their own; convert them to "
             "numbers first, for example to days since the first"
         )
+
+
+def holds_texts(values: NDArray[Any]) -> bool:
+    """Whether some values are texts, which NumPy takes for the numbers that they look like.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> holds_texts(np.array(["1", "2"])), holds_texts(np.array([1, 2], dtype=object))
+    (True, False)
+    """
+    if values.dtype.kind == "O":
+        return any(isinstance(value, (str, bytes)) for value in values.flat)
+    return values.dtype.kind in "UST"
 
 
 def refuse_rounded_integers(given: Any) -> None:

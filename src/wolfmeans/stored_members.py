@@ -1,4 +1,4 @@
-"""The zip of a model file: a JSON text and plain arrays. Nothing is read that no model has.
+"""The zip of a model or a checkpoint: a JSON text and plain arrays. Nothing is read that none has.
 
 A file from anywhere may ask for more memory than there is. Arrays are stored as they are, so that
 one takes no more than the file does; only the text is compressed, and its size is bounded.
@@ -20,9 +20,10 @@ _LARGEST_TEXT, _SMALL_TEXT, _MOST_BLOW_UP = 1 << 28, 1 << 22, 100
 
 
 class Members:
-    """What a model file holds, read one by one."""
+    """What a file holds, read one by one: a text of that name, and the arrays of what it is."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: IO[bytes], text: str = TEXT, what: str = "model") -> None:
+        self._text, self._what = text, what
         self._archive = zipfile.ZipFile(file)
         self._length = file.seek(0, 2)
         infos = self._archive.infolist()
@@ -32,15 +33,15 @@ class Members:
 
     def text(self) -> dict[str, Any]:
         """Return the JSON text, parsed."""
-        if TEXT not in self._infos:
-            raise ValueError(f"it holds no {TEXT}")
-        info = self._infos[TEXT]
+        if self._text not in self._infos:
+            raise ValueError(f"it holds no {self._text}")
+        info = self._infos[self._text]
         self._check_inside(info)
         most = min(_LARGEST_TEXT, max(_SMALL_TEXT, _MOST_BLOW_UP * info.compress_size))
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise ValueError(f"its {TEXT} is packed in a way that no model is")
+            raise ValueError(f"its {self._text} is packed in a way that no {self._what} is")
         if info.file_size > most:
-            raise ValueError(f"its {TEXT} is too large, {info.file_size:,} bytes")
+            raise ValueError(f"its {self._text} is too large, {info.file_size:,} bytes")
         content = json.loads(self._archive.read(info))
         if not isinstance(content, dict):
             raise ValueError("it does not say that it is one")
@@ -48,10 +49,10 @@ class Members:
 
     def refuse_others(self, names: Collection[str]) -> None:
         """Refuse a file that holds anything but the text and arrays of these names."""
-        known = {TEXT, *(f"{name}.npy" for name in names)}
+        known = {self._text, *(f"{name}.npy" for name in names)}
         for name in self._infos:
             if name not in known:
-                raise ValueError(f"it holds {name[:80]!r}, which no such model has")
+                raise ValueError(f"it holds {name[:80]!r}, which no such {self._what} has")
 
     def __contains__(self, name: str) -> bool:
         return f"{name}.npy" in self._infos
@@ -69,7 +70,7 @@ class Members:
         info = self._infos[f"{name}.npy"]
         self._check_inside(info)
         if info.compress_type != zipfile.ZIP_STORED or info.compress_size != info.file_size:
-            raise ValueError(f"its {name} is packed, as no array of a model is")
+            raise ValueError(f"its {name} is packed, as no array of a {self._what} is")
         with self._archive.open(info) as member:
             found, dtype = _header(member)
             at = member.tell()
@@ -79,7 +80,7 @@ class Members:
             wanted = ", ".join("any" if length is None else str(length) for length in shape)
             raise ValueError(f"its {name} has shape {found}, not ({wanted})")
         if not any(_is(dtype, kind) for kind in kinds):
-            raise ValueError(f"its {name} has the type {dtype}, which no model's has")
+            raise ValueError(f"its {name} has the type {dtype}, which no {self._what}'s has")
         size = dtype.itemsize
         for length in found:
             size *= length

@@ -163,6 +163,12 @@ def fit(
             help="Read and cluster on the Dask cluster of this scheduler, as in tcp://host:8786.",
         ),
     ] = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH", help="Keep where the fit stands in this file, and go on from it."
+        ),
+    ] = None,
     labels: Annotated[
         str | None, _target("The cluster of each row: .csv, .tsv, .parquet, .arrow, .npy, or -.")
     ] = None,
@@ -204,6 +210,8 @@ def fit(
 
       wolfmeans fit big.parquet -k 100 --memory 2GB --labels labels.parquet
 
+      wolfmeans fit big.parquet -k 100 --memory 2GB --checkpoint fit.ckpt
+
     On a Dask cluster: --dask tcp://host:8786; --labels may then name a folder.
     """
     targets = {
@@ -216,7 +224,7 @@ def fit(
     if dask is None:
         for option in ("--labels", "--centers"):
             outputs.check_table_target(option, targets[option])
-        outputs.check_targets(targets, files, json=json_)
+        outputs.check_targets(targets | {"--checkpoint": checkpoint}, files, json=json_)
     if with_data and labels is None:
         raise ValueError("--with-data needs --labels, which says where they go")
     settings = {
@@ -230,10 +238,13 @@ def fit(
         "n_threads": threads,
         "random_state": seed,
         "time_limit": time_limit,
+        "checkpoint": checkpoint,
     }
     if init is not None:
         settings["init"] = one_of("--init", init, (*SEEDINGS, *TRIMMED_SEEDINGS))
     _check_kind_of_fit(alpha, trim, polish, effort, init)
+    if checkpoint is not None:
+        _check_checkpoint(polish, effort, empty)
 
     if dask is not None:
         from wolfmeans.commands import on_cluster
@@ -248,7 +259,7 @@ def fit(
                 "--memory": memory,
             }
         )
-        on_cluster.check_targets(targets, json=json_)
+        on_cluster.check_targets(targets | {"--checkpoint": checkpoint}, json=json_)
         estimator = _estimator(k, alpha, trim, polish, effort, settings)
         interrupted = on_cluster.fit_on_cluster(
             dask,
@@ -273,15 +284,12 @@ def fit(
         points = choose(table, columns, exclude, weights, drop_missing=drop_missing)
         outputs.check_gaps(labels, points.kept)
     else:
-        trimmed = alpha is not None or trim is not None
         refuse_with_memory(
             {
                 "--standardize": standardize,
                 "--with-data": with_data,
                 "--page": page,
                 "--format": format_,
-                "--alpha": trimmed and alpha is not None,
-                "--trim": trimmed,
                 f"--certify {certify}": certify not in ("auto", "none"),
             }
         )
@@ -326,8 +334,9 @@ def fit(
     if json_:
         print_json(facts)
     elif not quiet and not any(map(outputs.is_standard_output, targets.values())):
+        condition = "" if isinstance(points, Points) else "without --memory, "
         rows = [
-            tuple(for_the_command(cell, points.names) for cell in row)
+            tuple(for_the_command(cell, points.names, condition) for cell in row)
             for row in estimator.certificate_.rows()
         ]
         print_facts(for_the_command(estimator.certificate_.verdict), rows)
@@ -342,7 +351,8 @@ def _exit_code(
 ) -> None:
     """End with 130 after Ctrl-C, and with 1 where it should have converged and has not."""
     if interrupted:
-        say("wolfmeans: stopped; the result is the one so far")
+        kept = "" if estimator.checkpoint is None else "; the same command goes on from here"
+        say(f"wolfmeans: stopped; the result is the one so far{kept}")
         raise typer.Exit(130)
     if require_converged and not estimator.certificate_.status.converged:
         if not quiet:
@@ -381,6 +391,16 @@ def _check_kind_of_fit(
         raise ValueError(f"--alpha must be at least 0 and below 1; got {alpha:g}")
 
 
+def _check_checkpoint(polish: str | None, effort: float | None, empty: str) -> None:
+    """Refuse what a fit cannot go on from."""
+    refused = {"--polish": polish, "--effort": effort}
+    if empty in ("resample", "admissible"):
+        refused["--empty"] = empty
+    for option, value in refused.items():
+        if value is not None:
+            raise ValueError(f"--checkpoint does not go with {option} {value}")
+
+
 def _estimator(
     k: int,
     alpha: float | None,
@@ -408,21 +428,19 @@ def _run(
     """Fit, with a display where steps are long and somebody looks; whether Ctrl-C ended it."""
     from wolfmeans.notices import progress_on_terminal
 
-    n_starts = estimator.n_init if isinstance(estimator.n_init, int) else 1
     # Small problems run faster than anybody could watch, many starts of them at once.
     long = isinstance(points, FilePoints) or data.size * estimator.n_clusters >= LONG_STEP
     with (
         # That it has not converged is what the certificate begins with.
         warnings_in_one_line(quiet=quiet, known="Not converged"),
-        watching(estimator.stop, estimator.tol, n_starts, wanted=long, shown=not quiet) as (
-            watch,
-            callback,
-        ),
+        watching(estimator, wanted=long, shown=not quiet) as (watch, callback),
         remarking(remarks),
     ):
         estimator.callback = callback
         try:
             estimator.fit(data, sample_weight=points.weights)
+        except MemoryError as error:
+            raise MemoryError(for_the_command(str(error))) from error
         except NotImplementedError as error:
             # What has no form in parts.
             raise ValueError(str(error)) from error

@@ -29,12 +29,17 @@ _ADVICE = {
     "effort=SECONDS": "--effort SECONDS",
     "max_iter": "--max-iter",
     "time_limit": "--time-limit",
+    "memory_limit": "--memory",
     "the callback asked to stop": "Ctrl-C ended it",
 }
 
 
-def for_the_command(text: str, names: Sequence[str] = ()) -> str:
-    """Turn advice for Python into advice for the command line, and columns into their names."""
+def for_the_command(text: str, names: Sequence[str] = (), condition: str = "") -> str:
+    """Turn advice for Python into advice for the command line, and columns into their names.
+
+    A `condition` is what must be so for a bound to be found.
+    """
+    text = text.replace("certify(X)", f"{condition}certify(X)")
     for python, command in _ADVICE.items():
         text = text.replace(python, command)
     return (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import signal
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from time import monotonic
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from rich.table import Table
 from wolfmeans.commands.terminal import clock, live_console
 
 if TYPE_CHECKING:
+    from wolfmeans.estimators.base import CenterEstimator
     from wolfmeans.solution import Record
 
 # Multiplications in a step from which on a call of Python between two steps costs nothing.
@@ -81,7 +82,7 @@ class Watch:
         table.add_column(justify="right")
         table.add_column(style="dim")
         if not self._recent:
-            table.add_row("seeding", "", "")
+            table.add_row("reading and seeding", "", "")
             return table
         record = self._recent[-1]
         starts = f"start {self.start}" + (f" of {self._n_starts}" if self._n_starts > 1 else "")
@@ -101,25 +102,23 @@ class Watch:
 
 @contextmanager
 def watching(
-    stop: str, tol: float, n_starts: int, *, wanted: bool, shown: bool
+    estimator: CenterEstimator, *, wanted: bool, shown: bool
 ) -> Iterator[tuple[Watch, Callable[[Record], Any] | None]]:
     """Let Ctrl-C end a fit with what it has, and show it on a terminal while it runs.
 
     The callback is None where that is not wanted, because all is over in no time.
     """
-    watch = Watch(stop, tol, n_starts)
+    watch = Watch(estimator.stop, estimator.tol, estimator._continued_starts())
     if not wanted:
         yield watch, None
         return
     console = live_console() if shown else None
-    begun = monotonic()
     live = Live(console=console, get_renderable=watch.table, transient=True, refresh_per_second=8)
-
-    def callback(record: Record) -> bool:
-        waited = monotonic() - begun > _SECONDS_BEFORE
-        if console is not None and waited and not live.is_started:
-            live.start()
-        return watch.see(record)
+    # By the clock and not with a step: reading and seeding may take long, too.
+    later = threading.Timer(_SECONDS_BEFORE, live.start)
+    later.daemon = True
+    if console is not None:
+        later.start()
 
     before = signal.getsignal(signal.SIGINT)
 
@@ -131,8 +130,11 @@ def watching(
 
     signal.signal(signal.SIGINT, interrupt)
     try:
-        yield watch, callback
+        yield watch, watch.see
     finally:
         signal.signal(signal.SIGINT, before)
+        if console is not None:
+            later.cancel()
+            later.join()
         if live.is_started:
             live.stop()

@@ -104,15 +104,11 @@ def fit_on_cluster(
 
 
 def _run(estimator: Model, X: Any, masses: Any, what: str, *, quiet: bool) -> bool:
-    n_starts = estimator.n_init if isinstance(estimator.n_init, int) else 1
     many = X.npartitions
     remark = f"Clustering {many:,} partition{'' if many == 1 else 's'} by {what}."
     with (
         warnings_in_one_line(quiet=quiet, known="Not converged"),
-        watching(estimator.stop, estimator.tol, n_starts, wanted=True, shown=not quiet) as (
-            watch,
-            callback,
-        ),
+        watching(estimator, wanted=True, shown=not quiet) as (watch, callback),
         remarking(() if quiet else (remark,)),
     ):
         estimator.callback = callback
@@ -169,7 +165,10 @@ def _say(
         print_json(facts)
     elif not quiet and not any(map(outputs.is_standard_output, targets.values())):
         certificate = estimator.certificate_
-        rows = [tuple(for_the_command(cell, names) for cell in row) for row in certificate.rows()]
+        rows = [
+            tuple(for_the_command(cell, names, "on a sample and without --dask, ") for cell in row)
+            for row in certificate.rows()
+        ]
         print_facts(for_the_command(certificate.verdict), rows)
     written = outputs.written_files(targets.values())
     if written and not quiet:

@@ -25,6 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from wolfmeans import door, storage
 from wolfmeans.certificate import Certificate
+from wolfmeans.checkpoint import Checkpoint
 from wolfmeans.engines import Chosen, Work, Workspace, choose_engine, effective_threads
 from wolfmeans.engines.parts.points import PartedPoints
 from wolfmeans.engines.parts.seeding import seeds_in_parts
@@ -66,6 +67,7 @@ class CenterEstimator(
     n_clusters: int
     init: Any
     n_init: int | str
+    stop: str
     tol: float
     verbose: int
     random_state: Any
@@ -151,10 +153,14 @@ class CenterEstimator(
     def _chosen_engine(self, X: Any, work: Work | None) -> Chosen:
         """Return the engine for a fit, and say what "auto" chose if every step is told."""
         chosen = choose_engine(self.engine, X, work)
-        if self.verbose:
-            for note in chosen.notes:
-                print(note)
+        for note in chosen.notes:
+            self._tell(note)
         return chosen
+
+    def _tell(self, text: str) -> None:
+        """Print a line where every step is told; at once, for whoever reads it from a file."""
+        if self.verbose:
+            print(text, flush=True)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name; `certify` as an attribute is the method."""
@@ -299,10 +305,25 @@ class CenterEstimator(
             return int(self.n_init)
         return _DEFAULT_STARTS if callable(self.init) or self.init == "random" else 1
 
+    def _continued_starts(self) -> int:
+        """Return how many starts are run to the end."""
+        return self._number_of_starts()
+
     def _given(self, init: Any, X: Any, exponent: int) -> NDArray[np.floating]:
         centers = door.admit_centers(init, self.n_clusters, X)
         door.refuse_far_centers(centers, X, exponent)
         return centers if exponent == 0 else door.ldexp(centers, exponent)
+
+    def _checkpoint(
+        self, X: Any, workspace: Workspace, exponent: int, **further: Any
+    ) -> Checkpoint | None:
+        """Return the file that the fit goes on from and is kept in; None where none is wanted."""
+        kept = Checkpoint.of(self, workspace, exponent, **further)
+        if kept is not None and not isinstance(self.init, str) and not callable(self.init):
+            kept.refuse_other_seeds(self._given(self.init, X, exponent))
+        if kept is not None and kept.standings:
+            self._tell(f"going on from {kept.path}: {kept.progress}")
+        return kept
 
     def _watcher(self, start: int) -> Callback | None:
         if not self.verbose:
@@ -310,9 +331,10 @@ class CenterEstimator(
         user = self.callback
 
         def watch(record: Record) -> Any:
-            print(
+            self._tell(
                 f"start {start}, iteration {record.t + 1}: sse {record.value:.6g}, "
-                f"gap {record.gap:.3g}, decrease {record.decrease:.3g}, moved {record.moved}"
+                f"gap {record.gap:.3g}, decrease {record.decrease:.3g}, moved {record.moved:,}, "
+                f"{record.seconds:.1f} s"
             )
             return user(record) if user is not None else None
 
@@ -357,6 +379,7 @@ class CenterEstimator(
                 raise ValueError(
                     f"n_samples={data.X.shape[0]} should be >= n_clusters={self.n_clusters}."
                 )
+            self._tell(f"{data.X.shape[0]:,} rows in {data.where}")
             yield data
 
     def _score_in_parts(self, X: Any, sample_weight: Any) -> float:

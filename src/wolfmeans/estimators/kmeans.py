@@ -7,7 +7,6 @@ import os
 from dataclasses import replace
 from functools import cache
 from numbers import Integral, Real
-from pathlib import Path
 from time import perf_counter
 from typing import Any, Self
 
@@ -16,7 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from wolfmeans import door
-from wolfmeans.checkpoint import Checkpoint, refuse_settings
+from wolfmeans.checkpoint import refuse_settings
 from wolfmeans.engines import ALGORITHMS, ENGINES, Work, Workspace, effective_threads
 from wolfmeans.engines.choosing import STEPS
 from wolfmeans.estimators.base import CenterEstimator
@@ -105,10 +104,11 @@ class KMeans(CenterEstimator):
     callback : callable or None, default=None
         Called with the `Record` of every step; a true return value ends the start.
     checkpoint : str, path or None, default=None
-        A file that is written after every block of steps, with the centers and the trace so far. If
-        it is there when a fit begins, the fit goes on from it, and ends with the same bits as if it
-        had never been interrupted; a file of other data or other parameters is refused. It stays
-        there afterwards. For a single start, without `polish` and `effort`.
+        A file that is written after every block of steps, with the centers and the trace so far of
+        every start. If it is there when a fit begins, the fit goes on from it, and ends with the
+        same bits as if it had never been interrupted; a file of other data or other parameters is
+        refused. It stays there afterwards. Not with `polish` and `effort`, nor with
+        ``empty="resample"`` and "admissible".
     memory_limit : str, number of bytes or None, default=None
         How much memory a fit may take, like "2GB", beside what the process has before it. What of a
         file or another source fits is loaded; else it is read in chunks, once for each step, and as
@@ -227,8 +227,7 @@ class KMeans(CenterEstimator):
 
     def _fit(self, X: Any, sample_weight: Any) -> Self:
         begun = perf_counter()
-        if self.checkpoint is not None:
-            refuse_settings(self, self._number_of_starts())
+        refuse_settings(self)
         if is_dask(X) or isinstance(X, Streamed):
             refuse_what_needs_all_points(self)
             with self._opened_in_parts(X, sample_weight) as data:
@@ -299,57 +298,30 @@ class KMeans(CenterEstimator):
         self, X: Any, workspace: Workspace, exponent: int, generator: np.random.RandomState
     ) -> tuple[Fit, tuple[str, ...]]:
         seeds_from, n_starts = self._seeding(X, exponent)
+        states = generator.randint(np.iinfo(np.int32).max, size=n_starts).tolist()
         further: dict[str, Any] = {}
-        if self.checkpoint is not None:
-            kept = Checkpoint(Path(self.checkpoint), self._identity(workspace, exponent))
-            found = kept.read()
-            if found is not None:
-                seeds = found.seeds
-                given = not isinstance(self.init, str) and not callable(self.init)
-                if given and not np.array_equal(seeds, self._given(self.init, X, exponent)):
-                    raise ValueError(
-                        f"{self.checkpoint} is the checkpoint of another fit, from other initial "
-                        "centers; remove the file to begin anew"
-                    )
-                seeds_from = lambda ws, random: seeds  # noqa: E731
-            further["kind"] = kept.problem
+        kept = self._checkpoint(X, workspace, exponent)
+        if kept is not None:
+            # One after the other, so that it is known which of them are at their end.
+            further |= {"kind": kept.problem, "at_once": False}
 
-        def begin(state: int, n_threads: int) -> Start:
-            random = cache(lambda: np.random.RandomState(state))
+        def begin(number: int, n_threads: int) -> Start:
+            random = cache(lambda: np.random.RandomState(states[number]))
             twin = workspace.fork(n_threads)
-            return Start(twin, seeds_from(workspace, random), random, exponent)
+            seeds = kept.seeds_of(number) if kept is not None else None
+            if seeds is None:
+                seeds = seeds_from(workspace, random)
+            return Start(twin, seeds, random, exponent)
 
         return best_of_starts(
             begin,
-            generator.randint(np.iinfo(np.int32).max, size=n_starts).tolist(),
+            list(range(n_starts)),
             n_threads=effective_threads(self.n_threads),
             time_limit=self.time_limit,
             watcher=self._watcher,
             **self._settings(),
             **further,
         )
-
-    def _identity(self, workspace: Workspace, exponent: int) -> dict[str, Any]:
-        """Return what a checkpoint must have been written for."""
-        return {
-            "n_points": workspace.n_points,
-            "n_features": workspace.n_features,
-            "dtype": workspace.dtype.name,
-            "weighted": workspace.weights is not None,
-            "scale_exponent": exponent,
-            "n_clusters": self.n_clusters,
-            "init": self.init if isinstance(self.init, str) else None,
-            "random_state": self._known_seed(),
-            "stop": self.stop,
-            "tol": float(self.tol),
-            "tol_scale": self.tol_scale,
-            "empty": self.empty,
-        }
-
-    def _known_seed(self) -> int | None:
-        """Return what draws begin with, where it is the same the next time and they matter."""
-        drawn = isinstance(self.init, str) or callable(self.init)
-        return int(self.random_state) if drawn and isinstance(self.random_state, Integral) else None
 
     def _settings(self) -> dict[str, Any]:
         """Return what every run of the loop is told."""

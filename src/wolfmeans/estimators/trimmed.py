@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -19,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from wolfmeans import door
 from wolfmeans.certificate import Certificate
+from wolfmeans.checkpoint import refuse_settings
 from wolfmeans.engines import Work, effective_threads, get_engine
 from wolfmeans.engines.base import Centers, TrimmedWorkspace, Workspace
 from wolfmeans.engines.choosing import STEPS
@@ -80,6 +82,7 @@ _LIKE_KMEANS = (
     "n_threads",
     "time_limit",
     "callback",
+    "checkpoint",
     "memory_limit",
 )
 
@@ -142,6 +145,10 @@ class TrimmedKMeans(CenterEstimator):
     callback : callable or None, default=None
         Called with the `Record` of every step of the continued starts; a true return value ends
         the start.
+    checkpoint : str, path or None, default=None
+        A file from which an interrupted fit goes on, as for `KMeans`. It is written from the first
+        step of the first start that is continued; what it says of all of them is where they began
+        and where they stand. Short runs are not repeated then.
     memory_limit : str, number of bytes or None, default=None
         How much memory a fit may take, as for `KMeans`. A source that does not fit is read twice
         for each step; labels stay between, with bounds and distances, or nothing does.
@@ -228,6 +235,7 @@ class TrimmedKMeans(CenterEstimator):
         n_threads: int | None = None,
         time_limit: float | None = None,
         callback: Callback | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         memory_limit: str | float | None = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -247,9 +255,11 @@ class TrimmedKMeans(CenterEstimator):
         self.n_threads = n_threads
         self.time_limit = time_limit
         self.callback = callback
+        self.checkpoint = checkpoint
         self.memory_limit = memory_limit
 
     def _fit(self, X: Any, sample_weight: Any) -> Self:
+        refuse_settings(self)
         if is_dask(X) or isinstance(X, Streamed):
             refuse_what_needs_all_points(self, drawn_from_some=True)
             with self._opened_in_parts(X, sample_weight) as data:
@@ -306,10 +316,14 @@ class TrimmedKMeans(CenterEstimator):
 
     def _work(self, n_threads: int) -> Work:
         """Return what a fit will ask for: the starts that are continued, on all points."""
-        given = not isinstance(self.init, str) and not callable(self.init)
-        asked = CONTINUED if self.n_init == "auto" else min(int(self.n_init), CONTINUED)
         passes = min(STEPS, self.max_iter or STEPS)
-        return Work(self.n_clusters, n_threads, passes, starts=1 if given else asked)
+        return Work(self.n_clusters, n_threads, passes, starts=self._continued_starts())
+
+    def _continued_starts(self) -> int:
+        """Return how many starts are run to the end at most; seeds that are given make one."""
+        if not isinstance(self.init, str) and not callable(self.init):
+            return 1
+        return CONTINUED if self.n_init == "auto" else min(int(self.n_init), CONTINUED)
 
     def _trimmed_share(self, weights: Any, total: Fraction) -> Fraction:
         """Return the share of the total weight to trim, exactly."""
@@ -330,6 +344,12 @@ class TrimmedKMeans(CenterEstimator):
             )
         return Fraction(self.trim) / total
 
+    def _said_of_trimming(self) -> dict[str, float | None]:
+        """Return what says how much to trim."""
+        if self.trim is not None:
+            return {"alpha": None, "trim": float(self.trim)}
+        return {"alpha": float(_DEFAULT_SHARE if self.alpha is None else self.alpha), "trim": None}
+
     def _best_of_starts(
         self, X: Any, scaled: Any, share: Fraction, workspace: TrimmedWorkspace, exponent: int
     ) -> tuple[Fit, tuple[str, ...], tuple[str, ...]]:
@@ -338,7 +358,7 @@ class TrimmedKMeans(CenterEstimator):
         generator = check_random_state(self.random_state)
         seeds_from, n_starts = self._numbered_seeding(X, exponent)
         states = generator.randint(np.iinfo(np.int32).max, size=n_starts).tolist()
-        settings = {
+        settings: dict[str, Any] = {
             "stop": self.stop,
             "tol": self.tol,
             "tol_scale": self.tol_scale,
@@ -346,16 +366,24 @@ class TrimmedKMeans(CenterEstimator):
             "kind": TrimmedProblem,
         }
 
-        def begin(number: int, on: TrimmedWorkspace, n_threads: int) -> Start:
+        def begin(
+            number: int, on: TrimmedWorkspace, n_threads: int, seeds: Centers | None = None
+        ) -> Start:
             random = cache(lambda: np.random.RandomState(states[number]))
-            return Start(on.fork(n_threads), seeds_from(number, on, random), random, exponent)
+            if seeds is None:
+                seeds = seeds_from(number, some, random)
+            return Start(on.fork(n_threads), seeds, random, exponent)
 
         n_threads = effective_threads(self.n_threads)
+        kept = self._checkpoint(X, workspace, exponent, **self._said_of_trimming())
         ahead: list[Centers] = []
         some = workspace
         if n_starts > CONTINUED or self._draws_from_some(workspace):
             some = self._some_points(scaled, share, workspace, generator)
-        if n_starts > CONTINUED:
+        if n_starts > CONTINUED and kept is not None:
+            ahead = kept.seeds
+        if n_starts > CONTINUED and not ahead:
+            self._tell(f"{n_starts} short runs on {some.n_points:,} rows")
             ahead = best_short_runs(
                 lambda number: begin(number, some, n_threads),
                 n_starts,
@@ -363,13 +391,13 @@ class TrimmedKMeans(CenterEstimator):
                 time_limit=self.time_limit,
                 **settings,
             )
+        if kept is not None:
+            kept.seeds = list(ahead or kept.seeds)
+            settings |= {"kind": kept.trimmed_problem, "at_once": False}
 
         def go_on(number: int, n_threads: int) -> Start:
-            if not ahead:
-                start = begin(number, some, n_threads)
-                return replace(start, workspace=workspace.fork(n_threads))
-            random = cache(lambda: np.random.RandomState(states[number]))
-            return Start(workspace.fork(n_threads), ahead[number], random, exponent)
+            known = ahead[number] if ahead else None if kept is None else kept.seeds_of(number)
+            return begin(number, workspace, n_threads, known)
 
         spent = perf_counter() - begun
         best, notes = best_of_starts(

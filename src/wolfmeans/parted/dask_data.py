@@ -146,7 +146,8 @@ def _opened(
             parts = parts.with_blocks(parts.mapped(rescaled, [exponent] * len(parts)))
             parts.described = [look.description for look in parts.looked_at()]
             points = DaskPoints(parts)
-        yield Opened(face, points, exponent, f"{len(parts)} partitions")
+        many = f"{len(parts):,} partition{'' if len(parts) == 1 else 's'}"
+        yield Opened(face, points, exponent, many)
     finally:
         parts.close()
 
@@ -254,11 +255,17 @@ def current_client() -> Any:
 
 def _matching(sample_weight: Any, collection: Collection, n_parts: int) -> list[Any]:
     """Return Dask weights for each block; Nones for others, which come later."""
+    door.refuse_name(sample_weight)
     if not is_dask(sample_weight):
         return [None] * n_parts
     ndim = getattr(sample_weight, "ndim", None)
     if ndim != 1:
         raise ValueError(f"sample_weight must have one dimension; got {ndim}")
+    if sample_weight.dtype != object and sample_weight.dtype.kind not in "fiub":
+        raise ValueError(
+            f"sample_weight must be real numbers: these have type {sample_weight.dtype}; convert "
+            "them first, as by weights.astype(float)"
+        )
     chunks = getattr(sample_weight, "chunks", None)
     wanted = None if collection.is_frame else collection.given.chunks[0]
     if chunks is not None and wanted is not None and chunks[0] != wanted:

@@ -23,6 +23,7 @@ from wolfmeans.engines.cpu import value_range
 from wolfmeans.engines.parts.arrays import ArrayPart, Description
 from wolfmeans.engines.parts.partial import Grids, Range, combined
 from wolfmeans.exact_sums import exponent_range
+from wolfmeans.refusals import holds_texts
 
 Block = tuple[NDArray[np.floating], NDArray[np.float64] | None, str | None]
 """Rows, weights, and what is wrong with them. A tuple, so that Dask knows how large it is."""
@@ -106,6 +107,8 @@ def _weights(given: Any, n_rows: int) -> tuple[NDArray[np.float64] | None, str |
     if given is None:
         return None, None
     try:
+        if holds_texts(np.asarray(given)):
+            raise ValueError("these are texts; convert them first")
         weights = np.ascontiguousarray(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
         return None, f"has weights that are no real numbers: {error}"
