@@ -1,7 +1,7 @@
 """The door: everything that comes in is looked at here, once, and never changed.
 
-What passes is finite, two-dimensional, float32 or float64, C-contiguous or canonical CSR, and of a
-size whose squares float64 can hold. Whatever does not pass is told why, with its place.
+What passes is finite, two-dimensional, float32 or float64, C-contiguous or canonical CSR, aligned,
+and of a size whose squares float64 can hold. Whatever does not pass is told why, with its place.
 """
 
 from __future__ import annotations
@@ -78,9 +78,13 @@ def admit(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, 
     if sparse.issparse(X):
         if X is not given:
             refuse_stray_indices(X)
-        if not X.has_canonical_format:
+        canonical = X.has_canonical_format
+        if not canonical or not _is_aligned(X.data, X.indices, X.indptr):
             X = X.copy()
+        if not canonical:
             X.sum_duplicates()
+    elif not isinstance(X, OnDevice):
+        X = np.require(X, requirements="CA")
     if isinstance(X, OnDevice):
         finite, *sizes = X.range
     else:
@@ -101,7 +105,12 @@ def _is_plain(X: Any) -> bool:
         and (X.dtype == np.float32 or X.dtype == np.float64)
         and X.dtype.isnative
         and X.flags.c_contiguous
+        and X.flags.aligned
     )
+
+
+def _is_aligned(*arrays: NDArray[Any]) -> bool:
+    return all(array.flags.aligned for array in arrays)
 
 
 def _values(X: Any) -> NDArray[np.floating]:
@@ -153,7 +162,7 @@ def admit_weights(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
             "sample_weight has positive values beyond 2**±300, whose products with squared "
             "distances float64 cannot hold; multiply all weights by a constant"
         )
-    return None if (weights == 1.0).all() else weights
+    return None if (weights == 1.0).all() else np.require(weights, requirements="CA")
 
 
 def _refuse_bad_weights(sample_weight: Any) -> None:

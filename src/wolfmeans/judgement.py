@@ -272,7 +272,7 @@ class _Found:
     def __init__(
         self, X: NDArray[np.floating], weights: Distances | None, numbers: Any, n_threads: int
     ) -> None:
-        labels = np.ascontiguousarray(numbers, dtype=np.int32)
+        labels = np.require(numbers, dtype=np.int32, requirements="CA")
         workspace: Workspace = get_engine().open(X, weights, n_threads)
         self.n_clusters = int(labels.max()) + 1
         nothing = np.zeros((self.n_clusters, X.shape[1]), dtype=workspace.dtype)

@@ -162,6 +162,7 @@ def source_of_array(
         array = array[:, None]
     if isinstance(array, np.memmap) and array.flags.c_contiguous:
         return MappedSource(array, names)
-    if array.dtype == float_of(array.dtype) and array.dtype.isnative and array.flags.c_contiguous:
+    plain = array.dtype == float_of(array.dtype) and array.dtype.isnative
+    if plain and array.flags.c_contiguous and array.flags.aligned:
         return ArraySource(array, names)
     return SlicedSource(array, called, names)
