@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
+from wolfmeans.engines.aligned import aligned
 from wolfmeans.engines.cpu import value_range
 from wolfmeans.exact_sums import exponent_range, exponents_between
 from wolfmeans.refusals import (
@@ -84,7 +85,7 @@ def admit(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, 
         if not canonical:
             X.sum_duplicates()
     elif not isinstance(X, OnDevice):
-        X = np.require(X, requirements="CA")
+        X = aligned(X)
     if isinstance(X, OnDevice):
         finite, *sizes = X.range
     else:
@@ -162,7 +163,7 @@ def admit_weights(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
             "sample_weight has positive values beyond 2**±300, whose products with squared "
             "distances float64 cannot hold; multiply all weights by a constant"
         )
-    return None if (weights == 1.0).all() else np.require(weights, requirements="CA")
+    return None if (weights == 1.0).all() else aligned(weights)
 
 
 def _refuse_bad_weights(sample_weight: Any) -> None:

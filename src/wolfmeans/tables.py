@@ -23,6 +23,7 @@ from wolfmeans.choices import FORMATS as FORMATS
 from wolfmeans.columns import ArrayTable, FrameTable, Part, Table
 from wolfmeans.files import shown
 from wolfmeans.packed import PACKINGS, ending_of, first_lines, packing_of, unpacked
+from wolfmeans.parquet_pages import wrong_count
 from wolfmeans.text_tables import (
     DECIMAL_COMMA,
     NUMBER,
@@ -320,6 +321,8 @@ def _columnar(content: Path | bytes, name: str, reader: str, kind: str) -> Table
         try:
             if reader == "read_ipc" and file.read(len(_STREAM)) == _STREAM:
                 reader = "read_ipc_stream"
+            if reader == "read_parquet" and (fault := wrong_count(file)):
+                raise ValueError(fault)
             file.seek(0)
             frame = getattr(polars, reader)(file if isinstance(content, bytes) else content)
         except polars.exceptions.DuplicateError as error:
