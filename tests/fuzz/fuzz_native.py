@@ -8,11 +8,14 @@ here. What was not spoiled must be computed, and right.
 """
 
 import threading
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
 import wolfmeans.engines._native as native
+from wolfmeans import KMeans, TrimmedKMeans
 
 REFUSALS = (ValueError, TypeError, RuntimeError, MemoryError, OverflowError, IndexError)
 _SIZES = (0, 1, 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65, 130, 300)
@@ -598,6 +601,36 @@ def try_threads(rng):
         raise Finding(f"a thread failed: {faults[0]!r}")
 
 
+def try_many_rows(rng):
+    """Whole fits that are worth several threads, which small calls never start."""
+    if rng.random() < 0.7:
+        return
+    n, d = int(rng.integers(20_000, 40_000)), int(rng.choice([1, 2, 5, 20, 40]))
+    X = rng.normal(size=(n, d)).astype(rng.choice([np.float32, np.float64]))
+    weights = rng.choice([0.0, 0.5, 1.0, 1e6], size=n) if rng.random() < 0.5 else None
+    more = {"random_state": 0, "certify": None, "max_iter": 4, "engine": "cpu", "n_init": 1}
+    kind = str(
+        rng.choice(["plain", "tree", "sparse", "trimmed", "k-means||", "polished", "starts"])
+    )
+    if kind == "sparse":
+        X = sparse.csr_array(np.where(X > 0.3, X, X.dtype.type(0)))
+    if kind in ("k-means||", "starts"):
+        more |= {"init": "k-means||"} if kind == "k-means||" else {"init": "random", "n_init": 4}
+    elif kind == "tree":
+        more["algorithm"] = "tree"
+    elif kind == "polished":
+        more["polish"] = "hartigan"
+    estimator = TrimmedKMeans if kind == "trimmed" else KMeans
+    found = set()
+    for threads in (4, 1):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = estimator(8, n_threads=threads, **more).fit(X, sample_weight=weights)
+        found.add((model.cluster_centers_.tobytes(), model.labels_.tobytes(), model.inertia_))
+    if len(found) > 1:
+        raise Finding(f"4 threads have other bits than 1: {kind}, {X.shape}, {X.dtype}")
+
+
 def _plain(value):
     return value.value if isinstance(value, Fixed) else value
 
@@ -611,6 +644,7 @@ ATTEMPTS = {
     "Neighbours": try_neighbours,
     "advance": try_advance,
     "threads": lambda rng, **more: try_threads(rng),
+    "many rows": lambda rng, **more: try_many_rows(rng),
 }
 
 
