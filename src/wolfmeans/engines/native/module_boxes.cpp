@@ -17,8 +17,7 @@ template <class Real>
 class BoxedPoints {
 public:
     BoxedPoints(Array<const Real> X, std::optional<Array<const double>> weights, int n_threads)
-        : X_(X), weights_(weights),
-          n_(rows_of(X, n_threads)),
+        : X_(X), weights_(weights), n_(rows_of(X, n_threads)),
           boxes_(X.data(), n_, X.shape(1), weight_data(), n_threads) {}
 
     nb::tuple assign(Array<const Real> centers,
