@@ -142,10 +142,10 @@ def examine(p, count):
     others = [("cpu", 1), ("cpu", p["threads"])] if native_is_available() else []
     if p["gpu"]:
         others.append(("gpu", 1))
+    count.update(f"problems on {engine}{kind}" for engine in dict(others))
     for engine, threads in others:
         other = fitted(p, given, weights, seeds, engine, n_threads=threads, certify=None)
         require(bits(other) == truth, f"engine {engine} with {threads} threads has other bits")
-        count[f"problems on {engine}{kind}"] += threads == 1
         count["the same bits on another engine"] += 1
     # Data in parts does without what needs all points in one place, and says so.
     gathered = p["init"] not in ALL_POINTS and not p["polish"] and not p["sparse"]

@@ -188,6 +188,15 @@ def test_a_page_of_parquet_that_claims_too_many_values_is_refused(tmp_path):
     assert refused
 
 
+@needs_native
+def test_limbs_without_room_for_a_carry_are_refused():
+    import wolfmeans.engines._native as native
+
+    limbs = np.full((1, 3, 1), 2**63 - 1, dtype=np.int64)
+    with pytest.raises(ValueError, match=r"below 2\*\*62"):
+        native.carry_limbs(limbs, 20)
+
+
 SURVIVED = """
 import faulthandler, sys
 import numpy as np
