@@ -18,7 +18,7 @@ from sklearn.exceptions import NotFittedError
 
 from wolfmeans import load
 
-_KILLED_IN = 150
+_KILLED_IN = 25
 """One problem in so many is tried in a process of its own, which takes a second."""
 
 

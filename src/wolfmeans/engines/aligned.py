@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 
-def aligned(array: Any, dtype: DTypeLike = None) -> NDArray[Any]:
+def aligned(array: Any, dtype: DTypeLike | None = None) -> NDArray[Any]:
     """Return a C-contiguous array at an address that fits its entries, a copy only if it must be.
 
     Examples
