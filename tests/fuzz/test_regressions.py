@@ -1,8 +1,10 @@
 """What fuzzing and the soak have found and was mended; what is not has a mark."""
 
+import base64
 import io
 import subprocess
 import sys
+import zlib
 
 import fuzz_files
 import numpy as np
@@ -186,6 +188,24 @@ def test_a_page_of_parquet_that_claims_too_many_values_is_refused(tmp_path):
             with pytest.raises(ValueError, match=r"x\.parquet is damaged.*a page says"):
                 tables.read([str(path)])
     assert refused
+
+
+# A stream of three columns whose strings claim more buffers than there are.
+DAMAGED_STREAM = (
+    "c-"
+    "qZUIS#@=44frV6d*$3C@3i@D4?L{Er=%|M9Cv~3?)zC6;xD+0twJEcC2tTQA7$Hd2Nr!vui2ddw&2B($CC$nme8i"
+    "G!gR*aV4G*iTO!4;JKiWY;MbbpD|Sq;3B9AE=qIyj`{GNQ_DCP;xnlguTwA9d__O8CwC0!qVM`L-"
+    "ytVOTU8R(xRV#!tCyK92>GkMPjoge!+W+tg05;Mtd8slHn*h@jR&-"
+    "NZ%9t6h)Q_m7QIrKJZ2Wh7B^r0y+zq)GMeU%eEzEz3(Vi~qWXs4%>B(P)<vX8C98feTE=b_-(S|`SC{w%fm%Xs"
+)
+
+
+def test_a_damaged_stream_of_arrow_is_refused_before_polars_ends_the_process(tmp_path):
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "x.arrow"
+    path.write_bytes(zlib.decompress(base64.b85decode(DAMAGED_STREAM)))
+    with pytest.raises(ValueError, match=r"x\.arrow is damaged"):
+        tables.read([str(path)])
 
 
 @needs_native
