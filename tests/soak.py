@@ -2,13 +2,17 @@
 
     python tests/soak.py --seconds 3600 --seed 0 --write docs/reliability.md
 
-Every problem is drawn from one number, and a failure is written down as the smallest problem found
-that still fails, with the command that repeats it; then the soak goes on. (make soak)
+Faults are injected on the way (soak_faults.py): what is refused, interrupted or killed must leave
+no trace in what comes after. Every problem is drawn from one number, and a failure is written down
+as the smallest problem found that still fails, with the command that repeats it; then the soak goes
+on. (make soak)
 """
 
 import argparse
 import json
 import os
+import platform
+import subprocess
 import sys
 import time
 import traceback
@@ -24,9 +28,13 @@ sys.path.insert(0, str(Path(__file__).parent / "faults"))
 
 import numpy as np
 from samples import bits, distances, exact_mean, exact_sse
+from scipy import sparse
 
 import difficult
-from wolfmeans import KMeans, TrimmedKMeans
+from everywhere import ALL_POINTS, IN_PARTS, fit_at
+from soak_faults import FAULTS, inject, require
+from wolfmeans import KMeans, TrimmedKMeans, __version__
+from wolfmeans.bench.machine import machine
 from wolfmeans.engines.cpu import native_is_available
 
 BEGIN, END = "<!-- soak: begin -->", "<!-- soak: end -->"
@@ -37,10 +45,6 @@ KINDS = (
 UNIT = 2.0**-53
 _GROWTH = 100e6
 """Bytes that a process may grow by after its first tenth: caches of libraries, no more."""
-
-
-class Failure(AssertionError):  # noqa: N818 - that is what it is
-    """An invariant that does not hold."""
 
 
 # --- problems ----------------------------------------------------------------------------------
@@ -80,6 +84,8 @@ def drawn(seed, gpu=False):
         "threads": int(one(1, 2, 3)),
         "blocks": int(one(0, 0, 1, 2, 5)),
         "gpu": bool(slow),
+        "sparse": bool(rng.random() < 0.15 and not slow),
+        "fault": one(None, *FAULTS) if not slow else None,
     }
 
 
@@ -96,6 +102,8 @@ def data_of(p):
         weights = 10.0 ** rng.uniform(-8, 8, size=n)
     if weights is not None:
         weights[rng.integers(n)] = 1.0
+    if p["sparse"]:
+        X[rng.random(X.shape) < 0.6] = 0
     return X, weights, X[rng.permutation(n)[: p["k"]]].copy()
 
 
@@ -122,55 +130,67 @@ def fitted(p, X, weights, seeds, engine, **more):
 # --- invariants --------------------------------------------------------------------------------
 
 
-def require(condition, text):
-    if not condition:
-        raise Failure(text)
-
-
 def examine(p, count):
     """Fit a problem everywhere and check all there is; count what was checked."""
     X, weights, seeds = data_of(p)
-    model = fitted(p, X, weights, seeds, "reference", certify=None)
+    given = sparse.csr_array(X) if p["sparse"] else X
+    model = fitted(p, given, weights, seeds, "reference", certify=None)
     truth = bits(model)
+    kind = " (trimmed)" if p["trimmed"] else ""
+    kind += " (sparse)" if p["sparse"] else ""
+    count["problems on reference" + kind] += 1
     others = [("cpu", 1), ("cpu", p["threads"])] if native_is_available() else []
     if p["gpu"]:
         others.append(("gpu", 1))
+    count.update(f"problems on {engine}{kind}" for engine in dict(others))
     for engine, threads in others:
-        other = fitted(p, X, weights, seeds, engine, n_threads=threads, certify=None)
+        other = fitted(p, given, weights, seeds, engine, n_threads=threads, certify=None)
         require(bits(other) == truth, f"engine {engine} with {threads} threads has other bits")
-        count[f"engines equal: {engine}"] += 1
-    # Dask data does without what needs all points in one place, and says so.
-    gathered = p["init"] in ("rows", "k-means||") and not p["trimmed"] and not p["polish"]
-    gathered = gathered and p["empty"] != "resample"
+        count["the same bits on another engine"] += 1
+    # Data in parts does without what needs all points in one place, and says so.
+    gathered = p["init"] not in ALL_POINTS and not p["polish"] and not p["sparse"]
+    gathered = gathered and p["empty"] not in ("resample", "best")
     if p["blocks"] and gathered:
-        _in_blocks(p, X, weights, seeds, model, count)
-    _own_words(p, model, X, weights, count)
+        for place in IN_PARTS:
+            _in_parts(place, p, X, weights, seeds, model)
+            count[f"problems on {place}{kind}"] += 1
+            count["the same bits in parts"] += 1
+    if p["fault"] is not None:
+        count[f"faults: {p['fault']}"] += inject(
+            p,
+            lambda **more: model_of(p, seeds, "auto", certify=None, **more),
+            given,
+            weights,
+            truth,
+        )
+    _own_words(p, model, given, weights, count)
     _trace(p, model, count)
     if not p["trimmed"]:
-        _refit(p, model, X, weights, count)
-        _bounds(p, model, X, weights, seeds, count)
-        if p["n"] <= 60 and p["init"] == "rows" and p["empty"] == "keep" and not p["polish"]:
+        _refit(p, model, given, weights, count)
+        _bounds(p, model, given, weights, seeds, count)
+        # Sparse rows have distances of their own, within the rounding of these.
+        if not p["sparse"]:
+            _nearest(model, X, weights, count)
+        if (
+            p["n"] <= 60
+            and not p["sparse"]
+            and p["init"] == "rows"
+            and p["empty"] == "keep"
+            and not p["polish"]
+        ):
             _recomputed(p, model, X, weights, seeds, count)
 
 
-def _in_blocks(p, X, weights, seeds, model, count):
-    """The same rows as a Dask array, in blocks, on threads of this process."""
-    try:
-        import dask
-        import dask.array as da
-    except ImportError:
-        return
+def _in_parts(place, p, X, weights, seeds, model):
+    """The same rows in the blocks of a Dask array, or as a stream of chunks."""
     rows = max(1, -(-len(X) // p["blocks"]))
-    given = da.from_array(X, chunks=(rows, -1))
-    heavy = None if weights is None else da.from_array(weights, chunks=(rows,))
-    with dask.config.set(scheduler="threads", num_workers=2):
-        other = fitted(p, given, heavy, seeds, "auto", certify=None)
-        labels = other.labels_.compute() if hasattr(other.labels_, "compute") else other.labels_
-    require(np.array_equal(labels, model.labels_), "blocks have other labels")
+    other = fit_at(place, model_of(p, seeds, "auto", certify=None), X, weights, rows)
+    require(np.array_equal(other.labels_, model.labels_), f"{place} has other labels")
     same = other.cluster_centers_.tobytes() == model.cluster_centers_.tobytes()
-    require(same, "blocks have other centers")
-    require(other.inertia_ == model.inertia_, "blocks have another inertia")
-    count["engines equal: Dask blocks"] += 1
+    require(same, f"{place} has other centers")
+    require(other.inertia_ == model.inertia_, f"{place} has another inertia")
+    if not p["trimmed"]:
+        require(np.array_equal(other.trace_.gap, model.trace_.gap), f"{place} has other gaps")
 
 
 def _own_words(p, model, X, weights, count):
@@ -178,7 +198,7 @@ def _own_words(p, model, X, weights, count):
     require(model.score(X, sample_weight=weights) == -model.inertia_, "score is not -inertia_")
     count["inertia_ == -score"] += 1
     if p["trimmed"]:
-        share = np.ones(len(X)) if weights is None else weights
+        share = np.ones(X.shape[0]) if weights is None else weights
         require(((model.kept_ >= 0) & (model.kept_ <= 1)).all(), "kept_ is outside 0..1")
         inside = (model.kept_ > 0) & (share > 0)
         agree = model.predict(X)[inside] == model.labels_[inside]
@@ -188,13 +208,18 @@ def _own_words(p, model, X, weights, count):
     require(np.array_equal(model.predict(X), model.labels_), "predict is not labels_")
     count["predict == labels_"] += 1
     require(np.isfinite(model.cluster_centers_).all(), "centers are not finite")
-    if model.certificate_.unit_exponent == 0:
-        to_all = distances(X, model.cluster_centers_)
-        require(np.array_equal(to_all.argmin(axis=1), model.labels_), "labels are not the nearest")
-        nearest = to_all.min(axis=1)
-        terms = nearest if weights is None else weights * nearest
-        require(model.inertia_ == fsum(terms.tolist()), "inertia is not the exact sum")
-        count["labels and inertia recomputed"] += 1
+
+
+def _nearest(model, X, weights, count):
+    """Labels and inertia, from canonical distances and an exact sum."""
+    if model.certificate_.unit_exponent:
+        return
+    to_all = distances(X, model.cluster_centers_)
+    require(np.array_equal(to_all.argmin(axis=1), model.labels_), "labels are not the nearest")
+    nearest = to_all.min(axis=1)
+    terms = nearest if weights is None else weights * nearest
+    require(model.inertia_ == fsum(terms.tolist()), "inertia is not the exact sum")
+    count["labels and inertia recomputed"] += 1
 
 
 def _slack(p, scale, steps=1):
@@ -234,7 +259,8 @@ def _bounds(p, model, X, weights, seeds, count):
     if p["n"] > 150 or model.certificate_.unit_exponent:
         return
     proven = fitted(p, X, weights, seeds, "auto").certificate_.proven_bound
-    reached = exact_sse(X, weights, model.labels_)
+    rows = X.toarray() if p["sparse"] else X
+    reached = exact_sse(rows, weights, model.labels_)
     require(Fraction(proven) <= reached, f"a bound {proven} is above what was reached")
     count["lower bound <= SSE"] += 1
 
@@ -287,6 +313,7 @@ def smaller(p, seconds=5.0):
     """Return a smaller problem that fails as this one does."""
     until, text = time.monotonic() + seconds, failure_of(p)
     plain = {"weights": None, "polish": None, "blocks": 0, "threads": 1, "n_init": 1, "gpu": False}
+    plain |= {"sparse": False, "fault": None}
     changed = True
     while changed and time.monotonic() < until:
         changed = False
@@ -312,6 +339,10 @@ def resident():
 def soak(seconds, seed, folder, gpu):
     """Try problems until the time is over."""
     count, failures, memory = Counter(), [], []
+    # What is imported and compiled on first use is not memory that grows.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        examine(drawn(0) | {"n": 12, "k": 2, "blocks": 2, "gpu": gpu, "max_iter": 2}, Counter())
     started, problem = time.monotonic(), 0
     while (passed := time.monotonic() - started) < seconds:
         p = drawn(seed * 10**9 + problem, gpu)
@@ -337,18 +368,48 @@ def soak(seconds, seed, folder, gpu):
 
 
 def table_of(count, failures, memory, seconds):
-    """Return the counts as a Markdown table."""
-    rows = [("problems tried", f"{count.pop('problems', 0):,}"), ("seconds", f"{seconds:,.0f}")]
-    rows += sorted((name, f"{number:,}") for name, number in count.items())
+    """Return the counts as a section of a page."""
+    kinds = {
+        "Problems by engine": "problems on ",
+        "Faults injected": "faults: ",
+    }
+    tables = {title: {} for title in kinds} | {"Checks that held": {}}
+    for name, number in sorted(count.items()):
+        title = next((title for title, start in kinds.items() if name.startswith(start)), None)
+        if name != "problems":
+            table = tables[title or "Checks that held"]
+            table[name.removeprefix(kinds.get(title, ""))] = number
+    facts = machine(3) | {
+        "versions": f"wolfmeans {__version__}, Python {platform.python_version()}, "
+        f"NumPy {np.__version__}",
+        "commit": _commit(),
+        "seconds": f"{seconds:,.0f}",
+        "problems": f"{count['problems']:,}",
+        "faults injected": f"{sum(tables['Faults injected'].values()):,}",
+    }
+    facts.pop("threads used", None)
     if memory:
         quarter = max(1, len(memory) // 4)
         first, last = (np.median(part) / 1e6 for part in (memory[:quarter], memory[-quarter:]))
-        rows.append(("resident memory, first and last quarter", f"{first:.0f} MB, {last:.0f} MB"))
+        facts["resident memory, first and last quarter"] = f"{first:.0f} MB, {last:.0f} MB"
         if (last - first) * 1e6 > _GROWTH:
             failures.append(f"memory has grown by {last - first:.0f} MB")
-    rows.append(("failures", f"{len(failures):,}"))
-    lines = ["| what | how many |", "|---|---|"]
-    return "\n".join([*lines, *(f"| {name} | {value} |" for name, value in rows)])
+    facts["failures"] = f"{len(failures):,}"
+    lines = ["| what | |", "|---|---|", *(f"| {name} | {value} |" for name, value in facts.items())]
+    for title, table in tables.items():
+        lines += ["", f"| {title} | how many |", "|---|---:|"]
+        lines += [f"| {name} | {number:,} |" for name, number in table.items()]
+    if failures:
+        lines += ["", "Failures:", "", *(f"- {text}" for text in sorted(set(failures)))]
+    return "\n".join(lines)
+
+
+def _commit():
+    asked = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    try:
+        return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
 
 
 def written(path, text):

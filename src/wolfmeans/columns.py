@@ -217,7 +217,12 @@ class FrameTable(Table):
 
     def entries(self, name: str) -> NDArray[Any]:
         """Return a column, of whatever kind."""
-        values: NDArray[Any] = self.frame[name].to_numpy()
+        import polars as pl
+
+        column = self.frame[name]
+        if column.dtype == getattr(pl, "Int128", None):  # NumPy has none
+            return np.array(column.to_list(), dtype=object)
+        values: NDArray[Any] = column.to_numpy()
         return values
 
     def integers(self, name: str) -> NDArray[Any] | None:
@@ -235,12 +240,14 @@ def _name_of(value: float) -> str:
 
 
 def _floats(array: Any) -> NDArray[np.floating]:
-    """Return native float32 or float64, C-contiguous, without a copy where it is that."""
+    """Return native float32 or float64, C-contiguous and aligned, as it is where it is that."""
+    from wolfmeans.engines.aligned import aligned
+
     if array.dtype.kind in "iu":
         refuse_large(max(abs(int(array.min())), int(array.max())), "the data")
     dtype = np.float32 if array.dtype in (np.float16, np.float32) else np.float64
     with np.errstate(over="ignore"):  # infinite then, and refused as such
-        result: NDArray[np.floating] = np.asarray(array, dtype=dtype, order="C")
+        result: NDArray[np.floating] = aligned(array, dtype)
     return result
 
 

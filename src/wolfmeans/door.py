@@ -1,7 +1,7 @@
 """The door: everything that comes in is looked at here, once, and never changed.
 
-What passes is finite, two-dimensional, float32 or float64, C-contiguous or canonical CSR, and of a
-size whose squares float64 can hold. Whatever does not pass is told why, with its place.
+What passes is finite, two-dimensional, float32 or float64, C-contiguous or canonical CSR, aligned,
+and of a size whose squares float64 can hold. Whatever does not pass is told why, with its place.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
+from wolfmeans.engines.aligned import aligned
 from wolfmeans.engines.cpu import value_range
 from wolfmeans.exact_sums import exponent_range, exponents_between
 from wolfmeans.refusals import (
@@ -79,9 +80,13 @@ def admit(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, 
     if sparse.issparse(X):
         if X is not given:
             refuse_stray_indices(X)
-        if not X.has_canonical_format:
+        canonical = X.has_canonical_format
+        if not canonical or not _is_aligned(X.data, X.indices, X.indptr):
             X = X.copy()
+        if not canonical:
             X.sum_duplicates()
+    elif not isinstance(X, OnDevice):
+        X = aligned(X)
     if isinstance(X, OnDevice):
         finite, *sizes = X.range
     else:
@@ -102,7 +107,12 @@ def _is_plain(X: Any) -> bool:
         and (X.dtype == np.float32 or X.dtype == np.float64)
         and X.dtype.isnative
         and X.flags.c_contiguous
+        and X.flags.aligned
     )
+
+
+def _is_aligned(*arrays: NDArray[Any]) -> bool:
+    return all(array.flags.aligned for array in arrays)
 
 
 def _values(X: Any) -> NDArray[np.floating]:
@@ -155,7 +165,7 @@ def admit_weights(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
             "sample_weight has positive values beyond 2**±300, whose products with squared "
             "distances float64 cannot hold; multiply all weights by a constant"
         )
-    return None if (weights == 1.0).all() else weights
+    return None if (weights == 1.0).all() else aligned(weights)
 
 
 def refuse_name(sample_weight: Any) -> None:

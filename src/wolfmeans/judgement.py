@@ -19,6 +19,7 @@ from sklearn.base import BaseEstimator
 
 from wolfmeans import door
 from wolfmeans.engines import Workspace, effective_threads, get_engine
+from wolfmeans.engines.aligned import aligned
 from wolfmeans.engines.base import Centers, Distances, Labels
 from wolfmeans.engines.single_moves import SingleMoves
 from wolfmeans.lower_bounds import lower_bound
@@ -272,7 +273,7 @@ class _Found:
     def __init__(
         self, X: NDArray[np.floating], weights: Distances | None, numbers: Any, n_threads: int
     ) -> None:
-        labels = np.ascontiguousarray(numbers, dtype=np.int32)
+        labels = aligned(numbers, np.int32)
         workspace: Workspace = get_engine().open(X, weights, n_threads)
         self.n_clusters = int(labels.max()) + 1
         nothing = np.zeros((self.n_clusters, X.shape[1]), dtype=workspace.dtype)

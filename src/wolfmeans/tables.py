@@ -23,6 +23,7 @@ from wolfmeans.choices import FORMATS as FORMATS
 from wolfmeans.columns import ArrayTable, FrameTable, Part, Table
 from wolfmeans.files import shown
 from wolfmeans.packed import PACKINGS, ending_of, first_lines, packing_of, unpacked
+from wolfmeans.parquet_pages import wrong_count
 from wolfmeans.text_tables import (
     DECIMAL_COMMA,
     NUMBER,
@@ -320,6 +321,10 @@ def _columnar(content: Path | bytes, name: str, reader: str, kind: str) -> Table
         try:
             if reader == "read_ipc" and file.read(len(_STREAM)) == _STREAM:
                 reader = "read_ipc_stream"
+            if reader == "read_parquet" and (fault := wrong_count(file)):
+                raise ValueError(fault)
+            if reader != "read_parquet":
+                _look_through(content, reader == "read_ipc_stream")
             file.seek(0)
             frame = getattr(polars, reader)(file if isinstance(content, bytes) else content)
         except polars.exceptions.DuplicateError as error:
@@ -330,6 +335,32 @@ def _columnar(content: Path | bytes, name: str, reader: str, kind: str) -> Table
             message = f"{name} is damaged, or not {kind}: {_first_line(error)}"
             raise ValueError(message) from None
     return FrameTable(frame, [Part(name, len(frame))])
+
+
+def _look_through(content: Path | bytes, is_stream: bool) -> None:
+    """Have pyarrow look at an Arrow file first, where it is installed.
+
+    It refuses a damaged one; polars asks for the memory it claims to need, and ends the process.
+    """
+    try:
+        import pyarrow
+        import pyarrow.ipc
+    except ImportError:
+        return
+    opened = pyarrow.ipc.open_stream if is_stream else pyarrow.ipc.open_file
+    try:
+        given = (
+            pyarrow.BufferReader(content)
+            if isinstance(content, bytes)
+            else pyarrow.memory_map(str(content))
+        )
+        with given as file, opened(file) as reader:
+            for batch in range(0 if is_stream else reader.num_record_batches):
+                reader.get_batch(batch)
+            for _ in reader if is_stream else ():
+                pass
+    except NotImplementedError:
+        return  # polars knows types that pyarrow does not
 
 
 def _npy(content: Path | bytes, name: str) -> Table:

@@ -3,6 +3,8 @@
 Centers, labels, inertia, the trace and the certificate are compared, not only a rounded number.
 """
 
+import warnings
+
 import numpy as np
 import pytest
 from broken import fails_when
@@ -10,6 +12,7 @@ from engines import ENGINES
 from samples import bits, cloud, quietly
 from scipy import sparse
 
+from everywhere import PLACES, fit_at
 from interpreted import needs_triton
 from wolfmeans import KMeans, TrimmedKMeans
 
@@ -89,6 +92,29 @@ def test_the_same_bits_on_every_engine(engine, name):
     )
     assert here.engine_ != there.engine_
     assert bits(here) == bits(there)
+
+
+def at(place, X, weights, **settings):
+    """A fit from the first rows, in parts of 7 rows where the place has parts."""
+    model = KMeans(4, init=X[:4], n_init=1, random_state=0, certify=None, **settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return bits(fit_at(place, model, X, weights, rows=7))
+
+
+@fails_when("engines_change_the_result", place="cpu", name="plain")
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("place", PLACES[1:])
+def test_the_same_bits_wherever_the_points_are(place, name):
+    X, weights = SMALL[name]()
+    assert at(place, X, weights) == at("reference", X, weights)
+
+
+@fails_when("runs_remember", place="cpu")
+@pytest.mark.parametrize("place", [*PLACES, pytest.param("gpu", marks=needs_triton)])
+def test_the_same_bits_when_run_twice_wherever_the_points_are(place):
+    X, weights = SMALL["weights"]()
+    assert at(place, X, weights, max_iter=2) == at(place, X, weights, max_iter=2)
 
 
 @needs_native

@@ -1,4 +1,7 @@
-"""Properties of any fit, tried by Hypothesis on every engine, and what breaks each of them.
+"""Properties of any fit, tried by Hypothesis wherever a fit can take place, and what breaks them.
+
+That is on every engine, on blocks of Dask data and on a stream of chunks. Kernels of the gpu engine
+take a second a fit in Triton's interpreter: it is shown to have the bits of the reference.
 
 Points are in general position or on lattices, in float32 and float64, with offsets and weights.
 Where a property is about equal bits, points are drawn such that all numbers it meets are exact.
@@ -7,6 +10,7 @@ Where a property is about equal bits, points are drawn such that all numbers it 
 import itertools
 import math
 import os
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -15,8 +19,9 @@ from broken import fails_when
 from engines import ENGINES
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
-from samples import assert_true, bits, cloud, distances, exact_mean, exact_sse, quietly
+from samples import assert_true, bits, distances, exact_mean, exact_sse, quietly
 
+from everywhere import ALL_POINTS, IN_PARTS, PLACES, fit_at
 from instances import Instance, instances
 from interpreted import needs_triton
 from tiny_optimum import exact, optimum, tiny_problems
@@ -29,12 +34,24 @@ QUICK = (Phase.explicit, Phase.generate)
 DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
 # Examples are small enough to be read as they are, and shrinking them takes longer than all else.
 EXAMPLES = settings(max_examples=1000) if DEEP else settings(max_examples=60, phases=QUICK)
-engines = st.sampled_from(ENGINES)
+places = st.sampled_from((*ENGINES, *ENGINES, *IN_PARTS))
 
 
-def fit(instance, **more):
+def at(place, model, X, weights=None):
+    """Fit at a place; data in parts does without what needs all points."""
+    if place in IN_PARTS:
+        if model.empty in ("best", "resample", "admissible"):
+            model.set_params(empty="farthest")
+        if isinstance(model.init, str) and model.init in ALL_POINTS:
+            model.set_params(init="k-means||")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return fit_at(place, model, X, weights)
+
+
+def fit(instance, place="auto", **more):
     chosen = {"init": instance.seeds, "stop": "stationary", "certify": None, "random_state": 0}
-    return quietly(KMeans(instance.n_clusters, **(chosen | more)), instance.X, instance.weights)
+    return at(place, KMeans(instance.n_clusters, **(chosen | more)), instance.X, instance.weights)
 
 
 def rounding(instance, scale, steps=1):
@@ -65,9 +82,9 @@ def cost(instance, centers, labels):
 
 @EXAMPLES
 @fails_when("gap_overstated")
-@given(instances(max_points=20), engines)
-def test_the_ledger_balances_at_every_step(instance, engine):
-    trace = fit(instance, engine=engine, empty="keep", max_iter=8).trace_
+@given(instances(max_points=20), places)
+def test_the_ledger_balances_at_every_step(instance, place):
+    trace = fit(instance, place, empty="keep", max_iter=8).trace_
     slack = rounding(instance, float(trace.sse[0]), len(trace))
     truth = [cost(instance, *one) for one in partitions(instance, len(trace))]
     np.testing.assert_allclose(trace.sse, truth, rtol=0, atol=slack)
@@ -78,9 +95,9 @@ def test_the_ledger_balances_at_every_step(instance, engine):
 
 @EXAMPLES
 @fails_when("sse_rises")
-@given(instances(), engines, st.sampled_from(POLICIES))
-def test_every_step_descends_by_at_least_its_gap(instance, engine, empty):
-    model = fit(instance, engine=engine, empty=empty)
+@given(instances(), places, st.sampled_from(POLICIES))
+def test_every_step_descends_by_at_least_its_gap(instance, place, empty):
+    model = fit(instance, place, empty=empty)
     trace = model.trace_
     slack = rounding(instance, float(trace.sse[0]), len(trace))
     assert (trace.gap >= 0).all()
@@ -96,19 +113,19 @@ def test_every_step_descends_by_at_least_its_gap(instance, engine, empty):
 @fails_when("row_order_matters")
 @given(
     instances(max_points=20),
-    engines,
+    places,
     st.sampled_from(["greedy-k-means++", "k-means++", "k-means||", "random", "given"]),
     st.integers(0, 2**32 - 1),
 )
-def test_permuting_the_points_permutes_the_labels(instance, engine, init, seed):
+def test_permuting_the_points_permutes_the_labels(instance, place, init, seed):
     order = np.random.default_rng(seed).permutation(len(instance.X))
     weights = instance.weights
     made = instance.seeds if init == "given" else init
-    model = KMeans(instance.n_clusters, init=made, engine=engine, n_init=1, random_state=1)
+    model = KMeans(instance.n_clusters, init=made, n_init=1, random_state=1)
     model.set_params(certify=None)
-    quietly(model, instance.X, weights)
+    at(place, model, instance.X, weights)
     centers, labels, inertia = model.cluster_centers_.copy(), model.labels_, model.inertia_
-    quietly(model, instance.X[order], None if weights is None else weights[order])
+    at(place, model, instance.X[order], None if weights is None else weights[order])
     # Centers that nobody uses have a test of their own.
     used = sorted(set(labels.tolist()))
     assert model.cluster_centers_[used].tolist() == centers[used].tolist()
@@ -143,12 +160,13 @@ def exact_points(draw, most=8):
 
 @EXAMPLES
 @fails_when("sums_in_float32")
-@given(exact_points(), engines, st.sampled_from([2**40, -(2**31), 12345]))
-def test_translation_moves_the_centers_and_nothing_else(points, engine, offset):
+@given(exact_points(), places, st.sampled_from([2**40, -(2**31), 12345]))
+def test_translation_moves_the_centers_and_nothing_else(points, place, offset):
     X, seeds = points
     models = [
-        quietly(
-            KMeans(len(seeds), init=seeds + by, engine=engine, empty="keep", certify=None, tol=0.0),
+        at(
+            place,
+            KMeans(len(seeds), init=seeds + by, empty="keep", certify=None, tol=0.0),
             X + by,
         )
         for by in (0, offset)
@@ -162,16 +180,16 @@ def test_translation_moves_the_centers_and_nothing_else(points, engine, offset):
 
 @EXAMPLES
 @fails_when("numbers_not_rescaled", raises=(ValueError, OverflowError, ZeroDivisionError))
-@given(instances(), engines, st.sampled_from([-700, -500, -30, -1, 1, 30, 490]))
-def test_powers_of_two_change_the_scale_and_nothing_else(instance, engine, exponent):
+@given(instances(), places, st.sampled_from([-700, -500, -30, -1, 1, 30, 490]))
+def test_powers_of_two_change_the_scale_and_nothing_else(instance, place, exponent):
     X, seeds = instance.X.astype(np.float64), instance.seeds.astype(np.float64)
     if abs(exponent) > 100:
         seeds = np.clip(seeds, X.min(), X.max())  # far seeds have a test of their own
     weights = instance.weights
 
     def fitted(by):
-        model = KMeans(len(seeds), init=np.ldexp(seeds, by), engine=engine, certify=None)
-        return quietly(model.set_params(stop="stationary"), np.ldexp(X, by), weights)
+        model = KMeans(len(seeds), init=np.ldexp(seeds, by), certify=None, stop="stationary")
+        return at(place, model, np.ldexp(X, by), weights)
 
     here, there = fitted(0), fitted(exponent)
     assert there.labels_.tolist() == here.labels_.tolist()
@@ -193,15 +211,15 @@ def test_far_seeds_are_as_good_at_every_scale():
 @EXAMPLES
 @fails_when("weights_of_zero_count")
 @fails_when("sums_in_float32")
-@given(instances(max_points=15), engines, st.data())
-def test_whole_weights_are_copies(instance, engine, data):
+@given(instances(max_points=15), places, st.data())
+def test_whole_weights_are_copies(instance, place, data):
     n = len(instance.X)
     weights = data.draw(st.lists(st.integers(0, 4), min_size=n, max_size=n).filter(any))
     copies = np.repeat(instance.X, weights, axis=0)
     k = min(instance.n_clusters, len(copies))
-    chosen = {"init": instance.seeds[:k], "stop": "stationary", "certify": None, "engine": engine}
-    weighted = quietly(KMeans(k, **chosen), instance.X, np.array(weights, dtype=float))
-    copied = quietly(KMeans(k, **chosen), copies)
+    chosen = {"init": instance.seeds[:k], "stop": "stationary", "certify": None}
+    weighted = at(place, KMeans(k, **chosen), instance.X, np.array(weights, dtype=float))
+    copied = at(place, KMeans(k, **chosen), copies)
     assert weighted.cluster_centers_.tolist() == copied.cluster_centers_.tolist()
     assert np.repeat(weighted.labels_, weights).tolist() == copied.labels_.tolist()
     # A product of a weight and a distance is rounded, a sum of copies is not.
@@ -213,15 +231,15 @@ def test_whole_weights_are_copies(instance, engine, data):
 
 @EXAMPLES
 @fails_when("sums_in_float32")
-@given(exact_points(), engines)
-def test_a_far_copy_of_all_points_is_clustered_as_the_original(points, engine):
+@given(exact_points(), places)
+def test_a_far_copy_of_all_points_is_clustered_as_the_original(points, place):
     X, seeds = points
     far = np.zeros(X.shape[1])
     far[0] = 2.0**40
-    chosen = {"engine": engine, "empty": "keep", "certify": None, "stop": "stationary"}
-    one = quietly(KMeans(len(seeds), init=seeds, **chosen), X)
+    chosen = {"empty": "keep", "certify": None, "stop": "stationary"}
+    one = at(place, KMeans(len(seeds), init=seeds, **chosen), X)
     both = KMeans(2 * len(seeds), init=np.vstack([seeds, seeds + far]), **chosen)
-    quietly(both, np.vstack([X, X + far]))
+    at(place, both, np.vstack([X, X + far]))
     assert both.labels_.tolist() == [*one.labels_.tolist(), *(one.labels_ + len(seeds)).tolist()]
     expected = np.vstack([one.cluster_centers_, one.cluster_centers_ + far])
     assert both.cluster_centers_.tolist() == expected.tolist()
@@ -233,15 +251,15 @@ def test_a_far_copy_of_all_points_is_clustered_as_the_original(points, engine):
 @fails_when("inertia_of_the_ledger")
 @given(
     instances(),
-    engines,
+    places,
     st.sampled_from(POLICIES),
     st.sampled_from(STOPS),
     st.sampled_from([1, 2, 50, None]),
 )
 def test_predict_gives_the_labels_and_score_minus_the_inertia(
-    instance, engine, empty, stop, max_iter
+    instance, place, empty, stop, max_iter
 ):
-    model = fit(instance, engine=engine, empty=empty, stop=stop, max_iter=max_iter)
+    model = fit(instance, place, empty=empty, stop=stop, max_iter=max_iter)
     assert model.predict(instance.X).tolist() == model.labels_.tolist()
     assert model.score(instance.X, sample_weight=instance.weights) == -model.inertia_
     assert_true(model, instance.X, instance.weights)
@@ -281,15 +299,15 @@ def _margins(X, weights, labels):
 @example(A_TIE, "reference", "stationary", 0.0, 30)
 @given(
     instances(max_points=12),
-    engines,
+    places,
     st.sampled_from(["decrease", "gap", "stationary"]),
     st.sampled_from([0.0, 1e-3, 0.1]),
     st.sampled_from([1, 2, 30]),
 )
 def test_the_certificate_is_never_better_than_the_recomputed_truth(
-    instance, engine, stop, tol, max_iter
+    instance, place, stop, tol, max_iter
 ):
-    model = fit(instance, engine=engine, stop=stop, tol=tol, max_iter=max_iter, empty="keep")
+    model = fit(instance, place, stop=stop, tol=tol, max_iter=max_iter, empty="keep")
     certificate, X, weights = model.certificate_, instance.X, instance.weights
     slack = rounding(instance, certificate.initial_sse, len(model.trace_))
     # The partition whose means were returned, the step that is left, and what that gains.
@@ -318,13 +336,13 @@ def test_the_certificate_is_never_better_than_the_recomputed_truth(
         assert margin is None or margin > 0
 
 
-@fails_when("bounds_too_high", engine="cpu")
-@pytest.mark.parametrize("engine", ENGINES)
-def test_the_bound_of_a_certificate_is_below_the_optimum(engine):
-    for points, weights, k in tiny_problems(60, seed=5):
+@fails_when("bounds_too_high", place="cpu")
+@pytest.mark.parametrize("place", PLACES)
+def test_the_bound_of_a_certificate_is_below_the_optimum(place):
+    for points, weights, k in tiny_problems(20 if place in IN_PARTS else 60, seed=5):
         k = min(k, len(points))
         X, given_weights = points.astype(np.float64), weights.astype(np.float64)
-        model = quietly(KMeans(k, engine=engine, random_state=0), X, given_weights)
+        model = at(place, KMeans(k, random_state=0), X, given_weights)
         best = optimum(*exact(points, weights), k)
         assert Fraction(model.certificate_.proven_bound) <= best
         assert model.inertia_ >= float(best) * (1 - 1e-12)
@@ -351,11 +369,16 @@ def test_a_lower_bound_is_below_any_sum_of_squares_that_was_reached(instance, me
 
 @needs_triton
 @fails_when("engines_change_the_result")
-def test_the_gpu_engine_has_the_bits_of_the_reference_and_so_its_properties():
-    X = np.rint(cloud(12, 2, seed=2))
-    weights = np.random.default_rng(2).choice([0.0, 1.0, 1e8], size=12)
+@settings(EXAMPLES, max_examples=200 if DEEP else 4)
+@given(
+    instances(max_points=10, max_features=3, max_clusters=3),
+    st.sampled_from(["keep", "farthest"]),
+    st.sampled_from(STOPS),
+)
+def test_the_gpu_engine_has_the_bits_of_the_reference_and_so_its_properties(instance, empty, stop):
     here, there = (
-        quietly(KMeans(3, init=X[:3], engine=engine, max_iter=3, certify=None), X, weights)
-        for engine in ("reference", "gpu")
+        fit(instance, place, empty=empty, stop=stop, max_iter=3) for place in ("reference", "gpu")
     )
+    assert there.engine_ == "gpu"
     assert bits(here) == bits(there)
+    assert_true(there, instance.X, instance.weights)

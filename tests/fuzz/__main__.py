@@ -21,9 +21,12 @@ from collections import Counter
 from pathlib import Path
 
 HERE = Path(__file__).parent
+sys.path.append(str(HERE.parent))
 PER_ROUND = 25
 MOST_SECONDS_OF_A_ROUND = 60.0
-FILES = ("text tables", "NPY", "Parquet", "Arrow", "Zarr", "models", "checkpoints")
+FILES = (
+    *("text tables", "NPY", "Parquet", "Arrow", "Zarr", "several files", "models", "checkpoints"),
+)
 PRELOADED = {"address": ("libasan.so", "libubsan.so"), "thread": ("libtsan.so",)}
 OPTIONS = {
     "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",

@@ -21,10 +21,10 @@ CODES = {0, 1, 2}
 
 _OUTPUTS = ("--labels", "--with-data", "--centers", "--model", "--certificate", "--page", "--csv")
 _OPTIONS = {
-    "fit": "--alpha --certify --columns --drop-missing --effort --empty --engine --exclude "
-    "--format --init --json --max-iter --n-init --polish --quiet --require-converged --seed "
-    "--standardize --stop --threads --time-limit --tol --trim --weights",
-    "predict": "--columns --drop-missing --format --quiet --threads",
+    "fit": "--memory --memory --alpha --certify --columns --drop-missing --effort --empty "
+    "--engine --exclude --format --init --json --max-iter --n-init --polish --quiet "
+    "--require-converged --seed --standardize --stop --threads --time-limit --tol --trim --weights",
+    "predict": "--memory --memory --columns --drop-missing --format --quiet --threads",
     "certify": "--columns --drop-missing --exclude --format --json --label-column --method "
     "--outlier --quiet --seed --standardize --threads --weights",
     "scan": "--alpha --certify --columns --drop-missing --exclude --format --json --n-init "
@@ -39,6 +39,7 @@ _VALUES = (
     *("decrease", "stationary", "shift", "swap", "hartigan", "spectral", "neighbours", "prices"),
     *("no such", "\u0661", "\udcff", "<b>", "[red]", "%s", "{}", "--", "-h", "\x00", "9" * 400),
 )
+_SIZES = ("100MB", "1GB", "20MB", "1e9", "0", "1", "2GiB", "-1GB", "GB", "nan")
 _FILES = ("x.csv", "x.npy", "x.parquet", "m.wolf", "x*", "nothing.csv", ".", "-", "", "[x].csv")
 
 
@@ -66,7 +67,8 @@ def commands(draw):
         option = draw(st.sampled_from(known))
         arguments.append(option)
         if option not in _FLAGS or draw(st.integers(0, 9)) == 0:
-            arguments.append(draw(st.sampled_from(_VALUES)))
+            values = _SIZES if option == "--memory" else _VALUES
+            arguments.append(draw(st.sampled_from(values)))
     if draw(st.integers(0, 2)) == 0:
         target = draw(st.sampled_from(["out", "out.csv", "out.npy", "out.html", "", ".", "no/out"]))
         arguments += [draw(st.sampled_from(_OUTPUTS)), target]

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from mutations import EDITS, changed_archive, changed_text, damaged, edited
 
 import wolfmeans
+from everywhere import streaming
 from wolfmeans import KMeans, TrimmedKMeans, tables
 from wolfmeans.sources import open_source
 from wolfmeans.storage import load_prepared
@@ -226,6 +227,31 @@ def read_zarr(files):
             raise Finding("reading wrote a file")
 
 
+def read_several(contents, ending, how):
+    """Cluster files in chunks, by a pattern, a folder or their names; as if they were one array."""
+    with folder() as here:
+        place = here / "data"
+        place.mkdir()
+        paths = [place / f"{number}{ending}" for number in range(len(contents))]
+        for path, content in zip(paths, contents, strict=True):
+            path.write_bytes(content)
+        given = {"pattern": str(place / f"*{ending}"), "folder": place, "names": paths}[how]
+        before = sorted(here.rglob("*"))
+        with refusing(), streaming(5):
+            source = open_source(given)
+            if source.n_rows is not None and source.n_rows * source.n_columns > MOST:
+                raise Finding(f"{before} became {source.n_rows} rows")
+            model = KMeans(2, random_state=0, certify=None, memory_limit="1GB").fit(given)
+            labels = np.asarray(model.predict(given))
+            if labels.tolist() != np.asarray(model.labels_).tolist():
+                raise Finding("predict is not labels_ for data in chunks")
+            whole = KMeans(2, init="k-means||", random_state=0, certify=None).fit(source.whole())
+            if whole.labels_.tolist() != labels.tolist():
+                raise Finding("chunks have other labels than one array")
+        if sorted(here.rglob("*")) != before:
+            raise Finding("reading wrote a file")
+
+
 def read_model(content):
     """Load a model and use it; what it was loaded as, it can be saved as."""
     with folder() as here:
@@ -297,6 +323,16 @@ def zarr_changes(draw):
 
 
 @st.composite
+def several(draw):
+    kind = draw(st.sampled_from(["npy", "npy", "parquet", "arrow"]))
+    good = arrays()[:6] if kind == "npy" else columnar(kind)[:2]
+    contents = draw(st.lists(st.sampled_from(good), min_size=1, max_size=3))
+    if draw(st.booleans()):
+        contents[draw(st.integers(0, len(contents) - 1))] = draw(damaged(good))
+    return contents, f".{kind}", draw(st.sampled_from(["pattern", "folder", "names"]))
+
+
+@st.composite
 def tables_with_endings(draw, contents, endings):
     return draw(damaged(contents)), draw(st.sampled_from(endings)), None
 
@@ -324,6 +360,7 @@ def _targets():
             read_table,
         ),
         "Zarr": (zarr_changes, read_zarr),
+        "several files": (several, read_several),
         "models": (lambda: changed_archive(models(), "model.json"), read_model),
         "checkpoints": (lambda: changed_archive(checkpoints(), "facts.json"), read_checkpoint),
     }
@@ -335,7 +372,7 @@ TARGETS = _targets()
 def attempt(name, value):
     """Try one value of a target."""
     _, read = TARGETS[name]
-    if read is read_table:
+    if read in (read_table, read_several):
         read(*value)
     else:
         read(value)

@@ -1,19 +1,15 @@
-"""Findings that are known and not mended yet; each has a test in test_regressions.py."""
+"""Findings that are known and not mended yet, or not ours to mend."""
 
 import re
 
 KNOWN = (
     # target, what is found
-    ("text tables", r"InvalidOperationError: cannot convert i128"),
-    ("command", r"InvalidOperationError: cannot convert i128"),
     ("checkpoints", r"(KeyError|AttributeError|TokenError|SyntaxError|TypeError|IndexError): "),
     ("checkpoints", r"(NotImplementedError|OverflowError|EOFError|RuntimeError|error|UFuncT\w+): "),
-    ("Zarr", r"\w+: "),
-    ("Parquet", r"a refusal that says nothing: UnicodeDecodeError"),
-    ("Arrow", r"a refusal that says nothing: UnicodeDecodeError"),
+    # Labels beyond the end of a leaf are loaded with it, while another thread writes them.
+    ("native, thread", r"data race .*lanes\.hpp:\d+ in load<__vector\(16\) int"),
+    # Polars asks for the memory that a damaged file claims to need, and ends the process.
     ("Arrow", r"dies .*memory allocation of \d+ bytes failed"),
-    ("native, address", r"misaligned address"),
-    ("native, address", r"center_step\.cpp:\d+:\d+: runtime error: null pointer"),
     ("Parquet", r"dies .*memory allocation of \d+ bytes failed"),
 )
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfmeans.engines.aligned import aligned
 from wolfmeans.engines.base import Assignment, Centers, Distances, Threshold
 from wolfmeans.engines.labelled import LabelledPoints
 from wolfmeans.engines.parts.partial import SCALAR, Limbs, Partial
@@ -21,12 +22,12 @@ class NativeArithmetic(LabelledPoints):
 
     def total(self, values: NDArray[np.float64]) -> float:
         """Return the exact sum of an array, rounded once."""
-        terms = np.ascontiguousarray(values, dtype=np.float64).ravel()
+        terms = aligned(values, dtype=np.float64).ravel()
         return float(self._native.weighted_sum(None, terms, self._n_threads))
 
     def step(self, found: Assignment, centers: Centers) -> tuple[float, float]:
         """Return the shift and the movement of a step from the centers to the means found."""
-        given = np.ascontiguousarray(centers)
+        given = aligned(centers)
         try:
             shift, movement = self._native.center_step(
                 found.means, given, found.residuals, found.weights, self._n_threads
@@ -37,12 +38,12 @@ class NativeArithmetic(LabelledPoints):
 
     def exact_total(self, values: NDArray[np.float64]) -> Limbs:
         """Return the exact sum of an array, not rounded."""
-        terms = np.ascontiguousarray(values, dtype=np.float64).ravel()
+        terms = aligned(values, dtype=np.float64).ravel()
         return Limbs(SCALAR, self._native.exact_terms(terms))
 
     def rounded(self, partial: Partial, centers: Centers) -> Assignment:
         """Return the assignment to these centers that the parts of all points add up to."""
-        weights, means = np.zeros(len(centers)), np.ascontiguousarray(centers).copy()
+        weights, means = np.zeros(len(centers)), aligned(centers).copy()
         residuals = np.zeros(centers.shape)
         totals, sums = partial.totals, partial.sums
         self._native.round_moments(
@@ -62,7 +63,7 @@ class NativeArithmetic(LabelledPoints):
 
     def digest(self, centers: Centers) -> bytes:
         """Return 16 bytes that stand for the centers."""
-        short: bytes = self._native.digest(np.ascontiguousarray(centers))
+        short: bytes = self._native.digest(aligned(centers))
         return short
 
 
@@ -70,7 +71,5 @@ class NativeTrimming(Trimming, NativeArithmetic):
     """Trimming whose threshold is found in native code (engines/native/trimming.hpp)."""
 
     def _find_threshold(self, distances: Distances) -> Threshold:
-        found = self._native.find_threshold(
-            np.ascontiguousarray(distances), self.weights, self.mass
-        )
+        found = self._native.find_threshold(aligned(distances), self.weights, self.mass)
         return Threshold(*found)

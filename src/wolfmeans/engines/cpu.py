@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from wolfmeans.engines.aligned import aligned
 from wolfmeans.engines.arithmetic import NativeArithmetic, NativeTrimming
 from wolfmeans.engines.base import (
     Assignment,
@@ -51,7 +52,7 @@ def value_range(values: NDArray[np.floating], n_threads: int = 1) -> tuple[bool,
 
     In native code where it is there; the fallback makes copies of a block at a time.
     """
-    flat = np.ascontiguousarray(values).reshape(-1)
+    flat = aligned(values).reshape(-1)
     if native_is_available():
         finite, smallest, largest = _native.value_range(flat, n_threads)
         return bool(finite), float(smallest), float(largest)
@@ -67,7 +68,7 @@ def value_range(values: NDArray[np.floating], n_threads: int = 1) -> tuple[bool,
 
 def digest(centers: Centers) -> bytes:
     """Return 16 bytes that stand for the centers."""
-    whole = np.ascontiguousarray(centers)
+    whole = aligned(centers)
     if native_is_available():
         short: bytes = _native.digest(whole)
         return short
@@ -85,36 +86,30 @@ class NativeKernels:
         """Return the lowest nearest center of each point and its canonical distance."""
         labels = np.empty(len(self._X), dtype=np.int32)
         distances = np.empty(len(self._X))
-        _native.assign(self._X, np.ascontiguousarray(centers), labels, distances, self._n_threads)
+        _native.assign(self._X, aligned(centers), labels, distances, self._n_threads)
         return labels, distances
 
     def second_nearest(self, centers: Centers) -> tuple[Distances, Distances]:
         """Return the smallest and the second smallest canonical distance of each point."""
         labels = np.empty(len(self._X), dtype=np.int32)
         nearest, second = np.empty(len(self._X)), np.empty(len(self._X))
-        _native.second_nearest(
-            self._X, np.ascontiguousarray(centers), labels, nearest, second, self._n_threads
-        )
+        _native.second_nearest(self._X, aligned(centers), labels, nearest, second, self._n_threads)
         return nearest, second
 
     def distances(self, centers: Centers, labels: Labels) -> Distances:
         """Return the canonical distance of each point to the center of its label."""
         distances = np.empty(len(self._X))
-        _native.distances(
-            self._X, np.ascontiguousarray(centers), labels, distances, self._n_threads
-        )
+        _native.distances(self._X, aligned(centers), labels, distances, self._n_threads)
         return distances
 
     def cost(self, centers: Centers, labels: Labels, weights: NDArray[np.float64] | None) -> float:
         """Return the exact sum of w D to the centers of the labels, without an array of them."""
-        return float(
-            _native.cost(self._X, weights, np.ascontiguousarray(centers), labels, self._n_threads)
-        )
+        return float(_native.cost(self._X, weights, aligned(centers), labels, self._n_threads))
 
     def roots(self, centers: Centers) -> Centers:
         """Return the (n, K) Euclidean distances to all centers, in the centers' dtype."""
         roots = np.empty((len(self._X), len(centers)), dtype=centers.dtype)
-        _native.roots(self._X, np.ascontiguousarray(centers), roots, self._n_threads)
+        _native.roots(self._X, aligned(centers), roots, self._n_threads)
         return roots
 
     def of(self, rows: NDArray[np.int64]) -> NativeKernels:
@@ -139,6 +134,7 @@ class NativePoints(NativeArithmetic):
         n_threads: int,
         algorithm: str,
     ) -> None:
+        X, weights = aligned(X), None if weights is None else aligned(weights)
         super().__init__(X, weights, NativeKernels(X, n_threads))
         self._native = _native
         self._n_threads = n_threads
@@ -155,9 +151,9 @@ class NativePoints(NativeArithmetic):
         """Give each point the label of its nearest center, ties to the lowest index."""
         if self._points is None:
             self._points = self._open(self.weights)
-        rows, labels = (None, None) if forced is None else (forced.rows, forced.labels)
+        rows, labels = _arrays_of(forced)
         moved, gap, weights, means, residuals, _, _ = self._points.assign(
-            np.ascontiguousarray(centers), rows, labels
+            aligned(centers), rows, labels
         )
         return Assignment(moved, gap, weights, means, residuals)
 
@@ -176,10 +172,8 @@ class NativePoints(NativeArithmetic):
         self._agreed_grids()
         if self._points is None:
             self._points = self._open(self.weights)
-        rows, labels = (None, None) if forced is None else (forced.rows, forced.labels)
-        return self._partial(
-            *self._points.assign_exactly(np.ascontiguousarray(centers), rows, labels)
-        )
+        rows, labels = _arrays_of(forced)
+        return self._partial(*self._points.assign_exactly(aligned(centers), rows, labels))
 
     def _partial(
         self, moved: int, gap: Any, totals_grid: Any, totals: Any, sums_grid: Any, sums: Any
@@ -194,11 +188,11 @@ class NativePoints(NativeArithmetic):
     def adopt(self, labels: Labels, centers: Centers) -> None:
         """Take over labels that these centers gave the same points before."""
         self._points = self._open(self.weights)
-        self._points.adopt(np.ascontiguousarray(labels), np.ascontiguousarray(centers))
+        self._points.adopt(aligned(labels), aligned(centers))
 
     def exact_cost(self, centers: Centers) -> Limbs:
         """Return the cost as a sum that can be added to those of other points."""
-        given, labels = np.ascontiguousarray(centers), self._current()
+        given, labels = aligned(centers), self._current()
         cost = _native.exact_cost(self._X, self.weights, given, labels, self._n_threads)
         return Limbs(SCALAR, cost)
 
@@ -210,6 +204,7 @@ class NativePoints(NativeArithmetic):
 
     def bring(self, X: NDArray[np.floating], weights: NDArray[np.float64] | None) -> None:
         """Take the same rows and weights again, wherever they are now."""
+        X, weights = aligned(X), None if weights is None else aligned(weights)
         self._X, self.weights = X, weights
         self._kernels = NativeKernels(X, self._n_threads)
         if self._points is not None:
@@ -283,9 +278,7 @@ class NativePoints(NativeArithmetic):
         """Return a search by single moves from the given labels, or from the current ones."""
         labels = self._current() if labels is None else labels
         kind = _native.SingleMovesF32 if self.dtype == np.float32 else _native.SingleMovesF64
-        moves: SingleMoves = kind(
-            self._X, self.weights, labels, np.ascontiguousarray(centers), self._n_threads
-        )
+        moves: SingleMoves = kind(self._X, self.weights, labels, aligned(centers), self._n_threads)
         return moves
 
     def swaps(self) -> Swaps:
@@ -314,7 +307,7 @@ class NativeTrimmedPoints(NativeTrimming, NativePoints):
     def assign(self, centers: Centers, forced: Forced | None = None) -> Assignment:
         """Keep the nearest points, each with the label of its nearest center."""
         refuse(forced)
-        centers = np.ascontiguousarray(centers)
+        centers = aligned(centers)
         weights, means = np.empty(len(centers)), np.empty_like(centers)
         residuals = np.empty(centers.shape)
         moved, gap = self._begun().assign(centers, weights, means, residuals)
@@ -330,7 +323,7 @@ class NativeTrimmedPoints(NativeTrimming, NativePoints):
 
     def approach(self, centers: Centers) -> Distances:
         """Find the nearest centers, and return the distances; labels stay what they are."""
-        self._begun().approach(np.ascontiguousarray(centers))
+        self._begun().approach(aligned(centers))
         return self.approached()
 
     def approached(self) -> Distances:
@@ -342,7 +335,7 @@ class NativeTrimmedPoints(NativeTrimming, NativePoints):
     def keep_exactly(self, centers: Centers, threshold: Threshold) -> Partial:
         """Keep what is up to a threshold, at the centers approached; return sums that add up."""
         found = self._state().keep(
-            np.ascontiguousarray(centers), threshold.distance, threshold.row, threshold.mass
+            aligned(centers), threshold.distance, threshold.row, threshold.mass
         )
         return self._partial(*found)
 
@@ -356,7 +349,7 @@ class NativeTrimmedPoints(NativeTrimming, NativePoints):
         """Take the same rows and weights again, wherever they are now."""
         super().bring(X, weights)
         if self._trimmed is not None:
-            self._trimmed.bring(X)
+            self._trimmed.bring(self._X)
 
     def _state(self) -> Any:
         if self._trimmed is None:
@@ -392,9 +385,15 @@ class NativeTrimmedPoints(NativeTrimming, NativePoints):
 
     def exact_cost(self, centers: Centers) -> Limbs:
         """Return the cost as a sum that can be added to those of other points."""
-        given, labels = np.ascontiguousarray(centers), self._current()
+        given, labels = aligned(centers), self._current()
         cost = _native.exact_cost(self._X, self.kept(), given, labels, self._n_threads)
         return Limbs(SCALAR, cost)
+
+
+def _arrays_of(forced: Forced | None) -> tuple[Any, Any]:
+    if forced is None:
+        return None, None
+    return aligned(forced.rows), aligned(forced.labels)
 
 
 def advance_together(

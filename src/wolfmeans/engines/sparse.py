@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfmeans.engines.aligned import aligned
 from wolfmeans.engines.arithmetic import NativeArithmetic, NativeTrimming
 from wolfmeans.engines.base import Assignment, Centers, Distances, Forced, Labels
 from wolfmeans.engines.trimming import Masses
@@ -27,9 +28,9 @@ class SparseNativeKernels:
     def __init__(self, native: Any, X: Any, n_threads: int) -> None:
         kind = native.SparseRowsF32 if X.dtype == np.float32 else native.SparseRowsF64
         self.rows: Any = kind(
-            np.ascontiguousarray(X.data),
-            np.ascontiguousarray(X.indices, dtype=np.int32),
-            np.ascontiguousarray(X.indptr, dtype=np.int64),
+            aligned(X.data),
+            aligned(X.indices, dtype=np.int32),
+            aligned(X.indptr, dtype=np.int64),
             X.shape[1],
             n_threads,
         )
@@ -40,7 +41,7 @@ class SparseNativeKernels:
     def nearest(self, centers: Centers) -> tuple[Labels, Distances]:
         """Return the lowest nearest center of each point and its canonical distance."""
         labels, nearest = np.empty(self._n, dtype=np.int32), np.empty(self._n)
-        centers = np.ascontiguousarray(centers)
+        centers = aligned(centers)
         self.rows.nearest(centers, labels, nearest, None, self._n_threads)
         return labels, nearest
 
@@ -48,14 +49,14 @@ class SparseNativeKernels:
         """Return the smallest and the second smallest canonical distance of each point."""
         labels = np.empty(self._n, dtype=np.int32)
         nearest, second = np.empty(self._n), np.empty(self._n)
-        centers = np.ascontiguousarray(centers)
+        centers = aligned(centers)
         self.rows.nearest(centers, labels, nearest, second, self._n_threads)
         return nearest, second
 
     def distances(self, centers: Centers, labels: Labels) -> Distances:
         """Return the canonical distance of each point to the center of its label."""
         distances = np.empty(self._n)
-        self.rows.distances(np.ascontiguousarray(centers), labels, distances, self._n_threads)
+        self.rows.distances(aligned(centers), labels, distances, self._n_threads)
         return distances
 
     def of(self, rows: NDArray[np.int64]) -> SparseNativeKernels:
@@ -98,7 +99,7 @@ class SparseNativePoints(NativeArithmetic):
             self._points = self._open(self.weights)
         rows, labels = (None, None) if forced is None else (forced.rows, forced.labels)
         moved, gap, weights, means, residuals, _, _ = self._points.assign(
-            np.ascontiguousarray(centers), self._algorithm != "dense", rows, labels
+            aligned(centers), self._algorithm != "dense", rows, labels
         )
         return Assignment(moved, gap, weights, means, residuals)
 

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from wolfmeans.engines.aligned import aligned
 from wolfmeans.engines.cpu import _native, native_is_available
 from wolfmeans.lower_bounds.bound import UNIT
 
@@ -44,7 +45,7 @@ def open_roots(X: Any, weights: Numbers | None, heaviest: float, n_threads: int)
             return _RootsInBlocks(_SparseDistances(X), weights, heaviest, n_threads)
         X = X.toarray()
     if native_is_available():
-        return _NativeRoots(np.ascontiguousarray(X), weights, heaviest, n_threads)
+        return _NativeRoots(aligned(X), weights, heaviest, n_threads)
     return _RootsInBlocks(_DenseDistances(X), weights, heaviest, n_threads)
 
 

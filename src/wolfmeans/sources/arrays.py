@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -103,7 +104,8 @@ class SlicedSource(FilledSource):
             if isinstance(self._table, np.ndarray):
                 found: NDArray[Any] = self._table[begin : begin + step]
             else:
-                found = np.asarray(self._table[begin : begin + step])
+                with reading(self._name):
+                    found = np.asarray(self._table[begin : begin + step])
             if found.ndim == 1:
                 found = found[:, None]
             yield block_of(found, self._name)
@@ -127,6 +129,23 @@ class SlicedSource(FilledSource):
     @property
     def _called(self) -> str:
         return self._name
+
+
+@contextmanager
+def reading(name: str) -> Iterator[None]:
+    """Say which table it is that cannot be read: libraries raise whatever they meet within it."""
+    try:
+        yield
+    except (MemoryError, ImportError):
+        raise
+    except Exception as error:
+        reason = next(iter(str(error).strip().splitlines()), "")
+        if name in reason and isinstance(error, (ValueError, OSError)):
+            raise
+        kind = OSError if isinstance(error, OSError) else ValueError
+        raise kind(
+            f"{name} is damaged, or cannot be read: {type(error).__name__}: {reason}"
+        ) from error
 
 
 def block_of(numbers: NDArray[Any], where: str) -> Block:
@@ -162,6 +181,7 @@ def source_of_array(
         array = array[:, None]
     if isinstance(array, np.memmap) and array.flags.c_contiguous:
         return MappedSource(array, names)
-    if array.dtype == float_of(array.dtype) and array.dtype.isnative and array.flags.c_contiguous:
+    plain = array.dtype == float_of(array.dtype) and array.dtype.isnative
+    if plain and array.flags.c_contiguous and array.flags.aligned:
         return ArraySource(array, names)
     return SlicedSource(array, called, names)

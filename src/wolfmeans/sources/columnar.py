@@ -66,6 +66,7 @@ class _File(Protocol):
     name: str
     n_rows: int
     schema: Any
+    names: tuple[str, ...]
     threads: bool
     """Whether columns are decoded by several threads, where they have to be decoded."""
 
@@ -81,6 +82,7 @@ class _ParquetFile:
         self.threads = (os.cpu_count() or 1) >= _MANY_CORES
         with _reading(self.name, "Parquet"), pyarrow.parquet.ParquetFile(path) as file:
             self.schema, self.n_rows = file.schema_arrow, file.metadata.num_rows
+            self.names = tuple(self.schema.names)
 
     def batches(self, names: Sequence[str], rows: int) -> Iterator[Any]:
         opened = self._pyarrow.parquet.ParquetFile
@@ -107,7 +109,7 @@ class _ArrowFile:
         with path.open("rb") as file:
             self._is_stream = file.read(len(_STREAM)) == _STREAM
         with _reading(self.name, "Arrow"), self._reader() as reader:
-            self.schema = reader.schema
+            self.schema, self.names = reader.schema, tuple(reader.schema.names)
             if self._is_stream:
                 self.n_rows = sum(batch.num_rows for batch in reader)
                 self._mapped = True
@@ -149,6 +151,9 @@ def _reading(name: str, kind: str) -> Iterator[None]:
     except pyarrow.ArrowException as error:
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise ValueError(f"{name} is damaged, or not {kind}: {reason}") from None
+    except UnicodeDecodeError as error:
+        wrong = f"{error.object[:40]!r} is not UTF-8"
+        raise ValueError(f"{name} is damaged, or not {kind}: {wrong}") from None
     except OSError as error:
         raise type(error)(f"{name} cannot be read: {error.strerror or error}") from error
 
@@ -168,7 +173,7 @@ class ColumnarSource(FilledSource):
         opened = _ParquetFile if kind == "parquet" else _ArrowFile
         self._files: list[_File] = [opened(path, self._arrow) for path in paths]
         for file in self._files:
-            if not file.n_rows or not file.schema.names:
+            if not file.n_rows or not file.names:
                 raise ValueError(f"{file.name} has no rows")
         self._check_names()
         self.parts = tuple(Part(file.name, file.n_rows) for file in self._files)
@@ -181,11 +186,11 @@ class ColumnarSource(FilledSource):
     def _check_names(self) -> None:
         first = self._files[0]
         for file in self._files:
-            if len(set(file.schema.names)) < len(file.schema.names):
+            if len(set(file.names)) < len(file.names):
                 raise ValueError(f"{file.name} has columns of the same name")
             for one, other in ((first, file), (file, first)):
-                for name in one.schema.names:
-                    if name not in other.schema.names:
+                for name in one.names:
+                    if name not in other.names:
                         raise ValueError(
                             f"{other.name} has no column {name!r}, and {one.name} has one"
                         )
@@ -194,7 +199,7 @@ class ColumnarSource(FilledSource):
 
     def _chosen(self, columns: Sequence[str] | None, exclude: Sequence[str]) -> Iterator[str]:
         first = self._files[0]
-        there = list(first.schema.names)
+        there = list(first.names)
         for name in (*(columns or ()), *exclude):
             if name not in there:
                 more = ", …" if len(there) > 12 else ""

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from wolfmeans.files import shown
-from wolfmeans.sources.arrays import SlicedSource, source_of_array
+from wolfmeans.sources.arrays import SlicedSource, reading, source_of_array
 from wolfmeans.sources.base import Source
 from wolfmeans.sources.columnar import ColumnarSource
 from wolfmeans.sources.complete import CompleteSource
@@ -187,13 +187,14 @@ def _source_of_zarr(paths: Sequence[Path]) -> Source:
         import zarr
     except ImportError:
         raise ImportError(f"reading {name} needs zarr: pip install zarr") from None
-    found = zarr.open(str(paths[0]), mode="r")
-    if not hasattr(found, "shape"):
-        arrays = ", ".join(sorted(found.array_keys()))
-        raise ValueError(
-            f"{name} is a group of arrays: {arrays or 'none'}; pass the folder of one of them"
-        )
-    return SlicedSource(found, name)
+    with reading(name):
+        found = zarr.open(str(paths[0]), mode="r")
+        arrays = None if hasattr(found, "shape") else ", ".join(sorted(found.array_keys()))
+        if arrays is None:
+            return SlicedSource(found, name)
+    raise ValueError(
+        f"{name} is a group of arrays: {arrays or 'none'}; pass the folder of one of them"
+    )
 
 
 def _converted(path: Path, kind: str) -> str:

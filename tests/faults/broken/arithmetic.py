@@ -19,7 +19,8 @@ def sums_in_float32():
             found = minimize(self, centers)
             workspace = self.workspace
             X = workspace.rows(np.arange(workspace.n_points)).astype(np.float32)
-            ones = np.ones(len(X)) if workspace.weights is None else workspace.weights
+            given = workspace.weights
+            ones = np.ones(len(X)) if given is None else np.asarray(given)
             weights = ones.astype(np.float32)[:, None]
             labels = np.asarray(workspace.labels())
             means = found.centers.copy()

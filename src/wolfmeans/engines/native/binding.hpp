@@ -21,9 +21,15 @@ namespace wolfmeans::binding {
 
 namespace nb = nanobind;
 
-// Taken as it is: C-contiguous, on the CPU, never converted or copied.
+// Taken as it is: C-contiguous, on the CPU, aligned, never converted or copied.
 template <class Element>
-using Array = nb::ndarray<Element, nb::c_contig, nb::device::cpu>;
+class Array : public nb::ndarray<Element, nb::c_contig, nb::device::cpu> {
+public:
+    using Base = nb::ndarray<Element, nb::c_contig, nb::device::cpu>;
+    using Base::Base;
+    Array() = default;
+    explicit Array(Base base) : Base(std::move(base)) {}
+};
 
 // Native work: other Python threads run meanwhile, and Ctrl-C is heard (interrupts.hpp).
 class Released {
@@ -109,3 +115,19 @@ inline nb::object limbs_of(const ExactSum& sum) {
 }
 
 } // namespace wolfmeans::binding
+
+// NumPy has contiguous arrays whose entries lie between the addresses that a load may have.
+template <class Element>
+struct nanobind::detail::type_caster<wolfmeans::binding::Array<Element>> {
+    using Array = wolfmeans::binding::Array<Element>;
+    using Base = make_caster<typename Array::Base>;
+    NB_TYPE_CASTER(Array, Base::Name)
+
+    bool from_python(handle given, std::uint8_t flags, cleanup_list* cleanup) noexcept {
+        Base base;
+        if (!base.from_python(given, flags, cleanup)) return false;
+        value = Array(base.operator cast_t<typename Array::Base>());
+        const auto address = reinterpret_cast<std::uintptr_t>(value.data());
+        return value.size() == 0 || address % alignof(Element) == 0;
+    }
+};

@@ -67,8 +67,8 @@ CenterStep center_step(const Real* means, const Real* centers, const double* res
     over_rows(K, threads, 1, [&](std::size_t thread, std::size_t begin, std::size_t end) {
         for (std::size_t k = begin; k < end; ++k) {
             const std::size_t place = k * d;
-            // A center that stays where it is has terms of 0 only.
-            if (weights[k] == 0.0 ||
+            // A center that stays where it is has terms of 0 only; without columns there is none.
+            if (weights[k] == 0.0 || d == 0 ||
                 std::memcmp(means + place, centers + place, d * sizeof(Real)) == 0)
                 continue;
             add_cluster(means + place, centers + place, residuals + place, weights[k], d,

@@ -23,7 +23,9 @@ const double* check_weights(const Weights& weights, std::size_t n) {
     if (!weights) return nullptr;
     check_vector(*weights, "weights", n);
     for (std::size_t i = 0; i < n; ++i)
-        require(weights->data()[i] > 0, "weights must be positive");
+        require(weights->data()[i] > 0 &&
+                    weights->data()[i] < std::numeric_limits<double>::infinity(),
+                "weights must be positive and finite");
     return weights->data();
 }
 

@@ -17,8 +17,8 @@ template <class Real>
 class BoxedPoints {
 public:
     BoxedPoints(Array<const Real> X, std::optional<Array<const double>> weights, int n_threads)
-        : X_(X), weights_(weights),
-          boxes_(checked(X, n_threads), X.shape(0), X.shape(1), weight_data(), n_threads) {}
+        : X_(X), weights_(weights), n_(rows_of(X, n_threads)),
+          boxes_(X.data(), n_, X.shape(1), weight_data(), n_threads) {}
 
     nb::tuple assign(Array<const Real> centers,
                      std::optional<Array<const std::int64_t>> forced_rows,
@@ -56,11 +56,11 @@ public:
     double looked_at() const { return boxes_.looked_at(); }
 
 private:
-    static const Real* checked(const Array<const Real>& X, int n_threads) {
+    static std::size_t rows_of(const Array<const Real>& X, int n_threads) {
         require(X.ndim() == 2, "X must have two dimensions");
         require(X.shape(0) < (std::size_t{1} << 32), "X has more rows than boxes can hold");
         check_threads(n_threads);
-        return X.data();
+        return X.shape(0);
     }
 
     const double* weight_data() const {
@@ -80,6 +80,7 @@ private:
 
     Array<const Real> X_;
     std::optional<Array<const double>> weights_;
+    std::size_t n_;
     wolfmeans::Boxes<Real> boxes_;
 };
 

@@ -35,6 +35,11 @@ wolfmeans::Grid grid_of(int low, int bits, std::size_t all_limbs) {
 
 void carry_limbs(Array<std::int64_t> limbs, int bits) {
     require(limbs.ndim() == 3, "limbs must have three dimensions, got shape " + shape_of(limbs));
+    constexpr std::int64_t limit = std::int64_t{1} << 62;
+    bool fit = true;
+    for (std::size_t i = 0; i < limbs.size(); ++i)
+        fit &= -limit < limbs.data()[i] && limbs.data()[i] < limit;
+    require(fit, "limbs must be below 2**62");
     wolfmeans::carry(grid_of(0, bits, limbs.shape(1)), limbs.shape(0), limbs.shape(2),
                      limbs.data());
 }

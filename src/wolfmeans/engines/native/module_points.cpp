@@ -226,9 +226,11 @@ nb::list advance(nb::list points, nb::list starts, nb::list tolerances, std::siz
     for (std::size_t s = 0; s < nb::len(points); ++s) {
         all.push_back(nb::cast<Class*>(points[s]));
         const auto start = nb::cast<nb::tuple>(starts[s]);
+        const auto within = nb::cast<nb::tuple>(tolerances[s]);
+        require(nb::len(start) == 3, "a start must be (centers, weights, shift)");
+        require(nb::len(within) == 3, "tolerances must be (gap, decrease, shift)");
         all.back()->set_point(nb::cast<Array<const Real>>(start[0]),
                               nb::cast<Array<const double>>(start[1]), nb::cast<double>(start[2]));
-        const auto within = nb::cast<nb::tuple>(tolerances[s]);
         limits.push_back({at_most, nb::cast<double>(within[0]), nb::cast<double>(within[1]),
                           nb::cast<double>(within[2]), seconds, keep_empty});
     }

@@ -97,9 +97,9 @@ class SingleMovesOf {
 public:
     SingleMovesOf(Array<const Real> X, std::optional<Array<const double>> weights,
                   Array<const std::int32_t> labels, Array<const Real> centers, int n_threads)
-        : data_(X, weights, n_threads),
-          moves_(X.data(), X.shape(0), X.shape(1), data_.weight_data(), checked(labels, centers),
-                 centers.data(), centers.shape(0), n_threads) {}
+        : data_(X, weights, n_threads), K_(clusters_of(labels, centers)),
+          moves_(X.data(), X.shape(0), X.shape(1), data_.weight_data(), labels.data(),
+                 centers.data(), K_, n_threads) {}
 
     bool run(double seconds, std::int64_t sweeps) {
         const Released release;
@@ -116,15 +116,16 @@ public:
     bool tied() const { return moves_.tied(); }
 
 private:
-    const std::int32_t* checked(const Array<const std::int32_t>& labels,
-                                const Array<const Real>& centers) const {
+    std::size_t clusters_of(const Array<const std::int32_t>& labels,
+                            const Array<const Real>& centers) const {
         data_.check_centers(centers);
         check_vector(labels, "labels", data_.X.shape(0));
         check_range(labels, "labels", centers.shape(0));
-        return labels.data();
+        return centers.shape(0);
     }
 
     Data<Real> data_;
+    std::size_t K_;
     wolfmeans::SingleMoves<Real> moves_;
 };
 

@@ -175,7 +175,8 @@ void pack_bytes(const Real* const* rows, const Real* origin, Real factor, long l
         long long j = 0;
         for (; j + Lanes <= d; j += Lanes) {
             const Floats y = shifted<Lanes>(rows[p] + j, origin + j, factor);
-            Floats clipped = y < -128.0f ? Floats{} - 128.0f : y;
+            // In this order NaN, which the door refuses, is clipped as well.
+            Floats clipped = y > -128.0f ? y : Floats{} - 128.0f;
             clipped = clipped > 127.0f ? Floats{} + 127.0f : clipped;
             const Floats rounded = (clipped + rounding) - rounding;
             sum += (y - rounded) * (y - rounded);
@@ -191,7 +192,7 @@ void pack_bytes(const Real* const* rows, const Real* origin, Real factor, long l
         }
         for (; j < d; ++j) {
             const float y = static_cast<float>((rows[p][j] - origin[j]) * factor);
-            const float clipped = y < -128.0f ? -128.0f : y > 127.0f ? 127.0f : y;
+            const float clipped = y > 127.0f ? 127.0f : y > -128.0f ? y : -128.0f;
             const float rounded = (clipped + rounding) - rounding;
             total += (y - rounded) * (y - rounded);
             const int q = static_cast<int>(rounded);
@@ -272,7 +273,7 @@ void pack_bytes(const Real* const* rows, const Real* origin, Real factor, long l
             *out = 0;
             if (j >= d) continue;
             const float y = static_cast<float>((rows[p][j] - origin[j]) * factor);
-            const float clipped = y < -128.0f ? -128.0f : y > 127.0f ? 127.0f : y;
+            const float clipped = y > 127.0f ? 127.0f : y > -128.0f ? y : -128.0f;
             const float rounded = (clipped + rounding) - rounding;
             lost[p] += (y - rounded) * (y - rounded);
             const int q = static_cast<int>(rounded);

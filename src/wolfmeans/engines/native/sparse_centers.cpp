@@ -98,7 +98,9 @@ void SparseCenters<Real>::pack_group(std::size_t group, const Real* centers) {
     const std::size_t d = rows_.d(), k = group * center_group;
     const std::size_t count = std::min<std::size_t>(center_group, K_ - k);
     const Real* const given = centers + k * d;
-    if (!first_ && std::memcmp(given, centers_.data() + k * d, count * d * sizeof(Real)) == 0) {
+    const bool same =
+        d == 0 || std::memcmp(given, centers_.data() + k * d, count * d * sizeof(Real)) == 0;
+    if (!first_ && same) {
         std::fill_n(drifts_.data() + k, count, 0.0f);
         return;
     }

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfmeans.engines.aligned import aligned
 from wolfmeans.engines.cpu import value_range
 from wolfmeans.engines.parts.arrays import ArrayPart, Description
 from wolfmeans.engines.parts.partial import Grids, Range, combined
@@ -77,7 +78,7 @@ def _rows(given: Any, dtype: np.dtype[Any]) -> tuple[NDArray[np.floating], str |
         if any(_has_large_integers(column) for column in columns):
             return nothing, _LARGE_INTEGERS
         rows = given.to_numpy(dtype=dtype, na_value=np.nan)
-        return np.ascontiguousarray(rows), None
+        return aligned(rows), None
     if hasattr(given, "tocsr") or hasattr(given, "todense"):
         return nothing, f"is a {type(given).__name__}; only dense blocks can be clustered"
     if np.ma.is_masked(given):
@@ -91,7 +92,7 @@ def _rows(given: Any, dtype: np.dtype[Any]) -> tuple[NDArray[np.floating], str |
         return nothing, f"has {array.dtype} although X says {dtype}; use X.astype(...)"
     if _has_large_integers(array):
         return nothing, _LARGE_INTEGERS
-    return np.ascontiguousarray(array, dtype=dtype), None
+    return aligned(array, dtype=dtype), None
 
 
 _LARGE_INTEGERS = "has integers beyond 2**53, which float64 cannot hold exactly"
@@ -109,7 +110,7 @@ def _weights(given: Any, n_rows: int) -> tuple[NDArray[np.float64] | None, str |
     try:
         if holds_texts(np.asarray(given)):
             raise ValueError("these are texts; convert them first")
-        weights = np.ascontiguousarray(given, dtype=np.float64)
+        weights = aligned(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
         return None, f"has weights that are no real numbers: {error}"
     if weights.shape != (n_rows,):
