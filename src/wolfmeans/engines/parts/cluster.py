@@ -5,6 +5,10 @@ task costs the scheduler as much as a worker needs for some thousand rows. Group
 themselves, not copies of them. Answers are added within a group and then by a tree on the workers,
 eight at a time, so that no more than eight come back.
 
+A question is bound to the worker where the group lies, its home: left alone, Dask would give it to
+whoever has nothing to do, with all rows of the group. When a worker is gone, the scheduler makes
+its groups again elsewhere; these homes are found out, and only what was asked there is asked again.
+
 Large centers are sent as one task that all questions depend on. Blocks, groups, centers and
 questions are all tasks with a recipe: what is lost with a worker the scheduler makes again.
 """
@@ -12,11 +16,13 @@ questions are all tasks with a recipe: what is lost with a worker the scheduler 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
+from contextlib import nullcontext
 from dataclasses import replace
 from importlib import import_module
 from operator import getitem
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -24,17 +30,18 @@ import numpy as np
 from wolfmeans.engines.parts import blocks as on_worker
 from wolfmeans.engines.parts.arrays import Description, Labelling
 from wolfmeans.engines.parts.blocks import PartOfFit
+from wolfmeans.engines.parts.cluster_faults import WorkersGoneError, errors_of, gathered, wait_for
 from wolfmeans.engines.parts.dask_points import FAN_IN, dask_array
 from wolfmeans.engines.parts.seeding import Sampling
 
-PATIENCE = 120.0
-"""Seconds that a cluster may be without any worker."""
 _AT_ONCE = 32
 # What a task carries along costs less than another task that has to come before it.
 _SMALL = 1 << 14
 _REMEMBERED = 8
 # So many groups for each thread let a slow one be caught up with.
 _GROUPS = 2
+# Seconds between two looks for a group that is being made again.
+_MOMENT = 0.05
 
 
 class ClusterParts:
@@ -61,19 +68,20 @@ class ClusterParts:
         self.described: list[Description] | None = None
         self._part = part
         self._fits = [part.fit]
+        self._homes = [""] * len(groups)
         self._sent: dict[int, tuple[Any, Any]] = {}
 
     @staticmethod
     def of_blocks(client: Any, blocks: list[Any], part: PartOfFit) -> ClusterParts:
         """Return the parts that blocks to come are, grouped by where they have come to be."""
-        parts = ClusterParts(client, blocks, [[number] for number in range(len(blocks))], part)
-        parts._wait_for(blocks)
-        with _errors_of(client):
-            members = _grouped(client, blocks)
-        parts.groups = parts._tasks(
-            "group", on_worker.itself, [[blocks[number] for number in some] for some in members]
-        )
-        parts.members = members
+        parts = ClusterParts(client, [], [], part)
+        wait_for(client, blocks)
+        with errors_of(client):
+            homes, parts.members = _grouped(client, blocks)
+        some = [[blocks[number] for number in numbers] for numbers in parts.members]
+        parts._homes = list(homes)
+        parts.groups = parts._tasks("group", on_worker.itself, some, at=homes, or_elsewhere=True)
+        parts.find(range(len(parts.groups)))
         return parts
 
     def __len__(self) -> int:
@@ -84,7 +92,7 @@ class ClusterParts:
         part = replace(self._part, fit=uuid.uuid4().hex)
         twin = ClusterParts(self.client, self.groups, self.members, part)
         twin.described = self.described
-        twin._fits = self._fits
+        twin._fits, twin._homes = self._fits, self._homes
         self._fits.append(part.fit)
         return twin
 
@@ -92,14 +100,21 @@ class ClusterParts:
         """Return the parts that other blocks are, grouped likewise."""
         twin = self.fork(1)
         twin.groups, twin.described = groups, None
+        twin._homes = list(self._homes)
+        twin.find(range(len(groups)))
         return twin
 
     def mapped(self, function: Callable[..., Any], *given: Sequence[Any]) -> list[Any]:
         """Call a function with each block and more; what it returns stays on the workers."""
         own = [[tuple(one[number] for one in given) for number in some] for some in self.members]
-        many = len(self.groups)
         return self._tasks(
-            function.__name__, on_worker.called_for_each, self.groups, [function] * many, own
+            function.__name__,
+            on_worker.called_for_each,
+            self.groups,
+            [function] * len(self.groups),
+            own,
+            at=self._homes,
+            or_elsewhere=True,
         )
 
     def looked_at(self) -> Iterator[on_worker.Look]:
@@ -110,7 +125,12 @@ class ClusterParts:
 
     def _in_order(self, futures: list[Any]) -> dict[int, Any]:
         """Return the answers of all groups by the numbers of their blocks."""
-        answers = self._answers(futures)
+        answers: list[Any] = []
+        for start in range(0, len(futures), _AT_ONCE):
+            some = futures[start : start + _AT_ONCE]
+            wait_for(self.client, some)
+            with errors_of(self.client):
+                answers += self.client.gather(some)
         return {
             number: answer
             for some, group in zip(self.members, answers, strict=True)
@@ -121,51 +141,81 @@ class ClusterParts:
         """Ask some parts, by their numbers; the answers come in the order of the arguments."""
         if method == "describe" and self.described is not None:
             return iter([self.described[number] for number in arguments])
-        asked = self._numbers(arguments)
+        question = _Question(self, method, arguments, summing=False)
         found: dict[int, Any] = {}
-        answers = self._answers(self._asked(method, arguments, asked, summing=False))
-        for numbers, group in zip(asked.values(), answers, strict=True):
+        for numbers, group in zip(question.asked.values(), question.answers(), strict=True):
             found |= zip(numbers, group, strict=True)
         return (found.pop(number) for number in arguments)
 
     def summed(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> Any:
         """Return the sum of the answers, added by a tree on the workers; this is its root."""
-        answers = self._asked(method, arguments, self._numbers(arguments), summing=True)
-        while len(answers) > FAN_IN:
-            some = [answers[i : i + FAN_IN] for i in range(0, len(answers), FAN_IN)]
-            answers = self._tasks("sum", on_worker.summed, some)
-        return on_worker.summed(list(self._answers(answers)))
+        return on_worker.summed(list(_Question(self, method, arguments, summing=True).answers()))
 
-    def _numbers(self, arguments: Mapping[int, Any]) -> dict[int, list[int]]:
-        """Return which blocks are asked, by group."""
-        asked = {
-            group: [number for number in some if number in arguments]
-            for group, some in enumerate(self.members)
-        }
-        return {group: numbers for group, numbers in asked.items() if numbers}
-
-    def _asked(
+    def asking(
         self,
         method: str,
         arguments: Mapping[int, tuple[Any, ...]],
         asked: Mapping[int, list[int]],
         *,
         summing: bool,
+        or_elsewhere: bool,
     ) -> list[Any]:
-        """Return the answers to come, one task for each group."""
+        """Return the answers to come of some groups, one task for each, where the groups lie."""
         name = method
         if method == "seeding":
             name = f"seeding-{next(iter(arguments.values()))[1]}"
-        places = {group: self._places(group, numbers) for group, numbers in asked.items()}
-        questions = [self._question(method, arguments, numbers) for numbers in asked.values()]
         return self._tasks(
             name,
             on_worker.ask_group,
             [self.groups[group] for group in asked],
-            list(places.values()),
-            questions,
+            [self._places(group, numbers) for group, numbers in asked.items()],
+            [self._question(method, arguments, numbers) for numbers in asked.values()],
             [summing] * len(asked),
+            at=self.homes(asked),
+            or_elsewhere=or_elsewhere,
         )
+
+    def adding(self, answers: list[Any]) -> list[Any]:
+        """Return up to eight sums to come of answers, added on the workers."""
+        while len(answers) > FAN_IN:
+            some = [answers[i : i + FAN_IN] for i in range(0, len(answers), FAN_IN)]
+            answers = self._tasks("sum", on_worker.summed, some)
+        return answers
+
+    def homes(self, groups: Iterable[int]) -> list[str]:
+        """Return the workers on which groups lie, as far as we know."""
+        return [self._homes[group] for group in groups]
+
+    def find(self, groups: Iterable[int]) -> None:
+        """Wait until groups are somewhere, and note where; the scheduler makes lost ones again."""
+        missing = list(groups)
+        while missing:
+            wait_for(self.client, [self.groups[group] for group in missing])
+            with errors_of(self.client):
+                for future in (self.groups[group] for group in missing):
+                    if future.status == "error":
+                        future.result()
+                places = self.client.who_has([self.groups[group] for group in missing])
+            still = []
+            for group in missing:
+                workers = sorted(places.get(self.groups[group].key, ()))
+                if not workers:
+                    still.append(group)
+                elif self._homes[group] not in workers:
+                    self._homes[group] = workers[0]
+            missing = still
+            if missing:
+                sleep(_MOMENT)
+
+    def numbers(self, arguments: Mapping[int, Any]) -> dict[int, list[int]]:
+        """Return which blocks are asked, by group."""
+        if len(arguments) == len(self):
+            return dict(enumerate(self.members))
+        asked = {
+            group: [number for number in some if number in arguments]
+            for group, some in enumerate(self.members)
+        }
+        return {group: numbers for group, numbers in asked.items() if numbers}
 
     def _places(self, group: int, numbers: list[int]) -> list[int]:
         """Return where in a group some of its blocks are."""
@@ -192,7 +242,7 @@ class ClusterParts:
         known = self._sent.get(id(given))
         if known is not None:
             return known[1]
-        with _errors_of(self.client):
+        with errors_of(self.client):
             future = self.client.submit(
                 on_worker.itself, given, key=f"wolfmeans-centers-{uuid.uuid4().hex}", pure=False
             )
@@ -207,42 +257,24 @@ class ClusterParts:
         function: Callable[..., Any],
         *given: Sequence[Any],
         keys: Sequence[Any] | None = None,
+        at: Sequence[str] | None = None,
+        or_elsewhere: bool = False,
     ) -> list[Any]:
+        """Return the futures of tasks, which run on given workers, or wherever they may."""
         if not given[0]:
             return []
         if keys is None:
             # The name is what Dask's dashboard shows.
             token = uuid.uuid4().hex
             keys = [f"wolfmeans-{name.replace('_', '-')}-{token}-{i}" for i in range(len(given[0]))]
-        with _errors_of(self.client):
+        where: Any = nullcontext()
+        if at is not None:
+            workers = {key: [home] if home else [] for key, home in zip(keys, at, strict=True)}
+            annotate = import_module("dask").annotate
+            where = annotate(workers=workers.get, allow_other_workers=or_elsewhere)
+        with errors_of(self.client), where:
             futures: list[Any] = self.client.map(function, *given, key=list(keys), pure=False)
         return futures
-
-    def _answers(self, futures: list[Any]) -> Iterator[Any]:
-        """Bring answers here, in order, some at a time."""
-        for start in range(0, len(futures), _AT_ONCE):
-            some = futures[start : start + _AT_ONCE]
-            self._wait_for(some)
-            with _errors_of(self.client):
-                answers = self.client.gather(some)
-            yield from answers
-
-    def _wait_for(self, futures: list[Any]) -> None:
-        """Wait until tasks have ended, as long as there are workers or some may come back."""
-        wait = import_module("distributed").wait
-        without_workers = 0
-        while True:
-            with _errors_of(self.client):
-                try:
-                    wait(futures, timeout=PATIENCE / 4)
-                    return
-                except TimeoutError:
-                    without_workers = 0 if self.client.nthreads() else without_workers + 1
-            if without_workers >= 4:
-                raise ConnectionError(
-                    f"the Dask cluster has had no workers for {PATIENCE:.0f} seconds; start some "
-                    "and fit again, with checkpoint=PATH from where it was"
-                )
 
     def array_of(
         self,
@@ -253,8 +285,9 @@ class ClusterParts:
     ) -> Any:
         """Return a number for each row as a Dask array whose blocks are on the workers."""
         name = f"wolfmeans-{method}-{uuid.uuid4().hex}"
-        asked = self._numbers(arguments)
-        groups = self._asked(method, arguments, asked, summing=False)
+        asked = self.numbers(arguments)
+        # They outlive the fit, and maybe the worker.
+        groups = self.asking(method, arguments, asked, summing=False, or_elsewhere=True)
         places = [
             (number, group, place)
             for group, numbers in zip(groups, asked.values(), strict=True)
@@ -267,7 +300,7 @@ class ClusterParts:
             [place for _, _, place in places],
             keys=[(name, number) for number, _, _ in places],
         )
-        self._wait_for(futures)
+        wait_for(self.client, futures)
         numbers = [number for number, _, _ in places]
         return dask_array(name, dict(zip(numbers, futures, strict=True)), sizes, dtype)
 
@@ -275,6 +308,10 @@ class ClusterParts:
         """Free what is kept on the workers; who cannot be reached has nothing to free."""
         if self.client.status != "running":
             return
+        for future in self.groups:
+            # An exception may keep these parts alive for as long as somebody looks at it.
+            future.release()
+        self._sent.clear()
         try:
             self.client.run(
                 on_worker.forget, self._part.client, list(self._fits), on_error="ignore"
@@ -283,57 +320,83 @@ class ClusterParts:
             return
 
 
-def _grouped(client: Any, blocks: list[Any]) -> list[list[int]]:
-    """Return the numbers of blocks that lie together: some groups for each thread of a worker."""
+class _Question:
+    """A question that is asked until it is answered, whoever dies meanwhile."""
+
+    def __init__(
+        self,
+        parts: ClusterParts,
+        method: str,
+        arguments: Mapping[int, tuple[Any, ...]],
+        *,
+        summing: bool,
+    ) -> None:
+        self._parts, self._method, self._arguments = parts, method, arguments
+        self._summing = summing
+        self.asked = parts.numbers(arguments)
+        self._futures: dict[int, Any] = {}
+        self._at: dict[int, str] = {}
+        """Where groups were asked; those that are asked wherever it may be are not here."""
+        self._sums: list[Any] = []
+
+    def answers(self) -> Iterator[Any]:
+        """Yield the answer of each group, in order, or some sums of them."""
+        groups = list(self.asked)
+        at_once = len(groups) if self._summing else _AT_ONCE
+        try:
+            self._ask(groups)
+            for start in range(0, len(groups), at_once):
+                yield from self._found(groups[start : start + at_once])
+        finally:
+            for future in (*self._futures.values(), *self._sums):
+                future.release()
+
+    def _ask(self, groups: Sequence[int], *, or_elsewhere: bool = False) -> None:
+        asked = {group: self.asked[group] for group in groups}
+        futures = self._parts.asking(
+            self._method, self._arguments, asked, summing=self._summing, or_elsewhere=or_elsewhere
+        )
+        self._futures |= zip(groups, futures, strict=True)
+        for group, home in zip(groups, self._parts.homes(groups), strict=True):
+            self._at.pop(group, None)
+            if not or_elsewhere:
+                self._at[group] = home
+
+    def _found(self, groups: list[int]) -> list[Any]:
+        """Bring here what some groups answer."""
+        client = self._parts.client
+        while True:
+            futures = [self._futures[group] for group in groups]
+            if self._summing:
+                futures = self._sums = self._parts.adding(futures)
+            homes = {self._at[group] for group in groups if group in self._at}
+            try:
+                wait_for(client, futures, homes)
+                return gathered(client, futures, homes)
+            except WorkersGoneError as error:
+                self._ask_again(error.workers)
+
+    def _ask_again(self, gone: set[str]) -> None:
+        """Ask what was asked on workers that are gone, or that do not work."""
+        lost = [group for group, home in self._at.items() if home in gone]
+        self._parts.find(lost)
+        homes = dict(zip(lost, self._parts.homes(lost), strict=True))
+        self._ask([group for group in lost if homes[group] not in gone])
+        self._ask([group for group in lost if homes[group] in gone], or_elsewhere=True)
+
+
+def _grouped(client: Any, blocks: list[Any]) -> tuple[list[str], list[list[int]]]:
+    """Return groups of blocks that lie together, some for each thread of a worker: where, which."""
     threads = client.nthreads()
     places = client.who_has(blocks)
     at: dict[str, list[int]] = {}
     for number, block in enumerate(blocks):
         workers = sorted(worker for worker in places.get(block.key, ()) if worker in threads)
         # One that has died since then is no reason to leave its blocks out.
-        at.setdefault(workers[0] if workers else f"nowhere {number}", []).append(number)
-    groups = []
+        at.setdefault(workers[0] if workers else "", []).append(number)
+    homes, groups = [], []
     for worker, numbers in at.items():
-        many = min(len(numbers), _GROUPS * threads.get(worker, 1))
+        many = min(len(numbers), _GROUPS * threads[worker] if worker else len(numbers))
         groups += [some.tolist() for some in np.array_split(np.array(numbers), many)]
-    return groups
-
-
-class _errors_of:  # noqa: N801 - read as a sentence
-    """Says in one sentence that a cluster is gone or has lost what cannot be made again."""
-
-    def __init__(self, client: Any) -> None:
-        self._client = client
-
-    def __enter__(self) -> None:
-        if self._client.status not in ("running", "connecting"):
-            raise ConnectionError(f"the Dask client is {self._client.status}: {_GONE}")
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if error is None or isinstance(error, KeyboardInterrupt):
-            return
-        # A task may fail with an OSError of its own, for example for want of a file.
-        closed = import_module("distributed").comm.CommClosedError
-        lost = isinstance(error, OSError) and self._client.status != "running"
-        if lost or isinstance(error, closed):
-            raise ConnectionError(_GONE) from error
-        if isinstance(error, (CancelledError, import_module("asyncio").CancelledError)):
-            if self._client.status != "running" or "scheduler" in str(error):
-                raise ConnectionError(_GONE) from error
-            raise RuntimeError(_LOST) from error
-        if isinstance(error, import_module("distributed").KilledWorker):
-            raise RuntimeError(_KILLED) from error
-
-
-_GONE = (
-    "the Dask scheduler cannot be reached any more; nothing of this fit is left there. Connect a "
-    "new Client and fit again, with checkpoint=PATH from where it was"
-)
-_KILLED = (
-    "several workers died one after the other over the same partitions, most likely for want of "
-    "memory; take smaller partitions (X.rechunk, X.repartition) or workers with more of it"
-)
-_LOST = (
-    "blocks of X were lost with a worker and cannot be made again, because they were put on the "
-    "cluster from here (client.scatter) or cancelled; load X by tasks, for example from files"
-)
+        homes += [worker] * many
+    return homes, groups
