@@ -30,7 +30,13 @@ import numpy as np
 from wolfmeans.engines.parts import blocks as on_worker
 from wolfmeans.engines.parts.arrays import Description, Labelling
 from wolfmeans.engines.parts.blocks import PartOfFit
-from wolfmeans.engines.parts.cluster_faults import WorkersGoneError, errors_of, gathered, wait_for
+from wolfmeans.engines.parts.cluster_faults import (
+    WorkersGoneError,
+    errors_of,
+    gathered,
+    given_up_on_error,
+    wait_for,
+)
 from wolfmeans.engines.parts.dask_points import FAN_IN, dask_array
 from wolfmeans.engines.parts.seeding import Sampling
 
@@ -75,14 +81,20 @@ class ClusterParts:
     def of_blocks(client: Any, blocks: list[Any], part: PartOfFit) -> ClusterParts:
         """Return the parts that blocks to come are, grouped by where they have come to be."""
         parts = ClusterParts(client, [], [], part)
-        wait_for(client, blocks)
-        with errors_of(client):
-            homes, parts.members = _grouped(client, blocks)
-        some = [[blocks[number] for number in numbers] for numbers in parts.members]
-        parts._homes = list(homes)
-        parts.groups = parts._tasks("group", on_worker.itself, some, at=homes, or_elsewhere=True)
-        parts.find(range(len(parts.groups)))
+        with given_up_on_error(blocks):
+            wait_for(client, blocks)
+            with errors_of(client):
+                homes, parts.members = _grouped(client, blocks)
+            some = [[blocks[number] for number in numbers] for numbers in parts.members]
+            groups = parts._tasks("group", on_worker.itself, some, at=homes, or_elsewhere=True)
+            parts._take(groups, homes)
         return parts
+
+    def _take(self, groups: list[Any], homes: list[str]) -> None:
+        """Have other groups, which are to come where these homes are, or elsewhere."""
+        self.groups, self._homes = groups, list(homes)
+        with given_up_on_error(groups):
+            self.find(range(len(groups)))
 
     def __len__(self) -> int:
         return sum(map(len, self.members))
@@ -92,16 +104,15 @@ class ClusterParts:
         part = replace(self._part, fit=uuid.uuid4().hex)
         twin = ClusterParts(self.client, self.groups, self.members, part)
         twin.described = self.described
-        twin._fits, twin._homes = self._fits, self._homes
+        twin._fits, twin._homes, twin._sent = self._fits, self._homes, self._sent
         self._fits.append(part.fit)
         return twin
 
     def with_blocks(self, groups: list[Any]) -> ClusterParts:
         """Return the parts that other blocks are, grouped likewise."""
         twin = self.fork(1)
-        twin.groups, twin.described = groups, None
-        twin._homes = list(self._homes)
-        twin.find(range(len(groups)))
+        twin.described = None
+        twin._take(groups, self._homes)
         return twin
 
     def mapped(self, function: Callable[..., Any], *given: Sequence[Any]) -> list[Any]:
@@ -120,7 +131,9 @@ class ClusterParts:
     def looked_at(self) -> Iterator[on_worker.Look]:
         """Look through all blocks."""
         numbered = [replace(self._part, number=i) for i in range(len(self))]
-        looks = self._in_order(self.mapped(on_worker.look, numbered))
+        futures = self.mapped(on_worker.look, numbered)
+        with given_up_on_error(futures):
+            looks = self._in_order(futures)
         return iter([looks[number] for number in range(len(self))])
 
     def _in_order(self, futures: list[Any]) -> dict[int, Any]:
@@ -300,7 +313,8 @@ class ClusterParts:
             [place for _, _, place in places],
             keys=[(name, number) for number, _, _ in places],
         )
-        wait_for(self.client, futures)
+        with given_up_on_error([*groups, *futures]):
+            wait_for(self.client, futures)
         numbers = [number for number, _, _ in places]
         return dask_array(name, dict(zip(numbers, futures, strict=True)), sizes, dtype)
 
@@ -309,7 +323,7 @@ class ClusterParts:
         if self.client.status != "running":
             return
         for future in self.groups:
-            # An exception may keep these parts alive for as long as somebody looks at it.
+            # As in `given_up_on_error`.
             future.release()
         self._sent.clear()
         try:

@@ -6,8 +6,9 @@ workers are there, and is told those for which waiting is in vain.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from time import monotonic
@@ -100,6 +101,20 @@ def gathered(client: Any, futures: list[Any], workers: Collection[str]) -> list[
         watch.look()
         # It is begun again each time, so it must get the time that it needs.
         seconds *= 2
+
+
+@contextmanager
+def given_up_on_error(futures: list[Any]) -> Iterator[None]:
+    """Let go of tasks when something happens.
+
+    An exception keeps all that was there alive for as long as somebody looks at it.
+    """
+    try:
+        yield
+    except BaseException:
+        for future in futures:
+            future.release()
+        raise
 
 
 class errors_of:  # noqa: N801 - read as a sentence
