@@ -30,17 +30,11 @@ import numpy as np
 from wolfmeans.engines.parts import blocks as on_worker
 from wolfmeans.engines.parts.arrays import Description, Labelling
 from wolfmeans.engines.parts.blocks import PartOfFit
-from wolfmeans.engines.parts.cluster_faults import (
-    WorkersGoneError,
-    errors_of,
-    gathered,
-    given_up_on_error,
-    wait_for,
-)
+from wolfmeans.engines.parts.cluster_faults import errors_of, given_up_on_error, wait_for
+from wolfmeans.engines.parts.cluster_questions import AT_ONCE, Question
 from wolfmeans.engines.parts.dask_points import FAN_IN, dask_array
 from wolfmeans.engines.parts.seeding import Sampling
 
-_AT_ONCE = 32
 # What a task carries along costs less than another task that has to come before it.
 _SMALL = 1 << 14
 _REMEMBERED = 8
@@ -139,8 +133,8 @@ class ClusterParts:
     def _in_order(self, futures: list[Any]) -> dict[int, Any]:
         """Return the answers of all groups by the numbers of their blocks."""
         answers: list[Any] = []
-        for start in range(0, len(futures), _AT_ONCE):
-            some = futures[start : start + _AT_ONCE]
+        for start in range(0, len(futures), AT_ONCE):
+            some = futures[start : start + AT_ONCE]
             wait_for(self.client, some)
             with errors_of(self.client):
                 answers += self.client.gather(some)
@@ -154,7 +148,7 @@ class ClusterParts:
         """Ask some parts, by their numbers; the answers come in the order of the arguments."""
         if method == "describe" and self.described is not None:
             return iter([self.described[number] for number in arguments])
-        question = _Question(self, method, arguments, summing=False)
+        question = Question(self, method, arguments, summing=False)
         found: dict[int, Any] = {}
         for numbers, group in zip(question.asked.values(), question.answers(), strict=True):
             found |= zip(numbers, group, strict=True)
@@ -162,7 +156,7 @@ class ClusterParts:
 
     def summed(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> Any:
         """Return the sum of the answers, added by a tree on the workers; this is its root."""
-        return on_worker.summed(list(_Question(self, method, arguments, summing=True).answers()))
+        return on_worker.summed(list(Question(self, method, arguments, summing=True).answers()))
 
     def asking(
         self,
@@ -302,20 +296,17 @@ class ClusterParts:
         # They outlive the fit, and maybe the worker.
         groups = self.asking(method, arguments, asked, summing=False, or_elsewhere=True)
         places = [
-            (number, group, place)
-            for group, numbers in zip(groups, asked.values(), strict=True)
+            (number, answer, place, home)
+            for answer, numbers, home in zip(groups, asked.values(), self.homes(asked), strict=True)
             for place, number in enumerate(numbers)
         ]
+        numbers, answers, within, homes = map(list, zip(*places, strict=True))
+        keys = [(name, number) for number in numbers]
         futures = self._tasks(
-            method,
-            getitem,
-            [group for _, group, _ in places],
-            [place for _, _, place in places],
-            keys=[(name, number) for number, _, _ in places],
+            method, getitem, answers, within, keys=keys, at=homes, or_elsewhere=True
         )
         with given_up_on_error([*groups, *futures]):
             wait_for(self.client, futures)
-        numbers = [number for number, _, _ in places]
         return dask_array(name, dict(zip(numbers, futures, strict=True)), sizes, dtype)
 
     def close(self) -> None:
@@ -332,71 +323,6 @@ class ClusterParts:
             )
         except (OSError, RuntimeError, CancelledError):
             return
-
-
-class _Question:
-    """A question that is asked until it is answered, whoever dies meanwhile."""
-
-    def __init__(
-        self,
-        parts: ClusterParts,
-        method: str,
-        arguments: Mapping[int, tuple[Any, ...]],
-        *,
-        summing: bool,
-    ) -> None:
-        self._parts, self._method, self._arguments = parts, method, arguments
-        self._summing = summing
-        self.asked = parts.numbers(arguments)
-        self._futures: dict[int, Any] = {}
-        self._at: dict[int, str] = {}
-        """Where groups were asked; those that are asked wherever it may be are not here."""
-        self._sums: list[Any] = []
-
-    def answers(self) -> Iterator[Any]:
-        """Yield the answer of each group, in order, or some sums of them."""
-        groups = list(self.asked)
-        at_once = len(groups) if self._summing else _AT_ONCE
-        try:
-            self._ask(groups)
-            for start in range(0, len(groups), at_once):
-                yield from self._found(groups[start : start + at_once])
-        finally:
-            for future in (*self._futures.values(), *self._sums):
-                future.release()
-
-    def _ask(self, groups: Sequence[int], *, or_elsewhere: bool = False) -> None:
-        asked = {group: self.asked[group] for group in groups}
-        futures = self._parts.asking(
-            self._method, self._arguments, asked, summing=self._summing, or_elsewhere=or_elsewhere
-        )
-        self._futures |= zip(groups, futures, strict=True)
-        for group, home in zip(groups, self._parts.homes(groups), strict=True):
-            self._at.pop(group, None)
-            if not or_elsewhere:
-                self._at[group] = home
-
-    def _found(self, groups: list[int]) -> list[Any]:
-        """Bring here what some groups answer."""
-        client = self._parts.client
-        while True:
-            futures = [self._futures[group] for group in groups]
-            if self._summing:
-                futures = self._sums = self._parts.adding(futures)
-            homes = {self._at[group] for group in groups if group in self._at}
-            try:
-                wait_for(client, futures, homes)
-                return gathered(client, futures, homes)
-            except WorkersGoneError as error:
-                self._ask_again(error.workers)
-
-    def _ask_again(self, gone: set[str]) -> None:
-        """Ask what was asked on workers that are gone, or that do not work."""
-        lost = [group for group, home in self._at.items() if home in gone]
-        self._parts.find(lost)
-        homes = dict(zip(lost, self._parts.homes(lost), strict=True))
-        self._ask([group for group in lost if homes[group] not in gone])
-        self._ask([group for group in lost if homes[group] in gone], or_elsewhere=True)
 
 
 def _grouped(client: Any, blocks: list[Any]) -> tuple[list[str], list[list[int]]]:
