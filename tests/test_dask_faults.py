@@ -166,6 +166,7 @@ def test_a_fit_that_is_broken_off_leaves_nothing(two_in_here, error):
     same(spread(points(), 100), in_memory(points()))
 
 
+@pytest.mark.filterwarnings("ignore:Not converged")
 def test_a_callback_that_ends_the_fit(two_in_here):
     settings = {"callback": lambda record: record.t == 2, "stop": "stationary"}
     same(spread(points(), 100, **settings), in_memory(points(), **settings))
