@@ -30,6 +30,7 @@ from scale_measured import (
     chunk_overheads,
     cluster_of,
     cluster_overheads,
+    crowding,
     file_rates,
     overheads,
     rounding,
@@ -38,7 +39,7 @@ from scale_measured import (
     state_bytes,
     work,
 )
-from scale_model import GROUPED, Cluster, Coefficients
+from scale_model import GROUPED, Cluster, Coefficients, Dispatch
 from scale_report import BEGIN, END, facts_of_machine, page
 
 from wolfmeans.bench.problems import Shape
@@ -74,6 +75,7 @@ CLUSTERS = (
 """Cluster, blocks, columns, clusters."""
 FILES = ((Shape(400_000, 16, 20), 4), (Shape(150_000, 32, 60), 8), (Shape(100_000, 16, 20), 64))
 """Shapes, and chunks."""
+CROWDED = Shape(200_000, 16, 60)
 IN_MEMORY = (("300000x16x100", 4), ("500000x10x40", 16), ("120000x48x64", 8), ("30000x96x500", 6))
 ON_DASK = (("600000x16x100", 8), ("200000x64x50", 40), ("100000x32x256", 8), ("20000x16x50", 100))
 IN_FILES = ("600000x16x50", "200000x40x100", "1000000x8x12")
@@ -105,10 +107,10 @@ def coefficients(options: argparse.Namespace, folder: Path) -> Coefficients:
         part=local[1],
         entry=local[2],
         mean=mean,
-        step=0.0,
-        task=0.0,
+        cores=Dispatch(),
+        wall=Dispatch(),
+        beside=crowding(small(CROWDED), options.repeats),
         empty_task=0.0,
-        byte=0.0,
         warm=warm,
         cold=cold,
         chunk=0.0,
@@ -182,7 +184,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         known = coefficients(options, folder)
         print(known, flush=True)
         found = checks(known, options, folder)
-    text = page(known, found, facts)
+    text = page(known, found, f"{facts}, at the end {os.getloadavg()[0]:.1f}")
     print(f"\n{text}")
     if options.write:
         write_between_marks(options.write, text, BEGIN, END)

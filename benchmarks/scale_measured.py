@@ -2,7 +2,7 @@
 
 Steps are timed one by one, each the best of several runs of one and the same start. Work in this
 process is timed by what its cores did, which others on the machine disturb less than the clock on
-the wall; steps on a cluster by that clock. Which share of the points bounds leave open is counted,
+the wall; steps on a cluster by both. Which share of the points bounds leave open is counted,
 not timed, and on a sample: it belongs to the data.
 """
 
@@ -25,6 +25,7 @@ from out_of_core import assignments, points, reading_time, written
 from scale_model import (
     Cluster,
     Coefficients,
+    Dispatch,
     Work,
     candidates,
     relative_fit,
@@ -209,25 +210,50 @@ def cluster_steps(client: Client, shape: Shape, n_blocks: int, repeats: int) -> 
 
 def cluster_overheads(
     kinds: Sequence[tuple[Cluster, int, int, int]], known: Coefficients, repeats: int
-) -> dict[str, float]:
-    """Fit what a step on a cluster costs beyond the work: waiting, tasks, bytes."""
-    features, seconds, whole, empty = [], [], [], np.inf
+) -> dict[str, Any]:
+    """Fit what a step on a cluster costs beyond the work: a step, tasks, bytes; by both clocks."""
+    features: list[list[float]] = []
+    rest: dict[str, list[float]] = {"cores": [], "wall": []}
+    whole: dict[str, list[float]] = {"cores": [], "wall": []}
+    empty = np.inf
     for cluster, n_blocks, d, k in kinds:
         shape = Shape(max(64 * n_blocks, 4 * k), d, k)
         with cluster_of(cluster) as client:
-            found = cluster_steps(client, shape, n_blocks, repeats)[0]
+            by_cores, by_wall = cluster_steps(client, shape, n_blocks, repeats)
             empty = min(empty, cost_of_a_task(client))
-        share = found.open_share
+        share = by_cores.open_share
         plain = known.on_cores(shape, n_blocks, cluster, share)
-        extra = [
-            replace(known, **{name: 1.0}).on_cores(shape, n_blocks, cluster, share) - plain
-            for name in ("step", "task", "byte")
-        ]
-        features.append(extra)
-        seconds.append(found.later - plain)
-        whole.append(found.later)
-    step, task, byte = relative_fit(features, seconds, whole)
-    return {"step": step, "task": task, "byte": byte, "empty_task": float(empty)}
+        units = (Dispatch(step=1.0), Dispatch(task=1.0), Dispatch(byte=1.0))
+        features.append(
+            [
+                replace(known, cores=unit).on_cores(shape, n_blocks, cluster, share) - plain
+                for unit in units
+            ]
+        )
+        without = known.on_cluster(shape, n_blocks, cluster, share).seconds
+        for clock, measured, work in (("cores", by_cores, plain), ("wall", by_wall, without)):
+            rest[clock].append(measured.later - work)
+            whole[clock].append(measured.later)
+    fitted = {clock: Dispatch(*relative_fit(features, rest[clock], whole[clock])) for clock in rest}
+    return {**fitted, "empty_task": float(empty)}
+
+
+def crowding(shape: Shape, repeats: int) -> float:
+    """Return how much longer a core takes for points while another one works, too."""
+
+    def first_step() -> float:
+        X, seeds = blobs(shape)
+        return min(core_seconds(lambda: in_parts(X, 1).assign(seeds)) for _ in range(5 * repeats))
+
+    with cluster_of(Cluster(2)) as client:
+        workers = list(client.nthreads())
+
+        def on(some: Sequence[str]) -> float:
+            futures = [client.submit(first_step, workers=[one], pure=False) for one in some]
+            return mean(client.gather(futures))
+
+        on(workers)
+        return max(1.0, on(workers) / on(workers[:1]))
 
 
 def file_rates(folder: Path, megabytes: float) -> tuple[float, float]:

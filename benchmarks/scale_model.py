@@ -7,6 +7,7 @@ are those of docs/scale.md.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,7 +18,13 @@ from wolfmeans.bench.problems import Shape
 from wolfmeans.engines.parts.cluster import _GROUPS, _SMALL
 from wolfmeans.engines.parts.dask_points import FAN_IN
 from wolfmeans.engines.parts.partial import _MOST_FAST_BITS
-from wolfmeans.oversampling import _MOST_BUCKET_BITS, _OVERSAMPLING, _ROUNDS
+from wolfmeans.oversampling import (
+    _FEW_VALUES,
+    _HASH_BITS,
+    _MOST_BUCKET_BITS,
+    _OVERSAMPLING,
+    _ROUNDS,
+)
 from wolfmeans.seeding_parts import INTEGER_BITS
 from wolfmeans.sources.budget import _GROUPED_COLUMNS, _SEEDING
 
@@ -27,6 +34,7 @@ BUCKETS = 1 << _MOST_BUCKET_BITS
 QUESTIONS = 1 + 1 + 3 + 1 + 4 * _ROUNDS + 1
 """Of a sampling: the largest weight, buckets, some three attempts, the first one, four in a round,
 and owners."""
+ROUNDS = _ROUNDS
 SEEDING_BYTES = _SEEDING
 
 
@@ -91,6 +99,18 @@ class Work:
 
 
 @dataclass(frozen=True)
+class Dispatch:
+    """What a step on a cluster takes beside the work."""
+
+    step: float = 0.0
+    """Whatever there is to do."""
+    task: float = 0.0
+    """A task: for client, scheduler and worker."""
+    byte: float = 0.0
+    """A byte that is pickled, sent and read."""
+
+
+@dataclass(frozen=True)
 class Coefficients:
     """What was measured."""
 
@@ -104,14 +124,14 @@ class Coefficients:
     """An int64 of a part's sums: taken from the part and added."""
     mean: float
     """An entry of the centers, rounded and judged."""
-    step: float
-    """On a cluster: what a step waits for, beside the tasks."""
-    task: float
-    """A task: for client, scheduler and worker."""
+    cores: Dispatch
+    """Seconds of all cores."""
+    wall: Dispatch
+    """By the clock on the wall: somebody waits for somebody most of the time."""
+    beside: float
+    """How much longer a core takes for points while the others of its machine work, too."""
     empty_task: float
     """A task that does nothing, among many."""
-    byte: float
-    """A byte that is pickled, sent and read."""
     warm: float
     """A byte of a file that the system has in memory."""
     cold: float
@@ -164,7 +184,17 @@ class Coefficients:
     def on_cluster(
         self, shape: Shape, n_blocks: int, cluster: Cluster, open_share: float | None
     ) -> Step:
-        """Return what a step on a cluster takes."""
+        """Return what a step on a cluster takes, by the clock on the wall."""
+        return self._step(shape, n_blocks, cluster, open_share, self.wall)
+
+    def _step(
+        self,
+        shape: Shape,
+        n_blocks: int,
+        cluster: Cluster,
+        open_share: float | None,
+        dispatch: Dispatch,
+    ) -> Step:
         groups = cluster.groups(n_blocks)
         centers = shape.n_clusters * shape.d * 4
         sums = 8 * self.entries(shape)
@@ -177,11 +207,12 @@ class Coefficients:
         # Workers of one machine have its memory and cores for all that travels; apart, they send
         # at the same time, and a step waits for the longest way.
         waited = moved if cluster.one_machine else levels * (FAN_IN - 1) * sums
+        crowd = self.beside if cluster.one_machine and cluster.cores > 1 else 1.0
         return Step(
-            points=self.points(shape, open_share) / cluster.cores,
-            parts=self.parts(shape, n_blocks) / cluster.threads,
-            tasks=self.step + self.task * (groups + inner + (centers > _SMALL)),
-            travel=self.byte * (sent + last + waited) + adding,
+            points=crowd * self.points(shape, open_share) / cluster.cores,
+            parts=crowd * self.parts(shape, n_blocks) / cluster.at_once,
+            tasks=dispatch.step + dispatch.task * (groups + inner + (centers > _SMALL)),
+            travel=dispatch.byte * (sent + last + waited) + adding,
             client=self.client(shape),
             n_tasks=groups + inner,
             bytes=sent + moved + last,
@@ -191,8 +222,8 @@ class Coefficients:
         self, shape: Shape, n_blocks: int, cluster: Cluster, open_share: float | None
     ) -> float:
         """Return the seconds of all cores for such a step, whoever waits for whom."""
-        step = self.on_cluster(shape, n_blocks, cluster, open_share)
-        more = step.points * (cluster.cores - 1) + step.parts * (cluster.threads - 1)
+        step = self._step(shape, n_blocks, cluster, open_share, self.cores)
+        more = step.points * (cluster.cores - 1) + step.parts * (cluster.at_once - 1)
         return step.seconds + more
 
     def streamed(
@@ -232,13 +263,19 @@ class Cluster:
 
     @property
     def threads(self) -> int:
-        """How many tasks run at once."""
+        """How many tasks Dask gives out at once."""
         return self.workers * self.threads_of_dask
+
+    @property
+    def at_once(self) -> int:
+        """How many of them run at once: on one machine no more than there are cores."""
+        return min(self.threads, os.cpu_count() or 1) if self.one_machine else self.threads
 
     @property
     def cores(self) -> int:
         """How many cores are at work."""
-        return self.threads * self.threads_of_a_task
+        cores = self.threads * self.threads_of_a_task
+        return min(cores, os.cpu_count() or 1) if self.one_machine else cores
 
     def groups(self, n_blocks: int) -> int:
         """Return into how many groups blocks are put (engines.parts.cluster)."""
@@ -286,7 +323,21 @@ def candidates(n_clusters: int) -> int:
 
 def listed(n: float, n_clusters: int) -> float:
     """Return how many values a round of k-means|| tells the client where all are distinct."""
-    return _OVERSAMPLING * n_clusters * (1 + n / BUCKETS)
+    return _OVERSAMPLING * n_clusters + _told(n, n_clusters)[-1]
+
+
+def refinements(n: float, n_clusters: int) -> int:
+    """Return how often a round puts values into buckets again before it asks for them."""
+    return len(_told(n, n_clusters)) - 1
+
+
+def _told(n: float, n_clusters: int) -> list[float]:
+    """Return how many values beside the sampled ones there are to tell, ever fewer."""
+    share = _OVERSAMPLING * n_clusters / BUCKETS
+    told, bits = [share * n], BUCKETS.bit_length() - 1
+    while told[-1] > _FEW_VALUES and (len(told) + 1) * bits <= _HASH_BITS and share < 0.5:
+        told.append(share * told[-1])
+    return told
 
 
 def mass_bits(n: float) -> int:

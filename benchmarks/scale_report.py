@@ -14,12 +14,14 @@ from pages import spaced, table
 from scale_measured import CHUNK, Check
 from scale_model import (
     QUESTIONS,
+    ROUNDS,
     SEEDING_BYTES,
     Cluster,
     Coefficients,
     limbs,
     listed,
     mass_bits,
+    refinements,
 )
 
 from wolfmeans.bench.machine import machine
@@ -105,10 +107,14 @@ def coefficients(known: Coefficients) -> str:
         ("t_part, a part that is asked", duration(known.part)),
         ("t_e, an int64 of a part's sums", duration(known.entry)),
         ("t_mean, an entry of the centers, rounded and judged", duration(known.mean)),
-        ("t_step, waiting for a cluster, a step", duration(known.step)),
-        ("t_task, a task", duration(known.task)),
+        ("t_step, a step on a cluster, all cores", duration(known.cores.step)),
+        ("t_step, by the wall", duration(known.wall.step)),
+        ("t_task, a task, all cores", duration(known.cores.task)),
+        ("t_task, by the wall", duration(known.wall.task)),
         ("a task that does nothing, among many", duration(known.empty_task)),
-        ("t_byte, a byte that travels", f"{1e9 * known.byte:.3g} ns"),
+        ("t_byte, a byte that travels, all cores", f"{1e9 * known.cores.byte:.3g} ns"),
+        ("t_byte, by the wall", f"{1e9 * known.wall.byte:.3g} ns"),
+        ("h, a core beside another one at work", f"{known.beside:.2f}"),
         ("t_chunk, a chunk of a file", duration(known.chunk)),
         ("t_f, a byte of a chunk", f"{1e9 * known.brought:.3g} ns"),
         ("reading, a file in the page cache", f"{1e-9 / known.warm:.2f} GB/s"),
@@ -207,8 +213,9 @@ def needed(known: Coefficients) -> str:
             first = known.on_cluster(shape, blocks, cluster, None)
             early = known.on_cluster(shape, blocks, cluster, at_columns(known.early, d))
             late = known.on_cluster(shape, blocks, cluster, at_columns(known.late, d))
-            tasks = known.task * first.n_tasks + known.step
-            seeding = known.seeding(shape, cluster.cores) + QUESTIONS * tasks
+            tasks = known.wall.task * first.n_tasks + known.wall.step
+            questions = QUESTIONS + ROUNDS * refinements(n, k)
+            seeding = known.seeding(shape, cluster.cores) + questions * tasks
             told = 16 * listed(n, k)
             rows.append(
                 (

@@ -16,6 +16,7 @@ from wolfmeans.engines.cpu import native_is_available
 from wolfmeans.engines.parts import blocks
 from wolfmeans.engines.parts import cluster as cluster_parts
 from wolfmeans.engines.parts.arrays import Labelling
+from wolfmeans.engines.parts.cluster_faults import errors_of
 from wolfmeans.engines.parts.dask_points import DaskPoints
 
 pytest.importorskip("dask.array", reason="dask and distributed are not installed")
@@ -293,9 +294,8 @@ def gathered(two_workers, monkeypatch):
     gather = two_workers.gather
 
     def counting(futures, *args, **kwargs):
-        found = gather(futures, *args, **kwargs)
-        lengths.append(len(found) if isinstance(found, list) else 1)
-        return found
+        lengths.append(len(futures) if isinstance(futures, list) else 1)
+        return gather(futures, *args, **kwargs)
 
     monkeypatch.setattr(two_workers, "gather", counting)
     return lengths
@@ -332,8 +332,25 @@ def test_what_is_seen_of_a_fit(two_workers, capsys):
 
 def test_workers_that_die_over_one_partition(two_workers):
     error = distributed.KilledWorker("task", "worker", 3)
-    with pytest.raises(RuntimeError, match="want of memory"), cluster_parts._errors_of(two_workers):
+    with pytest.raises(RuntimeError, match="want of memory"), errors_of(two_workers):
         raise error
+
+
+def test_rows_stay_where_they_are(two_workers):
+    """All of them on one worker is no reason for Dask to take them to the other."""
+    X = points(n=60_000, d=8)
+    worker = min(two_workers.nthreads())
+    rows = da.from_array(X, chunks=(10_000, 8))
+    rows = two_workers.persist(rows, workers=[worker], allow_other_workers=False)
+    distributed.wait(rows)
+
+    def incoming(dask_worker):
+        return sum(transfer["total"] for transfer in dask_worker.transfer_incoming_log)
+
+    before = sum(two_workers.run(incoming).values())
+    ours = KMeans(6, init=X[:6], tol=1e-3).fit(rows)
+    assert sum(two_workers.run(incoming).values()) - before < X.nbytes / 20
+    same(ours, in_memory(X, tol=1e-3))
 
 
 def test_large_centers_are_sent_once(two_workers, monkeypatch):

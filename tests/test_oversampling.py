@@ -96,6 +96,34 @@ def test_the_number_of_buckets_changes_nothing(bits, monkeypatch):
     assert (in_memory(X, None, 9, 4) == seeds).all()
 
 
+@pytest.mark.parametrize("bits", [4, 7, 12])
+def test_looking_more_closely_changes_nothing(bits, monkeypatch):
+    """Values that are too many to tell are put into buckets again, by other bits."""
+    X = np.random.default_rng(1).normal(size=(3000, 2)).round(2)
+    X = np.vstack([X, X[:500]])
+    seeds = in_memory(X, None, 5, 4)
+    monkeypatch.setattr(oversampling, "_FEWEST_BUCKET_BITS", bits)
+    monkeypatch.setattr(oversampling, "_MOST_BUCKET_BITS", bits)
+    told = []
+    plain = Part.listed
+
+    def counted(self, shift, key, *limits):
+        found = plain(self, shift, key, *limits)
+        told.append((len(limits), len(found.hashes)))
+        return found
+
+    monkeypatch.setattr(Part, "listed", counted)
+    assert (in_memory(X, None, 5, 4) == seeds).all()
+    plainly = told.copy()
+    told.clear()
+    monkeypatch.setattr(oversampling, "_FEW_VALUES", 1)
+    assert (in_memory(X, None, 5, 4) == seeds).all()
+    assert (seeds_of(Together(divided(X, None, [100, 2000])), 5, 4) == seeds).all()
+    assert {levels for levels, _ in plainly} == {1}
+    assert max(levels for levels, _ in told) > 1
+    assert sum(many for _, many in told[: len(plainly)]) <= sum(many for _, many in plainly)
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_dense_and_sparse_rows_give_the_same_seeds(engine):
     # On a lattice all distances are exact.

@@ -57,6 +57,16 @@ class Forgetful(LocalParts):
             yield getattr(part, method)(*asked)
 
 
+def test_values_that_are_too_many_are_looked_at_more_closely(monkeypatch):
+    X = np.random.default_rng(3).normal(size=(2000, 3))
+    weights = np.arange(2000) % 3 / 2.0
+    seeds = in_memory(X, weights, 4, 7)
+    monkeypatch.setattr(oversampling, "_MOST_BUCKET_BITS", 8)
+    monkeypatch.setattr(oversampling, "_FEW_VALUES", 1)
+    points = PartedPoints(divided(X, weights, [10, 700, 700]))
+    assert (parallel_seeds_in_parts(points, 4, np.random.RandomState(7)) == seeds).all()
+
+
 @given(
     instance=instances(80, 4, 12),
     seed=st.integers(0, 2**31 - 1),

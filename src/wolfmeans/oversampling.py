@@ -15,7 +15,9 @@ M is a sum over parts, and nobody could ask for the sums of all values. But hash
 buckets, the mass S of a bucket is at least that of each value in it, and the computed limit L S / T
 is not below the computed L M / T, since rounding is monotone. So only the values with u < L S / T
 are asked for: those to be sampled, and about L / buckets of the others. How many buckets there are
-does not change the result.
+does not change the result. Where these are too many, they fall into buckets by other bits of the
+hash, and the same is true of their masses there: all copies of a value pass a limit, or none. Each
+such refinement leaves about L / buckets of what there was.
 
 The first candidate is drawn with probability W / T by attempts: each value comes forward with
 probability p = W / (W + T), and the attempt counts if exactly one does. It is v alone with
@@ -39,6 +41,9 @@ from wolfmeans.seeding_parts import INTEGER_BITS, Masses, Parts, integer_shift
 _ROUNDS = 5
 _OVERSAMPLING = 2
 _FEWEST_BUCKET_BITS, _MOST_BUCKET_BITS = 8, 18
+# So many values are told without looking at them more closely, 16 bytes each.
+_FEW_VALUES = 1 << 20
+_HASH_BITS = 64
 _ATTEMPTS = 1 << 32
 """The stream of the first attempt; those of rounds begin at 0."""
 
@@ -108,6 +113,14 @@ def _sample(
     key: int,
 ) -> Hashes:
     """Return the hashes whose uniforms are below their shares, which grow with the masses."""
-    hashes, masses = parts.listed(shift, key, share(sums))
+    limits, n = [share(sums)], parts.size()
+    bits = len(sums).bit_length() - 1
+    told = n * float(np.minimum(limits[0], 1.0).mean())
+    while told > _FEW_VALUES and (len(limits) + 1) * bits <= _HASH_BITS:
+        limits.append(share(parts.bucket_masses(shift, bits, key, *limits)))
+        before, told = told, n * float(np.minimum(limits[-1], 1.0).mean())
+        if told > before / 2:
+            break
+    hashes, masses = parts.listed(shift, key, *limits)
     sampled: Hashes = hashes[uniforms(hashes, key) < share(masses)]
     return sampled

@@ -19,6 +19,8 @@ from wolfmeans.engines.hashing import Hashes, row_hashes, uniforms
 from wolfmeans.engines.ordering import lexicographic_order
 
 Masses = NDArray[np.int64]
+Limits = NDArray[np.float64]
+"""(2**bits,) one for each bucket of hashes."""
 
 INTEGER_BITS = 62
 """Sums of scaled masses are below two to this."""
@@ -43,6 +45,30 @@ class HashMasses(NamedTuple):
     """(m,) ascending."""
     masses: Masses
     """(m,) sums over the rows of each hash."""
+
+
+def buckets_of(hashes: Hashes, bits: int, level: int = 0) -> NDArray[np.int64]:
+    """Return which of 2**bits buckets each hash is in, by its highest bits, or the next ones."""
+    highest = (hashes << np.uint64(level * bits)) >> np.uint64(64 - bits)
+    buckets: NDArray[np.int64] = highest.astype(np.int64)
+    return buckets
+
+
+def below(hashes: Hashes, key: int, limits: Sequence[Limits], first: int = 0) -> NDArray[np.int64]:
+    """Return the places of hashes whose uniforms are below all limits, from level `first` on."""
+    places = np.arange(len(hashes))
+    chance = uniforms(hashes, key)
+    for level, some in enumerate(limits, first):
+        bits = len(some).bit_length() - 1
+        places = places[chance[places] < some[buckets_of(hashes[places], bits, level)]]
+    return places
+
+
+def sums_in_buckets(found: HashMasses, bits: int, level: int) -> Masses:
+    """Return the (2**bits,) sums of masses by the bits of the hash at a level."""
+    sums = np.zeros(1 << bits, dtype=np.int64)
+    np.add.at(sums, buckets_of(found.hashes, bits, level), found.masses)
+    return sums
 
 
 def merged_masses(some: Sequence[HashMasses]) -> HashMasses:
@@ -76,11 +102,18 @@ class Parts(Protocol):
     def largest(self) -> float:
         """Return the largest mass of a row."""
 
-    def bucket_masses(self, shift: int, bits: int) -> Masses:
-        """Return the (2**bits,) sums of scaled masses by the highest bits of the hash."""
+    def bucket_masses(self, shift: int, bits: int, key: int = 0, *limits: Limits) -> Masses:
+        """Return the (2**bits,) sums of scaled masses by the highest bits of the hash.
 
-    def listed(self, shift: int, key: int, limits: NDArray[np.float64]) -> HashMasses:
-        """Return what the rows weigh whose uniforms are below the limits of their buckets."""
+        With limits: of those rows that `listed` would tell, by the next bits of the hash.
+        """
+
+    def listed(self, shift: int, key: int, *limits: Limits) -> HashMasses:
+        """Return what the rows weigh whose uniforms are below the limits of their buckets.
+
+        Of several limits the first are for buckets by the highest bits of the hash, the next for
+        ones by the bits after these.
+        """
 
     def points(self, hashes: Hashes) -> Centers:
         """Return the distinct points of positive weight that have one of these hashes."""
@@ -166,19 +199,17 @@ class Part:
         """Return the largest mass of a row."""
         return float(self._masses().max(initial=0.0))
 
-    def bucket_masses(self, shift: int, bits: int) -> Masses:
-        """Return the (2**bits,) sums of scaled masses by the highest bits of the hash."""
-        sums = np.zeros(1 << bits, dtype=np.int64)
-        np.add.at(sums, self._buckets(bits), scaled(self._masses(), shift))
-        return sums
+    def bucket_masses(self, shift: int, bits: int, key: int = 0, *limits: Limits) -> Masses:
+        """Return the (2**bits,) sums of scaled masses by the highest bits, or by the next ones."""
+        hashes, masses = self.state.hashes, self._masses()
+        if limits:
+            rows = below(hashes, key, limits)
+            hashes, masses = hashes[rows], masses[rows]
+        return sums_in_buckets(HashMasses(hashes, scaled(masses, shift)), bits, len(limits))
 
-    def _buckets(self, bits: int) -> NDArray[np.int64]:
-        return (self.state.hashes >> np.uint64(64 - bits)).astype(np.int64)
-
-    def listed(self, shift: int, key: int, limits: NDArray[np.float64]) -> HashMasses:
+    def listed(self, shift: int, key: int, *limits: Limits) -> HashMasses:
         """Return what the rows weigh whose uniforms are below the limits of their buckets."""
-        bits = len(limits).bit_length() - 1
-        rows = np.flatnonzero(uniforms(self.state.hashes, key) < limits[self._buckets(bits)])
+        rows = below(self.state.hashes, key, limits)
         return merged_masses(
             [HashMasses(self.state.hashes[rows], scaled(self._masses()[rows], shift))]
         )
@@ -231,8 +262,8 @@ class Part:
     def _rows_with(self, hashes: Hashes) -> NDArray[np.int64]:
         """Return the rows of positive weight with one of these hashes, which ascend."""
         there = np.zeros(1 << _FILTER_BITS, dtype=bool)
-        there[(hashes >> np.uint64(64 - _FILTER_BITS)).astype(np.int64)] = True
-        rows = np.flatnonzero(there[self._buckets(_FILTER_BITS)])
+        there[buckets_of(hashes, _FILTER_BITS)] = True
+        rows = np.flatnonzero(there[buckets_of(self.state.hashes, _FILTER_BITS)])
         if self._rows.weights is not None:
             rows = rows[self._rows.weights[rows] > 0]
         place = np.minimum(np.searchsorted(hashes, self.state.hashes[rows]), len(hashes) - 1)
@@ -265,16 +296,16 @@ class Together:
         """Return the largest mass of a row."""
         return max(part.largest() for part in self._parts)
 
-    def bucket_masses(self, shift: int, bits: int) -> Masses:
-        """Return the (2**bits,) sums of scaled masses by the highest bits of the hash."""
+    def bucket_masses(self, shift: int, bits: int, key: int = 0, *limits: Limits) -> Masses:
+        """Return the (2**bits,) sums of scaled masses by the highest bits, or by the next ones."""
         sums = np.zeros(1 << bits, dtype=np.int64)
         for part in self._parts:
-            sums += part.bucket_masses(shift, bits)
+            sums += part.bucket_masses(shift, bits, key, *limits)
         return sums
 
-    def listed(self, shift: int, key: int, limits: NDArray[np.float64]) -> HashMasses:
+    def listed(self, shift: int, key: int, *limits: Limits) -> HashMasses:
         """Return what the rows weigh whose uniforms are below the limits of their buckets."""
-        return merged_masses([part.listed(shift, key, limits) for part in self._parts])
+        return merged_masses([part.listed(shift, key, *limits) for part in self._parts])
 
     def points(self, hashes: Hashes) -> Centers:
         """Return the distinct points of positive weight that have one of these hashes."""

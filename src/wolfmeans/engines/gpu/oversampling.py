@@ -26,13 +26,16 @@ from wolfmeans.engines.hashing import Hashes
 from wolfmeans.engines.hashing import row_hashes as hashes_on_host
 from wolfmeans.seeding_parts import (
     HashMasses,
+    Limits,
     Masses,
     Part,
     Rows,
     State,
+    below,
     matching_rows,
     merged_masses,
     merged_points,
+    sums_in_buckets,
 )
 
 _BLOCK = 1024
@@ -97,8 +100,10 @@ class GpuPart:
         )  # fmt: skip
         return float(largest.view(torch.float64))
 
-    def bucket_masses(self, shift: int, bits: int) -> Masses:
-        """Return the (2**bits,) sums of scaled masses by the highest bits of the hash."""
+    def bucket_masses(self, shift: int, bits: int, key: int = 0, *limits: Limits) -> Masses:
+        """Return the (2**bits,) sums of scaled masses by the highest bits, or by the next ones."""
+        if limits:
+            return sums_in_buckets(self.listed(shift, key, *limits), bits, len(limits))
         sums = self._zeros(1 << bits)
         launch(
             kernels.sum_buckets, self._programs(),
@@ -108,8 +113,13 @@ class GpuPart:
         found: Masses = to_host(sums)[0]
         return found
 
-    def listed(self, shift: int, key: int, limits: NDArray[np.float64]) -> HashMasses:
+    def listed(self, shift: int, key: int, *limits: Limits) -> HashMasses:
         """Return what the rows weigh whose uniforms are below the limits of their buckets."""
+        found = self._listed(shift, key, limits[0])
+        places = below(found.hashes, key, limits[1:], 1)
+        return HashMasses(found.hashes[places], found.masses[places])
+
+    def _listed(self, shift: int, key: int, limits: Limits) -> HashMasses:
         n = self._data.n
         sent = to_device(limits, self._data.X)
         # Were all values different, there would be half as many.

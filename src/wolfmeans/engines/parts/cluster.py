@@ -5,6 +5,10 @@ task costs the scheduler as much as a worker needs for some thousand rows. Group
 themselves, not copies of them. Answers are added within a group and then by a tree on the workers,
 eight at a time, so that no more than eight come back.
 
+A question is bound to the worker where the group lies, its home: left alone, Dask would give it to
+whoever has nothing to do, with all rows of the group. When a worker is gone, the scheduler makes
+its groups again elsewhere; these homes are found out, and only what was asked there is asked again.
+
 Large centers are sent as one task that all questions depend on. Blocks, groups, centers and
 questions are all tasks with a recipe: what is lost with a worker the scheduler makes again.
 """
@@ -12,11 +16,13 @@ questions are all tasks with a recipe: what is lost with a worker the scheduler 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
+from contextlib import nullcontext
 from dataclasses import replace
 from importlib import import_module
 from operator import getitem
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -24,17 +30,18 @@ import numpy as np
 from wolfmeans.engines.parts import blocks as on_worker
 from wolfmeans.engines.parts.arrays import Description, Labelling
 from wolfmeans.engines.parts.blocks import PartOfFit
+from wolfmeans.engines.parts.cluster_faults import errors_of, given_up_on_error, wait_for
+from wolfmeans.engines.parts.cluster_questions import AT_ONCE, Question
 from wolfmeans.engines.parts.dask_points import FAN_IN, dask_array
 from wolfmeans.engines.parts.seeding import Sampling
 
-PATIENCE = 120.0
-"""Seconds that a cluster may be without any worker."""
-_AT_ONCE = 32
 # What a task carries along costs less than another task that has to come before it.
 _SMALL = 1 << 14
 _REMEMBERED = 8
 # So many groups for each thread let a slow one be caught up with.
 _GROUPS = 2
+# Seconds between two looks for a group that is being made again.
+_MOMENT = 0.05
 
 
 class ClusterParts:
@@ -61,20 +68,27 @@ class ClusterParts:
         self.described: list[Description] | None = None
         self._part = part
         self._fits = [part.fit]
+        self._homes = [""] * len(groups)
         self._sent: dict[int, tuple[Any, Any]] = {}
 
     @staticmethod
     def of_blocks(client: Any, blocks: list[Any], part: PartOfFit) -> ClusterParts:
         """Return the parts that blocks to come are, grouped by where they have come to be."""
-        parts = ClusterParts(client, blocks, [[number] for number in range(len(blocks))], part)
-        parts._wait_for(blocks)
-        with _errors_of(client):
-            members = _grouped(client, blocks)
-        parts.groups = parts._tasks(
-            "group", on_worker.itself, [[blocks[number] for number in some] for some in members]
-        )
-        parts.members = members
+        parts = ClusterParts(client, [], [], part)
+        with given_up_on_error(blocks):
+            wait_for(client, blocks)
+            with errors_of(client):
+                homes, parts.members = _grouped(client, blocks)
+            some = [[blocks[number] for number in numbers] for numbers in parts.members]
+            groups = parts._tasks("group", on_worker.itself, some, at=homes, or_elsewhere=True)
+            parts._take(groups, homes)
         return parts
+
+    def _take(self, groups: list[Any], homes: list[str]) -> None:
+        """Have other groups, which are to come where these homes are, or elsewhere."""
+        self.groups, self._homes = groups, list(homes)
+        with given_up_on_error(groups):
+            self.find(range(len(groups)))
 
     def __len__(self) -> int:
         return sum(map(len, self.members))
@@ -84,33 +98,46 @@ class ClusterParts:
         part = replace(self._part, fit=uuid.uuid4().hex)
         twin = ClusterParts(self.client, self.groups, self.members, part)
         twin.described = self.described
-        twin._fits = self._fits
+        twin._fits, twin._homes, twin._sent = self._fits, self._homes, self._sent
         self._fits.append(part.fit)
         return twin
 
     def with_blocks(self, groups: list[Any]) -> ClusterParts:
         """Return the parts that other blocks are, grouped likewise."""
         twin = self.fork(1)
-        twin.groups, twin.described = groups, None
+        twin.described = None
+        twin._take(groups, self._homes)
         return twin
 
     def mapped(self, function: Callable[..., Any], *given: Sequence[Any]) -> list[Any]:
         """Call a function with each block and more; what it returns stays on the workers."""
         own = [[tuple(one[number] for one in given) for number in some] for some in self.members]
-        many = len(self.groups)
         return self._tasks(
-            function.__name__, on_worker.called_for_each, self.groups, [function] * many, own
+            function.__name__,
+            on_worker.called_for_each,
+            self.groups,
+            [function] * len(self.groups),
+            own,
+            at=self._homes,
+            or_elsewhere=True,
         )
 
     def looked_at(self) -> Iterator[on_worker.Look]:
         """Look through all blocks."""
         numbered = [replace(self._part, number=i) for i in range(len(self))]
-        looks = self._in_order(self.mapped(on_worker.look, numbered))
+        futures = self.mapped(on_worker.look, numbered)
+        with given_up_on_error(futures):
+            looks = self._in_order(futures)
         return iter([looks[number] for number in range(len(self))])
 
     def _in_order(self, futures: list[Any]) -> dict[int, Any]:
         """Return the answers of all groups by the numbers of their blocks."""
-        answers = self._answers(futures)
+        answers: list[Any] = []
+        for start in range(0, len(futures), AT_ONCE):
+            some = futures[start : start + AT_ONCE]
+            wait_for(self.client, some)
+            with errors_of(self.client):
+                answers += self.client.gather(some)
         return {
             number: answer
             for some, group in zip(self.members, answers, strict=True)
@@ -121,51 +148,81 @@ class ClusterParts:
         """Ask some parts, by their numbers; the answers come in the order of the arguments."""
         if method == "describe" and self.described is not None:
             return iter([self.described[number] for number in arguments])
-        asked = self._numbers(arguments)
+        question = Question(self, method, arguments, summing=False)
         found: dict[int, Any] = {}
-        answers = self._answers(self._asked(method, arguments, asked, summing=False))
-        for numbers, group in zip(asked.values(), answers, strict=True):
+        for numbers, group in zip(question.asked.values(), question.answers(), strict=True):
             found |= zip(numbers, group, strict=True)
         return (found.pop(number) for number in arguments)
 
     def summed(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> Any:
         """Return the sum of the answers, added by a tree on the workers; this is its root."""
-        answers = self._asked(method, arguments, self._numbers(arguments), summing=True)
-        while len(answers) > FAN_IN:
-            some = [answers[i : i + FAN_IN] for i in range(0, len(answers), FAN_IN)]
-            answers = self._tasks("sum", on_worker.summed, some)
-        return on_worker.summed(list(self._answers(answers)))
+        return on_worker.summed(list(Question(self, method, arguments, summing=True).answers()))
 
-    def _numbers(self, arguments: Mapping[int, Any]) -> dict[int, list[int]]:
-        """Return which blocks are asked, by group."""
-        asked = {
-            group: [number for number in some if number in arguments]
-            for group, some in enumerate(self.members)
-        }
-        return {group: numbers for group, numbers in asked.items() if numbers}
-
-    def _asked(
+    def asking(
         self,
         method: str,
         arguments: Mapping[int, tuple[Any, ...]],
         asked: Mapping[int, list[int]],
         *,
         summing: bool,
+        or_elsewhere: bool,
     ) -> list[Any]:
-        """Return the answers to come, one task for each group."""
+        """Return the answers to come of some groups, one task for each, where the groups lie."""
         name = method
         if method == "seeding":
             name = f"seeding-{next(iter(arguments.values()))[1]}"
-        places = {group: self._places(group, numbers) for group, numbers in asked.items()}
-        questions = [self._question(method, arguments, numbers) for numbers in asked.values()]
         return self._tasks(
             name,
             on_worker.ask_group,
             [self.groups[group] for group in asked],
-            list(places.values()),
-            questions,
+            [self._places(group, numbers) for group, numbers in asked.items()],
+            [self._question(method, arguments, numbers) for numbers in asked.values()],
             [summing] * len(asked),
+            at=self.homes(asked),
+            or_elsewhere=or_elsewhere,
         )
+
+    def adding(self, answers: list[Any]) -> list[Any]:
+        """Return up to eight sums to come of answers, added on the workers."""
+        while len(answers) > FAN_IN:
+            some = [answers[i : i + FAN_IN] for i in range(0, len(answers), FAN_IN)]
+            answers = self._tasks("sum", on_worker.summed, some)
+        return answers
+
+    def homes(self, groups: Iterable[int]) -> list[str]:
+        """Return the workers on which groups lie, as far as we know."""
+        return [self._homes[group] for group in groups]
+
+    def find(self, groups: Iterable[int]) -> None:
+        """Wait until groups are somewhere, and note where; the scheduler makes lost ones again."""
+        missing = list(groups)
+        while missing:
+            wait_for(self.client, [self.groups[group] for group in missing])
+            with errors_of(self.client):
+                for future in (self.groups[group] for group in missing):
+                    if future.status == "error":
+                        future.result()
+                places = self.client.who_has([self.groups[group] for group in missing])
+            still = []
+            for group in missing:
+                workers = sorted(places.get(self.groups[group].key, ()))
+                if not workers:
+                    still.append(group)
+                elif self._homes[group] not in workers:
+                    self._homes[group] = workers[0]
+            missing = still
+            if missing:
+                sleep(_MOMENT)
+
+    def numbers(self, arguments: Mapping[int, Any]) -> dict[int, list[int]]:
+        """Return which blocks are asked, by group."""
+        if len(arguments) == len(self):
+            return dict(enumerate(self.members))
+        asked = {
+            group: [number for number in some if number in arguments]
+            for group, some in enumerate(self.members)
+        }
+        return {group: numbers for group, numbers in asked.items() if numbers}
 
     def _places(self, group: int, numbers: list[int]) -> list[int]:
         """Return where in a group some of its blocks are."""
@@ -192,7 +249,7 @@ class ClusterParts:
         known = self._sent.get(id(given))
         if known is not None:
             return known[1]
-        with _errors_of(self.client):
+        with errors_of(self.client):
             future = self.client.submit(
                 on_worker.itself, given, key=f"wolfmeans-centers-{uuid.uuid4().hex}", pure=False
             )
@@ -207,42 +264,24 @@ class ClusterParts:
         function: Callable[..., Any],
         *given: Sequence[Any],
         keys: Sequence[Any] | None = None,
+        at: Sequence[str] | None = None,
+        or_elsewhere: bool = False,
     ) -> list[Any]:
+        """Return the futures of tasks, which run on given workers, or wherever they may."""
         if not given[0]:
             return []
         if keys is None:
             # The name is what Dask's dashboard shows.
             token = uuid.uuid4().hex
             keys = [f"wolfmeans-{name.replace('_', '-')}-{token}-{i}" for i in range(len(given[0]))]
-        with _errors_of(self.client):
+        where: Any = nullcontext()
+        if at is not None:
+            workers = {key: [home] if home else [] for key, home in zip(keys, at, strict=True)}
+            annotate = import_module("dask").annotate
+            where = annotate(workers=workers.get, allow_other_workers=or_elsewhere)
+        with errors_of(self.client), where:
             futures: list[Any] = self.client.map(function, *given, key=list(keys), pure=False)
         return futures
-
-    def _answers(self, futures: list[Any]) -> Iterator[Any]:
-        """Bring answers here, in order, some at a time."""
-        for start in range(0, len(futures), _AT_ONCE):
-            some = futures[start : start + _AT_ONCE]
-            self._wait_for(some)
-            with _errors_of(self.client):
-                answers = self.client.gather(some)
-            yield from answers
-
-    def _wait_for(self, futures: list[Any]) -> None:
-        """Wait until tasks have ended, as long as there are workers or some may come back."""
-        wait = import_module("distributed").wait
-        without_workers = 0
-        while True:
-            with _errors_of(self.client):
-                try:
-                    wait(futures, timeout=PATIENCE / 4)
-                    return
-                except TimeoutError:
-                    without_workers = 0 if self.client.nthreads() else without_workers + 1
-            if without_workers >= 4:
-                raise ConnectionError(
-                    f"the Dask cluster has had no workers for {PATIENCE:.0f} seconds; start some "
-                    "and fit again, with checkpoint=PATH from where it was"
-                )
 
     def array_of(
         self,
@@ -253,28 +292,31 @@ class ClusterParts:
     ) -> Any:
         """Return a number for each row as a Dask array whose blocks are on the workers."""
         name = f"wolfmeans-{method}-{uuid.uuid4().hex}"
-        asked = self._numbers(arguments)
-        groups = self._asked(method, arguments, asked, summing=False)
+        asked = self.numbers(arguments)
+        # They outlive the fit, and maybe the worker.
+        groups = self.asking(method, arguments, asked, summing=False, or_elsewhere=True)
         places = [
-            (number, group, place)
-            for group, numbers in zip(groups, asked.values(), strict=True)
+            (number, answer, place, home)
+            for answer, numbers, home in zip(groups, asked.values(), self.homes(asked), strict=True)
             for place, number in enumerate(numbers)
         ]
+        numbers, answers, within, homes = map(list, zip(*places, strict=True))
+        keys = [(name, number) for number in numbers]
         futures = self._tasks(
-            method,
-            getitem,
-            [group for _, group, _ in places],
-            [place for _, _, place in places],
-            keys=[(name, number) for number, _, _ in places],
+            method, getitem, answers, within, keys=keys, at=homes, or_elsewhere=True
         )
-        self._wait_for(futures)
-        numbers = [number for number, _, _ in places]
+        with given_up_on_error([*groups, *futures]):
+            wait_for(self.client, futures)
         return dask_array(name, dict(zip(numbers, futures, strict=True)), sizes, dtype)
 
     def close(self) -> None:
         """Free what is kept on the workers; who cannot be reached has nothing to free."""
         if self.client.status != "running":
             return
+        for future in self.groups:
+            # As in `given_up_on_error`.
+            future.release()
+        self._sent.clear()
         try:
             self.client.run(
                 on_worker.forget, self._part.client, list(self._fits), on_error="ignore"
@@ -283,57 +325,18 @@ class ClusterParts:
             return
 
 
-def _grouped(client: Any, blocks: list[Any]) -> list[list[int]]:
-    """Return the numbers of blocks that lie together: some groups for each thread of a worker."""
+def _grouped(client: Any, blocks: list[Any]) -> tuple[list[str], list[list[int]]]:
+    """Return groups of blocks that lie together, some for each thread of a worker: where, which."""
     threads = client.nthreads()
     places = client.who_has(blocks)
     at: dict[str, list[int]] = {}
     for number, block in enumerate(blocks):
         workers = sorted(worker for worker in places.get(block.key, ()) if worker in threads)
         # One that has died since then is no reason to leave its blocks out.
-        at.setdefault(workers[0] if workers else f"nowhere {number}", []).append(number)
-    groups = []
+        at.setdefault(workers[0] if workers else "", []).append(number)
+    homes, groups = [], []
     for worker, numbers in at.items():
-        many = min(len(numbers), _GROUPS * threads.get(worker, 1))
+        many = min(len(numbers), _GROUPS * threads[worker] if worker else len(numbers))
         groups += [some.tolist() for some in np.array_split(np.array(numbers), many)]
-    return groups
-
-
-class _errors_of:  # noqa: N801 - read as a sentence
-    """Says in one sentence that a cluster is gone or has lost what cannot be made again."""
-
-    def __init__(self, client: Any) -> None:
-        self._client = client
-
-    def __enter__(self) -> None:
-        if self._client.status not in ("running", "connecting"):
-            raise ConnectionError(f"the Dask client is {self._client.status}: {_GONE}")
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if error is None or isinstance(error, KeyboardInterrupt):
-            return
-        # A task may fail with an OSError of its own, for example for want of a file.
-        closed = import_module("distributed").comm.CommClosedError
-        lost = isinstance(error, OSError) and self._client.status != "running"
-        if lost or isinstance(error, closed):
-            raise ConnectionError(_GONE) from error
-        if isinstance(error, (CancelledError, import_module("asyncio").CancelledError)):
-            if self._client.status != "running" or "scheduler" in str(error):
-                raise ConnectionError(_GONE) from error
-            raise RuntimeError(_LOST) from error
-        if isinstance(error, import_module("distributed").KilledWorker):
-            raise RuntimeError(_KILLED) from error
-
-
-_GONE = (
-    "the Dask scheduler cannot be reached any more; nothing of this fit is left there. Connect a "
-    "new Client and fit again, with checkpoint=PATH from where it was"
-)
-_KILLED = (
-    "several workers died one after the other over the same partitions, most likely for want of "
-    "memory; take smaller partitions (X.rechunk, X.repartition) or workers with more of it"
-)
-_LOST = (
-    "blocks of X were lost with a worker and cannot be made again, because they were put on the "
-    "cluster from here (client.scatter) or cancelled; load X by tasks, for example from files"
-)
+        homes += [worker] * many
+    return homes, groups

@@ -33,8 +33,9 @@ _MOST_FAST_BITS = 46
 _MOST_FAST_LIMBS = 6
 _MOST_FAST_EXPONENT = 700
 _PLAIN_BITS = 32
-# Few enough at a time to be held, many enough to be worth a carry.
-_AT_ONCE = 7
+# Few enough at a time to be held, many enough to be worth a carry: of small answers more.
+_AT_ONCE, _MOST_AT_ONCE = 7, 255
+_HELD = 1 << 20
 
 
 class Answer(Protocol):
@@ -54,7 +55,10 @@ def combined(answers: Iterable[Some]) -> Some:
     """
     rest = iter(answers)
     total = next(rest)
-    while batch := list(itertools.islice(rest, _AT_ONCE)):
+    at_once = _AT_ONCE
+    if isinstance(total, Partial):
+        at_once = min(max(at_once, _HELD // total.sums.values.nbytes), _MOST_AT_ONCE)
+    while batch := list(itertools.islice(rest, at_once)):
         total = total.plus(batch)
     return total
 
@@ -260,7 +264,7 @@ def added(several: Iterable[Limbs]) -> Limbs:
     room = (1 << (62 - grid.bits)) - 1
     while batch := list(itertools.islice(rest, room)):
         for limbs in batch:
-            if limbs.grid != grid:
+            if limbs.grid is not grid and limbs.grid != grid:
                 raise ValueError(f"sums on different grids cannot be added: {grid}, {limbs.grid}")
             total += limbs.values
         _carry(grid, total)

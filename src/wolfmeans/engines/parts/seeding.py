@@ -21,6 +21,7 @@ from wolfmeans.engines.base import Centers
 from wolfmeans.engines.hashing import Hashes
 from wolfmeans.seeding_parts import (
     HashMasses,
+    Limits,
     Masses,
     Part,
     Rows,
@@ -206,8 +207,8 @@ class Seeding:
 
 _ANSWERS: dict[str, Callable[..., Any]] = {
     "largest": lambda part: Largest(part.largest()),
-    "bucket_masses": lambda part, shift, bits: Counts.of(part.bucket_masses(shift, bits)),
-    "listed": lambda part, shift, key, limits: Listed(part.listed(shift, key, limits)),
+    "bucket_masses": lambda part, *given: Counts.of(part.bucket_masses(*given)),
+    "listed": lambda part, *given: Listed(part.listed(*given)),
     "points": lambda part, hashes: Distinct(part.points(hashes)),
     "owned": lambda part, shift: Counts.of(part.owned(shift)),
 }
@@ -231,14 +232,14 @@ class _Everywhere:
         largest: float = self._asked("largest").value
         return largest
 
-    def bucket_masses(self, shift: int, bits: int) -> Masses:
-        """Return the (2**bits,) sums of scaled masses by the highest bits of the hash."""
-        sums: Masses = self._asked("bucket_masses", shift, bits).all()
+    def bucket_masses(self, shift: int, bits: int, key: int = 0, *limits: Limits) -> Masses:
+        """Return the (2**bits,) sums of scaled masses by the highest bits, or by the next ones."""
+        sums: Masses = self._asked("bucket_masses", shift, bits, key, *limits).all()
         return sums
 
-    def listed(self, shift: int, key: int, limits: NDArray[np.float64]) -> HashMasses:
+    def listed(self, shift: int, key: int, *limits: Limits) -> HashMasses:
         """Return what the rows weigh whose uniforms are below the limits of their buckets."""
-        found: HashMasses = self._asked("listed", shift, key, limits).found
+        found: HashMasses = self._asked("listed", shift, key, *limits).found
         return found
 
     def points(self, hashes: Hashes) -> Centers:
