@@ -47,6 +47,7 @@ def small_chunks(monkeypatch):
     monkeypatch.setattr(budget, "_FEWEST", 64)
     monkeypatch.setattr(budget, "_PROCESS", 0)
     monkeypatch.setattr(budget, "_BUCKETS", 0)
+    monkeypatch.setattr(budget, "_OF_A_CHUNK", 0)
     monkeypatch.setattr(source_data, "_ADMISSIBLE", 8)
     monkeypatch.setattr(Source, "reading_bytes", 0)
     for kind in (

@@ -63,11 +63,27 @@ class MappedSource(FilledSource):
 
     def take(self, rows: Any) -> NDArray[np.floating]:
         """Return some rows by their numbers, in the order asked for."""
-        return np.asarray(self._array[np.asarray(rows, dtype=np.int64)], dtype=self.dtype)
+        wanted = np.asarray(rows, dtype=np.int64)
+        found = np.empty((len(wanted), self.n_columns), dtype=self.dtype)
+        for some in in_stretches(wanted, self._array[:1].nbytes):
+            found[some] = self._array[wanted[some]]
+            _let_go(self._array[wanted[some].min() : wanted[some].max() + 1])
+        return found
 
     @property
     def _called(self) -> str:
         return "the array"
+
+
+def in_stretches(rows: NDArray[np.int64], width: int) -> Iterator[NDArray[np.intp]]:
+    """Yield places in a list of rows, in groups that are near each other in memory.
+
+    Rows spread over all of a file would bring all its pages into memory, were they taken at once.
+    """
+    stretches = rows * width // _SLAB
+    order = np.argsort(stretches, kind="stable")
+    ends = np.flatnonzero(np.diff(stretches[order])) + 1
+    yield from np.split(order, ends)
 
 
 def _let_go(piece: Any) -> None:
