@@ -464,6 +464,11 @@ class TrimmedKMeans(CenterEstimator):
         row: int = source.n_columns * source.dtype.itemsize
         return _LOOKING + most_rows_for_short_runs(self.n_clusters) * (row + _OF_A_SHORT_RUN)
 
+    def _states_at_once(self) -> int:
+        """Return of how many starts all is kept: of the best one margins are asked at the end."""
+        given = not isinstance(self.init, str) and not callable(self.init)
+        return 1 if given or self.n_init == 1 else 2
+
     def _bytes_of_a_row(self, *, weighted: bool) -> int:
         """Return what a row takes, while it is worked on, beyond what K-means needs."""
         return _AT_WORK + (_MASSES_AT_WORK if weighted else 0)

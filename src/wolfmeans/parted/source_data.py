@@ -21,7 +21,7 @@ from wolfmeans.engines import effective_threads
 from wolfmeans.engines.parts.source_points import SourcePoints
 from wolfmeans.engines.parts.sources import Keeping, SourceParts
 from wolfmeans.parted.data import Face, Opened
-from wolfmeans.sources import Source, bytes_of, open_source
+from wolfmeans.sources import Source, open_source
 from wolfmeans.sources.budget import STATES, Budget
 
 _LIKE_FILES = ("zarr", "h5py")
@@ -173,7 +173,8 @@ def opened(estimator: Any, X: Streamed, sample_weight: Any, n_starts: int = 1) -
         if weights is not None:
             parts = parts.weighted(weights)
         states = {state: estimator._bytes_of_a_point(state, weights) for state in STATES}
-        parts = parts.with_room(_room(budget, rows, n_starts, states))
+        times = estimator._states_at_once()
+        parts = parts.with_room(_room(budget, rows, n_starts, states, times))
         points = SourcePoints(parts, n_threads)
         face = Face(X.given, points, lambda: parts.sample.rows)
         found = points.description
@@ -185,10 +186,13 @@ def opened(estimator: Any, X: Streamed, sample_weight: Any, n_starts: int = 1) -
         parts.close()
 
 
-def _room(budget: Budget, rows: int, n_starts: int, states: Mapping[str, int | None]) -> Keeping:
+def _room(
+    budget: Budget, rows: int, n_starts: int, states: Mapping[str, int | None], times: int
+) -> Keeping:
     """Return what can be kept of all points.
 
-    Each state takes some bytes more of each point, or None where it cannot be.
+    Each state takes some bytes more of each point, or None where it cannot be; it is kept so many
+    times at once.
     """
     left = budget.left(rows)
     seeding = left >= budget.bytes_of_seeding()
@@ -198,7 +202,8 @@ def _room(budget: Budget, rows: int, n_starts: int, states: Mapping[str, int | N
     for state, more in states.items():
         if more is None:
             continue
-        if budget.bytes_of_state(state, rows) + more * budget.n_rows + waiting <= left:
+        of_a_start = budget.bytes_of_state(state, rows) + more * budget.n_rows
+        if times * of_a_start + waiting <= left:
             break
     in_memory = state != "nothing" or labels + waiting <= left
     return Keeping(rows, state, in_memory, seeding, budget.at_once, budget.sums_are_large)

@@ -41,7 +41,7 @@ _IN_MEMORY = 48
 _PROCESS = 11_500_000
 """Bytes that threads, allocators, code that is needed first here, and small things take."""
 _OF_A_CHUNK = 2048
-"""Bytes that stay of a chunk whatever is kept of its rows: what it is like, and who worked on it."""
+"""Bytes that stay of a chunk whatever is kept of its rows: what it is like, who worked on it."""
 STATES = ("bounds", "labels", "nothing")
 
 
