@@ -53,6 +53,7 @@ def small_chunks(monkeypatch):
     monkeypatch.setattr(budget, "_BUCKETS", 0)
     monkeypatch.setattr(budget, "_OF_A_CHUNK", 0)
     monkeypatch.setattr(source_data, "_ADMISSIBLE", 8)
+    monkeypatch.setattr("wolfmeans.estimators.trimmed._LOOKING", 0)
     monkeypatch.setattr(Source, "reading_bytes", 0)
     for kind in (
         "columnar.ColumnarSource",
@@ -645,8 +646,9 @@ def large_files(tmp_path_factory):
     weights = rng.choice([0.0, 0.5, 3.0], size=len(X))
     np.save(folder / "x.npy", X)
     np.save(folder / "w.npy", weights)
+    frame(X).write_parquet(folder / "x.parquet", row_group_size=200_000)
     table = frame(X).with_columns(pl.Series("w", weights))
-    table.write_parquet(folder / "x.parquet", row_group_size=200_000)
+    table.write_parquet(folder / "xw.parquet", row_group_size=200_000)
     if importlib.util.find_spec("zarr"):
         as_zarr(X, folder)
     return folder
@@ -671,14 +673,14 @@ def run_measured(*arguments):
         ("KMeans", "x.npy", "", "20MB", "mapped"),
         ("KMeans", "x.npy", "", "48MB", "k-means||"),
         ("KMeans", "x.parquet", "", "64MB", "given"),
-        ("KMeans", "x.parquet", "w", "80MB", "given"),
+        ("KMeans", "xw.parquet", "w", "80MB", "given"),
         ("KMeans", "x.zarr", "w.npy", "100MB", "given"),
         ("TrimmedKMeans", "x.npy", "", "20MB", "given"),
         ("TrimmedKMeans", "x.npy", "", "30MB", "given"),
         ("TrimmedKMeans", "x.npy", "w.npy", "30MB", "given"),
         ("TrimmedKMeans", "x.npy", "", "30MB", "mapped"),
         ("TrimmedKMeans", "x.npy", "", "48MB", "random"),
-        ("TrimmedKMeans", "x.parquet", "w", "80MB", "given"),
+        ("TrimmedKMeans", "xw.parquet", "w", "80MB", "given"),
         ("TrimmedKMeans", "x.zarr", "", "100MB", "given"),
     ],
 )
@@ -699,7 +701,7 @@ def test_the_least_limit_is_named(large_files, kind, monkeypatch):
     def refused(limit):
         model = kind(20, init=np.zeros((20, 8)), memory_limit=limit)
         with pytest.raises(MemoryError, match="for weights") as caught:
-            model.fit(large_files / "x.parquet", sample_weight="w")
+            model.fit(large_files / "xw.parquet", sample_weight="w")
         return re.search(r"at least (\d+MB) are needed", str(caught.value)).group(1)
 
     def no_weights(*given):
@@ -710,7 +712,7 @@ def test_the_least_limit_is_named(large_files, kind, monkeypatch):
     assert refused(f"{int(least[:-2]) - 1}MB") == least
     with pytest.raises(AssertionError, match="weights are read"):
         kind(20, init=np.zeros((20, 8)), memory_limit=least).fit(
-            large_files / "x.parquet", sample_weight="w"
+            large_files / "xw.parquet", sample_weight="w"
         )
 
 
