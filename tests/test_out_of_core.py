@@ -718,7 +718,7 @@ def test_the_least_limit_is_named(large_files, kind, monkeypatch):
 
 @pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="needs /proc")
 def test_pages_of_a_map_do_not_stay(tmp_path, monkeypatch):
-    monkeypatch.setattr("wolfmeans.sources.arrays._SLAB", 1 << 20)
+    monkeypatch.setattr("wolfmeans.sources.arrays._SLAB", 1_000_000)
     path = as_npy(points(400_000, 8), tmp_path)
     mapped = np.load(path, mmap_mode="r")
     source = open_source(mapped)

@@ -162,7 +162,8 @@ def _one_by_one(table: Any) -> AbstractContextManager[Any]:
         import zarr
 
         if hasattr(zarr, "config"):  # since Zarr 3; before, it was never otherwise
-            return zarr.config.set({"async.concurrency": 1})
+            meanwhile: AbstractContextManager[Any] = zarr.config.set({"async.concurrency": 1})
+            return meanwhile
     return nullcontext()
 
 
