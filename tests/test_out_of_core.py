@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
 import json
+import mmap
 import os
+import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -47,7 +51,9 @@ def small_chunks(monkeypatch):
     monkeypatch.setattr(budget, "_FEWEST", 64)
     monkeypatch.setattr(budget, "_PROCESS", 0)
     monkeypatch.setattr(budget, "_BUCKETS", 0)
+    monkeypatch.setattr(budget, "_OF_A_CHUNK", 0)
     monkeypatch.setattr(source_data, "_ADMISSIBLE", 8)
+    monkeypatch.setattr("wolfmeans.estimators.trimmed._LOOKING", 0)
     monkeypatch.setattr(Source, "reading_bytes", 0)
     for kind in (
         "columnar.ColumnarSource",
@@ -474,6 +480,72 @@ def test_ctrl_c_leaves_nothing_behind(small_chunks, tmp_path, monkeypatch):
     assert not list((tmp_path / "temporary").iterdir())
 
 
+INTERRUPTED = """
+    import os, sys, tempfile, threading
+    import numpy as np
+    import wolfmeans
+
+    path, kind, tempfile.tempdir = sys.argv[1:]
+    model = getattr(wolfmeans, kind)(
+        20,
+        init=np.random.default_rng(0).normal(size=(20, 8)),
+        max_iter=None,
+        tol=0,
+        memory_limit="64MB",
+        callback=lambda record: print("step", flush=True),
+    )
+    try:
+        model.fit(path)
+    except KeyboardInterrupt:
+        names = [thread.name for thread in threading.enumerate()]
+        print(any(name.startswith("wolfmeans") for name in names))
+        print(hasattr(model, "cluster_centers_"), os.listdir(tempfile.tempdir))
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are others there")
+@pytest.mark.parametrize("kind", ["KMeans", "TrimmedKMeans"])
+@pytest.mark.parametrize("name", ["x.npy", "x.parquet"])
+def test_ctrl_c_in_the_middle_of_a_pass(large_files, tmp_path, kind, name):
+    code = textwrap.dedent(INTERRUPTED)
+    with subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", code, str(large_files / name), kind, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as child:
+        try:
+            assert child.stdout.readline() == "step\n"
+            # The next step takes a pass, or two.
+            child.send_signal(signal.SIGINT)
+            out, _ = child.communicate(timeout=60)
+        finally:
+            child.kill()
+    assert out.replace("step\n", "") == "False\nFalse []\n"
+
+
+def test_what_an_iterable_raises_is_raised(small_chunks):
+    class MineError(Exception):
+        pass
+
+    X, begun = points(), []
+
+    def arrays():
+        begun.append(1)
+        yield X[:600]
+        if len(begun) == 5:
+            raise MineError("in the middle")
+        yield X[600:]
+
+    for kind in (KMeans, TrimmedKMeans):
+        begun.clear()
+        model = kind(K, init=X[:K], tol=0, memory_limit=LIMIT)
+        with pytest.raises(MineError, match="in the middle"):
+            model.fit(arrays)
+        assert len(begun) == 5
+        assert not hasattr(model, "cluster_centers_")
+        assert not reading_threads()
+
+
 def test_a_checkpoint_goes_on(small_chunks, tmp_path):
     X = points(seed=11)
     path = as_npy(X, tmp_path)
@@ -534,22 +606,33 @@ MEASURE = """
     import sys
     import numpy as np
     import pyarrow.compute, pyarrow.dataset, pyarrow.parquet
-    from wolfmeans import KMeans
+    try:
+        import zarr
+    except ImportError:
+        pass
+    import wolfmeans
     from wolfmeans.sources import bytes_of
 
     def kilobytes(name):
         with open("/proc/self/status") as status:
             return next(int(line.split()[1]) for line in status if line.startswith(name))
 
-    path, limit, init = sys.argv[1:]
-    seeds = np.random.default_rng(0).normal(size=(20, 8)) if init == "given" else init
-    X = np.load(path, mmap_mode="r") if init == "mapped" else path
-    if init == "mapped":
+    path, weights, limit, kind, init = sys.argv[1:]
+    seeds = init
+    if init in ("given", "mapped"):
         seeds = np.random.default_rng(0).normal(size=(20, 8))
+    X = np.load(path, mmap_mode="r") if init == "mapped" else path
+    if weights.endswith(".npy"):
+        sample_weight = np.load(weights)
+    else:
+        sample_weight = weights or None
+    model = getattr(wolfmeans, kind)(
+        20, init=seeds, max_iter=2, memory_limit=limit, random_state=0
+    )
     before = kilobytes("VmRSS")
-    km = KMeans(20, init=seeds, max_iter=2, memory_limit=limit, random_state=0).fit(X)
+    model.fit(X, sample_weight=sample_weight)
     taken = 1024 * (kilobytes("VmHWM") - before)
-    assert any("chunks" in note for note in km.certificate_.notes)
+    assert any("chunks" in note for note in model.certificate_.notes)
     print(taken, bytes_of(limit))
 """
 
@@ -560,32 +643,135 @@ def large_files(tmp_path_factory):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1_500_000, 8))
     X[:, 0] += 5 * rng.integers(4, size=len(X))
+    weights = rng.choice([0.0, 0.5, 3.0], size=len(X))
     np.save(folder / "x.npy", X)
+    np.save(folder / "w.npy", weights)
     frame(X).write_parquet(folder / "x.parquet", row_group_size=200_000)
+    table = frame(X).with_columns(pl.Series("w", weights))
+    table.write_parquet(folder / "xw.parquet", row_group_size=200_000)
+    if importlib.util.find_spec("zarr"):
+        as_zarr(X, folder)
     return folder
+
+
+def run_measured(*arguments):
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(MEASURE), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
 @pytest.mark.parametrize(
-    ("name", "limit", "init"),
+    ("kind", "name", "weights", "limit", "init"),
     [
-        ("x.npy", "16MB", "given"),
-        ("x.npy", "48MB", "given"),
-        ("x.npy", "20MB", "mapped"),
-        ("x.npy", "48MB", "k-means||"),
-        ("x.parquet", "64MB", "given"),
+        ("KMeans", "x.npy", "", "16MB", "given"),
+        ("KMeans", "x.npy", "", "48MB", "given"),
+        ("KMeans", "x.npy", "w.npy", "24MB", "given"),
+        ("KMeans", "x.npy", "", "20MB", "mapped"),
+        ("KMeans", "x.npy", "", "48MB", "k-means||"),
+        ("KMeans", "x.parquet", "", "64MB", "given"),
+        ("KMeans", "xw.parquet", "w", "80MB", "given"),
+        ("KMeans", "x.zarr", "w.npy", "100MB", "given"),
+        ("TrimmedKMeans", "x.npy", "", "20MB", "given"),
+        ("TrimmedKMeans", "x.npy", "", "30MB", "given"),
+        ("TrimmedKMeans", "x.npy", "w.npy", "30MB", "given"),
+        ("TrimmedKMeans", "x.npy", "", "30MB", "mapped"),
+        ("TrimmedKMeans", "x.npy", "", "48MB", "random"),
+        ("TrimmedKMeans", "xw.parquet", "w", "80MB", "given"),
+        ("TrimmedKMeans", "x.zarr", "", "100MB", "given"),
     ],
 )
-def test_the_limit_is_kept(large_files, name, limit, init):
-    code = textwrap.dedent(MEASURE)
+def test_the_limit_is_kept(large_files, kind, name, weights, limit, init):
+    path = large_files / name
+    if not path.exists():
+        pytest.skip("needs zarr")
+    if weights.endswith(".npy"):
+        weights = large_files / weights
+    ran = run_measured(path, weights, limit, kind, init)
+    assert ran.returncode == 0, ran.stderr
+    taken, allowed = map(int, ran.stdout.split())
+    assert taken <= allowed
+
+
+@pytest.mark.parametrize("kind", [KMeans, TrimmedKMeans])
+def test_the_least_limit_is_named(large_files, kind, monkeypatch):
+    def refused(limit):
+        model = kind(20, init=np.zeros((20, 8)), memory_limit=limit)
+        with pytest.raises(MemoryError, match="for weights") as caught:
+            model.fit(large_files / "xw.parquet", sample_weight="w")
+        return re.search(r"at least (\d+MB) are needed", str(caught.value)).group(1)
+
+    def no_weights(*given):
+        raise AssertionError("weights are read")
+
+    monkeypatch.setattr(source_data, "weights_named", no_weights)
+    least = refused("40MB")
+    assert refused(f"{int(least[:-2]) - 1}MB") == least
+    with pytest.raises(AssertionError, match="weights are read"):
+        kind(20, init=np.zeros((20, 8)), memory_limit=least).fit(
+            large_files / "xw.parquet", sample_weight="w"
+        )
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="needs /proc")
+def test_pages_of_a_map_do_not_stay(tmp_path, monkeypatch):
+    monkeypatch.setattr("wolfmeans.sources.arrays._SLAB", 1_000_000)
+    path = as_npy(points(400_000, 8), tmp_path)
+    mapped = np.load(path, mmap_mode="r")
+    source = open_source(mapped)
+
+    def resident():
+        about = Path("/proc/self/smaps").read_text().split(str(path), 1)[1]
+        return int(re.search(r"^Rss:\s+(\d+) kB", about, re.MULTILINE).group(1))
+
+    for _ in source.chunks(10_000):
+        pass
+    # Beside the last page there are none, also not of those that came along with others.
+    assert resident() <= mmap.PAGESIZE // 1024
+    rows = np.random.default_rng(0).integers(len(mapped), size=2000)
+    assert np.array_equal(source.take(rows), np.load(path)[rows])
+    assert resident() <= 1024
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
+def test_rows_are_taken_without_the_pages_of_all(large_files):
+    code = """
+        import sys
+        import numpy as np
+        from wolfmeans.sources import open_source
+
+        def kilobytes(name):
+            with open("/proc/self/status") as status:
+                return next(int(line.split()[1]) for line in status if line.startswith(name))
+
+        source = open_source(sys.argv[1])
+        before = kilobytes("VmRSS")
+        source.take(np.random.default_rng(0).integers(source.n_rows, size=20_000))
+        print(kilobytes("VmHWM") - before)
+    """
     ran = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code, str(large_files / name), limit, init],
+        [sys.executable, "-c", textwrap.dedent(code), str(large_files / "x.npy")],
         capture_output=True,
         text=True,
         check=True,
     )
-    taken, allowed = map(int, ran.stdout.split())
-    assert taken <= allowed
+    assert int(ran.stdout) < 20_000
+
+
+@pytest.mark.filterwarnings("ignore:The squared distances", "ignore:overflow")
+@pytest.mark.parametrize("scale", [1.0, 1e200])
+def test_margins_stay_in_their_file(small_chunks, tmp_path, scale):
+    X = points(seed=2) * scale
+    settings = {"init": X[:K], "alpha": 0.1, "certify": None}
+    ours = TrimmedKMeans(K, memory_limit=LIMIT, **settings).fit(as_npy(X, tmp_path))
+    assert any("chunks" in note for note in ours.certificate_.notes)
+    for name in ("kept_", "margins_"):
+        found = getattr(ours, name)
+        assert isinstance(found.base, mmap.mmap), name
+        assert np.array_equal(found, getattr(TrimmedKMeans(K, **settings).fit(X), name))
 
 
 # --- The command -----------------------------------------------------------------------------

@@ -668,6 +668,18 @@ except KeyboardInterrupt:
         assert (begun[word].returncode, out.strip(), errors) == (0, expected, "")
 
 
+def test_memory_comes_back_without_any_code():
+    # An exception that such code meets, of Ctrl-C, would be lost.
+    pool, called = Buffers(), []
+    lent = pool.lend(4, 2, np.dtype(np.float64))
+    place = lent.ctypes.data
+    sys.setprofile(lambda frame, event, of: called.append(event))
+    del lent
+    sys.setprofile(None)
+    assert "call" not in called
+    assert pool.lend(2, 2, np.dtype(np.float64)).ctypes.data == place
+
+
 def test_buffers_come_back_when_no_view_is_left():
     pool, dtype = Buffers(), np.dtype(np.float32)
     one = pool.lend(10, 4, dtype)

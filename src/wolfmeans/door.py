@@ -159,7 +159,7 @@ def admit_weights(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
     weights: NDArray[np.float64] = _check_sample_weight(
         sample_weight, X, dtype=np.float64, ensure_non_negative=True
     )
-    low, high = exponent_range(weights) or (0, 0)
+    low, high = exponents_between(*value_range(weights)[1:]) or (0, 0)
     if low < -_WEIGHT_LIMIT or high > _WEIGHT_LIMIT:
         raise ValueError(
             "sample_weight has positive values beyond 2**±300, whose products with squared "
@@ -186,7 +186,7 @@ def _refuse_bad_weights(sample_weight: Any) -> None:
             raise TypeError("dates and times are none")
         if holds_texts(weights):
             raise ValueError("these are texts; convert them, as by np.asarray(weights, float)")
-        weights = weights.astype(np.float64)
+        weights = weights.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
         raise type(error)(f"sample_weight must be real numbers: {error}") from None
     for word, bad in (
@@ -252,7 +252,9 @@ def scale_exponent(X: Any, sizes: Sizes, weights: NDArray[np.float64] | None) ->
     if bounds is None:
         return 0
     low, high = bounds
-    lightest = 0 if weights is None else min(0, (exponent_range(weights) or (0, 0))[0])
+    lightest = 0
+    if weights is not None:
+        lightest = min(0, (exponents_between(*value_range(weights)[1:]) or (0, 0))[0])
     highest = _highest_exponent(X, weights)
     if high <= highest and low >= _BOTTOM and 2 * low + lightest >= 2 * _BOTTOM:
         return 0

@@ -135,6 +135,14 @@ class CenterEstimator(
         """Return what a fit in chunks takes beside them."""
         return 0
 
+    def _states_at_once(self) -> int:
+        """Return of how many starts all is kept at the same time; of the best, labels are."""
+        return 1
+
+    def _bytes_of_a_row(self, *, weighted: bool) -> int:
+        """Return what a row takes, while it is worked on, beyond what K-means needs."""
+        return 0
+
     def _bytes_of_a_point(self, state: str, weights: Any) -> int | None:
         """Return what a state takes of each point beyond what K-means needs; None for no state."""
         return 0

@@ -65,9 +65,12 @@ NumberedSeeds = Callable[[int, Workspace, RandomSource], NDArray[np.floating]]
 
 _DEFAULT_SHARE = 0.05
 # Bytes of a point: while short runs take place; of its own label, distance and verdict between
-# steps; of its weight and mass.
+# steps; of its weight and mass; and of the distances, verdicts and margins of a row at work.
 _OF_A_SHORT_RUN = 192
-_TRIMMED, _MASSES = 16, 16
+_TRIMMED, _MASSES = 26, 16
+_AT_WORK, _MASSES_AT_WORK = 128, 112
+# Bytes that looking for the threshold takes, whatever the points.
+_LOOKING = 3_000_000
 _MIXED = ("trimmed-k-means++", "random")
 _LIKE_KMEANS = (
     "n_clusters",
@@ -485,9 +488,18 @@ class TrimmedKMeans(CenterEstimator):
     def _bytes_beside(self, source: Any) -> int:
         """Return what short runs take, which see some of the points; given centers need none."""
         if not isinstance(self.init, str) and not callable(self.init):
-            return 0
+            return _LOOKING
         row: int = source.n_columns * source.dtype.itemsize
-        return most_rows_for_short_runs(self.n_clusters) * (row + _OF_A_SHORT_RUN)
+        return _LOOKING + most_rows_for_short_runs(self.n_clusters) * (row + _OF_A_SHORT_RUN)
+
+    def _states_at_once(self) -> int:
+        """Return of how many starts all is kept: of the best one margins are asked at the end."""
+        given = not isinstance(self.init, str) and not callable(self.init)
+        return 1 if given or self.n_init == 1 else 2
+
+    def _bytes_of_a_row(self, *, weighted: bool) -> int:
+        """Return what a row takes, while it is worked on, beyond what K-means needs."""
+        return _AT_WORK + (_MASSES_AT_WORK if weighted else 0)
 
     def _bytes_of_a_point(self, state: str, weights: Any) -> int | None:
         """Return what labels and distances take beside bounds; labels alone are not kept."""

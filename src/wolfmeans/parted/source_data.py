@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ from wolfmeans.engines import effective_threads
 from wolfmeans.engines.parts.source_points import SourcePoints
 from wolfmeans.engines.parts.sources import Keeping, SourceParts
 from wolfmeans.parted.data import Face, Opened
-from wolfmeans.sources import Source, bytes_of, open_source
+from wolfmeans.sources import Source, open_source
 from wolfmeans.sources.budget import STATES, Budget
 
 _LIKE_FILES = ("zarr", "h5py")
@@ -29,6 +29,9 @@ _MOST_AT_ONCE = 4
 """Chunks that are worked on at the same time, by more threads each where there are more."""
 _ADMISSIBLE = 40
 """Bytes of a row that finding an admissible assignment takes: labels, distances, costs."""
+_CHECKED, _WEIGHT = 4, 8
+"""Bytes of a weight while it is looked at, and of one that is not the caller's own."""
+_WEIGHTS_AT_ONCE = 1 << 16
 
 
 def is_source(X: Any, limited: bool) -> bool:
@@ -79,31 +82,49 @@ class Brought(NamedTuple):
 
 def brought(estimator: Any, X: Any, sample_weight: Any) -> Brought:
     """Load a source if it fits, or say that it has to be streamed."""
-    if isinstance(sample_weight, str):
-        source = open_source(X, exclude=[sample_weight])
-        sample_weight = weights_named(X, sample_weight)
-    else:
-        source = open_source(X)
-    limit = getattr(estimator, "memory_limit", None)
+    source = open_source(X, exclude=[sample_weight] if isinstance(sample_weight, str) else ())
+    limit = estimator._memory_limit()
     if limit is None:
-        return Brought(loaded(source), sample_weight, source.names)
-    budget = _budget_of(estimator, source, bytes_of(limit))
+        return Brought(loaded(source), _weights(X, sample_weight), source.names)
+    budget = _budget_of(estimator, source, limit)
     if source.n_rows is None:
         with closing(source.chunks(budget.rows_to_load(0) or budget.rows_per_chunk())) as chunks:
             for _ in chunks:
                 pass
     assert source.n_rows is not None
-    weights = 0 if sample_weight is None else 8 * source.n_rows
+    weights = bytes_of_weights(sample_weight, source.n_rows)
     rows = budget.rows_to_load(source.n_rows, weights)
     if rows is not None:
-        return Brought(loaded(source, rows), sample_weight, source.names)
-    return Brought(Streamed(source, budget, X), sample_weight, source.names)
+        return Brought(loaded(source, rows), _weights(X, sample_weight, limit), source.names)
+    budget = _for_chunks(budget, estimator, source, weights)
+    # What has no room is refused before weights are read.
+    budget.rows_per_chunk()
+    streamed = Streamed(source, budget, X)
+    return Brought(streamed, _weights(X, sample_weight, limit), source.names)
 
 
-def weights_named(X: Any, column: str) -> NDArray[np.floating]:
-    """Return a column of the files as weights."""
-    weights: NDArray[np.floating] = loaded(open_source(X, columns=[column]))[:, 0]
-    return weights
+def _weights(X: Any, sample_weight: Any, limit: int | None = None) -> Any:
+    """Return weights as they were given, or read them where a column was."""
+    if isinstance(sample_weight, str):
+        return weights_named(X, sample_weight, limit)
+    return sample_weight
+
+
+def weights_named(X: Any, column: str, limit: int | None = None) -> NDArray[np.float64]:
+    """Return a column of the files as weights; with a limit in little more than their memory."""
+    source = open_source(X, columns=[column])
+    if limit is not None:
+        source.spare_memory(limit)
+    weights = loaded(source, _WEIGHTS_AT_ONCE)[:, 0]
+    return weights.astype(np.float64, copy=False)
+
+
+def bytes_of_weights(sample_weight: Any, n_rows: int) -> int:
+    """Return what weights of so many rows take beside the memory that the caller has."""
+    if sample_weight is None:
+        return 0
+    own = isinstance(sample_weight, np.ndarray) and sample_weight.dtype == np.float64
+    return (_CHECKED if own else _CHECKED + _WEIGHT) * n_rows
 
 
 def _budget_of(estimator: Any, source: Source, limit: int) -> Budget:
@@ -118,6 +139,16 @@ def _budget_of(estimator: Any, source: Source, limit: int) -> Budget:
         at_once=min(effective_threads(estimator.n_threads), _MOST_AT_ONCE),
         seeding=isinstance(estimator.init, str),
     )
+
+
+def _for_chunks(budget: Budget, estimator: Any, source: Source, weights: int) -> Budget:
+    """Return the budget of a fit in chunks, where so many bytes are taken by weights."""
+    assert source.n_rows is not None
+    beside = weights + estimator._bytes_beside(source)
+    if estimator.empty == "admissible":
+        beside += _ADMISSIBLE * source.n_rows
+    of_a_row = estimator._bytes_of_a_row(weighted=weights > 0)
+    return replace(budget, n_rows=source.n_rows, beside=beside, of_a_row=of_a_row)
 
 
 def loaded(source: Source, rows_at_once: int | None = None) -> NDArray[np.floating]:
@@ -141,11 +172,9 @@ def opened(estimator: Any, X: Streamed, sample_weight: Any, n_starts: int = 1) -
         weights = door.admit_weights(sample_weight, stand_in)
         if weights is not None:
             parts = parts.weighted(weights)
-        taken = (0 if weights is None else weights.nbytes) + estimator._bytes_beside(source)
-        if estimator.empty == "admissible":
-            taken += _ADMISSIBLE * parts.n_rows
         states = {state: estimator._bytes_of_a_point(state, weights) for state in STATES}
-        parts = parts.with_room(_room(budget, rows, parts.n_rows, taken, n_starts, states))
+        times = estimator._states_at_once()
+        parts = parts.with_room(_room(budget, rows, n_starts, states, times))
         points = SourcePoints(parts, n_threads)
         face = Face(X.given, points, lambda: parts.sample.rows)
         found = points.description
@@ -158,29 +187,23 @@ def opened(estimator: Any, X: Streamed, sample_weight: Any, n_starts: int = 1) -
 
 
 def _room(
-    budget: Budget,
-    rows: int,
-    n_rows: int,
-    taken: int,
-    n_starts: int,
-    states: Mapping[str, int | None],
+    budget: Budget, rows: int, n_starts: int, states: Mapping[str, int | None], times: int
 ) -> Keeping:
-    """Return what can be kept of all points; `taken` bytes are already.
+    """Return what can be kept of all points.
 
-    Each state takes some bytes more of each point, or None where it cannot be.
+    Each state takes some bytes more of each point, or None where it cannot be; it is kept so many
+    times at once.
     """
-    labels = 4 * n_rows
+    left = budget.left(rows)
+    seeding = left >= budget.bytes_of_seeding()
+    labels = 4 * budget.n_rows
     # While a start runs, the labels of the best one so far wait.
-    left = budget.left(rows) - taken - (labels if n_starts > 1 else 0)
-    if left < 0:
-        raise MemoryError(
-            f"memory_limit has no room for the weights of {n_rows:,} rows, for empty='admissible' "
-            "or for short runs on some of the rows; raise it, or take float32 data, fewer columns, "
-            "empty='farthest' or given centers"
-        )
-    seeding = left >= budget.bytes_of_seeding(n_rows)
+    waiting = labels if n_starts > 1 else 0
     for state, more in states.items():
-        if more is not None and budget.bytes_of_state(state, n_rows, rows) + more * n_rows <= left:
+        if more is None:
+            continue
+        of_a_start = budget.bytes_of_state(state, rows) + more * budget.n_rows
+        if times * of_a_start + waiting <= left:
             break
-    in_memory = state != "nothing" or labels <= left
+    in_memory = state != "nothing" or labels + waiting <= left
     return Keeping(rows, state, in_memory, seeding, budget.at_once, budget.sums_are_large)

@@ -18,7 +18,7 @@ from wolfmeans.engines.parts.partial import Limbs, added
 from wolfmeans.engines.parts.source_points import LabelShelf
 from wolfmeans.files import written_whole
 from wolfmeans.parted.label_files import write_npy_pieces
-from wolfmeans.parted.source_data import weights_named
+from wolfmeans.parted.source_data import bytes_of_weights, weights_named
 from wolfmeans.sources import Budget, Source, bytes_of, open_source
 
 _WITHOUT_LIMIT = 1 << 62
@@ -43,12 +43,19 @@ def source_for(model: Any, X: Any) -> Source:
     return source
 
 
-def budget_for(model: Any, source: Source) -> Budget:
-    """Return what memory there is for chunks of new rows."""
-    limit = getattr(model, "memory_limit", None)
-    known = _WITHOUT_LIMIT if limit is None else bytes_of(limit)
-    n_clusters = len(model.cluster_centers_)
-    return Budget(known, source.n_columns, source.dtype, n_clusters, source.reading_bytes)
+def budget_for(model: Any, source: Source, beside: int = 0) -> Budget:
+    """Return what memory there is for chunks of new rows, if so many bytes are taken."""
+    limit = model._memory_limit()
+    known = _WITHOUT_LIMIT if limit is None else limit
+    source.spare_memory(known)
+    return Budget(
+        known,
+        source.n_columns,
+        source.dtype,
+        len(model.cluster_centers_),
+        source.reading_bytes,
+        beside=beside,
+    )
 
 
 def said_of_chunks(model: Any, source: Source, method: str) -> Generator[Any, None, None]:
@@ -115,21 +122,25 @@ def transformed(model: Any, source: Source) -> NDArray[np.floating]:
 def scored(model: Any, X: Any, sample_weight: Any) -> float:
     """Return minus the weighted sum of squared distances to the nearest centers, rounded once."""
     source = source_for(model, X)
+    beside = bytes_of_weights(sample_weight, source.n_rows or 0)
+    rows = budget_for(model, source, beside).rows_per_chunk()
     if isinstance(sample_weight, str):
-        sample_weight = weights_named(X, sample_weight)
+        sample_weight = weights_named(X, sample_weight, model._memory_limit())
     if sample_weight is not None:
         stand_in = np.broadcast_to(np.zeros(1, dtype=np.float32), (len(sample_weight), 1))
         sample_weight = door.admit_weights(sample_weight, stand_in)
     exponent = model._scale_exponent
     while True:
         # At which scale is known after a pass only, and almost always that of the fit.
-        total, fitting = _inertia(model, source, sample_weight, exponent)
+        total, fitting = _inertia(model, source, sample_weight, exponent, rows)
         if fitting == exponent:
             return -door.unscaled(total.rounded(), exponent)
         exponent = fitting
 
 
-def _inertia(model: Any, source: Source, sample_weight: Any, exponent: int) -> tuple[Limbs, int]:
+def _inertia(
+    model: Any, source: Source, sample_weight: Any, exponent: int, rows_at_once: int
+) -> tuple[Limbs, int]:
     """Return the sum at a scale, and the scale that would have been right."""
     centers = model._centers_at_scale()
     if exponent != model._scale_exponent:
@@ -139,7 +150,7 @@ def _inertia(model: Any, source: Source, sample_weight: Any, exponent: int) -> t
     engine, n_threads = get_engine(model.engine), effective_threads(model.n_threads)
     weights = sample_weight
     total, count = Limbs.of_terms(np.zeros(0)), 0
-    with closing(source.chunks(budget_for(model, source).rows_per_chunk())) as chunks:
+    with closing(source.chunks(rows_at_once)) as chunks:
         for first, given in chunks:
             sizes = door.Sizes(*value_range(given, n_threads)[1:])
             fitting = door.fitting_exponent(given, sizes, exponent)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,9 @@ _SLAB = 1 << 22
 """Bytes that are asked for at once where small pieces are stored."""
 _MACHINERY = 1 << 25
 """Bytes for what unpacks them."""
+_SEVERAL = 5
+"""Where stored pieces are unpacked by several threads, all that takes so many times as much: most
+is what allocators keep of each thread (measured with Zarr 3)."""
 
 
 class ArraySource(Source):
@@ -64,11 +67,27 @@ class MappedSource(FilledSource):
 
     def take(self, rows: Any) -> NDArray[np.floating]:
         """Return some rows by their numbers, in the order asked for."""
-        return np.asarray(self._array[np.asarray(rows, dtype=np.int64)], dtype=self.dtype)
+        wanted = np.asarray(rows, dtype=np.int64)
+        found = np.empty((len(wanted), self.n_columns), dtype=self.dtype)
+        for some in in_stretches(wanted, self._array[:1].nbytes):
+            found[some] = self._array[wanted[some]]
+            _let_go(self._array[wanted[some].min() : wanted[some].max() + 1])
+        return found
 
     @property
     def _called(self) -> str:
         return "the array"
+
+
+def in_stretches(rows: NDArray[np.int64], width: int) -> Iterator[NDArray[np.intp]]:
+    """Yield places in a list of rows, in groups that are near each other in memory.
+
+    Rows spread over all of a file would bring all its pages into memory, were they taken at once.
+    """
+    stretches = rows * width // _SLAB
+    order = np.argsort(stretches, kind="stable")
+    ends = np.flatnonzero(np.diff(stretches[order])) + 1
+    yield from np.split(order, ends)
 
 
 def _let_go(piece: Any) -> None:
@@ -97,6 +116,7 @@ class SlicedSource(FilledSource):
         self.n_rows, self.n_columns = table.shape[0], table.shape[1] if table.ndim == 2 else 1
         self.dtype, self.names = float_of(table.dtype), names
         self.reads_ahead = not isinstance(table, np.ndarray)
+        self._spares_memory = False
 
     def _blocks(self, rows: int) -> Iterator[Block]:
         step = self._stored_rows()
@@ -104,7 +124,8 @@ class SlicedSource(FilledSource):
             if isinstance(self._table, np.ndarray):
                 found: NDArray[Any] = self._table[begin : begin + step]
             else:
-                with reading(self._name):
+                sparing = _one_by_one(self._table) if self._spares_memory else nullcontext()
+                with reading(self._name), sparing:
                     found = np.asarray(self._table[begin : begin + step])
             if found.ndim == 1:
                 found = found[:, None]
@@ -117,7 +138,12 @@ class SlicedSource(FilledSource):
             return 0
         # As they are stored, unpacked, and the block they are put together in.
         stored = self._stored_rows() * self.n_columns * int(self._table.dtype.itemsize)
-        return 3 * stored + _MACHINERY
+        return (3 if self._spares_memory else 3 * _SEVERAL) * stored + _MACHINERY
+
+    def spare_memory(self, limit: int) -> None:
+        """Unpack stored pieces one after the other where several would take much of the memory."""
+        if 4 * self.reading_bytes > limit:
+            self._spares_memory = True
 
     def _stored_rows(self) -> int:
         """Return how many rows to take at once: whole stored pieces, and enough of them."""
@@ -146,6 +172,17 @@ def reading(name: str) -> Iterator[None]:
         raise kind(
             f"{name} is damaged, or cannot be read: {type(error).__name__}: {reason}"
         ) from error
+
+
+def _one_by_one(table: Any) -> AbstractContextManager[Any]:
+    """Have Zarr unpack stored pieces one after the other meanwhile."""
+    if type(table).__module__.partition(".")[0] == "zarr":
+        import zarr
+
+        if hasattr(zarr, "config"):  # since Zarr 3; before, it was never otherwise
+            meanwhile: AbstractContextManager[Any] = zarr.config.set({"async.concurrency": 1})
+            return meanwhile
+    return nullcontext()
 
 
 def block_of(numbers: NDArray[Any], where: str) -> Block:

@@ -6,6 +6,7 @@ process while it fits, by the kinds of state it keeps.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,8 +38,10 @@ _SEEDING = 24
 """Bytes of a row while seeds are sampled: hash, distance, nearest candidate."""
 _IN_MEMORY = 48
 """Bytes of a row beside its numbers in a fit in memory: bounds, seeding, an order by value."""
-_PROCESS = 1 << 23
-"""Bytes that a thread, its allocator and small things take."""
+_PROCESS = 11_500_000
+"""Bytes that threads, allocators, code that is needed first here, and small things take."""
+_OF_A_CHUNK = 2048
+"""Bytes that stay of a chunk whatever is kept of its rows: what it is like, who worked on it."""
 STATES = ("bounds", "labels", "nothing")
 
 
@@ -75,6 +78,12 @@ class Budget:
         How many chunks are worked on at the same time.
     seeding : bool
         Whether seeds are to be sampled.
+    n_rows : int
+        Of the source; 0 as long as nobody knows.
+    beside : int
+        Bytes that are taken whatever the chunks: weights, short runs on some of the rows.
+    of_a_row : int
+        Bytes of a row, while it is worked on, beyond those of K-means.
     """
 
     limit: int
@@ -85,6 +94,9 @@ class Budget:
     ahead: int = 1
     at_once: int = 1
     seeding: bool = False
+    n_rows: int = 0
+    beside: int = 0
+    of_a_row: int = 0
 
     @property
     def _row(self) -> int:
@@ -96,11 +108,12 @@ class Budget:
 
     @property
     def _fixed(self) -> int:
-        return self._in_any_case + (_BUCKETS * (1 + self.at_once) if self.seeding else 0)
+        buckets = _BUCKETS * (1 + self.at_once) if self.seeding else 0
+        return self._in_any_case + buckets + self.beside
 
     @property
     def _of_a_chunk_row(self) -> int:
-        work = _OF_A_SAMPLED_ROW if self.seeding else _OF_A_ROW
+        work = max(_OF_A_SAMPLED_ROW if self.seeding else 0, _OF_A_ROW + self.of_a_row)
         return self._n_chunks * self._row + self.at_once * work
 
     @property
@@ -123,21 +136,25 @@ class Budget:
         Raises
         ------
         MemoryError
-            If there is no room for chunks of 1,024 rows; it says what would do.
+            If there is no room for the smallest chunks; it says what would do.
         """
-        left = self.limit - self._fixed
-        most = max(_FEWEST, _MOST // self._row)
-        half = left // 2 // self._of_a_chunk_row
-        if half >= _FEWEST:
-            return min(most, half)
-        if left // self._of_a_chunk_row >= _FEWEST:
-            return _FEWEST
-        needed = self._fixed + _FEWEST * self._of_a_chunk_row
+        # With smaller ones, what stays of the chunks would be more than the chunks themselves.
+        balanced = math.isqrt(self.n_rows * _OF_A_CHUNK // self._of_a_chunk_row)
+        fewest = max(_FEWEST, balanced)
+        most = max(fewest, _MOST // self._row)
+        half = (self.limit - self._fixed) // 2 // self._of_a_chunk_row
+        rows = min(most, max(fewest, half))
+        if self.left(rows) >= 0:
+            return rows
+        needed = self.limit - self.left(fewest)
+        beside = f", {said(self.beside)} for weights and what else there is beside" * (
+            self.beside > 0
+        )
         raise MemoryError(
-            f"memory_limit is {said(self.limit)}, and at least {said(needed)} are needed: "
-            f"{said(self._fixed)} for {self.n_clusters:,} centers of {self.n_columns:,} columns "
-            f"and for reading, and {self._n_chunks} chunks of {_FEWEST:,} rows, {self._row:,} "
-            "bytes each"
+            f"memory_limit is {said(self.limit)}, and at least {-(-needed // 10**6)}MB are needed: "
+            f"{said(self._fixed - self.beside)} for {self.n_clusters:,} centers of "
+            f"{self.n_columns:,} columns and for reading{beside}, and {self._n_chunks} chunks of "
+            f"{fewest:,} rows, {self._row:,} bytes each"
         )
 
     @property
@@ -147,21 +164,23 @@ class Budget:
 
     def left(self, rows_per_chunk: int) -> int:
         """Return the bytes that are left for the state of points."""
-        return self.limit - self._fixed - rows_per_chunk * self._of_a_chunk_row
+        n_chunks = -(-self.n_rows // rows_per_chunk)
+        chunks = rows_per_chunk * self._of_a_chunk_row + n_chunks * _OF_A_CHUNK
+        return self.limit - self._fixed - chunks
 
-    def bytes_of_state(self, state: str, n_rows: int, rows_per_chunk: int) -> int:
+    def bytes_of_state(self, state: str, rows_per_chunk: int) -> int:
         """Return what is kept of all points between passes, and of each chunk's sums."""
         if state == "nothing":
             return 0
         if state == "labels":
-            return n_rows * _LABEL
+            return self.n_rows * _LABEL
         of_a_row = _BOUNDS
         if self.n_columns >= _GROUPED_COLUMNS:
             of_a_row = max(_GROUPED, self._row // 4)
-        n_chunks = -(-n_rows // rows_per_chunk)
+        n_chunks = -(-self.n_rows // rows_per_chunk)
         of_a_chunk = self.n_clusters * self.n_columns * _OF_AN_ENTRY
-        return n_rows * (of_a_row + _LABEL) + n_chunks * of_a_chunk
+        return self.n_rows * (of_a_row + _LABEL) + n_chunks * of_a_chunk
 
-    def bytes_of_seeding(self, n_rows: int) -> int:
+    def bytes_of_seeding(self) -> int:
         """Return what is kept of all points while seeds are sampled."""
-        return _SEEDING * n_rows
+        return _SEEDING * self.n_rows

@@ -5,6 +5,7 @@ Fresh memory has to be cleared by the system each time, which takes as long as r
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections import deque
 from typing import Any
@@ -12,33 +13,37 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_KEPT = 4
+_KEPT = 8
 
 
 class Buffers:
-    """Lends arrays; the memory of one comes back when it and all views of it are gone."""
+    """Lends arrays; the memory of one is lent again when it and all views of it are gone.
+
+    That is looked at when the next one is lent. To be told when an array goes would run code at
+    any place of the main thread, and Ctrl-C that comes just then would be lost: Python drops
+    exceptions there.
+    """
 
     def __init__(self) -> None:
-        self._free: deque[NDArray[np.uint8]] = deque(maxlen=_KEPT)
+        self._known: deque[tuple[NDArray[np.uint8], weakref.ref[Any]]] = deque(maxlen=_KEPT)
+        self._lock = threading.Lock()
 
     def lend(self, n_rows: int, n_columns: int, dtype: np.dtype[Any]) -> NDArray[np.floating]:
         """Return an array with anything in it."""
-        size = n_rows * n_columns * dtype.itemsize
-        try:
-            memory = self._free.pop()
-        except IndexError:
-            memory = np.empty(size, dtype=np.uint8)
-        if len(memory) < size:
-            memory = np.empty(size, dtype=np.uint8)
-        # NumPy gives views of views the first array as their base, as long as that is one: here
-        # `lent`, below which there is no array. So it lives as long as any of them.
-        lent = np.frombuffer(memory.data, dtype=dtype, count=n_rows * n_columns)
-        # The callback must not keep this pool alive, nor the memory when the pool is gone.
-        weakref.finalize(lent, _give_back, weakref.ref(self), memory).atexit = False
+        with self._lock:
+            memory = self._unused(n_rows * n_columns * dtype.itemsize)
+            # NumPy gives views of views the first array as their base, as long as that is one:
+            # here `lent`, below which there is no array. So it lives as long as any of them.
+            lent = np.frombuffer(memory.data, dtype=dtype, count=n_rows * n_columns)
+            self._known.append((memory, weakref.ref(lent)))
         return lent.reshape(n_rows, n_columns)
 
-
-def _give_back(pool: weakref.ref[Buffers], memory: NDArray[np.uint8]) -> None:
-    there = pool()
-    if there is not None:
-        there._free.append(memory)
+    def _unused(self, size: int) -> NDArray[np.uint8]:
+        """Return memory of at least that size, the last that was lent first."""
+        for place in reversed(range(len(self._known))):
+            memory, lent = self._known[place]
+            if lent() is None:
+                del self._known[place]
+                if len(memory) >= size:
+                    return memory
+        return np.empty(size, dtype=np.uint8)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from wolfmeans.columns import ArrayTable, Part
 from wolfmeans.files import shown
-from wolfmeans.sources.arrays import block_of
+from wolfmeans.sources.arrays import block_of, in_stretches
 from wolfmeans.sources.base import Block, FilledSource
 from wolfmeans.sources.conversion import float_of, put
 from wolfmeans.tables import read
@@ -122,10 +122,18 @@ class NpySource(FilledSource):
         for file in self._files:
             here = (wanted >= first) & (wanted < first + file.shape[0])
             if here.any():
-                chosen = np.empty((int(here.sum()), self.n_columns), dtype=self.dtype)
-                put(file.mapped()[wanted[here] - first], chosen, file.name)
-                found[here] = chosen
+                found[here] = self._taken(file, wanted[here] - first)
             first += file.shape[0]
+        return found
+
+    def _taken(self, file: _File, rows: NDArray[np.int64]) -> NDArray[np.floating]:
+        """Return rows of a file; no more of it is resident at once than of a chunk."""
+        found = np.empty((len(rows), self.n_columns), dtype=self.dtype)
+        for some in in_stretches(rows, self.n_columns * file.dtype.itemsize):
+            # Another mapping each time: the pages of the one before are gone with it.
+            chosen = np.empty((len(some), self.n_columns), dtype=self.dtype)
+            put(file.mapped()[rows[some]], chosen, file.name)
+            found[some] = chosen
         return found
 
     @property

@@ -19,10 +19,33 @@ from wolfmeans.engines.parts.points import PartedPoints
 from wolfmeans.engines.parts.sources import SourceParts
 
 
-class SourcePoints(PartedPoints):
-    """A workspace over the chunks of a source."""
+class ReadPoints(PartedPoints):
+    """Points of which rows, weights and labels are had from the chunks of a source."""
 
     _parts: SourceParts
+
+    def labels(self) -> Labels:
+        """Return a copy of the current labels."""
+        return np.array(self.snapshot())
+
+    def rows(self, indices: NDArray[np.int64]) -> Centers:
+        """Return data rows, dense, in the centers' dtype."""
+        indices = np.asarray(indices, dtype=np.int64)
+        if np.isin(indices, self._far[0]).all():
+            return super().rows(indices)
+        return self._parts.take(indices)
+
+    def weights_of(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the weights of some rows."""
+        assert self._parts.weights is not None
+        return self._parts.weights[rows]
+
+    def _new_labels(self) -> LabelShelf:
+        return LabelShelf(self.n_points, in_memory=self._parts.keeping.labels_in_memory)
+
+
+class SourcePoints(ReadPoints):
+    """A workspace over the chunks of a source."""
 
     def __init__(self, parts: SourceParts, n_threads: int = 1) -> None:
         super().__init__(parts, n_threads)
@@ -139,29 +162,10 @@ class SourcePoints(PartedPoints):
             self._returned = (self._key, shelf.whole())
         return self._returned[1]
 
-    def labels(self) -> Labels:
-        """Return a copy of the current labels."""
-        return np.array(self.snapshot())
-
-    def _new_labels(self) -> LabelShelf:
-        return LabelShelf(self.n_points, in_memory=self._parts.keeping.labels_in_memory)
-
     def _last_labels(self) -> LabelShelf:
         """Return where the labels go that nobody goes on from: where they are, if they are kept."""
         shelf = self._parts.given_up_shelf()
         return self._new_labels() if shelf is None else LabelShelf(self.n_points, of=shelf)
-
-    def rows(self, indices: NDArray[np.int64]) -> Centers:
-        """Return data rows, dense, in the centers' dtype."""
-        indices = np.asarray(indices, dtype=np.int64)
-        if np.isin(indices, self._far[0]).all():
-            return super().rows(indices)
-        return self._parts.take(indices)
-
-    def weights_of(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the weights of some rows."""
-        assert self._parts.weights is not None
-        return self._parts.weights[rows]
 
     def mean(self, *, weighted: bool) -> Centers:
         """Return the (d,) mean of all points, which known sums of the clusters add up to."""

@@ -10,28 +10,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from wolfmeans.engines.base import Centers, Labels
-from wolfmeans.engines.parts.source_points import LabelShelf
-from wolfmeans.engines.parts.sources import SourceParts
+from wolfmeans.engines.base import Labels
+from wolfmeans.engines.parts.source_points import LabelShelf, ReadPoints
 from wolfmeans.engines.parts.trimmed_points import TrimmedParts
 
 
-class TrimmedSourcePoints(TrimmedParts):
+class TrimmedSourcePoints(TrimmedParts, ReadPoints):
     """A workspace over the chunks of a source, of which the nearest points of a mass are kept."""
-
-    _parts: SourceParts
 
     def snapshot(self) -> Labels:
         """Return the labels: an array in memory, or mapped from a file where there is no room."""
-        shelf = LabelShelf(self.n_points, in_memory=self._parts.keeping.labels_in_memory)
-        labels: Labels = self._put_down(shelf, "labels")
+        labels: Labels = self._put_down(self._new_labels(), "labels")
         return labels
-
-    def labels(self) -> Labels:
-        """Return a copy of the current labels."""
-        return np.array(self.snapshot())
 
     def _of_points(self, method: str, *given: Any) -> Any:
         """Return a number for each point, mapped from a file: in memory there may be no room."""
@@ -43,15 +34,3 @@ class TrimmedSourcePoints(TrimmedParts):
         for place, found in zip(self._places.values(), answers, strict=True):
             shelf.put(place, found)
         return shelf.whole()
-
-    def rows(self, indices: NDArray[np.int64]) -> Centers:
-        """Return data rows, dense, in the centers' dtype."""
-        indices = np.asarray(indices, dtype=np.int64)
-        if np.isin(indices, self._far[0]).all():
-            return super().rows(indices)
-        return self._parts.take(indices)
-
-    def weights_of(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the weights of some rows."""
-        assert self._parts.weights is not None
-        return self._parts.weights[rows]
