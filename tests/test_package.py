@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 def run(code):
     """Run code in a fresh interpreter and return what it printed."""
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=280, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
