@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+LOCKS := requirements/ci.txt requirements/torch.txt
 NATIVE := $(wildcard src/wolfmeans/engines/native/*.cpp src/wolfmeans/engines/native/*.hpp)
 
 .DEFAULT_GOAL := help
@@ -26,17 +27,26 @@ $(BIN)/python:
 	    exit 1; }
 
 # New and changed Python files are seen at once; only what is compiled needs installing again.
-$(INSTALLED): pyproject.toml CMakeLists.txt $(NATIVE) | $(BIN)/python
+# LOCKED=1 takes the very files that requirements/*.txt name, PyTorch and Triton among them (Linux on
+# x86-64 with Python 3.11, as in .ci/run); else the newest versions that pyproject.toml allows.
+$(INSTALLED): pyproject.toml CMakeLists.txt $(NATIVE) $(if $(LOCKED),$(LOCKS)) | $(BIN)/python
 	@echo "Setting up $(VENV): this takes some minutes, once."
+ifdef LOCKED
+	$(PIP) install --quiet --no-compile --no-deps --require-hashes $(LOCKS:%=--requirement %)
+	$(PIP) install --quiet --no-build-isolation --no-deps --editable .
+	$(PIP) check
+else
 	$(PIP) install --quiet --editable '.[test]'
+endif
 	@touch $@
 
 demo: venv ## cluster the bundled image-segmentation data; certificate, figures and a page
 	$(BIN)/python -m wolfmeans.demo
 
 # The GPU's kernels are tested, too, where PyTorch and Triton can be imported (docs/gpu.md).
+# A file of tests stays in one process, for what its tests share; four processes are enough.
 test: lint ## all checks: ruff, mypy, then pytest with doctests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile
 
 # The package is installed already; this adds what its extra `docs` names.
 docs: venv ## build the documentation site into site/ (open it with make docs-serve)

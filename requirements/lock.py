@@ -1,11 +1,8 @@
 """Renew the lock files of continuous integration (`make lock`): ci.txt and torch.txt.
 
 Versions are the newest that go together, for the oldest Python that is supported; hashes are those
-of all files of a version, so that any platform can be served. Installing is
-
-    pip install --require-hashes -r requirements/ci.txt
-    pip install --require-hashes --no-deps -r requirements/torch.txt
-    pip install --no-build-isolation --no-deps --editable .
+of all files of a version, so that any platform can be served. PyTorch is the exception: its build
+for CPUs, for Linux on x86-64 and one Python. `make venv LOCKED=1` installs them.
 
 No address is written: where packages come from is for each machine to say.
 """

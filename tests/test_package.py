@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import wolfmeans
 from wolfmeans import datasets
@@ -20,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 def run(code):
     """Run code in a fresh interpreter and return what it printed."""
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=280, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
@@ -246,6 +248,51 @@ def test_every_parameter_of_kmeans_is_documented():
 def test_the_version_is_that_of_the_project():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert wolfmeans.__version__ == project["version"]
+
+
+def required(project, extra):
+    """Yield what an extra asks for, the extras that it names among them."""
+    for line in project["optional-dependencies"][extra]:
+        requirement = Requirement(line)
+        if requirement.name == project["name"]:
+            for other in requirement.extras:
+                yield from required(project, other)
+        else:
+            yield requirement
+
+
+def pinned(name):
+    """Return {name: versions} of a lock file, where every line must have a version and hashes."""
+    found = {}
+    text = (ROOT / "requirements" / name).read_text()
+    assert "://" not in text, "where packages come from is for each machine to say"
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    for entry in "\n".join(lines).replace("\\\n", "").splitlines():
+        requirement, *hashes = entry.split("--hash=sha256:")
+        requirement = Requirement(requirement)
+        [pin] = requirement.specifier
+        assert pin.operator == "==", entry
+        assert hashes, entry
+        found.setdefault(canonicalize_name(requirement.name), []).append(pin.version)
+    return found
+
+
+def test_the_lock_files_are_in_step_with_the_project():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    project = settings["project"]
+    lines = [*settings["build-system"]["requires"], *project["dependencies"]]
+    lines += (ROOT / "requirements/ci.in").read_text().splitlines()
+    asked = [Requirement(line) for line in lines if not line.startswith("#")]
+    for extra in ("test", "docs", "dask", "stream", "gpu"):
+        asked += required(project, extra)
+    locked = pinned("ci.txt") | pinned("torch.txt")
+    for requirement in asked:
+        versions = locked.get(canonicalize_name(requirement.name))
+        assert versions, f"{requirement} is in no lock file: make lock"
+        for version in versions:
+            assert version in requirement.specifier, (
+                f"{requirement} is locked as {version}: make lock"
+            )
 
 
 @pytest.mark.parametrize(

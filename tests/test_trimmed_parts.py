@@ -424,6 +424,10 @@ def test_dask_data_gives_the_same_bits(place, chunks, dtype, weighted):  # noqa:
     assert np.array_equal(ours.predict(collection).compute(), memory.predict(X))
 
 
+def first_points(X, k, random_state):
+    return np.asarray(X[:k])
+
+
 @native
 @pytest.mark.parametrize(
     "settings",
@@ -438,9 +442,10 @@ def test_dask_data_gives_the_same_bits(place, chunks, dtype, weighted):  # noqa:
         {"init": "array", "stop": "shift"},
         {"init": "array", "tol_scale": "total"},
         {"init": "array", "empty": "keep"},
-        {"init": lambda X, k, random_state: np.asarray(X[:k]), "n_init": 2},
+        {"init": first_points, "n_init": 2},
     ],
-    ids=str,
+    # A function by its name: its address is another one in each process of pytest-xdist.
+    ids=lambda settings: str({k: getattr(v, "__name__", v) for k, v in settings.items()}),
 )
 def test_every_way_to_start_is_that_of_memory(settings):
     X = outlying(n=400)
