@@ -4,8 +4,6 @@ import re
 
 KNOWN = (
     # target, what is found
-    # Labels beyond the end of a leaf are loaded with it, while another thread writes them.
-    ("native, thread", r"data race .*lanes\.hpp:\d+ in load<__vector\(16\) int"),
     # Polars asks for the memory that a damaged file claims to need, and ends the process.
     ("Arrow", r"dies .*memory allocation of \d+ bytes failed"),
     ("Parquet", r"dies .*memory allocation of \d+ bytes failed"),

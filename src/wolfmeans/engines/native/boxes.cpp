@@ -187,8 +187,9 @@ private:
         const std::size_t begin = tree_.levels[0].starts[leaf];
         const auto count = static_cast<int>(tree_.levels[0].starts[leaf + 1] - begin);
         std::int32_t* labels = boxes_.labels_.data() + begin;
+        std::copy_n(labels, count, old_);
         label_leaf_(list, tree_.box(0, leaf), static_cast<long long>(tree_.d),
-                    tree_.points.get() + begin * tree_.d, count, labels, scratch_, verdict_);
+                    tree_.points.get() + begin * tree_.d, count, old_, scratch_, verdict_);
         boxes_.slack_[leaf] = std::min(verdict_.slack, promise);
         looked_at += list.count;
         pace_(static_cast<double>(list.count * (1 + count)));
@@ -248,6 +249,9 @@ private:
     std::vector<int> kept_;
     NarrowScratch scratch_;
     std::vector<CandidateList> lists_; // by level
+    // The labels of a leaf so far, for what loads whole vectors: behind them in memory are those of
+    // the next leaf, which another thread may be writing.
+    std::int32_t old_[leaf_capacity + most_narrow_lanes] = {};
     LeafVerdict verdict_;
     Pace pace_;
 };

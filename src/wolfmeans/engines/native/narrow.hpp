@@ -73,7 +73,7 @@ struct LeafVerdict {
 //
 //   points  IN   (d, count) float32: x'
 //   count   IN   number of points, 1..leaf_capacity
-//   old     IN   (count,) labels so far
+//   old     IN   (count,) labels so far; whole vectors are loaded, up to most_narrow_lanes - 1 more
 //
 // A label is decided when its distance is the smallest by more than the rounding bound.
 using LabelLeaf = void(const Candidates& in, const float* box, long long d, const float* points,
