@@ -86,7 +86,9 @@ def open_shares(X: np.ndarray, seeds: np.ndarray, n_steps: int) -> list[float]:
     """Return which share of a sample's points was compared with centers in each step."""
     sample = np.ascontiguousarray(X[:SAMPLE])
     native: Any = get_engine("cpu").open(sample, None, 1, "bounds")
-    workspace, centers, shares = native._open(None), seeds, []
+    # What came over a network need not be aligned.
+    centers = np.require(seeds, requirements="CA")
+    workspace, shares = native._open(None), []
     for _ in range(n_steps):
         found = workspace.assign(centers, None, None)
         shares.append(found[5] / len(sample))

@@ -281,11 +281,10 @@ def files(known: Coefficients) -> str:
                 for byte in (known.cold, 1 / DISK)
                 for open_share in (None, at_columns(known.late, d))
             ]
-            budget = Budget(2**62, d, np.dtype(np.float32), k)
+            budget = Budget(2**62, d, np.dtype(np.float32), k, n_rows=n)
             rows_at_once = budget.rows_per_chunk()
             kept = [
-                amount(budget.bytes_of_state(state, n, rows_at_once))
-                for state in ("bounds", "labels")
+                amount(budget.bytes_of_state(state, rows_at_once)) for state in ("bounds", "labels")
             ]
             rows.append((f"{d}, {k}", power(n), f"{chunks:,}", *passes, *kept))
     measured = f"{1e-9 / known.cold:.2f} GB/s"

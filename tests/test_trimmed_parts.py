@@ -343,7 +343,7 @@ def test_nothing_of_the_size_of_the_data_comes_back(weighted, lattice):
 
 @pytest.mark.filterwarnings("ignore:The loop stopped", "ignore:.*max_iter")
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("limit", [15_500_000, 28_000_000])
+@pytest.mark.parametrize("limit", [18_500_000, 28_000_000])
 def test_a_file_that_does_not_fit_gives_the_same_bits(tmp_path, limit, weighted):
     """With the smaller limit nothing is kept of points between passes."""
     rng = np.random.default_rng(7)

@@ -36,6 +36,7 @@ def reading_ahead(produce: Produce[T], ahead: int) -> Generator[T, None, None]:
     producer = _Producer(produce, ahead)
     _running.add(producer)
     try:
+        producer.start()
         while (found := producer.take()) is not None:
             yield found[0]
             del found
@@ -53,9 +54,20 @@ class _Producer(Generic[T]):
         self._thread = threading.Thread(
             target=self._run, name="wolfmeans reading ahead", daemon=True
         )
+        self._asked, self._ended = False, threading.Event()
+
+    def start(self) -> None:
+        """Begin. Ctrl-C may come in the middle of this, too: `end` is for what there is then."""
+        self._asked = True
         self._thread.start()
 
     def _run(self) -> None:
+        try:
+            self._produce_all()
+        finally:
+            self._ended.set()
+
+    def _produce_all(self) -> None:
         try:
             iterator = self._produce(self._stop)
             try:
@@ -89,7 +101,10 @@ class _Producer(Generic[T]):
         """Stop the thread, and wait until it has ended."""
         self._stop.set()
         self._room.release()
-        if self._thread is not threading.current_thread():
+        if not self._asked or self._thread is threading.current_thread():
+            return
+        # A thread that is only about to start cannot be joined.
+        if self._ended.wait(_PATIENCE):
             self._thread.join(_PATIENCE)
 
 

@@ -66,9 +66,12 @@ def threads_change_the_result():
     from wolfmeans.estimators import kmeans
 
     def make(best):
-        def changed(begin, states, *, n_threads, **settings):
-            others = [state + n_threads for state in states]
-            return best(begin, others, n_threads=n_threads, **settings)
+        def changed(begin, numbers, *, n_threads, **settings):
+            def nudged(number, threads):
+                start = begin(number, threads)
+                return replace(start, seeds=start.seeds * (1 + 0.01 * n_threads))
+
+            return best(nudged, numbers, n_threads=n_threads, **settings)
 
         return changed
 
