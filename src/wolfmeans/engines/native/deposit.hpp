@@ -82,6 +82,9 @@ struct Extent {
     bool finite;
 };
 
+// Of float32 numbers the same without the lowest bit, in half the time or less: it is 0 here.
+using SizesOf = Extent(const float* values, int64_t n);
+
 // The sum of float64 terms by way of block_limbs integers.
 //
 //   terms   IN   (n,) at most 2^(e_0 + bits - 1) in size, n <= most_block_terms
@@ -116,6 +119,7 @@ struct DepositFunctions {
 struct DepositVersion {
     DepositFunctions<float> single_precision;
     DepositFunctions<double> double_precision;
+    SizesOf* sizes;
     LargestTerm* largest_term;
     SumTerms* sum_terms;
 };

@@ -330,6 +330,42 @@ Extent extent(const Real* values, int64_t n) {
     return all;
 }
 
+// Magnitudes by their bits, which order like them.
+template <int Lanes>
+Extent sizes(const float* values, int64_t n) {
+    constexpr int width = usable_lanes<Lanes> > 1 ? 2 * usable_lanes<Lanes> : 1;
+    constexpr int32_t most = INT32_MAX, infinite = 0x7f800000;
+    using Bits = typename Register<int32_t, width>::Type;
+    using Floats = typename Register<float, width>::Type;
+    // Of every size also the number before it, which for 0 is the largest of all.
+    Bits largest[2] = {}, before[2] = {Bits{} + most, Bits{} + most};
+    int64_t i = 0;
+    for (; i + 2 * width <= n; i += 2 * width)
+        for (int h = 0; h < 2; ++h) { // two, so that neither waits for the other
+            const Bits size = bits_as<Bits>(load<Floats>(values + i + h * width)) & most;
+            const Bits less = (size - 1) & most;
+            largest[h] = size > largest[h] ? size : largest[h];
+            before[h] = less < before[h] ? less : before[h];
+        }
+    int32_t large = 0, small = most;
+    const auto see = [&](int32_t size, int32_t less) {
+        large = size > large ? size : large;
+        small = less < small ? less : small;
+    };
+    for (int h = 0; h < 2; ++h)
+        for (int p = 0; p < width; ++p)
+            if constexpr (width == 1)
+                see(largest[h], before[h]);
+            else
+                see(largest[h][p], before[h][p]);
+    for (; i < n; ++i) {
+        const int32_t size = bits_as<int32_t>(values[i]) & most;
+        see(size, (size - 1) & most);
+    }
+    const double least = small == most ? __builtin_huge_val() : bits_as<float>(small + 1);
+    return {bits_as<float>(large), least, 0.0, large < infinite};
+}
+
 // --- Sums of terms ----------------------------------------------------------------------------
 
 template <int Lanes>
@@ -440,7 +476,7 @@ inline constexpr DepositFunctions<Real> functions{
 
 template <int Lanes>
 inline constexpr DepositVersion deposits{functions<Lanes, float>, functions<Lanes, double>,
-                                         largest_term<Lanes>, sum_terms<Lanes>};
+                                         sizes<Lanes>, largest_term<Lanes>, sum_terms<Lanes>};
 
 } // namespace
 } // namespace wolfmeans

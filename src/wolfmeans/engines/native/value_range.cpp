@@ -15,8 +15,11 @@ ValueRange value_range(const Real* values, std::size_t size, int n_threads) {
     const std::size_t chunks = worthwhile_threads(size, static_cast<double>(size), n_threads);
     std::vector<Extent> extents(chunks);
     over_rows(size, chunks, 1, [&](std::size_t chunk, std::size_t begin, std::size_t end) {
-        extents[chunk] =
-            best_deposit_of<Real>().extent(values + begin, static_cast<std::int64_t>(end - begin));
+        const auto many = static_cast<std::int64_t>(end - begin);
+        if constexpr (sizeof(Real) == sizeof(float))
+            extents[chunk] = best_deposit().sizes(values + begin, many);
+        else
+            extents[chunk] = best_deposit_of<Real>().extent(values + begin, many);
     });
     ValueRange range{true, std::numeric_limits<double>::infinity(), 0.0};
     for (const Extent& extent : extents) {
