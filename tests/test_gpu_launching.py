@@ -158,3 +158,55 @@ def test_facts_are_all_that_launches_are_made_of():
                 assert step._facts(lows) != facts, name
                 setattr(part, name, value)
     assert step._facts(lows) == facts
+
+
+def opened(seed):
+    import numpy as np
+
+    from wolfmeans.engines import get_engine
+
+    # Of one kind, that is with as many digits.
+    X = np.random.default_rng(seed).integers(-50, 50, size=(90, 3)).astype(np.float32)
+    return X, get_engine("gpu").open(X, None, 1), get_engine("cpu").open(X, None, 1)
+
+
+def test_the_tensors_of_a_workspace_serve_the_next_one(monkeypatch):
+    import numpy as np
+
+    from wolfmeans.engines.gpu import steps
+
+    made = []
+    init = steps.Step.__init__
+    monkeypatch.setattr(
+        steps.Step, "__init__", lambda self, *given: made.append(1) or init(self, *given)
+    )
+    monkeypatch.setattr(steps.spare, "_step", None)
+    for seed, expected in ((0, 1), (1, 1), (2, 1)):
+        X, ours, reference = opened(seed)
+        for centers in (X[:4], X[5:9]):
+            found, known = ours.assign(centers), reference.assign(centers)
+            assert np.array_equal(found.means, known.means)
+            assert (found.moved, found.gap) == (known.moved, known.gap)
+            assert np.array_equal(ours.labels(), reference.labels())
+        del ours, found
+        assert len(made) == expected
+    X, ours, _ = opened(3)
+    ours.assign(X[:5])  # another number of clusters
+    assert len(made) == 2
+
+
+def test_what_is_kept_for_the_next_fit_holds_no_data(monkeypatch):
+    import gc
+    import weakref
+
+    from wolfmeans.engines.gpu import steps
+
+    monkeypatch.setattr(steps.spare, "_step", None)
+    X, ours, _ = opened(0)
+    ours.assign(X[:4])
+    data = weakref.ref(ours.data)
+    assert steps.spare._step is None
+    del ours
+    gc.collect()
+    assert steps.spare._step is not None
+    assert data() is None

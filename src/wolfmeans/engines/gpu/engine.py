@@ -13,6 +13,7 @@ from wolfmeans.engines.gpu.distances import GpuKernels
 from wolfmeans.engines.gpu.launching import INTERPRETED
 from wolfmeans.engines.gpu.memory import (
     available,
+    is_small,
     kept,
     no_room,
     resident_bytes,
@@ -21,6 +22,7 @@ from wolfmeans.engines.gpu.memory import (
 )
 from wolfmeans.engines.gpu.points import GpuPoints
 from wolfmeans.engines.gpu.screening import Screened
+from wolfmeans.engines.gpu.steps import spare
 from wolfmeans.engines.gpu.streamed_points import StreamedKernels, StreamedPoints
 from wolfmeans.engines.gpu.streaming import Streamed
 from wolfmeans.engines.gpu.transfers import as_tensor
@@ -112,6 +114,8 @@ def _opened(X: Any, n_threads: int, *, weighted: bool) -> Screened | Streamed:
             "the same result"
         )
     itemsize = X.dtype.itemsize
+    if not is_small(n, d):
+        spare.drop()
     if isinstance(X, OnDevice):
         try:
             sizes, sample = X.range[1:], X.sample

@@ -171,6 +171,11 @@ class _Spare:
         weakref.finalize(owner, self._put_by, kind, step).atexit = False
         return step
 
+    def drop(self) -> None:
+        """Give the memory back, for something larger."""
+        with self._lock:
+            self._step = None
+
     def _put_by(self, kind: Hashable, step: Step) -> None:
         step.let_go()
         with self._lock:
