@@ -208,3 +208,27 @@ def test_whole_fits_of_tensors_that_stay_on_the_device(d):
         assert (there.inertia_, there.n_iter_) == (here.inertia_, here.n_iter_)
         assert np.array_equal(there.trace_.gap, here.trace_.gap)
         assert there.predict(given).device == given.device
+
+
+@pytest.mark.parametrize("moment", ["beside", "between"])
+def test_a_capture_that_is_interrupted_breaks_no_later_one(moment):
+    from wolfmeans.engines.gpu.launching import Graph, Tape, beside, do, together
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    def launches():
+        if moment == "beside":
+            beside(lambda: do(interrupt))
+        else:
+            beside(lambda: None)
+            do(interrupt)
+        together()
+
+    with pytest.raises(KeyboardInterrupt):
+        Graph([Tape(launches)])
+    X = np.random.default_rng(0).normal(size=(5000, 16)).astype(np.float32)
+    settings = {"init": X[:200], "max_iter": 30, "tol": 0.0, "stop": "stationary", "certify": None}
+    ours, known = (KMeans(200, engine=engine, **settings).fit(X) for engine in ("gpu", "cpu"))
+    assert np.array_equal(ours.cluster_centers_, known.cluster_centers_)
+    assert np.array_equal(ours.labels_, known.labels_)

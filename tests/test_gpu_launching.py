@@ -180,7 +180,7 @@ def test_the_tensors_of_a_workspace_serve_the_next_one(monkeypatch):
     monkeypatch.setattr(
         steps.Step, "__init__", lambda self, *given: made.append(1) or init(self, *given)
     )
-    monkeypatch.setattr(steps.spare, "_step", None)
+    steps.spare.drop()
     for seed, expected in ((0, 1), (1, 1), (2, 1)):
         X, ours, reference = opened(seed)
         for centers in (X[:4], X[5:9]):
@@ -195,18 +195,44 @@ def test_the_tensors_of_a_workspace_serve_the_next_one(monkeypatch):
     assert len(made) == 2
 
 
-def test_what_is_kept_for_the_next_fit_holds_no_data(monkeypatch):
+def test_what_is_kept_for_the_next_fit_holds_no_data():
     import gc
     import weakref
 
     from wolfmeans.engines.gpu import steps
 
-    monkeypatch.setattr(steps.spare, "_step", None)
+    steps.spare.drop()
     X, ours, _ = opened(0)
     ours.assign(X[:4])
     data = weakref.ref(ours.data)
-    assert steps.spare._step is None
+    assert not steps.spare._kept
     del ours
     gc.collect()
-    assert steps.spare._step is not None
+    assert steps.spare._kept
     assert data() is None
+
+
+def test_only_as_much_is_kept_as_may_be(monkeypatch):
+    from wolfmeans.engines.gpu import steps
+
+    monkeypatch.setattr(steps, "MOST_KEPT", 1000)
+    steps.spare.drop()
+    X, ours, _ = opened(0)
+    ours.assign(X[:4])
+    del ours
+    assert not steps.spare._kept
+
+
+def test_launches_of_a_workspace_are_found_by_the_next_one():
+    from wolfmeans.engines.gpu import steps
+
+    steps.spare.drop()
+    X, ours, _ = opened(0)
+    facts = []
+    for _ in range(3):
+        ours.assign(X[:4])
+        step = ours._step
+        facts.append(step._facts(ours._lows()))
+        step.let_go()
+        step.take_up(ours.data)
+    assert facts[0] == facts[1] == facts[2]

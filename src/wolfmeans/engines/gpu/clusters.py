@@ -88,6 +88,11 @@ class Arena:
             for name, (dtype, shape, start) in self._asked.items()
         }
 
+    @property
+    def n_bytes(self) -> int:
+        """What they take."""
+        return self._size
+
     def clear(self) -> None:
         """Make all of them zeros again."""
         assert self._whole is not None
@@ -203,6 +208,11 @@ class Clusters:
         )
         # With more columns few points are so near to their center.
         self.have_neighbors = data.direct and K <= _MOST_NEIGHBORS
+
+    @property
+    def n_bytes(self) -> int:
+        """What the tensors take."""
+        return self._arena.n_bytes
 
     def clear(self) -> None:
         """Forget all sums."""

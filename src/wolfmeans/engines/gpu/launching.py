@@ -26,6 +26,9 @@ FUSED = {"enable_fp_fusion": True}
 PROGRAMS = 2048
 """Enough to fill any device; kernels whose lists may be short go through them with so many."""
 
+_ASIDE = -2
+"""The number of the stream for what runs beside the rest of a graph."""
+
 _Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
@@ -97,9 +100,15 @@ def _is_capturing() -> bool:
     return not INTERPRETED and torch.cuda.is_current_stream_capturing()
 
 
+def _takes_part(stream: Any) -> bool:
+    """Whether a stream is part of a capture."""
+    with torch.cuda.stream(stream):
+        return bool(torch.cuda.is_current_stream_capturing())
+
+
 def _step_aside() -> None:
     if _is_capturing():
-        aside = side_stream(torch.cuda.current_device(), -2)
+        aside = side_stream(torch.cuda.current_device(), _ASIDE)
         _recording.stream = torch.cuda.current_stream()
         aside.wait_stream(_recording.stream)
         torch.cuda.set_stream(aside)
@@ -112,7 +121,7 @@ def _step_back() -> None:
 
 def _meet() -> None:
     if _is_capturing():
-        aside = side_stream(torch.cuda.current_device(), -2)
+        aside = side_stream(torch.cuda.current_device(), _ASIDE)
         torch.cuda.current_stream().wait_stream(aside)
 
 
@@ -191,7 +200,8 @@ class Graph:
 
     def __init__(self, tapes: Sequence[Tape]) -> None:
         self._graph = torch.cuda.CUDAGraph()
-        stream = side_stream(torch.cuda.current_device())
+        device = torch.cuda.current_device()
+        stream, aside = side_stream(device), side_stream(device, _ASIDE)
         # There is one stream for this. Other threads may go on with all else that they do.
         with _capturing:
             stream.wait_stream(torch.cuda.current_stream())
@@ -201,6 +211,11 @@ class Graph:
                     for tape in tapes:
                         tape.run()
                 finally:
+                    # A tape that was interrupted may have left the streams anyhow; a capture that
+                    # does not end would break all later ones.
+                    torch.cuda.set_stream(stream)
+                    if _takes_part(aside):
+                        stream.wait_stream(aside)
                     self._graph.capture_end()
             torch.cuda.current_stream().wait_stream(stream)
 
@@ -213,6 +228,6 @@ class Graph:
 def side_stream(device: int, number: int = -1) -> Any:
     """Return a stream beside the current one: kept, for a new one may cost milliseconds.
 
-    Graphs are captured on number -1, and what runs beside the rest of them on -2.
+    Graphs are captured on number -1.
     """
     return torch.cuda.Stream(device)

@@ -25,7 +25,7 @@ _OF_A_STREAMED_ROW = 32
 list of a quarter of the rows."""
 _WINDOW = 1 << 30
 """More bytes than this make a window no faster."""
-_KEPT = 1 << 29
+MOST_KEPT = 1 << 29
 """Fits whose tensors take more bytes than this do not wait for launches."""
 _STAYING = 0.9
 """Of what is left then, for rows that stay; the rest is for clusters, which may be many."""
@@ -35,7 +35,7 @@ ALIGNED = 16
 
 def is_small(n: int, d: int) -> bool:
     """Whether the memory of a fit is kept for the next one."""
-    return n * (short_bytes(d) + _OF_A_ROW) <= _KEPT
+    return n * (short_bytes(d) + _OF_A_ROW) <= MOST_KEPT
 
 
 def kept(device: str | torch.device, n: int, d: int) -> AbstractContextManager[Any]:

@@ -172,6 +172,7 @@ class GpuPoints(LabelledPoints):
                     else:
                         self._step = Step(self.data, n_clusters, self._weighting)
             except torch.OutOfMemoryError as error:
+                spare.drop()
                 raise MemoryError(
                     f"the lists of {self.n_points} points and the sums of {n_clusters} clusters of "
                     f"{self.n_features} columns do not fit into the GPU's memory any more: free "

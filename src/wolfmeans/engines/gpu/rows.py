@@ -63,6 +63,12 @@ class Rows:
         self.slack.fill_(-math.inf)
         self.counts.zero_()
 
+    @property
+    def n_bytes(self) -> int:
+        """What the tensors take."""
+        tensors = (v for v in vars(self).values() if isinstance(v, torch.Tensor))
+        return sum(tensor.nbytes for tensor in tensors if tensor is not self.masses)
+
     def is_aligned(self) -> bool:
         """Whether all tensors begin where vectors may be loaded."""
         given = (self.labels, self.slack) if self.masses is None else (self.labels, self.masses)

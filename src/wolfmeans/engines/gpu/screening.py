@@ -47,6 +47,8 @@ from wolfmeans.tensors import sampling_step
 _LARGEST = 13
 _LARGEST_SCALE = 400
 _FEW = 8
+_MOST_PINNED = 1 << 23
+"""Bytes: PyTorch keeps pinned memory for ever."""
 
 
 def looked_at(X: torch.Tensor) -> tuple[tuple[float, float], NDArray[np.floating]]:
@@ -58,7 +60,11 @@ def looked_at(X: torch.Tensor) -> tuple[tuple[float, float], NDArray[np.floating
     block = 4096
     programs = min(PROGRAMS, triton.cdiv(X.numel(), block))
     launch(measure, programs, X, found.view(torch.int64), X.numel(), BLOCK=block, **UNFUSED)
-    sizes, sample = to_host(found, X[:: sampling_step(len(X))])
+    chosen = X[:: sampling_step(len(X))]
+    if chosen.nbytes <= _MOST_PINNED:
+        sizes, sample = to_host(found, chosen)
+    else:
+        sizes, sample = found.cpu().numpy(), chosen.cpu().numpy()
     largest, smallest = sizes.tolist()
     return ((0.0 if largest == 0 else smallest), largest), sample
 

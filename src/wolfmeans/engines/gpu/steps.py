@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import weakref
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
-from threading import Lock, RLock
+from threading import Lock
 from time import perf_counter
 from typing import Any, Self
 
@@ -25,6 +25,7 @@ from wolfmeans.engines.gpu.launching import (
     side_stream,
     together,
 )
+from wolfmeans.engines.gpu.memory import MOST_KEPT
 from wolfmeans.engines.gpu.rows import FEW_CLUSTERS, Rows
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.weighting import Weighting
@@ -61,6 +62,11 @@ class Step:
         """Keep the tensors, but not the data."""
         del self.data, self.clusters.data, self.rows.data
         self._taken = {}
+
+    @property
+    def n_bytes(self) -> int:
+        """What the tensors take."""
+        return self.clusters.n_bytes + self.rows.n_bytes
 
     def find_labels(self, source: int) -> None:
         """Launch what gives each point the label of its nearest center, and lists what moved.
@@ -131,7 +137,9 @@ class Step:
         parts = [self.data, self.clusters, self.rows]
         if weighting is not None:
             parts.append(weighting)
-        return (lows, *(_fact(value) for part in parts for value in vars(part).values()))
+        # By name: what is taken up again comes last otherwise. Data is among the parts.
+        named = (item for part in parts for item in sorted(vars(part).items()))
+        return (lows, *(_fact(value) for name, value in named if name != "data"))
 
     def _signature(self) -> tuple[Hashable, ...]:
         """Return what decides which compiled kernels take a step."""
@@ -153,10 +161,9 @@ class _Spare:
     """
 
     def __init__(self) -> None:
-        # Owners may go at any moment, even while one of these methods is at work.
-        self._lock = RLock()
-        self._kind: Hashable = None
-        self._step: Step | None = None
+        # Owners may go at any moment, even while one of these methods is at work: what is kept
+        # comes and goes in one operation.
+        self._kept: deque[tuple[Hashable, Step]] = deque(maxlen=1)
 
     def lend(self, owner: object, data: Screened, n_clusters: int) -> Step:
         """Return a step without weights, which is put by when its owner is gone."""
@@ -164,22 +171,27 @@ class _Spare:
         # What was launched on another stream may still be at work on these tensors.
         stream = torch.cuda.current_stream().cuda_stream if device.type == "cuda" else 0
         kind = device, stream, data.X.dtype, data.n, data.d, data.digits, n_clusters
-        with self._lock:
-            found, self._step = self._step, None
-            known = found is not None and self._kind == kind
-        step = found.take_up(data) if found is not None and known else Step(data, n_clusters)
+        step = self._taken(kind)
+        step = Step(data, n_clusters) if step is None else step.take_up(data)
         weakref.finalize(owner, self._put_by, kind, step).atexit = False
         return step
 
+    def _taken(self, kind: Hashable) -> Step | None:
+        """Return the step that is kept if it is of that kind; no other one stays."""
+        try:
+            found, step = self._kept.pop()
+        except IndexError:
+            return None
+        return step if found == kind else None
+
     def drop(self) -> None:
         """Give the memory back, for something larger."""
-        with self._lock:
-            self._step = None
+        self._kept.clear()
 
     def _put_by(self, kind: Hashable, step: Step) -> None:
         step.let_go()
-        with self._lock:
-            self._kind, self._step = kind, step
+        if step.n_bytes <= MOST_KEPT:
+            self._kept.append((kind, step))
 
 
 spare = _Spare()

@@ -83,6 +83,7 @@ def prepare_centers(
     products = products_error * radius * (size + gamma + 2.0**-14)
     doubt = 2.0 * (radius * gamma + rho * size) + products
     doubt += score_error * (squared + 2.0 * radius * (size + gamma))
+    doubt *= 1.0 + score_error  # the doubt is in the score, and rounded with it
     doubt = tl.minimum(doubt * (1.0 + 2.0**-20), 1.0e37)
     tl.store(doubts + k, _up(doubt))
     tl.store(norms + k, (tl.minimum(squared, 1.0e37) - doubt * (1.0 + 2.0**-19)).to(tl.float32))
