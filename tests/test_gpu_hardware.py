@@ -210,6 +210,7 @@ def test_whole_fits_of_tensors_that_stay_on_the_device(d):
         assert there.predict(given).device == given.device
 
 
+@pytest.mark.filterwarnings("ignore:The CUDA Graph is empty")
 @pytest.mark.parametrize("moment", ["beside", "between"])
 def test_a_capture_that_is_interrupted_breaks_no_later_one(moment):
     from wolfmeans.engines.gpu.launching import Graph, Tape, beside, do, together
