@@ -21,7 +21,9 @@ from wolfmeans.exact_sums import exponent_range, exponents_between
 from wolfmeans.refusals import (
     EXACT_INTEGERS,
     holds_texts,
+    is_canonical,
     refuse_dates,
+    refuse_lazy_frames,
     refuse_rounded_integers,
     refuse_stray_indices,
 )
@@ -57,6 +59,7 @@ def admit(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, 
         raise TypeError(
             f"X is a Dask {type(X).__name__}, and this works on arrays in memory: use X.compute()"
         )
+    refuse_lazy_frames(X)
     if np.ma.is_masked(X):
         raise ValueError("Input X has masked entries; fill them or drop those rows first")
     if sparse.issparse(X):
@@ -80,9 +83,9 @@ def admit(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, 
     if sparse.issparse(X):
         if X is not given:
             refuse_stray_indices(X)
-        canonical = X.has_canonical_format
+        canonical = is_canonical(X)
         if not canonical or not _is_aligned(X.data, X.indices, X.indptr):
-            X = X.copy()
+            X = type(X)((X.data, X.indices, X.indptr), shape=X.shape, copy=True)
         if not canonical:
             X.sum_duplicates()
     elif not isinstance(X, OnDevice):
@@ -239,6 +242,20 @@ def admit_centers(init: Any, n_clusters: int, X: Any) -> NDArray[np.floating]:
             f"features of the data {X.shape[1]}."
         )
     return centers
+
+
+def unwritable(X: Any) -> Any:
+    """Return what others may look at: an array or CSR matrix as a view that they cannot change."""
+    if sparse.issparse(X):
+        parts = [_unwritable(part) for part in (X.data, X.indices, X.indptr)]
+        return type(X)(tuple(parts), shape=X.shape)
+    return _unwritable(X) if isinstance(X, np.ndarray) else X
+
+
+def _unwritable(values: NDArray[Any]) -> NDArray[Any]:
+    seen = values.view()
+    seen.flags.writeable = False
+    return seen
 
 
 def scale_exponent(X: Any, sizes: Sizes, weights: NDArray[np.float64] | None) -> int:
