@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,11 +84,7 @@ def admit(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, 
     if sparse.issparse(X):
         if X is not given:
             refuse_stray_indices(X)
-        canonical = is_canonical(X)
-        if not canonical or not _is_aligned(X.data, X.indices, X.indptr):
-            X = type(X)((X.data, X.indices, X.indptr), shape=X.shape, copy=True)
-        if not canonical:
-            X.sum_duplicates()
+        X = _canonical(X)
     elif not isinstance(X, OnDevice):
         X = aligned(X)
     if isinstance(X, OnDevice):
@@ -99,6 +96,18 @@ def admit(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, 
     if sizes[1] >= EXACT_INTEGERS:
         refuse_rounded_integers(given)
     return X, Sizes(*sizes)
+
+
+def _canonical(X: Any) -> Any:
+    """Return a CSR matrix as an aligned one of ascending columns that says so."""
+    canonical = is_canonical(X)
+    if not canonical or not _is_aligned(X.data, X.indices, X.indptr):
+        X = type(X)((X.data, X.indices, X.indptr), shape=X.shape, copy=True)
+    if not canonical:
+        X.sum_duplicates()
+    seen = copy(X)
+    seen.has_canonical_format = True
+    return seen
 
 
 def _is_plain(X: Any) -> bool:
