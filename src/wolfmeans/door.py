@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +22,9 @@ from wolfmeans.exact_sums import exponent_range, exponents_between
 from wolfmeans.refusals import (
     EXACT_INTEGERS,
     holds_texts,
+    is_canonical,
     refuse_dates,
+    refuse_lazy_frames,
     refuse_rounded_integers,
     refuse_stray_indices,
 )
@@ -57,6 +60,7 @@ def admit(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, 
         raise TypeError(
             f"X is a Dask {type(X).__name__}, and this works on arrays in memory: use X.compute()"
         )
+    refuse_lazy_frames(X)
     if np.ma.is_masked(X):
         raise ValueError("Input X has masked entries; fill them or drop those rows first")
     if sparse.issparse(X):
@@ -80,11 +84,7 @@ def admit(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, 
     if sparse.issparse(X):
         if X is not given:
             refuse_stray_indices(X)
-        canonical = X.has_canonical_format
-        if not canonical or not _is_aligned(X.data, X.indices, X.indptr):
-            X = X.copy()
-        if not canonical:
-            X.sum_duplicates()
+        X = _canonical(X)
     elif not isinstance(X, OnDevice):
         X = aligned(X)
     if isinstance(X, OnDevice):
@@ -96,6 +96,18 @@ def admit(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, 
     if sizes[1] >= EXACT_INTEGERS:
         refuse_rounded_integers(given)
     return X, Sizes(*sizes)
+
+
+def _canonical(X: Any) -> Any:
+    """Return a CSR matrix as an aligned one of ascending columns that says so."""
+    canonical = is_canonical(X)
+    if not canonical or not _is_aligned(X.data, X.indices, X.indptr):
+        X = type(X)((X.data, X.indices, X.indptr), shape=X.shape, copy=True)
+    if not canonical:
+        X.sum_duplicates()
+    seen = copy(X)
+    seen.has_canonical_format = True
+    return seen
 
 
 def _is_plain(X: Any) -> bool:
@@ -239,6 +251,20 @@ def admit_centers(init: Any, n_clusters: int, X: Any) -> NDArray[np.floating]:
             f"features of the data {X.shape[1]}."
         )
     return centers
+
+
+def unwritable(X: Any) -> Any:
+    """Return what others may look at: an array or CSR matrix as a view that they cannot change."""
+    if sparse.issparse(X):
+        parts = [_unwritable(part) for part in (X.data, X.indices, X.indptr)]
+        return type(X)(tuple(parts), shape=X.shape)
+    return _unwritable(X) if isinstance(X, np.ndarray) else X
+
+
+def _unwritable(values: NDArray[Any]) -> NDArray[Any]:
+    seen = values.view()
+    seen.flags.writeable = False
+    return seen
 
 
 def scale_exponent(X: Any, sizes: Sizes, weights: NDArray[np.float64] | None) -> int:

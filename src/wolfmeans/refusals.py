@@ -42,6 +42,24 @@ def refuse_stray_indices(X: Any) -> None:
             )
 
 
+def is_canonical(X: Any) -> bool:
+    """Whether the rows of a CSR matrix have ascending columns, each once.
+
+    SciPy keeps the answer with a matrix, and keeps it when somebody changes the indices in place.
+    """
+    indices = X.indices[: X.indptr[-1]]
+    rises = indices[1:] > indices[:-1]
+    starts = X.indptr[1:-1]
+    rises[starts[(starts > 0) & (starts < len(indices))] - 1] = True
+    return bool(rises.all())
+
+
+def refuse_lazy_frames(given: Any) -> None:
+    """Refuse tables of polars that are not computed yet, which look like tables of one object."""
+    if type(given).__name__ == "LazyFrame" and hasattr(given, "collect"):
+        raise TypeError("X is a LazyFrame, which is not computed yet: use X.collect()")
+
+
 def refuse_dates(given: Any, name: str) -> None:
     """Refuse dates and times, which NumPy takes for whole numbers, the missing ones too."""
     if hasattr(given, "iloc"):
@@ -57,6 +75,20 @@ def refuse_dates(given: Any, name: str) -> None:
         raise TypeError(
             f"Input {name} has dates or times, which have no scale of their own; convert them to "
             "numbers first, for example to days since the first"
+        )
+
+
+def refuse_other_names(init: Any, names: NDArray[Any] | None) -> None:
+    """Refuse initial centers whose columns are called otherwise than those of X, or lie otherwise.
+
+    Names that are no texts count as none.
+    """
+    own = list(getattr(init, "columns", ()))
+    texts = len(own) > 0 and all(isinstance(name, str) for name in own)
+    if names is not None and texts and own != list(names):
+        raise ValueError(
+            f"The columns of init are {own}, and those of X are {list(names)}: give them in one "
+            "order, or init without names, as an array"
         )
 
 

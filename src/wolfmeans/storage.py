@@ -47,6 +47,7 @@ def save(model: CenterEstimator, path: Path, preparation: Preparation | None = N
     kind = type(model).__name__
     if kind not in _LOADABLE:
         raise ValueError(f"only a {' or a '.join(_LOADABLE)} can be saved, not a {kind}")
+    _refuse_unloadable(model)
     array_names, plain_names = _names(kind)
     parameters = model.get_params(deep=False)
     arrays = {name: on_host(getattr(model, name)) for name in array_names if _has(model, name)}
@@ -76,6 +77,19 @@ def save(model: CenterEstimator, path: Path, preparation: Preparation | None = N
     if preparation is not None:
         content["preparation"] = _preparation_fields(preparation)
     _write(path, json.dumps(content), arrays)
+
+
+def _refuse_unloadable(model: CenterEstimator) -> None:
+    """Refuse a model that was changed since its fit into one that `load` would not take."""
+    model._validate_params()
+    n_fitted = len(model.cluster_centers_)
+    if n_fitted != model.n_clusters:
+        raise ValueError(
+            f"n_clusters={model.n_clusters}, and the model was fitted with {n_fitted}; fit it "
+            f"anew, or set n_clusters={n_fitted} again"
+        )
+    if not np.isfinite(model.cluster_centers_).all():
+        raise ValueError("cluster_centers_ has been changed since the fit: it is not finite")
 
 
 def _preparation_fields(preparation: Preparation) -> dict[str, Any]:

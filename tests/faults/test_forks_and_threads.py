@@ -12,7 +12,7 @@ import pytest
 from broken import fails_when
 from engines import ENGINES
 from processes import forked, python
-from samples import bits, cloud
+from samples import bits, cloud, quietly
 
 from wolfmeans import KMeans
 
@@ -66,6 +66,39 @@ print(all(one == before for one in found))
         timeout=60,
     )
     assert said.split() == ["True"]
+
+
+@forks
+@fails_when("forks_hold_a_lock")
+def test_a_fit_in_a_child_forked_while_another_thread_fits():
+    said = forked(
+        FITS
+        + """
+import threading
+before, begun = fitted(), threading.Event()
+X = cloud(60_000, 8)
+def stop(record):
+    begun.set()
+    return over.is_set()
+over = threading.Event()
+model = KMeans(300, init=X[:300], n_threads=2, tol=0.0, certify=None, callback=stop)
+thread = threading.Thread(target=model.fit, args=(X,))
+thread.start()
+begun.wait()
+children = []
+for _ in range(3):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(5)
+        os._exit(0 if fitted() == before else 3)
+    children.append(os.waitpid(child, 0)[1])
+over.set()
+thread.join()
+print(children, fitted() == before)
+""",
+        timeout=60,
+    )
+    assert said.split() == ["[0,", "0,", "0]", "True"]
 
 
 @fails_when("fits_share_a_buffer", engine="cpu")
@@ -152,6 +185,16 @@ def test_n_threads_is_respected():
     assert one == 0
     # That threads are seen at all shows that the first number means something.
     assert 1 <= three <= 2
+
+
+@fails_when("threads_without_end", raises=TypeError, n_threads=2**40)
+@pytest.mark.parametrize("n_threads", [2**16, 2**40])
+def test_more_threads_than_any_process_can_have(n_threads):
+    X = cloud(60_000, 8)
+    settings = {"init": X[:200], "max_iter": 1, "certify": None, "engine": "cpu", "tol": 1.0}
+    few, many = (quietly(KMeans(200, n_threads=n, **settings), X) for n in (1, n_threads))
+    assert bits(many) == bits(few)
+    assert many.predict(X).tolist() == few.labels_.tolist()
 
 
 @linux

@@ -1,5 +1,7 @@
 """Faults of X: what is no data is refused with its place, what is data is taken as it is."""
 
+from importlib.util import find_spec
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -59,6 +61,18 @@ def test_mismatched_names_of_pandas_are_refused(method):
     model = small("cpu").fit(frame)
     with pytest.raises(ValueError, match="feature names should match"):
         getattr(model, method)(frame[["weight", "height"]])
+
+
+@pytest.mark.skipif(find_spec("polars") is None, reason="needs polars")
+@fails_when("lazy_tables_are_objects", raises=ValueError)
+def test_tables_that_are_not_computed_yet_are_refused():
+    import polars
+
+    frame = polars.DataFrame(blobs()[0], schema=["height", "weight"])
+    model = small("cpu").fit(frame)
+    for call in (model.fit, model.predict, model.score):
+        with pytest.raises(TypeError, match=r"use X\.collect\(\)"):
+            call(frame.lazy())
 
 
 @fails_when("masks_are_dropped")
@@ -153,7 +167,12 @@ def test_integers_beyond_2_to_the_53_are_refused(engine, dtype):
     X = np.array([[2**60], [2**60 + 1], [2**60 + 100], [2**60 + 101]], dtype=dtype)
     with pytest.raises(ValueError, match=r"integers beyond 2\*\*53"):
         small(engine, k=2).fit(X)
-    assert small(engine, k=2).fit(X - X.min()).inertia_ == 1.0
+    model = small(engine, k=2).fit(X - X.min())
+    assert model.inertia_ == 1.0
+    for call in (model.predict, model.transform, model.score):
+        for given in (X, sparse.csr_array(X), pd.DataFrame(X), X.tolist()):
+            with pytest.raises(ValueError, match=r"integers beyond 2\*\*53"):
+                call(given)
 
 
 @fails_when("only_as_many_columns_as_rows", raises=ValueError, engine="cpu")

@@ -94,27 +94,73 @@ def test_every_sparse_format_with_64_bit_indices_is_the_same_matrix(engine, kind
         # Every entry as a sum of two, which is what the format means.
         again = [np.concatenate([part, part]) for part in (given.data / 2, *given.coords)]
         given = sparse.coo_array((again[0], tuple(again[1:])), shape=X.shape)
+        given.coords = tuple(place.astype(np.int64) for place in given.coords)
+    assert {np.dtype(np.int64)} >= {index.dtype for index in _indices(given)}
     canonical = small(engine, init=X[::20]).fit(sparse.csr_array(X))
     model = small(engine, init=X[::20]).fit(given)
     assert model.cluster_centers_.tolist() == canonical.cluster_centers_.tolist()
     assert model.labels_.tolist() == canonical.labels_.tolist()
     assert model.inertia_ == canonical.inertia_ == -model.score(given)
+    assert model.predict(given).tolist() == canonical.labels_.tolist()
+    assert model.transform(given).tolist() == canonical.transform(sparse.csr_array(X)).tolist()
 
 
-@fails_when("explicit_zeros_are_ones", engine="cpu")
+def _indices(given):
+    names = ("indices", "indptr", "offsets")
+    found = [getattr(given, name) for name in names if hasattr(given, name)]
+    return found + list(given.coords if given.format == "coo" else ())
+
+
+@fails_when("explicit_zeros_are_ones", engine="cpu", kind="csr")
+@fails_when("explicit_zeros_are_ones", engine="reference", kind="coo")
 @pytest.mark.parametrize("engine", ENGINES)
-def test_explicit_zeros_of_sparse_rows_are_zeros(engine):
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "bsr"])
+def test_explicit_zeros_of_sparse_rows_are_zeros(engine, kind):
     X, _ = blobs(d=4)
     X = np.rint(X) * (np.random.default_rng(1).random(X.shape) < 0.6)
-    stored = sparse.csr_array(np.where(X == 0, 0.5, X))
+    stored = as_sparse(np.where(X == 0, 0.5, X), kind)
     stored.data[stored.data == 0.5] = 0.0
-    assert stored.nnz == X.size
+    assert stored.nnz == X.size and (stored.data == 0).any()
     init = X[::20]
     dense, model = (small(engine, init=init).fit(given) for given in (X, stored))
     # Rows that store all of their entries have the distances of dense rows, to the last bit.
     assert model.cluster_centers_.tolist() == dense.cluster_centers_.tolist()
     assert model.labels_.tolist() == dense.labels_.tolist()
     assert model.inertia_ == dense.inertia_
+
+
+def _turned(A):
+    """The entries of each row in reverse."""
+    for begin, end in zip(A.indptr[:-1], A.indptr[1:], strict=True):
+        A.indices[begin:end] = A.indices[begin:end][::-1].copy()
+        A.data[begin:end] = A.data[begin:end][::-1].copy()
+    return A
+
+
+def _halved(A):
+    """Each entry as a sum of two halves."""
+    twice = (np.repeat(A.data / 2, 2), np.repeat(A.indices, 2), A.indptr * 2)
+    return sparse.csr_array(twice, shape=A.shape)
+
+
+@fails_when("flags_of_sparse_rows_are_believed", engine="cpu", change=_halved)
+@fails_when("flags_of_sparse_rows_are_believed", engine="cpu", change=_turned)
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("change", [_turned, _halved])
+def test_sparse_rows_are_looked_at_whatever_their_flags_say(engine, change):
+    # SciPy keeps these flags, and does not see that somebody has changed the indices since.
+    X = np.random.default_rng(0).normal(size=(40, 5)) ** 3
+    X[X < 0.01] = 0.0
+    plain = small(engine, init=X[:3]).fit(sparse.csr_array(X))
+    given = change(sparse.csr_array(X))
+    given.has_sorted_indices = given.has_canonical_format = True
+    before = given.indices.tolist()
+    model = small(engine, init=X[:3]).fit(given)
+    assert model.cluster_centers_.tolist() == plain.cluster_centers_.tolist()
+    assert model.labels_.tolist() == plain.labels_.tolist() == plain.predict(given).tolist()
+    assert model.inertia_ == plain.inertia_ == -plain.score(given)
+    assert plain.transform(given).tolist() == plain.transform(sparse.csr_array(X)).tolist()
+    assert given.indices.tolist() == before
 
 
 BROKEN_SPARSE = {

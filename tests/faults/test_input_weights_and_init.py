@@ -1,10 +1,12 @@
 """Faults of weights and initial centers."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from broken import fails_when
 from engines import ALL_ENGINES, ENGINES, small
 from samples import assert_true, blobs, distances
+from scipy import sparse
 
 
 @fails_when("weights_unchecked", engine="cpu", bad=np.nan, word="NaN")
@@ -73,6 +75,38 @@ def test_init_with_nan_is_refused_with_its_position(engine, bad):
     for given in (init, lambda X, k, random_state: init):
         with pytest.raises(ValueError, match=r"init contains NaN or infinity.*row 1, column 1"):
             small(engine, init=given, n_init=1).fit(X)
+
+
+@fails_when("names_of_init_ignored")
+def test_init_whose_columns_are_in_another_order_is_refused():
+    frame = pd.DataFrame(blobs()[0], columns=["height", "weight"])
+    for init in (frame[["weight", "height"]][::20], frame[::20].set_axis(["a", "b"], axis=1)):
+        with pytest.raises(ValueError, match=r"columns of init.*height"):
+            small("cpu", init=init).fit(frame)
+    named, plain = small("cpu", init=frame[::20]), small("cpu", init=frame[::20].to_numpy())
+    assert named.fit(frame).inertia_ == plain.fit(frame).inertia_
+
+
+@fails_when("seeders_may_write", engine="cpu", wrap=np.asarray)
+@fails_when("seeders_may_write", engine="cpu", wrap=sparse.csr_array)
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("wrap", [np.asarray, sparse.csr_array])
+def test_a_function_that_makes_seeds_cannot_change_the_points(engine, wrap):
+    X, _ = blobs()
+    given = wrap(X.copy())
+
+    def scaling(X, n_clusters, random_state):
+        X *= 2.0
+        return X[:3]
+
+    def nulling(X, n_clusters, random_state):
+        (X.data if sparse.issparse(X) else X)[:] = np.nan
+        return np.eye(3, 2)
+
+    for init in (scaling, nulling):
+        with pytest.raises(ValueError, match=r"read-only"):
+            small(engine, init=init, n_init=1).fit(given)
+    assert np.array_equal(given.toarray() if sparse.issparse(given) else given, X)
 
 
 @fails_when("weights_unchecked", raises=TypeError)

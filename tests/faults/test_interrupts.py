@@ -89,6 +89,13 @@ LONG = {
         f"{CPU}.NativeKernels.nearest",
         1_000_000,
     ),
+    "score": ("fitted(8000)", "score", f"{CPU}.NativeKernels.nearest", 1_000_000),
+    "certify": (
+        "KMeans(100, init=X[:100], **(S | {'certify': None, 'max_iter': 2})).fit(X)",
+        "certify",
+        "wolfmeans.estimators.base.bound_in_units",
+        60_000,
+    ),
     "transform": ("fitted(3000)", "transform", f"{CPU}.NativeKernels.roots", 150_000),
 }
 PROMPT = 3.0

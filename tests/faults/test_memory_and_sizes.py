@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 from broken import fails_when
 from engines import ENGINES, slow
-from processes import forked
+from processes import forked, python
 from samples import bits, cloud
 from threadpoolctl import threadpool_limits
 
@@ -63,6 +63,52 @@ print(resident() - before)
         timeout=120,
     )
     assert int(said) < 8 << 20
+
+
+@linux
+@fails_when("no_memory_is_no_matter")
+def test_a_fit_without_enough_memory_is_an_error_and_leaves_nothing():
+    said = python(
+        """
+import os, resource, warnings
+import numpy as np
+from scipy import sparse
+from samples import bits, cloud
+from wolfmeans import KMeans
+warnings.simplefilter("ignore")
+X = cloud(400_000, 12)  # More than allocators keep for later.
+S = {"n_threads": 1, "max_iter": 2, "engine": "cpu", "certify": None, "init": X[:5]}
+kinds = [
+    lambda: (KMeans(5, **S), np.asfortranarray(X)),
+    lambda: (KMeans(5, **(S | {"init": X[:5] * 1e200})), X * 1e200),
+    lambda: (KMeans(5, **S), sparse.csc_array(np.where(X > 0, X, 0))),
+]
+most = resource.getrlimit(resource.RLIMIT_AS)
+def limited(bytes):
+    with open("/proc/self/statm") as file:
+        size = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    resource.setrlimit(resource.RLIMIT_AS, (size + bytes, most[1]))
+for make in kinds:
+    model, given = make()
+    refused = 0
+    for power in (18, 20, 22, 24, 25, 26, 27):
+        limited(1 << power)
+        try:
+            model.fit(given)
+            break
+        except MemoryError:
+            refused += 1
+            assert not [name for name in vars(model) if name.endswith("_")], vars(model)
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, most)
+    before = bits(model.fit(given))
+    again, _ = make()
+    print(refused, bits(again.fit(given)) == before)
+"""
+    )
+    words = said.split()
+    assert words[1::2] == ["True"] * 3
+    assert 0 not in map(int, words[::2])
 
 
 @contextmanager

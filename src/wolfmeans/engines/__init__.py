@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -47,6 +48,7 @@ __all__ = [
 ]
 
 _said = False
+_MOST_THREADS = 1024
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,6 @@ def effective_threads(n_threads: int | None) -> int:
     """Return the number of threads to use: the caller's, or as many as scikit-learn would.
 
     That is the cores this process may run on, fewer where OMP_NUM_THREADS, threadpoolctl or a
-    surrounding joblib worker say so.
+    surrounding joblib worker say so. Beyond some number a process ends where it starts one more.
     """
-    return int(_openmp_effective_n_threads(n_threads))
+    return min(int(_openmp_effective_n_threads(n_threads)), max(_MOST_THREADS, os.cpu_count() or 1))

@@ -47,6 +47,7 @@ from wolfmeans.parted.source_predictions import (
     source_for,
     transformed,
 )
+from wolfmeans.refusals import refuse_other_names
 from wolfmeans.seeding import RandomSource, choose_seeds
 from wolfmeans.solution import Record, Trace
 from wolfmeans.sources import bytes_of
@@ -292,7 +293,7 @@ class CenterEstimator(
             call = self.init
 
             def called(ws: Workspace, random: RandomSource) -> NDArray[np.floating]:
-                given = getattr(X, "collection", X)
+                given = door.unwritable(getattr(X, "collection", X))
                 return self._given(call(given, self.n_clusters, random_state=random()), X, exponent)
 
             return called, n_starts
@@ -318,6 +319,7 @@ class CenterEstimator(
         return self._number_of_starts()
 
     def _given(self, init: Any, X: Any, exponent: int) -> NDArray[np.floating]:
+        refuse_other_names(init, getattr(self, "feature_names_in_", None))
         centers = door.admit_centers(init, self.n_clusters, X)
         door.refuse_far_centers(centers, X, exponent)
         return centers if exponent == 0 else door.ldexp(centers, exponent)

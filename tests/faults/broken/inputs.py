@@ -169,6 +169,34 @@ def structure_unchecked():
 
 
 @variant
+def flags_of_sparse_rows_are_believed():
+    from wolfmeans import door
+
+    return [patch.object(door, "is_canonical", lambda X: X.has_canonical_format)]
+
+
+@variant
+def seeders_may_write():
+    from wolfmeans import door
+
+    return [patch.object(door, "unwritable", lambda X: X)]
+
+
+@variant
+def names_of_init_ignored():
+    from wolfmeans.estimators import base
+
+    return [patch.object(base, "refuse_other_names", lambda init, names: None)]
+
+
+@variant
+def lazy_tables_are_objects():
+    from wolfmeans import door
+
+    return [patch.object(door, "refuse_lazy_frames", lambda given: None)]
+
+
+@variant
 def dates_are_numbers():
     return on_input(lambda X: X.astype(np.int64).astype(float) if X.dtype.kind == "M" else X)
 

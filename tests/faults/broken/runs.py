@@ -34,6 +34,19 @@ def one_step_too_many():
 
 
 @variant
+def time_is_looked_at_before_the_first_step():
+    from wolfmeans.fitting import Prepared
+
+    def make(finish):
+        def finished(self, max_steps, time_limit=None, callback=None):
+            return finish(self, max_steps, 0.0 if time_limit == 0.0 else None, callback)
+
+        return finished
+
+    return [around(Prepared, "finish", make)]
+
+
+@variant
 def stops_at_a_tolerance_of_its_own():
     from wolfmeans import fitting
 

@@ -54,6 +54,13 @@ def pickles_are_loaded():
 
 
 @variant
+def models_are_written_unseen():
+    from wolfmeans import storage
+
+    return [patch.object(storage, "_refuse_unloadable", lambda model: None)]
+
+
+@variant
 def strings_unescaped():
     import html
 
@@ -62,7 +69,24 @@ def strings_unescaped():
 
 @variant
 def pickles_in_tables_are_loaded():
+    import json
+    import pickle
+    from pathlib import Path
+
+    from wolfmeans.sources import opening
     from wolfmeans.sources.npy import NpySource
+
+    def make_zarr(source):
+        def decoded(paths):
+            for path in paths:
+                meta = json.loads(next(Path(path).glob("*z*ar*")).read_text())
+                if "pickle" in str(meta):
+                    pickle.loads(
+                        next(p for p in Path(path).rglob("0*") if p.is_file()).read_bytes()
+                    )
+            return source(paths)
+
+        return decoded
 
     def make(init):
         def opened(self, paths, *rest):
@@ -72,7 +96,7 @@ def pickles_in_tables_are_loaded():
 
         return opened
 
-    return [around(NpySource, "__init__", make)]
+    return [around(NpySource, "__init__", make), around(opening, "_source_of_zarr", make_zarr)]
 
 
 @variant

@@ -51,6 +51,55 @@ def threads_as_many_as_they_like():
 
 
 @variant
+def threads_without_end():
+    """As many threads as asked for are started, whatever becomes of the process."""
+    from wolfmeans import engines
+    from wolfmeans.estimators import base, kmeans
+
+    def asked(n_threads):
+        return n_threads or 1
+
+    return [patch.object(module, "effective_threads", asked) for module in (engines, base, kmeans)]
+
+
+@variant
+def forks_hold_a_lock():
+    """A lock that a fit holds is never released in a process that forks meanwhile."""
+    import threading
+
+    from wolfmeans.estimators import KMeans
+
+    lock = threading.Lock()
+
+    def make(fit):
+        def locked(self, X, weights):
+            with lock:
+                return fit(self, X, weights)
+
+        return locked
+
+    return [around(KMeans, "_fit", make)]
+
+
+@variant
+def no_memory_is_no_matter():
+    """What could not be computed for lack of memory is left at zero."""
+    from wolfmeans.estimators import KMeans
+
+    def make(fit):
+        def fitted(self, X, weights):
+            try:
+                return fit(self, X, weights)
+            except MemoryError:
+                self.cluster_centers_ = np.zeros((self.n_clusters, X.shape[1]))
+                return self
+
+        return fitted
+
+    return [around(KMeans, "_fit", make)]
+
+
+@variant
 def a_leak():
     kept = []
 
