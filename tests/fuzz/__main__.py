@@ -27,6 +27,7 @@ MOST_SECONDS_OF_A_ROUND = 60.0
 FILES = (
     *("text tables", "NPY", "Parquet", "Arrow", "Zarr", "several files", "models", "checkpoints"),
 )
+VECTOR_UNITS = ("avx512", "avx2", "baseline")  # by the seed of a round
 PRELOADED = {"address": ("libasan.so", "libubsan.so"), "thread": ("libtsan.so",)}
 OPTIONS = {
     "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
@@ -71,6 +72,7 @@ def _round(target, seed, faults, say):
         import numpy as np
 
         fuzz_native.note = say
+        os.environ["WOLFMEANS_VECTOR_UNIT"] = VECTOR_UNITS[seed % len(VECTOR_UNITS)]
         for place, (name, attempt) in enumerate(fuzz_native.ATTEMPTS.items()):
             try:
                 attempt(np.random.default_rng([seed, place]))

@@ -343,13 +343,18 @@ def try_function(name, rng, threads=None):
     case = Case.drawn(rng, threads)
     arguments = FUNCTIONS[name](case)
     spoil = rng.random() < 0.7
-    _called(getattr(native, name), arguments, rng, spoil)
+    found, _ = _called(getattr(native, name), arguments, rng, spoil)
     if name in ("assign", "second_nearest") and not spoil:
         truth = _canonical(arguments[0], arguments[1])
         if not (arguments[2] == truth.argmin(axis=1)).all():
             raise Finding(f"{name}: other labels than the nearest")
         if case.n and not (arguments[3] == truth.min(axis=1)).all():
             raise Finding(f"{name}: other distances than the canonical ones")
+    if name == "value_range" and not spoil:
+        sizes = np.abs(arguments[0][arguments[0] != 0], dtype=np.float64)
+        truth = (sizes.min(), sizes.max()) if sizes.size else (0.0, 0.0)
+        if found != (True, *truth):
+            raise Finding(f"{name}: {found} instead of {truth}")
 
 
 # --- objects -----------------------------------------------------------------------------------
