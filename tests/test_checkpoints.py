@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 import textwrap
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -275,6 +277,31 @@ def test_a_link_stays_one(tmp_path):
     assert (tmp_path / "c").stat().st_size > 0
     with pytest.raises(ValueError, match="names no file"):
         KMeans(K, checkpoint="").fit(points())
+
+
+def test_what_is_no_plain_file_is_neither_read_nor_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="is no plain file"):
+        KMeans(K, checkpoint=tmp_path / "pipe").fit(points())
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_a_name_too_long_for_what_is_written_beside(tmp_path):
+    with pytest.raises(OSError, match=r"checkpoint: .* cannot be written"):
+        KMeans(K, checkpoint=tmp_path / ("c" * 250)).fit(points())
+
+
+def test_fits_of_several_threads_write_the_same_file(tmp_path):
+    X = points()
+    settings = {"init": X[:K], "tol": 0.0}
+    alone = KMeans(K, **settings).fit(X)
+    with ThreadPoolExecutor(3) as pool:
+        fits = [
+            pool.submit(KMeans(K, **settings, checkpoint=tmp_path / "c").fit, X) for _ in range(6)
+        ]
+    for fit in fits:
+        assert (fit.result().cluster_centers_ == alone.cluster_centers_).all()
+    assert [path.name for path in tmp_path.iterdir()] == ["c"]
 
 
 def test_what_is_told_of_it(tmp_path, capsys):

@@ -162,6 +162,7 @@ def test_files_that_cannot_be_read(folder, address, capsys):
         ("nothing.parquet", "there is no file nothing.parquet"),
         ("nothing.xls", "--dask reads .parquet, .csv, .npy and .zarr"),
         ("nosuch://bucket/x.parquet", "nosuch"),
+        (".", "is a folder; for the files in it say './*.parquet'"),
     ):
         assert cli.main(["fit", file, "-k", "2", "--dask", address]) == 2
         assert sentence in capsys.readouterr().err

@@ -528,8 +528,40 @@ def test_iterators_that_change():
     rng = np.random.default_rng()
     source = open_source(lambda: iter([rng.normal(size=(50, 2))]))
     read(source, 10)
-    with pytest.raises(ValueError, match="other numbers than when it was first read; it must"):
+    with pytest.raises(ValueError, match="or another order, than when it was first read; it must"):
         read(source, 10)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("whole_numbers", [False, True])
+def test_the_same_rows_in_another_order_are_others(dtype, whole_numbers):
+    rows = np.random.default_rng(5).normal(size=(9000, 3)).astype(dtype)
+    rows = np.round(4 * rows) if whole_numbers else rows
+    rows[[10, 8000]] = 9.0  # equal to each other, and to no neighbour
+    orders = {
+        "pieces": np.r_[4096:9000, :4096],
+        "neighbours": np.r_[:10, 11, 10, 12:9000],
+        "backwards": np.arange(9000)[::-1],
+    }
+    for order in orders.values():
+        given_out = []
+
+        def arrays(given_out=given_out, order=order):
+            given_out.append(1)
+            return iter([rows if len(given_out) < 4 else rows[order]])
+
+        source = open_source(arrays)
+        for chunk in (1000, 333):
+            read(source, chunk)
+        with pytest.raises(ValueError, match="or another order"):
+            read(source, 500)
+    swapped = np.arange(9000)
+    swapped[[10, 8000]] = 8000, 10
+    given_out = []
+    source = open_source(lambda: iter([rows if given_out else rows[swapped]]))
+    read(source, 100)
+    given_out.append(1)
+    read(source, 1000)
 
 
 def test_passes_that_end_early_say_nothing_about_the_source(tmp_path):

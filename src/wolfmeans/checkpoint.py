@@ -15,10 +15,12 @@ import math
 import os
 import zipfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import astuple, fields
 from numbers import Integral
 from pathlib import Path
 from typing import IO, Any
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +59,8 @@ class Checkpoint:
         """Where the starts begin, as far as that is known."""
         self.standings: list[Standing] = []
         """Where those stood that had begun."""
+        # Another fit may write to the same place: of a thread, or where processes count anew.
+        self._own = uuid4().hex[:12]
         self._read()
 
     @classmethod
@@ -140,6 +144,9 @@ class Checkpoint:
         if not self.path.parent.is_dir():
             # Said before the first steps are taken, not when they are to be written.
             raise FileNotFoundError(f"checkpoint: there is no folder {self.path.parent}")
+        if self.path.exists() and not self.path.is_file():
+            # A device may never end, and a file would take its place.
+            raise ValueError(f"checkpoint: {self.path} is no plain file; name another one")
         try:
             file = self.path.open("rb")
         except FileNotFoundError:
@@ -243,7 +250,7 @@ class Checkpoint:
             several = [getattr(getattr(standing, which), array) for standing in self.standings]
             arrays[name] = np.stack(several)
         place = Path(os.path.realpath(self.path))  # a link keeps pointing where it points
-        beside = place.with_name(f"{place.name}.{os.getpid()}.part")
+        beside = place.with_name(f"{place.name}.{self._own}.part")
         try:
             with beside.open("wb") as file:
                 _write_members(file, json.dumps(facts, indent=1), arrays)
@@ -254,7 +261,8 @@ class Checkpoint:
             reason = error.strerror or error
             raise OSError(f"checkpoint: {self.path} cannot be written: {reason}") from error
         finally:
-            beside.unlink(missing_ok=True)
+            with suppress(OSError):
+                beside.unlink()
 
 
 def refuse_settings(estimator: Any) -> None:

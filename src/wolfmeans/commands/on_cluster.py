@@ -243,6 +243,10 @@ def _kind(file: str) -> str:
     suffix = Path(file.rstrip("/")).suffix.lower()
     kind = "zarr" if suffix == ".zarr" else SUFFIXES.get(suffix)
     if kind not in ("parquet", "csv", "npy", "zarr"):
+        if Path(file).is_dir():
+            raise IsADirectoryError(
+                f"{file} is a folder; for the files in it say '{file.rstrip('/')}/*.parquet'"
+            )
         raise ValueError(f"--dask reads .parquet, .csv, .npy and .zarr; {file} is none of them")
     return kind
 

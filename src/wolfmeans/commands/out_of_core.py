@@ -95,16 +95,16 @@ def open_points(
     drop_missing: bool = False,
 ) -> FilePoints:
     """Open files whose rows are read in chunks."""
-    from wolfmeans.parted.source_data import loaded
+    from wolfmeans.parted.source_data import weights_named
     from wolfmeans.sources import open_source
 
-    parse_bytes(memory, "--memory")
+    limit = parse_bytes(memory, "--memory")
     if weights is not None and drop_missing:
         raise ValueError("--weights with --drop-missing needs all rows in memory; leave out one")
     masses = None
     unwanted = words(exclude or ())
     if weights is not None:
-        masses = loaded(open_source(files, columns=[weights]))[:, 0].astype(np.float64)
+        masses = weights_named(files, weights, limit)
         unwanted = [*unwanted, weights]
     source = open_source(
         files,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 ARRAYS = ("centers", "residuals", "weights")
 """What of a partition follows from the points and the centers before it."""
+_ANEW = "remove the file to begin anew"
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class KeptProblem(KMeansProblem):
             if before.initial_sse != first.sse:
                 raise ValueError(
                     f"{self._kept.path} was written for other data: the SSE at its seeds was "
-                    f"{before.initial_sse}, here it is {first.sse}"
+                    f"{before.initial_sse}, here it is {first.sse}; {_ANEW}"
                 )
             self._to_come = before.records
         return first
@@ -104,7 +105,7 @@ class KeptProblem(KMeansProblem):
             if not all(np.array_equal(*pair) for pair in pairs):
                 raise ValueError(
                     f"{self._kept.path} was written for other data: its centers do not lead to "
-                    "the same clusters here"
+                    f"the same clusters here; {_ANEW}"
                 )
         # The clock of a time limit counts from now.
         now = perf_counter() - state.started

@@ -20,6 +20,7 @@ from wolfmeans.columns import FILL_IN, Part
 from wolfmeans.door import Sizes
 from wolfmeans.engines.cpu import value_range
 from wolfmeans.sources.buffers import Buffers
+from wolfmeans.sources.fingerprint import Fingerprint
 from wolfmeans.sources.read_ahead import reading_ahead
 
 _LOOK = 1 << 22
@@ -49,8 +50,8 @@ class Facts:
 
     n_rows: int
     sizes: Sizes
-    bits: int
-    """All numbers, taken as integers, added; the same whatever the chunks."""
+    fingerprint: bytes
+    """Of all numbers in order; the same whatever the chunks."""
 
 
 class Source:
@@ -176,21 +177,19 @@ class Source:
     # --- Checks, while it is read --------------------------------------------------------------
 
     def _pass(self, rows: int, stop: threading.Event) -> Iterator[Chunk]:
-        first, bits, seen = 0, 0, Sizes(np.inf, 0.0)
+        first, seen, fingerprint = 0, Sizes(np.inf, 0.0), Fingerprint()
         for array in self._arrays(rows, stop):
             for begin in range(0, len(array), self._several):
                 if stop.is_set():
                     return
                 few = array[begin : begin + self._several]
                 seen = self._look(few, first + begin, seen)
-                bits += _bits(few)
+                fingerprint.add(few)
             yield Chunk(first, array)
             first += len(array)
         if not stop.is_set():
             smallest = seen.smallest if seen.largest else 0.0
-            self._settle(
-                Facts(first, Sizes(smallest, seen.largest), bits % 2 ** (8 * self.dtype.itemsize))
-            )
+            self._settle(Facts(first, Sizes(smallest, seen.largest), fingerprint.digest()))
 
     def _look(self, rows: NDArray[np.floating], first: int, seen: Sizes) -> Sizes:
         """Refuse values that are not finite; return the sizes of these and all before."""
@@ -222,8 +221,8 @@ class Source:
             )
         if found != self._facts:
             raise ValueError(
-                f"{self._called} has changed: other numbers than when it was first read"
-                f"{self._advice}"
+                f"{self._called} has changed: other numbers, or another order, than when it was "
+                f"first read{self._advice}"
             )
 
     @property
@@ -286,9 +285,3 @@ class FilledSource(Source):
         except Exception as error:
             error.add_note(f"while reading on from {self.place(row)}")
             raise
-
-
-def _bits(rows: NDArray[np.floating]) -> int:
-    """Return the sum of all numbers, taken as integers, up to multiples of 2**32 or 2**64."""
-    kind: type[np.unsignedinteger[Any]] = np.uint32 if rows.dtype.itemsize == 4 else np.uint64
-    return int(rows.reshape(-1).view(kind).sum(dtype=kind))
