@@ -184,3 +184,15 @@ def test_checkpoints_are_refused_in_a_line(memory, folder, capsys):
         assert code == 2, more
         assert sentence in errors
         assert errors.count("\n") == 1
+
+
+def test_weights_are_counted_by_the_limit_of_memory(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    n = 500_000
+    table = pl.DataFrame({"a": rng.normal(size=n), "b": rng.normal(size=n), "w": rng.random(n)})
+    table.write_parquet(tmp_path / "x.parquet")
+    command = ["fit", str(tmp_path / "x.parquet"), "-k", "3", "--weights", "w", "--memory"]
+    assert cli.main([*command, "3MB"]) != 0
+    assert "no more than the weights take" in capsys.readouterr().err
+    assert cli.main([*command, "12MB"]) != 0
+    assert "beside the weights, which take 3.8 MiB of the 12MB given" in capsys.readouterr().err

@@ -60,6 +60,7 @@ from wolfmeans.commands.terminal import (
     warnings_in_one_line,
 )
 from wolfmeans.preparation import Preparation
+from wolfmeans.sizes import said
 
 if TYPE_CHECKING:
     from wolfmeans.estimators import KMeans, TrimmedKMeans
@@ -295,11 +296,11 @@ def fit(
         )
         outputs.check_gaps_to_come(labels, drop_missing=drop_missing)
         with loading():
-            settings["memory_limit"] = memory
-            estimator = _estimator(k, alpha, trim, polish, effort, settings)
             points = open_points(
                 files, memory, columns, exclude, weights, drop_missing=drop_missing
             )
+            settings["memory_limit"] = points.limit
+            estimator = _estimator(k, alpha, trim, polish, effort, settings)
     if points.known_rows is not None:
         check_count(k, points.known_rows)
     begun = perf_counter()
@@ -310,7 +311,15 @@ def fit(
     what = f"Clustering {many} rows by {listed(points.names)}."
     prepared = preparation.apply(points.data) if isinstance(points, Points) else points.data
     remarks = () if quiet else (*points.remarks, what)
-    interrupted = _run(estimator, prepared, points, certify, remarks, quiet=quiet)
+    try:
+        interrupted = _run(estimator, prepared, points, certify, remarks, quiet=quiet)
+    except MemoryError as error:
+        if memory is None or points.weights is None:
+            raise
+        raise MemoryError(
+            f"{error}. That is beside the weights, which take {said(points.weights.nbytes)} of the "
+            f"{memory} given"
+        ) from None
     # A model file has the names of its columns, for whoever loads it.
     estimator.feature_names_in_ = np.array(points.names, dtype=object)
     facts = facts_of(estimator, points, preparation, perf_counter() - begun)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from wolfmeans.columns import Part
 from wolfmeans.commands.terminal import words
 from wolfmeans.preparation import Preparation
-from wolfmeans.sizes import parse_bytes
+from wolfmeans.sizes import parse_bytes, said
 
 if TYPE_CHECKING:
     from wolfmeans.estimators.base import CenterEstimator
@@ -39,6 +39,8 @@ class FilePoints:
     names: tuple[str, ...]
     weights: NDArray[np.float64] | None
     remarks: tuple[str, ...]
+    limit: int
+    """Bytes that are left for a fit: weights are here already."""
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -106,6 +108,11 @@ def open_points(
     if weights is not None:
         masses = weights_named(files, weights, limit)
         unwanted = [*unwanted, weights]
+        if masses.nbytes >= limit:
+            raise ValueError(
+                f"--memory {memory} is no more than the weights take, {said(masses.nbytes)}"
+            )
+        limit -= masses.nbytes
     source = open_source(
         files,
         columns=words(columns) if columns else None,
@@ -113,7 +120,7 @@ def open_points(
         drop_missing=drop_missing,
     )
     names = source.names or tuple(map(str, range(source.n_columns)))
-    return FilePoints(source, names, masses, source.remarks)
+    return FilePoints(source, names, masses, source.remarks, limit)
 
 
 def labels_of(
