@@ -18,8 +18,13 @@ SUITE = [
 ]
 
 
+def _said(value):
+    """Say an argument: a function by its name, for its address differs between processes."""
+    return getattr(value, "__name__", str(value))
+
+
 def _name(registered):
-    given = ",".join(str(value) for value in registered.arguments.values())
+    given = ",".join(_said(value) for value in registered.arguments.values())
     name = f"{registered.test.__name__}[{given}]" if given else registered.test.__name__
     return f"{name}-{registered.variant}"
 
