@@ -129,13 +129,13 @@ def test_a_time_limit_ends_a_fit_that_is_under_way(engine):
     # Steps that take a while each, and native runs of many steps: a clock is looked at in both.
     X = cloud(20_000 if engine == "cpu" else 2000)
     settings = {"init": X[:200], "engine": engine, "n_threads": 1, "max_iter": None, "tol": 0.0}
-    model = KMeans(200, stop="stationary", certify=None, time_limit=0.05, **settings)
+    model = KMeans(200, stop="stationary", certify=None, time_limit=0.002, **settings)
     with pytest.warns(ConvergenceWarning, match="time_limit"):
         model.fit(X)
     assert model.certificate_.status is Status.TIME_LIMIT
     assert not model.certificate_.status.converged
     assert model.n_iter_ >= 1
-    assert model.trace_.seconds[-1] >= 0.05
+    assert model.trace_.seconds[-1] >= 0.002
     assert_true(model, X)
 
 
