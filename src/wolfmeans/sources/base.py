@@ -78,6 +78,8 @@ class Source:
     names: tuple[str, ...] | None = None
     parts: tuple[Part, ...] = ()
     remarks: tuple[str, ...] = ()
+    _may_shuffle = True
+    """Whether another pass may give neighbors in another order: what others make may."""
     reads_ahead: bool = True
     """Whether a thread is worth its while."""
     _facts: Facts | None = None
@@ -177,7 +179,8 @@ class Source:
     # --- Checks, while it is read --------------------------------------------------------------
 
     def _pass(self, rows: int, stop: threading.Event) -> Iterator[Chunk]:
-        first, seen, fingerprint = 0, Sizes(np.inf, 0.0), Fingerprint()
+        first, seen = 0, Sizes(np.inf, 0.0)
+        fingerprint = Fingerprint(by_place=self._may_shuffle)
         for array in self._arrays(rows, stop):
             for begin in range(0, len(array), self._several):
                 if stop.is_set():
