@@ -18,7 +18,7 @@ from wolfmeans.engines.gpu.kernels import moments as moment_kernels
 from wolfmeans.engines.gpu.kernels import screen as screen_kernels
 from wolfmeans.engines.gpu.kernels import weighted as weighted_kernels
 from wolfmeans.engines.gpu.kernels.exact import LIMBS
-from wolfmeans.engines.gpu.kernels.lists import AT_MOST, EMPTY, FAR, KEEP_EMPTY
+from wolfmeans.engines.gpu.kernels.lists import AT_MOST, EMPTY, FAR, KEEP_EMPTY, MOVED
 from wolfmeans.engines.gpu.launching import UNFUSED, launch
 from wolfmeans.engines.gpu.transfers import lent_to_host, to_device
 
@@ -32,8 +32,10 @@ MOST_STEPS = 1024
 _FEW_SUMS, _MANY_REPLICAS = 2048, 64
 _SOME_SUMS, _REPLICAS = 16384, 8
 _MOST_NEIGHBORS = 4096
-_ALL_TILES = 128
+_ALL_TILES = 256
 """Tiles of centers divide this: there are rows for whole ones, so that nobody asks for the last."""
+_MOST_NUMBERED = 256
+"""Scores of more centers would be too coarse with a number in them."""
 _ALIGNMENT = 256
 _MOST_SUMS = 2**31
 """Their places are counted in int32."""
@@ -202,6 +204,7 @@ class Clusters:
             # Nothing is folded: rows arrive where they are counted.
             self.arrivals = self.members
         self.state, self.rule = self._control[:8].view(int32), self._control[8:].view(float64)
+        self.lengths = self._control[MOVED.value // 2 :][:1]
         self.centers, self.residuals, self.weights = (
             [vars(self).pop(name + place) for place in "01"]
             for name in ("centers", "residuals", "weights")
@@ -249,11 +252,16 @@ class Clusters:
         *arrays, records, total = self._arena.lent([*names, "records", "total"])
         return records, total, [arrays[i : i + 3] for i in range(0, len(arrays), 3)]
 
+    @property
+    def are_numbered(self) -> bool:
+        """Whether scores tell which center they belong to, and not only which tile."""
+        return self.n_clusters <= _MOST_NUMBERED
+
     def tile_bits(self) -> int:
-        """Return how many bits of a score tell which tile, and half of it, it comes from."""
+        """Return how many bits of a score tell which center, or which part of them, it is of."""
         tile = self.data.tile(self.n_clusters)
-        bits = (triton.cdiv(self.n_clusters, tile.columns) - 1).bit_length()
-        return max(1, bits + tile.folded)
+        numbers = -(-self.n_clusters // tile.columns) * tile.columns
+        return (numbers // (1 if self.are_numbered else tile.kept * tile.group) - 1).bit_length()
 
     def prepare(self, source: int) -> None:
         """Launch what brings the centers in one of the two buffers into short arithmetic."""

@@ -18,10 +18,7 @@ from wolfmeans.engines.gpu.kernels.exact import LIMBS
 from wolfmeans.engines.gpu.launching import FUSED, PROGRAMS, UNFUSED, launch
 from wolfmeans.engines.gpu.screening import Screened
 
-_MANY_TILES = 7
-"""From so many on it is cheaper to note a second candidate than to look at all scores again."""
 _MOST_BITS = 10
-_FEW_COLUMNS = 32
 FEW_CLUSTERS = 128
 """Up to so many, a program has room for a sum of each."""
 _MOST_SHORT_COLUMNS = 1 << 18
@@ -90,26 +87,27 @@ class Rows:
             self._assign(clusters, source, None)
             return
         tile, bits = data.tile(K), clusters.tile_bits()
-        # Scores with many bits of tiles in them are too coarse for what is said of the others.
-        pairs = _MANY_TILES * tile.columns <= K and bits <= _MOST_BITS and d > _FEW_COLUMNS
+        # Scores with many bits of parts in them are too coarse for what is said of the others.
+        pairs = bits <= _MOST_BITS and K > tile.columns and tile.group == 1
+        crowded = self.crowded if pairs else None
         launch(
             screen_kernels.screen, triton.cdiv(n, tile.rows),
-            state, data.points, data.sizes, clusters.short, clusters.norms, clusters.doubts,
+            state, clusters.lengths, data.points, data.sizes, clusters.short, clusters.norms, clusters.doubts,
             self.active, self.labels, self.slack, self.open_rows,
-            self.thresholds, self.crowded, self.candidates, self.counts, self.moved_rows,
+            self.thresholds, crowded, self.candidates, self.counts, self.moved_rows,
             self.moved_from, data.noise, K, WIDTH=data.width, ROWS=tile.rows, COLUMNS=tile.columns,
-            DEPTH=tile.depth, BITS=bits, PAIRS=pairs, FOLDED=tile.folded, num_warps=tile.warps,
-            num_stages=tile.stages, **FUSED,
+            DEPTH=tile.depth, BITS=bits, PAIRS=pairs, KEPT=tile.kept,
+            GROUP=tile.group, NUMBERED=clusters.are_numbered, num_warps=tile.warps, num_stages=tile.stages, **FUSED,
         )  # fmt: skip
         # Crowded rows are few: several programs share the centers of each.
-        shares = min(16, triton.cdiv(K, 256))
+        shares = min(16, triton.cdiv(K, 64))
         launch(
-            screen_kernels.list_candidates, (self._programs(64) // shares + 1, shares),
+            screen_kernels.list_candidates, (self._programs(128) // shares + 1, shares),
             state, data.points, clusters.short, clusters.norms, self.open_rows, self.thresholds,
-            self.crowded, self.candidates, self.counts, K, WIDTH=data.width, ROWS=64,
+            crowded, self.candidates, self.counts, K, WIDTH=data.width, ROWS=128,
             COLUMNS=64, DEPTH=tile.depth, num_warps=4, **FUSED,
         )  # fmt: skip
-        # The list of crowded rows is of no use any more.
+        # The list of crowded rows is of no use any more, if there was one.
         close = self.crowded if _is_short(data.X) else None
         if close is not None:
             launch(

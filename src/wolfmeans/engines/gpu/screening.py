@@ -47,6 +47,8 @@ from wolfmeans.tensors import sampling_step
 _LARGEST = 13
 _LARGEST_SCALE = 400
 _FEW = 8
+_MANY_CLUSTERS = 2048
+"""From here on, to find the scores of a group again costs less than to tell all scores apart."""
 _MOST_PINNED = 1 << 23
 """Bytes: PyTorch keeps pinned memory for ever."""
 
@@ -91,8 +93,10 @@ class Tile(NamedTuple):
     depth: int
     warps: int
     stages: int
-    folded: bool = False
-    """Whether two columns share what is kept of them."""
+    kept: int = 8
+    """Scores of so many columns are kept; others share theirs."""
+    group: int = 1
+    """So many centers are counted as one."""
 
 
 class Screened:
@@ -139,7 +143,8 @@ class Screened:
             middle = rows.mean(axis=0)
             apart = rows - middle
             norms = np.sort(np.einsum("ij,ij->i", apart, apart))
-            usual = 2.0 * math.sqrt(norms[int(0.99 * (len(norms) - 1))])
+            # Beyond that are hardly any: of light tails by the largest seen, of others by most.
+            usual = math.sqrt(min(4.0 * norms[int(0.99 * (len(norms) - 1))], 2.0 * norms[-1]))
         self.mu = to_device(middle, self.X)
         extent = usual or self.largest or 1.0
         # A power of two, so that scaling rounds nothing. Not so large that it would tell apart what
@@ -173,8 +178,13 @@ class Screened:
         """Return the tile that was fastest for such shapes on an H200."""
         wide = max(16, triton.next_power_of_2(n_clusters))
         if self.d > 128:
-            return Tile(128, min(128, wide), 64, 8, 4)
+            return Tile(128, min(256, wide), 64, 8, 3)
         if self.d <= 16 or wide == 16:
             return Tile(128, 16, self.width, 4, 3)
-        columns = 32 if self.d <= 32 else min(64, wide)
-        return Tile(128, columns, self.width, 4, 3 if self.d <= 64 else 2, folded=True)
+        if self.d <= 32:
+            return Tile(128, 32, self.width, 4, 3)
+        if n_clusters > _MANY_CLUSTERS:
+            return Tile(128, 128, self.width, 4, 3 if self.d <= 64 else 2, group=4)
+        if self.d <= 64:
+            return Tile(128, min(64, wide), self.width, 4, 3)
+        return Tile(256, min(64, wide), self.width, 8, 2)

@@ -1,8 +1,8 @@
 """What the kernels of a step have in common: their counters, and lists of rows that they fill.
 
-Every kernel begins by looking at `state[DONE]`: steps are launched ahead of knowing whether the run
-has ended, and do nothing once it has. Lists are filled in any order; nothing that is computed from
-them depends on it.
+Steps are launched ahead of knowing whether the run has ended, and do nothing once it has: kernels
+look at `state[DONE]`, or at the length of a list that is empty then (all but that of the moved
+rows). Lists are filled in any order; nothing that is computed from them depends on it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import triton.language as tl
 # Places in `state`, int32.
 DONE = tl.constexpr(0)
 ACTIVE = tl.constexpr(1)
-OPEN = tl.constexpr(2)
-HARD = tl.constexpr(3)
-MOVED = tl.constexpr(4)
+# Next to each other, so that one atomic of 64 bits counts both; MOVED is the lower half.
+MOVED = tl.constexpr(2)
+OPEN = tl.constexpr(3)
+HARD = tl.constexpr(4)
 CROWDED = tl.constexpr(5)
 CLOSE = tl.constexpr(6)
 INEXACT = tl.constexpr(7)
@@ -54,3 +55,18 @@ def settle(decided, row, label, room, labels, slack, moved_rows, moved_from, sta
     new = decided & (label != old)
     tl.store(labels + row, label, mask=new)
     append(moved_rows, state + MOVED, row, new, moved_from, old, True)
+
+
+@triton.jit
+def append_both(lengths, first, second):
+    """Return places for the rows at the ends of two lists, by one atomic: masks of up to 2**15 rows.
+
+    lengths  IN/OUT  (1,) int64, the length of the first list in its lower half, of the second in
+                     the upper one
+    """
+    both = first.to(tl.int32) | (second.to(tl.int32) << 16)
+    many = tl.sum(both)
+    before = tl.cumsum(both, 0) - both
+    added = (many & 0xFFFF).to(tl.int64) | ((many >> 16).to(tl.int64) << 32)
+    begin = tl.atomic_add(lengths, added, sem="relaxed")
+    return begin.to(tl.int32) + (before & 0xFFFF), (begin >> 32).to(tl.int32) + (before >> 16)

@@ -12,7 +12,6 @@ import triton.language as tl
 
 from wolfmeans.engines.gpu.kernels.lists import (
     CLOSE,
-    DONE,
     FAR,
     HARD,
     MOVED,
@@ -95,8 +94,6 @@ def tell_apart(
     X, centers  IN   float32
     close       OUT  the places of all others in the list of open rows
     """
-    if tl.load(state + DONE) != 0:
-        return
     count = tl.load(state + OPEN)
     for begin in range(tl.program_id(0) * BLOCK, count, tl.num_programs(0) * BLOCK):
         place = begin + tl.arange(0, BLOCK)
@@ -145,8 +142,6 @@ def resolve(
 
     close  IN  places of the rows to look at; None for all of them
     """
-    if tl.load(state + DONE) != 0:
-        return
     count = tl.load(state + (OPEN if close is None else CLOSE))
     for begin in range(tl.program_id(0) * BLOCK, count, tl.num_programs(0) * BLOCK):
         place = begin + tl.arange(0, BLOCK)
@@ -180,8 +175,6 @@ def resolve_hard(
     state, X, centers, hard_rows, labels, slack, moved_rows, moved_from, d, K, BLOCK: tl.constexpr
 ):
     """Look at all canonical distances of the rows that have many candidates, a program for each."""
-    if tl.load(state + DONE) != 0:
-        return
     count = tl.load(state + HARD)
     for at in range(tl.program_id(0), count, tl.num_programs(0)):
         row = tl.load(hard_rows + at)
