@@ -211,6 +211,37 @@ def test_scores_that_are_more_wrong_than_that_give_wrong_labels(d):
     assert there.labels().tolist() != here.labels().tolist()
 
 
+@pytest.fixture
+def groups(monkeypatch):
+    """Let some centers be many: four are counted as one."""
+    monkeypatch.setattr("wolfmeans.engines.gpu.screening._MANY_CLUSTERS", 40)
+    monkeypatch.setattr("wolfmeans.engines.gpu.clusters._MOST_NUMBERED", 16)
+
+
+# Four centers that are 32 apart make a group: ties within one, and between two.
+@needs_triton
+@pytest.mark.parametrize(("apart", "noisy"), [(1, False), (32, True), (64, False)])
+def test_groups_of_many_centers(groups, apart, noisy):
+    rng = np.random.default_rng(apart)
+    X = rng.normal(size=(70, 40)).astype(np.float32)
+    X[:20] = np.round(X[:20])
+    X[33] *= 1e6
+    centers = rng.normal(size=(150, 40)).astype(np.float32)
+    centers[:16] = X[:16]
+    centers[apart : apart + 16] = X[:16] + rng.normal(size=(16, 40)) * 1e-3
+    centers[2 * apart + 16] = centers[16]
+    here = get_engine("cpu").open(X, None, 1)
+    noise = rng.choice([-1.0, 1.0], size=(64, 64)) if noisy else np.zeros((64, 64))
+    there = labels_with_noise(X, centers, noise)
+    assert there.data.tile(len(centers)).group == 4
+    expected = here.assign(centers)
+    assert there.labels().tolist() == here.labels().tolist()
+    found = there.assign(expected.means)
+    expected = here.assign(expected.means)
+    assert there.labels().tolist() == here.labels().tolist()
+    assert (found.moved, found.gap) == (expected.moved, expected.gap)
+
+
 @needs_triton
 def test_steps_in_spite_of_noise():
     # Bounds that are kept from step to step come from wrong scores, too.

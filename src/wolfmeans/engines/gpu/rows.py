@@ -88,16 +88,16 @@ class Rows:
             return
         tile, bits = data.tile(K), clusters.tile_bits()
         # Scores with many bits of parts in them are too coarse for what is said of the others.
-        pairs = bits <= _MOST_BITS and K > tile.columns and tile.group == 1
+        pairs = bits <= _MOST_BITS and tile.columns < K and tile.group == 1
         crowded = self.crowded if pairs else None
         launch(
             screen_kernels.screen, triton.cdiv(n, tile.rows),
-            state, clusters.lengths, data.points, data.sizes, clusters.short, clusters.norms, clusters.doubts,
-            self.active, self.labels, self.slack, self.open_rows,
-            self.thresholds, crowded, self.candidates, self.counts, self.moved_rows,
-            self.moved_from, data.noise, K, WIDTH=data.width, ROWS=tile.rows, COLUMNS=tile.columns,
-            DEPTH=tile.depth, BITS=bits, PAIRS=pairs, KEPT=tile.kept,
-            GROUP=tile.group, NUMBERED=clusters.are_numbered, num_warps=tile.warps, num_stages=tile.stages, **FUSED,
+            state, clusters.lengths, data.points, data.sizes, clusters.short, clusters.norms,
+            clusters.doubts, self.active, self.labels, self.slack, self.open_rows, self.thresholds,
+            crowded, self.candidates, self.counts, self.moved_rows, self.moved_from, data.noise, K,
+            WIDTH=data.width, ROWS=tile.rows, COLUMNS=tile.columns, DEPTH=tile.depth, BITS=bits,
+            PAIRS=pairs, KEPT=tile.kept, GROUP=tile.group, NUMBERED=clusters.are_numbered,
+            num_warps=tile.warps, num_stages=tile.stages, **FUSED,
         )  # fmt: skip
         # Crowded rows are few: several programs share the centers of each.
         shares = min(16, triton.cdiv(K, 64))

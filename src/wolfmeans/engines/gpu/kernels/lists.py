@@ -59,7 +59,7 @@ def settle(decided, row, label, room, labels, slack, moved_rows, moved_from, sta
 
 @triton.jit
 def append_both(lengths, first, second):
-    """Return places for the rows at the ends of two lists, by one atomic: masks of up to 2**15 rows.
+    """Return places for the rows at the ends of two lists, by one atomic; of up to 2**15 rows.
 
     lengths  IN/OUT  (1,) int64, the length of the first list in its lower half, of the second in
                      the upper one

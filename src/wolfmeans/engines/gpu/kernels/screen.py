@@ -446,8 +446,8 @@ def list_candidates(
             )  # fmt: skip
             possible = (v <= threshold[:, None]) & (k < K)[None, :] & inside[:, None]
             left = tl.where(possible, k[None, :], NOBODY)
-            # Mostly there is none in a tile, or one: one at a time is faster than many at once. More
-            # than there is room for need not be listed.
+            # Mostly there is none in a tile, or one: one at a time is faster than many at once.
+            # More than there is room for need not be listed.
             lowest_left = tl.min(left, axis=1)
             turn = 0
             while (tl.min(lowest_left) < NOBODY) & (turn <= SLOTS):
