@@ -130,6 +130,9 @@ def run(
     **settings: Any,
 ) -> Fit:
     """Run the loop from the seeds; the settings are those of `prepare`."""
+    # Who watches steps, or the clock, gets them as they are asked for.
+    if callback is None and time_limit is None:
+        start.workspace.steps_to_come = sys.maxsize if max_steps is None else max_steps + 1
     return prepare(start, **settings).finish(max_steps, time_limit, callback)
 
 

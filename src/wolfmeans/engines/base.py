@@ -118,6 +118,8 @@ class Workspace(Protocol):
     """The centers' dtype."""
     weights: NDArray[np.float64] | None
     """(n,) sample weights, None for ones."""
+    steps_to_come: int
+    """How many steps `advance` will be asked for right after the first assignment, 0 if unknown."""
 
     @property
     def runs_together(self) -> bool:

@@ -63,6 +63,7 @@ class LabelledPoints:
     """A workspace (see `engines.base`) over the given kernels."""
 
     engine = "reference"
+    steps_to_come = 0
 
     def __init__(self, X: Any, weights: NDArray[np.float64] | None, kernels: Kernels) -> None:
         self.n_points: int = X.shape[0]

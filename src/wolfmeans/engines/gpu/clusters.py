@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from wolfmeans.engines.gpu.kernels import weighted as weighted_kernels
 from wolfmeans.engines.gpu.kernels.exact import LIMBS
 from wolfmeans.engines.gpu.kernels.lists import AT_MOST, EMPTY, FAR, KEEP_EMPTY
 from wolfmeans.engines.gpu.launching import UNFUSED, launch
-from wolfmeans.engines.gpu.transfers import lent_to_host, to_device
+from wolfmeans.engines.gpu.transfers import Sent, fill
 
 if TYPE_CHECKING:
     from wolfmeans.engines.gpu.screening import Screened
@@ -38,6 +38,9 @@ _ALIGNMENT = 256
 _MOST_SUMS = 2**31
 """Their places are counted in int32."""
 _OF_A_PLACE = ("centers", "residuals", "weights")
+
+Results = tuple[NDArray[np.float64], NDArray[np.float64], dict[int, list[NDArray[Any]]]]
+"""Records of steps, a total, and centers, residuals and weights by the number of their buffer."""
 
 
 @dataclass(frozen=True)
@@ -98,14 +101,19 @@ class Arena:
         assert self._whole is not None
         self._whole.zero_()
 
-    def lent(self, names: Sequence[str]) -> list[NDArray[Any]]:
-        """Return neighbors, from the first to the last of them, as arrays lent by one copy."""
+    def send(self, names: Sequence[str]) -> Callable[[], list[NDArray[Any]]]:
+        """Send neighbors, from the first to the last of them, to the host by one copy.
+
+        What is returned waits for them, and lends them out as arrays (transfers.Sent).
+        """
         assert self._whole is not None
         begin = self._asked[names[0]][2]
         dtype, shape, start = self._asked[names[-1]]
         end = start + math.prod(shape) * dtype.itemsize
-        (block,) = lent_to_host(self._whole[begin // 8 : -(-end // 8)])
-        raw = block.view(np.uint8)
+        sent = Sent(self._whole[begin // 8 : -(-end // 8)])
+        return lambda: self._parts(sent.array().view(np.uint8), begin, names)
+
+    def _parts(self, raw: NDArray[np.uint8], begin: int, names: Sequence[str]) -> list[Any]:
         arrays = []
         for name in names:
             dtype, shape, start = self._asked[name]
@@ -162,7 +170,7 @@ class Clusters:
             replicas = _MANY_REPLICAS
         self.replicas = replicas
         arena = Arena(data.X.device)
-        # Counters, and the rule: the shift on arrival, and three tolerances.
+        # The rule, that is the shift on arrival and three tolerances, and then counters.
         arena.ask("_control", int64, 12)
         arena.ask("reach", int32, 2)
         arena.ask("cost", int64, LIMBS + 1)
@@ -201,7 +209,7 @@ class Clusters:
         if self.members is not None and replicas == 1:
             # Nothing is folded: rows arrive where they are counted.
             self.arrivals = self.members
-        self.state, self.rule = self._control[:8].view(int32), self._control[8:].view(float64)
+        self.rule, self.state = self._control[:4].view(float64), self._control[4:].view(int32)
         self.centers, self.residuals, self.weights = (
             [vars(self).pop(name + place) for place in "01"]
             for name in ("centers", "residuals", "weights")
@@ -223,31 +231,40 @@ class Clusters:
         self, centers: Centers | torch.Tensor, limits: Limits, shift: float, empty: int
     ) -> None:
         """Put the first point in its place; sums stay what they are."""
-        if not isinstance(centers, torch.Tensor):
-            centers = to_device(centers, self.before)
-        self.centers[0].copy_(centers)
-        control = np.zeros(12, dtype=np.int64)
-        counters, rule = control[:8].view(np.int32), control[8:].view(np.float64)
-        counters[EMPTY.value], counters[AT_MOST.value] = empty, min(limits.at_most, MOST_STEPS)
-        counters[KEEP_EMPTY.value] = limits.keep_empty
-        rule[:] = shift, limits.gap, limits.decrease, limits.shift
-        self._control.copy_(torch.from_numpy(control))
+        if isinstance(centers, torch.Tensor):
+            self.centers[0].copy_(centers)
+        else:
+            fill(self.centers[0], centers)
+        control = _control(limits, limits.at_most)
+        control[:4].view(np.float64)[0] = shift
+        control[4:].view(np.int32)[EMPTY.value] = empty
+        fill(self._control, control)
+
+    def end_by(self, limits: Limits, after: int) -> None:
+        """Let the steps that follow end by these limits, of which so many are not counted."""
+        # Not the shift on arrival, nor the counters but one and a flag: they are the device's.
+        there = slice(1, 5)
+        fill(self._control[there], _control(limits, after + limits.at_most)[there])
 
     def place(self, number: int) -> list[torch.Tensor]:
         """Return centers, residuals and weights of one of the two buffers."""
         return [self.centers[number], self.residuals[number], self.weights[number]]
 
-    def lent(
-        self, *, both: bool
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], list[list[NDArray[Any]]]]:
-        """Return the records, the total, and the second buffer's arrays or those of both.
+    def send(self, *, both: bool) -> Callable[[], Results]:
+        """Send the records, the total, and the arrays of the second buffer or of both.
 
-        That is: centers, residuals and weights; all of it is lent (transfers.lent_to_host).
+        What is returned waits for them; all of it is lent (transfers.Sent).
         """
-        places = "01" if both else "1"
-        names = [name + place for place in places for name in _OF_A_PLACE]
-        *arrays, records, total = self._arena.lent([*names, "records", "total"])
-        return records, total, [arrays[i : i + 3] for i in range(0, len(arrays), 3)]
+        numbers = (0, 1) if both else (1,)
+        names = [f"{name}{number}" for number in numbers for name in _OF_A_PLACE]
+        wait = self._arena.send([*names, "records", "total"])
+
+        def received() -> Results:
+            *arrays, records, total = wait()
+            places = {number: arrays[3 * i : 3 * i + 3] for i, number in enumerate(numbers)}
+            return records, total, places
+
+        return received
 
     def tile_bits(self) -> int:
         """Return how many bits of a score tell which tile, and half of it, it comes from."""
@@ -331,3 +348,13 @@ class Clusters:
             self.movement, lows.gap, lows.shift, lows.movement, self.records, self.rule, K,
             BLOCK=min(1024, triton.next_power_of_2(K)), num_warps=1, **UNFUSED,
         )  # fmt: skip
+
+
+def _control(limits: Limits, at_most: int) -> NDArray[np.int64]:
+    """Return the rule and the counters of a run that has not begun."""
+    control = np.zeros(12, dtype=np.int64)
+    control[:4].view(np.float64)[1:] = limits.gap, limits.decrease, limits.shift
+    counters = control[4:].view(np.int32)
+    counters[AT_MOST.value] = min(at_most, MOST_STEPS)
+    counters[KEEP_EMPTY.value] = limits.keep_empty
+    return control

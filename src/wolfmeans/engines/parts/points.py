@@ -76,6 +76,8 @@ class PartedPoints:
     array([0.5, 8.5])
     """
 
+    steps_to_come = 0
+
     def __init__(self, parts: Parts, n_threads: int = 1) -> None:
         everybody = dict.fromkeys(range(len(parts)), ())
         live = _checked(dict(enumerate(parts.each("describe", everybody))))
