@@ -18,16 +18,15 @@ from wolfmeans.engines.gpu.kernels import moments as moment_kernels
 from wolfmeans.engines.gpu.kernels import screen as screen_kernels
 from wolfmeans.engines.gpu.kernels import weighted as weighted_kernels
 from wolfmeans.engines.gpu.kernels.exact import LIMBS
-from wolfmeans.engines.gpu.kernels.lists import AT_MOST, EMPTY, FAR, KEEP_EMPTY
+from wolfmeans.engines.gpu.kernels.lists import FAR
 from wolfmeans.engines.gpu.launching import UNFUSED, launch
+from wolfmeans.engines.gpu.orders import MOST_STEPS, Orders
 from wolfmeans.engines.gpu.transfers import Sent, fill
 
 if TYPE_CHECKING:
     from wolfmeans.engines.gpu.screening import Screened
     from wolfmeans.engines.gpu.weighting import Weighting
 
-MOST_STEPS = 1024
-"""So many records fit."""
 # Sums that many rows go into at once are kept several times, so that fewer meet.
 _FEW_SUMS, _MANY_REPLICAS = 2048, 64
 _SOME_SUMS, _REPLICAS = 16384, 8
@@ -68,6 +67,8 @@ class Arena:
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._asked: dict[str, tuple[torch.dtype, tuple[int, ...], int]] = {}
+        # Where each of them begins and ends, and what NumPy calls its numbers.
+        self._parts: dict[str, tuple[int, int, str]] = {}
         self._size = 0
         self._whole: torch.Tensor | None = None
 
@@ -75,6 +76,7 @@ class Arena:
         """Ask for a tensor."""
         self._asked[name] = (dtype, shape, self._size)
         size = math.prod(shape) * dtype.itemsize
+        self._parts[name] = self._size, self._size + size, str(dtype).removeprefix("torch.")
         self._size += -(-size // _ALIGNMENT) * _ALIGNMENT
 
     def zeros(self) -> dict[str, torch.Tensor]:
@@ -107,20 +109,19 @@ class Arena:
         What is returned waits for them, and lends them out as arrays (transfers.Sent).
         """
         assert self._whole is not None
-        begin = self._asked[names[0]][2]
-        dtype, shape, start = self._asked[names[-1]]
-        end = start + math.prod(shape) * dtype.itemsize
+        begin, end = self._parts[names[0]][0], self._parts[names[-1]][1]
         sent = Sent(self._whole[begin // 8 : -(-end // 8)])
-        return lambda: self._parts(sent.array().view(np.uint8), begin, names)
 
-    def _parts(self, raw: NDArray[np.uint8], begin: int, names: Sequence[str]) -> list[Any]:
-        arrays = []
-        for name in names:
-            dtype, shape, start = self._asked[name]
-            size = math.prod(shape) * dtype.itemsize
-            kind = str(dtype).removeprefix("torch.")
-            arrays.append(raw[start - begin : start - begin + size].view(kind).reshape(shape))
-        return arrays
+        def received() -> list[NDArray[Any]]:
+            raw = sent.array().view(np.uint8)
+            arrays = []
+            for name in names:
+                start, stop, kind = self._parts[name]
+                array = raw[start - begin : stop - begin].view(kind)
+                arrays.append(array.reshape(self._asked[name][1]))
+            return arrays
+
+        return received
 
 
 class Clusters:
@@ -209,6 +210,7 @@ class Clusters:
         if self.members is not None and replicas == 1:
             # Nothing is folded: rows arrive where they are counted.
             self.arrivals = self.members
+        self._orders = Orders(data.X.device)
         self.rule, self.state = self._control[:4].view(float64), self._control[4:].view(int32)
         self.centers, self.residuals, self.weights = (
             [vars(self).pop(name + place) for place in "01"]
@@ -235,16 +237,11 @@ class Clusters:
             self.centers[0].copy_(centers)
         else:
             fill(self.centers[0], centers)
-        control = _control(limits, limits.at_most)
-        control[:4].view(np.float64)[0] = shift
-        control[4:].view(np.int32)[EMPTY.value] = empty
-        fill(self._control, control)
+        self._orders.begin(self._control, limits, shift, empty)
 
     def end_by(self, limits: Limits, after: int) -> None:
         """Let the steps that follow end by these limits, of which so many are not counted."""
-        # Not the shift on arrival, nor the counters but one and a flag: they are the device's.
-        there = slice(1, 5)
-        fill(self._control[there], _control(limits, after + limits.at_most)[there])
+        self._orders.end_by(self._control, limits, after)
 
     def place(self, number: int) -> list[torch.Tensor]:
         """Return centers, residuals and weights of one of the two buffers."""
@@ -348,13 +345,3 @@ class Clusters:
             self.movement, lows.gap, lows.shift, lows.movement, self.records, self.rule, K,
             BLOCK=min(1024, triton.next_power_of_2(K)), num_warps=1, **UNFUSED,
         )  # fmt: skip
-
-
-def _control(limits: Limits, at_most: int) -> NDArray[np.int64]:
-    """Return the rule and the counters of a run that has not begun."""
-    control = np.zeros(12, dtype=np.int64)
-    control[:4].view(np.float64)[1:] = limits.gap, limits.decrease, limits.shift
-    counters = control[4:].view(np.int32)
-    counters[AT_MOST.value] = min(at_most, MOST_STEPS)
-    counters[KEEP_EMPTY.value] = limits.keep_empty
-    return control

@@ -27,12 +27,13 @@ from wolfmeans.engines.base import (
 )
 from wolfmeans.engines.cpu import digest
 from wolfmeans.engines.gpu.ahead import Ahead, worth_taking
-from wolfmeans.engines.gpu.clusters import MOST_STEPS, Lows, Results
+from wolfmeans.engines.gpu.clusters import Lows, Results
 from wolfmeans.engines.gpu.distances import GpuKernels
 from wolfmeans.engines.gpu.gains import best_candidate
 from wolfmeans.engines.gpu.kernels.lists import MOVED
 from wolfmeans.engines.gpu.memory import is_small, kept
 from wolfmeans.engines.gpu.ordering import lexicographic_order, row_hashes
+from wolfmeans.engines.gpu.orders import MOST_STEPS
 from wolfmeans.engines.gpu.oversampling import GpuPart
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.seeding import spread_rows
@@ -73,7 +74,7 @@ class GpuPoints(LabelledPoints):
         self._host, self._n_threads = host, n_threads
         self._kernels = GpuKernels(data)
         self._tensors: Step | None = None
-        self._ahead: Ahead | None = None
+        self._launched_ahead: Ahead | None = None
         self._order = None
         self._order_on_device: torch.Tensor | None = None
         self._reach = data.largest
@@ -100,6 +101,7 @@ class GpuPoints(LabelledPoints):
     def fork(self, n_threads: int) -> GpuPoints:
         """Return a workspace of the same points, without labels, that shares the data."""
         twin = GpuPoints(self.data, self._host, n_threads, self.weights, self._weighting)
+        twin.meanwhile = self.meanwhile
         twin._order, twin._order_on_device = self._order, self._order_on_device
         return twin
 
@@ -132,20 +134,20 @@ class GpuPoints(LabelledPoints):
         # Where a sum had no room, the device took no step more.
         if steps and not records[0, 7]:
             means, weights, shift = found.means, found.weights, float(records[0, 5])
-            self._ahead = Ahead(centers, means, weights, shift, steps)
+            self._launched_ahead = Ahead(centers, means, weights, shift, steps)
         return found
 
     @property
     def _step(self) -> Step | None:
         """What is on the device, in the state that was asked for last."""
-        if self._ahead is not None:
-            self._undo(self._ahead)
+        if self._launched_ahead is not None:
+            self._undo(self._launched_ahead)
         return self._tensors
 
     def _undo(self, ahead: Ahead) -> None:
         """Make the first assignment again, without the steps behind it."""
         assert self._tensors is not None
-        self._ahead, self._copied, step = None, None, self._tensors
+        self._launched_ahead, self._copied, step = None, None, self._tensors
         step.clusters.clear()
         step.rows.clear()
         step.clusters.begin(ahead.seeds, _ONE_STEP, math.nan, 0)
@@ -156,7 +158,7 @@ class GpuPoints(LabelledPoints):
         self, centers: Centers, weights: Distances, shift: float, limits: Limits
     ) -> Progress | None:
         """Take several steps on the device, without asking the host in between."""
-        ahead = self._ahead
+        ahead = self._launched_ahead
         if ahead is not None and ahead.lead_on(centers, weights, shift, limits):
             progress = self._follow(ahead, limits)
             if progress is not None:
@@ -168,7 +170,7 @@ class GpuPoints(LabelledPoints):
     def _follow(self, ahead: Ahead, limits: Limits) -> Progress | None:
         """Go on from steps that were taken ahead; None if they went beyond the end."""
         assert self._tensors is not None
-        step, self._ahead = self._tensors, None
+        step, self._launched_ahead = self._tensors, None
         self._forget()
         step.clusters.end_by(limits, after=1)
         run = Run(step, self._lows(), limits, before=1, launched=1 + ahead.steps)
@@ -186,6 +188,8 @@ class GpuPoints(LabelledPoints):
             if run.all_launched:
                 # All of them may be taken: what is asked for then is not to wait for the host.
                 sent = self._send(run.at_most)
+                if self.meanwhile is not None:
+                    self.meanwhile()
             run.look()
         return self._received(run, sent)
 
@@ -536,8 +540,8 @@ class GpuPoints(LabelledPoints):
 def _arrival(buffers: Sequence[NDArray[Any]], record: NDArray[np.float64]) -> Arrival:
     """Return a partition, with shift, movement, gap and moved points of the step to it."""
     centers, residuals, weights = buffers
-    shift, movement, gap = record[[5, 3, 2]].tolist()
-    return centers, residuals, weights, shift, movement, gap, int(record[0])
+    moved, _, gap, movement, _, shift, *_ = record.tolist()
+    return centers, residuals, weights, shift, movement, gap, int(moved)
 
 
 def advance_together(

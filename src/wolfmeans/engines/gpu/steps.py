@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from wolfmeans.engines.base import Limits
-from wolfmeans.engines.gpu.clusters import MOST_STEPS, Arena, Clusters, Lows
+from wolfmeans.engines.gpu.clusters import Arena, Clusters, Lows
 from wolfmeans.engines.gpu.kernels.lists import DONE, STEPS
 from wolfmeans.engines.gpu.launching import (
     INTERPRETED,
@@ -26,6 +26,7 @@ from wolfmeans.engines.gpu.launching import (
     together,
 )
 from wolfmeans.engines.gpu.memory import MOST_KEPT
+from wolfmeans.engines.gpu.orders import MOST_STEPS, Orders
 from wolfmeans.engines.gpu.rows import FEW_CLUSTERS, Rows
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.transfers import Sent
@@ -275,7 +276,7 @@ def _fact(value: Any) -> Any:
     if isinstance(value, list):
         return tuple(_fact(item) for item in value)
     # Data and weights are looked at by themselves, and tensors of an arena where they are used.
-    return None if isinstance(value, (Screened, Weighting, Arena)) else value
+    return None if isinstance(value, (Screened, Weighting, Arena, Orders)) else value
 
 
 class Run:

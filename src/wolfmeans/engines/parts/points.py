@@ -9,7 +9,7 @@ last centers: with these any part finds its labels again (engines.parts.arrays).
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property, reduce
 from typing import Any, Protocol
@@ -77,6 +77,7 @@ class PartedPoints:
     """
 
     steps_to_come = 0
+    meanwhile: Callable[[], object] | None = None
 
     def __init__(self, parts: Parts, n_threads: int = 1) -> None:
         everybody = dict.fromkeys(range(len(parts)), ())
