@@ -122,9 +122,8 @@ class GpuPoints(LabelledPoints):
         steps = worth_taking(self.n_points, self.n_features, len(centers), self.steps_to_come)
         limits = Limits(MOST_STEPS, math.inf, keep_empty=True) if steps else _ONE_STEP
         lows, step = self._lows(), self._begin(centers, limits, math.nan, 0)
-        step.launch(1, lows, many=False)
         # The cost of the first means will be asked for.
-        step.sum_costs(1, lows)
+        step.launch_first(lows)
         sent = step.clusters.send(both=False)
         if steps:
             step.launch_back(steps, lows)

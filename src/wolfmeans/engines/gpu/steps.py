@@ -104,6 +104,10 @@ class Step:
         if steps % 2:
             launches.one.run()
 
+    def launch_first(self, lows: Lows) -> None:
+        """Launch a step from the first buffer on, and what finds the cost of its means."""
+        self._launches(lows).first.run()
+
     def launch_back(self, steps: int, lows: Lows) -> None:
         """Launch so many steps, an odd number, from the second buffer on."""
         launches = self._launches(lows)
@@ -207,18 +211,19 @@ spare = _Spare()
 
 
 class _Replayed:
-    """A tape that becomes a graph when it is run often."""
+    """Tapes that become a graph when they are run often."""
 
-    def __init__(self, tape: Tape) -> None:
-        self._tape, self._runs = tape, 0
+    def __init__(self, *tapes: Tape) -> None:
+        self._tapes, self._runs = tapes, 0
         self._graph: Graph | None = None
 
     def run(self) -> None:
         """Launch all of it."""
         self._runs += 1
         if self._graph is None and self._runs > _OFTEN and not INTERPRETED:
-            self._graph = Graph([self._tape])
-        (self._graph or self._tape).run()
+            self._graph = Graph(self._tapes)
+        for part in self._tapes if self._graph is None else [self._graph]:
+            part.run()
 
 
 class _Launches:
@@ -235,7 +240,9 @@ class _Launches:
     """
 
     def __init__(self, both: Sequence[Tape], costs: Sequence[Tape]) -> None:
-        self.one, self.back, self.costs = _Replayed(both[0]), _Replayed(both[1]), costs
+        self.one, self.back = _Replayed(both[0]), _Replayed(both[1])
+        self.first = _Replayed(both[0], costs[1])
+        self.costs = [_Replayed(tape) for tape in costs]
         self._both = both
         self._graph: Graph | None = None
 
