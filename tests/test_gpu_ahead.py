@@ -52,8 +52,8 @@ def opened(X, weights=None, to_come=9):
 
 
 def facts_of(model):
-    """Return all that a fit says, but for the time it took."""
-    certificate = dataclasses.asdict(model.certificate_)
+    """Return all that a fit says, but for the time it took and the engine."""
+    certificate = dataclasses.asdict(model.certificate_) | {"engine": None}
     columns = {n: c.tolist() for n, c in model.trace_.columns().items() if n != "seconds"}
     arrays = (model.labels_, model.cluster_centers_, model.initial_centers_)
     return (
@@ -66,22 +66,21 @@ def facts_of(model):
 
 
 def fitted(X, monkeypatch, weights=None, **settings):
-    """Fit with steps taken ahead, and without; compare."""
+    """Fit with steps taken ahead, without, and on the CPU; compare."""
     from wolfmeans.engines.gpu import points as module
 
     n_clusters = settings.pop("n_clusters", 3)
     settings = {"init": X[:n_clusters].copy(), "n_init": 1, "certify": None, **settings}
 
-    def fit():
-        model = KMeans(n_clusters, engine="gpu", random_state=0, **settings)
+    def fit(engine="gpu"):
+        model = KMeans(n_clusters, engine=engine, random_state=0, **settings)
         return model.fit(X, sample_weight=weights)
 
     model = fit()
     with monkeypatch.context() as patched:
         patched.setattr(module, "worth_taking", lambda *_: 0)
         expected = fit()
-    assert facts_of(model) == facts_of(expected)
-    return model
+    assert facts_of(model) == facts_of(expected) == facts_of(fit("cpu"))
 
 
 @pytest.mark.parametrize(
@@ -89,16 +88,14 @@ def fitted(X, monkeypatch, weights=None, **settings):
     [
         ({"stop": "stationary"}, [3], 0),
         ({"stop": "stationary", "max_iter": 1}, [1], 0),
-        ({"stop": "stationary", "max_iter": 2}, [1], 0),
         ({"stop": "stationary", "max_iter": 3}, [3], 0),
         ({"stop": "stationary", "max_iter": 4}, [3], 0),
         ({"stop": "decrease", "tol": 0.02}, [3], 0),
+        # All steps are launched, and the last is not taken: another buffer is the last.
+        ({"stop": "decrease", "tol": 0.02, "max_iter": 6}, [3], 0),
         ({"stop": "decrease", "tol": 0.05}, [3], 1),
-        ({"stop": "gap", "tol": 0.007}, [3], 0),
         ({"stop": "gap", "tol": 0.06}, [3], 1),
-        ({"stop": "shift", "tol": 0.1, "tol_scale": "absolute"}, [3], 0),
         ({"stop": "shift", "tol": 0.155, "tol_scale": "absolute"}, [3], 1),
-        ({"stop": "stationary", "max_iter": 4, "polish": "hartigan"}, [3], 0),
         # Who watches gets the steps one by one, and time is looked at between them.
         ({"callback": lambda record: None, "max_iter": 2}, [], 0),
         ({"time_limit": 1e9, "max_iter": 2}, [], 0),
@@ -115,9 +112,8 @@ def test_steps_are_taken_ahead_of_any_width(seen, monkeypatch):
     assert (seen["ahead"], seen["undone"]) == ([3], 0)
 
 
-@pytest.mark.parametrize("weights", [np.arange(24.0), np.linspace(0.1, 3.0, 24) ** 9])
-def test_weighted_fits_are_the_same(weights, seen, monkeypatch):
-    X = plain()
+def test_weighted_fits_are_the_same(seen, monkeypatch):
+    X, weights = plain(), np.linspace(0.1, 3.0, 24) ** 9
     fitted(X, monkeypatch, weights, stop="stationary", max_iter=4)
     fitted(X, monkeypatch, weights, stop="decrease", tol=0.5)
     assert len(seen["ahead"]) == 2
@@ -127,16 +123,18 @@ def test_weighted_fits_are_the_same(weights, seen, monkeypatch):
 @pytest.mark.parametrize("late", [False, True])
 def test_empty_clusters(empty, late, seen, monkeypatch):
     if late:
-        # The second cluster loses its points in the second step.
-        X = np.array([[0.0], [1.0], [3.1], [10.0], [10.0], [10.0], [2.9], [-0.1]], dtype=np.float32)
-        init = np.array([[0.5], [3.0], [5.5]], dtype=np.float32)
+        # One cluster loses its points when the centers have moved.
+        X = np.array(
+            [[1, 11], [11, 4], [9, 7], [3, 2], [9, 6], [5, 2], [9, 7], [4, 3], [5, 11], [1, 1]],
+            dtype=np.float32,
+        )
+        init = np.array([[0, 6], [6, 2], [7, 3], [10, 10], [7, 6]], dtype=np.float32)
     else:
         X = points("blobs", 20, 2, "float32")
         init = X[:3].copy()
         init[1] += 1e4
-    fitted(X, monkeypatch, n_clusters=len(init), init=init, empty=empty, max_iter=5)
-    if not late:
-        assert seen["undone"] == (empty not in ("keep", "admissible"))
+    fitted(X, monkeypatch, n_clusters=len(init), init=init, empty=empty, max_iter=4)
+    assert seen["undone"] == (empty != "keep" and (late or empty != "admissible"))
 
 
 def test_several_starts(seen, monkeypatch):
@@ -154,12 +152,12 @@ def test_several_starts(seen, monkeypatch):
 def test_a_fixpoint_within_the_steps(seen, monkeypatch):
     X = points("blobs", 20, 2)
     centers = KMeans(3, init=X[:3], n_init=1, engine="cpu", stop="stationary").fit(X)
-    for max_iter in (1, 2, 9):
+    for max_iter in (2, 9):
         fitted(
             X, monkeypatch, n_clusters=3, init=centers.cluster_centers_, stop="stationary",
             max_iter=max_iter,
         )  # fmt: skip
-    assert (seen["ahead"], seen["undone"]) == ([1, 1, 3], 0)
+    assert (seen["ahead"], seen["undone"]) == ([1, 3], 0)
 
 
 def test_long_steps_are_not_taken_ahead():
@@ -177,14 +175,11 @@ READERS = {
     "labels": lambda w, c: w.labels(),
     "snapshot": lambda w, c: np.asarray(w.snapshot()),
     "cost": lambda w, c: w.cost(c),
-    "distances": lambda w, c: w.distances(c),
     "near ties": lambda w, c: w.near_ties(c, math.inf),
     "best candidate": lambda w, c: w.best_candidate(c, None, 8),
     "losses": lambda w, c: w.losses_without(c, np.arange(len(c)) == 1),
     "assignment": lambda w, c: dataclasses.astuple(w.assign(c)),
-    "moved": lambda w, c: dataclasses.astuple(w.assign(c[::-1].copy())),
     "steps": lambda w, c: w.advance(c, np.ones(len(c)), 1.0, Limits(2, math.inf)).vertex,
-    "step": lambda w, c: w._step.rows.labels.tolist(),
 }
 
 
@@ -194,15 +189,10 @@ def test_what_is_read_is_what_was_asked_for(read, seen):
     seeds = X[:3].copy()
     ours, expected = opened(X), opened(X, to_come=0)
     first, known = ours.assign(seeds), expected.assign(seeds)
-    for centers in (seeds, first.means.copy()):
-        assert_same(read(ours, centers), read(expected, centers))
+    assert_same(read(ours, seeds), read(expected, seeds))
     assert (seen["ahead"], seen["undone"]) == ([3], 1)
     assert ours.labels().tolist() == expected.labels().tolist()
-    after = [
-        workspace.advance(found.means, found.weights, 1.0, Limits(3, math.inf))
-        for workspace, found in ((ours, first), (expected, known))
-    ]
-    assert_same(after[0].vertex, after[1].vertex)
+    assert_same(ours.cost(first.means), expected.cost(known.means))
 
 
 def assert_same(found, expected):
