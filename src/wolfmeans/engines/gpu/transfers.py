@@ -50,7 +50,10 @@ class Sent:
         self._event = None
         if on_device:
             self._events = _idle[tensor.device.index]
-            self._event = self._events.pop() if self._events else torch.cuda.Event()
+            try:  # in one operation: other threads may send, too
+                self._event = self._events.pop()
+            except IndexError:
+                self._event = torch.cuda.Event()
             self._event.record()
 
     def array(self) -> NDArray[Any]:
