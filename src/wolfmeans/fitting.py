@@ -130,6 +130,9 @@ def run(
     **settings: Any,
 ) -> Fit:
     """Run the loop from the seeds; the settings are those of `prepare`."""
+    # Who watches steps, or the clock, gets them as they are asked for.
+    if callback is None and time_limit is None:
+        start.workspace.steps_to_come = sys.maxsize if max_steps is None else max_steps + 1
     return prepare(start, **settings).finish(max_steps, time_limit, callback)
 
 
@@ -364,6 +367,9 @@ def scale_notes(X: Any) -> tuple[str, ...]:
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         sample -= sample.mean(axis=0)
         variances = np.einsum("ij,ij->j", sample, sample) / len(sample)
+    each = variances.tolist()
+    if 0.0 < max(each) < 0.999 * _UNEVEN_VARIANCES * min(each):
+        return ()  # as it nearly always is, and surely below, whatever was rounded
     positive = np.flatnonzero(variances > 0)
     if len(positive) < 2 or not np.isfinite(variances).all():
         return ()

@@ -218,6 +218,7 @@ def minimize_concave(
     trace = Trace(lower_bound=math.nan if lower_bound is None else lower_bound)
     history = _History(problem)
     violated = False
+    best_gap = math.inf
     scale = abs(state.value)
     asked_to_stop = False
     iterations: int | None = None
@@ -232,6 +233,8 @@ def minimize_concave(
         for record in problem.advance(state, rule, at_most=block):
             trace.append(record)
             violated |= _violates_descent(problem, record, scale)
+            if not best_gap <= record.gap and not math.isnan(best_gap):
+                best_gap = record.gap
             if callback is not None and callback(record):
                 asked_to_stop = True
         record = trace[-1]
@@ -259,7 +262,7 @@ def minimize_concave(
         value=state.value,
         gap=record.gap,
         movement=record.movement,
-        best_gap=float(np.min(trace.gap)),
+        best_gap=best_gap,
         status=status,
         iterations=iterations,
         max_iterations=guarantee,

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -137,4 +138,10 @@ def effective_threads(n_threads: int | None) -> int:
     That is the cores this process may run on, fewer where OMP_NUM_THREADS, threadpoolctl or a
     surrounding joblib worker say so. Beyond some number a process ends where it starts one more.
     """
-    return min(int(_openmp_effective_n_threads(n_threads)), max(_MOST_THREADS, os.cpu_count() or 1))
+    return min(int(_openmp_effective_n_threads(n_threads)), max(_MOST_THREADS, _cores()))
+
+
+@cache
+def _cores() -> int:
+    """Return how many cores the machine has; to ask for it takes longer than the rest."""
+    return os.cpu_count() or 1

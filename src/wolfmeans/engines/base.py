@@ -8,6 +8,7 @@ same data and centers give the same bits on every engine (see docs/design.md, "E
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -118,6 +119,10 @@ class Workspace(Protocol):
     """The centers' dtype."""
     weights: NDArray[np.float64] | None
     """(n,) sample weights, None for ones."""
+    steps_to_come: int
+    """How many steps `advance` will be asked for right after the first assignment, 0 if unknown."""
+    meanwhile: Callable[[], object] | None
+    """What else is to be done: called, perhaps often, perhaps never, where the host would wait."""
 
     @property
     def runs_together(self) -> bool:

@@ -6,6 +6,7 @@ change their label touch the sums; sums are exact, so adding and taking away nev
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
@@ -63,6 +64,8 @@ class LabelledPoints:
     """A workspace (see `engines.base`) over the given kernels."""
 
     engine = "reference"
+    steps_to_come = 0
+    meanwhile: Callable[[], object] | None = None
 
     def __init__(self, X: Any, weights: NDArray[np.float64] | None, kernels: Kernels) -> None:
         self.n_points: int = X.shape[0]

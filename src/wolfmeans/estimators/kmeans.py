@@ -255,6 +255,8 @@ class KMeans(CenterEstimator):
     ) -> Self:
         n_threads = effective_threads(self.n_threads)
         generator = check_random_state(self.random_state)
+        said_of_scales = cache(lambda: scale_notes(X))
+        workspace.meanwhile = said_of_scales
 
         best, notes = self._best_of_starts(X, workspace, exponent, generator)
         if self.effort is not None:
@@ -274,8 +276,8 @@ class KMeans(CenterEstimator):
             best,
             scaled,
             certify=certify,
-            notes=(*notes, *scale_notes(X), *further_notes),
-            n_threads=effective_threads(self.n_threads),
+            notes=(*notes, *said_of_scales(), *further_notes),
+            n_threads=n_threads,
             random=lambda: check_random_state(self.random_state),
         )
         self._keep(best, certificate, exponent)

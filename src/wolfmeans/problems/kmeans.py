@@ -273,9 +273,11 @@ class KMeansProblem(ConcaveProblem[Partition]):
         center where no point prefers it.
         """
         point = solution.point
-        if not point.empty.any():
+        empty = point.empty
+        # Where nobody of any weight came to their centers, nobody would lose anything.
+        if not solution.vertex.weights[empty].any():
             return solution.gap
-        losses = self.workspace.losses_without(point.centers, point.empty)
+        losses = self.workspace.losses_without(point.centers, empty)
         return exact_sum([solution.gap, *(-losses).tolist()])
 
     def candidate_decrease(self, solution: Solution[Partition]) -> float | None:

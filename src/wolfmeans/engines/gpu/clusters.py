@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,16 +18,15 @@ from wolfmeans.engines.gpu.kernels import moments as moment_kernels
 from wolfmeans.engines.gpu.kernels import screen as screen_kernels
 from wolfmeans.engines.gpu.kernels import weighted as weighted_kernels
 from wolfmeans.engines.gpu.kernels.exact import LIMBS
-from wolfmeans.engines.gpu.kernels.lists import AT_MOST, EMPTY, FAR, KEEP_EMPTY, MOVED
+from wolfmeans.engines.gpu.kernels.lists import FAR, MOVED
 from wolfmeans.engines.gpu.launching import UNFUSED, launch
-from wolfmeans.engines.gpu.transfers import lent_to_host, to_device
+from wolfmeans.engines.gpu.orders import MOST_STEPS, Orders
+from wolfmeans.engines.gpu.transfers import Sent, fill
 
 if TYPE_CHECKING:
     from wolfmeans.engines.gpu.screening import Screened
     from wolfmeans.engines.gpu.weighting import Weighting
 
-MOST_STEPS = 1024
-"""So many records fit."""
 # Sums that many rows go into at once are kept several times, so that fewer meet.
 _FEW_SUMS, _MANY_REPLICAS = 2048, 64
 _SOME_SUMS, _REPLICAS = 16384, 8
@@ -40,6 +39,9 @@ _ALIGNMENT = 256
 _MOST_SUMS = 2**31
 """Their places are counted in int32."""
 _OF_A_PLACE = ("centers", "residuals", "weights")
+
+Results = tuple[NDArray[np.float64], NDArray[np.float64], dict[int, list[NDArray[Any]]]]
+"""Records of steps, a total, and centers, residuals and weights by the number of their buffer."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,8 @@ class Arena:
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._asked: dict[str, tuple[torch.dtype, tuple[int, ...], int]] = {}
+        # Where each of them begins and ends, and what NumPy calls its numbers.
+        self._parts: dict[str, tuple[int, int, str]] = {}
         self._size = 0
         self._whole: torch.Tensor | None = None
 
@@ -74,6 +78,7 @@ class Arena:
         """Ask for a tensor."""
         self._asked[name] = (dtype, shape, self._size)
         size = math.prod(shape) * dtype.itemsize
+        self._parts[name] = self._size, self._size + size, str(dtype).removeprefix("torch.")
         self._size += -(-size // _ALIGNMENT) * _ALIGNMENT
 
     def zeros(self) -> dict[str, torch.Tensor]:
@@ -100,21 +105,25 @@ class Arena:
         assert self._whole is not None
         self._whole.zero_()
 
-    def lent(self, names: Sequence[str]) -> list[NDArray[Any]]:
-        """Return neighbors, from the first to the last of them, as arrays lent by one copy."""
+    def send(self, names: Sequence[str]) -> Callable[[], list[NDArray[Any]]]:
+        """Send neighbors, from the first to the last of them, to the host by one copy.
+
+        What is returned waits for them, and lends them out as arrays (transfers.Sent).
+        """
         assert self._whole is not None
-        begin = self._asked[names[0]][2]
-        dtype, shape, start = self._asked[names[-1]]
-        end = start + math.prod(shape) * dtype.itemsize
-        (block,) = lent_to_host(self._whole[begin // 8 : -(-end // 8)])
-        raw = block.view(np.uint8)
-        arrays = []
-        for name in names:
-            dtype, shape, start = self._asked[name]
-            size = math.prod(shape) * dtype.itemsize
-            kind = str(dtype).removeprefix("torch.")
-            arrays.append(raw[start - begin : start - begin + size].view(kind).reshape(shape))
-        return arrays
+        begin, end = self._parts[names[0]][0], self._parts[names[-1]][1]
+        sent = Sent(self._whole[begin // 8 : -(-end // 8)])
+
+        def received() -> list[NDArray[Any]]:
+            raw = sent.array().view(np.uint8)
+            arrays = []
+            for name in names:
+                start, stop, kind = self._parts[name]
+                array = raw[start - begin : stop - begin].view(kind)
+                arrays.append(array.reshape(self._asked[name][1]))
+            return arrays
+
+        return received
 
 
 class Clusters:
@@ -164,7 +173,7 @@ class Clusters:
             replicas = _MANY_REPLICAS
         self.replicas = replicas
         arena = Arena(data.X.device)
-        # Counters, and the rule: the shift on arrival, and three tolerances.
+        # The rule, that is the shift on arrival and three tolerances, and then counters.
         arena.ask("_control", int64, 12)
         arena.ask("reach", int32, 2)
         arena.ask("cost", int64, LIMBS + 1)
@@ -203,8 +212,9 @@ class Clusters:
         if self.members is not None and replicas == 1:
             # Nothing is folded: rows arrive where they are counted.
             self.arrivals = self.members
-        self.state, self.rule = self._control[:8].view(int32), self._control[8:].view(float64)
-        self.lengths = self._control[MOVED.value // 2 :][:1]
+        self._orders = Orders(data.X.device)
+        self.rule, self.state = self._control[:4].view(float64), self._control[4:].view(int32)
+        self.lengths = self._control[4 + MOVED.value // 2 :][:1]
         self.centers, self.residuals, self.weights = (
             [vars(self).pop(name + place) for place in "01"]
             for name in ("centers", "residuals", "weights")
@@ -226,31 +236,35 @@ class Clusters:
         self, centers: Centers | torch.Tensor, limits: Limits, shift: float, empty: int
     ) -> None:
         """Put the first point in its place; sums stay what they are."""
-        if not isinstance(centers, torch.Tensor):
-            centers = to_device(centers, self.before)
-        self.centers[0].copy_(centers)
-        control = np.zeros(12, dtype=np.int64)
-        counters, rule = control[:8].view(np.int32), control[8:].view(np.float64)
-        counters[EMPTY.value], counters[AT_MOST.value] = empty, min(limits.at_most, MOST_STEPS)
-        counters[KEEP_EMPTY.value] = limits.keep_empty
-        rule[:] = shift, limits.gap, limits.decrease, limits.shift
-        self._control.copy_(torch.from_numpy(control))
+        if isinstance(centers, torch.Tensor):
+            self.centers[0].copy_(centers)
+        else:
+            fill(self.centers[0], centers)
+        self._orders.begin(self._control, limits, shift, empty)
+
+    def end_by(self, limits: Limits, after: int) -> None:
+        """Let the steps that follow end by these limits, of which so many are not counted."""
+        self._orders.end_by(self._control, limits, after)
 
     def place(self, number: int) -> list[torch.Tensor]:
         """Return centers, residuals and weights of one of the two buffers."""
         return [self.centers[number], self.residuals[number], self.weights[number]]
 
-    def lent(
-        self, *, both: bool
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], list[list[NDArray[Any]]]]:
-        """Return the records, the total, and the second buffer's arrays or those of both.
+    def send(self, *, both: bool) -> Callable[[], Results]:
+        """Send the records, the total, and the arrays of the second buffer or of both.
 
-        That is: centers, residuals and weights; all of it is lent (transfers.lent_to_host).
+        What is returned waits for them; all of it is lent (transfers.Sent).
         """
-        places = "01" if both else "1"
-        names = [name + place for place in places for name in _OF_A_PLACE]
-        *arrays, records, total = self._arena.lent([*names, "records", "total"])
-        return records, total, [arrays[i : i + 3] for i in range(0, len(arrays), 3)]
+        numbers = (0, 1) if both else (1,)
+        names = [f"{name}{number}" for number in numbers for name in _OF_A_PLACE]
+        wait = self._arena.send([*names, "records", "total"])
+
+        def received() -> Results:
+            *arrays, records, total = wait()
+            places = {number: arrays[3 * i : 3 * i + 3] for i, number in enumerate(numbers)}
+            return records, total, places
+
+        return received
 
     @property
     def are_numbered(self) -> bool:

@@ -7,7 +7,7 @@ holds (empty clusters, ties, single moves), is asked for by the host, or done th
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,12 +26,14 @@ from wolfmeans.engines.base import (
     Workspace,
 )
 from wolfmeans.engines.cpu import digest
-from wolfmeans.engines.gpu.clusters import Lows
+from wolfmeans.engines.gpu.ahead import Ahead, worth_taking
+from wolfmeans.engines.gpu.clusters import Lows, Results
 from wolfmeans.engines.gpu.distances import GpuKernels
 from wolfmeans.engines.gpu.gains import best_candidate
 from wolfmeans.engines.gpu.kernels.lists import MOVED
 from wolfmeans.engines.gpu.memory import is_small, kept
 from wolfmeans.engines.gpu.ordering import lexicographic_order, row_hashes
+from wolfmeans.engines.gpu.orders import MOST_STEPS
 from wolfmeans.engines.gpu.oversampling import GpuPart
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.seeding import spread_rows
@@ -45,6 +47,10 @@ from wolfmeans.tensors import DeviceLabels
 
 _MOST_FAR_ROWS = 1 << 16
 _SMALL = 1 << 22
+_MOST_COPIED = 1 << 23
+"""Labels of so many points are copied when a run may be at its end, before anybody asks for it."""
+_ONE_STEP = Limits(1, math.inf, keep_empty=True)
+"""One step: whether it would be taken does not matter."""
 
 
 class GpuPoints(LabelledPoints):
@@ -67,7 +73,8 @@ class GpuPoints(LabelledPoints):
         self.data, self._weighting = data, weighting
         self._host, self._n_threads = host, n_threads
         self._kernels = GpuKernels(data)
-        self._step: Step | None = None
+        self._tensors: Step | None = None
+        self._launched_ahead: Ahead | None = None
         self._order = None
         self._order_on_device: torch.Tensor | None = None
         self._reach = data.largest
@@ -75,6 +82,8 @@ class GpuPoints(LabelledPoints):
         self._known: tuple[Centers | None, float | None] = (None, None)
         # Centers that were handed out, and where they are on the device.
         self._there: list[tuple[Centers, torch.Tensor]] = []
+        # A copy of the labels as they are.
+        self._copied: torch.Tensor | None = None
         self._last: tuple[Assignment, Centers, float, float] | None = None
 
     @property
@@ -92,6 +101,7 @@ class GpuPoints(LabelledPoints):
     def fork(self, n_threads: int) -> GpuPoints:
         """Return a workspace of the same points, without labels, that shares the data."""
         twin = GpuPoints(self.data, self._host, n_threads, self.weights, self._weighting)
+        twin.meanwhile = self.meanwhile
         twin._order, twin._order_on_device = self._order, self._order_on_device
         return twin
 
@@ -100,61 +110,138 @@ class GpuPoints(LabelledPoints):
         if forced is not None:
             return self._adopt(centers, forced)
         self._measure(centers)
-        # One step: whether it would be taken does not matter.
-        first = self._step is None
-        run = self._begin(centers, Limits(1, math.inf, keep_empty=True), math.nan, 0)
-        run.launch()
-        if first:
-            # The cost of the first means will be asked for.
-            self._opened_before().sum_costs(1, self._lows())
-        run.look()
-        records, _, *vertex = self._end(run, point=False)
-        if first:
-            self._known = (vertex[0], self._sum())
-        return self._found(records[0], centers, *vertex)
+        if self._tensors is None:
+            return self._assign_first(centers)
+        step = self._begin(centers, _ONE_STEP, math.nan, 0)
+        step.launch(1, self._lows(), many=False)
+        records, *vertex = self._end(step.clusters.send(both=False)(), 1)
+        return self._found(records[0], centers, *vertex[:3])
+
+    def _assign_first(self, centers: Centers) -> Assignment:
+        """Give labels to points that have none; take some steps more, if they will be asked for."""
+        steps = worth_taking(self.n_points, self.n_features, len(centers), self.steps_to_come)
+        limits = Limits(MOST_STEPS, math.inf, keep_empty=True) if steps else _ONE_STEP
+        lows, step = self._lows(), self._begin(centers, limits, math.nan, 0)
+        # The cost of the first means will be asked for.
+        step.launch_first(lows)
+        sent = step.clusters.send(both=False)
+        if steps:
+            step.launch_back(steps, lows)
+        records, *vertex = self._end(sent(), 1)
+        self._known = (vertex[0], self._sum())
+        found = self._found(records[0], centers, *vertex[:3])
+        # Where a sum had no room, the device took no step more.
+        if steps and not records[0, 7]:
+            means, weights, shift = found.means, found.weights, float(records[0, 5])
+            self._launched_ahead = Ahead(centers, means, weights, shift, steps)
+        return found
+
+    @property
+    def _step(self) -> Step | None:
+        """What is on the device, in the state that was asked for last."""
+        if self._launched_ahead is not None:
+            self._undo(self._launched_ahead)
+        return self._tensors
+
+    def _undo(self, ahead: Ahead) -> None:
+        """Make the first assignment again, without the steps behind it."""
+        assert self._tensors is not None
+        self._launched_ahead, self._copied, step = None, None, self._tensors
+        step.clusters.clear()
+        step.rows.clear()
+        step.clusters.begin(ahead.seeds, _ONE_STEP, math.nan, 0)
+        step.launch(1, self._lows(), many=False)
+        self._there = [(ahead.centers, step.clusters.centers[1])]
 
     def advance(
         self, centers: Centers, weights: Distances, shift: float, limits: Limits
     ) -> Progress | None:
         """Take several steps on the device, without asking the host in between."""
-        run = self._begin(centers, limits, shift, int((weights == 0).sum()))
+        ahead = self._launched_ahead
+        if ahead is not None and ahead.lead_on(centers, weights, shift, limits):
+            progress = self._follow(ahead, limits)
+            if progress is not None:
+                return progress
+        step = self._begin(centers, limits, shift, int((weights == 0).sum()))
+        run = Run(step, self._lows(), limits)
+        return self._progress(run, self._take(run), centers)
+
+    def _follow(self, ahead: Ahead, limits: Limits) -> Progress | None:
+        """Go on from steps that were taken ahead; None if they went beyond the end."""
+        assert self._tensors is not None
+        step, self._launched_ahead = self._tensors, None
+        self._forget()
+        step.clusters.end_by(limits, after=1)
+        run = Run(step, self._lows(), limits, before=1, launched=1 + ahead.steps)
+        results = self._take(run)
+        if ahead.overshot(results[0][1 : run.taken()], limits):
+            self._undo(ahead)
+            return None
+        return self._progress(run, results, ahead.centers)
+
+    def _take(self, run: Run) -> Results:
+        """Take the steps of a run; return what they lead to."""
+        sent = None
         while not run.ended:
             run.launch()
+            if run.all_launched:
+                # All of them may be taken: what is asked for then is not to wait for the host.
+                sent = self._send(run.at_most)
+                if self.meanwhile is not None:
+                    self.meanwhile()
             run.look()
-        return self._progress(run)
+        return self._received(run, sent)
 
-    def _progress(self, run: Run) -> Progress:
-        # The cost of the point may be asked for, if these are the last steps.
-        self._opened_before().sum_costs((run.result()[0] - 1) % 2, self._lows())
-        records, seconds, *buffers = self._end(run, point=True)
-        self._known = (buffers[3] if len(records) > 1 else None, self._sum())
-        evaluations = np.column_stack([*(records[:, i] for i in range(5)), seconds])
-        point = _arrival(buffers[3:], records[-2]) if len(records) > 1 else None
+    def _send(self, taken: int) -> Callable[[], Results]:
+        """Send what a run of so many steps leads to; what is returned waits for it."""
+        step = self._opened_before()
+        # The cost of the point, and the labels, are asked for if these are the last steps.
+        step.sum_costs((taken - 1) % 2, self._lows())
+        if self.n_points <= _MOST_COPIED:
+            self._copied = step.rows.labels.clone()
+        return step.clusters.send(both=taken > 1)
+
+    def _received(self, run: Run, sent: Callable[[], Results] | None) -> Results:
+        """Return what a run leads to, which was sent if that many steps were taken."""
+        # Beyond the end nothing changes but which of the buffers was thought to be the last.
+        if sent is None or (run.at_most - run.taken()) % 2:
+            sent = self._send(run.taken())
+        return sent()
+
+    def _progress(self, run: Run, results: Results, begin: Centers) -> Progress:
+        """Return what a run found that began at these centers."""
+        records, *buffers = self._end(results, run.taken())
+        records = records[run.before :]
+        many = len(records)
+        self._known = (buffers[3] if many > 1 else begin, self._sum())
+        evaluations = np.empty((many, 6))
+        evaluations[:, :5], evaluations[:, 5] = records[:, :5], run.seconds()
+        point = _arrival(buffers[3:], records[-2]) if many > 1 else None
         return Progress(evaluations, point, _arrival(buffers[:3], records[-1]))
 
-    def _begin(self, centers: Centers, limits: Limits, shift: float, empty: int) -> Run:
-        self._known = (None, None)
+    def _begin(self, centers: Centers, limits: Limits, shift: float, empty: int) -> Step:
         step = self._opened(len(centers))
+        self._forget()
         step.clusters.begin(self._held(centers), limits, shift, empty)
-        return Run(step, self._lows(), limits)
+        return step
 
-    def _end(self, run: Run, *, point: bool) -> tuple[NDArray[np.float64], ...]:
-        """Return the records of steps and their times, and the last vertex (and point).
+    def _forget(self) -> None:
+        """Forget what is known of the labels as they are: there will be others."""
+        self._known, self._copied = (None, None), None
+
+    def _end(self, results: Results, taken: int) -> tuple[NDArray[np.float64], ...]:
+        """Return the records of steps, and the last vertex and its point, if they were sent.
 
         That is: centers, residuals, weights of the vertex, then those of the point.
         """
-        clusters = self._opened_before().clusters
-        taken, seconds = run.result()
-        source = (taken - 1) % 2
-        both = point and taken > 1
-        records, self._total, places = clusters.lent(both=both)
+        assert self._tensors is not None
+        clusters, source = self._tensors.clusters, (taken - 1) % 2
+        records, self._total, places = results
         records = records[:taken]
         if records[-1, 7]:
             self._repair(records[-1], source)
-        held = clusters.centers if both else clusters.centers[1:]
-        self._there = [(place[0], centers) for place, centers in zip(places, held, strict=True)]
-        vertex, point_place = (places[1 - source], places[source]) if both else (places[0], [])
-        return records, seconds, *vertex, *point_place
+        self._there = [(place[0], clusters.centers[number]) for number, place in places.items()]
+        return records, *places[1 - source], *places.get(source, ())
 
     def _sum(self) -> float | None:
         """Return the sum that came with the last steps; None where it had no room."""
@@ -162,15 +249,15 @@ class GpuPoints(LabelledPoints):
         return None if lost else float(total)
 
     def _opened(self, n_clusters: int) -> Step:
-        if self._step is None:
+        if self._tensors is None:
             try:
                 with kept(self.data.X.device, self.n_points, self.n_features):
                     small = is_small(self.n_points, self.n_features)
                     # One cluster is a mean that is asked for on the way.
                     if small and self._weighting is None and n_clusters > 1:
-                        self._step = spare.lend(self, self.data, n_clusters)
+                        self._tensors = spare.lend(self, self.data, n_clusters)
                     else:
-                        self._step = Step(self.data, n_clusters, self._weighting)
+                        self._tensors = Step(self.data, n_clusters, self._weighting)
             except torch.OutOfMemoryError as error:
                 spare.drop()
                 raise MemoryError(
@@ -179,7 +266,9 @@ class GpuPoints(LabelledPoints):
                     "some of it, give X as an array in the host's memory, from where it is "
                     "streamed, or take engine='cpu'; all give the same result"
                 ) from error
-        return self._step
+        found = self._step
+        assert found is not None
+        return found
 
     def _held(self, centers: Centers) -> Centers | torch.Tensor:
         """Return centers as a tensor, if they are those that the last steps ended at."""
@@ -251,7 +340,8 @@ class GpuPoints(LabelledPoints):
         clusters, rows = step.clusters, step.rows
         labels = self._kernels.labels_on_device(centers)
         labels[to_device(forced.rows, labels)] = to_device(forced.labels, labels)
-        self._there, self._known = [], (None, None)
+        self._there = []
+        self._forget()
         clusters.begin(centers, Limits(1, math.inf), math.nan, 0)
         clusters.before.copy_(clusters.centers[0])
         moved = torch.nonzero(labels != rows.labels).flatten()
@@ -273,9 +363,10 @@ class GpuPoints(LabelledPoints):
         return super().step(found, centers)
 
     def _opened_before(self) -> Step:
-        if self._step is None:
+        found = self._step
+        if found is None:
             raise RuntimeError("points have no labels before the first assignment")
-        return self._step
+        return found
 
     def _current(self) -> Labels:
         return to_host(self._opened_before().rows.labels)[0]
@@ -291,15 +382,20 @@ class GpuPoints(LabelledPoints):
 
     def snapshot(self) -> DeviceLabels:
         """Return the current labels, on the device."""
-        return DeviceLabels(self._opened_before().rows.labels.clone())
+        labels = self._opened_before().rows.labels
+        copied, self._copied = self._copied, None
+        return DeviceLabels(labels.clone() if copied is None else copied)
 
     def cost(self, centers: Centers) -> float:
         """Return the exact sum of w D over the points at their labels, rounded once."""
-        labels = self._opened_before().rows.labels
-        masses = None if self._weighting is None else self._weighting.values
+        total = None
         if self._known[0] is centers:
             total = self._known[1]
-        else:
+        if total is not None:
+            return total
+        labels = self._opened_before().rows.labels
+        masses = None if self._weighting is None else self._weighting.values
+        if self._known[0] is not centers:
             total = self._kernels.cost(self._held(centers), labels, masses, self._lows().gap)
         if total is not None:
             return total
@@ -443,8 +539,8 @@ class GpuPoints(LabelledPoints):
 def _arrival(buffers: Sequence[NDArray[Any]], record: NDArray[np.float64]) -> Arrival:
     """Return a partition, with shift, movement, gap and moved points of the step to it."""
     centers, residuals, weights = buffers
-    shift, movement, gap = record[[5, 3, 2]].tolist()
-    return centers, residuals, weights, shift, movement, gap, int(record[0])
+    moved, _, gap, movement, _, shift, *_ = record.tolist()
+    return centers, residuals, weights, shift, movement, gap, int(moved)
 
 
 def advance_together(
@@ -453,11 +549,12 @@ def advance_together(
     limits: Sequence[Limits],
 ) -> list[Progress]:
     """Take the steps of several starts at once; what is found is the same."""
-    runs = [
-        workspace._begin(centers, limit, shift, int((weights == 0).sum()))
-        for workspace, (centers, weights, shift), limit in zip(
-            workspaces, starts, limits, strict=True
-        )
-    ]
+    runs = []
+    for points, (centers, weights, shift), limit in zip(workspaces, starts, limits, strict=True):
+        step = points._begin(centers, limit, shift, int((weights == 0).sum()))
+        runs.append(Run(step, points._lows(), limit))
     run_together(runs)
-    return [workspace._progress(run) for workspace, run in zip(workspaces, runs, strict=True)]
+    return [
+        points._progress(run, points._received(run, None), start[0])
+        for points, run, start in zip(workspaces, runs, starts, strict=True)
+    ]

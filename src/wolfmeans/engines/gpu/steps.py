@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from wolfmeans.engines.base import Limits
-from wolfmeans.engines.gpu.clusters import MOST_STEPS, Arena, Clusters, Lows
+from wolfmeans.engines.gpu.clusters import Arena, Clusters, Lows
 from wolfmeans.engines.gpu.kernels.lists import DONE, STEPS
 from wolfmeans.engines.gpu.launching import (
     INTERPRETED,
@@ -26,8 +26,10 @@ from wolfmeans.engines.gpu.launching import (
     together,
 )
 from wolfmeans.engines.gpu.memory import MOST_KEPT
+from wolfmeans.engines.gpu.orders import MOST_STEPS, Orders
 from wolfmeans.engines.gpu.rows import FEW_CLUSTERS, Rows
 from wolfmeans.engines.gpu.screening import Screened
+from wolfmeans.engines.gpu.transfers import Sent
 from wolfmeans.engines.gpu.weighting import Weighting
 
 _FIRST, _MOST = 4, 16
@@ -101,6 +103,17 @@ class Step:
             launches.two(worth_a_graph=many)
         if steps % 2:
             launches.one.run()
+
+    def launch_first(self, lows: Lows) -> None:
+        """Launch a step from the first buffer on, and what finds the cost of its means."""
+        self._launches(lows).first.run()
+
+    def launch_back(self, steps: int, lows: Lows) -> None:
+        """Launch so many steps, an odd number, from the second buffer on."""
+        launches = self._launches(lows)
+        launches.back.run()
+        for _ in range(steps // 2):
+            launches.two(worth_a_graph=False)
 
     def sum_costs(self, source: int, lows: Lows) -> None:
         """Launch what finds the exact sum of distances to own centers, and whether it has room."""
@@ -198,18 +211,19 @@ spare = _Spare()
 
 
 class _Replayed:
-    """A tape that becomes a graph when it is run often."""
+    """Tapes that become a graph when they are run often."""
 
-    def __init__(self, tape: Tape) -> None:
-        self._tape, self._runs = tape, 0
+    def __init__(self, *tapes: Tape) -> None:
+        self._tapes, self._runs = tapes, 0
         self._graph: Graph | None = None
 
     def run(self) -> None:
         """Launch all of it."""
         self._runs += 1
         if self._graph is None and self._runs > _OFTEN and not INTERPRETED:
-            self._graph = Graph([self._tape])
-        (self._graph or self._tape).run()
+            self._graph = Graph(self._tapes)
+        for part in self._tapes if self._graph is None else [self._graph]:
+            part.run()
 
 
 class _Launches:
@@ -226,7 +240,9 @@ class _Launches:
     """
 
     def __init__(self, both: Sequence[Tape], costs: Sequence[Tape]) -> None:
-        self.one, self.costs = _Replayed(both[0]), costs
+        self.one, self.back = _Replayed(both[0]), _Replayed(both[1])
+        self.first = _Replayed(both[0], costs[1])
+        self.costs = [_Replayed(tape) for tape in costs]
         self._both = both
         self._graph: Graph | None = None
 
@@ -267,7 +283,7 @@ def _fact(value: Any) -> Any:
     if isinstance(value, list):
         return tuple(_fact(item) for item in value)
     # Data and weights are looked at by themselves, and tensors of an arena where they are used.
-    return None if isinstance(value, (Screened, Weighting, Arena)) else value
+    return None if isinstance(value, (Screened, Weighting, Arena, Orders)) else value
 
 
 class Run:
@@ -275,41 +291,88 @@ class Run:
 
     The host stays ahead: while it waits for what some steps found, the next are launched. Those
     beyond the end do nothing.
+
+    Parameters
+    ----------
+    step : Step
+        What takes them.
+    lows : Lows
+        Where its sums begin.
+    limits : Limits
+        Where they end.
+    before : int, default=0
+        How many steps came before those that are asked for, in the same run of the device.
+    launched : int, default=0
+        How many have been launched, these included; an even number.
     """
 
-    def __init__(self, step: Step, lows: Lows, limits: Limits) -> None:
+    def __init__(
+        self, step: Step, lows: Lows, limits: Limits, before: int = 0, launched: int = 0
+    ) -> None:
         self._step, self._lows, self._seconds = step, lows, limits.seconds
-        self._at_most = min(limits.at_most, MOST_STEPS)
+        self.at_most = min(before + limits.at_most, MOST_STEPS)
+        """So many steps are taken at most, with those before."""
         self._begun = perf_counter()
-        self._counts, self._times = [0], [0.0]
-        self._looks: list[_Look] = []
-        self._launched, self._together = 0, _FIRST
+        self.before, self._launched_ahead = before, launched
+        self._counts, self._times = [before], [0.0]
+        self._looks: list[Sent] = []
+        self._after: int | None = None
+        self._launched, self._together = launched, _FIRST
         self.ended = False
         """Whether no more steps are to be launched."""
 
+    @property
+    def all_launched(self) -> bool:
+        """Whether all steps are launched that may be taken."""
+        return self._launched == self.at_most
+
     def launch(self) -> None:
         """Launch some steps more."""
-        steps = min(self._together, self._at_most - self._launched)
-        self._step.launch(steps, self._lows, many=self._launched > 0)
+        steps = min(self._together, self.at_most - self._launched)
+        self._step.launch(steps, self._lows, many=self._launched > self._launched_ahead)
         self._launched += steps
         # An even number, so that all steps begin at the first buffer.
         self._together = min(self._together + self._together // 4 * 2, _MOST)
-        self._looks.append(_Look(self._step.clusters.state))
+        # What has been looked at makes room for the next.
+        self._looks.append(Sent(self._step.clusters.state, _taken(_seen)))
 
     def look(self) -> None:
         """Wait for all steps but the last ones that were launched, and see whether to go on."""
-        all_launched = self._launched == self._at_most
-        while len(self._looks) > (0 if all_launched else 1):
-            state = self._looks.pop(0).state()
+        while len(self._looks) > (0 if self.all_launched else 1):
+            state = self._state()
             self._counts.append(state[STEPS.value])
             self._times.append(perf_counter() - self._begun)
             late = self._times[-1] > self._seconds
-            self.ended = self.ended or all_launched or bool(state[DONE.value]) or late
+            self.ended = self.ended or self.all_launched or bool(state[DONE.value]) or late
 
-    def result(self) -> tuple[int, NDArray[np.float64]]:
-        """Return how many steps were taken, and when each was done, in seconds."""
-        taken = self._looks[-1].state()[STEPS.value] if self._looks else self._counts[-1]
-        return taken, np.interp(np.arange(1, taken + 1), self._counts, self._times)
+    def _state(self) -> list[int]:
+        """Wait for the counters that were sent first."""
+        look = self._looks.pop(0)
+        state: list[int] = look.array().tolist()
+        _seen.append(look)
+        return state
+
+    def taken(self) -> int:
+        """Return how many steps were taken, with those before."""
+        while self._looks:
+            self._after = self._state()[STEPS.value]
+        return self._counts[-1] if self._after is None else self._after
+
+    def seconds(self) -> NDArray[np.float64]:
+        """Return when each of the steps was done that were asked for."""
+        numbers = np.arange(self.before + 1, self.taken() + 1)
+        return np.interp(numbers, self._counts, self._times)
+
+
+# Counters that were looked at: memory for those that are sent next.
+_seen: deque[Sent] = deque(maxlen=8)
+
+
+def _taken(looks: deque[Sent]) -> Sent | None:
+    try:
+        return looks.pop()
+    except IndexError:
+        return None
 
 
 def run_together(runs: Sequence[Run]) -> None:
@@ -337,22 +400,3 @@ def run_together(runs: Sequence[Run]) -> None:
         # Whatever happens, nobody gets this memory before the steps are done with it.
         for stream in streams:
             here.wait_stream(stream)
-
-
-class _Look:
-    """The counters at some moment, on their way to the host."""
-
-    def __init__(self, state: torch.Tensor) -> None:
-        on_device = state.device.type == "cuda"
-        self._copy = torch.empty(state.shape, dtype=state.dtype, pin_memory=on_device)
-        self._copy.copy_(state, non_blocking=True)
-        self._event = torch.cuda.Event() if on_device else None
-        if self._event is not None:
-            self._event.record()
-
-    def state(self) -> list[int]:
-        """Wait for it."""
-        if self._event is not None:
-            self._event.synchronize()
-        found: list[int] = self._copy.tolist()
-        return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,15 +22,48 @@ def to_host(*tensors: torch.Tensor) -> tuple[NDArray[Any], ...]:
     return tuple(copy.numpy().copy() for copy in _pinned(tensors))
 
 
-def lent_to_host(*tensors: torch.Tensor) -> tuple[NDArray[Any], ...]:
-    """Return tensors as arrays in pinned memory, where the device has it, after one wait.
+# Events that nobody waits for, by their device: to make one takes longer than to record it.
+_idle: defaultdict[int | None, deque[Any]] = defaultdict(deque)
+
+
+class Sent:
+    """A tensor as it is now, on its way to the host, in pinned memory where the device has it.
 
     For what a fit reads and throws away: no memory is asked for, no page is touched anew. A forked
     process cannot read it.
+
+    Parameters
+    ----------
+    tensor : torch.Tensor
+        What is sent; it may change when all that was launched before has been done.
+    into : Sent or None, default=None
+        One of the same kind that nobody reads any more, whose memory is used again.
     """
-    if tensors[0].device.type != "cuda":
-        return to_host(*tensors)
-    return tuple(copy.numpy() for copy in _pinned(tensors))
+
+    def __init__(self, tensor: torch.Tensor, into: Sent | None = None) -> None:
+        on_device = tensor.device.type == "cuda"
+        if into is None:
+            self._copy = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=on_device)
+        else:
+            self._copy = into._copy
+        self._copy.copy_(tensor, non_blocking=True)
+        self._event = None
+        if on_device:
+            self._events = _idle[tensor.device.index]
+            try:  # in one operation: other threads may send, too
+                self._event = self._events.pop()
+            except IndexError:
+                self._event = torch.cuda.Event()
+            self._event.record()
+
+    def array(self) -> NDArray[Any]:
+        """Wait for it, and lend it out."""
+        if self._event is not None:
+            self._event.synchronize()
+            self._events.append(self._event)
+            self._event = None
+        array: NDArray[Any] = self._copy.numpy()
+        return array
 
 
 def _pinned(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -39,6 +73,16 @@ def _pinned(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         copy.copy_(tensor, non_blocking=True)
     torch.cuda.current_stream().synchronize()
     return copies
+
+
+def fill(tensor: torch.Tensor, array: NDArray[Any]) -> None:
+    """Copy an array into a tensor, without waiting for the device."""
+    given = as_tensor(np.ascontiguousarray(array))
+    if tensor.device.type == "cuda":
+        # PyTorch gives this memory to nobody else before the copy is done.
+        pinned = torch.empty(given.shape, dtype=given.dtype, pin_memory=True)
+        given = pinned.copy_(given)
+    tensor.copy_(given, non_blocking=True)
 
 
 def to_device(array: NDArray[Any], like: torch.Tensor) -> torch.Tensor:

@@ -9,7 +9,7 @@ last centers: with these any part finds its labels again (engines.parts.arrays).
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property, reduce
 from typing import Any, Protocol
@@ -75,6 +75,9 @@ class PartedPoints:
     >>> points.assign(np.array([[1.0], [8.0]])).means.ravel()
     array([0.5, 8.5])
     """
+
+    steps_to_come = 0
+    meanwhile: Callable[[], object] | None = None
 
     def __init__(self, parts: Parts, n_threads: int = 1) -> None:
         everybody = dict.fromkeys(range(len(parts)), ())

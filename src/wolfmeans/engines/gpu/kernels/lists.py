@@ -10,20 +10,20 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-# Places in `state`, int32.
-DONE = tl.constexpr(0)
-ACTIVE = tl.constexpr(1)
+# Places in `state`, int32. The first two come right behind the rule (clusters).
+AT_MOST = tl.constexpr(0)
+KEEP_EMPTY = tl.constexpr(1)
+DONE = tl.constexpr(2)
+ACTIVE = tl.constexpr(3)
 # Next to each other, so that one atomic of 64 bits counts both; MOVED is the lower half.
-MOVED = tl.constexpr(2)
-OPEN = tl.constexpr(3)
-HARD = tl.constexpr(4)
-CROWDED = tl.constexpr(5)
-CLOSE = tl.constexpr(6)
-INEXACT = tl.constexpr(7)
-STEPS = tl.constexpr(8)
-EMPTY = tl.constexpr(9)
-AT_MOST = tl.constexpr(10)
-KEEP_EMPTY = tl.constexpr(11)
+MOVED = tl.constexpr(4)
+OPEN = tl.constexpr(5)
+HARD = tl.constexpr(6)
+CROWDED = tl.constexpr(7)
+CLOSE = tl.constexpr(8)
+INEXACT = tl.constexpr(9)
+STEPS = tl.constexpr(10)
+EMPTY = tl.constexpr(11)
 LENGTHS = slice(ACTIVE.value, CLOSE.value + 1)
 """The lengths of all lists."""
 # Places in `reach`: non-negative float32 as int32, which order alike.

@@ -1,0 +1,57 @@
+"""What the device is told about a run: the rule that ends it, and counters that begin at 0."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from wolfmeans.engines.base import Limits
+from wolfmeans.engines.gpu.kernels.lists import AT_MOST, EMPTY, KEEP_EMPTY
+
+MOST_STEPS = 1024
+"""So many records fit."""
+_IN_TURN = 8
+"""So many runs may begin before the first of them has."""
+
+
+class Orders:
+    """Rules and counters on their way to the device, from memory that stays where it is.
+
+    Each is 12 words of 8 bytes: the shift on arrival, three tolerances, and 16 counters of which
+    the first two are how many steps may be taken, and whether empty clusters are kept.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        pinned = device.type == "cuda"
+        self._sent = torch.zeros((_IN_TURN, 12), dtype=torch.int64, pin_memory=pinned)
+        self._here: NDArray[np.int64] = self._sent.numpy()
+        self._turn = 0
+
+    def begin(self, control: torch.Tensor, limits: Limits, shift: float, empty: int) -> None:
+        """Send what a run begins with."""
+        rule, counters = self._next(limits, limits.at_most)
+        rule[0], counters[EMPTY.value] = shift, empty
+        control.copy_(self._sent[self._turn], non_blocking=True)
+
+    def end_by(self, control: torch.Tensor, limits: Limits, after: int) -> None:
+        """Send other limits to a run that goes on, of whose steps so many are not counted."""
+        self._next(limits, after + limits.at_most)
+        # All else is the device's: the shift on arrival, and what it counts.
+        control[1:5].copy_(self._sent[self._turn, 1:5], non_blocking=True)
+
+    def _next(self, limits: Limits, at_most: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Write down rule and counters, where the device does not read any more.
+
+        The host waits for what a run leads to before it begins the next but one.
+        """
+        self._turn = (self._turn + 1) % _IN_TURN
+        control = self._here[self._turn]
+        control[:] = 0
+        rule, counters = control[:4].view(np.float64), control[4:].view(np.int32)
+        rule[1], rule[2], rule[3] = limits.gap, limits.decrease, limits.shift
+        counters[AT_MOST.value] = min(at_most, MOST_STEPS)
+        counters[KEEP_EMPTY.value] = limits.keep_empty
+        return rule, counters
