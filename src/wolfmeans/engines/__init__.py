@@ -137,4 +137,8 @@ def effective_threads(n_threads: int | None) -> int:
     That is the cores this process may run on, fewer where OMP_NUM_THREADS, threadpoolctl or a
     surrounding joblib worker say so. Beyond some number a process ends where it starts one more.
     """
-    return min(int(_openmp_effective_n_threads(n_threads)), max(_MOST_THREADS, os.cpu_count() or 1))
+    wanted = int(_openmp_effective_n_threads(n_threads))
+    # To count the cores takes longer than all else here.
+    return (
+        wanted if wanted <= _MOST_THREADS else min(wanted, max(_MOST_THREADS, os.cpu_count() or 1))
+    )

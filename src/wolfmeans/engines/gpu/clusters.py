@@ -20,7 +20,7 @@ from wolfmeans.engines.gpu.kernels import weighted as weighted_kernels
 from wolfmeans.engines.gpu.kernels.exact import LIMBS
 from wolfmeans.engines.gpu.kernels.lists import AT_MOST, EMPTY, FAR, KEEP_EMPTY
 from wolfmeans.engines.gpu.launching import UNFUSED, launch
-from wolfmeans.engines.gpu.transfers import lent_to_host, to_device
+from wolfmeans.engines.gpu.transfers import Outbox, lent_to_host
 
 if TYPE_CHECKING:
     from wolfmeans.engines.gpu.screening import Screened
@@ -67,6 +67,7 @@ class Arena:
         self._asked: dict[str, tuple[torch.dtype, tuple[int, ...], int]] = {}
         self._size = 0
         self._whole: torch.Tensor | None = None
+        self._outbox: Outbox | None = None
 
     def ask(self, name: str, dtype: torch.dtype, *shape: int) -> None:
         """Ask for a tensor."""
@@ -93,10 +94,28 @@ class Arena:
         """What they take."""
         return self._size
 
-    def clear(self) -> None:
-        """Make all of them zeros again."""
+    def before(self, name: str) -> tuple[torch.Tensor, int]:
+        """Return the piece, and how many words of it are before one of the tensors."""
         assert self._whole is not None
-        self._whole.zero_()
+        return self._whole, self._asked[name][2] // 8
+
+    def send(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Put arrays into neighbors, from the first to the last of them, by one copy.
+
+        What comes after them in the same kernels need not wait for it.
+        """
+        assert self._whole is not None
+        places = [self._asked[name] for name in arrays]
+        begin = places[0][2]
+        words = -(-(places[-1][2] + math.prod(places[-1][1]) * places[-1][0].itemsize - begin) // 8)
+        if self._outbox is None or self._outbox.size < words:
+            self._outbox = Outbox(words, self._device)
+        raw = self._outbox.memory().view(np.uint8)
+        for array, (dtype, shape, start) in zip(arrays.values(), places, strict=True):
+            size = math.prod(shape) * dtype.itemsize
+            kind = str(dtype).removeprefix("torch.")
+            raw[start - begin : start - begin + size].view(kind).reshape(shape)[...] = array
+        self._outbox.send(self._whole[begin // 8 : begin // 8 + words])
 
     def lent(self, names: Sequence[str]) -> list[NDArray[Any]]:
         """Return neighbors, from the first to the last of them, as arrays lent by one copy."""
@@ -162,10 +181,11 @@ class Clusters:
             replicas = _MANY_REPLICAS
         self.replicas = replicas
         arena = Arena(data.X.device)
-        # Counters, and the rule: the shift on arrival, and three tolerances.
-        arena.ask("_control", int64, 12)
         arena.ask("reach", int32, 2)
         arena.ask("cost", int64, LIMBS + 1)
+        # Counters, and the rule: the shift on arrival, and three tolerances. Next to the centers
+        # that a run begins at, so that one copy brings both.
+        arena.ask("_control", int64, 12)
         # The point and the vertex, which change places when a step is taken; next to each other,
         # to the records and to a cost, so that one copy brings all that to the host.
         for place in "01":
@@ -176,7 +196,6 @@ class Clusters:
         arena.ask("total", float64, 2)
         arena.ask("before", data.X.dtype, K, d)
         arena.ask("short", data.points.dtype, padded, data.width)
-        arena.ask("norms", float32, padded)
         for name in ("doubts", "shifts", "apart"):
             arena.ask(name, float32, K)
         for name in ("gap", "shift", "movement"):
@@ -194,6 +213,8 @@ class Clusters:
             arena.ask("limbs", int64, weighting.sum_digits + 1, many)
             arena.ask("negative", int32, many)
             arena.ask("lowest", int32, many)
+        # The last one: those beyond K are written once, and all others before they are read.
+        arena.ask("norms", float32, padded)
         self.members: torch.Tensor | None = None
         self._arena = arena
         vars(self).update(arena.zeros())
@@ -214,24 +235,24 @@ class Clusters:
         """What the tensors take."""
         return self._arena.n_bytes
 
-    def clear(self) -> None:
-        """Forget all sums."""
-        self._arena.clear()
-        self.norms[self.n_clusters :] = FAR.value
+    def cleared(self) -> tuple[torch.Tensor, int]:
+        """Return what becomes zeros when all sums are forgotten: so many words of a tensor."""
+        return self._arena.before("norms")
 
     def begin(
         self, centers: Centers | torch.Tensor, limits: Limits, shift: float, empty: int
     ) -> None:
         """Put the first point in its place; sums stay what they are."""
-        if not isinstance(centers, torch.Tensor):
-            centers = to_device(centers, self.before)
-        self.centers[0].copy_(centers)
         control = np.zeros(12, dtype=np.int64)
         counters, rule = control[:8].view(np.int32), control[8:].view(np.float64)
         counters[EMPTY.value], counters[AT_MOST.value] = empty, min(limits.at_most, MOST_STEPS)
         counters[KEEP_EMPTY.value] = limits.keep_empty
         rule[:] = shift, limits.gap, limits.decrease, limits.shift
-        self._control.copy_(torch.from_numpy(control))
+        if isinstance(centers, torch.Tensor):
+            self.centers[0].copy_(centers)
+            self._arena.send({"_control": control})
+        else:
+            self._arena.send({"_control": control, "centers0": centers})
 
     def place(self, number: int) -> list[torch.Tensor]:
         """Return centers, residuals and weights of one of the two buffers."""

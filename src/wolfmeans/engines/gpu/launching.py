@@ -42,6 +42,15 @@ class _Known(NamedTuple):
     compiled: Any
 
 
+class _Form(NamedTuple):
+    """What arguments a kernel has; it is kept, so that nothing else ever has its number."""
+
+    kernel: Any
+    names: tuple[str, ...]
+    constants: tuple[bool, ...]
+    """Which of them are constants that it is compiled for."""
+
+
 class _Recording(threading.local):
     calls: list[_Call] | None = None
     known: list[_Known] | None = None
@@ -52,6 +61,7 @@ class _Recording(threading.local):
 
 
 _recording = _Recording()
+_forms: dict[int, _Form] = {}
 _compiled: dict[Hashable, Any] = {}
 _sequences: dict[Hashable, list[_Known]] = {}
 _capturing = threading.Lock()
@@ -139,14 +149,19 @@ def _looked_up(
     kernel: Any, grid: tuple[int, ...], args: tuple[Any, ...], named: dict[str, Any]
 ) -> _Known:
     """Return the compiled kernel for such arguments."""
-    order = tuple(kernel.arg_names[len(args) :])
+    # Triton reads a kernel's source to hash it, and lists its parameters anew each time.
+    form = _forms.get(id(kernel))
+    if form is None:
+        constants = tuple(parameter.is_constexpr for parameter in kernel.params)
+        form = _forms[id(kernel)] = _Form(kernel, tuple(kernel.arg_names), constants)
+    order = form.names[len(args) :]
     values = (*args, *(named[name] for name in order))
-    options = tuple(item for item in named.items() if item[0] not in kernel.arg_names)
+    options = tuple(item for item in named.items() if item[0] not in form.names)
     kinds = tuple(
-        value if parameter.is_constexpr else _kind(value)
-        for parameter, value in zip(kernel.params, values, strict=True)
+        value if constant else _kind(value)
+        for constant, value in zip(form.constants, values, strict=True)
     )
-    key = (kernel, torch.cuda.current_device(), kinds, options)
+    key = (id(kernel), torch.cuda.current_device(), kinds, options)
     found = _compiled.get(key)
     if found is None:
         found = _compiled[key] = kernel.warmup(*args, grid=grid, **named)

@@ -31,6 +31,7 @@ With few columns (d <= 8) products are of no use: there the score is |x - c|^2 i
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -38,35 +39,15 @@ import torch
 import triton
 from numpy.typing import NDArray
 
-from wolfmeans.engines.gpu.kernels.copying import measure, shorten
-from wolfmeans.engines.gpu.launching import PROGRAMS, UNFUSED, launch
-from wolfmeans.engines.gpu.transfers import to_device, to_host
+from wolfmeans.engines.gpu.kernels.copying import shorten
+from wolfmeans.engines.gpu.launching import UNFUSED, launch
+from wolfmeans.engines.gpu.looking import Look
+from wolfmeans.engines.gpu.transfers import sent
 from wolfmeans.exact_sums import exponents_between
-from wolfmeans.tensors import sampling_step
 
 _LARGEST = 13
 _LARGEST_SCALE = 400
 _FEW = 8
-_MOST_PINNED = 1 << 23
-"""Bytes: PyTorch keeps pinned memory for ever."""
-
-
-def looked_at(X: torch.Tensor) -> tuple[tuple[float, float], NDArray[np.floating]]:
-    """Return the smallest magnitude that is not 0 and the largest, both 0 where all are; and rows.
-
-    These are some, evenly spaced. One wait brings all of it.
-    """
-    found = torch.tensor([0.0, math.inf], dtype=torch.float64).to(X.device)
-    block = 4096
-    programs = min(PROGRAMS, triton.cdiv(X.numel(), block))
-    launch(measure, programs, X, found.view(torch.int64), X.numel(), BLOCK=block, **UNFUSED)
-    chosen = X[:: sampling_step(len(X))]
-    if chosen.nbytes <= _MOST_PINNED:
-        sizes, sample = to_host(found, chosen)
-    else:
-        sizes, sample = found.cpu().numpy(), chosen.cpu().numpy()
-    largest, smallest = sizes.tolist()
-    return ((0.0 if largest == 0 else smallest), largest), sample
 
 
 def short_width(d: int) -> int:
@@ -109,7 +90,7 @@ class Screened:
         self.direct = self.d <= _FEW
         self.width = short_width(self.d)
         if sizes is None or sample is None:
-            sizes, sample = looked_at(X)
+            sizes, sample = Look(X).found()
         smallest, self.largest = sizes
         low, high = exponents_between(smallest, self.largest) or (0, 0)
         mantissa = 24 if X.dtype == torch.float32 else 53
@@ -131,16 +112,17 @@ class Screened:
         Any choice is right; a sample gives a good one.
         """
         exact = self.direct and self.X.dtype == torch.float32
-        # Nothing is taken away where nothing would be won, so that nothing is rounded.
-        middle = np.zeros(self.d)
         usual = self.largest
-        if not exact:
+        if exact:
+            # Nothing is taken away where nothing would be won, so that nothing is rounded.
+            self.mu = _zeros(self.d, self.X.device)
+        else:
             rows = np.asarray(sample, dtype=np.float64)
             middle = rows.mean(axis=0)
             apart = rows - middle
             norms = np.sort(np.einsum("ij,ij->i", apart, apart))
             usual = 2.0 * math.sqrt(norms[int(0.99 * (len(norms) - 1))])
-        self.mu = to_device(middle, self.X)
+            self.mu = sent(middle, self.X)
         extent = usual or self.largest or 1.0
         # A power of two, so that scaling rounds nothing. Not so large that it would tell apart what
         # canonical distances cannot, whose squares may be below all numbers.
@@ -178,3 +160,9 @@ class Screened:
             return Tile(128, 16, self.width, 4, 3)
         columns = 32 if self.d <= 32 else min(64, wide)
         return Tile(128, columns, self.width, 4, 3 if self.d <= 64 else 2, folded=True)
+
+
+@cache
+def _zeros(d: int, device: torch.device) -> torch.Tensor:
+    """Return few zeros that nobody changes."""
+    return torch.zeros(d, dtype=torch.float64, device=device)
