@@ -256,7 +256,7 @@ class KMeans(CenterEstimator):
         n_threads = effective_threads(self.n_threads)
         generator = check_random_state(self.random_state)
 
-        best, notes = self._best_of_starts(X, workspace, exponent, generator)
+        best, notes = self._best_of_starts(X, workspace, exponent, generator, n_threads)
         if self.effort is not None:
             best = self._search(best, begun, workspace, exponent, generator)
         limits = [limit for limit in (self.time_limit, self.effort) if limit is not None]
@@ -275,7 +275,7 @@ class KMeans(CenterEstimator):
             scaled,
             certify=certify,
             notes=(*notes, *scale_notes(X), *further_notes),
-            n_threads=effective_threads(self.n_threads),
+            n_threads=n_threads,
             random=lambda: check_random_state(self.random_state),
         )
         self._keep(best, certificate, exponent)
@@ -295,7 +295,12 @@ class KMeans(CenterEstimator):
         )
 
     def _best_of_starts(
-        self, X: Any, workspace: Workspace, exponent: int, generator: np.random.RandomState
+        self,
+        X: Any,
+        workspace: Workspace,
+        exponent: int,
+        generator: np.random.RandomState,
+        n_threads: int,
     ) -> tuple[Fit, tuple[str, ...]]:
         seeds_from, n_starts = self._seeding(X, exponent)
         states = generator.randint(np.iinfo(np.int32).max, size=n_starts).tolist()
@@ -316,7 +321,7 @@ class KMeans(CenterEstimator):
         return best_of_starts(
             begin,
             list(range(n_starts)),
-            n_threads=effective_threads(self.n_threads),
+            n_threads=n_threads,
             time_limit=self.time_limit,
             watcher=self._watcher,
             **self._settings(),

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from sklearn.utils._param_validation import validate_parameter_constraints
+from sklearn.utils._param_validation import make_constraint, validate_parameter_constraints
 
 _PLAIN = frozenset({bool, int, float, str, type(None)})
 """What a value of these types is never changes, and so neither does whether it may be one."""
 _MOST = 1024
 
-_Passed = tuple[dict[str, Any], set[tuple[str, type, Any]]]
-_passed: WeakKeyDictionary[type, _Passed] = WeakKeyDictionary()
-"""For each class its constraints, and which values of which parameters met them."""
+
+class _Known(NamedTuple):
+    """What is known of a class of estimators."""
+
+    constraints: dict[str, Any]
+    """As the class has them."""
+    tests: dict[str, list[Any]]
+    """As scikit-learn tests values by them."""
+    passed: set[tuple[str, type, Any]]
+    """Plain values of parameters that met them."""
+
+
+_known: WeakKeyDictionary[type, _Known] = WeakKeyDictionary()
 
 
 def validate(estimator: Any) -> None:
@@ -23,16 +33,20 @@ def validate(estimator: Any) -> None:
     those are looked at each time.
     """
     kind, constraints = type(estimator), estimator._parameter_constraints
-    known = _passed.get(kind)
-    if known is None or known[0] is not constraints:
-        known = _passed[kind] = (constraints, set())
-    passed, given = known[1], vars(estimator)
-    # True and 1 are equal, but need not both do: the type belongs to the value.
-    facts = [(name, type(given[name]), given[name]) for name in constraints]
-    new = [fact for fact in facts if fact[1] not in _PLAIN or fact not in passed]
-    validate_parameter_constraints(
-        constraints, {name: value for name, _, value in new}, caller_name=kind.__name__
-    )
-    if len(passed) > _MOST:
-        passed.clear()
-    passed.update(fact for fact in new if fact[1] in _PLAIN)
+    known = _known.get(kind)
+    if known is None or known.constraints is not constraints:
+        tests = {name: list(map(make_constraint, some)) for name, some in constraints.items()}
+        known = _known[kind] = _Known(constraints, tests, set())
+    passed, given = known.passed, vars(estimator)
+    for name, tests_of_it in known.tests.items():
+        value = given[name]
+        plain = type(value) in _PLAIN
+        # True and 1 are equal, but need not both do: the type belongs to the value.
+        if plain and (name, type(value), value) in passed:
+            continue
+        if not any(test.is_satisfied_by(value) for test in tests_of_it):
+            validate_parameter_constraints(constraints, {name: value}, caller_name=kind.__name__)
+        if plain:
+            if len(passed) >= _MOST:
+                passed.clear()
+            passed.add((name, type(value), value))

@@ -20,7 +20,7 @@ from wolfmeans.engines.gpu.kernels import weighted as weighted_kernels
 from wolfmeans.engines.gpu.kernels.exact import LIMBS
 from wolfmeans.engines.gpu.kernels.lists import AT_MOST, EMPTY, FAR, KEEP_EMPTY
 from wolfmeans.engines.gpu.launching import UNFUSED, launch
-from wolfmeans.engines.gpu.transfers import Outbox, lent_to_host
+from wolfmeans.engines.gpu.transfers import Outbox, Place, lent_to_host
 
 if TYPE_CHECKING:
     from wolfmeans.engines.gpu.screening import Screened
@@ -67,7 +67,7 @@ class Arena:
         self._asked: dict[str, tuple[torch.dtype, tuple[int, ...], int]] = {}
         self._size = 0
         self._whole: torch.Tensor | None = None
-        self._outbox: Outbox | None = None
+        self._outboxes: dict[tuple[str, ...], Outbox] = {}
 
     def ask(self, name: str, dtype: torch.dtype, *shape: int) -> None:
         """Ask for a tensor."""
@@ -104,34 +104,28 @@ class Arena:
 
         What comes after them in the same kernels need not wait for it.
         """
-        assert self._whole is not None
-        places = [self._asked[name] for name in arrays]
-        begin = places[0][2]
-        words = -(-(places[-1][2] + math.prod(places[-1][1]) * places[-1][0].itemsize - begin) // 8)
-        if self._outbox is None or self._outbox.size < words:
-            self._outbox = Outbox(words, self._device)
-        raw = self._outbox.memory().view(np.uint8)
-        for array, (dtype, shape, start) in zip(arrays.values(), places, strict=True):
-            size = math.prod(shape) * dtype.itemsize
-            kind = str(dtype).removeprefix("torch.")
-            raw[start - begin : start - begin + size].view(kind).reshape(shape)[...] = array
-        self._outbox.send(self._whole[begin // 8 : begin // 8 + words])
+        names = tuple(arrays)
+        if names not in self._outboxes:
+            self._outboxes[names] = Outbox(*self._piece(names))
+        self._outboxes[names].send(list(arrays.values()))
 
     def lent(self, names: Sequence[str]) -> list[NDArray[Any]]:
         """Return neighbors, from the first to the last of them, as arrays lent by one copy."""
+        piece, places = self._piece(names)
+        (block,) = lent_to_host(piece)
+        return [place.of(block) for place in places]
+
+    def _piece(self, names: Sequence[str]) -> tuple[torch.Tensor, list[Place]]:
+        """Return a piece that neighbors share, and where each of them is in it."""
         assert self._whole is not None
         begin = self._asked[names[0]][2]
         dtype, shape, start = self._asked[names[-1]]
         end = start + math.prod(shape) * dtype.itemsize
-        (block,) = lent_to_host(self._whole[begin // 8 : -(-end // 8)])
-        raw = block.view(np.uint8)
-        arrays = []
+        places = []
         for name in names:
             dtype, shape, start = self._asked[name]
-            size = math.prod(shape) * dtype.itemsize
-            kind = str(dtype).removeprefix("torch.")
-            arrays.append(raw[start - begin : start - begin + size].view(kind).reshape(shape))
-        return arrays
+            places.append(Place(start - begin, str(dtype).removeprefix("torch."), shape))
+        return self._whole[begin // 8 : -(-end // 8)], places
 
 
 class Clusters:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
+import struct
 
 import numpy as np
 import torch
-import triton
 from numpy.typing import NDArray
 
 from wolfmeans.engines.gpu.kernels.opening import INFINITY, look
@@ -41,7 +40,7 @@ class Look:
         seen = torch.zeros(many // self._dtype.itemsize, dtype=X.dtype, device=X.device)
         found, sample = seen.view(torch.int64), seen[_HEAD // self._dtype.itemsize :]
         launch(
-            look, min(PROGRAMS, triton.cdiv(size, _BLOCK)),
+            look, min(PROGRAMS, -(-size // _BLOCK)),
             X, found, sample, size, entries, d, step * d, BLOCK=_BLOCK, **UNFUSED,
         )  # fmt: skip
         self.beside: torch.Tensor | None = None
@@ -63,13 +62,13 @@ class Look:
             whole, *others = self._coming.wait()
             self.beside = others[0] if others else None
         array = whole.numpy()
-        below = int(array[1])
-        largest, smallest = (
-            float(np.int64(bits).view(np.float64)) for bits in (array[0], INFINITY.value - below)
-        )
-        entries = math.prod(self._shape)
-        sample = array[_HEAD // 8 :].view(self._dtype)[:entries].reshape(self._shape).copy()
-        return ((0.0 if largest == 0 else smallest), largest), sample
+        largest, below = array[:2].tolist()
+        # 0 where all are 0, for then nothing is below infinity.
+        smallest = INFINITY.value - below if largest else 0
+        sizes = struct.unpack("2d", struct.pack("2q", smallest, largest))
+        entries = self._shape[0] * self._shape[1]
+        rows = array[_HEAD // 8 :].view(self._dtype)[:entries].reshape(self._shape)
+        return sizes, rows.copy()
 
 
 def _comes_along(tensor: torch.Tensor) -> bool:

@@ -36,7 +36,6 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-import triton
 from numpy.typing import NDArray
 
 from wolfmeans.engines.gpu.kernels.copying import shorten
@@ -50,12 +49,17 @@ _LARGEST_SCALE = 400
 _FEW = 8
 
 
+def _power_of_2(least: int) -> int:
+    """Return the next one. Triton's own takes as long as an operation of PyTorch."""
+    return 1 << (least - 1).bit_length()
+
+
 def short_width(d: int) -> int:
     """Return how many columns the copy in short arithmetic has."""
     if d <= _FEW:
         return d
     if d <= 128:
-        return max(16, triton.next_power_of_2(d))
+        return max(16, _power_of_2(d))
     return -(-d // 64) * 64
 
 
@@ -141,10 +145,10 @@ class Screened:
     def shorten(self) -> torch.Tensor:
         """Launch what copies the rows into short arithmetic; return the largest error."""
         worst = torch.zeros(1, dtype=torch.float32, device=self.X.device)
-        columns = min(128, triton.next_power_of_2(self.width))
+        columns = min(128, _power_of_2(self.width))
         rows = max(8, min(512, 4096 // columns))
         launch(
-            shorten, triton.cdiv(self.n, rows),
+            shorten, -(-self.n // rows),
             self.X, self.mu, self.points, self.sizes, self.errors, worst.view(torch.int32), self.n,
             self.d, self.width, self.scale, 1e15 if self.direct else 60000.0, self.radius**2,
             ROWS=rows, COLUMNS=columns, DIRECT=self.direct, **UNFUSED,
@@ -153,7 +157,7 @@ class Screened:
 
     def tile(self, n_clusters: int) -> Tile:
         """Return the tile that was fastest for such shapes on an H200."""
-        wide = max(16, triton.next_power_of_2(n_clusters))
+        wide = max(16, _power_of_2(n_clusters))
         if self.d > 128:
             return Tile(128, min(128, wide), 64, 8, 4)
         if self.d <= 16 or wide == 16:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from threading import Lock
 from time import perf_counter
 from typing import Any, Self
 
 import numpy as np
 import torch
-import triton
 from numpy.typing import NDArray
 
 from wolfmeans.engines.base import Limits
@@ -67,7 +66,7 @@ class Step:
     def _launch_clear(self) -> None:
         rows, n = self.rows, self.data.n
         launch(
-            clear, triton.cdiv(n, 1024),
+            clear, -(-n // 1024),
             rows.labels, rows.slack, rows.counts, n, *self.clusters.cleared(), BLOCK=1024,
             num_warps=4, **UNFUSED,
         )  # fmt: skip
@@ -77,7 +76,7 @@ class Step:
         del self.data, self.clusters.data, self.rows.data
         self._taken = {}
 
-    @property
+    @cached_property
     def n_bytes(self) -> int:
         """What the tensors take."""
         return self.clusters.n_bytes + self.rows.n_bytes

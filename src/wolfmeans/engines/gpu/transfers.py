@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -63,26 +64,47 @@ class Coming:
         return self._copies
 
 
-class Outbox:
-    """Memory of the host from where a device gets what it is sent, without anybody waiting."""
+class Place(NamedTuple):
+    """Where an array is in a piece of memory."""
 
-    def __init__(self, size: int, device: torch.device) -> None:
-        on_device = device.type == "cuda"
-        pinned = on_device and 8 * size <= MOST_PINNED
-        self.size = size
-        self._tensor = torch.empty(size, dtype=torch.int64, pin_memory=pinned)
-        self._array = self._tensor.numpy()
+    start: int
+    """In bytes."""
+    dtype: str
+    shape: tuple[int, ...]
+
+    def of(self, memory: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the array that is there in some memory."""
+        dtype = np.dtype(self.dtype)
+        end = self.start + math.prod(self.shape) * dtype.itemsize
+        return memory.view(np.uint8)[self.start : end].view(dtype).reshape(self.shape)
+
+
+class Outbox:
+    """Memory of the host from where a device gets what it is sent, without anybody waiting.
+
+    Parameters
+    ----------
+    there : (size,) int64 tensor
+        Where all of it goes, by one copy.
+    places : sequence of Place
+        Where each array has its place in it.
+    """
+
+    def __init__(self, there: torch.Tensor, places: Sequence[Place]) -> None:
+        on_device = there.device.type == "cuda"
+        pinned = on_device and there.nbytes <= MOST_PINNED
+        self._here = torch.empty(there.shape, dtype=there.dtype, pin_memory=pinned)
+        self._there = there
+        self._arrays = [place.of(self._here.numpy()) for place in places]
         self._read = torch.cuda.Event() if on_device else None
 
-    def memory(self) -> NDArray[np.int64]:
-        """Return the memory, which is to be written now; what was sent before has been read."""
+    def send(self, arrays: Sequence[NDArray[Any]]) -> None:
+        """Send arrays; those that were sent before have left."""
         if self._read is not None:
             self._read.synchronize()
-        return self._array
-
-    def send(self, there: torch.Tensor) -> None:
-        """Send as much as a tensor of int64 has."""
-        there.copy_(self._tensor[: len(there)], non_blocking=True)
+        for place, array in zip(self._arrays, arrays, strict=True):
+            place[...] = array
+        self._there.copy_(self._here, non_blocking=True)
         if self._read is not None:
             self._read.record()
 
