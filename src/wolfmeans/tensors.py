@@ -132,9 +132,8 @@ class OnDevice:
             from wolfmeans.engines.gpu.looking import Look
         except ImportError:  # the engine will say what is missing
             return
-        if not is_tensor(beside) or beside.device != self.tensor.device:
-            beside = None
-        self._look, self._beside = Look(self.tensor, beside), beside
+        self._beside = beside if is_tensor(beside) else None
+        self._look = Look(self.tensor, self._beside)
 
     @cached_property
     def _looked_at(self) -> tuple[tuple[float, float], NDArray[np.floating]]:
@@ -145,14 +144,14 @@ class OnDevice:
             largest = float(host.max())
             smallest = float(host.min(where=host > 0, initial=largest))
             return (smallest, largest), self[:: sampling_step(len(self))]
-        found: tuple[tuple[float, float], NDArray[np.floating]] = self._look.found()
-        self._here, self._look = self._look.beside, None
-        return found
+        sizes, sample, self._here = self._look.found()
+        self._look = None
+        return sizes, sample
 
     def brought(self, tensor: Any) -> NDArray[Any]:
         """Return a tensor as an array on the host, where it may have come with the look."""
-        here = self._here if self._beside is tensor else None
-        return to_numpy(tensor.cpu() if here is None else here)
+        here: NDArray[Any] | None = self._here if self._beside is tensor else None
+        return to_numpy(tensor.cpu()) if here is None else here
 
 
 def admit_tensor(tensor: Any) -> Any:

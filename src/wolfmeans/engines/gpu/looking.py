@@ -14,8 +14,6 @@ from wolfmeans.engines.gpu.transfers import MOST_PINNED, Coming
 from wolfmeans.tensors import sampling_step
 
 _BLOCK = 4096
-_HEAD = 16
-"""Bytes of what is found, before the rows; as many as make these aligned."""
 
 
 class Look:
@@ -26,55 +24,59 @@ class Look:
     X : (n, d) tensor
         The data, rows one after the other.
     beside : tensor or None, default=None
-        Another one on the same device that is to come along; it does if it is small and plain.
+        Another one on the same device that is to come along; it does if it is small, and of the
+        same type.
     """
 
     def __init__(self, X: torch.Tensor, beside: torch.Tensor | None = None) -> None:
         n, d = X.shape
-        step = sampling_step(n)
+        step, size = sampling_step(n), X.numel()
         self._shape = (-(-n // step), d)
-        entries, size = self._shape[0] * d, X.numel()
         self._dtype = np.dtype(np.float32 if X.dtype == torch.float32 else np.float64)
-        many = _HEAD + -(-entries * self._dtype.itemsize // 8) * 8
-        # What is found and the rows, in one piece for one copy.
-        seen = torch.zeros(many // self._dtype.itemsize, dtype=X.dtype, device=X.device)
-        found, sample = seen.view(torch.int64), seen[_HEAD // self._dtype.itemsize :]
+        self._programs = min(PROGRAMS, -(-size // _BLOCK))
+        entries, others = self._shape[0] * d, 0
+        self._beside = None if beside is None or not _comes_along(beside, X) else beside.detach()
+        if self._beside is not None:
+            others = self._beside.numel()
+        # What is found and the copies, in one piece for one copy to the host.
+        head = 16 * self._programs // self._dtype.itemsize
+        even = -(-(entries + others) // 2) * 2
+        seen = torch.empty(head + even, dtype=X.dtype, device=X.device)
+        found = seen.view(torch.int64)
         launch(
-            look, min(PROGRAMS, -(-size // _BLOCK)),
-            X, found, sample, size, entries, d, step * d, BLOCK=_BLOCK, **UNFUSED,
+            look, self._programs,
+            X, X if self._beside is None else self._beside, found, seen, size, entries, d, step * d,
+            others, head, BLOCK=_BLOCK, **UNFUSED,
         )  # fmt: skip
-        self.beside: torch.Tensor | None = None
-        """The other one on the host, when all is found."""
-        self._coming: Coming | None = None
-        self._seen = seen
-        if seen.nbytes <= MOST_PINNED:
-            along = [] if beside is None or not _comes_along(beside) else [beside.detach()]
-            self._coming = Coming(found, *along)
+        small = seen.nbytes <= MOST_PINNED
+        self._seen = Coming(found) if small else seen
 
-    def found(self) -> tuple[tuple[float, float], NDArray[np.floating]]:
+    def found(
+        self,
+    ) -> tuple[tuple[float, float], NDArray[np.floating], NDArray[np.floating] | None]:
         """Return the smallest magnitude that is not 0 and the largest, both 0 where all are; rows.
 
-        These are some, evenly spaced.
+        These are some, evenly spaced. The last is what came along.
         """
-        if self._coming is None:
-            whole = self._seen.cpu().view(torch.int64)
-        else:
-            whole, *others = self._coming.wait()
-            self.beside = others[0] if others else None
-        array = whole.numpy()
-        largest, below = array[:2].tolist()
-        # 0 where all are 0, for then nothing is below infinity.
+        seen = self._seen.wait()[0] if isinstance(self._seen, Coming) else self._seen.cpu()
+        array = seen.numpy().view(np.int64)
+        programs, entries = self._programs, self._shape[0] * self._shape[1]
+        largest, below = array[: 2 * programs].reshape(2, programs).max(axis=1).tolist()
+        # Nothing is below infinity where all are 0.
         smallest = INFINITY.value - below if largest else 0
         sizes = struct.unpack("2d", struct.pack("2q", smallest, largest))
-        entries = self._shape[0] * self._shape[1]
-        rows = array[_HEAD // 8 :].view(self._dtype)[:entries].reshape(self._shape)
-        return sizes, rows.copy()
+        copies = array[2 * programs :].view(self._dtype)
+        rows = copies[:entries].reshape(self._shape).copy()
+        if self._beside is None:
+            return sizes, rows, None
+        shape = self._beside.shape
+        return sizes, rows, copies[entries : entries + self._beside.numel()].reshape(shape).copy()
 
 
-def _comes_along(tensor: torch.Tensor) -> bool:
+def _comes_along(tensor: torch.Tensor, X: torch.Tensor) -> bool:
     return (
-        tensor.is_cuda
-        and tensor.dtype in (torch.float32, torch.float64)
+        tensor.device == X.device
+        and tensor.dtype == X.dtype
         and tensor.is_contiguous()
-        and tensor.nbytes <= MOST_PINNED
+        and 0 < tensor.nbytes <= MOST_PINNED // 2
     )

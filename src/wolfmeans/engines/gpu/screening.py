@@ -94,7 +94,7 @@ class Screened:
         self.direct = self.d <= _FEW
         self.width = short_width(self.d)
         if sizes is None or sample is None:
-            sizes, sample = Look(X).found()
+            sizes, sample, _ = Look(X).found()
         smallest, self.largest = sizes
         low, high = exponents_between(smallest, self.largest) or (0, 0)
         mantissa = 24 if X.dtype == torch.float32 else 53

@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from triton.runtime.driver import driver
 
 from wolfmeans.engines.base import Limits
 from wolfmeans.engines.gpu.clusters import MOST_STEPS, Arena, Clusters, Lows
@@ -199,7 +200,7 @@ class _Spare:
         """Return a step without weights, which is put by when its owner is gone."""
         device = data.X.device
         # What was launched on another stream may still be at work on these tensors.
-        stream = torch.cuda.current_stream().cuda_stream if device.type == "cuda" else 0
+        stream = driver.active.get_current_stream(device.index) if device.type == "cuda" else 0
         kind = device, stream, data.X.dtype, data.n, data.d, data.digits, n_clusters
         step = self._taken(kind)
         if step is None:

@@ -45,6 +45,11 @@ def _pinned(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     return copies
 
 
+def event() -> Any:
+    """Return an event of the current stream; for those of `torch.cuda` Python asks which it is."""
+    return torch.Event(device="cuda")
+
+
 class Coming:
     """Tensors on their way to the host, through pinned memory where they are on a device."""
 
@@ -53,7 +58,7 @@ class Coming:
         self._copies = [torch.empty(t.shape, dtype=t.dtype, pin_memory=on_device) for t in tensors]
         for copy, tensor in zip(self._copies, tensors, strict=True):
             copy.copy_(tensor, non_blocking=True)
-        self._event = torch.cuda.Event() if on_device else None
+        self._event = event() if on_device else None
         if self._event is not None:
             self._event.record()
 
@@ -96,7 +101,7 @@ class Outbox:
         self._here = torch.empty(there.shape, dtype=there.dtype, pin_memory=pinned)
         self._there = there
         self._arrays = [place.of(self._here.numpy()) for place in places]
-        self._read = torch.cuda.Event() if on_device else None
+        self._read = event() if on_device else None
 
     def send(self, arrays: Sequence[NDArray[Any]]) -> None:
         """Send arrays; those that were sent before have left."""

@@ -9,32 +9,41 @@ INFINITY = tl.constexpr(0x7FF0000000000000)
 """Bits of it, in float64."""
 
 
-@triton.jit(do_not_specialize=["size", "entries", "apart"])
-def look(X, found, sample, size, entries, d, apart, BLOCK: tl.constexpr):
+@triton.jit(do_not_specialize=["size", "entries", "apart", "others", "head"])
+def look(
+    X, beside, found, copies, size, entries, d, apart, others, head, BLOCK: tl.constexpr
+):  # fmt: skip
     """Find the largest magnitude and the smallest one that is not 0, and copy some rows.
 
-    X        IN      (size,) float32 or float64, rows of d
-    found    IN/OUT  (2,) int64, begins as zeros: bits of the largest magnitude in float64, and by
-                     how much those of infinity are above the bits of the smallest; bits order like
-                     magnitudes. NaN counts as larger than infinity.
-    sample   OUT     (entries,) rows whose entries are `apart` from those of the row before
+    X        IN   (size,) float32 or float64, rows of d
+    beside   IN   (others,) other numbers of that type
+    found    OUT  (2, programs) int64, what each program found: bits of the largest magnitude in
+                  float64, and by how much those of infinity are above the bits of the smallest; 0
+                  if there is none. Bits order like magnitudes. NaN counts as larger than infinity.
+    copies   OUT  from `head` on: rows whose entries are `apart` from those of the row before, so
+                  many entries; and all of `beside`
     """
     largest = tl.zeros((BLOCK,), tl.int64)
     below = tl.zeros((BLOCK,), tl.int64)
+    stride = tl.num_programs(0) * BLOCK
     first = tl.program_id(0).to(tl.int64) * BLOCK
-    for begin in range(first, size, tl.num_programs(0) * BLOCK):
+    for begin in range(first, size, stride):
         i = begin + tl.arange(0, BLOCK)
         x = tl.load(X + i, mask=i < size, other=0.0).to(tl.float64)
         bits = x.to(tl.int64, bitcast=True) & 0x7FFFFFFFFFFFFFFF
         largest = tl.maximum(largest, bits)
         below = tl.maximum(below, tl.where(bits == 0, 0, INFINITY - bits))
-    tl.atomic_max(found, tl.max(largest), sem="relaxed")
-    tl.atomic_max(found + 1, tl.max(below), sem="relaxed")
-    for begin in range(first, entries, tl.num_programs(0) * BLOCK):
+    tl.store(found + tl.program_id(0), tl.max(largest))
+    tl.store(found + tl.num_programs(0) + tl.program_id(0), tl.max(below))
+    for begin in range(first, entries, stride):
         i = begin + tl.arange(0, BLOCK)
         row = i // d
         taken = tl.load(X + row * apart + (i - row * d), mask=i < entries, other=0.0)
-        tl.store(sample + i, taken, mask=i < entries)
+        tl.store(copies + head + i, taken, mask=i < entries)
+    for begin in range(first, others, stride):
+        i = begin + tl.arange(0, BLOCK)
+        taken = tl.load(beside + i, mask=i < others, other=0.0)
+        tl.store(copies + head + entries + i, taken, mask=i < others)
 
 
 @triton.jit(do_not_specialize=["n", "words"])
