@@ -40,6 +40,8 @@ from wolfmeans.problems.empty import POLICIES
 from wolfmeans.seeding import METHODS as SEEDINGS
 from wolfmeans.stopping import STOPS, TOLERANCE_SCALES
 
+_LARGEST_STATE = int(np.iinfo(np.int32).max)
+
 
 class KMeans(CenterEstimator):
     """K-means clustering with a certificate; a drop-in for `sklearn.cluster.KMeans`.
@@ -303,7 +305,7 @@ class KMeans(CenterEstimator):
         n_threads: int,
     ) -> tuple[Fit, tuple[str, ...]]:
         seeds_from, n_starts = self._seeding(X, exponent)
-        states = generator.randint(np.iinfo(np.int32).max, size=n_starts).tolist()
+        states = generator.randint(_LARGEST_STATE, size=n_starts).tolist()
         further: dict[str, Any] = {}
         kept = self._checkpoint(X, workspace, exponent)
         if kept is not None:

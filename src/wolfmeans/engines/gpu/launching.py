@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Hashable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import torch
@@ -26,6 +26,7 @@ FUSED = {"enable_fp_fusion": True}
 PROGRAMS = 2048
 """Enough to fill any device; kernels whose lists may be short go through them with so many."""
 
+_MOST_RUNNERS = 256
 _ASIDE = -2
 """The number of the stream for what runs beside the rest of a graph."""
 
@@ -64,6 +65,7 @@ class _Recording(threading.local):
 _recording = _Recording()
 _forms: dict[tuple[int, int], _Form] = {}
 _compiled: dict[Hashable, Any] = {}
+_runners: dict[Hashable, Callable[..., None]] = {}
 _sequences: dict[Hashable, list[_Known]] = {}
 _capturing = threading.Lock()
 
@@ -83,6 +85,41 @@ def launch(kernel: Any, programs: int | tuple[int, ...], *args: Any, **named: An
     if known is None:
         known = _looked_up(form, values, plain, named, lambda: (grid, args))
     do(known.compiled[grid], *plain)
+
+
+def launch_as(kind: Hashable, kernel: Any, programs: int, *args: Any, **named: Any) -> None:
+    """Launch a kernel that is looked up once for a kind of arguments.
+
+    Whoever calls this sees to it that those of one kind have the same programs and the same named
+    ones, and differ by nothing that a compiled kernel depends on (`_looked_up`).
+    """
+    key = (id(kernel), kind)
+    runner = _runners.get(key)
+    if runner is None:
+        if len(_runners) >= _MOST_RUNNERS:
+            _runners.clear()
+        runner = _runners[key] = _runner(kernel, (programs,), args, named)
+    do(runner, *args)
+
+
+def _runner(
+    kernel: Any, grid: tuple[int, ...], args: tuple[Any, ...], named: dict[str, Any]
+) -> Callable[..., None]:
+    """Return what launches a kernel with such arguments."""
+    if not isinstance(kernel, JITFunction):  # Triton's interpreter
+        interpreted: Callable[..., None] = partial(kernel[grid], **named)
+        return interpreted
+    grid = (*grid, 1, 1)[:3]
+    form = _form(kernel, len(args))
+    rest = [named[name] for name in form.order]
+    values = (*args, *rest)
+    plain = [v.data_ptr() if isinstance(v, torch.Tensor) else v for v in values]
+    compiled = _looked_up(form, values, plain, named, lambda: (grid, args)).compiled[grid]
+
+    def run(*given: Any) -> None:
+        compiled(*[v.data_ptr() if isinstance(v, torch.Tensor) else v for v in given], *rest)
+
+    return run
 
 
 def do(function: Callable[..., Any], *args: Any, **named: Any) -> None:

@@ -39,7 +39,7 @@ import torch
 from numpy.typing import NDArray
 
 from wolfmeans.engines.gpu.kernels.copying import shorten
-from wolfmeans.engines.gpu.launching import UNFUSED, launch
+from wolfmeans.engines.gpu.launching import UNFUSED, launch_as
 from wolfmeans.engines.gpu.looking import Look
 from wolfmeans.engines.gpu.transfers import sent
 from wolfmeans.exact_sums import exponents_between
@@ -122,9 +122,10 @@ class Screened:
             self.mu = _zeros(self.d, self.X.device)
         else:
             rows = np.asarray(sample, dtype=np.float64)
-            middle = rows.mean(axis=0)
+            middle = np.add.reduce(rows) / len(rows)
             apart = rows - middle
-            norms = np.sort(np.einsum("ij,ij->i", apart, apart))
+            norms = np.einsum("ij,ij->i", apart, apart)
+            norms.sort()
             usual = 2.0 * math.sqrt(norms[int(0.99 * (len(norms) - 1))])
             self.mu = sent(middle, self.X)
         extent = usual or self.largest or 1.0
@@ -147,9 +148,12 @@ class Screened:
         worst = torch.zeros(1, dtype=torch.float32, device=self.X.device)
         columns = min(128, _power_of_2(self.width))
         rows = max(8, min(512, 4096 // columns))
-        launch(
-            shorten, -(-self.n // rows),
-            self.X, self.mu, self.points, self.sizes, self.errors, worst.view(torch.int32), self.n,
+        X = self.X
+        # All other tensors begin where allocations do.
+        kind = X.device, X.dtype, X.data_ptr() % 16, self.n, self.d
+        launch_as(
+            kind, shorten, -(-self.n // rows),
+            X, self.mu, self.points, self.sizes, self.errors, worst.view(torch.int32), self.n,
             self.d, self.width, self.scale, 1e15 if self.direct else 60000.0, self.radius**2,
             ROWS=rows, COLUMNS=columns, DIRECT=self.direct, **UNFUSED,
         )  # fmt: skip

@@ -50,25 +50,6 @@ def event() -> Any:
     return torch.Event(device="cuda")
 
 
-class Coming:
-    """Tensors on their way to the host, through pinned memory where they are on a device."""
-
-    def __init__(self, *tensors: torch.Tensor) -> None:
-        on_device = tensors[0].device.type == "cuda"
-        self._copies = [torch.empty(t.shape, dtype=t.dtype, pin_memory=on_device) for t in tensors]
-        for copy, tensor in zip(self._copies, tensors, strict=True):
-            copy.copy_(tensor, non_blocking=True)
-        self._event = event() if on_device else None
-        if self._event is not None:
-            self._event.record()
-
-    def wait(self) -> list[torch.Tensor]:
-        """Return them, in memory that is pinned, when they are there."""
-        if self._event is not None:
-            self._event.synchronize()
-        return self._copies
-
-
 class Place(NamedTuple):
     """Where an array is in a piece of memory."""
 
@@ -114,15 +95,15 @@ class Outbox:
             self._read.record()
 
 
-def sent(array: NDArray[Any], like: torch.Tensor) -> torch.Tensor:
+def sent(array: NDArray[np.float64], like: torch.Tensor) -> torch.Tensor:
     """Return an array as a tensor on the device of another one, for the current stream alone.
 
     As `to_device` does, but without waiting for all that the stream has to do before.
     """
-    here = as_tensor(np.ascontiguousarray(array))
-    if like.device.type != "cuda":
-        return here.to(like.device)
-    return here.pin_memory().to(like.device, non_blocking=True)
+    on_device = like.device.type == "cuda"
+    here = torch.empty(array.shape, dtype=torch.float64, pin_memory=on_device)
+    here.numpy()[...] = array
+    return here.to(like.device, non_blocking=True)
 
 
 def to_device(array: NDArray[Any], like: torch.Tensor) -> torch.Tensor:
