@@ -145,9 +145,10 @@ class CenterEstimator(
         """Return what a state takes of each point beyond what K-means needs; None for no state."""
         return 0
 
-    def _admitted(self, X: Any, sample_weight: Any) -> tuple[Any, NDArray[np.float64] | None, int]:
+    def _admitted(
+        self, X: Any, sample_weight: Any, n_threads: int
+    ) -> tuple[Any, NDArray[np.float64] | None, int]:
         """Return what passes the door: the points, their weights, and the exponent of the scale."""
-        n_threads = effective_threads(self.n_threads)
         X, sizes = door.admit(self, X, reset=True, n_threads=n_threads)
         weights = door.admit_weights(sample_weight, X)
         if X.shape[0] < self.n_clusters:

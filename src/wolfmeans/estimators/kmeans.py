@@ -230,20 +230,22 @@ class KMeans(CenterEstimator):
     def _fit(self, X: Any, sample_weight: Any) -> Self:
         begun = perf_counter()
         refuse_settings(self)
+        n_threads = effective_threads(self.n_threads)
         if is_dask(X) or isinstance(X, Streamed):
             refuse_what_needs_all_points(self)
             with self._opened_in_parts(X, sample_weight) as data:
                 notes = data.notes(self.init)
                 return self._fit_opened(
-                    begun, data.X, data.X, data.points, data.exponent, None, notes
+                    begun, data.X, data.X, data.points, data.exponent, None, notes, n_threads
                 )
-        X, weights, exponent = self._admitted(X, sample_weight)
+        X, weights, exponent = self._admitted(X, sample_weight, n_threads)
         scaled = door.rescale(X, exponent)
-        n_threads = effective_threads(self.n_threads)
         chosen = self._chosen_engine(scaled, self._work(n_threads))
         workspace = chosen.engine.open(scaled, weights, n_threads, self.algorithm)
         certify = vars(self)["certify"]
-        return self._fit_opened(begun, X, scaled, workspace, exponent, certify, chosen.notes)
+        return self._fit_opened(
+            begun, X, scaled, workspace, exponent, certify, chosen.notes, n_threads
+        )
 
     def _fit_opened(
         self,
@@ -254,8 +256,8 @@ class KMeans(CenterEstimator):
         exponent: int,
         certify: str | None,
         further_notes: tuple[str, ...],
+        n_threads: int,
     ) -> Self:
-        n_threads = effective_threads(self.n_threads)
         generator = check_random_state(self.random_state)
 
         best, notes = self._best_of_starts(X, workspace, exponent, generator, n_threads)
@@ -305,7 +307,8 @@ class KMeans(CenterEstimator):
         n_threads: int,
     ) -> tuple[Fit, tuple[str, ...]]:
         seeds_from, n_starts = self._seeding(X, exponent)
-        states = generator.randint(_LARGEST_STATE, size=n_starts).tolist()
+        # Those of an array of them, which takes longer to make.
+        states = [generator.randint(_LARGEST_STATE) for _ in range(n_starts)]
         further: dict[str, Any] = {}
         kept = self._checkpoint(X, workspace, exponent)
         if kept is not None:
