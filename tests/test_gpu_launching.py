@@ -93,6 +93,26 @@ def test_tapes_of_a_signature_recall_their_kernels(launching, monkeypatch):
     assert [number for number, _ in kernel.launched] == [1, 2, 1, 2, 1, 3]
 
 
+def test_a_kind_of_arguments_is_looked_up_once(launching, monkeypatch):
+    monkeypatch.setattr(launching, "_runners", {})
+    kernel, x, y = Kernel(), tensor(), tensor()
+    launching.launch_as("kind", kernel, 2, x, 100, 0.5, BLOCK=8, num_warps=4)
+    monkeypatch.setattr(launching, "_compiled", {})  # nobody looks there again
+    launching.launch_as("kind", kernel, 2, y, 7, 1.5, BLOCK=8, num_warps=4)
+    assert kernel.compiled == 1
+    launching.launch_as("other kind", kernel, 2, y, 7, 1.5, BLOCK=16, num_warps=4)
+    launching.launch_as("kind", Kernel(), 2, y, 7, 1.5, BLOCK=16, num_warps=4)
+    assert kernel.launched == [
+        (1, (x.data_ptr(), 100, 0.5, 8)),
+        (1, (y.data_ptr(), 7, 1.5, 8)),
+        (2, (y.data_ptr(), 7, 1.5, 16)),
+    ]
+    tape = launching.Tape(lambda: launching.launch_as("kind", kernel, 2, x, 1, 2.5, BLOCK=8))
+    assert len(kernel.launched) == 3
+    tape.run()
+    assert kernel.launched[3] == (1, (x.data_ptr(), 1, 2.5, 8))
+
+
 def test_launches_with_the_same_arguments_are_not_recorded_again(monkeypatch):
     from wolfmeans.engines.gpu import steps
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Hashable, Sequence
-from functools import cache, partial
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -93,12 +93,15 @@ def launch_as(kind: Hashable, kernel: Any, programs: int, *args: Any, **named: A
     Whoever calls this sees to it that those of one kind have the same programs and the same named
     ones, and differ by nothing that a compiled kernel depends on (`_looked_up`).
     """
+    if not isinstance(kernel, JITFunction):  # Triton's interpreter
+        launch(kernel, programs, *args, **named)
+        return
     key = (id(kernel), kind)
     runner = _runners.get(key)
     if runner is None:
         if len(_runners) >= _MOST_RUNNERS:
             _runners.clear()
-        runner = _runners[key] = _runner(kernel, (programs,), args, named)
+        runner = _runners[key] = _runner(kernel, (programs, 1, 1), args, named)
     do(runner, *args)
 
 
@@ -106,10 +109,6 @@ def _runner(
     kernel: Any, grid: tuple[int, ...], args: tuple[Any, ...], named: dict[str, Any]
 ) -> Callable[..., None]:
     """Return what launches a kernel with such arguments."""
-    if not isinstance(kernel, JITFunction):  # Triton's interpreter
-        interpreted: Callable[..., None] = partial(kernel[grid], **named)
-        return interpreted
-    grid = (*grid, 1, 1)[:3]
     form = _form(kernel, len(args))
     rest = [named[name] for name in form.order]
     values = (*args, *rest)
