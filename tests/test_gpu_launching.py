@@ -93,6 +93,26 @@ def test_tapes_of_a_signature_recall_their_kernels(launching, monkeypatch):
     assert [number for number, _ in kernel.launched] == [1, 2, 1, 2, 1, 3]
 
 
+def test_a_kind_of_arguments_is_looked_up_once(launching, monkeypatch):
+    monkeypatch.setattr(launching, "_runners", {})
+    kernel, x, y = Kernel(), tensor(), tensor()
+    launching.launch_as("kind", kernel, 2, x, 100, 0.5, BLOCK=8, num_warps=4)
+    monkeypatch.setattr(launching, "_compiled", {})  # nobody looks there again
+    launching.launch_as("kind", kernel, 2, y, 7, 1.5, BLOCK=8, num_warps=4)
+    assert kernel.compiled == 1
+    launching.launch_as("other kind", kernel, 2, y, 7, 1.5, BLOCK=16, num_warps=4)
+    launching.launch_as("kind", Kernel(), 2, y, 7, 1.5, BLOCK=16, num_warps=4)
+    assert kernel.launched == [
+        (1, (x.data_ptr(), 100, 0.5, 8)),
+        (1, (y.data_ptr(), 7, 1.5, 8)),
+        (2, (y.data_ptr(), 7, 1.5, 16)),
+    ]
+    tape = launching.Tape(lambda: launching.launch_as("kind", kernel, 2, x, 1, 2.5, BLOCK=8))
+    assert len(kernel.launched) == 3
+    tape.run()
+    assert kernel.launched[3] == (1, (x.data_ptr(), 1, 2.5, 8))
+
+
 def test_launches_with_the_same_arguments_are_not_recorded_again(monkeypatch):
     from wolfmeans.engines.gpu import steps
 
@@ -236,3 +256,114 @@ def test_launches_of_a_workspace_are_found_by_the_next_one():
         step.let_go()
         step.take_up(ours.data)
     assert facts[0] == facts[1] == facts[2]
+
+
+def test_what_is_taken_up_again_is_as_if_it_were_new():
+    import torch
+
+    from wolfmeans.engines.gpu import steps
+
+    steps.spare.drop()
+    X, ours, _ = opened(0)
+    ours.assign(X[:4])
+    ours.assign(X[5:9])
+    used, new = ours._step, steps.Step(ours.data, 4)
+    used.let_go()
+    used.take_up(ours.data)
+    for name in ("labels", "slack", "counts"):
+        assert torch.equal(getattr(used.rows, name), getattr(new.rows, name)), name
+    for name, value in vars(new.clusters).items():
+        found = getattr(used.clusters, name)
+        if name == "norms":  # those of clusters are written before they are read
+            assert torch.equal(found[4:], value[4:])
+        elif isinstance(value, (torch.Tensor, list)):
+            assert all(map(torch.equal, found, value)), name
+
+
+def test_launches_are_remembered_for_the_same_data_alone(monkeypatch):
+    from wolfmeans.engines.gpu import steps
+
+    steps.spare.drop()
+    X, ours, _ = opened(0)
+    ours.assign(X[:4])
+    step, lows = ours._step, ours._lows()
+    recorded = []
+    monkeypatch.setattr(steps, "INTERPRETED", False)
+    monkeypatch.setattr(steps, "_recent", type(steps._recent)())
+    monkeypatch.setattr(steps, "_MOST_RECENT", 3)
+    monkeypatch.setattr(
+        steps.Step, "_recorded", lambda self, lows: recorded.append(lows) or len(recorded)
+    )
+    looked_up = []
+    facts = steps.Step._facts
+    monkeypatch.setattr(
+        steps.Step, "_facts", lambda self, lows: looked_up.append(1) or facts(self, lows)
+    )
+
+    def taken_up(data):
+        step.let_go()
+        step.take_up(data)
+        return step._launches(lows)
+
+    assert [taken_up(ours.data) for _ in range(3)] == [1, 1, 1]
+    assert len(looked_up) == 1
+    # Another number, another tensor: nothing of that is the same launch.
+    ours.data.scale *= 2
+    assert taken_up(ours.data) == 2
+    ours.data.points = ours.data.points.clone()
+    assert taken_up(ours.data) == 3
+    ours.data.scale /= 2
+    assert taken_up(ours.data) == 4
+    assert len(step._before) <= 3
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(1, 1), (700, 3), (3000, 5), (513, 16)])
+def test_a_look_finds_sizes_and_rows(dtype, shape):
+    import numpy as np
+    import torch
+
+    from wolfmeans.engines.gpu.engine import device
+    from wolfmeans.engines.gpu.looking import Look
+
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=shape) * 10.0 ** rng.integers(-30, 30, size=shape)).astype(dtype)
+    X[rng.random(shape) < 0.2] = 0.0
+    X[-1, -1] = -3.0
+    given = torch.from_numpy(X).to(device())
+    centers = given[:7] + 1
+    (smallest, largest), rows, along = Look(given, centers).found()
+    sizes = np.abs(X[X != 0]).astype(np.float64)
+    assert (smallest, largest) == (sizes.min(), sizes.max())
+    assert np.array_equal(rows, X[:: max(1, len(X) // 256)])
+    assert rows.dtype == along.dtype == dtype
+    assert np.array_equal(along, centers.cpu().numpy())
+    # What is of another kind does not come along.
+    assert Look(given, centers.half()).found()[2] is None
+    assert Look(given, given[:4].T).found()[2] is None or shape[1] == 1 or shape[0] == 1
+
+
+def test_what_is_sent_arrives_where_it_belongs():
+    import numpy as np
+    import torch
+
+    from wolfmeans.engines.gpu.clusters import Arena
+    from wolfmeans.engines.gpu.engine import device
+
+    arena = Arena(torch.device(device()))
+    arena.ask("first", torch.int32, 3)
+    arena.ask("second", torch.int64, 2)
+    arena.ask("third", torch.float32, 3, 5)
+    arena.ask("fourth", torch.float64, 2)
+    tensors = arena.zeros()
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        second, third = rng.integers(9, size=2), rng.normal(size=(3, 5)).astype(np.float32)
+        arena.send({"second": second, "third": third})
+        assert np.array_equal(tensors["second"].cpu().numpy(), second)
+        assert np.array_equal(tensors["third"].cpu().numpy(), third)
+        arena.send({"second": second + 1})
+        assert np.array_equal(tensors["second"].cpu().numpy(), second + 1)
+        assert np.array_equal(tensors["third"].cpu().numpy(), third)
+        assert not tensors["first"].any()
+        assert not tensors["fourth"].any()

@@ -99,9 +99,9 @@ def test_magnitudes(values):
     import torch
 
     from wolfmeans.engines.gpu.engine import device
-    from wolfmeans.engines.gpu.screening import looked_at
+    from wolfmeans.engines.gpu.looking import Look
 
-    (smallest, largest), _ = looked_at(torch.tensor(values, device=device()))
+    (smallest, largest), *_ = Look(torch.tensor(values, device=device())).found()
     if not math.isfinite(sum(values[0])):
         assert not math.isfinite(largest)
     else:

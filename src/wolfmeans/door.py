@@ -55,6 +55,8 @@ def admit(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, 
         X = on_host(X)
     elif is_tensor(X):
         X = admit_tensor(X)
+    if isinstance(X, OnDevice):
+        return _admit_there(estimator, X, reset=reset)
     given = X
     if hasattr(X, "__dask_graph__"):
         raise TypeError(
@@ -67,9 +69,8 @@ def admit(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, 
         refuse_stray_indices(X)
     if _is_half_precision(X):
         X = X.astype(np.float32)
-    if isinstance(X, OnDevice) or _is_plain(X):
-        # Nothing to convert: only the number of features and their names are checked.
-        X = validate_data(estimator, X, reset=reset, skip_check_array=True)
+    if _is_plain(X):
+        _check_columns(estimator, X, reset=reset)
     else:
         refuse_dates(X, "X")
         X = validate_data(
@@ -85,17 +86,41 @@ def admit(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, 
         if X is not given:
             refuse_stray_indices(X)
         X = _canonical(X)
-    elif not isinstance(X, OnDevice):
-        X = aligned(X)
-    if isinstance(X, OnDevice):
-        finite, *sizes = X.range
     else:
-        finite, *sizes = value_range(_values(X), n_threads)
+        X = aligned(X)
+    finite, *sizes = value_range(_values(X), n_threads)
     if not finite:
         _refuse_non_finite(X, estimator)
     if sizes[1] >= EXACT_INTEGERS:
         refuse_rounded_integers(given)
     return X, Sizes(*sizes)
+
+
+def _admit_there(estimator: Any, X: OnDevice, *, reset: bool) -> tuple[OnDevice, Sizes]:
+    """Admit a table of floats on another device, which needs no conversion.
+
+    While that device looks at it, all that needs no answer is done here.
+    """
+    X.look(getattr(estimator, "init", None) if reset else None)
+    _check_columns(estimator, X, reset=reset)
+    finite, *sizes = X.range
+    if not finite:
+        _refuse_non_finite(X, estimator)
+    return X, Sizes(*sizes)
+
+
+def _check_columns(estimator: Any, X: Any, *, reset: bool) -> None:
+    """Check the number of columns of a table without names, or take note of it.
+
+    What there is to take note of is done here: scikit-learn asks whether it is one of many kinds of
+    tables, which takes longer than all other checks.
+    """
+    if not reset:
+        validate_data(estimator, X, reset=False, skip_check_array=True)
+        return
+    if hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
+    estimator.n_features_in_ = X.shape[1]
 
 
 def _canonical(X: Any) -> Any:
@@ -219,7 +244,7 @@ def admit_centers(init: Any, n_clusters: int, X: Any) -> NDArray[np.floating]:
     if np.ma.is_masked(init):
         raise ValueError("Input init has masked entries; fill them first")
     if is_tensor(init):
-        init = to_numpy(init.cpu())
+        init = X.brought(init) if isinstance(X, OnDevice) else to_numpy(init.cpu())
     elif sparse.issparse(init):
         init = init.toarray()
     if _is_plain(init):

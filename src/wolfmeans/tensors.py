@@ -78,6 +78,10 @@ class OnDevice:
         self.shape: tuple[int, int] = tuple(tensor.shape)
         torch = sys.modules["torch"]
         self.dtype = np.dtype(np.float32 if tensor.dtype == torch.float32 else np.float64)
+        # A look that is being taken, what comes along with it, and the same when it is here.
+        self._look: Any = None
+        self._beside: Any = None
+        self._here: Any = None
 
     @property
     def size(self) -> int:
@@ -119,16 +123,35 @@ class OnDevice:
             return False, 0.0, math.inf
         return True, smallest, largest
 
+    def look(self, beside: Any = None) -> None:
+        """Let the device look at the numbers, without waiting for what it finds.
+
+        Another tensor may be given that will be asked for on the host (`brought`).
+        """
+        try:
+            from wolfmeans.engines.gpu.looking import Look
+        except ImportError:  # the engine will say what is missing
+            return
+        self._beside = beside if is_tensor(beside) else None
+        self._look = Look(self.tensor, self._beside)
+
     @cached_property
     def _looked_at(self) -> tuple[tuple[float, float], NDArray[np.floating]]:
-        try:
-            from wolfmeans.engines.gpu.screening import looked_at
-        except ImportError:  # the engine will say what is missing
+        if self._look is None:
+            self.look()
+        if self._look is None:
             host = np.abs(np.asarray(self))
             largest = float(host.max())
             smallest = float(host.min(where=host > 0, initial=largest))
             return (smallest, largest), self[:: sampling_step(len(self))]
-        return looked_at(self.tensor)
+        sizes, sample, self._here = self._look.found()
+        self._look = None
+        return sizes, sample
+
+    def brought(self, tensor: Any) -> NDArray[Any]:
+        """Return a tensor as an array on the host, where it may have come with the look."""
+        here: NDArray[Any] | None = self._here if self._beside is tensor else None
+        return to_numpy(tensor.cpu()) if here is None else here
 
 
 def admit_tensor(tensor: Any) -> Any:

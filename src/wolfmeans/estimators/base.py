@@ -19,7 +19,6 @@ from sklearn.base import (
     TransformerMixin,
     _fit_context,
 )
-from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
@@ -30,6 +29,7 @@ from wolfmeans.engines import Chosen, Work, Workspace, choose_engine, effective_
 from wolfmeans.engines.parts.points import PartedPoints
 from wolfmeans.engines.parts.seeding import seeds_in_parts
 from wolfmeans.estimators.certify import ParameterAndMethod
+from wolfmeans.estimators.parameters import validate
 from wolfmeans.fitting import Fit
 from wolfmeans.frank_wolfe import Callback
 from wolfmeans.lower_bounds import WHATEVER_IT_COSTS, bound_in_units
@@ -80,11 +80,8 @@ class CenterEstimator(
     labels_: Any
 
     def _validate_params(self) -> None:
-        """Check the parameters as scikit-learn does, without looking up their names each time."""
-        values = {name: vars(self)[name] for name in self._parameter_constraints}
-        validate_parameter_constraints(
-            self._parameter_constraints, values, caller_name=type(self).__name__
-        )
+        """Check the parameters as scikit-learn does, plain values once."""
+        validate(self)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -148,9 +145,10 @@ class CenterEstimator(
         """Return what a state takes of each point beyond what K-means needs; None for no state."""
         return 0
 
-    def _admitted(self, X: Any, sample_weight: Any) -> tuple[Any, NDArray[np.float64] | None, int]:
+    def _admitted(
+        self, X: Any, sample_weight: Any, n_threads: int
+    ) -> tuple[Any, NDArray[np.float64] | None, int]:
         """Return what passes the door: the points, their weights, and the exponent of the scale."""
-        n_threads = effective_threads(self.n_threads)
         X, sizes = door.admit(self, X, reset=True, n_threads=n_threads)
         weights = door.admit_weights(sample_weight, X)
         if X.shape[0] < self.n_clusters:

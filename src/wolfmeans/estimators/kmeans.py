@@ -40,6 +40,8 @@ from wolfmeans.problems.empty import POLICIES
 from wolfmeans.seeding import METHODS as SEEDINGS
 from wolfmeans.stopping import STOPS, TOLERANCE_SCALES
 
+_LARGEST_STATE = int(np.iinfo(np.int32).max)
+
 
 class KMeans(CenterEstimator):
     """K-means clustering with a certificate; a drop-in for `sklearn.cluster.KMeans`.
@@ -228,20 +230,22 @@ class KMeans(CenterEstimator):
     def _fit(self, X: Any, sample_weight: Any) -> Self:
         begun = perf_counter()
         refuse_settings(self)
+        n_threads = effective_threads(self.n_threads)
         if is_dask(X) or isinstance(X, Streamed):
             refuse_what_needs_all_points(self)
             with self._opened_in_parts(X, sample_weight) as data:
                 notes = data.notes(self.init)
                 return self._fit_opened(
-                    begun, data.X, data.X, data.points, data.exponent, None, notes
+                    begun, data.X, data.X, data.points, data.exponent, None, notes, n_threads
                 )
-        X, weights, exponent = self._admitted(X, sample_weight)
+        X, weights, exponent = self._admitted(X, sample_weight, n_threads)
         scaled = door.rescale(X, exponent)
-        n_threads = effective_threads(self.n_threads)
         chosen = self._chosen_engine(scaled, self._work(n_threads))
         workspace = chosen.engine.open(scaled, weights, n_threads, self.algorithm)
         certify = vars(self)["certify"]
-        return self._fit_opened(begun, X, scaled, workspace, exponent, certify, chosen.notes)
+        return self._fit_opened(
+            begun, X, scaled, workspace, exponent, certify, chosen.notes, n_threads
+        )
 
     def _fit_opened(
         self,
@@ -252,13 +256,13 @@ class KMeans(CenterEstimator):
         exponent: int,
         certify: str | None,
         further_notes: tuple[str, ...],
+        n_threads: int,
     ) -> Self:
-        n_threads = effective_threads(self.n_threads)
         generator = check_random_state(self.random_state)
         said_of_scales = cache(lambda: scale_notes(X))
         workspace.meanwhile = said_of_scales
 
-        best, notes = self._best_of_starts(X, workspace, exponent, generator)
+        best, notes = self._best_of_starts(X, workspace, exponent, generator, n_threads)
         if self.effort is not None:
             best = self._search(best, begun, workspace, exponent, generator)
         limits = [limit for limit in (self.time_limit, self.effort) if limit is not None]
@@ -297,10 +301,16 @@ class KMeans(CenterEstimator):
         )
 
     def _best_of_starts(
-        self, X: Any, workspace: Workspace, exponent: int, generator: np.random.RandomState
+        self,
+        X: Any,
+        workspace: Workspace,
+        exponent: int,
+        generator: np.random.RandomState,
+        n_threads: int,
     ) -> tuple[Fit, tuple[str, ...]]:
         seeds_from, n_starts = self._seeding(X, exponent)
-        states = generator.randint(np.iinfo(np.int32).max, size=n_starts).tolist()
+        # Those of an array of them, which takes longer to make.
+        states = [generator.randint(_LARGEST_STATE) for _ in range(n_starts)]
         further: dict[str, Any] = {}
         kept = self._checkpoint(X, workspace, exponent)
         if kept is not None:
@@ -318,7 +328,7 @@ class KMeans(CenterEstimator):
         return best_of_starts(
             begin,
             list(range(n_starts)),
-            n_threads=effective_threads(self.n_threads),
+            n_threads=n_threads,
             time_limit=self.time_limit,
             watcher=self._watcher,
             **self._settings(),

@@ -279,10 +279,10 @@ class TrimmedKMeans(CenterEstimator):
                     None,
                     data.notes(None),
                 )
-        X, weights, exponent = self._admitted(X, sample_weight)
+        n_threads = effective_threads(self.n_threads)
+        X, weights, exponent = self._admitted(X, sample_weight, n_threads)
         share = self._trimmed_share(weights, total_mass(weights, X.shape[0]))
         scaled = door.rescale(X, exponent)
-        n_threads = effective_threads(self.n_threads)
         chosen = self._chosen_engine(scaled, self._work(n_threads))
         workspace = chosen.engine.open_trimmed(
             scaled,

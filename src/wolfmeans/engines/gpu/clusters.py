@@ -21,7 +21,7 @@ from wolfmeans.engines.gpu.kernels.exact import LIMBS
 from wolfmeans.engines.gpu.kernels.lists import FAR, MOVED
 from wolfmeans.engines.gpu.launching import UNFUSED, launch
 from wolfmeans.engines.gpu.orders import MOST_STEPS, Orders
-from wolfmeans.engines.gpu.transfers import Sent, fill
+from wolfmeans.engines.gpu.transfers import Outbox, Place, Sent
 
 if TYPE_CHECKING:
     from wolfmeans.engines.gpu.screening import Screened
@@ -69,16 +69,15 @@ class Arena:
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._asked: dict[str, tuple[torch.dtype, tuple[int, ...], int]] = {}
-        # Where each of them begins and ends, and what NumPy calls its numbers.
-        self._parts: dict[str, tuple[int, int, str]] = {}
         self._size = 0
         self._whole: torch.Tensor | None = None
+        self._outboxes: dict[tuple[str, ...], Outbox] = {}
+        self._pieces: dict[tuple[str, ...], tuple[torch.Tensor, list[Place]]] = {}
 
     def ask(self, name: str, dtype: torch.dtype, *shape: int) -> None:
         """Ask for a tensor."""
         self._asked[name] = (dtype, shape, self._size)
         size = math.prod(shape) * dtype.itemsize
-        self._parts[name] = self._size, self._size + size, str(dtype).removeprefix("torch.")
         self._size += -(-size // _ALIGNMENT) * _ALIGNMENT
 
     def zeros(self) -> dict[str, torch.Tensor]:
@@ -100,30 +99,48 @@ class Arena:
         """What they take."""
         return self._size
 
-    def clear(self) -> None:
-        """Make all of them zeros again."""
+    def before(self, name: str) -> tuple[torch.Tensor, int]:
+        """Return the piece, and how many words of it are before one of the tensors."""
         assert self._whole is not None
-        self._whole.zero_()
+        return self._whole, self._asked[name][2] // 8
+
+    def put(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Put arrays into neighbors, from the first to the last of them, by one copy.
+
+        What comes after them in the same kernels need not wait for it.
+        """
+        names = tuple(arrays)
+        if names not in self._outboxes:
+            self._outboxes[names] = Outbox(*self._piece(names))
+        self._outboxes[names].send(list(arrays.values()))
 
     def send(self, names: Sequence[str]) -> Callable[[], list[NDArray[Any]]]:
         """Send neighbors, from the first to the last of them, to the host by one copy.
 
         What is returned waits for them, and lends them out as arrays (transfers.Sent).
         """
-        assert self._whole is not None
-        begin, end = self._parts[names[0]][0], self._parts[names[-1]][1]
-        sent = Sent(self._whole[begin // 8 : -(-end // 8)])
+        piece, places = self._piece(tuple(names))
+        sent = Sent(piece)
 
         def received() -> list[NDArray[Any]]:
-            raw = sent.array().view(np.uint8)
-            arrays = []
-            for name in names:
-                start, stop, kind = self._parts[name]
-                array = raw[start - begin : stop - begin].view(kind)
-                arrays.append(array.reshape(self._asked[name][1]))
-            return arrays
+            memory = sent.array()
+            return [place.of(memory) for place in places]
 
         return received
+
+    def _piece(self, names: tuple[str, ...]) -> tuple[torch.Tensor, list[Place]]:
+        """Return a piece that neighbors share, and where each of them is in it."""
+        if names not in self._pieces:
+            assert self._whole is not None
+            begin = self._asked[names[0]][2]
+            dtype, shape, start = self._asked[names[-1]]
+            end = start + math.prod(shape) * dtype.itemsize
+            places = []
+            for name in names:
+                dtype, shape, start = self._asked[name]
+                places.append(Place(start - begin, str(dtype).removeprefix("torch."), shape))
+            self._pieces[names] = self._whole[begin // 8 : -(-end // 8)], places
+        return self._pieces[names]
 
 
 class Clusters:
@@ -173,10 +190,11 @@ class Clusters:
             replicas = _MANY_REPLICAS
         self.replicas = replicas
         arena = Arena(data.X.device)
-        # The rule, that is the shift on arrival and three tolerances, and then counters.
-        arena.ask("_control", int64, 12)
         arena.ask("reach", int32, 2)
         arena.ask("cost", int64, LIMBS + 1)
+        # The rule, that is the shift on arrival and three tolerances, and then counters. Next to
+        # the centers that a run begins at, so that one copy brings both.
+        arena.ask("_control", int64, 12)
         # The point and the vertex, which change places when a step is taken; next to each other,
         # to the records and to a cost, so that one copy brings all that to the host.
         for place in "01":
@@ -187,7 +205,6 @@ class Clusters:
         arena.ask("total", float64, 2)
         arena.ask("before", data.X.dtype, K, d)
         arena.ask("short", data.points.dtype, padded, data.width)
-        arena.ask("norms", float32, padded)
         for name in ("doubts", "shifts", "apart"):
             arena.ask(name, float32, K)
         for name in ("gap", "shift", "movement"):
@@ -205,6 +222,8 @@ class Clusters:
             arena.ask("limbs", int64, weighting.sum_digits + 1, many)
             arena.ask("negative", int32, many)
             arena.ask("lowest", int32, many)
+        # The last one: those beyond K are written once, and all others before they are read.
+        arena.ask("norms", float32, padded)
         self.members: torch.Tensor | None = None
         self._arena = arena
         vars(self).update(arena.zeros())
@@ -227,10 +246,9 @@ class Clusters:
         """What the tensors take."""
         return self._arena.n_bytes
 
-    def clear(self) -> None:
-        """Forget all sums."""
-        self._arena.clear()
-        self.norms[self.n_clusters :] = FAR.value
+    def cleared(self) -> tuple[torch.Tensor, int]:
+        """Return what becomes zeros when all sums are forgotten: so many words of a tensor."""
+        return self._arena.before("norms")
 
     def begin(
         self, centers: Centers | torch.Tensor, limits: Limits, shift: float, empty: int
@@ -238,9 +256,10 @@ class Clusters:
         """Put the first point in its place; sums stay what they are."""
         if isinstance(centers, torch.Tensor):
             self.centers[0].copy_(centers)
+            self._orders.begin(self._control, limits, shift, empty)
         else:
-            fill(self.centers[0], centers)
-        self._orders.begin(self._control, limits, shift, empty)
+            control = self._orders.words(limits, shift, empty)
+            self._arena.put({"_control": control, "centers0": centers})
 
     def end_by(self, limits: Limits, after: int) -> None:
         """Let the steps that follow end by these limits, of which so many are not counted."""

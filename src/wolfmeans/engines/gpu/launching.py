@@ -26,6 +26,7 @@ FUSED = {"enable_fp_fusion": True}
 PROGRAMS = 2048
 """Enough to fill any device; kernels whose lists may be short go through them with so many."""
 
+_MOST_RUNNERS = 256
 _ASIDE = -2
 """The number of the stream for what runs beside the rest of a graph."""
 
@@ -37,9 +38,19 @@ class _Known(NamedTuple):
 
     kernel: Any
     named: dict[str, Any]
-    order: tuple[str, ...]
-    """The named arguments that come after the others, in their order."""
     compiled: Any
+
+
+class _Form(NamedTuple):
+    """What arguments a kernel has, so many of them without their names."""
+
+    kernel: Any
+    """Kept, so that nothing else ever has its number."""
+    names: tuple[str, ...]
+    constants: tuple[bool, ...]
+    """Which of them are constants that it is compiled for."""
+    order: tuple[str, ...]
+    """Those that are named, in their order."""
 
 
 class _Recording(threading.local):
@@ -52,7 +63,9 @@ class _Recording(threading.local):
 
 
 _recording = _Recording()
+_forms: dict[tuple[int, int], _Form] = {}
 _compiled: dict[Hashable, Any] = {}
+_runners: dict[Hashable, Callable[..., None]] = {}
 _sequences: dict[Hashable, list[_Known]] = {}
 _capturing = threading.Lock()
 
@@ -64,13 +77,48 @@ def launch(kernel: Any, programs: int | tuple[int, ...], *args: Any, **named: An
         do(kernel[grid], *args, **named)
         return
     grid = (*grid, 1, 1)[:3]
-    known = _recalled(kernel, named) or _looked_up(kernel, grid, args, named)
-    values = (*args, *(named[name] for name in known.order))
+    form = _forms.get((id(kernel), len(args))) or _form(kernel, len(args))
+    values = (*args, *[named[name] for name in form.order])
     # Tensors as addresses, at which nobody looks again.
-    do(
-        known.compiled[grid],
-        *(v.data_ptr() if isinstance(v, torch.Tensor) else v for v in values),
-    )
+    plain = [v.data_ptr() if isinstance(v, torch.Tensor) else v for v in values]
+    known = _recalled(kernel, named)
+    if known is None:
+        known = _looked_up(form, values, plain, named, lambda: (grid, args))
+    do(known.compiled[grid], *plain)
+
+
+def launch_as(kind: Hashable, kernel: Any, programs: int, *args: Any, **named: Any) -> None:
+    """Launch a kernel that is looked up once for a kind of arguments.
+
+    Whoever calls this sees to it that those of one kind have the same programs and the same named
+    ones, and differ by nothing that a compiled kernel depends on (`_looked_up`).
+    """
+    if not isinstance(kernel, JITFunction):  # Triton's interpreter
+        launch(kernel, programs, *args, **named)
+        return
+    key = (id(kernel), kind)
+    runner = _runners.get(key)
+    if runner is None:
+        if len(_runners) >= _MOST_RUNNERS:
+            _runners.clear()
+        runner = _runners[key] = _runner(kernel, (programs, 1, 1), args, named)
+    do(runner, *args)
+
+
+def _runner(
+    kernel: Any, grid: tuple[int, ...], args: tuple[Any, ...], named: dict[str, Any]
+) -> Callable[..., None]:
+    """Return what launches a kernel with such arguments."""
+    form = _form(kernel, len(args))
+    rest = [named[name] for name in form.order]
+    values = (*args, *rest)
+    plain = [v.data_ptr() if isinstance(v, torch.Tensor) else v for v in values]
+    compiled = _looked_up(form, values, plain, named, lambda: (grid, args)).compiled[grid]
+
+    def run(*given: Any) -> None:
+        compiled(*[v.data_ptr() if isinstance(v, torch.Tensor) else v for v in given], *rest)
+
+    return run
 
 
 def do(function: Callable[..., Any], *args: Any, **named: Any) -> None:
@@ -135,22 +183,38 @@ def _recalled(kernel: Any, named: dict[str, Any]) -> _Known | None:
     return candidate if candidate.kernel is kernel and candidate.named == named else None
 
 
+def _form(kernel: Any, n_args: int) -> _Form:
+    """Return what arguments a kernel has; Triton reads its source for that, and to hash it."""
+    names = tuple(kernel.arg_names)
+    constants = tuple(parameter.is_constexpr for parameter in kernel.params)
+    form = _Form(kernel, names, constants, names[n_args:])
+    _forms[id(kernel), n_args] = form
+    return form
+
+
 def _looked_up(
-    kernel: Any, grid: tuple[int, ...], args: tuple[Any, ...], named: dict[str, Any]
+    form: _Form,
+    values: tuple[Any, ...],
+    plain: list[Any],
+    named: dict[str, Any],
+    given: Callable[[], tuple[tuple[int, ...], tuple[Any, ...]]],
 ) -> _Known:
-    """Return the compiled kernel for such arguments."""
-    order = tuple(kernel.arg_names[len(args) :])
-    values = (*args, *(named[name] for name in order))
-    options = tuple(item for item in named.items() if item[0] not in kernel.arg_names)
-    kinds = tuple(
-        value if parameter.is_constexpr else _kind(value)
-        for parameter, value in zip(kernel.params, values, strict=True)
-    )
-    key = (kernel, torch.cuda.current_device(), kinds, options)
+    """Return the compiled kernel for such arguments; `plain` has addresses in place of tensors."""
+    kinds: list[Hashable] = [id(form.kernel), torch.cuda.current_device()]
+    for value, number, constant in zip(values, plain, form.constants, strict=True):
+        if constant:
+            kinds.append(value)
+        elif value is not number:
+            kinds += value.dtype, number % 16 == 0
+        else:
+            kinds.append(_kind(value))
+    kinds += [item for item in named.items() if item[0] not in form.names]
+    key = tuple(kinds)
     found = _compiled.get(key)
     if found is None:
-        found = _compiled[key] = kernel.warmup(*args, grid=grid, **named)
-    known = _Known(kernel, named, order, found)
+        grid, args = given()
+        found = _compiled[key] = form.kernel.warmup(*args, grid=grid, **named)
+    known = _Known(form.kernel, named, found)
     if _recording.known is not None and _recording.launches > len(_recording.known):
         _recording.known.append(known)
     return known
@@ -158,11 +222,9 @@ def _looked_up(
 
 def _kind(value: Any) -> Hashable:
     """Return what a compiled kernel may depend on: Triton asks for no more than this."""
-    if isinstance(value, torch.Tensor):
-        return value.dtype, value.data_ptr() % 16 == 0
     if type(value) is int:
-        return value == 1, value % 16 == 0, -(2**31) <= value < 2**31
-    return float if type(value) is float else value
+        return (value == 1) + 2 * (value % 16 == 0) + 4 * (-(2**31) <= value < 2**31)
+    return float if type(value) is float else (value,)
 
 
 class Tape:

@@ -32,9 +32,15 @@ class Orders:
 
     def begin(self, control: torch.Tensor, limits: Limits, shift: float, empty: int) -> None:
         """Send what a run begins with."""
+        self.words(limits, shift, empty)
+        control.copy_(self._sent[self._turn], non_blocking=True)
+
+    def words(self, limits: Limits, shift: float, empty: int) -> NDArray[np.int64]:
+        """Return what a run begins with, for who sends it with something else."""
         rule, counters = self._next(limits, limits.at_most)
         rule[0], counters[EMPTY.value] = shift, empty
-        control.copy_(self._sent[self._turn], non_blocking=True)
+        words: NDArray[np.int64] = self._here[self._turn]
+        return words
 
     def end_by(self, control: torch.Tensor, limits: Limits, after: int) -> None:
         """Send other limits to a run that goes on, of whose steps so many are not counted."""

@@ -251,12 +251,12 @@ class GpuPoints(LabelledPoints):
     def _opened(self, n_clusters: int) -> Step:
         if self._tensors is None:
             try:
-                with kept(self.data.X.device, self.n_points, self.n_features):
-                    small = is_small(self.n_points, self.n_features)
-                    # One cluster is a mean that is asked for on the way.
-                    if small and self._weighting is None and n_clusters > 1:
-                        self._tensors = spare.lend(self, self.data, n_clusters)
-                    else:
+                small = is_small(self.n_points, self.n_features)
+                # One cluster is a mean that is asked for on the way.
+                if small and self._weighting is None and n_clusters > 1:
+                    self._tensors = spare.lend(self, self.data, n_clusters)
+                else:
+                    with kept(self.data.X.device, self.n_points, self.n_features):
                         self._tensors = Step(self.data, n_clusters, self._weighting)
             except torch.OutOfMemoryError as error:
                 spare.drop()

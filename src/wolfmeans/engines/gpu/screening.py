@@ -31,44 +31,29 @@ With few columns (d <= 8) products are of no use: there the score is |x - c|^2 i
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 import torch
-import triton
 from numpy.typing import NDArray
 
-from wolfmeans.engines.gpu.kernels.copying import measure, shorten
-from wolfmeans.engines.gpu.launching import PROGRAMS, UNFUSED, launch
-from wolfmeans.engines.gpu.transfers import to_device, to_host
+from wolfmeans.engines.gpu.kernels.copying import shorten
+from wolfmeans.engines.gpu.launching import UNFUSED, launch_as
+from wolfmeans.engines.gpu.looking import Look
+from wolfmeans.engines.gpu.transfers import sent
 from wolfmeans.exact_sums import exponents_between
-from wolfmeans.tensors import sampling_step
 
 _LARGEST = 13
 _LARGEST_SCALE = 400
 _FEW = 8
 _MANY_CLUSTERS = 2048
 """From here on, to find the scores of a group again costs less than to tell all scores apart."""
-_MOST_PINNED = 1 << 23
-"""Bytes: PyTorch keeps pinned memory for ever."""
 
 
-def looked_at(X: torch.Tensor) -> tuple[tuple[float, float], NDArray[np.floating]]:
-    """Return the smallest magnitude that is not 0 and the largest, both 0 where all are; and rows.
-
-    These are some, evenly spaced. One wait brings all of it.
-    """
-    found = torch.tensor([0.0, math.inf], dtype=torch.float64).to(X.device)
-    block = 4096
-    programs = min(PROGRAMS, triton.cdiv(X.numel(), block))
-    launch(measure, programs, X, found.view(torch.int64), X.numel(), BLOCK=block, **UNFUSED)
-    chosen = X[:: sampling_step(len(X))]
-    if chosen.nbytes <= _MOST_PINNED:
-        sizes, sample = to_host(found, chosen)
-    else:
-        sizes, sample = found.cpu().numpy(), chosen.cpu().numpy()
-    largest, smallest = sizes.tolist()
-    return ((0.0 if largest == 0 else smallest), largest), sample
+def _power_of_2(least: int) -> int:
+    """Return the next one. Triton's own takes as long as an operation of PyTorch."""
+    return 1 << (least - 1).bit_length()
 
 
 def short_width(d: int) -> int:
@@ -76,7 +61,7 @@ def short_width(d: int) -> int:
     if d <= _FEW:
         return d
     if d <= 128:
-        return max(16, triton.next_power_of_2(d))
+        return max(16, _power_of_2(d))
     return -(-d // 64) * 64
 
 
@@ -113,7 +98,7 @@ class Screened:
         self.direct = self.d <= _FEW
         self.width = short_width(self.d)
         if sizes is None or sample is None:
-            sizes, sample = looked_at(X)
+            sizes, sample, _ = Look(X).found()
         smallest, self.largest = sizes
         low, high = exponents_between(smallest, self.largest) or (0, 0)
         mantissa = 24 if X.dtype == torch.float32 else 53
@@ -135,17 +120,19 @@ class Screened:
         Any choice is right; a sample gives a good one.
         """
         exact = self.direct and self.X.dtype == torch.float32
-        # Nothing is taken away where nothing would be won, so that nothing is rounded.
-        middle = np.zeros(self.d)
         usual = self.largest
-        if not exact:
+        if exact:
+            # Nothing is taken away where nothing would be won, so that nothing is rounded.
+            self.mu = _zeros(self.d, self.X.device)
+        else:
             rows = np.asarray(sample, dtype=np.float64)
-            middle = rows.mean(axis=0)
+            middle = np.add.reduce(rows) / len(rows)
             apart = rows - middle
-            norms = np.sort(np.einsum("ij,ij->i", apart, apart))
+            norms = np.einsum("ij,ij->i", apart, apart)
+            norms.sort()
             # Beyond that are hardly any: of light tails by the largest seen, of others by most.
             usual = math.sqrt(min(4.0 * norms[int(0.99 * (len(norms) - 1))], 2.0 * norms[-1]))
-        self.mu = to_device(middle, self.X)
+            self.mu = sent(middle, self.X)
         extent = usual or self.largest or 1.0
         # A power of two, so that scaling rounds nothing. Not so large that it would tell apart what
         # canonical distances cannot, whose squares may be below all numbers.
@@ -164,11 +151,14 @@ class Screened:
     def shorten(self) -> torch.Tensor:
         """Launch what copies the rows into short arithmetic; return the largest error."""
         worst = torch.zeros(1, dtype=torch.float32, device=self.X.device)
-        columns = min(128, triton.next_power_of_2(self.width))
+        columns = min(128, _power_of_2(self.width))
         rows = max(8, min(512, 4096 // columns))
-        launch(
-            shorten, triton.cdiv(self.n, rows),
-            self.X, self.mu, self.points, self.sizes, self.errors, worst.view(torch.int32), self.n,
+        X = self.X
+        # All other tensors begin where allocations do.
+        kind = X.device, X.dtype, X.data_ptr() % 16, self.n, self.d
+        launch_as(
+            kind, shorten, -(-self.n // rows),
+            X, self.mu, self.points, self.sizes, self.errors, worst.view(torch.int32), self.n,
             self.d, self.width, self.scale, 1e15 if self.direct else 60000.0, self.radius**2,
             ROWS=rows, COLUMNS=columns, DIRECT=self.direct, **UNFUSED,
         )  # fmt: skip
@@ -176,7 +166,7 @@ class Screened:
 
     def tile(self, n_clusters: int) -> Tile:
         """Return the tile that was fastest for such shapes on an H200."""
-        wide = max(16, triton.next_power_of_2(n_clusters))
+        wide = max(16, _power_of_2(n_clusters))
         if self.d > 128:
             return Tile(128, min(256, wide), 64, 8, 3)
         if self.d <= 16 or wide == 16:
@@ -188,3 +178,9 @@ class Screened:
         if self.d <= 64:
             return Tile(128, min(64, wide), self.width, 4, 3)
         return Tile(256, min(64, wide), self.width, 8, 2)
+
+
+@cache
+def _zeros(d: int, device: torch.device) -> torch.Tensor:
+    """Return few zeros that nobody changes."""
+    return torch.zeros(d, dtype=torch.float64, device=device)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from threading import Lock
 from time import perf_counter
 from typing import Any, Self
@@ -13,19 +13,23 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from triton.runtime.driver import driver
 
 from wolfmeans.engines.base import Limits
 from wolfmeans.engines.gpu.clusters import Arena, Clusters, Lows
 from wolfmeans.engines.gpu.kernels.lists import DONE, STEPS
+from wolfmeans.engines.gpu.kernels.opening import clear
 from wolfmeans.engines.gpu.launching import (
     INTERPRETED,
+    UNFUSED,
     Graph,
     Tape,
     beside,
+    launch,
     side_stream,
     together,
 )
-from wolfmeans.engines.gpu.memory import MOST_KEPT
+from wolfmeans.engines.gpu.memory import MOST_KEPT, kept
 from wolfmeans.engines.gpu.orders import MOST_STEPS, Orders
 from wolfmeans.engines.gpu.rows import FEW_CLUSTERS, Rows
 from wolfmeans.engines.gpu.screening import Screened
@@ -51,21 +55,31 @@ class Step:
         self.clusters = Clusters(data, n_clusters, weighting)
         self.rows = Rows(data, None if weighting is None else weighting.values)
         self._taken: dict[Lows, _Launches] = {}
+        self._before: dict[Hashable, _Launches] = {}
+        self._clear: Tape | None = None
 
     def take_up(self, data: Screened) -> Self:
         """Begin anew, with other data of the same kind."""
         self.data = self.clusters.data = self.rows.data = data
-        self._taken = {}
-        self.clusters.clear()
-        self.rows.clear()
+        if self._clear is None:
+            self._clear = Tape(self._launch_clear)
+        self._clear.run()
         return self
+
+    def _launch_clear(self) -> None:
+        rows, n = self.rows, self.data.n
+        launch(
+            clear, -(-n // 1024),
+            rows.labels, rows.slack, rows.counts, n, *self.clusters.cleared(), BLOCK=1024,
+            num_warps=4, **UNFUSED,
+        )  # fmt: skip
 
     def let_go(self) -> None:
         """Keep the tensors, but not the data."""
         del self.data, self.clusters.data, self.rows.data
         self._taken = {}
 
-    @property
+    @cached_property
     def n_bytes(self) -> int:
         """What the tensors take."""
         return self.clusters.n_bytes + self.rows.n_bytes
@@ -120,9 +134,26 @@ class Step:
         self._launches(lows).costs[source].run()
 
     def _launches(self, lows: Lows) -> _Launches:
-        if lows not in self._taken:
-            self._taken[lows] = _recalled(self._facts(lows), lambda: self._recorded(lows))
-        return self._taken[lows]
+        found = self._taken.get(lows)
+        if found is None:
+            found = self._taken[lows] = self._remembered(lows)
+        return found
+
+    def _remembered(self, lows: Lows) -> _Launches:
+        """Return launches of the last fits with these tensors, if the data is the same to them.
+
+        All other tensors and numbers are those of this step, and stay.
+        """
+        if INTERPRETED:  # tapes hold tensors there
+            return self._recorded(lows)
+        facts = (lows, *map(_fact, vars(self.data).values()))
+        found = self._before.get(facts)
+        if found is None:
+            found = _recalled(self._facts(lows), lambda: self._recorded(lows))
+            if len(self._before) >= _MOST_RECENT:
+                self._before.clear()
+            self._before[facts] = found
+        return found
 
     def _recorded(self, lows: Lows) -> _Launches:
         signature = self._signature()
@@ -182,10 +213,14 @@ class _Spare:
         """Return a step without weights, which is put by when its owner is gone."""
         device = data.X.device
         # What was launched on another stream may still be at work on these tensors.
-        stream = torch.cuda.current_stream().cuda_stream if device.type == "cuda" else 0
+        stream = driver.active.get_current_stream(device.index) if device.type == "cuda" else 0
         kind = device, stream, data.X.dtype, data.n, data.d, data.digits, n_clusters
         step = self._taken(kind)
-        step = Step(data, n_clusters) if step is None else step.take_up(data)
+        if step is None:
+            with kept(device, data.n, data.d):
+                step = Step(data, n_clusters)
+        else:
+            step.take_up(data)
         weakref.finalize(owner, self._put_by, kind, step).atexit = False
         return step
 
@@ -263,8 +298,6 @@ def _recalled(facts: Hashable, record: Callable[[], _Launches]) -> _Launches:
 
     The next fit of such data often finds its tensors where those of the last one were.
     """
-    if INTERPRETED:  # tapes hold tensors there
-        return record()
     with _lock:
         found = _recent.pop(facts, None)
     if found is None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections import defaultdict, deque
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+
+MOST_PINNED = 1 << 23
+"""Bytes: PyTorch keeps pinned memory for ever."""
 
 
 def to_host(*tensors: torch.Tensor) -> tuple[NDArray[Any], ...]:
@@ -75,14 +79,65 @@ def _pinned(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     return copies
 
 
-def fill(tensor: torch.Tensor, array: NDArray[Any]) -> None:
-    """Copy an array into a tensor, without waiting for the device."""
-    given = as_tensor(np.ascontiguousarray(array))
-    if tensor.device.type == "cuda":
-        # PyTorch gives this memory to nobody else before the copy is done.
-        pinned = torch.empty(given.shape, dtype=given.dtype, pin_memory=True)
-        given = pinned.copy_(given)
-    tensor.copy_(given, non_blocking=True)
+def event() -> Any:
+    """Return an event of the current stream; for those of `torch.cuda` Python asks which it is."""
+    return torch.Event(device="cuda")
+
+
+class Place(NamedTuple):
+    """Where an array is in a piece of memory."""
+
+    start: int
+    """In bytes."""
+    dtype: str
+    shape: tuple[int, ...]
+
+    def of(self, memory: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the array that is there in some memory."""
+        dtype = np.dtype(self.dtype)
+        end = self.start + math.prod(self.shape) * dtype.itemsize
+        return memory.view(np.uint8)[self.start : end].view(dtype).reshape(self.shape)
+
+
+class Outbox:
+    """Memory of the host from where a device gets what it is sent, without anybody waiting.
+
+    Parameters
+    ----------
+    there : (size,) int64 tensor
+        Where all of it goes, by one copy.
+    places : sequence of Place
+        Where each array has its place in it.
+    """
+
+    def __init__(self, there: torch.Tensor, places: Sequence[Place]) -> None:
+        on_device = there.device.type == "cuda"
+        pinned = on_device and there.nbytes <= MOST_PINNED
+        self._here = torch.empty(there.shape, dtype=there.dtype, pin_memory=pinned)
+        self._there = there
+        self._arrays = [place.of(self._here.numpy()) for place in places]
+        self._read = event() if on_device else None
+
+    def send(self, arrays: Sequence[NDArray[Any]]) -> None:
+        """Send arrays; those that were sent before have left."""
+        if self._read is not None:
+            self._read.synchronize()
+        for place, array in zip(self._arrays, arrays, strict=True):
+            place[...] = array
+        self._there.copy_(self._here, non_blocking=True)
+        if self._read is not None:
+            self._read.record()
+
+
+def sent(array: NDArray[np.float64], like: torch.Tensor) -> torch.Tensor:
+    """Return an array as a tensor on the device of another one, for the current stream alone.
+
+    As `to_device` does, but without waiting for all that the stream has to do before.
+    """
+    on_device = like.device.type == "cuda"
+    here = torch.empty(array.shape, dtype=torch.float64, pin_memory=on_device)
+    here.numpy()[...] = array
+    return here.to(like.device, non_blocking=True)
 
 
 def to_device(array: NDArray[Any], like: torch.Tensor) -> torch.Tensor:

@@ -1,30 +1,9 @@
-"""Kernels that look at all of the data once: its magnitudes, and its copy in short arithmetic."""
+"""The kernel that copies the data into short arithmetic, once."""
 
 from __future__ import annotations
 
 import triton
 import triton.language as tl
-
-
-@triton.jit(do_not_specialize=["size"])
-def measure(X, found, size, BLOCK: tl.constexpr):
-    """Find the largest magnitude and the smallest one that is not 0.
-
-    X      IN      (size,) float32 or float64
-    found  IN/OUT  (2,) int64: bits of float64 magnitudes, which order like them; begins as 0 and
-                   the bits of infinity. NaN counts as larger than infinity.
-    """
-    largest = tl.zeros((BLOCK,), tl.int64)
-    smallest = tl.full((BLOCK,), 0x7FF0000000000000, tl.int64)
-    first = tl.program_id(0).to(tl.int64) * BLOCK
-    for begin in range(first, size, tl.num_programs(0) * BLOCK):
-        i = begin + tl.arange(0, BLOCK)
-        x = tl.load(X + i, mask=i < size, other=0.0).to(tl.float64)
-        bits = x.to(tl.int64, bitcast=True) & 0x7FFFFFFFFFFFFFFF
-        largest = tl.maximum(largest, bits)
-        smallest = tl.minimum(smallest, tl.where(bits == 0, 0x7FF0000000000000, bits))
-    tl.atomic_max(found, tl.max(largest), sem="relaxed")
-    tl.atomic_min(found + 1, tl.min(smallest), sem="relaxed")
 
 
 @triton.jit(do_not_specialize=["n"])

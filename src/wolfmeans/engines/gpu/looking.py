@@ -1,0 +1,123 @@
+"""The first look at data on the device: how large its numbers are, and some of its rows."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections import deque
+from collections.abc import Hashable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from wolfmeans.engines.gpu.kernels.opening import INFINITY, look
+from wolfmeans.engines.gpu.launching import PROGRAMS, UNFUSED, launch_as
+from wolfmeans.engines.gpu.transfers import MOST_PINNED, event
+from wolfmeans.tensors import sampling_step
+
+_BLOCK = 4096
+
+
+class Look:
+    """A look that is being taken; other work can be done meanwhile.
+
+    Parameters
+    ----------
+    X : (n, d) tensor
+        The data, rows one after the other.
+    beside : tensor or None, default=None
+        Another one on the same device that is to come along; it does if it is small, and of the
+        same type.
+    """
+
+    def __init__(self, X: torch.Tensor, beside: torch.Tensor | None = None) -> None:
+        n, d = X.shape
+        if beside is not None:
+            beside = beside.detach() if _comes_along(beside, X) else None
+        step, size = sampling_step(n), n * d
+        entries = -(-n // step) * d
+        others = 0 if beside is None else beside.numel()
+        other = X if beside is None else beside
+        kind = X.device, X.dtype, X.data_ptr() % 16, other.data_ptr() % 16, n, d, others
+        self._kind, self._desk = kind, _taken(kind) or _Desk(X, size, entries + others)
+        desk = self._desk
+        launch_as(
+            kind, look, desk.programs,
+            X, other, desk.found, desk.seen, size, entries, d, step * d, others, desk.head,
+            BLOCK=_BLOCK, **UNFUSED,
+        )  # fmt: skip
+        desk.bring()
+        self._shapes = (entries // d, d), None if beside is None else beside.shape
+
+    def found(
+        self,
+    ) -> tuple[tuple[float, float], NDArray[np.floating], NDArray[np.floating] | None]:
+        """Return the smallest magnitude that is not 0 and the largest, both 0 where all are; rows.
+
+        These are some, evenly spaced. The last is what came along. Once only.
+        """
+        desk, (shape, other) = self._desk, self._shapes
+        desk.wait()
+        largest, below = desk.sizes.max(axis=1).tolist()
+        # Nothing is below infinity where all are 0.
+        smallest = INFINITY.value - below if largest else 0
+        sizes = struct.unpack("2d", struct.pack("2q", smallest, largest))
+        entries = shape[0] * shape[1]
+        rows = desk.copies[:entries].reshape(shape).copy()
+        along = None
+        if other is not None:
+            along = desk.copies[entries : entries + math.prod(other)].reshape(other).copy()
+        _desks.append((self._kind, desk))
+        return sizes, rows, along
+
+
+class _Desk:
+    """What a look writes to, on the device and on the host: found and copies, in one piece."""
+
+    def __init__(self, X: torch.Tensor, size: int, copied: int) -> None:
+        self.programs = programs = min(PROGRAMS, -(-size // _BLOCK))
+        itemsize = X.dtype.itemsize
+        self.head = 16 * programs // itemsize
+        even = -(-copied // 2) * 2
+        self.seen = torch.empty(self.head + even, dtype=X.dtype, device=X.device)
+        self.found = self.seen.view(torch.int64)
+        on_device = X.device.type == "cuda"
+        pinned = on_device and self.seen.nbytes <= MOST_PINNED
+        self._here = torch.empty(self.found.shape, dtype=torch.int64, pin_memory=pinned)
+        self._event = event() if on_device else None
+        array = self._here.numpy()
+        self.sizes = array[: 2 * programs].reshape(2, programs)
+        self.copies = array[2 * programs :].view(np.float32 if itemsize == 4 else np.float64)
+
+    def bring(self) -> None:
+        """Let all of it come to the host."""
+        self._here.copy_(self.found, non_blocking=True)
+        if self._event is not None:
+            self._event.record()
+
+    def wait(self) -> None:
+        """Wait until it is there."""
+        if self._event is not None:
+            self._event.synchronize()
+
+
+_desks: deque[tuple[Hashable, _Desk]] = deque(maxlen=1)
+"""The one of the last look, for the next one of such data; another thread has its own."""
+
+
+def _taken(kind: Hashable) -> _Desk | None:
+    try:
+        found, desk = _desks.pop()
+    except IndexError:
+        return None
+    return desk if found == kind else None
+
+
+def _comes_along(tensor: torch.Tensor, X: torch.Tensor) -> bool:
+    return (
+        tensor.device == X.device
+        and tensor.dtype == X.dtype
+        and tensor.is_contiguous()
+        and 0 < tensor.nbytes <= MOST_PINNED // 2
+    )
