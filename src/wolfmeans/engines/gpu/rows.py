@@ -8,6 +8,7 @@ import torch
 import triton
 
 from wolfmeans.engines.gpu.clusters import Clusters
+from wolfmeans.engines.gpu.kernels import bulk_sums as bulk_sums_kernels
 from wolfmeans.engines.gpu.kernels import few_sums as few_sums_kernels
 from wolfmeans.engines.gpu.kernels import moments as moment_kernels
 from wolfmeans.engines.gpu.kernels import one_pass as one_pass_kernels
@@ -27,6 +28,9 @@ FEW_CLUSTERS = 128
 _MOST_SHORT_COLUMNS = 1 << 18
 _ROWS_AT_ONCE = 256
 """Of few columns."""
+_MANY_NUMBERS, _MANY_OF_A_CLUSTER = 1 << 21, 4
+"""From so many on, it is cheaper to sort moved rows than to have an atomic for each number."""
+_FAR_EXPONENT = 900
 _MOST_BLOCKS = 65535
 """So many programs can be in the second dimension of a grid."""
 
@@ -208,11 +212,52 @@ class Rows:
             )  # fmt: skip
             return
         height, width = self._tile(1024)
+        # Not worth it for few numbers or short runs.
+        many = max(_MANY_NUMBERS // d, _MANY_OF_A_CLUSTER * K)
+        if many <= data.n and self._can_sort(K):
+            self._move_many(clusters, many, height, width)
+            return
         launch(
             moment_kernels.move_rows, self._programs(height),
             clusters.state, data.X, self.labels, self.moved_rows, self.moved_from, clusters.sums,
             clusters.arrivals, d, K * d, data.high, DIGITS=data.digits, REPLICAS=clusters.replicas,
             ROWS=height, COLUMNS=width, num_warps=4, **UNFUSED,
+        )  # fmt: skip
+
+    def _can_sort(self, K: int) -> bool:
+        """Whether the lists have room for runs, and units of digits are far from the extremes."""
+        data = self.data
+        return 8 * K <= data.n and abs(data.high) + 32 * data.digits <= _FAR_EXPONENT
+
+    def _move_many(self, clusters: Clusters, many: int, height: int, width: int) -> None:
+        """Launch what sorts the moved rows by clusters first, where there are so many.
+
+        The lists of this step are of no use any more: runs are written there.
+        """
+        data, d, K = self.data, self.data.d, clusters.n_clusters
+        ranks, starts = self.candidates, self.hard_rows
+        sorted_rows = self.active  # and the next list
+        runs, begins = self.crowded, self.crowded[data.n // 2 // 4 * 4 :]
+        run, block = 64 if d > 32 else 128, 256
+        launch(
+            bulk_sums_kernels.move_or_count, self._programs(min(height, block)),
+            clusters.state, data.X, self.labels, self.moved_rows, self.moved_from, clusters.sums,
+            clusters.arrivals, clusters.tally, ranks, starts, d, K * d, data.high, K, many, data.n,
+            DIGITS=data.digits, REPLICAS=clusters.replicas, ROWS=height, COLUMNS=width,
+            BLOCK=block, RUN=run, num_warps=4, **UNFUSED,
+        )  # fmt: skip
+        launch(
+            bulk_sums_kernels.sort_rows, self._programs(block),
+            clusters.state, self.labels, self.moved_rows, self.moved_from, ranks, starts,
+            sorted_rows, runs, begins, K, many, data.n, BLOCK=block, RUN=run, num_warps=4,
+            **UNFUSED,
+        )  # fmt: skip
+        blocks = triton.cdiv(d, width)
+        launch(
+            bulk_sums_kernels.add_runs, (triton.cdiv(self._programs(run), blocks), blocks),
+            clusters.state, data.X, clusters.tally, sorted_rows, runs, begins, clusters.sums, d,
+            K * d, data.high, K, many, DIGITS=data.digits, REPLICAS=clusters.replicas, RUN=run,
+            COLUMNS=width, num_warps=4, **UNFUSED,
         )  # fmt: skip
 
     def move_masses(

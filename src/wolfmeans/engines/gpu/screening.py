@@ -38,7 +38,7 @@ import torch
 import triton
 from numpy.typing import NDArray
 
-from wolfmeans.engines.gpu.kernels.copying import measure, shorten
+from wolfmeans.engines.gpu.kernels.copying import measure, shorten, shorten_singles
 from wolfmeans.engines.gpu.launching import PROGRAMS, UNFUSED, launch
 from wolfmeans.engines.gpu.transfers import to_device, to_host
 from wolfmeans.exact_sums import exponents_between
@@ -47,6 +47,8 @@ from wolfmeans.tensors import sampling_step
 _LARGEST = 13
 _LARGEST_SCALE = 400
 _FEW = 8
+_HUGE, _TINY_SCALE, _TINY = 2.0**60, 2.0**-60, 2.0**-100
+"""Within these, no product with the scale is too large or too small for float32."""
 _MOST_PINNED = 1 << 23
 """Bytes: PyTorch keeps pinned memory for ever."""
 
@@ -110,8 +112,8 @@ class Screened:
         self.width = short_width(self.d)
         if sizes is None or sample is None:
             sizes, sample = looked_at(X)
-        smallest, self.largest = sizes
-        low, high = exponents_between(smallest, self.largest) or (0, 0)
+        self.smallest, self.largest = sizes
+        low, high = exponents_between(self.smallest, self.largest) or (0, 0)
         mantissa = 24 if X.dtype == torch.float32 else 53
         # Numbers are below 2**high and whole multiples of 2**lowest.
         self.high, self.lowest = high, low - mantissa
@@ -137,6 +139,8 @@ class Screened:
         if not exact:
             rows = np.asarray(sample, dtype=np.float64)
             middle = rows.mean(axis=0)
+            if self.X.dtype == torch.float32:
+                middle = middle.astype(np.float32).astype(np.float64)
             apart = rows - middle
             norms = np.sort(np.einsum("ij,ij->i", apart, apart))
             usual = 2.0 * math.sqrt(norms[int(0.99 * (len(norms) - 1))])
@@ -160,14 +164,27 @@ class Screened:
         """Launch what copies the rows into short arithmetic; return the largest error."""
         worst = torch.zeros(1, dtype=torch.float32, device=self.X.device)
         columns = min(128, triton.next_power_of_2(self.width))
-        rows = max(8, min(512, 4096 // columns))
-        launch(
-            shorten, triton.cdiv(self.n, rows),
+        rows = max(8, min(128, 2048 // columns))
+        given = (
             self.X, self.mu, self.points, self.sizes, self.errors, worst.view(torch.int32), self.n,
             self.d, self.width, self.scale, 1e15 if self.direct else 60000.0, self.radius**2,
-            ROWS=rows, COLUMNS=columns, DIRECT=self.direct, **UNFUSED,
         )  # fmt: skip
+        tile = {"ROWS": rows, "COLUMNS": columns, "DIRECT": self.direct}
+        if self._in_singles():
+            rounding = 0.0 if self.direct else 2.0**-24
+            launch(
+                shorten_singles, triton.cdiv(self.n, rows), *given, rounding, **tile, **UNFUSED
+            )
+        else:
+            launch(shorten, triton.cdiv(self.n, rows), *given, **tile, **UNFUSED)
         return worst
+
+    def _in_singles(self) -> bool:
+        """Whether points can be copied in float32 arithmetic (`shorten_singles`)."""
+        if self.X.dtype != torch.float32 or not _TINY_SCALE <= self.scale <= _HUGE:
+            return False
+        exact = not self.direct or self.smallest * self.scale >= _TINY
+        return exact and 2.0 * self.largest * self.scale <= _HUGE
 
     def tile(self, n_clusters: int) -> Tile:
         """Return the tile that was fastest for such shapes on an H200."""

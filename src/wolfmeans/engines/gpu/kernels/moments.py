@@ -78,6 +78,18 @@ def move_rows(
     if tl.load(state + DONE) != 0:
         return
     count = tl.load(state + MOVED)
+    move_listed(
+        count, X, labels, moved_rows, moved_from, sums, members, d, slots, high, DIGITS, REPLICAS,
+        ROWS, COLUMNS,
+    )  # fmt: skip
+
+
+@triton.jit
+def move_listed(
+    count, X, labels, moved_rows, moved_from, sums, members, d, slots, high,
+    DIGITS: tl.constexpr, REPLICAS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Move the rows of a list of some length, an atomic for each digit."""
     for begin in range(tl.program_id(0) * ROWS, count, tl.num_programs(0) * ROWS):
         place = begin + tl.arange(0, ROWS)
         inside = place < count
