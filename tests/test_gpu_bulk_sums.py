@@ -1,4 +1,4 @@
-"""Sums of clusters where many rows move: sorted by clusters first, with the same sums in the end."""
+"""Sums of clusters where many rows move: sorted by clusters first, to the same sums."""
 
 from fractions import Fraction
 from types import SimpleNamespace
@@ -20,7 +20,7 @@ class Lists:
     def __init__(self, X, K, high, digits, replicas=2):
         import torch
 
-        from wolfmeans.engines.gpu.kernels.bulk_sums import AFTER, STRIDE
+        from wolfmeans.engines.gpu.kernels.bulk_sums import tally_size
         from wolfmeans.engines.gpu.rows import Rows
 
         n, d = X.shape
@@ -45,7 +45,7 @@ class Lists:
             state=filled(0, 16),
             sums=filled(0, digits, replicas, K * d, dtype=torch.int64),
             arrivals=filled(0, K, dtype=torch.int64),
-            tally=filled(0, 2 * K * STRIDE.value + AFTER),
+            tally=filled(0, tally_size(K)),
             replicas=replicas,
         )
         self.labels = np.full(n, -1, dtype=np.int32)
@@ -65,8 +65,8 @@ class Lists:
         self.clusters.state[MOVED.value] = at
         self.rows.move(self.clusters)
         left = self.clusters.tally.cpu().numpy()
-        assert not left[:-8].any()
-        assert left[-8] == 0
+        assert not left[8:].any()
+        assert left[0] == 0
 
     def found(self):
         """Return the sums as whole numbers of the lowest unit, and the members."""

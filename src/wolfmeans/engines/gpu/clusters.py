@@ -187,7 +187,7 @@ class Clusters:
             arena.ask("folded", int64, data.digits, 1, K * d)
             arena.ask("members", int64, K)
             arena.ask("arrivals", int64, replicas, K)
-            arena.ask("tally", int32, 2 * K * bulk_sums.STRIDE.value + bulk_sums.AFTER)
+            arena.ask("tally", int32, bulk_sums.tally_size(K))
         else:
             many = 1 if weighting.small else K * d
             arena.ask("sums", int64, weighting.sum_digits, replicas, K * d)

@@ -172,9 +172,7 @@ class Screened:
         tile = {"ROWS": rows, "COLUMNS": columns, "DIRECT": self.direct}
         if self._in_singles():
             rounding = 0.0 if self.direct else 2.0**-24
-            launch(
-                shorten_singles, triton.cdiv(self.n, rows), *given, rounding, **tile, **UNFUSED
-            )
+            launch(shorten_singles, triton.cdiv(self.n, rows), *given, rounding, **tile, **UNFUSED)
         else:
             launch(shorten, triton.cdiv(self.n, rows), *given, **tile, **UNFUSED)
         return worst

@@ -10,7 +10,8 @@ How many rows have moved is known on the device alone: the three kernels are alw
 the first one moves the rows by atomics itself where they are few. Then the others do nothing.
 
 A row that leaves a cluster and one that comes are sorted alike: there are K runs of rows that come
-and K of rows that go, and any of them may be empty.
+and K of rows that go, and any of them may be empty. Atomics at one address take 16 ns each: where
+there are few clusters, a run is made of SHARES runs with a counter each.
 """
 
 from __future__ import annotations
@@ -22,31 +23,43 @@ from wolfmeans.engines.gpu.kernels.exact import power_of_two
 from wolfmeans.engines.gpu.kernels.lists import DONE, MOVED
 from wolfmeans.engines.gpu.kernels.moments import move_listed
 
+AFTER = tl.constexpr(8)
+"""So many int32 come before the counters."""
 STRIDE = tl.constexpr(8)
 """Counters are so many int32 apart: those that share a sector of memory wait for each other."""
-# Places after all counters.
+# Places before all counters.
 _TICKETS = tl.constexpr(0)
 _ENTRIES = tl.constexpr(1)
 _PIECES = tl.constexpr(2)
-AFTER = 8
-"""So many int32."""
-_SCANNED = tl.constexpr(1024)
+_SCANNED = tl.constexpr(2048)
+_ENOUGH, _MOST_SHARES = 1024, 8
+"""With so many counters few atomics meet; so many of them may share a cluster."""
+
+
+def most_shares(n_clusters: int) -> int:
+    """Return how many counters each cluster may have, a power of two."""
+    return min(_MOST_SHARES, 1 << max(0, (_ENOUGH // n_clusters).bit_length() - 1))
+
+
+def tally_size(n_clusters: int) -> int:
+    """Return how many int32 there are for counters."""
+    return 2 * n_clusters * most_shares(n_clusters) * STRIDE.value + AFTER.value
 
 
 @triton.jit(do_not_specialize=["slots", "high", "K", "many", "capacity"])
 def move_or_count(
     state, X, labels, moved_rows, moved_from, sums, members, tally, ranks, starts, d, slots, high,
     K, many, capacity, DIGITS: tl.constexpr, REPLICAS: tl.constexpr, ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr, BLOCK: tl.constexpr, RUN: tl.constexpr,
+    COLUMNS: tl.constexpr, BLOCK: tl.constexpr, RUN: tl.constexpr, SHARES: tl.constexpr,
 ):  # fmt: skip
     """Do what `move_rows` does if fewer than `many` rows have moved; else count them.
 
     sums, members  IN/OUT  as in `move_rows`; members in both cases
-    tally   IN/OUT  (2 K STRIDE + AFTER) int32: zeros before and after, but for two numbers at the
-                    end: how many rows come and go, and how many pieces of runs they make
-    ranks   OUT     (2, capacity) how many rows of the list came to the same cluster before each
-                    one, and how many left the one that it left; in whatever order
-    starts  OUT     (2, 2 K) where each run begins, and which of all pieces is its first
+    tally   IN/OUT  (AFTER + 2 K SHARES STRIDE) int32: zeros before and after, but for two numbers
+                    at the front: how many rows come and go, and how many pieces of runs they make
+    ranks   OUT     (2, capacity) how many rows of the list came to the same run before each one,
+                    and how many to that of those that go; in whatever order
+    starts  OUT     (2, 2 K SHARES) where each run begins, and which of all pieces is its first
     """
     if tl.load(state + DONE) != 0:
         return
@@ -65,48 +78,56 @@ def move_or_count(
         new = tl.load(labels + row, mask=inside, other=0)
         left = inside & (old >= 0)
         one = tl.full((BLOCK,), 1, tl.int32)
-        rank = tl.atomic_add(tally + new * STRIDE, one, mask=inside, sem="relaxed")
+        counter = tally + AFTER + _run_of(new, place, SHARES) * STRIDE
+        rank = tl.atomic_add(counter, one, mask=inside, sem="relaxed")
         tl.store(ranks + place, rank, mask=inside)
-        rank = tl.atomic_add(tally + (K + old) * STRIDE, one, mask=left, sem="relaxed")
+        counter = tally + AFTER + _run_of(K + old, place, SHARES) * STRIDE
+        rank = tl.atomic_add(counter, one, mask=left, sem="relaxed")
         tl.store(ranks + capacity + place, rank, mask=left)
-    after = tally + 2 * K * STRIDE
     tl.debug_barrier()  # all of the program's rows are counted
-    if tl.atomic_add(after + _TICKETS, 1, sem="acq_rel") == tl.num_programs(0) - 1:
-        _lay_out(tally, after, starts, members, K, RUN)
+    if tl.atomic_add(tally + _TICKETS, 1, sem="acq_rel") == tl.num_programs(0) - 1:
+        _lay_out(tally, starts, members, K, RUN, SHARES)
 
 
 @triton.jit
-def _lay_out(tally, after, starts, members, K, RUN: tl.constexpr):
+def _run_of(cluster, place, SHARES: tl.constexpr):
+    return cluster * SHARES + place % SHARES
+
+
+@triton.jit
+def _lay_out(tally, starts, members, K, RUN: tl.constexpr, SHARES: tl.constexpr):
     """Write where each run begins, the last program to come; count members; clear the counters."""
     entries, pieces = 0, 0
-    for begin in range(0, 2 * K, _SCANNED):
+    many = 2 * K * SHARES
+    for begin in range(0, many, _SCANNED):
         run = begin + tl.arange(0, _SCANNED)
-        inside = run < 2 * K
+        inside = run < many
+        counter = tally + AFTER + run * STRIDE
         # Other programs wrote these: not from a cache of this processor.
-        rows = tl.load(tally + run * STRIDE, mask=inside, other=0, cache_modifier=".cg")
+        rows = tl.load(counter, mask=inside, other=0, cache_modifier=".cg")
         parts = (rows + (RUN - 1)) // RUN
         tl.store(starts + run, entries + tl.cumsum(rows, 0) - rows, mask=inside)
-        tl.store(starts + 2 * K + run, pieces + tl.cumsum(parts, 0) - parts, mask=inside)
+        tl.store(starts + many + run, pieces + tl.cumsum(parts, 0) - parts, mask=inside)
         entries += tl.sum(rows)
         pieces += tl.sum(parts)
-        arriving = run < K
-        change = tl.where(arriving, rows, -rows).to(tl.int64)
-        k = tl.where(arriving, run, run - K)
+        k = run // SHARES
+        change = tl.where(k < K, rows, -rows).to(tl.int64)
+        k = tl.where(k < K, k, k - K)
         tl.atomic_add(members + k, change, mask=inside & (rows > 0), sem="relaxed")
         tl.debug_barrier()  # as in settle
-        tl.store(tally + run * STRIDE, tl.zeros_like(rows), mask=inside)
-    tl.store(after + _TICKETS, 0)
-    tl.store(after + _ENTRIES, entries)
-    tl.store(after + _PIECES, pieces)
+        tl.store(counter, tl.zeros_like(rows), mask=inside)
+    tl.store(tally + _TICKETS, 0)
+    tl.store(tally + _ENTRIES, entries)
+    tl.store(tally + _PIECES, pieces)
 
 
 @triton.jit
-def _put(row, run, rank, mask, starts, sorted_rows, runs, begins, K, RUN: tl.constexpr):
+def _put(row, run, rank, mask, starts, sorted_rows, runs, begins, many, RUN: tl.constexpr):
     """Write rows to their places, and note where a piece of a run begins."""
     place = tl.load(starts + run, mask=mask, other=0) + rank
     tl.store(sorted_rows + place, row, mask=mask)
     first = mask & (rank % RUN == 0)
-    piece = tl.load(starts + 2 * K + run, mask=first, other=0) + rank // RUN
+    piece = tl.load(starts + many + run, mask=first, other=0) + rank // RUN
     tl.store(runs + piece, run, mask=first)
     tl.store(begins + piece, place, mask=first)
 
@@ -114,12 +135,12 @@ def _put(row, run, rank, mask, starts, sorted_rows, runs, begins, K, RUN: tl.con
 @triton.jit(do_not_specialize=["K", "many", "capacity"])
 def sort_rows(
     state, labels, moved_rows, moved_from, ranks, starts, sorted_rows, runs, begins, K, many,
-    capacity, BLOCK: tl.constexpr, RUN: tl.constexpr,
+    capacity, BLOCK: tl.constexpr, RUN: tl.constexpr, SHARES: tl.constexpr,
 ):  # fmt: skip
     """Put the moved rows in the order of the clusters, if there are `many`.
 
     sorted_rows  OUT  all rows that come, then all rows that go
-    runs         OUT  for each piece of RUN rows or less: the cluster, plus K where they go
+    runs         OUT  for each piece of RUN rows or less: which run it is of
     begins       OUT  where it begins; it ends where the next one does
     """
     if tl.load(state + DONE) != 0:
@@ -134,16 +155,19 @@ def sort_rows(
         old = tl.load(moved_from + place, mask=inside, other=-1)
         new = tl.load(labels + row, mask=inside, other=0)
         rank = tl.load(ranks + place, mask=inside, other=0)
-        _put(row, new, rank, inside, starts, sorted_rows, runs, begins, K, RUN)
+        run = _run_of(new, place, SHARES)
+        _put(row, run, rank, inside, starts, sorted_rows, runs, begins, 2 * K * SHARES, RUN)
         left = inside & (old >= 0)
         rank = tl.load(ranks + capacity + place, mask=left, other=0)
-        _put(row, K + old, rank, left, starts, sorted_rows, runs, begins, K, RUN)
+        run = _run_of(K + old, place, SHARES)
+        _put(row, run, rank, left, starts, sorted_rows, runs, begins, 2 * K * SHARES, RUN)
 
 
 @triton.jit(do_not_specialize=["slots", "high", "K", "many"])
 def add_runs(
     state, X, tally, sorted_rows, runs, begins, sums, d, slots, high, K, many,
     DIGITS: tl.constexpr, REPLICAS: tl.constexpr, RUN: tl.constexpr, COLUMNS: tl.constexpr,
+    SHARES: tl.constexpr,
 ):  # fmt: skip
     """Add up the pieces of runs, and deposit their sums. Programs (p, c) have COLUMNS columns each.
 
@@ -156,13 +180,12 @@ def add_runs(
         return
     if tl.load(state + MOVED) < many:
         return
-    after = tally + 2 * K * STRIDE
-    entries, pieces = tl.load(after + _ENTRIES), tl.load(after + _PIECES)
+    entries, pieces = tl.load(tally + _ENTRIES), tl.load(tally + _PIECES)
     j = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     column = j < d
     replica = (tl.program_id(0) % REPLICAS).to(tl.int64) * slots
     for piece in range(tl.program_id(0), pieces, tl.num_programs(0)):
-        run = tl.load(runs + piece)
+        k = tl.load(runs + piece) // SHARES
         begin = tl.load(begins + piece)
         end = tl.load(begins + piece + 1, mask=piece + 1 < pieces, other=entries)
         place = begin + tl.arange(0, RUN)
@@ -170,9 +193,8 @@ def add_runs(
         row = tl.load(sorted_rows + place, mask=inside, other=0).to(tl.int64)
         there = inside[:, None] & column[None, :]
         rest = tl.load(X + row[:, None] * d + j[None, :], mask=there, other=0.0).to(tl.float64)
-        arriving = run < K
-        k = tl.where(arriving, run, run - K).to(tl.int64)
-        to = sums + replica + k * d + j
+        arriving = k < K
+        to = sums + replica + tl.where(arriving, k, k - K).to(tl.int64) * d + j
         for digit in tl.static_range(DIGITS):
             whole = rest
             if digit < DIGITS - 1:

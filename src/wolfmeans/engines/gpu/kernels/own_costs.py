@@ -12,6 +12,7 @@ import triton
 import triton.language as tl
 
 from wolfmeans.engines.gpu.kernels.exact import deposit_terms
+from wolfmeans.engines.gpu.kernels.lists import DONE, INEXACT, MOVED
 
 
 @triton.jit
@@ -65,35 +66,53 @@ def _add_in_order(total, x, WIDTH: tl.constexpr):
     return total
 
 
+@triton.jit
+def _squares(x, c, mask):
+    difference = x.to(tl.float64) - tl.load(c, mask=mask, other=0.0).to(tl.float64)
+    return difference * difference
+
+
+@triton.jit
+def distances_in_order(x, c, c2, inside, d, WIDTH: tl.constexpr, EVEN: tl.constexpr):
+    """Return canonical distances of rows to a center each, and to another one.
+
+    x, c, c2  IN  (B,) pointers to first coordinates; c2 may be None, for none
+    inside    IN  (B,) which of the rows are there; 0 for others
+    WIDTH     IN  4, 8, 16 or 32: so many columns are looked at at once
+    EVEN      IN  whether d is a multiple of that
+    """
+    total = tl.zeros(inside.shape, tl.float64)
+    total2 = total
+    for start in range(0, d, WIDTH):
+        j = start + tl.arange(0, WIDTH)[None, :]
+        many = inside[:, None]
+        if not EVEN:
+            # Columns that are not there add 0, which leaves a sum that is not negative as it is.
+            many = many & (j < d)
+        numbers = tl.load(x[:, None] + j, mask=many, other=0.0)
+        total = _add_in_order(total, _squares(numbers, c[:, None] + j, many), WIDTH)
+        if c2 is not None:
+            total2 = _add_in_order(total2, _squares(numbers, c2[:, None] + j, many), WIDTH)
+    return total, total2
+
+
 @triton.jit(do_not_specialize=["n"])
-def find_costs(X, centers, labels, out, n, d, BLOCK: tl.constexpr, WIDTH: tl.constexpr):
+def find_costs(
+    X, centers, labels, out, n, d, BLOCK: tl.constexpr, WIDTH: tl.constexpr, EVEN: tl.constexpr
+):
     """Write the canonical distance of each point to the center of its label.
 
     labels  IN   (n,) int32, or one center for all points where it is None
     out     OUT  (n,) float64
-    WIDTH   IN   4, 8, 16 or 32
     """
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = i < n
-    x = X + i.to(tl.int64) * d
-    c = centers + tl.zeros((BLOCK,), tl.int64)
+    k = tl.zeros((BLOCK,), tl.int64)
     if labels is not None:
-        c += tl.load(labels + i, mask=inside, other=0).to(tl.int64) * d
-    many = inside[:, None]
-    column = tl.arange(0, WIDTH)[None, :]
-    total = tl.zeros((BLOCK,), tl.float64)
-    whole = d // WIDTH * WIDTH
-    for start in range(0, whole, WIDTH):
-        a = tl.load(x[:, None] + (start + column), mask=many, other=0.0)
-        b = tl.load(c[:, None] + (start + column), mask=many, other=0.0)
-        difference = a.to(tl.float64) - b.to(tl.float64)
-        total = _add_in_order(total, difference * difference, WIDTH)
-    for j in range(whole, d):
-        a = tl.load(x + j, mask=inside, other=0.0)
-        b = tl.load(c + j, mask=inside, other=0.0)
-        difference = a.to(tl.float64) - b.to(tl.float64)
-        total = total + difference * difference
-    tl.store(out + i, total, mask=inside)
+        k = tl.load(labels + i, mask=inside, other=0).to(tl.int64)
+    x = X + i.to(tl.int64) * d
+    distance, _ = distances_in_order(x, centers + k * d, None, inside, d, WIDTH, EVEN)
+    tl.store(out + i, distance, mask=inside)
 
 
 @triton.jit(do_not_specialize=["low", "n"])
@@ -109,3 +128,31 @@ def add_costs(costs, weights, sums, low, inexact, n, BLOCK: tl.constexpr):
     if weights is not None:
         terms = tl.load(weights + i, mask=inside, other=0.0) * terms
     deposit_terms(terms, inside, sums, low, inexact)
+
+
+@triton.jit(do_not_specialize=["low"])
+def sum_gap(
+    state, X, weights, centers, labels, moved_rows, moved_from, gap, low, d, BLOCK: tl.constexpr,
+    WIDTH: tl.constexpr, EVEN: tl.constexpr,
+):  # fmt: skip
+    """Add up what the moved points gain: canonical distance to the old center minus to the new.
+
+    weights  IN  (n,) float64, None for ones
+    """
+    if tl.load(state + DONE) != 0:
+        return
+    count = tl.load(state + MOVED)
+    for begin in range(tl.program_id(0) * BLOCK, count, tl.num_programs(0) * BLOCK):
+        place = begin + tl.arange(0, BLOCK)
+        inside = place < count
+        row = tl.load(moved_rows + place, mask=inside, other=0).to(tl.int64)
+        old = tl.load(moved_from + place, mask=inside, other=-1)
+        new = tl.load(labels + row, mask=inside, other=0).to(tl.int64)
+        inside = inside & (old >= 0)
+        if tl.max(inside.to(tl.int32)) > 0:
+            after, before = centers + new * d, centers + tl.maximum(old, 0).to(tl.int64) * d
+            near, far = distances_in_order(X + row * d, after, before, inside, d, WIDTH, EVEN)
+            terms = far - near
+            if weights is not None:
+                terms = tl.load(weights + row, mask=inside, other=0.0) * terms
+            deposit_terms(terms, inside, gap, low, state + INEXACT)
