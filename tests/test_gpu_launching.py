@@ -236,3 +236,43 @@ def test_launches_of_a_workspace_are_found_by_the_next_one():
         step.let_go()
         step.take_up(ours.data)
     assert facts[0] == facts[1] == facts[2]
+
+
+@pytest.mark.parametrize("capturing", [False, True])
+def test_a_graph_may_have_other_kernels_than_the_tape(launching, monkeypatch, capturing):
+    usual, captured, after, x = Kernel(), Kernel(), Kernel(), tensor()
+
+    def launch(kernel, count):
+        launching.launch(kernel, 2, x, count, 0.5, BLOCK=8, num_warps=4)
+
+    def both():
+        launching.unless_captured(lambda: launch(usual, 3), lambda: launch(captured, 5))
+        launch(after, 7)
+
+    monkeypatch.setattr(launching, "_is_capturing", lambda: capturing)
+    both()
+    assert [len(kernel.launched) for kernel in (usual, captured, after)] == [1, 0, 1]
+    tapes = [launching.Tape(both, "signature") for _ in range(2)]
+    assert [kernel.compiled for kernel in (usual, captured, after)] == [1, 1, 1]
+    for tape in tapes:
+        tape.run()
+    assert [len(kernel.launched) for kernel in (usual, captured, after)] == [
+        1 if capturing else 3,
+        2 if capturing else 0,
+        3,
+    ]
+
+
+def test_a_tape_is_whole_again_after_launches_that_fail(launching):
+    kernel = Kernel()
+
+    def fails():
+        raise ValueError("no room")
+
+    def launches():
+        with pytest.raises(ValueError, match="no room"):
+            launching.unless_captured(fails, fails)
+        launching.launch(kernel, 2, tensor(), 3, 0.5, BLOCK=8, num_warps=4)
+
+    launching.Tape(launches).run()
+    assert len(kernel.launched) == 1
