@@ -276,8 +276,9 @@ class Rows:
         )  # fmt: skip
         columns = min(64, width)
         blocks = triton.cdiv(d, columns)
+        pieces = triton.cdiv(2 * data.n, run) + 2 * K * shares
         launch(
-            bulk_sums_kernels.add_runs, (triton.cdiv(PROGRAMS, blocks), blocks),
+            bulk_sums_kernels.add_runs, (min(triton.cdiv(PROGRAMS, blocks), pieces), blocks),
             clusters.state, data.X, clusters.tally, sorted_rows, runs, begins, clusters.sums, d,
             K * d, data.high, K, many, DIGITS=data.digits, REPLICAS=clusters.replicas, RUN=run,
             COLUMNS=columns, SHARES=shares, num_warps=1 if width > 32 else 2, **UNFUSED,
