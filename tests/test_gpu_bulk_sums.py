@@ -145,8 +145,11 @@ def test_all_rows_come_some_move_and_some_return(n, d, K, kind, dtype, sorting):
 
 
 @pytest.mark.parametrize("counts", [[63, 1, 64, 0, 65, 128, 2], [0, 0, 0, 321, 0], [129, 127, 256]])
-@pytest.mark.parametrize("d", [3, 40])
-def test_borders_of_pieces(counts, d, sorting):
+@pytest.mark.parametrize(("d", "shares"), [(3, 1), (40, 1), (3, 8)])
+def test_borders_of_pieces(counts, d, shares, sorting, monkeypatch):
+    from wolfmeans.engines.gpu.kernels import bulk_sums
+
+    monkeypatch.setattr(bulk_sums, "most_shares", lambda K: shares)
     K, n = len(counts), sum(counts)
     X, high, digits = numbers(n, d, "plain", "float32")
     lists = Lists(X, K, high, digits)
@@ -178,9 +181,9 @@ def test_few_rows_and_many_clusters_go_by_atomics(K, sorting, monkeypatch):
     n, d = 60, 5
     X, high, digits = numbers(n, d, "plain", "float32")
     rng = np.random.default_rng(2)
-    monkeypatch.setattr(module, "_MANY_NUMBERS", 50 * d)
+    monkeypatch.setattr(module, "_MANY_NUMBERS", 20 * d)
     lists = Lists(X, K, high, digits)
-    lists.move(np.arange(49), rng.integers(0, K, 49))
+    lists.move(np.arange(19), rng.integers(0, K, 19))
     check(lists, X, K, high, digits)
     lists.move(np.arange(n), rng.integers(0, K, n))
     check(lists, X, K, high, digits)

@@ -96,28 +96,6 @@ def together() -> None:
     do(_meet)
 
 
-def unless_captured(usual: Callable[[], None], captured: Callable[[], None]) -> None:
-    """Launch one thing, or another one where a graph is made of the tape."""
-    outside = _recording.calls
-    if outside is None:
-        usual()
-        return
-    both = []
-    try:
-        for launches in (usual, captured):
-            _recording.calls = []
-            both.append(_recording.calls)
-            launches()
-    finally:
-        _recording.calls = outside
-    do(_run_one_of, *both)
-
-
-def _run_one_of(usual: list[_Call], captured: list[_Call]) -> None:
-    for call, args, named in captured if _is_capturing() else usual:
-        call(*args, **named)
-
-
 def _is_capturing() -> bool:
     return not INTERPRETED and torch.cuda.is_current_stream_capturing()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import torch
 import triton
@@ -19,7 +18,7 @@ from wolfmeans.engines.gpu.kernels import recheck as recheck_kernels
 from wolfmeans.engines.gpu.kernels import screen as screen_kernels
 from wolfmeans.engines.gpu.kernels import weighted as weighted_kernels
 from wolfmeans.engines.gpu.kernels.exact import LIMBS
-from wolfmeans.engines.gpu.launching import FUSED, PROGRAMS, UNFUSED, launch, unless_captured
+from wolfmeans.engines.gpu.launching import FUSED, PROGRAMS, UNFUSED, launch
 from wolfmeans.engines.gpu.screening import Screened
 
 _MANY_TILES = 7
@@ -34,8 +33,6 @@ _ROWS_AT_ONCE = 256
 """Of few columns."""
 _MANY_NUMBERS, _MANY_OF_A_CLUSTER = 3 << 20, 20
 """From so many on, it is cheaper to sort moved rows than to have an atomic for each number."""
-_WIDE = 100
-"""From so many columns on, it is so in many steps."""
 _FAR_EXPONENT = 900
 _MOST_SORTED = 1 << 30
 _MOST_BLOCKS = 65535
@@ -219,19 +216,11 @@ class Rows:
                 COLUMNS=width, num_warps=4 if K <= 64 else 8, **UNFUSED,
             )  # fmt: skip
             return
-        # Not worth it for few numbers or short runs.
+        # Not worth it for few numbers or short runs; nor, in every step, for the first one alone.
         many = max(_MANY_NUMBERS // d, _MANY_OF_A_CLUSTER * K)
-        one_by_one = partial(self._move_one_by_one, clusters)
-        if many > data.n or not self._can_sort(K):
-            one_by_one()
-        elif d < _WIDE:
-            # Graphs are for later steps, in which few rows move: two kernels less for each of them.
-            unless_captured(partial(self._move_many, clusters, many), one_by_one)
-        else:
+        if 3 * many <= data.n and self._can_sort(K):
             self._move_many(clusters, many)
-
-    def _move_one_by_one(self, clusters: Clusters) -> None:
-        data, d, K = self.data, self.data.d, clusters.n_clusters
+            return
         height, width = self._tile(1024)
         launch(
             moment_kernels.move_rows, self._programs(height),
