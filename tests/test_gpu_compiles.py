@@ -93,6 +93,17 @@ def use_everything():
     gpu.open_trimmed(X, weights, 1, 2.0).assign(X[:3].copy())
 
 
+def sort_moved_rows(patch):
+    """Launch what is otherwise for many rows."""
+    from wolfmeans.engines.gpu import rows
+
+    for name, value in (("FEW_CLUSTERS", 0), ("_MANY_NUMBERS", 1), ("_MANY_OF_A_CLUSTER", 0)):
+        patch.setattr(rows, name, value)
+    for d, dtype in ((12, "float32"), (130, "float64")):
+        X = points("plain", 16, d, dtype)
+        get_engine("gpu").open(X, None, 1).assign(X[:2].copy())
+
+
 @pytest.fixture(scope="module")
 def answers():
     """What became of all kernels."""
@@ -104,14 +115,17 @@ def answers():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(InterpretedFunction, "run", recorded(InterpretedFunction.run, seen))
         use_everything()
+        sort_moved_rows(patch)
     return compiled(list(seen.values()))
 
 
 def test_all_kernels_compile(answers):
     failed = [(launch["kernel"], answer["error"]) for launch, answer in answers if answer["error"]]
     assert not failed
-    assert {"look", "shorten", "clear"} <= {launch["kernel"] for launch, _ in answers}
-    assert len({launch["kernel"] for launch, _ in answers}) > 40
+    kernels = {launch["kernel"] for launch, _ in answers}
+    assert len(kernels) > 40
+    assert {"look", "shorten", "clear", "shorten_singles"} <= kernels
+    assert {"move_or_count", "sort_rows", "add_runs"} <= kernels
 
 
 def test_what_must_be_rounded_by_itself_is(answers):

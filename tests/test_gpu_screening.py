@@ -62,6 +62,9 @@ def test_the_margin_over_the_model_is_more_than_three(d):
         ("heavy tails", 8, "float64"),
         ("heavy tails", 20, "float32"),
         ("offset", 20, "float64"),
+        ("offset", 20, "float32"),
+        ("lattice", 40, "float32"),
+        ("columns apart", 40, "float32"),
         ("outliers", 150, "float32"),
         ("tiny", 10, "float64"),
         ("huge", 3, "float64"),
@@ -82,12 +85,19 @@ def test_the_copy_and_what_it_loses(kind, d, dtype):
     lost = np.sqrt(((exact - copy[:, :d].astype(np.longdouble)) ** 2).sum(axis=1))
     errors = data.errors.cpu().numpy()
     assert (lost <= errors).all()
-    assert (errors <= lost * (1.0 + 1e-5) + 1e-12 * data.radius).all()
+    more = 1e-12 * data.radius
+    if dtype == "float32" and not data.direct:  # differences are rounded
+        more = more + 2.0**-23 * np.sqrt((exact**2).sum(axis=1))
+    assert (errors <= lost * (1.0 + 1e-5 + d * 2.0**-23) + more).all()
     if not data.direct:
-        within = (exact**2).sum(axis=1) <= data.radius**2 * (1.0 - 1e-12)
+        within = (exact**2).sum(axis=1) <= data.radius**2 * (1.0 - 1e-6)
         norms = data.sizes.cpu().numpy()
         assert within.sum() > 190
-        assert (norms[within] >= (exact[within] ** 2).sum(axis=1) * (1 - 1e-15)).all()
+        squares = (exact[within] ** 2).sum(axis=1)
+        assert (norms[within] >= squares * (1 - 1e-15)).all()
+        assert (norms[within] <= squares * (1 + 2.0**-20) * (1 + 2.0**-23)).all()
+        beyond = (exact**2).sum(axis=1) > data.radius**2
+        assert np.isinf(norms[beyond]).all()
         assert data.rho >= lost[within].max() * (1 - 1e-15)
         assert np.abs(copy).max() <= 60000.0
         assert data.radius < 2.0**14

@@ -13,7 +13,7 @@ import triton
 from numpy.typing import NDArray
 
 from wolfmeans.engines.base import Centers, Limits
-from wolfmeans.engines.gpu.kernels import division
+from wolfmeans.engines.gpu.kernels import bulk_sums, division
 from wolfmeans.engines.gpu.kernels import moments as moment_kernels
 from wolfmeans.engines.gpu.kernels import screen as screen_kernels
 from wolfmeans.engines.gpu.kernels import weighted as weighted_kernels
@@ -167,6 +167,7 @@ class Clusters:
     sums: torch.Tensor
     folded: torch.Tensor
     arrivals: torch.Tensor
+    tally: torch.Tensor
     totals: torch.Tensor
     divisors: torch.Tensor
     limbs: torch.Tensor
@@ -214,6 +215,7 @@ class Clusters:
             arena.ask("folded", int64, data.digits, 1, K * d)
             arena.ask("members", int64, K)
             arena.ask("arrivals", int64, replicas, K)
+            arena.ask("tally", int32, bulk_sums.tally_size(K))
         else:
             many = 1 if weighting.small else K * d
             arena.ask("sums", int64, weighting.sum_digits, replicas, K * d)

@@ -10,6 +10,7 @@ import triton
 from numpy.typing import NDArray
 
 from wolfmeans.engines.base import Centers, Distances, Labels, Limits
+from wolfmeans.engines.gpu import costs
 from wolfmeans.engines.gpu.kernels import moments as moment_kernels
 from wolfmeans.engines.gpu.kernels import recheck as recheck_kernels
 from wolfmeans.engines.gpu.kernels.exact import LIMBS
@@ -46,10 +47,7 @@ class GpuKernels:
         """Return the (n,) canonical distances to the centers of the labels; None for the first."""
         data = self.data
         out = torch.empty(data.n, dtype=torch.float64, device=data.X.device)
-        launch(
-            recheck_kernels.own_distances, triton.cdiv(data.n, 128),
-            data.X, self.sent(centers), labels, out, data.n, data.d, BLOCK=128, **UNFUSED,
-        )  # fmt: skip
+        costs.find_costs(data.X, self.sent(centers), labels, out)
         return out
 
     def nearest(self, centers: Centers) -> tuple[Labels, Distances]:

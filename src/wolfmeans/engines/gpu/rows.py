@@ -7,10 +7,13 @@ import math
 import torch
 import triton
 
+from wolfmeans.engines.gpu import costs
 from wolfmeans.engines.gpu.clusters import Clusters
+from wolfmeans.engines.gpu.kernels import bulk_sums as bulk_sums_kernels
 from wolfmeans.engines.gpu.kernels import few_sums as few_sums_kernels
 from wolfmeans.engines.gpu.kernels import moments as moment_kernels
 from wolfmeans.engines.gpu.kernels import one_pass as one_pass_kernels
+from wolfmeans.engines.gpu.kernels import own_costs as own_costs_kernels
 from wolfmeans.engines.gpu.kernels import recheck as recheck_kernels
 from wolfmeans.engines.gpu.kernels import screen as screen_kernels
 from wolfmeans.engines.gpu.kernels import weighted as weighted_kernels
@@ -22,8 +25,13 @@ _MOST_BITS = 10
 FEW_CLUSTERS = 128
 """Up to so many, a program has room for a sum of each."""
 _MOST_SHORT_COLUMNS = 1 << 18
+_LONG = 256
 _ROWS_AT_ONCE = 256
 """Of few columns."""
+_MANY_NUMBERS, _MANY_OF_A_CLUSTER = 3 << 20, 20
+"""From so many on, it is cheaper to sort moved rows than to have an atomic for each number."""
+_FAR_EXPONENT = 900
+_MOST_SORTED = 1 << 30
 _MOST_BLOCKS = 65535
 """So many programs can be in the second dimension of a grid."""
 
@@ -168,21 +176,22 @@ class Rows:
 
     def sum_gap(self, clusters: Clusters, source: int, low: int) -> None:
         """Launch what adds up what the moved rows gain."""
+        # Long rows take many rounds: fewer of them in smaller programs.
+        block, most = (64, 16) if self.data.d <= _LONG else (32, 32)
         launch(
-            moment_kernels.sum_gap, self._programs(64),
+            own_costs_kernels.sum_gap, self._programs(block),
             clusters.state, self.data.X, self.masses, clusters.centers[source], self.labels,
-            self.moved_rows, self.moved_from, clusters.gap, low, self.data.d, BLOCK=64,
-            num_warps=4, **UNFUSED,
+            self.moved_rows, self.moved_from, clusters.gap, low, self.data.d, BLOCK=block,
+            **costs.columns_at_once(self.data.d, most), num_warps=block // 32, **UNFUSED,
         )  # fmt: skip
 
     def sum_costs(self, clusters: Clusters, source: int, low: int) -> None:
         """Launch what finds the cost of all rows, at the labels that they have."""
         sums, inexact = clusters.cost[:LIMBS], clusters.cost[LIMBS:].view(torch.int32)[:1]
-        launch(
-            moment_kernels.sum_costs, self._programs(128),
-            self.data.X, self.masses, clusters.centers[source], self.labels, sums, low, inexact,
-            self.data.n, self.data.d, BLOCK=128, num_warps=4, **UNFUSED,
-        )  # fmt: skip
+        # Nobody has candidates between steps.
+        found = self.candidates.view(torch.float64)
+        costs.find_costs(self.data.X, clusters.centers[source], self.labels, found)
+        costs.add_costs(found, self.data.n, self.masses, sums, low, inexact)
         launch(
             moment_kernels.round_sum, 1, sums, low, inexact, clusters.total, num_warps=1, **UNFUSED
         )
@@ -205,12 +214,61 @@ class Rows:
                 COLUMNS=width, num_warps=4 if K <= 64 else 8, **UNFUSED,
             )  # fmt: skip
             return
+        # Not worth it for few numbers or short runs; nor, in every step, for the first one alone.
+        many = max(_MANY_NUMBERS // d, _MANY_OF_A_CLUSTER * K)
+        if 3 * many <= data.n and self._can_sort(K):
+            self._move_many(clusters, many)
+            return
         height, width = self._tile(1024)
         launch(
             moment_kernels.move_rows, self._programs(height),
             clusters.state, data.X, self.labels, self.moved_rows, self.moved_from, clusters.sums,
             clusters.arrivals, d, K * d, data.high, DIGITS=data.digits, REPLICAS=clusters.replicas,
             ROWS=height, COLUMNS=width, num_warps=4, **UNFUSED,
+        )  # fmt: skip
+
+    def _can_sort(self, K: int) -> bool:
+        """Whether the lists have room for runs, and units of digits are far from the extremes."""
+        data = self.data
+        room = 8 * K <= data.n < _MOST_SORTED and triton.cdiv(data.d, 64) <= _MOST_BLOCKS
+        return room and abs(data.high) + 32 * data.digits <= _FAR_EXPONENT
+
+    def _move_many(self, clusters: Clusters, many: int) -> None:
+        """Launch what sorts the moved rows by clusters first, where there are so many.
+
+        The lists of this step are of no use any more: runs are written there.
+        """
+        data, d, K = self.data, self.data.d, clusters.n_clusters
+        ranks, starts = self.candidates, self.hard_rows
+        sorted_rows = self.active  # and the next list
+        runs, begins = self.crowded, self.crowded[data.n // 2 // 4 * 4 :]
+        shares = bulk_sums_kernels.most_shares(K)
+        while data.n < 8 * K * shares:
+            shares //= 2
+        height, width = self._tile(1024)
+        # What was fastest on an H200.
+        block, run = 256, 64 if width > 32 else 128
+        launch(
+            bulk_sums_kernels.move_or_count, self._programs(min(height, block)),
+            clusters.state, data.X, self.labels, self.moved_rows, self.moved_from, clusters.sums,
+            clusters.arrivals, clusters.tally, ranks, starts, d, K * d, data.high, K, many, data.n,
+            DIGITS=data.digits, REPLICAS=clusters.replicas, ROWS=height, COLUMNS=width,
+            BLOCK=block, RUN=run, SHARES=shares, num_warps=4, **UNFUSED,
+        )  # fmt: skip
+        launch(
+            bulk_sums_kernels.sort_rows, self._programs(block),
+            clusters.state, self.labels, self.moved_rows, self.moved_from, ranks, starts,
+            sorted_rows, runs, begins, K, many, data.n, BLOCK=block, RUN=run, SHARES=shares,
+            num_warps=4, **UNFUSED,
+        )  # fmt: skip
+        columns = min(64, width)
+        blocks = triton.cdiv(d, columns)
+        pieces = triton.cdiv(2 * data.n, run) + 2 * K * shares
+        launch(
+            bulk_sums_kernels.add_runs, (min(triton.cdiv(PROGRAMS, blocks), pieces), blocks),
+            clusters.state, data.X, clusters.tally, sorted_rows, runs, begins, clusters.sums, d,
+            K * d, data.high, K, many, DIGITS=data.digits, REPLICAS=clusters.replicas, RUN=run,
+            COLUMNS=columns, SHARES=shares, num_warps=1 if width > 32 else 2, **UNFUSED,
         )  # fmt: skip
 
     def move_masses(

@@ -38,7 +38,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from wolfmeans.engines.gpu.kernels.copying import shorten
+from wolfmeans.engines.gpu.kernels.copying import shorten, shorten_singles
 from wolfmeans.engines.gpu.launching import UNFUSED, launch_as
 from wolfmeans.engines.gpu.looking import Look
 from wolfmeans.engines.gpu.transfers import sent
@@ -49,6 +49,8 @@ _LARGEST_SCALE = 400
 _FEW = 8
 _MANY_CLUSTERS = 2048
 """From here on, to find the scores of a group again costs less than to tell all scores apart."""
+_HUGE, _TINY_SCALE, _TINY = 2.0**60, 2.0**-60, 2.0**-100
+"""Within these, no product with the scale is too large or too small for float32."""
 
 
 def _power_of_2(least: int) -> int:
@@ -99,8 +101,8 @@ class Screened:
         self.width = short_width(self.d)
         if sizes is None or sample is None:
             sizes, sample, _ = Look(X).found()
-        smallest, self.largest = sizes
-        low, high = exponents_between(smallest, self.largest) or (0, 0)
+        self.smallest, self.largest = sizes
+        low, high = exponents_between(self.smallest, self.largest) or (0, 0)
         mantissa = 24 if X.dtype == torch.float32 else 53
         # Numbers are below 2**high and whole multiples of 2**lowest.
         self.high, self.lowest = high, low - mantissa
@@ -127,6 +129,8 @@ class Screened:
         else:
             rows = np.asarray(sample, dtype=np.float64)
             middle = np.add.reduce(rows) / len(rows)
+            if self.X.dtype == torch.float32:
+                middle = middle.astype(np.float32).astype(np.float64)
             apart = rows - middle
             norms = np.einsum("ij,ij->i", apart, apart)
             norms.sort()
@@ -152,17 +156,29 @@ class Screened:
         """Launch what copies the rows into short arithmetic; return the largest error."""
         worst = torch.zeros(1, dtype=torch.float32, device=self.X.device)
         columns = min(128, _power_of_2(self.width))
-        rows = max(8, min(512, 4096 // columns))
+        rows = max(8, min(128, 2048 // columns))
         X = self.X
-        # All other tensors begin where allocations do.
-        kind = X.device, X.dtype, X.data_ptr() % 16, self.n, self.d
-        launch_as(
-            kind, shorten, -(-self.n // rows),
+        given = (
             X, self.mu, self.points, self.sizes, self.errors, worst.view(torch.int32), self.n,
             self.d, self.width, self.scale, 1e15 if self.direct else 60000.0, self.radius**2,
-            ROWS=rows, COLUMNS=columns, DIRECT=self.direct, **UNFUSED,
         )  # fmt: skip
+        tile = {"ROWS": rows, "COLUMNS": columns, "DIRECT": self.direct}
+        # All other tensors begin where allocations do.
+        kind = X.device, X.dtype, X.data_ptr() % 16, self.n, self.d
+        programs = -(-self.n // rows)
+        if self._in_singles():
+            rounding = 0.0 if self.direct else 2.0**-24
+            launch_as(kind, shorten_singles, programs, *given, rounding, **tile, **UNFUSED)
+        else:
+            launch_as(kind, shorten, programs, *given, **tile, **UNFUSED)
         return worst
+
+    def _in_singles(self) -> bool:
+        """Whether points can be copied in float32 arithmetic (`shorten_singles`)."""
+        if self.X.dtype != torch.float32 or not _TINY_SCALE <= self.scale <= _HUGE:
+            return False
+        exact = not self.direct or self.smallest * self.scale >= _TINY
+        return exact and 2.0 * self.largest * self.scale <= _HUGE
 
     def tile(self, n_clusters: int) -> Tile:
         """Return the tile that was fastest for such shapes on an H200."""

@@ -32,8 +32,8 @@ import torch
 import triton
 from numpy.typing import NDArray
 
+from wolfmeans.engines.gpu import costs
 from wolfmeans.engines.gpu.kernels import moments as moment_kernels
-from wolfmeans.engines.gpu.kernels import recheck as recheck_kernels
 from wolfmeans.engines.gpu.kernels import seeding as seeding_kernels
 from wolfmeans.engines.gpu.kernels import trials as trial_kernels
 from wolfmeans.engines.gpu.kernels.exact import LIMBS
@@ -190,7 +190,7 @@ class _Spreading:
 
     def _pick_first(self, drawn: int) -> None:
         """Pick the first row by weight, and take the distances from there."""
-        data, n, d = self.data, self.data.n, self.data.d
+        data, n = self.data, self.data.n
         if self.weighted:
             # The weights are the masses of points that are all at distance 1.
             self.closest.fill_(1.0)
@@ -203,10 +203,7 @@ class _Spreading:
             self.chosen[:1] = self.order[drawn * n // _DRAWS]
         self.state[CHOSEN.value] = 1
         first = data.X[self.chosen[:1]]
-        launch(
-            recheck_kernels.own_distances, triton.cdiv(n, 128),
-            data.X, first, None, self.closest, n, d, BLOCK=128, **UNFUSED,
-        )  # fmt: skip
+        costs.find_costs(data.X, first, None, self.closest)
         masses = self.weights * self.closest if self.weighted else self.closest
         launch(
             moment_kernels.sum_terms, triton.cdiv(n, 1024),

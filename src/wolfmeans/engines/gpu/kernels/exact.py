@@ -30,12 +30,13 @@ def deposit_terms(terms, mask, sums, low, inexact):
                   negative after all, as those of forced labels may be
     """
     bits = tl.where(mask, terms, 0.0).to(tl.int64, bitcast=True)
-    exponent = bits >> 52
+    # In int32 what fits there: 64 bits take two operations each.
+    exponent = (bits >> 52).to(tl.int32)
     normal = exponent > 0
     mantissa = (bits & 0xFFFFFFFFFFFFF) | (normal.to(tl.int64) << 52)
     place = tl.where(normal, exponent, 1) - 1075 - low
     some = mantissa != 0
-    below = tl.minimum(tl.maximum(-place, 0), 62)
+    below = tl.minimum(tl.maximum(-place, 0), 62).to(tl.int64)
     lost = (mantissa & ((tl.full(mantissa.shape, 1, tl.int64) << below) - 1)) != 0
     mantissa = mantissa >> below
     place = tl.maximum(place, 0)
@@ -44,18 +45,20 @@ def deposit_terms(terms, mask, sums, low, inexact):
     wrong = tl.max(((some & lost) | beyond | (bits < 0)).to(tl.int32))
     tl.atomic_max(inexact, wrong, mask=wrong > 0)
 
-    shift = place & 31
+    shift = (place & 31).to(tl.int64)
     lower = (mantissa & _MASK) << shift
     upper = (mantissa >> 32) << shift
     middle = (lower >> 32) + (upper & _MASK)
+    lower = lower & _MASK
+    upper = upper >> 32
     counted = some & ~beyond
     first = tl.min(tl.where(counted, limb, _LIMBS))
     last = tl.max(tl.where(counted, limb, -3)) + 2
+    limb = tl.where(counted, limb, -3)
     for i in range(first, last + 1):
-        part = tl.where(limb == i, lower & _MASK, 0)
-        part += tl.where(limb + 1 == i, middle, 0)
-        part += tl.where(limb + 2 == i, upper >> 32, 0)
-        tl.atomic_add(sums + i, tl.sum(tl.where(counted, part, 0)), sem="relaxed")
+        part = tl.where(limb == i, lower, tl.where(limb + 1 == i, middle, 0))
+        part = tl.where(limb + 2 == i, upper, part)
+        tl.atomic_add(sums + i, tl.sum(part), sem="relaxed")
 
 
 @triton.jit

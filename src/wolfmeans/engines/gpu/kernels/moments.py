@@ -1,4 +1,4 @@
-"""Kernels that follow an assignment: the gap, the clusters' sums and means, and the record.
+"""Kernels that follow an assignment: the clusters' sums and means, and the record.
 
 Launched with `enable_fp_fusion=False`: each operation is rounded by itself.
 """
@@ -34,35 +34,6 @@ from wolfmeans.engines.gpu.kernels.recheck import canonical
 LIMBS = tl.constexpr(_LIMBS)
 
 
-@triton.jit(do_not_specialize=["low"])
-def sum_gap(
-    state, X, weights, centers, labels, moved_rows, moved_from, gap, low, d, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """Add up what the moved points gain: canonical distance to the old center minus to the new.
-
-    weights  IN  (n,) float64, None for ones
-    """
-    if tl.load(state + DONE) != 0:
-        return
-    count = tl.load(state + MOVED)
-    for begin in range(tl.program_id(0) * BLOCK, count, tl.num_programs(0) * BLOCK):
-        place = begin + tl.arange(0, BLOCK)
-        inside = place < count
-        row = tl.load(moved_rows + place, mask=inside, other=0)
-        old = tl.load(moved_from + place, mask=inside, other=-1)
-        new = tl.load(labels + row, mask=inside, other=0)
-        inside = inside & (old >= 0)
-        if tl.max(inside.to(tl.int32)) > 0:
-            both = tl.join(new, tl.maximum(old, 0))
-            many = inside[:, None] & (both >= 0)
-            rows = row[:, None] + tl.zeros_like(both)
-            near, far = tl.split(canonical(X, centers, rows, both, many, d, BLOCK, 2))
-            terms = far - near
-            if weights is not None:
-                terms = tl.load(weights + row, mask=inside, other=0.0) * terms
-            deposit_terms(terms, inside, gap, low, state + INEXACT)
-
-
 @triton.jit(do_not_specialize=["slots", "high"])
 def move_rows(
     state, X, labels, moved_rows, moved_from, sums, members, d, slots, high,
@@ -78,6 +49,18 @@ def move_rows(
     if tl.load(state + DONE) != 0:
         return
     count = tl.load(state + MOVED)
+    move_listed(
+        count, X, labels, moved_rows, moved_from, sums, members, d, slots, high, DIGITS, REPLICAS,
+        ROWS, COLUMNS,
+    )  # fmt: skip
+
+
+@triton.jit
+def move_listed(
+    count, X, labels, moved_rows, moved_from, sums, members, d, slots, high,
+    DIGITS: tl.constexpr, REPLICAS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Move the rows of a list of some length, an atomic for each digit."""
     for begin in range(tl.program_id(0) * ROWS, count, tl.num_programs(0) * ROWS):
         place = begin + tl.arange(0, ROWS)
         inside = place < count

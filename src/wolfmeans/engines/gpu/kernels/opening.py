@@ -9,6 +9,17 @@ INFINITY = tl.constexpr(0x7FF0000000000000)
 """Bits of it, in float64."""
 
 
+@triton.jit
+def _size_bits(x):
+    return x.to(tl.uint32, bitcast=True) & 0x7FFFFFFF
+
+
+@triton.jit
+def _widened(bits):
+    """Return the bits of the float64 that is the same number as a float32."""
+    return bits.to(tl.float32, bitcast=True).to(tl.float64).to(tl.int64, bitcast=True)
+
+
 @triton.jit(do_not_specialize=["size", "entries", "apart", "others", "head"])
 def look(
     X, beside, found, copies, size, entries, d, apart, others, head, BLOCK: tl.constexpr
@@ -23,18 +34,38 @@ def look(
     copies   OUT  from `head` on: rows whose entries are `apart` from those of the row before, so
                   many entries; and all of `beside`
     """
-    largest = tl.zeros((BLOCK,), tl.int64)
-    below = tl.zeros((BLOCK,), tl.int64)
     stride = tl.num_programs(0) * BLOCK
     first = tl.program_id(0).to(tl.int64) * BLOCK
-    for begin in range(first, size, stride):
-        i = begin + tl.arange(0, BLOCK)
-        x = tl.load(X + i, mask=i < size, other=0.0).to(tl.float64)
-        bits = x.to(tl.int64, bitcast=True) & 0x7FFFFFFFFFFFFFFF
-        largest = tl.maximum(largest, bits)
-        below = tl.maximum(below, tl.where(bits == 0, 0, INFINITY - bits))
-    tl.store(found + tl.program_id(0), tl.max(largest))
-    tl.store(found + tl.num_programs(0) + tl.program_id(0), tl.max(below))
+    if X.dtype.element_ty == tl.float32:
+        # Bits of float32 order like magnitudes, too. Those of 0, less one, are above all others.
+        most = tl.zeros((BLOCK,), tl.uint32)
+        least = tl.full((BLOCK,), 0xFFFFFFFF, tl.uint32)
+        # Whole blocks without a mask, so that they are loaded four numbers at a time.
+        whole = size // BLOCK * BLOCK
+        for begin in range(first, whole, stride):
+            bits = _size_bits(tl.load(X + begin + tl.arange(0, BLOCK)))
+            most = tl.maximum(most, bits)
+            least = tl.minimum(least, bits - 1)
+        if tl.program_id(0) == 0:
+            i = whole.to(tl.int64) + tl.arange(0, BLOCK)
+            bits = _size_bits(tl.load(X + i, mask=i < size, other=0.0))
+            most = tl.maximum(most, bits)
+            least = tl.minimum(least, bits - 1)
+        smallest = tl.min(least) + 1
+        largest = _widened(tl.max(most))
+        below = tl.where(smallest == 0, 0, tl.maximum(INFINITY - _widened(smallest), 0))
+    else:
+        many = tl.zeros((BLOCK,), tl.int64)
+        under = tl.zeros((BLOCK,), tl.int64)
+        for begin in range(first, size, stride):
+            i = begin + tl.arange(0, BLOCK)
+            x = tl.load(X + i, mask=i < size, other=0.0)
+            bits = x.to(tl.int64, bitcast=True) & 0x7FFFFFFFFFFFFFFF
+            many = tl.maximum(many, bits)
+            under = tl.maximum(under, tl.where(bits == 0, 0, INFINITY - bits))
+        largest, below = tl.max(many), tl.max(under)
+    tl.store(found + tl.program_id(0), largest)
+    tl.store(found + tl.num_programs(0) + tl.program_id(0), below)
     for begin in range(first, entries, stride):
         i = begin + tl.arange(0, BLOCK)
         row = i // d
