@@ -34,6 +34,8 @@ _SOME_SUMS, _REPLICAS = 16384, 8
 _MOST_NEIGHBORS = 4096
 _ALL_TILES = 128
 """Tiles of centers divide this: there are rows for whole ones, so that nobody asks for the last."""
+_FAR_AWAY = 1.0e17
+"""Points of few columns are within 1e15; and squares of this have room in float32."""
 _ALIGNMENT = 256
 _MOST_SUMS = 2**31
 """Their places are counted in int32."""
@@ -197,7 +199,7 @@ class Clusters:
         self.members: torch.Tensor | None = None
         self._arena = arena
         vars(self).update(arena.zeros())
-        self.norms[K:] = FAR.value
+        self._put_far()
         if self.members is not None and replicas == 1:
             # Nothing is folded: rows arrive where they are counted.
             self.arrivals = self.members
@@ -217,7 +219,13 @@ class Clusters:
     def clear(self) -> None:
         """Forget all sums."""
         self._arena.clear()
+        self._put_far()
+
+    def _put_far(self) -> None:
+        """Put what is there beyond the last center farther away than all points."""
         self.norms[self.n_clusters :] = FAR.value
+        if self.data.direct:
+            self.short[self.n_clusters :] = _FAR_AWAY
 
     def begin(
         self, centers: Centers | torch.Tensor, limits: Limits, shift: float, empty: int

@@ -25,7 +25,7 @@ _FEW_COLUMNS = 32
 FEW_CLUSTERS = 128
 """Up to so many, a program has room for a sum of each."""
 _MOST_SHORT_COLUMNS = 1 << 18
-_ROWS_AT_ONCE = 256
+_ROWS_AT_ONCE, _WARPS = 512, 4
 """Of few columns."""
 _MOST_BLOCKS = 65535
 """So many programs can be in the second dimension of a grid."""
@@ -150,12 +150,12 @@ class Rows:
         adding = gap_low is not None
         launch(
             one_pass_kernels.assign_rows, triton.cdiv(data.n, _ROWS_AT_ONCE),
-            clusters.state, data.X, data.points, data.errors, clusters.short,
-            clusters.centers[source], clusters.reach, self.active, self.labels, self.slack,
+            clusters.state, data.X, data.points, None if data.exact else data.errors,
+            clusters.short, clusters.centers[source], clusters.reach, self.active, self.labels, self.slack,
             self.moved_rows, self.moved_from, clusters.sums if adding else None,
-            clusters.arrivals if adding else None, clusters.gap if adding else None, K, K * d,
-            data.high, gap_low or 0, data.scale, WIDTH=d, ROWS=_ROWS_AT_ONCE, DIGITS=data.digits,
-            REPLICAS=clusters.replicas, num_warps=4, **UNFUSED,
+            clusters.arrivals if adding else None, clusters.gap if adding else None, data.n, K,
+            K * d, data.high, gap_low or 0, data.scale, WIDTH=d, ROWS=_ROWS_AT_ONCE, DIGITS=data.digits,
+            REPLICAS=clusters.replicas, num_warps=_WARPS, **UNFUSED,
         )  # fmt: skip
 
     @property

@@ -107,6 +107,9 @@ class Screened:
         self.X = X
         self.n, self.d = X.shape
         self.direct = self.d <= _FEW
+        # The copy is the data, but for its scale, which no number can get too small for: what is
+        # below 2**-126 may be lost.
+        self.exact = self.direct and X.dtype == torch.float32
         self.width = short_width(self.d)
         if sizes is None or sample is None:
             sizes, sample = looked_at(X)
@@ -130,11 +133,10 @@ class Screened:
 
         Any choice is right; a sample gives a good one.
         """
-        exact = self.direct and self.X.dtype == torch.float32
         # Nothing is taken away where nothing would be won, so that nothing is rounded.
         middle = np.zeros(self.d)
         usual = self.largest
-        if not exact:
+        if not self.exact:
             rows = np.asarray(sample, dtype=np.float64)
             middle = rows.mean(axis=0)
             apart = rows - middle

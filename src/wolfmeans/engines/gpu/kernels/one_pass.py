@@ -13,7 +13,6 @@ import triton.language as tl
 from wolfmeans.engines.gpu.kernels.exact import deposit_terms, power_of_two
 from wolfmeans.engines.gpu.kernels.lists import (
     ACTIVE,
-    DONE,
     FAR,
     INEXACT,
     LARGEST_ERROR,
@@ -21,8 +20,19 @@ from wolfmeans.engines.gpu.kernels.lists import (
     append,
 )
 
-_AT_ONCE = tl.constexpr(4)
-"""Centers in a turn of a loop."""
+_GROUP = tl.constexpr(4)
+"""Centers of which only the nearest is followed. There are rows for whole groups of them."""
+
+
+@triton.jit
+def _squares(points, start, c, WIDTH: tl.constexpr):
+    """Return |x - c|^2 of rows in float32; c may be one center for all, or one for each."""
+    difference = tl.load(points + start) - tl.load(c)
+    v = difference * difference
+    for j in tl.static_range(1, WIDTH):
+        difference = tl.load(points + start + j) - tl.load(c + j)
+        v = tl.fma(difference, difference, v)
+    return v
 
 
 @triton.jit
@@ -31,24 +41,28 @@ def _two_smallest(
 ):  # fmt: skip
     """Return the two smallest |x - c|^2 of each row in float32, and the center of the first.
 
-    A thread has rows of its own and looks at one center after the other.
+    A thread has rows of its own and looks at one center after the other. To follow the two smallest
+    takes as long as to find a square, so that this is done for the smallest of each group alone; the
+    group that has the very smallest is looked at once more.
     """
     first = tl.full((ROWS,), FAR, tl.float32)
     second = tl.full((ROWS,), FAR, tl.float32)
-    label = tl.zeros((ROWS,), tl.int32)
-    for begin in range(0, K, _AT_ONCE):
-        for k in tl.static_range(_AT_ONCE):
-            there = begin + k < K
-            c = short_centers + (begin + k) * WIDTH
-            # Where there is no center, it is beyond all others.
-            difference = tl.load(points + start) - tl.load(c, mask=there, other=1.0e17)
-            v = difference * difference
-            for j in tl.static_range(1, WIDTH):
-                difference = tl.load(points + start + j) - tl.load(c + j, mask=there, other=1.0e17)
-                v = tl.fma(difference, difference, v)
-            label = tl.where(v < first, begin + k, label)
-            second = tl.minimum(second, tl.maximum(first, v))
-            first = tl.minimum(first, v)
+    group = tl.zeros((ROWS,), tl.int32)
+    for begin in range(0, K, _GROUP):
+        least = _squares(points, start, short_centers + begin * WIDTH, WIDTH)
+        for k in tl.static_range(1, _GROUP):
+            v = _squares(points, start, short_centers + (begin + k) * WIDTH, WIDTH)
+            least = tl.minimum(least, v)
+        group = tl.where(least < first, begin, group)
+        second = tl.minimum(second, tl.maximum(first, least))
+        first = tl.minimum(first, least)
+    first = tl.full((ROWS,), FAR, tl.float32)
+    label = group
+    for k in tl.static_range(_GROUP):
+        v = _squares(points, start, short_centers + (group + k) * WIDTH, WIDTH)
+        label = tl.where(v < first, group + k, label)
+        second = tl.minimum(second, tl.maximum(first, v))
+        first = tl.minimum(first, v)
     return first, second, label
 
 
@@ -122,14 +136,16 @@ def _add_rows(
             tl.atomic_add(back + offset, -whole, mask=left & some, sem="relaxed")
 
 
-@triton.jit(do_not_specialize=["K", "slots", "high", "low"])
+@triton.jit(do_not_specialize=["n", "K", "slots", "high", "low"])
 def assign_rows(
     state, X, points, errors, short_centers, centers, reach, active, labels, slack, moved_rows,
-    moved_from, sums, arrivals, gap, K, slots, high, low, scale: tl.float64, WIDTH: tl.constexpr,
-    ROWS: tl.constexpr, DIGITS: tl.constexpr, REPLICAS: tl.constexpr,
+    moved_from, sums, arrivals, gap, n, K, slots, high, low, scale: tl.float64,
+    WIDTH: tl.constexpr, ROWS: tl.constexpr, DIGITS: tl.constexpr, REPLICAS: tl.constexpr,
 ):  # fmt: skip
     """Give every active row the label of its nearest center, the lowest of several.
 
+    errors      IN      (n,) float32, how far the short copies of rows are off; None where they are
+                        the rows themselves, scaled (screening)
     labels      IN/OUT  (n,) int32
     slack       OUT     (n,) float32, at most (distance to any other center) - (distance to its own)
     moved_rows  OUT     the rows whose label changed
@@ -138,25 +154,28 @@ def assign_rows(
     arrivals    IN/OUT  (REPLICAS, K) int64, the sum of which is how many points each cluster has
     gap         IN/OUT  what the moved points gain (`exact.deposit_terms`)
     """
-    if tl.load(state + DONE) != 0:
-        return
+    # No row is active when the run has ended. What is asked for early need not be waited for.
+    place = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    row = tl.load(active + place, mask=place < n, other=0)
     count = tl.load(state + ACTIVE)
     if tl.program_id(0) * ROWS >= count:
         return
-    place = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     inside = place < count
-    row = tl.load(active + place, mask=inside, other=0)
+    row = tl.where(inside, row, 0)
+    old = tl.load(labels + row)
+    gamma = tl.load(reach + LARGEST_ERROR).to(tl.float32, bitcast=True)
+    if errors is None:
+        wrong = gamma + 1.0e-37
+    else:
+        wrong = tl.load(errors + row) + gamma
     start = row.to(tl.int64) * WIDTH
     v1, v2, label = _two_smallest(points, start, short_centers, K, WIDTH, ROWS)
-    gamma = tl.load(reach + LARGEST_ERROR).to(tl.float32, bitcast=True)
-    wrong = tl.load(errors + row) + gamma
     threshold, room = _decide(v1, v2, wrong, WIDTH)
     open_rows = inside & (v2 <= threshold)
     if tl.max(open_rows.to(tl.int32)) > 0:
         nearest, known = _nearest(X, centers, row, open_rows, K, scale, WIDTH, ROWS)
         label = tl.where(open_rows, nearest, label)
         room = tl.where(open_rows, known, room)
-    old = tl.load(labels + row, mask=inside, other=0)
     # A value may be held by several threads: all have read it before one of them writes.
     tl.debug_barrier()
     tl.store(slack + row, room, mask=inside)
