@@ -151,11 +151,13 @@ class Rows:
         launch(
             one_pass_kernels.assign_rows, triton.cdiv(data.n, _ROWS_AT_ONCE),
             clusters.state, data.X, data.points, None if data.exact else data.errors,
-            clusters.short, clusters.centers[source], clusters.reach, self.active, self.labels, self.slack,
-            self.moved_rows, self.moved_from, clusters.sums if adding else None,
+            clusters.short, clusters.centers[source], clusters.reach, self.active, self.labels,
+            self.slack, self.open_rows, self.crowded, self.thresholds, self.moved_rows,
+            self.moved_from, clusters.sums if adding else None,
             clusters.arrivals if adding else None, clusters.gap if adding else None, data.n, K,
-            K * d, data.high, gap_low or 0, data.scale, WIDTH=d, ROWS=_ROWS_AT_ONCE, DIGITS=data.digits,
-            REPLICAS=clusters.replicas, num_warps=_WARPS, **UNFUSED,
+            K * d, data.high, gap_low or 0, data.scale, WIDTH=d, ROWS=_ROWS_AT_ONCE,
+            CHUNK=32 * _WARPS, DIGITS=data.digits, REPLICAS=clusters.replicas, num_warps=_WARPS,
+            **UNFUSED,
         )  # fmt: skip
 
     @property

@@ -17,7 +17,6 @@ from wolfmeans.engines.gpu.kernels.lists import (
     INEXACT,
     LARGEST_ERROR,
     MOVED,
-    append,
 )
 
 _GROUP = tl.constexpr(4)
@@ -136,11 +135,59 @@ def _add_rows(
             tl.atomic_add(back + offset, -whole, mask=left & some, sem="relaxed")
 
 
+@triton.jit
+def _move_rows(
+    state, X, centers, labels, moved_rows, moved_from, at, end, sums, arrivals, gap, K, slots,
+    high, low, WIDTH: tl.constexpr, CHUNK: tl.constexpr, DIGITS: tl.constexpr,
+    REPLICAS: tl.constexpr,
+):  # fmt: skip
+    """Bring gap and sums up to date with some rows of the list, the last of them before `end`."""
+    place = at + tl.arange(0, CHUNK)
+    there = place < end
+    row = tl.load(moved_rows + place, mask=there, other=0)
+    old = tl.load(moved_from + place, mask=there, other=-1)
+    new = tl.load(labels + row, mask=there, other=0)
+    left = there & (old >= 0)
+    if tl.max(left.to(tl.int32)) > 0:
+        before = _distances(X, centers, row, tl.maximum(old, 0), left, WIDTH)
+        after = _distances(X, centers, row, new, left, WIDTH)
+        deposit_terms(before - after, left, gap, low, state + INEXACT)
+    _add_rows(
+        X, row, old, new, there, left, sums, arrivals, slots, K, high, WIDTH, DIGITS, REPLICAS
+    )
+
+
+@triton.jit
+def _settle_open(
+    X, centers, row, undecided, many, label, room, open_rows, found, rooms, K, scale,
+    WIDTH: tl.constexpr, ROWS: tl.constexpr, CHUNK: tl.constexpr,
+):  # fmt: skip
+    """Return labels and rooms with those of undecided rows, which are looked at canonically.
+
+    These are few: in lists, at the places of the program, so that a thread has one of them at most.
+    """
+    begin = tl.program_id(0) * ROWS
+    spot = begin + tl.cumsum(undecided.to(tl.int32), 0) - 1
+    tl.store(open_rows + spot, row, mask=undecided)
+    tl.debug_barrier()
+    for at in range(begin, begin + many, CHUNK):
+        place = at + tl.arange(0, CHUNK)
+        there = place < begin + many
+        some = tl.load(open_rows + place, mask=there, other=0)
+        nearest, known = _nearest(X, centers, some, there, K, scale, WIDTH, CHUNK)
+        tl.store(found + place, nearest, mask=there)
+        tl.store(rooms + place, known, mask=there)
+    tl.debug_barrier()
+    label = tl.load(found + spot, mask=undecided, other=label)
+    return label, tl.load(rooms + spot, mask=undecided, other=room)
+
+
 @triton.jit(do_not_specialize=["n", "K", "slots", "high", "low"])
 def assign_rows(
-    state, X, points, errors, short_centers, centers, reach, active, labels, slack, moved_rows,
-    moved_from, sums, arrivals, gap, n, K, slots, high, low, scale: tl.float64,
-    WIDTH: tl.constexpr, ROWS: tl.constexpr, DIGITS: tl.constexpr, REPLICAS: tl.constexpr,
+    state, X, points, errors, short_centers, centers, reach, active, labels, slack, open_rows,
+    found, rooms, moved_rows, moved_from, sums, arrivals, gap, n, K, slots, high, low,
+    scale: tl.float64, WIDTH: tl.constexpr, ROWS: tl.constexpr, CHUNK: tl.constexpr,
+    DIGITS: tl.constexpr, REPLICAS: tl.constexpr,
 ):  # fmt: skip
     """Give every active row the label of its nearest center, the lowest of several.
 
@@ -148,11 +195,13 @@ def assign_rows(
                         the rows themselves, scaled (screening)
     labels      IN/OUT  (n,) int32
     slack       OUT     (n,) float32, at most (distance to any other center) - (distance to its own)
+    open_rows, found, rooms  (n,) to work with
     moved_rows  OUT     the rows whose label changed
     moved_from  OUT     the labels that they had
     sums        IN/OUT  as in `moments.move_rows`, None if they and the gap are not asked for
     arrivals    IN/OUT  (REPLICAS, K) int64, the sum of which is how many points each cluster has
     gap         IN/OUT  what the moved points gain (`exact.deposit_terms`)
+    CHUNK       IN      rows that are worked on in float64 at once, one for each thread
     """
     # No row is active when the run has ended. What is asked for early need not be waited for.
     place = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
@@ -171,25 +220,27 @@ def assign_rows(
     start = row.to(tl.int64) * WIDTH
     v1, v2, label = _two_smallest(points, start, short_centers, K, WIDTH, ROWS)
     threshold, room = _decide(v1, v2, wrong, WIDTH)
-    open_rows = inside & (v2 <= threshold)
-    if tl.max(open_rows.to(tl.int32)) > 0:
-        nearest, known = _nearest(X, centers, row, open_rows, K, scale, WIDTH, ROWS)
-        label = tl.where(open_rows, nearest, label)
-        room = tl.where(open_rows, known, room)
-    # A value may be held by several threads: all have read it before one of them writes.
-    tl.debug_barrier()
+    undecided = inside & (v2 <= threshold)
+    many = tl.sum(undecided.to(tl.int32))
+    if many > 0:
+        label, room = _settle_open(
+            X, centers, row, undecided, many, label, room, open_rows, found, rooms, K, scale,
+            WIDTH, ROWS, CHUNK,
+        )  # fmt: skip
     tl.store(slack + row, room, mask=inside)
     new = inside & (label != old)
-    if tl.max(new.to(tl.int32)) > 0:
+    many = tl.sum(new.to(tl.int32))
+    if many > 0:
+        # All have read the old labels before one of them writes: `many` is of all.
         tl.store(labels + row, label, mask=new)
-        append(moved_rows, state + MOVED, row, new, moved_from, old, True)
+        begin = tl.atomic_add(state + MOVED, many, sem="relaxed")
+        spot = begin + tl.cumsum(new.to(tl.int32), 0) - 1
+        tl.store(moved_rows + spot, row, mask=new)
+        tl.store(moved_from + spot, old, mask=new)
         if sums is not None:
-            left = new & (old >= 0)
-            if tl.max(left.to(tl.int32)) > 0:
-                before = _distances(X, centers, row, tl.maximum(old, 0), left, WIDTH)
-                after = _distances(X, centers, row, label, left, WIDTH)
-                deposit_terms(before - after, left, gap, low, state + INEXACT)
-            _add_rows(
-                X, row, old, label, new, left, sums, arrivals, slots, K, high, WIDTH, DIGITS,
-                REPLICAS,
-            )  # fmt: skip
+            tl.debug_barrier()
+            for at in range(begin, begin + many, CHUNK):
+                _move_rows(
+                    state, X, centers, labels, moved_rows, moved_from, at, begin + many, sums,
+                    arrivals, gap, K, slots, high, low, WIDTH, CHUNK, DIGITS, REPLICAS,
+                )  # fmt: skip
