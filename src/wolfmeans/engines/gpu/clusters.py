@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from wolfmeans.engines.base import Centers, Limits
 from wolfmeans.engines.gpu.kernels import division
 from wolfmeans.engines.gpu.kernels import moments as moment_kernels
+from wolfmeans.engines.gpu.kernels import one_pass as one_pass_kernels
 from wolfmeans.engines.gpu.kernels import screen as screen_kernels
 from wolfmeans.engines.gpu.kernels import weighted as weighted_kernels
 from wolfmeans.engines.gpu.kernels.exact import LIMBS
@@ -134,6 +135,8 @@ class Clusters:
     doubts: torch.Tensor
     shifts: torch.Tensor
     apart: torch.Tensor
+    wide: torch.Tensor
+    near: torch.Tensor
     records: torch.Tensor
     gap: torch.Tensor
     shift: torch.Tensor
@@ -179,7 +182,7 @@ class Clusters:
         arena.ask("before", data.X.dtype, K, d)
         arena.ask("short", data.points.dtype, padded, data.width)
         arena.ask("norms", float32, padded)
-        for name in ("doubts", "shifts", "apart"):
+        for name in ("doubts", "shifts", "apart", "wide", "near"):
             arena.ask(name, float32, K)
         for name in ("gap", "shift", "movement"):
             arena.ask(name, int64, LIMBS)
@@ -275,9 +278,9 @@ class Clusters:
         )  # fmt: skip
         if self.have_neighbors:
             launch(
-                screen_kernels.find_neighbors, self.n_clusters,
-                self.state, self.short, self.reach, self.apart, self.n_clusters, WIDTH=data.width,
-                BLOCK=128, num_warps=4, **UNFUSED,
+                one_pass_kernels.find_neighbors, self.n_clusters,
+                self.state, self.short, self.shifts, self.reach, self.apart, self.wide, self.near,
+                self.n_clusters, WIDTH=data.width, BLOCK=128, num_warps=4, **UNFUSED,
             )  # fmt: skip
 
     def find_means(self, source: int, lows: Lows) -> None:

@@ -27,6 +27,7 @@ FEW_CLUSTERS = 128
 _MOST_SHORT_COLUMNS = 1 << 18
 _ROWS_AT_ONCE, _WARPS = 512, 4
 """Of few columns."""
+_SELECTED_AT_ONCE = 512
 _MOST_BLOCKS = 65535
 """So many programs can be in the second dimension of a grid."""
 
@@ -134,11 +135,19 @@ class Rows:
     def _select(self, clusters: Clusters) -> None:
         """Launch what lists the rows whose label the bounds leave open."""
         data, n = self.data, self.data.n
+        if clusters.have_neighbors:
+            launch(
+                one_pass_kernels.select_near, triton.cdiv(n, _SELECTED_AT_ONCE),
+                clusters.state, self.labels, self.slack, clusters.shifts, clusters.reach,
+                self.active, data.points, None if data.exact else data.errors, clusters.short,
+                clusters.apart, clusters.wide, clusters.near, n, data.margin, WIDTH=data.width,
+                BLOCK=_SELECTED_AT_ONCE, **UNFUSED,
+            )  # fmt: skip
+            return
         launch(
             screen_kernels.select_active, triton.cdiv(n, 1024),
             clusters.state, self.labels, self.slack, clusters.shifts, clusters.reach, self.active,
-            data.points, data.errors, clusters.short, clusters.apart, n, data.margin,
-            WIDTH=data.width, NEIGHBORS=clusters.have_neighbors, BLOCK=1024, **UNFUSED,
+            n, data.margin, BLOCK=1024, **UNFUSED,
         )  # fmt: skip
 
     def _assign(self, clusters: Clusters, source: int, gap_low: int | None) -> None:

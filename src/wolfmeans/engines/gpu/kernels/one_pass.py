@@ -1,4 +1,4 @@
-"""Few columns: one pass that assigns rows, and adds up the gap and the sums of their clusters.
+"""Few columns: which rows to look at, and one pass that assigns them and adds all up.
 
 Differences are squared in float32, with a bound on the rounding (`screening`); rows that this
 cannot decide are looked at canonically in the same program. Launched with `enable_fp_fusion=False`:
@@ -13,14 +13,134 @@ import triton.language as tl
 from wolfmeans.engines.gpu.kernels.exact import deposit_terms, power_of_two
 from wolfmeans.engines.gpu.kernels.lists import (
     ACTIVE,
+    DONE,
     FAR,
     INEXACT,
     LARGEST_ERROR,
+    LARGEST_SHIFT,
     MOVED,
+    append,
 )
 
+_NEAR = tl.constexpr(3.0)
+"""Centers are near each other up to so many times the square of the smallest distance.
+
+Most points are less than half as far from theirs. With more centers among the near ones their
+shifts bind longer, with fewer they bind less often; between 2 and 4 it makes little difference.
+"""
 _GROUP = tl.constexpr(4)
 """Centers of which only the nearest is followed. There are rows for whole groups of them."""
+
+
+@triton.jit
+def _neighbors(short_centers, k, begin, K, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    """Return squared distances of some centers to one, FAR for none and for itself."""
+    other = begin + tl.arange(0, BLOCK)
+    there = (other < K) & (other != k)
+    v = tl.zeros((BLOCK,), tl.float32)
+    for j in tl.static_range(WIDTH):
+        mine = tl.load(short_centers + k * WIDTH + j)
+        difference = tl.load(short_centers + other * WIDTH + j, mask=there, other=0.0) - mine
+        v += difference * difference
+    return tl.where(there, v, FAR)
+
+
+@triton.jit
+def _at_least(v, gamma, WIDTH: tl.constexpr):
+    """Return what two centers are certainly apart whose short copies have a square above v."""
+    least = tl.maximum(v * (1.0 - (WIDTH + 8.0) * 2.0**-23) - 1.0e-30, 0.0)
+    return tl.sqrt(least) * (1.0 - 2.0**-20) - 2.0 * gamma
+
+
+@triton.jit(do_not_specialize=["K"])
+def find_neighbors(
+    state, short_centers, shifts, reach, apart, wide, near, K, WIDTH: tl.constexpr,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Find how far the nearest other center is, and how far the centers near by have moved.
+
+    apart  OUT  (K,) float32, at most the scaled distance to any other center
+    wide   OUT  (K,) float32, at most that to any center that is not near
+    near   OUT  (K,) float32, the largest of the shifts of those that are
+    """
+    if tl.load(state + DONE) != 0:
+        return
+    k = tl.program_id(0)
+    nearest = tl.full((BLOCK,), FAR, tl.float32)
+    for begin in range(0, K, BLOCK):
+        nearest = tl.minimum(nearest, _neighbors(short_centers, k, begin, K, WIDTH, BLOCK))
+    least = tl.min(nearest)
+    border = tl.minimum(least, 1.0e37) * _NEAR
+    moved = tl.zeros((BLOCK,), tl.float32)
+    for begin in range(0, K, BLOCK):
+        is_near = _neighbors(short_centers, k, begin, K, WIDTH, BLOCK) <= border
+        shift = tl.load(shifts + begin + tl.arange(0, BLOCK), mask=is_near, other=0.0)
+        moved = tl.maximum(moved, shift)
+    gamma = tl.load(reach + LARGEST_ERROR).to(tl.float32, bitcast=True)
+    tl.store(apart + k, _at_least(least, gamma, WIDTH))
+    tl.store(wide + k, _at_least(border, gamma, WIDTH))
+    tl.store(near + k, tl.max(moved))
+
+
+@triton.jit
+def _less(room, loss):
+    """Return at most room - loss; loss is rounded to nearest."""
+    loss = loss * (1.0 + 2.0**-20)
+    left = room - loss
+    return left - (tl.abs(room) + loss) * 2.0**-22
+
+
+@triton.jit
+def _beyond(far, high):
+    """Return at most far - 2 high."""
+    return far - 2.0 * high - (tl.abs(far) + 2.0 * high) * 2.0**-20
+
+
+@triton.jit(do_not_specialize=["n"])
+def select_near(
+    state, labels, slack, shifts, reach, active, points, errors, short_centers, apart, wide, near,
+    n, margin, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """List the points whose nearest center may have changed.
+
+    Let u be at least the distance of a point to its own center c, after the shifts. A center that
+    is f from c is at least f - u from the point: with f for all, `apart`, none is nearer where u is
+    at most half of it. Those that are not near c are at least `wide` from it, and the others have
+    come nearer by `near` at most, and by the shift of c (Hamerly's bounds, for neighbors only).
+
+    slack  IN/OUT  (n,) float32, at most (distance to any other center) - (distance to its own)
+    errors         as in `assign_rows`
+    """
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = i < n
+    done = tl.load(state + DONE)
+    label = tl.load(labels + i, mask=inside, other=0)
+    room = tl.load(slack + i, mask=inside, other=FAR)
+    largest = tl.load(reach + LARGEST_SHIFT).to(tl.float32, bitcast=True)
+    gamma = tl.load(reach + LARGEST_ERROR).to(tl.float32, bitcast=True)
+    own = tl.maximum(label, 0)
+    v = tl.zeros((BLOCK,), tl.float32)
+    for j in tl.static_range(WIDTH):
+        x = tl.load(points + i.to(tl.int64) * WIDTH + j, mask=inside, other=0.0)
+        difference = x - tl.load(short_centers + own * WIDTH + j)
+        v += difference * difference
+    if errors is None:
+        wrong = gamma + 1.0e-37
+    else:
+        wrong = tl.load(errors + i, mask=inside, other=0.0) + gamma
+    high = tl.sqrt(v * (1.0 + (WIDTH + 8.0) * 2.0**-23) + 1.0e-30) * (1.0 + 2.0**-20) + wrong
+    shift = tl.load(shifts + own)
+    left = _less(room, shift + largest)
+    around = tl.minimum(
+        _less(room, shift + tl.load(near + own)), _beyond(tl.load(wide + own), high)
+    )
+    around = tl.maximum(around, _beyond(tl.load(apart + own), high))
+    left = tl.where(label >= 0, tl.maximum(left, around), left)
+    if done != 0:
+        return
+    tl.debug_barrier()  # as in settle
+    tl.store(slack + i, left, mask=inside)
+    append(active, state + ACTIVE, i, inside & (left <= margin), active, i, False)
 
 
 @triton.jit
