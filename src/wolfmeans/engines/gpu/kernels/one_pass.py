@@ -83,6 +83,16 @@ def find_neighbors(
 
 
 @triton.jit
+def _wrong(errors, row, inside, reach):
+    """Return how far the short copies of rows and of any center are off, together."""
+    gamma = tl.load(reach + LARGEST_ERROR).to(tl.float32, bitcast=True)
+    wrong = gamma + 1.0e-37  # of 8 numbers below 2**-126, at most
+    if errors is not None:
+        wrong = gamma + tl.load(errors + row, mask=inside, other=0.0)
+    return wrong
+
+
+@triton.jit
 def _less(room, loss):
     """Return at most room - loss; loss is rounded to nearest."""
     loss = loss * (1.0 + 2.0**-20)
@@ -117,18 +127,14 @@ def select_near(
     label = tl.load(labels + i, mask=inside, other=0)
     room = tl.load(slack + i, mask=inside, other=FAR)
     largest = tl.load(reach + LARGEST_SHIFT).to(tl.float32, bitcast=True)
-    gamma = tl.load(reach + LARGEST_ERROR).to(tl.float32, bitcast=True)
     own = tl.maximum(label, 0)
     v = tl.zeros((BLOCK,), tl.float32)
     for j in tl.static_range(WIDTH):
         x = tl.load(points + i.to(tl.int64) * WIDTH + j, mask=inside, other=0.0)
         difference = x - tl.load(short_centers + own * WIDTH + j)
         v += difference * difference
-    if errors is None:
-        wrong = gamma + 1.0e-37
-    else:
-        wrong = tl.load(errors + i, mask=inside, other=0.0) + gamma
-    high = tl.sqrt(v * (1.0 + (WIDTH + 8.0) * 2.0**-23) + 1.0e-30) * (1.0 + 2.0**-20) + wrong
+    high = tl.sqrt(v * (1.0 + (WIDTH + 8.0) * 2.0**-23) + 1.0e-30) * (1.0 + 2.0**-20)
+    high += _wrong(errors, i, inside, reach)
     shift = tl.load(shifts + own)
     left = _less(room, shift + largest)
     around = tl.minimum(
@@ -161,8 +167,8 @@ def _two_smallest(
     """Return the two smallest |x - c|^2 of each row in float32, and the center of the first.
 
     A thread has rows of its own and looks at one center after the other. To follow the two smallest
-    takes as long as to find a square, so that this is done for the smallest of each group alone; the
-    group that has the very smallest is looked at once more.
+    takes as long as to find a square, so that this is done for the smallest of each group alone;
+    the group that has the very smallest is looked at once more.
     """
     first = tl.full((ROWS,), FAR, tl.float32)
     second = tl.full((ROWS,), FAR, tl.float32)
@@ -332,11 +338,7 @@ def assign_rows(
     inside = place < count
     row = tl.where(inside, row, 0)
     old = tl.load(labels + row)
-    gamma = tl.load(reach + LARGEST_ERROR).to(tl.float32, bitcast=True)
-    if errors is None:
-        wrong = gamma + 1.0e-37
-    else:
-        wrong = tl.load(errors + row) + gamma
+    wrong = _wrong(errors, row, inside, reach)
     start = row.to(tl.int64) * WIDTH
     v1, v2, label = _two_smallest(points, start, short_centers, K, WIDTH, ROWS)
     threshold, room = _decide(v1, v2, wrong, WIDTH)
