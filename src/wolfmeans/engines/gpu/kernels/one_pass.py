@@ -30,6 +30,8 @@ shifts bind longer, with fewer they bind less often; between 2 and 4 it makes li
 """
 _GROUP = tl.constexpr(4)
 """Centers of which only the nearest is followed. There are rows for whole groups of them."""
+_LANES = tl.constexpr(16)
+"""Centers that a row is compared with at once where its label is open."""
 
 
 @triton.jit
@@ -221,19 +223,35 @@ def _distances(X, centers, row, k, mask, WIDTH: tl.constexpr):
 
 @triton.jit
 def _nearest(X, centers, row, mask, K, scale, WIDTH: tl.constexpr, ROWS: tl.constexpr):
-    """Return the lowest of the canonically nearest centers of some rows, and the room it has."""
-    best = tl.full((ROWS,), float("inf"), tl.float64)
-    after = tl.full((ROWS,), float("inf"), tl.float64)
-    label = tl.zeros((ROWS,), tl.int32)
-    for k in range(0, K):
-        distance = _distances(X, centers, row, k, mask, WIDTH)
-        label = tl.where(distance < best, k, label)
+    """Return the lowest of the canonically nearest centers of some rows, and the room it has.
+
+    Several threads share the centers of a row: where few rows are asked for, as nearly always, all
+    of the device waits for them.
+    """
+    x = X + row.to(tl.int64) * WIDTH
+    best = tl.full((ROWS, _LANES), float("inf"), tl.float64)
+    after = tl.full((ROWS, _LANES), float("inf"), tl.float64)
+    label = tl.zeros((ROWS, _LANES), tl.int32)
+    for begin in range(0, K, _LANES):
+        k = begin + tl.arange(0, _LANES)
+        distance = tl.zeros((ROWS, _LANES), tl.float64)
+        for j in tl.static_range(WIDTH):
+            a = tl.load(x + j, mask=mask, other=0.0).to(tl.float64)
+            b = tl.load(centers + k * WIDTH + j, mask=k < K, other=0.0).to(tl.float64)
+            difference = a[:, None] - b[None, :]
+            distance += difference * difference
+        distance = tl.where((k < K)[None, :], distance, float("inf"))
+        label = tl.where(distance < best, k[None, :], label)
         after = tl.minimum(after, tl.maximum(best, distance))
         best = tl.minimum(best, distance)
-    own = (tl.sqrt(best) * scale).to(tl.float32)
-    far = tl.minimum((tl.sqrt(after) * scale).to(tl.float32), FAR)
+    least = tl.min(best, axis=1)
+    nearest = tl.min(tl.where(best == least[:, None], label, K), axis=1)
+    first = (best == least[:, None]) & (label == nearest[:, None])
+    own = (tl.sqrt(least) * scale).to(tl.float32)
+    far = tl.sqrt(tl.min(tl.where(first, after, best), axis=1)) * scale
+    far = tl.minimum(far.to(tl.float32), FAR)
     room = far - own - (far + own) * 2.0**-16
-    return label, tl.where(far < FAR, room, -1.0)
+    return nearest, tl.where(far < FAR, room, -1.0)
 
 
 @triton.jit
@@ -290,17 +308,18 @@ def _settle_open(
 ):  # fmt: skip
     """Return labels and rooms with those of undecided rows, which are looked at canonically.
 
-    These are few: in lists, at the places of the program, so that a thread has one of them at most.
+    They are listed at the places of the program.
     """
     begin = tl.program_id(0) * ROWS
     spot = begin + tl.cumsum(undecided.to(tl.int32), 0) - 1
     tl.store(open_rows + spot, row, mask=undecided)
     tl.debug_barrier()
-    for at in range(begin, begin + many, CHUNK):
-        place = at + tl.arange(0, CHUNK)
+    AT_ONCE: tl.constexpr = CHUNK // _LANES
+    for at in range(begin, begin + many, AT_ONCE):
+        place = at + tl.arange(0, AT_ONCE)
         there = place < begin + many
         some = tl.load(open_rows + place, mask=there, other=0)
-        nearest, known = _nearest(X, centers, some, there, K, scale, WIDTH, CHUNK)
+        nearest, known = _nearest(X, centers, some, there, K, scale, WIDTH, AT_ONCE)
         tl.store(found + place, nearest, mask=there)
         tl.store(rooms + place, known, mask=there)
     tl.debug_barrier()
@@ -327,7 +346,7 @@ def assign_rows(
     sums        IN/OUT  as in `moments.move_rows`, None if they and the gap are not asked for
     arrivals    IN/OUT  (REPLICAS, K) int64, the sum of which is how many points each cluster has
     gap         IN/OUT  what the moved points gain (`exact.deposit_terms`)
-    CHUNK       IN      rows that are worked on in float64 at once, one for each thread
+    CHUNK       IN      how many threads there are: so many moved rows are worked on at once
     """
     # No row is active when the run has ended. What is asked for early need not be waited for.
     place = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
