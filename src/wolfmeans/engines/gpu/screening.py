@@ -107,8 +107,7 @@ class Screened:
         self.X = X
         self.n, self.d = X.shape
         self.direct = self.d <= _FEW
-        # The copy is the data, but for its scale, which no number can get too small for: what is
-        # below 2**-126 may be lost.
+        # The copy is the data, times a power of two: nothing is lost but what is below 2**-126.
         self.exact = self.direct and X.dtype == torch.float32
         self.width = short_width(self.d)
         if sizes is None or sample is None:
