@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from wolfmeans.engines.base import Centers, Limits
 from wolfmeans.engines.gpu.kernels import bulk_sums, division
 from wolfmeans.engines.gpu.kernels import moments as moment_kernels
+from wolfmeans.engines.gpu.kernels import one_pass as one_pass_kernels
 from wolfmeans.engines.gpu.kernels import screen as screen_kernels
 from wolfmeans.engines.gpu.kernels import weighted as weighted_kernels
 from wolfmeans.engines.gpu.kernels.exact import LIMBS
@@ -35,6 +36,8 @@ _ALL_TILES = 256
 """Tiles of centers divide this: there are rows for whole ones, so that nobody asks for the last."""
 _MOST_NUMBERED = 256
 """Scores of more centers would be too coarse with a number in them."""
+_FAR_AWAY = 1.0e17
+"""Points of few columns are within 1e15; and squares of this have room in float32."""
 _ALIGNMENT = 256
 _MOST_SUMS = 2**31
 """Their places are counted in int32."""
@@ -160,6 +163,8 @@ class Clusters:
     doubts: torch.Tensor
     shifts: torch.Tensor
     apart: torch.Tensor
+    wide: torch.Tensor
+    near: torch.Tensor
     records: torch.Tensor
     gap: torch.Tensor
     shift: torch.Tensor
@@ -205,8 +210,7 @@ class Clusters:
         arena.ask("records", float64, MOST_STEPS, 8)
         arena.ask("total", float64, 2)
         arena.ask("before", data.X.dtype, K, d)
-        arena.ask("short", data.points.dtype, padded, data.width)
-        for name in ("doubts", "shifts", "apart"):
+        for name in ("doubts", "shifts", "apart", "wide", "near"):
             arena.ask(name, float32, K)
         for name in ("gap", "shift", "movement"):
             arena.ask(name, int64, LIMBS)
@@ -224,12 +228,13 @@ class Clusters:
             arena.ask("limbs", int64, weighting.sum_digits + 1, many)
             arena.ask("negative", int32, many)
             arena.ask("lowest", int32, many)
-        # The last one: those beyond K are written once, and all others before they are read.
+        # The last ones: those beyond K are written once, and all others before they are read.
+        arena.ask("short", data.points.dtype, padded, data.width)
         arena.ask("norms", float32, padded)
         self.members: torch.Tensor | None = None
         self._arena = arena
         vars(self).update(arena.zeros())
-        self.norms[K:] = FAR.value
+        self._put_far()
         if self.members is not None and replicas == 1:
             # Nothing is folded: rows arrive where they are counted.
             self.arrivals = self.members
@@ -250,7 +255,13 @@ class Clusters:
 
     def cleared(self) -> tuple[torch.Tensor, int]:
         """Return what becomes zeros when all sums are forgotten: so many words of a tensor."""
-        return self._arena.before("norms")
+        return self._arena.before("short")
+
+    def _put_far(self) -> None:
+        """Put what is there beyond the last center farther away than all points."""
+        self.norms[self.n_clusters :] = FAR.value
+        if self.data.direct:
+            self.short[self.n_clusters :] = _FAR_AWAY
 
     def begin(
         self, centers: Centers | torch.Tensor, limits: Limits, shift: float, empty: int
@@ -310,9 +321,9 @@ class Clusters:
         )  # fmt: skip
         if self.have_neighbors:
             launch(
-                screen_kernels.find_neighbors, self.n_clusters,
-                self.state, self.short, self.reach, self.apart, self.n_clusters, WIDTH=data.width,
-                BLOCK=128, num_warps=4, **UNFUSED,
+                one_pass_kernels.find_neighbors, self.n_clusters,
+                self.state, self.short, self.shifts, self.reach, self.apart, self.wide, self.near,
+                self.n_clusters, WIDTH=data.width, BLOCK=128, num_warps=4, **UNFUSED,
             )  # fmt: skip
 
     def find_means(self, source: int, lows: Lows) -> None:

@@ -26,8 +26,9 @@ FEW_CLUSTERS = 128
 """Up to so many, a program has room for a sum of each."""
 _MOST_SHORT_COLUMNS = 1 << 18
 _LONG = 256
-_ROWS_AT_ONCE = 256
+_ROWS_AT_ONCE, _WARPS = 512, 4
 """Of few columns."""
+_SELECTED_AT_ONCE = 512
 _MANY_NUMBERS, _MANY_OF_A_CLUSTER = 3 << 20, 20
 """From so many on, it is cheaper to sort moved rows than to have an atomic for each number."""
 _FAR_EXPONENT = 900
@@ -140,11 +141,19 @@ class Rows:
     def _select(self, clusters: Clusters) -> None:
         """Launch what lists the rows whose label the bounds leave open."""
         data, n = self.data, self.data.n
+        if clusters.have_neighbors:
+            launch(
+                one_pass_kernels.select_near, triton.cdiv(n, _SELECTED_AT_ONCE),
+                clusters.state, self.labels, self.slack, clusters.shifts, clusters.reach,
+                self.active, data.points, None if data.exact else data.errors, clusters.short,
+                clusters.apart, clusters.wide, clusters.near, n, data.margin, WIDTH=data.width,
+                BLOCK=_SELECTED_AT_ONCE, **UNFUSED,
+            )  # fmt: skip
+            return
         launch(
             screen_kernels.select_active, triton.cdiv(n, 1024),
             clusters.state, self.labels, self.slack, clusters.shifts, clusters.reach, self.active,
-            data.points, data.errors, clusters.short, clusters.apart, n, data.margin,
-            WIDTH=data.width, NEIGHBORS=clusters.have_neighbors, BLOCK=1024, **UNFUSED,
+            n, data.margin, BLOCK=1024, **UNFUSED,
         )  # fmt: skip
 
     def _assign(self, clusters: Clusters, source: int, gap_low: int | None) -> None:
@@ -156,12 +165,14 @@ class Rows:
         adding = gap_low is not None
         launch(
             one_pass_kernels.assign_rows, triton.cdiv(data.n, _ROWS_AT_ONCE),
-            clusters.state, data.X, data.points, data.errors, clusters.short,
-            clusters.centers[source], clusters.reach, self.active, self.labels, self.slack,
-            self.moved_rows, self.moved_from, clusters.sums if adding else None,
-            clusters.arrivals if adding else None, clusters.gap if adding else None, K, K * d,
-            data.high, gap_low or 0, data.scale, WIDTH=d, ROWS=_ROWS_AT_ONCE, DIGITS=data.digits,
-            REPLICAS=clusters.replicas, num_warps=4, **UNFUSED,
+            clusters.state, data.X, data.points, None if data.exact else data.errors,
+            clusters.short, clusters.centers[source], clusters.reach, self.active, self.labels,
+            self.slack, self.open_rows, self.crowded, self.thresholds, self.moved_rows,
+            self.moved_from, clusters.sums if adding else None,
+            clusters.arrivals if adding else None, clusters.gap if adding else None, data.n, K,
+            K * d, data.high, gap_low or 0, data.scale, WIDTH=d, ROWS=_ROWS_AT_ONCE,
+            CHUNK=32 * _WARPS, DIGITS=data.digits, REPLICAS=clusters.replicas, num_warps=_WARPS,
+            **UNFUSED,
         )  # fmt: skip
 
     @property

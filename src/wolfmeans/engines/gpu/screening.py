@@ -98,6 +98,8 @@ class Screened:
         self.X = X
         self.n, self.d = X.shape
         self.direct = self.d <= _FEW
+        # The copy is the data, times a power of two: nothing is lost but what is below 2**-126.
+        self.exact = self.direct and X.dtype == torch.float32
         self.width = short_width(self.d)
         if sizes is None or sample is None:
             sizes, sample, _ = Look(X).found()
@@ -121,9 +123,8 @@ class Screened:
 
         Any choice is right; a sample gives a good one.
         """
-        exact = self.direct and self.X.dtype == torch.float32
         usual = self.largest
-        if exact:
+        if self.exact:
             # Nothing is taken away where nothing would be won, so that nothing is rounded.
             self.mu = _zeros(self.d, self.X.device)
         else:

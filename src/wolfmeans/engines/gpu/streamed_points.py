@@ -212,9 +212,8 @@ class StreamedPoints(LabelledPoints):
             launch(
                 screen_kernels.select_active, triton.cdiv(part.size, 1024),
                 clusters.state, state.labels[part.places], state.slack[part.places],
-                clusters.shifts, clusters.reach, data.rows.active, data.window.points,
-                data.window.errors, clusters.short, clusters.apart, part.size, margin,
-                WIDTH=data.window.width, NEIGHBORS=False, BLOCK=1024, **UNFUSED,
+                clusters.shifts, clusters.reach, data.rows.active, part.size, margin, BLOCK=1024,
+                **UNFUSED,
             )  # fmt: skip
             active[number] = clusters.state[ACTIVE.value]
             clusters.state[ACTIVE.value] = 0

@@ -96,41 +96,13 @@ def prepare_centers(
     tl.atomic_max(reach + LARGEST_SHIFT, far.to(tl.int32, bitcast=True))
 
 
-@triton.jit(do_not_specialize=["K"])
-def find_neighbors(state, short_centers, reach, apart, K, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
-    """Find how far the nearest other center is, few columns only.
-
-    apart  OUT  (K,) float32, scaled and rounded down
-    """
-    if tl.load(state + DONE) != 0:
-        return
-    k = tl.program_id(0)
-    nearest = tl.full((BLOCK,), FAR, tl.float32)
-    for begin in range(0, K, BLOCK):
-        other = begin + tl.arange(0, BLOCK)
-        there = (other < K) & (other != k)
-        v = tl.zeros((BLOCK,), tl.float32)
-        for j in tl.static_range(WIDTH):
-            mine = tl.load(short_centers + k * WIDTH + j)
-            difference = tl.load(short_centers + other * WIDTH + j, mask=there, other=0.0) - mine
-            v += difference * difference
-        nearest = tl.minimum(nearest, tl.where(there, v, FAR))
-    gamma = tl.load(reach + LARGEST_ERROR).to(tl.float32, bitcast=True)
-    least = tl.min(nearest)
-    least = tl.maximum(least * (1.0 - (WIDTH + 8.0) * 2.0**-23) - 1.0e-30, 0.0)
-    tl.store(apart + k, tl.sqrt(least) * (1.0 - 2.0**-20) - 2.0 * gamma)
-
-
 @triton.jit(do_not_specialize=["n"])
 def select_active(
-    state, labels, slack, shifts, reach, active, points, errors, short_centers, apart, n, margin,
-    WIDTH: tl.constexpr, NEIGHBORS: tl.constexpr, BLOCK: tl.constexpr,
+    state, labels, slack, shifts, reach, active, n, margin, BLOCK: tl.constexpr
 ):  # fmt: skip
     """List the points whose nearest center may have changed (Hamerly's bounds).
 
     slack  IN/OUT  (n,) float32, at most (distance to any other center) - (distance to its own)
-    apart  IN      (K,) how far each center is from all others: where a point is at most half as far
-                   from its own, no other is nearer
     """
     if tl.load(state + DONE) != 0:
         return
@@ -143,19 +115,6 @@ def select_active(
     loss = (own + largest) * (1.0 + 2.0**-20)
     left = room - loss
     left = left - (tl.abs(room) + loss) * 2.0**-22
-    if NEIGHBORS:
-        look = inside & (left <= margin) & (label >= 0)
-        v = tl.zeros((BLOCK,), tl.float32)
-        for j in tl.static_range(WIDTH):
-            x = tl.load(points + i.to(tl.int64) * WIDTH + j, mask=look, other=0.0)
-            c = tl.load(short_centers + label * WIDTH + j, mask=look, other=0.0)
-            v += (x - c) * (x - c)
-        gamma = tl.load(reach + LARGEST_ERROR).to(tl.float32, bitcast=True)
-        wrong = tl.load(errors + i, mask=look, other=0.0) + gamma
-        high = tl.sqrt(v * (1.0 + (WIDTH + 8.0) * 2.0**-23) + 1.0e-30) * (1.0 + 2.0**-20) + wrong
-        far = tl.load(apart + label, mask=look, other=0.0)
-        sure = far - 2.0 * high - (tl.abs(far) + 2.0 * high) * 2.0**-20
-        left = tl.where(look, tl.maximum(left, sure), left)
     tl.debug_barrier()  # as in settle
     tl.store(slack + i, left, mask=inside)
     doubtful = inside & (left <= margin)
