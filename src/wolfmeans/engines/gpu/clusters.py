@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from wolfmeans.engines.base import Centers, Limits
 from wolfmeans.engines.gpu.kernels import division
-from wolfmeans.engines.gpu.kernels import moments as moment_kernels
+from wolfmeans.engines.gpu.kernels import means as mean_kernels
 from wolfmeans.engines.gpu.kernels import screen as screen_kernels
 from wolfmeans.engines.gpu.kernels import weighted as weighted_kernels
-from wolfmeans.engines.gpu.kernels.exact import LIMBS
+from wolfmeans.engines.gpu.kernels.exact import LIMBS, ROOM
 from wolfmeans.engines.gpu.kernels.lists import AT_MOST, EMPTY, FAR, KEEP_EMPTY
 from wolfmeans.engines.gpu.launching import UNFUSED, launch
 from wolfmeans.engines.gpu.transfers import lent_to_host, to_device
@@ -32,6 +32,9 @@ MOST_STEPS = 1024
 _FEW_SUMS, _MANY_REPLICAS = 2048, 64
 _SOME_SUMS, _REPLICAS = 16384, 8
 _MOST_NEIGHBORS = 4096
+# What a program makes means of: few sums, as long as there are so many programs.
+_SLOTS, _MANY_PROGRAMS = 256, 128
+_MOST_COLUMNS = 1024
 _ALL_TILES = 128
 """Tiles of centers divide this: there are rows for whole ones, so that nobody asks for the last."""
 _ALIGNMENT = 256
@@ -125,7 +128,6 @@ class Clusters:
     _control: torch.Tensor
     cost: torch.Tensor
     total: torch.Tensor
-    reach: torch.Tensor
     before: torch.Tensor
     short: torch.Tensor
     norms: torch.Tensor
@@ -162,9 +164,8 @@ class Clusters:
             replicas = _MANY_REPLICAS
         self.replicas = replicas
         arena = Arena(data.X.device)
-        # Counters, and the rule: the shift on arrival, and three tolerances.
-        arena.ask("_control", int64, 12)
-        arena.ask("reach", int32, 2)
+        # Counters; the rule: the shift on arrival, and three tolerances; the reaches.
+        arena.ask("_control", int64, 16)
         arena.ask("cost", int64, LIMBS + 1)
         # The point and the vertex, which change places when a step is taken; next to each other,
         # to the records and to a cost, so that one copy brings all that to the host.
@@ -179,12 +180,12 @@ class Clusters:
         arena.ask("norms", float32, padded)
         for name in ("doubts", "shifts", "apart"):
             arena.ask(name, float32, K)
-        for name in ("gap", "shift", "movement"):
-            arena.ask(name, int64, LIMBS)
+        arena.ask("gap", int64, LIMBS)
+        arena.ask("shift", int64, ROOM)
+        arena.ask("movement", int64, ROOM)
         if weighting is None:
             arena.ask("sums", int64, data.digits, replicas, K * d)
-            arena.ask("folded", int64, data.digits, 1, K * d)
-            arena.ask("members", int64, K)
+            arena.ask("folded", int64, *((data.digits, K * d) if replicas > 1 else (1,)))
             arena.ask("arrivals", int64, replicas, K)
         else:
             many = 1 if weighting.small else K * d
@@ -194,14 +195,12 @@ class Clusters:
             arena.ask("limbs", int64, weighting.sum_digits + 1, many)
             arena.ask("negative", int32, many)
             arena.ask("lowest", int32, many)
-        self.members: torch.Tensor | None = None
         self._arena = arena
         vars(self).update(arena.zeros())
         self.norms[K:] = FAR.value
-        if self.members is not None and replicas == 1:
-            # Nothing is folded: rows arrive where they are counted.
-            self.arrivals = self.members
-        self.state, self.rule = self._control[:8].view(int32), self._control[8:].view(float64)
+        self.state, self.rule = self._control[:8].view(int32), self._control[8:12].view(float64)
+        # Of the centers in each of the two buffers.
+        self.reach = [self._control[begin : begin + 2].view(int32) for begin in (12, 14)]
         self.centers, self.residuals, self.weights = (
             [vars(self).pop(name + place) for place in "01"]
             for name in ("centers", "residuals", "weights")
@@ -226,8 +225,8 @@ class Clusters:
         if not isinstance(centers, torch.Tensor):
             centers = to_device(centers, self.before)
         self.centers[0].copy_(centers)
-        control = np.zeros(12, dtype=np.int64)
-        counters, rule = control[:8].view(np.int32), control[8:].view(np.float64)
+        control = np.zeros(16, dtype=np.int64)
+        counters, rule = control[:8].view(np.int32), control[8:12].view(np.float64)
         counters[EMPTY.value], counters[AT_MOST.value] = empty, min(limits.at_most, MOST_STEPS)
         counters[KEEP_EMPTY.value] = limits.keep_empty
         rule[:] = shift, limits.gap, limits.decrease, limits.shift
@@ -255,42 +254,63 @@ class Clusters:
         bits = (triton.cdiv(self.n_clusters, tile.columns) - 1).bit_length()
         return max(1, bits + tile.folded)
 
+    @property
+    def prepare_themselves(self) -> bool:
+        """Whether means are found with all that their assignment needs of them.
+
+        Then `prepare` is for the first centers alone.
+        """
+        return self.weighting is None
+
+    def _score_error(self) -> float:
+        """Return what a score loses of itself by the bits that tell its tile, and by rounding."""
+        return 2.0 ** (self.tile_bits() - 22) + 2.0**-22
+
     def prepare(self, source: int) -> None:
         """Launch what brings the centers in one of the two buffers into short arithmetic."""
         data, d = self.data, self.data.d
         launch(
             screen_kernels.prepare_centers, self.n_clusters,
             self.state, self.centers[source], self.before, data.mu, self.short, self.norms,
-            self.doubts, self.shifts, self.reach, d, data.width, data.scale, data.radius, data.rho,
-            data.products_error, 2.0 ** (self.tile_bits() - 22) + 2.0**-22,
+            self.doubts, self.shifts, self.reach[source], d, data.width, data.scale, data.radius,
+            data.rho, data.products_error, self._score_error(),
             BLOCK=min(1024, triton.next_power_of_2(d)), DIRECT=data.direct, num_warps=1, **UNFUSED,
         )  # fmt: skip
+        self._find_neighbors(source)
+
+    def _find_neighbors(self, source: int) -> None:
         if self.have_neighbors:
             launch(
                 screen_kernels.find_neighbors, self.n_clusters,
-                self.state, self.short, self.reach, self.apart, self.n_clusters, WIDTH=data.width,
-                BLOCK=128, num_warps=4, **UNFUSED,
+                self.state, self.short, self.reach[source], self.apart, self.n_clusters,
+                WIDTH=self.data.width, BLOCK=128, num_warps=4, **UNFUSED,
             )  # fmt: skip
 
-    def find_means(self, source: int, lows: Lows) -> None:
-        """Launch what makes means of the sums, in the other buffer."""
-        data, d, K = self.data, self.data.d, self.n_clusters
-        if self.weighting is not None:
+    def settle(self, source: int, lows: Lows) -> None:
+        """Launch what follows when the rows have been added up: means, record, whether to go on."""
+        if self.weighting is None:
+            self._find_means(source, lows)
+            self._find_neighbors(1 - source)
+        else:
             self._find_weighted_means(self.weighting, source, lows)
-            return
-        sums = self.sums
-        if self.replicas > 1:
-            sums = self.folded
-            launch(
-                moment_kernels.fold_sums, (triton.cdiv(K * d, 32), data.digits + 1),
-                self.state, self.sums, sums, self.arrivals, self.members, K * d, K,
-                DIGITS=data.digits, REPLICAS=self.replicas, BLOCK=32, num_warps=4, **UNFUSED,
-            )  # fmt: skip
+            self._finish(source, lows)
+
+    def _find_means(self, source: int, lows: Lows) -> None:
+        data, d, K = self.data, self.data.d, self.n_clusters
+        columns = min(_MOST_COLUMNS, triton.next_power_of_2(d))
+        clusters = 1
+        while clusters * columns < _SLOTS and K >= 2 * clusters * _MANY_PROGRAMS:
+            clusters *= 2
         launch(
-            moment_kernels.find_means, triton.cdiv(K * d, 256),
-            self.state, sums, self.members, self.centers[source], self.centers[1 - source],
-            self.residuals[1 - source], self.shift, self.movement, lows.shift, lows.movement,
-            data.unit, d, K * d, DIGITS=data.digits, BLOCK=256, num_warps=4, **UNFUSED,
+            mean_kernels.find_means, triton.cdiv(K, clusters),
+            self.state, self.sums, self.arrivals, self.folded, self.centers[source], self.before,
+            self.centers[1 - source], self.residuals[1 - source], self.weights[1 - source], data.mu,
+            self.short, self.norms, self.doubts, self.shifts, self.reach[source],
+            self.reach[1 - source], self.gap, self.shift, self.movement, self.records, self.rule,
+            lows.gap, lows.shift, lows.movement, data.unit, data.scale, data.radius, data.rho,
+            data.products_error, self._score_error(), K, d, data.width, DIGITS=data.digits,
+            REPLICAS=self.replicas, CLUSTERS=clusters, COLUMNS=columns, DIRECT=data.direct,
+            num_warps=8 if clusters * columns > _SLOTS else 4, **UNFUSED,
         )  # fmt: skip
 
     def _find_weighted_means(self, weighting: Weighting, source: int, lows: Lows) -> None:
@@ -317,17 +337,11 @@ class Clusters:
             **UNFUSED,
         )  # fmt: skip
 
-    def settle(self, source: int, lows: Lows) -> None:
-        """Launch what follows when the rows have been added up: means, record, whether to go on."""
-        self.find_means(source, lows)
-        self.finish(source, lows)
-
-    def finish(self, source: int, lows: Lows) -> None:
-        """Launch what writes the record of the step, and decides whether it is taken."""
+    def _finish(self, source: int, lows: Lows) -> None:
         K = self.n_clusters
         launch(
-            moment_kernels.finish_step, 1,
-            self.state, self.reach, self.members, self.weights[1 - source], self.gap, self.shift,
+            mean_kernels.finish_step, 1,
+            self.state, self.reach[source], self.weights[1 - source], self.gap, self.shift,
             self.movement, lows.gap, lows.shift, lows.movement, self.records, self.rule, K,
             BLOCK=min(1024, triton.next_power_of_2(K)), num_warps=1, **UNFUSED,
         )  # fmt: skip

@@ -85,7 +85,7 @@ class Rows:
         """
         data, n, d, K = self.data, self.data.n, self.data.d, clusters.n_clusters
         centers, state = clusters.centers[source], clusters.state
-        self._select(clusters)
+        self._select(clusters, source)
         if data.direct:
             self._assign(clusters, source, None)
             return
@@ -131,13 +131,13 @@ class Rows:
             **UNFUSED,
         )  # fmt: skip
 
-    def _select(self, clusters: Clusters) -> None:
+    def _select(self, clusters: Clusters, source: int) -> None:
         """Launch what lists the rows whose label the bounds leave open."""
         data, n = self.data, self.data.n
         launch(
             screen_kernels.select_active, triton.cdiv(n, 1024),
-            clusters.state, self.labels, self.slack, clusters.shifts, clusters.reach, self.active,
-            data.points, data.errors, clusters.short, clusters.apart, n, data.margin,
+            clusters.state, self.labels, self.slack, clusters.shifts, clusters.reach[source],
+            self.active, data.points, data.errors, clusters.short, clusters.apart, n, data.margin,
             WIDTH=data.width, NEIGHBORS=clusters.have_neighbors, BLOCK=1024, **UNFUSED,
         )  # fmt: skip
 
@@ -151,8 +151,8 @@ class Rows:
         launch(
             one_pass_kernels.assign_rows, triton.cdiv(data.n, _ROWS_AT_ONCE),
             clusters.state, data.X, data.points, data.errors, clusters.short,
-            clusters.centers[source], clusters.reach, self.active, self.labels, self.slack,
-            self.moved_rows, self.moved_from, clusters.sums if adding else None,
+            clusters.centers[source], clusters.reach[source], self.active, self.labels,
+            self.slack, self.moved_rows, self.moved_from, clusters.sums if adding else None,
             clusters.arrivals if adding else None, clusters.gap if adding else None, K, K * d,
             data.high, gap_low or 0, data.scale, WIDTH=d, ROWS=_ROWS_AT_ONCE, DIGITS=data.digits,
             REPLICAS=clusters.replicas, num_warps=4, **UNFUSED,
@@ -165,7 +165,7 @@ class Rows:
 
     def assign_and_add(self, clusters: Clusters, source: int, gap_low: int) -> None:
         """Launch what `find_labels`, `sum_gap` and `move` do, in one pass over the active rows."""
-        self._select(clusters)
+        self._select(clusters, source)
         self._assign(clusters, source, gap_low)
 
     def sum_gap(self, clusters: Clusters, source: int, low: int) -> None:

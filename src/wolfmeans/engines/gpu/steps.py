@@ -73,7 +73,8 @@ class Step:
 
         `source` says which of the two buffers holds the centers.
         """
-        self.clusters.prepare(source)
+        if not self.clusters.prepare_themselves:
+            self.clusters.prepare(source)
         self.rows.find_labels(self.clusters, source)
 
     def find_moments(self, source: int, lows: Lows) -> None:
@@ -86,10 +87,14 @@ class Step:
         else:
             sum_gap()
         self.rows.move(self.clusters)
-        self.clusters.find_means(source, lows)
         if at_once:
             together()
-        self.clusters.finish(source, lows)
+        self.clusters.settle(source, lows)
+
+    def open(self, lows: Lows) -> None:
+        """Launch what comes before the first step."""
+        if self.clusters.prepare_themselves:
+            self._launches(lows).opening.run()
 
     def launch(self, steps: int, lows: Lows, *, many: bool) -> None:
         """Launch so many steps, from the first buffer on; as a graph if there are to be many.
@@ -118,13 +123,13 @@ class Step:
             return Tape(partial(launches, *given), (signature, number))
 
         return _Launches(
+            tape(2, self.clusters.prepare, 0),
             [tape(0, self._launch_step, source, lows) for source in range(2)],
             [tape(1, self.rows.sum_costs, self.clusters, source, lows.gap) for source in range(2)],
         )
 
     def _launch_step(self, source: int, lows: Lows) -> None:
         if self.rows.in_one_pass:
-            self.clusters.prepare(source)
             self.rows.assign_and_add(self.clusters, source, lows.gap)
             self.clusters.settle(source, lows)
         else:
@@ -219,13 +224,16 @@ class _Launches:
 
     Parameters
     ----------
+    opening : Tape
+        What comes before the first step.
     both : two Tapes
         Steps from the first buffer and from the second.
     costs : two Tapes
         For centers in the first buffer and in the second.
     """
 
-    def __init__(self, both: Sequence[Tape], costs: Sequence[Tape]) -> None:
+    def __init__(self, opening: Tape, both: Sequence[Tape], costs: Sequence[Tape]) -> None:
+        self.opening = opening
         self.one, self.costs = _Replayed(both[0]), costs
         self._both = both
         self._graph: Graph | None = None
@@ -290,6 +298,8 @@ class Run:
     def launch(self) -> None:
         """Launch some steps more."""
         steps = min(self._together, self._at_most - self._launched)
+        if self._launched == 0:
+            self._step.open(self._lows)
         self._step.launch(steps, self._lows, many=self._launched > 0)
         self._launched += steps
         # An even number, so that all steps begin at the first buffer.

@@ -23,6 +23,8 @@ STEPS = tl.constexpr(8)
 EMPTY = tl.constexpr(9)
 AT_MOST = tl.constexpr(10)
 KEEP_EMPTY = tl.constexpr(11)
+EMPTIED = tl.constexpr(12)
+ARRIVED = tl.constexpr(13)
 LENGTHS = slice(ACTIVE.value, CLOSE.value + 1)
 """The lengths of all lists."""
 # Places in `reach`: non-negative float32 as int32, which order alike.

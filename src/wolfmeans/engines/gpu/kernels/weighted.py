@@ -9,9 +9,9 @@ import triton
 import triton.language as tl
 
 from wolfmeans.engines.gpu.kernels.division import long_mean_and_residual
-from wolfmeans.engines.gpu.kernels.exact import mean_and_residual, power_of_two
+from wolfmeans.engines.gpu.kernels.exact import deposit_at_once, mean_and_residual, power_of_two
 from wolfmeans.engines.gpu.kernels.lists import DONE, MOVED
-from wolfmeans.engines.gpu.kernels.moments import arrive
+from wolfmeans.engines.gpu.kernels.means import arrive
 
 _BASE = tl.constexpr(4294967296.0)
 
@@ -150,7 +150,7 @@ def find_weighted_means(
             limbs, negative, lowest, slot, inside, divisors, k, K, unit, slots, DIGITS
         )
     weight = tl.load(weights + k, mask=inside, other=0.0)
-    arrive(
-        state, slot, inside, mean, rest, weight, centers, means, residuals, shift, movement,
-        shift_low, movement_low,
-    )  # fmt: skip
+    given = tl.load(centers + slot, mask=inside, other=0.0)
+    _, step, gain = arrive(slot, inside, mean, rest, weight, given, means, residuals)
+    deposit_at_once(step, inside, shift, shift_low)
+    deposit_at_once(gain, inside, movement, movement_low)
