@@ -36,7 +36,7 @@ def test_means_of_sums(digits, replicas, unit):
     import torch
 
     from wolfmeans.engines.gpu.engine import device
-    from wolfmeans.engines.gpu.kernels.exact import LIMBS, ROOM
+    from wolfmeans.engines.gpu.kernels.exact import ROOM
     from wolfmeans.engines.gpu.kernels.lists import DONE, STEPS
     from wolfmeans.engines.gpu.kernels.means import find_means
 
@@ -73,10 +73,10 @@ def test_means_of_sums(digits, replicas, unit):
     find_means[(-(-K // 64),)](
         state, torch.from_numpy(parts).to(device()), torch.from_numpy(came).to(device()),
         zeros(digits, K), centers, before, means, residuals, weights, zeros(1, dtype=float64),
-        zeros(K, 1, dtype=float32), norms, doubts, shifts, reach, next_reach, zeros(LIMBS),
-        zeros(ROOM), zeros(ROOM), records, rule, 0, -100, -100, unit, 2.0**-unit, 1.0,
+        zeros(K, 1, dtype=float32), norms, doubts, shifts, reach, next_reach, zeros(4, ROOM),
+        records, rule, 0, -100, -100, unit, 2.0**-unit, 1.0,
         zeros(1, dtype=float32), 0.0, 0.0, K, 1, 1, DIGITS=digits, REPLICAS=replicas, CLUSTERS=64,
-        COLUMNS=1, DIRECT=True, enable_fp_fusion=False,
+        COLUMNS=1, MORE=False, DIRECT=True, enable_fp_fusion=False,
     )  # fmt: skip
     expected = [mean_and_residual(total, count, unit) for total, count in cases]
     assert means.tolist() == [mean for mean, _ in expected]

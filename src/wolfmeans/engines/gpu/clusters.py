@@ -33,8 +33,8 @@ _FEW_SUMS, _MANY_REPLICAS = 2048, 64
 _SOME_SUMS, _REPLICAS = 16384, 8
 _MOST_NEIGHBORS = 4096
 # What a program makes means of: few sums, as long as there are so many programs.
-_SLOTS, _MANY_PROGRAMS = 256, 128
-_MOST_COLUMNS = 1024
+_SLOTS, _MANY_PROGRAMS = 128, 128
+_MOST_COLUMNS = 256
 _ALL_TILES = 128
 """Tiles of centers divide this: there are rows for whole ones, so that nobody asks for the last."""
 _ALIGNMENT = 256
@@ -135,9 +135,7 @@ class Clusters:
     shifts: torch.Tensor
     apart: torch.Tensor
     records: torch.Tensor
-    gap: torch.Tensor
-    shift: torch.Tensor
-    movement: torch.Tensor
+    moments: torch.Tensor
     sums: torch.Tensor
     folded: torch.Tensor
     arrivals: torch.Tensor
@@ -180,9 +178,7 @@ class Clusters:
         arena.ask("norms", float32, padded)
         for name in ("doubts", "shifts", "apart"):
             arena.ask(name, float32, K)
-        arena.ask("gap", int64, LIMBS)
-        arena.ask("shift", int64, ROOM)
-        arena.ask("movement", int64, ROOM)
+        arena.ask("moments", int64, 4, ROOM)
         if weighting is None:
             arena.ask("sums", int64, data.digits, replicas, K * d)
             arena.ask("folded", int64, *((data.digits, K * d) if replicas > 1 else (1,)))
@@ -199,6 +195,8 @@ class Clusters:
         vars(self).update(arena.zeros())
         self.norms[K:] = FAR.value
         self.state, self.rule = self._control[:8].view(int32), self._control[8:12].view(float64)
+        # The first of the sums of a step; then shift and movement.
+        self.gap = self.moments[0]
         # Of the centers in each of the two buffers.
         self.reach = [self._control[begin : begin + 2].view(int32) for begin in (12, 14)]
         self.centers, self.residuals, self.weights = (
@@ -306,11 +304,10 @@ class Clusters:
             self.state, self.sums, self.arrivals, self.folded, self.centers[source], self.before,
             self.centers[1 - source], self.residuals[1 - source], self.weights[1 - source], data.mu,
             self.short, self.norms, self.doubts, self.shifts, self.reach[source],
-            self.reach[1 - source], self.gap, self.shift, self.movement, self.records, self.rule,
-            lows.gap, lows.shift, lows.movement, data.unit, data.scale, data.radius, data.rho,
-            data.products_error, self._score_error(), K, d, data.width, DIGITS=data.digits,
-            REPLICAS=self.replicas, CLUSTERS=clusters, COLUMNS=columns, DIRECT=data.direct,
-            num_warps=8 if clusters * columns > _SLOTS else 4, **UNFUSED,
+            self.reach[1 - source], self.moments, self.records, self.rule, lows.gap, lows.shift,
+            lows.movement, data.unit, data.scale, data.radius, data.rho, data.products_error,
+            self._score_error(), K, d, data.width, DIGITS=data.digits, REPLICAS=self.replicas, CLUSTERS=clusters, COLUMNS=columns, MORE=d > columns,
+            DIRECT=data.direct, num_warps=8 if clusters * columns > _SLOTS else 4, **UNFUSED,
         )  # fmt: skip
 
     def _find_weighted_means(self, weighting: Weighting, source: int, lows: Lows) -> None:
@@ -331,7 +328,7 @@ class Clusters:
             weighted_kernels.find_weighted_means, triton.cdiv(K * d, 128),
             self.state, self.sums, self.limbs, self.negative, self.lowest, self.divisors,
             self.weights[1 - source], self.centers[source], self.centers[1 - source],
-            self.residuals[1 - source], self.shift, self.movement, lows.shift, lows.movement,
+            self.residuals[1 - source], self.moments[1:], lows.shift, lows.movement,
             weighting.sum_unit - weighting.unit, d, K * d, K, SMALL=weighting.small,
             DIGITS=weighting.sum_digits, REPLICAS=self.replicas, BLOCK=128, num_warps=4,
             **UNFUSED,
@@ -341,7 +338,7 @@ class Clusters:
         K = self.n_clusters
         launch(
             mean_kernels.finish_step, 1,
-            self.state, self.reach[source], self.weights[1 - source], self.gap, self.shift,
-            self.movement, lows.gap, lows.shift, lows.movement, self.records, self.rule, K,
+            self.state, self.reach[source], self.weights[1 - source], self.moments, lows.gap,
+            lows.shift, lows.movement, self.records, self.rule, K,
             BLOCK=min(1024, triton.next_power_of_2(K)), num_warps=1, **UNFUSED,
         )  # fmt: skip

@@ -72,26 +72,34 @@ def deposit_terms(terms, mask, sums, low, inexact):
 
 
 @triton.jit
-def deposit_at_once(terms, mask, sums, low):
-    """Add non-negative float64 terms to a sum, all limbs in one go: sooner done, but more work.
+def deposit_at_once(first, second, mask, sums, first_low, second_low):
+    """Add non-negative float64 terms to two sums, all limbs in one go: sooner, but with more work.
 
-    terms  IN   (B,) float64
-    mask   IN   (B,) which of them count
-    sums   OUT  (ROOM,) int64: the limbs as in `deposit_terms`; number LIMBS counts terms that could
-                not be added exactly
+    first, second  IN   (B,) float64
+    mask           IN   (B,) which of them count
+    sums           OUT  (2, ROOM) int64: the limbs as in `deposit_terms`; number LIMBS counts terms
+                        that could not be added exactly
     """
-    limb, lower, middle, upper, counted, wrong = _in_limbs(terms, mask, low)
-    upper += middle >> 32
-    i = tl.arange(0, _ROOM)
-    which = tl.where(counted, limb, _ROOM).to(tl.int32)
-    after = i[None, :] - which[:, None]
+    s = tl.arange(0, 2)[None, :]
+    terms = tl.join(first, second)
+    counted = mask[:, None] & (s >= 0)
+    low = tl.where(s == 0, first_low, second_low)
+    limb, lower, middle, upper, counted, wrong = _in_limbs(terms, counted, low)
+    # Two words of it, which have to come to other threads; the upper limb is below 2**22.
+    lower = tl.where(counted, lower | (middle << 32), 0)
+    upper = tl.where(counted, upper + (middle >> 32), 0)
+    upper = (upper << 32) | (limb << 1) | wrong.to(tl.int64)
+    lower, upper = lower[:, :, None], upper[:, :, None]
+    i = tl.arange(0, _ROOM)[None, :]
+    after = i[None, :, :] - ((upper >> 1) & 15).to(tl.int32)
     # In 32 bits, which take half as long to choose from.
-    part = tl.where(after == 0, lower.to(tl.uint32)[:, None], 0)
-    part = tl.where(after == 1, (middle & _MASK).to(tl.uint32)[:, None], part)
-    part = tl.where(after == 2, upper.to(tl.uint32)[:, None], part)
-    part = tl.where((i == _LIMBS)[None, :], wrong.to(tl.uint32)[:, None], part)
+    part = tl.where(after == 0, lower.to(tl.uint32), 0)
+    part = tl.where(after == 1, (lower >> 32).to(tl.uint32), part)
+    part = tl.where(after == 2, (upper >> 32).to(tl.uint32), part)
+    part = tl.where((i == _LIMBS)[None, :, :], (upper & 1).to(tl.uint32), part)
     total = tl.sum(part.to(tl.int64), axis=0)
-    tl.atomic_add(sums + i, total, mask=total != 0, sem="relaxed")
+    place = tl.arange(0, 2)[:, None] * _ROOM + i
+    tl.atomic_add(sums + place, total, mask=total != 0, sem="relaxed")
 
 
 @triton.jit

@@ -72,14 +72,14 @@ def _read(
 @triton.jit(do_not_specialize=["gap_low", "shift_low", "movement_low", "unit", "K"])
 def find_means(
     state, sums, arrivals, folded, centers, before, means, residuals, weights, mu, short_centers,
-    norms, doubts, shifts, reach, next_reach, gap, shift, movement, records, rule, gap_low,
-    shift_low, movement_low, unit, scale: tl.float64, radius, rounding, products_error, score_error,
+    norms, doubts, shifts, reach, next_reach, moments, records, rule, gap_low, shift_low,
+    movement_low, unit, scale: tl.float64, radius, rounding, products_error, score_error,
     K, d, width, DIGITS: tl.constexpr, REPLICAS: tl.constexpr, CLUSTERS: tl.constexpr,
-    COLUMNS: tl.constexpr, DIRECT: tl.constexpr,
+    COLUMNS: tl.constexpr, MORE: tl.constexpr, DIRECT: tl.constexpr,
 ):  # fmt: skip
     """Round the means of the clusters, and do all that is left of the step, up to the next one.
 
-    A program has CLUSTERS of them. The last one to get there writes the record.
+    A program has CLUSTERS of them, COLUMNS at a time if there are MORE. The last one to get there writes the record.
 
     sums        IN   (DIGITS, REPLICAS, K d) int64
     arrivals    IN   (REPLICAS, K) int64, how many points each cluster has
@@ -112,9 +112,7 @@ def find_means(
     columns = tl.broadcast_to(members[:, None], (CLUSTERS, COLUMNS))
     members = tl.reshape(columns, (CLUSTERS * COLUMNS,))
     divisor, weight = tl.maximum(members, 1), members.to(tl.float64)
-    norm = tl.zeros((CLUSTERS,), tl.float64)
-    error = tl.zeros((CLUSTERS,), tl.float64)
-    far = tl.zeros((CLUSTERS,), tl.float64)
+    squares = tl.zeros((CLUSTERS, 2, 2), tl.float64)
     for start in range(0, d, COLUMNS):
         j = start + place % COLUMNS
         inside = (own < K) & (j < d)
@@ -131,20 +129,24 @@ def find_means(
             mean, rest = mean_and_residual(folded, slot, inside, divisor, unit, DIGITS, slots, 1)
         new, step, gain = arrive(slot, inside, mean, rest, weight, given, means, residuals)
         tl.store(before + slot, given, mask=inside)
-        deposit_at_once(step, inside, shift, shift_low)
-        deposit_at_once(gain, inside, movement, movement_low)
+        deposit_at_once(step, gain, inside, moments + ROOM, shift_low, movement_low)
         wide = new.to(tl.float64)
         moved = (wide - given.to(tl.float64)) * scale
         exact = tl.where(inside, (wide - middle) * scale, 0.0)
         short = shortened(exact, DIRECT)
         tl.store(short_centers + own * width + j, short, mask=inside)
         lost = exact - short.to(tl.float64)
-        norm += _by_cluster(exact * exact, CLUSTERS, COLUMNS)
-        error += _by_cluster(lost * lost, CLUSTERS, COLUMNS)
-        far += _by_cluster(moved * moved, CLUSTERS, COLUMNS)
-        high, low, given, middle = _read(
-            sums, centers, mu, own, COLUMNS + j, K, d, DIGITS, REPLICAS
-        )
+        # Together, as each sum over other threads makes all wait for it.
+        far = moved * moved
+        parts = tl.join(tl.join(exact * exact, lost * lost), tl.join(far, far))
+        squares += tl.sum(tl.reshape(parts, (CLUSTERS, COLUMNS, 2, 2)), axis=1)
+        if MORE:
+            high, low, given, middle = _read(
+                sums, centers, mu, own, COLUMNS + j, K, d, DIGITS, REPLICAS
+            )
+    norm_and_error, twice = tl.split(squares)
+    norm, error = tl.split(norm_and_error)
+    far, _ = tl.split(twice)
     wrong, far = rate(
         k, there, norm, error, far, norms, doubts, shifts, radius, rho, products_error, score_error
     )
@@ -156,16 +158,10 @@ def find_means(
     if ticket == tl.num_programs(0) - 1:
         empty = tl.load(state + EMPTIED, cache_modifier=".cg")
         conclude(
-            state, reach, gap, shift, movement, gap_low, shift_low, movement_low, records, rule,
-            empty,
-        )  # fmt: skip
+            state, reach, moments, gap_low, shift_low, movement_low, records, rule, empty
+        )
         tl.store(state + EMPTIED, 0)
         tl.store(state + ARRIVED, 0)
-
-
-@triton.jit
-def _by_cluster(values, CLUSTERS: tl.constexpr, COLUMNS: tl.constexpr):
-    return tl.sum(tl.reshape(values, (CLUSTERS, COLUMNS)), axis=1)
 
 
 @triton.jit
@@ -187,23 +183,23 @@ def arrive(slot, inside, mean, rest, weight, given, means, residuals):
 
 @triton.jit
 def conclude(
-    state, reach, gap, shift, movement, gap_low, shift_low, movement_low, records, rule, empty,
+    state, reach, moments, gap_low, shift_low, movement_low, records, rule, empty
 ):  # fmt: skip
     """Write the record of the step, decide whether it is taken, and clear the sums for the next.
 
     Other programs of the same kernel may have written what is read here: nothing comes from L1.
 
-    gap              IN/OUT  (LIMBS,) int64
-    shift, movement  IN/OUT  (ROOM,) int64 (exact.deposit_at_once)
-    records          OUT     (steps, 8): moved, empty, gap, movement and shift of the point; then
-                             the shift of its step, how many clusters that leaves empty, and whether
-                             a sum could not be held
-    rule             IN/OUT  (4,) float64: the shift on arrival at the point; tolerances for gap,
-                             decrease and shift, -1 where the rule does not look at it
+    moments  IN/OUT  (4, ROOM) int64: gap, shift and movement, limbs and a count of what could not
+                     be added exactly (exact.deposit_at_once); zeros
+    records  OUT     (steps, 8): moved, empty, gap, movement and shift of the point; then the shift
+                     of its step, how many clusters that leaves empty, and whether a sum could not
+                     be held
+    rule     IN/OUT  (4,) float64: the shift on arrival at the point; tolerances for gap, decrease
+                     and shift, -1 where the rule does not look at it
     """
-    lost = tl.load(state + INEXACT, cache_modifier=".cg") != 0
-    lost = lost | (tl.load(shift + LIMBS, cache_modifier=".cg") != 0)
-    lost = lost | (tl.load(movement + LIMBS, cache_modifier=".cg") != 0)
+    s = tl.arange(0, 4)
+    inexact = tl.load(state + INEXACT, cache_modifier=".cg")
+    lost = tl.load(moments + s * ROOM + LIMBS, cache_modifier=".cg")
     moved = tl.load(state + MOVED)
     step = tl.load(state + STEPS)
     empty_before = tl.load(state + EMPTY)
@@ -211,9 +207,12 @@ def conclude(
     least_gap, least_decrease = tl.load(rule + 1), tl.load(rule + 2)
     least_shift = tl.load(rule + 3)
     at_most, keep_empty = tl.load(state + AT_MOST), tl.load(state + KEEP_EMPTY)
-    gained = rounded_sum(gap, gap_low)
-    moved_by = rounded_sum(shift, shift_low)
-    moved_gain = rounded_sum(movement, movement_low)
+    low = tl.where(s == 0, gap_low, tl.where(s == 1, shift_low, movement_low))
+    rounded = rounded_sum(moments + s * ROOM, low)
+    gained = tl.sum(tl.where(s == 0, rounded, 0.0))
+    moved_by = tl.sum(tl.where(s == 1, rounded, 0.0))
+    moved_gain = tl.sum(tl.where(s == 2, rounded, 0.0))
+    lost = (inexact != 0) | (tl.sum(lost) != 0)
     record = records + step * 8
     tl.store(record, moved.to(tl.float64))
     tl.store(record + 1, empty_before.to(tl.float64))
@@ -239,11 +238,7 @@ def conclude(
         tl.store(rule, moved_by)
         tl.store(state + EMPTY, empty)
         tl.store(state + MOVED, 0)
-    i = tl.arange(0, ROOM)
-    zero = tl.zeros((ROOM,), tl.int64)
-    tl.store(gap + i, zero, mask=i < LIMBS)
-    tl.store(shift + i, zero)
-    tl.store(movement + i, zero)
+    tl.store(moments + tl.arange(0, 4 * ROOM), tl.zeros((4 * ROOM,), tl.int64))
     tl.store(state + ACTIVE, 0)
     tl.store(state + OPEN, 0)
     tl.store(state + HARD, 0)
@@ -255,7 +250,7 @@ def conclude(
 
 @triton.jit(do_not_specialize=["gap_low", "shift_low", "movement_low", "K"])
 def finish_step(
-    state, reach, weights, gap, shift, movement, gap_low, shift_low, movement_low, records, rule, K,
+    state, reach, weights, moments, gap_low, shift_low, movement_low, records, rule, K,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Do what is left of a step when the means are found by another kernel (`conclude`).
@@ -269,6 +264,4 @@ def finish_step(
         k = start + tl.arange(0, BLOCK)
         weight = tl.load(weights + k, mask=k < K, other=1.0)
         empty += tl.sum((weight == 0.0).to(tl.int32))
-    conclude(
-        state, reach, gap, shift, movement, gap_low, shift_low, movement_low, records, rule, empty
-    )
+    conclude(state, reach, moments, gap_low, shift_low, movement_low, records, rule, empty)

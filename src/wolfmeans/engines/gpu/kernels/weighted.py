@@ -127,14 +127,15 @@ def move_masses(
 
 @triton.jit(do_not_specialize=["shift_low", "movement_low", "unit", "slots", "K"])
 def find_weighted_means(
-    state, sums, limbs, negative, lowest, divisors, weights, centers, means, residuals, shift,
-    movement, shift_low, movement_low, unit, d, slots, K, SMALL: tl.constexpr,
+    state, sums, limbs, negative, lowest, divisors, weights, centers, means, residuals, moved,
+    shift_low, movement_low, unit, d, slots, K, SMALL: tl.constexpr,
     DIGITS: tl.constexpr, REPLICAS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Round the means of the clusters, and add up how far the centers move and what that gains.
 
     divisors  IN  (5, K) int64, the clusters' masses in units; below 2**31 where SMALL
     weights   IN  (K,) float64, the clusters' masses, rounded
+    moved     OUT  (2, ROOM) int64, shift and movement (exact.deposit_at_once)
     unit      IN  exponent of the sums' lowest digit, divided by a unit of mass
     """
     if tl.load(state + DONE) != 0:
@@ -152,5 +153,4 @@ def find_weighted_means(
     weight = tl.load(weights + k, mask=inside, other=0.0)
     given = tl.load(centers + slot, mask=inside, other=0.0)
     _, step, gain = arrive(slot, inside, mean, rest, weight, given, means, residuals)
-    deposit_at_once(step, inside, shift, shift_low)
-    deposit_at_once(gain, inside, movement, movement_low)
+    deposit_at_once(step, gain, inside, moved, shift_low, movement_low)
