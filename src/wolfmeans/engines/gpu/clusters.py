@@ -297,7 +297,7 @@ class Clusters:
         data, d, K = self.data, self.data.d, self.n_clusters
         columns = min(_MOST_COLUMNS, triton.next_power_of_2(d))
         clusters = 1
-        while clusters * columns < _SLOTS and K >= 2 * clusters * _MANY_PROGRAMS:
+        while clusters * columns < _SLOTS and 2 * clusters * _MANY_PROGRAMS <= K:
             clusters *= 2
         launch(
             mean_kernels.find_means, triton.cdiv(K, clusters),
@@ -306,8 +306,9 @@ class Clusters:
             self.short, self.norms, self.doubts, self.shifts, self.reach[source],
             self.reach[1 - source], self.moments, self.records, self.rule, lows.gap, lows.shift,
             lows.movement, data.unit, data.scale, data.radius, data.rho, data.products_error,
-            self._score_error(), K, d, data.width, DIGITS=data.digits, REPLICAS=self.replicas, CLUSTERS=clusters, COLUMNS=columns, MORE=d > columns,
-            DIRECT=data.direct, num_warps=8 if clusters * columns > _SLOTS else 4, **UNFUSED,
+            self._score_error(), K, d, data.width, DIGITS=data.digits, REPLICAS=self.replicas,
+            CLUSTERS=clusters, COLUMNS=columns, MORE=d > columns, DIRECT=data.direct,
+            num_warps=8 if clusters * columns > _SLOTS else 4, **UNFUSED,
         )  # fmt: skip
 
     def _find_weighted_means(self, weighting: Weighting, source: int, lows: Lows) -> None:

@@ -40,31 +40,35 @@ LIMBS, ROOM = tl.constexpr(_LIMBS), tl.constexpr(_ROOM)
 
 
 @triton.jit
-def _all_of(sums, number, slot, inside, slots, REPLICAS: tl.constexpr):
-    """Return one digit of some sums, or some counts: those of all replicas together."""
+def _parts(sums, number, slot, inside, slots, REPLICAS: tl.constexpr):
+    """Return one digit of some sums, or some counts: (REPLICAS, B), or (B,) of them."""
     if REPLICAS == 1:
-        total = tl.load(sums + number * slots + slot, mask=inside, other=0)
+        parts = tl.load(sums + number * slots + slot, mask=inside, other=0)
     else:
         replica = tl.arange(0, REPLICAS)[:, None].to(tl.int64)
-        parts = sums + (number * REPLICAS + replica) * slots + slot[None, :]
-        there = inside[None, :] & (replica >= 0)
-        total = tl.sum(tl.load(parts, mask=there, other=0), axis=0)
-    return total
+        places = sums + (number * REPLICAS + replica) * slots + slot[None, :]
+        parts = tl.load(places, mask=inside[None, :] & (replica >= 0), other=0)
+    return parts
 
 
 @triton.jit
-def _read(
-    sums, centers, mu, k, j, K, d, DIGITS: tl.constexpr, REPLICAS: tl.constexpr,
-):  # fmt: skip
-    """Return the sums, where they have no more than two digits, the centers, and `mu`."""
+def _together(parts, REPLICAS: tl.constexpr):
+    if REPLICAS > 1:
+        parts = tl.sum(parts, axis=0)
+    return parts
+
+
+@triton.jit
+def _read(sums, centers, mu, k, j, K, d, DIGITS: tl.constexpr, REPLICAS: tl.constexpr):
+    """Return parts of the sums, where they have no more than two digits, the centers, and `mu`."""
     inside = (k < K) & (j < d)
     slot = k * d + j
-    high = tl.zeros(slot.shape, tl.int64)
-    low = high
+    high = slot
+    low = slot
     if DIGITS <= 2:
-        low = _all_of(sums, DIGITS - 1, slot, inside, K * d, REPLICAS)
+        low = _parts(sums, DIGITS - 1, slot, inside, K * d, REPLICAS)
     if DIGITS == 2:
-        high = _all_of(sums, 0, slot, inside, K * d, REPLICAS)
+        high = _parts(sums, 0, slot, inside, K * d, REPLICAS)
     given = tl.load(centers + slot, mask=inside, other=0.0)
     return high, low, given, tl.load(mu + j, mask=inside, other=0.0)
 
@@ -79,7 +83,8 @@ def find_means(
 ):  # fmt: skip
     """Round the means of the clusters, and do all that is left of the step, up to the next one.
 
-    A program has CLUSTERS of them, COLUMNS at a time if there are MORE. The last one to get there writes the record.
+    A program has CLUSTERS of them, COLUMNS at a time if there are MORE. The last one to get there
+    writes the record.
 
     sums        IN   (DIGITS, REPLICAS, K d) int64
     arrivals    IN   (REPLICAS, K) int64, how many points each cluster has
@@ -92,11 +97,12 @@ def find_means(
 
     The others are those of `screen.prepare_centers` and of `conclude`.
     """
-    # Nothing of what is read depends on whether the run has ended: all of it is on its way at once.
+    # Nothing of what is read depends on whether the run has ended: all of it is on its way at once,
+    # if a barrier keeps the compiler from reading it later.
     done = tl.load(state + DONE)
     k = tl.program_id(0) * CLUSTERS + tl.arange(0, CLUSTERS)
     there = k < K
-    members = _all_of(arrivals, 0, k, there, K, REPLICAS)
+    members = _parts(arrivals, 0, k, there, K, REPLICAS)
     rho = tl.load(rounding).to(tl.float64)
     place = tl.arange(0, CLUSTERS * COLUMNS)
     own = tl.program_id(0) * CLUSTERS + place // COLUMNS
@@ -104,8 +110,10 @@ def find_means(
     high, low, given, middle = _read(
         sums, centers, mu, own, place % COLUMNS, K, d, DIGITS, REPLICAS
     )
+    tl.debug_barrier()
     if done != 0:
         return
+    members = _together(members, REPLICAS)
     tl.store(weights + k, members.to(tl.float64), mask=there)
     empty = tl.sum((there & (members == 0)).to(tl.int32))
     tl.atomic_add(state + EMPTIED, empty, mask=empty > 0, sem="relaxed")
@@ -118,12 +126,14 @@ def find_means(
         inside = (own < K) & (j < d)
         slot = own * d + j
         if DIGITS <= 2:
-            mean, rest = short_mean_and_residual(high, low, divisor, unit)
+            first = _together(high, REPLICAS) if DIGITS == 2 else tl.zeros_like(divisor)
+            last = _together(low, REPLICAS)
+            mean, rest = short_mean_and_residual(first, last, divisor, unit)
         elif REPLICAS == 1:
             mean, rest = mean_and_residual(sums, slot, inside, divisor, unit, DIGITS, slots, 1)
         else:
             for digit in tl.static_range(DIGITS):
-                total = _all_of(sums, digit, slot, inside, slots, REPLICAS)
+                total = _together(_parts(sums, digit, slot, inside, slots, REPLICAS), REPLICAS)
                 tl.store(folded + digit * slots + slot, total, mask=inside)
             tl.debug_barrier()  # other threads read them
             mean, rest = mean_and_residual(folded, slot, inside, divisor, unit, DIGITS, slots, 1)
@@ -157,9 +167,7 @@ def find_means(
     ticket = tl.atomic_add(state + ARRIVED, 1, sem="acq_rel")
     if ticket == tl.num_programs(0) - 1:
         empty = tl.load(state + EMPTIED, cache_modifier=".cg")
-        conclude(
-            state, reach, moments, gap_low, shift_low, movement_low, records, rule, empty
-        )
+        conclude(state, reach, moments, gap_low, shift_low, movement_low, records, rule, empty)
         tl.store(state + EMPTIED, 0)
         tl.store(state + ARRIVED, 0)
 
@@ -207,6 +215,7 @@ def conclude(
     least_gap, least_decrease = tl.load(rule + 1), tl.load(rule + 2)
     least_shift = tl.load(rule + 3)
     at_most, keep_empty = tl.load(state + AT_MOST), tl.load(state + KEEP_EMPTY)
+    tl.debug_barrier()  # as in find_means: nobody waits for these later
     low = tl.where(s == 0, gap_low, tl.where(s == 1, shift_low, movement_low))
     rounded = rounded_sum(moments + s * ROOM, low)
     gained = tl.sum(tl.where(s == 0, rounded, 0.0))

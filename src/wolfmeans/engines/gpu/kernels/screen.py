@@ -46,8 +46,8 @@ def rate(
 ):
     """Write down norms, doubts and shifts of centers k; return errors and shifts for `reach`.
 
-    squared, error, shift  IN  float64, squares of the scaled centers' norms, of what short arithmetic
-                               lost of them, and of how far they came
+    squared, error, shift  IN  float64, squares of the scaled centers' norms, of what short
+                               arithmetic lost of them, and of how far they came
     """
     size = tl.sqrt(squared)
     gamma = tl.sqrt(error)
