@@ -181,7 +181,8 @@ class Clusters:
         arena.ask("moments", int64, 4, ROOM)
         if weighting is None:
             arena.ask("sums", int64, data.digits, replicas, K * d)
-            arena.ask("folded", int64, *((data.digits, K * d) if replicas > 1 else (1,)))
+            long = replicas > 1 and data.digits > 2
+            arena.ask("folded", int64, data.digits, K * d if long else 1)
             arena.ask("arrivals", int64, replicas, K)
         else:
             many = 1 if weighting.small else K * d
