@@ -9,6 +9,7 @@ from difficult import points
 from interpreted import needs_triton
 from tensor_cores import climb, error_bound, exact_dot, hurting_pairs, modelled_dot
 from wolfmeans.engines import get_engine
+from wolfmeans.engines.base import Limits
 
 pytest.importorskip("wolfmeans.engines._native")
 
@@ -119,10 +120,20 @@ def test_magnitudes(values):
 
 
 def assert_scores_within_doubt(X, centers):
-    """Compare the scores of all pairs, in the model's arithmetic, with their truth."""
+    """Compare the scores of all pairs, in the model's arithmetic, with their truth.
+
+    Once for the centers, which come from outside, and once for means that were found there.
+    """
     workspace = get_engine("gpu").open(X, None, 1)
-    workspace.assign(centers)
-    data, found = workspace.data, workspace._step.clusters
+    means = workspace.assign(centers).means
+    clusters = workspace._step.clusters
+    assert_doubts_hold(X, means, workspace.data, clusters)
+    clusters.begin(centers, Limits(1, math.inf), math.nan, 0)
+    clusters.prepare(0)
+    assert_doubts_hold(X, centers, workspace.data, clusters)
+
+
+def assert_doubts_hold(X, centers, data, found):
     short, norms = found.short.cpu().numpy(), found.norms.cpu().numpy().astype(np.longdouble)
     doubts = found.doubts.cpu().numpy().astype(np.longdouble)
     usual = np.isfinite(data.sizes.cpu().numpy())

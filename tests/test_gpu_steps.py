@@ -57,6 +57,9 @@ def assert_same_steps(X, centers, steps=3):
         (33, 65, "float32"),
         (65, 5, "float64"),
         (130, 4, "float32"),
+        # More than a program makes means of at once, from sums of two digits and of three.
+        (300, 4, "float32"),
+        (300, 3, "float64"),
     ],
 )
 def test_any_number_of_columns_and_centers(d, n_clusters, dtype):

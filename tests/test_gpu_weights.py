@@ -225,7 +225,7 @@ def test_quotients_by_long_divisors_are_rounded_once(digits, mass_digits, unit):
     from wolfmeans.engines.gpu.engine import device
     from wolfmeans.engines.gpu.kernels import division
     from wolfmeans.engines.gpu.kernels import weighted as weighted_kernels
-    from wolfmeans.engines.gpu.kernels.exact import LIMBS
+    from wolfmeans.engines.gpu.kernels.exact import ROOM
 
     n = 240
     rng = random.Random(digits)
@@ -248,7 +248,7 @@ def test_quotients_by_long_divisors_are_rounded_once(digits, mass_digits, unit):
     )  # fmt: skip
     weighted_kernels.find_weighted_means[(1,)](
         state, sums, limbs, negative, lowest, limbs_of_divisors, rounded, centers, means,
-        residuals, zeros(LIMBS), zeros(LIMBS), 0, 0, unit, 1, n, n, SMALL=False, DIGITS=digits,
+        residuals, zeros(2, ROOM), 0, 0, unit, 1, n, n, SMALL=False, DIGITS=digits,
         REPLICAS=1, BLOCK=256, **unfused,
     )  # fmt: skip
     expected = [

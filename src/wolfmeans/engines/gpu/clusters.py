@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from wolfmeans.engines.base import Centers, Limits
 from wolfmeans.engines.gpu.kernels import bulk_sums, division
-from wolfmeans.engines.gpu.kernels import moments as moment_kernels
+from wolfmeans.engines.gpu.kernels import means as mean_kernels
 from wolfmeans.engines.gpu.kernels import one_pass as one_pass_kernels
 from wolfmeans.engines.gpu.kernels import screen as screen_kernels
 from wolfmeans.engines.gpu.kernels import weighted as weighted_kernels
-from wolfmeans.engines.gpu.kernels.exact import LIMBS
+from wolfmeans.engines.gpu.kernels.exact import LIMBS, ROOM
 from wolfmeans.engines.gpu.kernels.lists import FAR, MOVED
 from wolfmeans.engines.gpu.launching import UNFUSED, launch
-from wolfmeans.engines.gpu.orders import MOST_STEPS, Orders
+from wolfmeans.engines.gpu.orders import MOST_STEPS, WORDS, Orders
 from wolfmeans.engines.gpu.transfers import Outbox, Place, Sent
 
 if TYPE_CHECKING:
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 _FEW_SUMS, _MANY_REPLICAS = 2048, 64
 _SOME_SUMS, _REPLICAS = 16384, 8
 _MOST_NEIGHBORS = 4096
+# What a program makes means of: few sums, as long as there are so many programs.
+_SLOTS, _MANY_PROGRAMS = 128, 128
+_MOST_COLUMNS = 256
 _ALL_TILES = 256
 """Tiles of centers divide this: there are rows for whole ones, so that nobody asks for the last."""
 _MOST_NUMBERED = 256
@@ -156,7 +159,6 @@ class Clusters:
     _control: torch.Tensor
     cost: torch.Tensor
     total: torch.Tensor
-    reach: torch.Tensor
     before: torch.Tensor
     short: torch.Tensor
     norms: torch.Tensor
@@ -166,9 +168,7 @@ class Clusters:
     wide: torch.Tensor
     near: torch.Tensor
     records: torch.Tensor
-    gap: torch.Tensor
-    shift: torch.Tensor
-    movement: torch.Tensor
+    moments: torch.Tensor
     sums: torch.Tensor
     folded: torch.Tensor
     arrivals: torch.Tensor
@@ -196,11 +196,10 @@ class Clusters:
             replicas = _MANY_REPLICAS
         self.replicas = replicas
         arena = Arena(data.X.device)
-        arena.ask("reach", int32, 2)
         arena.ask("cost", int64, LIMBS + 1)
-        # The rule, that is the shift on arrival and three tolerances, and then counters. Next to
-        # the centers that a run begins at, so that one copy brings both.
-        arena.ask("_control", int64, 12)
+        # The rule, that is the shift on arrival and three tolerances; counters; the reaches. Next
+        # to the centers that a run begins at, so that one copy brings both.
+        arena.ask("_control", int64, WORDS)
         # The point and the vertex, which change places when a step is taken; next to each other,
         # to the records and to a cost, so that one copy brings all that to the host.
         for place in "01":
@@ -212,12 +211,11 @@ class Clusters:
         arena.ask("before", data.X.dtype, K, d)
         for name in ("doubts", "shifts", "apart", "wide", "near"):
             arena.ask(name, float32, K)
-        for name in ("gap", "shift", "movement"):
-            arena.ask(name, int64, LIMBS)
+        arena.ask("moments", int64, 4, ROOM)
         if weighting is None:
             arena.ask("sums", int64, data.digits, replicas, K * d)
-            arena.ask("folded", int64, data.digits, 1, K * d)
-            arena.ask("members", int64, K)
+            long = replicas > 1 and data.digits > 2
+            arena.ask("folded", int64, data.digits, K * d if long else 1)
             arena.ask("arrivals", int64, replicas, K)
             arena.ask("tally", int32, bulk_sums.tally_size(K))
         else:
@@ -231,16 +229,16 @@ class Clusters:
         # The last ones: those beyond K are written once, and all others before they are read.
         arena.ask("short", data.points.dtype, padded, data.width)
         arena.ask("norms", float32, padded)
-        self.members: torch.Tensor | None = None
         self._arena = arena
         vars(self).update(arena.zeros())
         self._put_far()
-        if self.members is not None and replicas == 1:
-            # Nothing is folded: rows arrive where they are counted.
-            self.arrivals = self.members
         self._orders = Orders(data.X.device)
-        self.rule, self.state = self._control[:4].view(float64), self._control[4:].view(int32)
+        self.rule, self.state = self._control[:4].view(float64), self._control[4:12].view(int32)
         self.lengths = self._control[4 + MOVED.value // 2 :][:1]
+        # The first of the sums of a step; then shift and movement.
+        self.gap = self.moments[0]
+        # Of the centers in each of the two buffers.
+        self.reach = [self._control[begin : begin + 2].view(int32) for begin in (12, 14)]
         self.centers, self.residuals, self.weights = (
             [vars(self).pop(name + place) for place in "01"]
             for name in ("centers", "residuals", "weights")
@@ -309,42 +307,64 @@ class Clusters:
         numbers = -(-self.n_clusters // tile.columns) * tile.columns
         return (numbers // (1 if self.are_numbered else tile.kept * tile.group) - 1).bit_length()
 
+    @property
+    def prepare_themselves(self) -> bool:
+        """Whether means are found with all that their assignment needs of them.
+
+        Then `prepare` is for the first centers alone.
+        """
+        return self.weighting is None
+
+    def _score_error(self) -> float:
+        """Return what a score loses of itself by the bits that tell its tile, and by rounding."""
+        return 2.0 ** (self.tile_bits() - 22) + 2.0**-22
+
     def prepare(self, source: int) -> None:
         """Launch what brings the centers in one of the two buffers into short arithmetic."""
         data, d = self.data, self.data.d
         launch(
             screen_kernels.prepare_centers, self.n_clusters,
             self.state, self.centers[source], self.before, data.mu, self.short, self.norms,
-            self.doubts, self.shifts, self.reach, d, data.width, data.scale, data.radius, data.rho,
-            data.products_error, 2.0 ** (self.tile_bits() - 22) + 2.0**-22,
+            self.doubts, self.shifts, self.reach[source], d, data.width, data.scale, data.radius,
+            data.rho, data.products_error, self._score_error(),
             BLOCK=min(1024, triton.next_power_of_2(d)), DIRECT=data.direct, num_warps=1, **UNFUSED,
         )  # fmt: skip
+        self._find_neighbors(source)
+
+    def _find_neighbors(self, source: int) -> None:
         if self.have_neighbors:
             launch(
                 one_pass_kernels.find_neighbors, self.n_clusters,
-                self.state, self.short, self.shifts, self.reach, self.apart, self.wide, self.near,
-                self.n_clusters, WIDTH=data.width, BLOCK=128, num_warps=4, **UNFUSED,
+                self.state, self.short, self.shifts, self.reach[source], self.apart, self.wide,
+                self.near, self.n_clusters, WIDTH=self.data.width, BLOCK=128, num_warps=4,
+                **UNFUSED,
             )  # fmt: skip
 
-    def find_means(self, source: int, lows: Lows) -> None:
-        """Launch what makes means of the sums, in the other buffer."""
-        data, d, K = self.data, self.data.d, self.n_clusters
-        if self.weighting is not None:
+    def settle(self, source: int, lows: Lows) -> None:
+        """Launch what follows when the rows have been added up: means, record, whether to go on."""
+        if self.weighting is None:
+            self._find_means(source, lows)
+            self._find_neighbors(1 - source)
+        else:
             self._find_weighted_means(self.weighting, source, lows)
-            return
-        sums = self.sums
-        if self.replicas > 1:
-            sums = self.folded
-            launch(
-                moment_kernels.fold_sums, (triton.cdiv(K * d, 32), data.digits + 1),
-                self.state, self.sums, sums, self.arrivals, self.members, K * d, K,
-                DIGITS=data.digits, REPLICAS=self.replicas, BLOCK=32, num_warps=4, **UNFUSED,
-            )  # fmt: skip
+            self._finish(source, lows)
+
+    def _find_means(self, source: int, lows: Lows) -> None:
+        data, d, K = self.data, self.data.d, self.n_clusters
+        columns = min(_MOST_COLUMNS, triton.next_power_of_2(d))
+        clusters = 1
+        while clusters * columns < _SLOTS and 2 * clusters * _MANY_PROGRAMS <= K:
+            clusters *= 2
         launch(
-            moment_kernels.find_means, triton.cdiv(K * d, 256),
-            self.state, sums, self.members, self.centers[source], self.centers[1 - source],
-            self.residuals[1 - source], self.shift, self.movement, lows.shift, lows.movement,
-            data.unit, d, K * d, DIGITS=data.digits, BLOCK=256, num_warps=4, **UNFUSED,
+            mean_kernels.find_means, triton.cdiv(K, clusters),
+            self.state, self.sums, self.arrivals, self.folded, self.centers[source], self.before,
+            self.centers[1 - source], self.residuals[1 - source], self.weights[1 - source], data.mu,
+            self.short, self.norms, self.doubts, self.shifts, self.reach[source],
+            self.reach[1 - source], self.moments, self.records, self.rule, lows.gap, lows.shift,
+            lows.movement, data.unit, data.scale, data.radius, data.rho, data.products_error,
+            self._score_error(), K, d, data.width, DIGITS=data.digits, REPLICAS=self.replicas,
+            CLUSTERS=clusters, COLUMNS=columns, MORE=d > columns, DIRECT=data.direct,
+            num_warps=8 if clusters * columns > _SLOTS else 4, **UNFUSED,
         )  # fmt: skip
 
     def _find_weighted_means(self, weighting: Weighting, source: int, lows: Lows) -> None:
@@ -365,23 +385,17 @@ class Clusters:
             weighted_kernels.find_weighted_means, triton.cdiv(K * d, 128),
             self.state, self.sums, self.limbs, self.negative, self.lowest, self.divisors,
             self.weights[1 - source], self.centers[source], self.centers[1 - source],
-            self.residuals[1 - source], self.shift, self.movement, lows.shift, lows.movement,
+            self.residuals[1 - source], self.moments[1:], lows.shift, lows.movement,
             weighting.sum_unit - weighting.unit, d, K * d, K, SMALL=weighting.small,
             DIGITS=weighting.sum_digits, REPLICAS=self.replicas, BLOCK=128, num_warps=4,
             **UNFUSED,
         )  # fmt: skip
 
-    def settle(self, source: int, lows: Lows) -> None:
-        """Launch what follows when the rows have been added up: means, record, whether to go on."""
-        self.find_means(source, lows)
-        self.finish(source, lows)
-
-    def finish(self, source: int, lows: Lows) -> None:
-        """Launch what writes the record of the step, and decides whether it is taken."""
+    def _finish(self, source: int, lows: Lows) -> None:
         K = self.n_clusters
         launch(
-            moment_kernels.finish_step, 1,
-            self.state, self.reach, self.members, self.weights[1 - source], self.gap, self.shift,
-            self.movement, lows.gap, lows.shift, lows.movement, self.records, self.rule, K,
+            mean_kernels.finish_step, 1,
+            self.state, self.reach[source], self.weights[1 - source], self.moments, lows.gap,
+            lows.shift, lows.movement, self.records, self.rule, K,
             BLOCK=min(1024, triton.next_power_of_2(K)), num_warps=1, **UNFUSED,
         )  # fmt: skip

@@ -13,6 +13,8 @@ from wolfmeans.engines.gpu.kernels.lists import AT_MOST, EMPTY, KEEP_EMPTY
 
 MOST_STEPS = 1024
 """So many records fit."""
+WORDS = 16
+"""Of 8 bytes: the rule, the counters, and how far the centers of both buffers reach."""
 _IN_TURN = 8
 """So many runs may begin before the first of them has."""
 
@@ -20,13 +22,13 @@ _IN_TURN = 8
 class Orders:
     """Rules and counters on their way to the device, from memory that stays where it is.
 
-    Each is 12 words of 8 bytes: the shift on arrival, three tolerances, and 16 counters of which
-    the first two are how many steps may be taken, and whether empty clusters are kept.
+    Each has WORDS: the shift on arrival, three tolerances, 16 counters of which the first two are
+    how many steps may be taken and whether empty clusters are kept, and zeros.
     """
 
     def __init__(self, device: torch.device) -> None:
         pinned = device.type == "cuda"
-        self._sent = torch.zeros((_IN_TURN, 12), dtype=torch.int64, pin_memory=pinned)
+        self._sent = torch.zeros((_IN_TURN, WORDS), dtype=torch.int64, pin_memory=pinned)
         self._here: NDArray[np.int64] = self._sent.numpy()
         self._turn = 0
 
@@ -56,7 +58,7 @@ class Orders:
         self._turn = (self._turn + 1) % _IN_TURN
         control = self._here[self._turn]
         control[:] = 0
-        rule, counters = control[:4].view(np.float64), control[4:].view(np.int32)
+        rule, counters = control[:4].view(np.float64), control[4:12].view(np.int32)
         rule[1], rule[2], rule[3] = limits.gap, limits.decrease, limits.shift
         counters[AT_MOST.value] = min(at_most, MOST_STEPS)
         counters[KEEP_EMPTY.value] = limits.keep_empty

@@ -91,7 +91,7 @@ class Rows:
         """
         data, n, d, K = self.data, self.data.n, self.data.d, clusters.n_clusters
         centers, state = clusters.centers[source], clusters.state
-        self._select(clusters)
+        self._select(clusters, source)
         if data.direct:
             self._assign(clusters, source, None)
             return
@@ -138,13 +138,13 @@ class Rows:
             **UNFUSED,
         )  # fmt: skip
 
-    def _select(self, clusters: Clusters) -> None:
+    def _select(self, clusters: Clusters, source: int) -> None:
         """Launch what lists the rows whose label the bounds leave open."""
         data, n = self.data, self.data.n
         if clusters.have_neighbors:
             launch(
                 one_pass_kernels.select_near, triton.cdiv(n, _SELECTED_AT_ONCE),
-                clusters.state, self.labels, self.slack, clusters.shifts, clusters.reach,
+                clusters.state, self.labels, self.slack, clusters.shifts, clusters.reach[source],
                 self.active, data.points, None if data.exact else data.errors, clusters.short,
                 clusters.apart, clusters.wide, clusters.near, n, data.margin, WIDTH=data.width,
                 BLOCK=_SELECTED_AT_ONCE, **UNFUSED,
@@ -152,8 +152,8 @@ class Rows:
             return
         launch(
             screen_kernels.select_active, triton.cdiv(n, 1024),
-            clusters.state, self.labels, self.slack, clusters.shifts, clusters.reach, self.active,
-            n, data.margin, BLOCK=1024, **UNFUSED,
+            clusters.state, self.labels, self.slack, clusters.shifts, clusters.reach[source],
+            self.active, n, data.margin, BLOCK=1024, **UNFUSED,
         )  # fmt: skip
 
     def _assign(self, clusters: Clusters, source: int, gap_low: int | None) -> None:
@@ -166,8 +166,8 @@ class Rows:
         launch(
             one_pass_kernels.assign_rows, triton.cdiv(data.n, _ROWS_AT_ONCE),
             clusters.state, data.X, data.points, None if data.exact else data.errors,
-            clusters.short, clusters.centers[source], clusters.reach, self.active, self.labels,
-            self.slack, self.open_rows, self.crowded, self.thresholds, self.moved_rows,
+            clusters.short, clusters.centers[source], clusters.reach[source], self.active,
+            self.labels, self.slack, self.open_rows, self.crowded, self.thresholds, self.moved_rows,
             self.moved_from, clusters.sums if adding else None,
             clusters.arrivals if adding else None, clusters.gap if adding else None, data.n, K,
             K * d, data.high, gap_low or 0, data.scale, WIDTH=d, ROWS=_ROWS_AT_ONCE,
@@ -182,7 +182,7 @@ class Rows:
 
     def assign_and_add(self, clusters: Clusters, source: int, gap_low: int) -> None:
         """Launch what `find_labels`, `sum_gap` and `move` do, in one pass over the active rows."""
-        self._select(clusters)
+        self._select(clusters, source)
         self._assign(clusters, source, gap_low)
 
     def sum_gap(self, clusters: Clusters, source: int, low: int) -> None:

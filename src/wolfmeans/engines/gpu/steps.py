@@ -89,7 +89,8 @@ class Step:
 
         `source` says which of the two buffers holds the centers.
         """
-        self.clusters.prepare(source)
+        if not self.clusters.prepare_themselves:
+            self.clusters.prepare(source)
         self.rows.find_labels(self.clusters, source)
 
     def find_moments(self, source: int, lows: Lows) -> None:
@@ -102,10 +103,14 @@ class Step:
         else:
             sum_gap()
         self.rows.move(self.clusters)
-        self.clusters.find_means(source, lows)
         if at_once:
             together()
-        self.clusters.finish(source, lows)
+        self.clusters.settle(source, lows)
+
+    def open(self, lows: Lows) -> None:
+        """Launch what comes before the first step."""
+        for tape in self._launches(lows).opening:
+            tape.run()
 
     def launch(self, steps: int, lows: Lows, *, many: bool) -> None:
         """Launch so many steps, from the first buffer on; as a graph if there are to be many.
@@ -161,14 +166,17 @@ class Step:
         def tape(number: int, launches: Callable[..., None], *given: Any) -> Tape:
             return Tape(partial(launches, *given), (signature, number))
 
+        opening = []
+        if self.clusters.prepare_themselves:
+            opening = [tape(2, self.clusters.prepare, 0)]
         return _Launches(
+            opening,
             [tape(0, self._launch_step, source, lows) for source in range(2)],
             [tape(1, self.rows.sum_costs, self.clusters, source, lows.gap) for source in range(2)],
         )
 
     def _launch_step(self, source: int, lows: Lows) -> None:
         if self.rows.in_one_pass:
-            self.clusters.prepare(source)
             self.rows.assign_and_add(self.clusters, source, lows.gap)
             self.clusters.settle(source, lows)
         else:
@@ -268,15 +276,20 @@ class _Launches:
 
     Parameters
     ----------
+    opening : Tapes
+        What comes before the first step.
     both : two Tapes
         Steps from the first buffer and from the second.
     costs : two Tapes
         For centers in the first buffer and in the second.
     """
 
-    def __init__(self, both: Sequence[Tape], costs: Sequence[Tape]) -> None:
+    def __init__(
+        self, opening: Sequence[Tape], both: Sequence[Tape], costs: Sequence[Tape]
+    ) -> None:
+        self.opening = opening
         self.one, self.back = _Replayed(both[0]), _Replayed(both[1])
-        self.first = _Replayed(both[0], costs[1])
+        self.first = _Replayed(*opening, both[0], costs[1])
         self.costs = [_Replayed(tape) for tape in costs]
         self._both = both
         self._graph: Graph | None = None
@@ -362,6 +375,8 @@ class Run:
     def launch(self) -> None:
         """Launch some steps more."""
         steps = min(self._together, self.at_most - self._launched)
+        if self._launched == 0:
+            self._step.open(self._lows)
         self._step.launch(steps, self._lows, many=self._launched > self._launched_ahead)
         self._launched += steps
         # An even number, so that all steps begin at the first buffer.

@@ -189,9 +189,8 @@ class StreamedPoints(LabelledPoints):
             clusters.state[LENGTHS] = 0
         if forced is not None:
             state.slack[there] = -math.inf
-        clusters.find_means(0, lows)
         clusters.state[MOVED.value : MOVED.value + 1] = moved
-        clusters.finish(0, lows)
+        clusters.settle(0, lows)
         record, *vertex = to_host(clusters.records[0], *clusters.place(1))
         means, residuals, weights = vertex
         found = Assignment(int(record[0]), float(record[2]), weights, means, residuals)
@@ -212,8 +211,8 @@ class StreamedPoints(LabelledPoints):
             launch(
                 screen_kernels.select_active, triton.cdiv(part.size, 1024),
                 clusters.state, state.labels[part.places], state.slack[part.places],
-                clusters.shifts, clusters.reach, data.rows.active, part.size, margin, BLOCK=1024,
-                **UNFUSED,
+                clusters.shifts, clusters.reach[0], data.rows.active, part.size, margin,
+                BLOCK=1024, **UNFUSED,
             )  # fmt: skip
             active[number] = clusters.state[ACTIVE.value]
             clusters.state[ACTIVE.value] = 0

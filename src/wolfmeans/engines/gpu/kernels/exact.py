@@ -12,22 +12,21 @@ import triton.language as tl
 
 LIMBS = 12
 """Limbs of a sum of float64 terms: 320 bits below the largest term, and room for carries."""
+ROOM = 16
+"""A sum with its count of terms that could not be added exactly, and zeros up to a power of two."""
 FRACTION = tl.constexpr(6)
 """Limbs of a quotient below the unit: see `_residual`."""
 _LIMBS = tl.constexpr(LIMBS)
+_ROOM = tl.constexpr(ROOM)
 _MASK = tl.constexpr(0xFFFFFFFF)
 
 
 @triton.jit
-def deposit_terms(terms, mask, sums, low, inexact):
-    """Add non-negative float64 terms to a sum, one atomic for each limb that they reach.
+def _in_limbs(terms, mask, low):
+    """Return non-negative float64 terms as three limbs each, and the number of the lowest of them.
 
-    terms    IN   (B,) float64
-    mask     IN   (B,) which of them count
-    sums     OUT  (LIMBS,) int64, limb i counts 2**(low + 32 i)
-    low      IN   exponent of the lowest bit that the sum can hold
-    inexact  OUT  (1,) int32, set when a term has a bit below that or beyond the highest limb, or is
-                  negative after all, as those of forced labels may be
+    Then which terms count, and those that the limbs of a sum have no room for, or that are negative
+    after all, as those of forced labels may be.
     """
     bits = tl.where(mask, terms, 0.0).to(tl.int64, bitcast=True)
     # In int32 what fits there: 64 bits take two operations each.
@@ -42,16 +41,28 @@ def deposit_terms(terms, mask, sums, low, inexact):
     place = tl.maximum(place, 0)
     limb = place >> 5
     beyond = some & (limb > _LIMBS - 4)
-    wrong = tl.max(((some & lost) | beyond | (bits < 0)).to(tl.int32))
-    tl.atomic_max(inexact, wrong, mask=wrong > 0)
-
-    shift = (place & 31).to(tl.int64)
+    shift = place & 31
     lower = (mantissa & _MASK) << shift
     upper = (mantissa >> 32) << shift
     middle = (lower >> 32) + (upper & _MASK)
-    lower = lower & _MASK
-    upper = upper >> 32
-    counted = some & ~beyond
+    wrong = (some & lost) | beyond | (bits < 0)
+    return limb, lower & _MASK, middle, upper >> 32, some & ~beyond, wrong
+
+
+@triton.jit
+def deposit_terms(terms, mask, sums, low, inexact):
+    """Add non-negative float64 terms to a sum, one atomic for each limb that they reach.
+
+    terms    IN   (B,) float64
+    mask     IN   (B,) which of them count
+    sums     OUT  (LIMBS,) int64, limb i counts 2**(low + 32 i)
+    low      IN   exponent of the lowest bit that the sum can hold
+    inexact  OUT  (1,) int32, set when a term has a bit below that or beyond the highest limb, or is
+                  negative after all
+    """
+    limb, lower, middle, upper, counted, lost = _in_limbs(terms, mask, low)
+    wrong = tl.max(lost.to(tl.int32))
+    tl.atomic_max(inexact, wrong, mask=wrong > 0)
     first = tl.min(tl.where(counted, limb, _LIMBS))
     last = tl.max(tl.where(counted, limb, -3)) + 2
     limb = tl.where(counted, limb, -3)
@@ -59,6 +70,37 @@ def deposit_terms(terms, mask, sums, low, inexact):
         part = tl.where(limb == i, lower, tl.where(limb + 1 == i, middle, 0))
         part = tl.where(limb + 2 == i, upper, part)
         tl.atomic_add(sums + i, tl.sum(part), sem="relaxed")
+
+
+@triton.jit
+def deposit_at_once(first, second, mask, sums, first_low, second_low):
+    """Add non-negative float64 terms to two sums, all limbs in one go: sooner, but with more work.
+
+    first, second  IN   (B,) float64
+    mask           IN   (B,) which of them count
+    sums           OUT  (2, ROOM) int64: the limbs as in `deposit_terms`; number LIMBS counts terms
+                        that could not be added exactly
+    """
+    s = tl.arange(0, 2)[None, :]
+    terms = tl.join(first, second)
+    counted = mask[:, None] & (s >= 0)
+    low = tl.where(s == 0, first_low, second_low)
+    limb, lower, middle, upper, counted, wrong = _in_limbs(terms, counted, low)
+    # Two words of it, which have to come to other threads; the upper limb is below 2**22.
+    lower = tl.where(counted, lower | (middle << 32), 0)
+    upper = tl.where(counted, upper + (middle >> 32), 0)
+    upper = (upper << 32) | (limb << 1) | wrong.to(tl.int64)
+    lower, upper = lower[:, :, None], upper[:, :, None]
+    i = tl.arange(0, _ROOM)[None, :]
+    after = i[None, :, :] - ((upper >> 1) & 15).to(tl.int32)
+    # In 32 bits, which take half as long to choose from.
+    part = tl.where(after == 0, lower.to(tl.uint32), 0)
+    part = tl.where(after == 1, (lower >> 32).to(tl.uint32), part)
+    part = tl.where(after == 2, (upper >> 32).to(tl.uint32), part)
+    part = tl.where((i == _LIMBS)[None, :, :], (upper & 1).to(tl.uint32), part)
+    total = tl.sum(part.to(tl.int64), axis=0)
+    place = tl.arange(0, 2)[:, None] * _ROOM + i
+    tl.atomic_add(sums + place, total, mask=total != 0, sem="relaxed")
 
 
 @triton.jit
@@ -118,20 +160,23 @@ def _carried(limb, carry):
 
 @triton.jit
 def rounded_sum(sums, low):
-    """Return the sum in (LIMBS,) non-negative limbs as a float64, rounded once."""
+    """Return the sum in (LIMBS,) non-negative limbs as a float64, rounded once.
+
+    The limbs may come from other programs of the same kernel, that is not through L1.
+    """
     zero = tl.full((), 0, tl.int64)
-    l0, carry = _carried(tl.load(sums), zero)
-    l1, carry = _carried(tl.load(sums + 1), carry)
-    l2, carry = _carried(tl.load(sums + 2), carry)
-    l3, carry = _carried(tl.load(sums + 3), carry)
-    l4, carry = _carried(tl.load(sums + 4), carry)
-    l5, carry = _carried(tl.load(sums + 5), carry)
-    l6, carry = _carried(tl.load(sums + 6), carry)
-    l7, carry = _carried(tl.load(sums + 7), carry)
-    l8, carry = _carried(tl.load(sums + 8), carry)
-    l9, carry = _carried(tl.load(sums + 9), carry)
-    l10, carry = _carried(tl.load(sums + 10), carry)
-    l11, carry = _carried(tl.load(sums + 11), carry)
+    l0, carry = _carried(tl.load(sums, cache_modifier=".cg"), zero)
+    l1, carry = _carried(tl.load(sums + 1, cache_modifier=".cg"), carry)
+    l2, carry = _carried(tl.load(sums + 2, cache_modifier=".cg"), carry)
+    l3, carry = _carried(tl.load(sums + 3, cache_modifier=".cg"), carry)
+    l4, carry = _carried(tl.load(sums + 4, cache_modifier=".cg"), carry)
+    l5, carry = _carried(tl.load(sums + 5, cache_modifier=".cg"), carry)
+    l6, carry = _carried(tl.load(sums + 6, cache_modifier=".cg"), carry)
+    l7, carry = _carried(tl.load(sums + 7, cache_modifier=".cg"), carry)
+    l8, carry = _carried(tl.load(sums + 8, cache_modifier=".cg"), carry)
+    l9, carry = _carried(tl.load(sums + 9, cache_modifier=".cg"), carry)
+    l10, carry = _carried(tl.load(sums + 10, cache_modifier=".cg"), carry)
+    l11, carry = _carried(tl.load(sums + 11, cache_modifier=".cg"), carry)
     w0, w1, w2, found, first, sticky = zero, zero, zero, zero, zero, zero
     w0, w1, w2, found, first, sticky = _capture(w0, w1, w2, found, first, sticky, l11, 0)
     w0, w1, w2, found, first, sticky = _capture(w0, w1, w2, found, first, sticky, l10, 1)
@@ -269,3 +314,57 @@ def mean_and_residual(
     tail_size = tl.where(tail_bits == 0, 0.0, tail_size)
     residual = tl.where(taken_away != negative, -tail_size, tail_size)
     return tl.where(bits == 0, 0.0, mean), residual
+
+
+@triton.jit
+def _left_of(number, weight, size):
+    """Return 2**-min(place, 0) (number - size weight) and min(place, 0): size counts 2**place.
+
+    number  IN  its last 64 bits. The difference is known to be below 2**62, so that all of this may
+                be done modulo 2**64.
+    """
+    bits = size.to(tl.int64, bitcast=True)
+    place = (bits >> 52) - 1075
+    mantissa = (bits & 0xFFFFFFFFFFFFF) | (tl.full(bits.shape, 1, tl.int64) << 52)
+    up = tl.maximum(-place, 0)
+    scaled = tl.where(up < 64, number << tl.minimum(up, 63), 0)
+    left = scaled - ((mantissa * weight) << tl.maximum(place, 0))
+    return left.to(tl.float64), tl.minimum(place, 0)
+
+
+@triton.jit
+def short_mean_and_residual(high, low, weight, unit):
+    """Return what `mean_and_residual` does, for the sum 2**32 high + low of at most two digits.
+
+    high, low  IN  (B,) int64 of any sign
+    weight     IN  (B,) int64 of 1..2**31 - 1
+    unit       IN  exponent of the lowest digit; the mean is below 2**64 of that
+
+    Let A be the sum without its sign. A first quotient q is wrong by four roundings, 2**-51 of
+    itself: by 4 of its last places 2**p, and a little. So A - q w is a small number, below 2**34
+    places, or 2**46 units where p > 0 (p <= 12), and its float64 number is exact. Divided by
+    w and rounded, r, it is wrong by 2**-50 places at most. Now q + r rounded is A / w rounded: for
+    (A - q w) / w, a multiple of 1 / (2**12 w) places, either is a multiple of 1/4, which r is then
+    too, or differs from each by 2**-45 at least, while q + r is rounded differently only beyond a
+    multiple of 1/4. What the mean leaves is again small and exact, and divided by w it is rounded
+    once. Scaling by powers of two rounds nothing but what ends below all normal numbers, as in
+    `_rounded`.
+    """
+    top = high + (low >> 32)
+    bottom = low & _MASK
+    negative = top < 0
+    top = tl.where(negative, -top - (bottom != 0).to(tl.int64), top)
+    bottom = tl.where(negative, -bottom, bottom) & _MASK
+    number = (top << 32) | bottom
+    nothing = (top | bottom) == 0
+    divisor = weight.to(tl.float64)
+    size = (top.to(tl.float64) * 4294967296.0 + bottom.to(tl.float64)) * (1.0 / divisor)
+    size = tl.where(nothing, 1.0, size)
+    left, place = _left_of(number, weight, size)
+    size = tl.where(nothing, 1.0, size + left / divisor * power_of_two(place))
+    left, place = _left_of(number, weight, size)
+    rest = left / divisor * power_of_two(place)
+    half = unit >> 1
+    size = tl.where(nothing, 0.0, size) * power_of_two(half) * power_of_two(unit - half)
+    rest = tl.where(nothing, 0.0, rest) * power_of_two(half) * power_of_two(unit - half)
+    return tl.where(negative, -size, size), tl.where(negative, -rest, rest)

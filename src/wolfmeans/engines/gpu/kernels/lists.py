@@ -24,6 +24,8 @@ CLOSE = tl.constexpr(8)
 INEXACT = tl.constexpr(9)
 STEPS = tl.constexpr(10)
 EMPTY = tl.constexpr(11)
+EMPTIED = tl.constexpr(12)
+ARRIVED = tl.constexpr(13)
 LENGTHS = slice(ACTIVE.value, CLOSE.value + 1)
 """The lengths of all lists."""
 # Places in `reach`: non-negative float32 as int32, which order alike.

@@ -33,12 +33,50 @@ def _up(x):
 
 
 @triton.jit
+def shortened(exact, DIRECT: tl.constexpr):
+    """Return scaled centers in short arithmetic."""
+    if DIRECT:
+        short = tl.minimum(tl.maximum(exact, -1.0e15), 1.0e15).to(tl.float32)
+    else:
+        short = tl.minimum(tl.maximum(exact, -60000.0), 60000.0).to(tl.float16)
+    return short
+
+
+@triton.jit
+def rate(
+    k, there, squared, error, shift, norms, doubts, shifts, radius, rho, products_error, score_error
+):
+    """Write down norms, doubts and shifts of centers k; return errors and shifts for `reach`.
+
+    squared, error, shift  IN  float64, squares of the scaled centers' norms, of what short
+                               arithmetic lost of them, and of how far they came
+    """
+    size = tl.sqrt(squared)
+    gamma = tl.sqrt(error)
+    # Tensor cores treat subnormal numbers like the smallest normal one, 2**-14.
+    products = products_error * radius * (size + gamma + 2.0**-14)
+    doubt = 2.0 * (radius * gamma + rho * size) + products
+    doubt += score_error * (squared + 2.0 * radius * (size + gamma))
+    doubt *= 1.0 + score_error  # the doubt is in the score, and rounded with it
+    doubt = tl.minimum(doubt * (1.0 + 2.0**-20), 1.0e37)
+    norm = (tl.minimum(squared, 1.0e37) - doubt * (1.0 + 2.0**-19)).to(tl.float32)
+    far = _up(tl.minimum(tl.sqrt(shift), 1.0e37))
+    wrong = _up(tl.minimum(gamma, 1.0e37))
+    tl.store(doubts + k, _up(doubt), mask=there)
+    tl.store(norms + k, norm, mask=there)
+    tl.store(shifts + k, far, mask=there)
+    return wrong.to(tl.int32, bitcast=True), far.to(tl.int32, bitcast=True)
+
+
+@triton.jit
 def prepare_centers(
     state, centers, before, mu, short_centers, norms, doubts, shifts, reach, d, width,
     scale: tl.float64, radius, rounding, products_error, score_error, BLOCK: tl.constexpr,
     DIRECT: tl.constexpr,
 ):  # fmt: skip
     """Bring the centers into short arithmetic and measure how far that, and the last step, is.
+
+    `means.find_means` does the same for the means that it finds.
 
     centers        IN      (K, d) the centers of this assignment
     before         IN/OUT  (K, d) those of the assignment before; these ones on return
@@ -68,32 +106,19 @@ def prepare_centers(
         wide = new.to(tl.float64)
         moved = (wide - old.to(tl.float64)) * scale
         exact = (wide - tl.load(mu + j, mask=inside, other=0.0)) * scale
-        if DIRECT:
-            short = tl.minimum(tl.maximum(exact, -1.0e15), 1.0e15).to(tl.float32)
-        else:
-            short = tl.minimum(tl.maximum(exact, -60000.0), 60000.0).to(tl.float16)
+        short = shortened(exact, DIRECT)
         tl.store(short_centers + k * width + j, short, mask=inside)
         lost = exact - short.to(tl.float64)
         norm += exact * exact
         error += lost * lost
         shift += moved * moved
-    squared = tl.sum(norm)
-    size = tl.sqrt(squared)
     rho = tl.load(rounding).to(tl.float64)
-    gamma = tl.sqrt(tl.sum(error))
-    # Tensor cores treat subnormal numbers like the smallest normal one, 2**-14.
-    products = products_error * radius * (size + gamma + 2.0**-14)
-    doubt = 2.0 * (radius * gamma + rho * size) + products
-    doubt += score_error * (squared + 2.0 * radius * (size + gamma))
-    doubt *= 1.0 + score_error  # the doubt is in the score, and rounded with it
-    doubt = tl.minimum(doubt * (1.0 + 2.0**-20), 1.0e37)
-    tl.store(doubts + k, _up(doubt))
-    tl.store(norms + k, (tl.minimum(squared, 1.0e37) - doubt * (1.0 + 2.0**-19)).to(tl.float32))
-    far = _up(tl.minimum(tl.sqrt(tl.sum(shift)), 1.0e37))
-    tl.store(shifts + k, far)
-    wrong = _up(tl.minimum(gamma, 1.0e37))
-    tl.atomic_max(reach + LARGEST_ERROR, wrong.to(tl.int32, bitcast=True))
-    tl.atomic_max(reach + LARGEST_SHIFT, far.to(tl.int32, bitcast=True))
+    wrong, far = rate(
+        k, k >= 0, tl.sum(norm), tl.sum(error), tl.sum(shift), norms, doubts, shifts, radius, rho,
+        products_error, score_error,
+    )  # fmt: skip
+    tl.atomic_max(reach + LARGEST_ERROR, wrong, sem="relaxed")
+    tl.atomic_max(reach + LARGEST_SHIFT, far, sem="relaxed")
 
 
 @triton.jit(do_not_specialize=["n"])

@@ -9,9 +9,9 @@ import triton
 import triton.language as tl
 
 from wolfmeans.engines.gpu.kernels.division import long_mean_and_residual
-from wolfmeans.engines.gpu.kernels.exact import mean_and_residual, power_of_two
+from wolfmeans.engines.gpu.kernels.exact import deposit_at_once, mean_and_residual, power_of_two
 from wolfmeans.engines.gpu.kernels.lists import DONE, MOVED
-from wolfmeans.engines.gpu.kernels.moments import arrive
+from wolfmeans.engines.gpu.kernels.means import arrive
 
 _BASE = tl.constexpr(4294967296.0)
 
@@ -127,14 +127,15 @@ def move_masses(
 
 @triton.jit(do_not_specialize=["shift_low", "movement_low", "unit", "slots", "K"])
 def find_weighted_means(
-    state, sums, limbs, negative, lowest, divisors, weights, centers, means, residuals, shift,
-    movement, shift_low, movement_low, unit, d, slots, K, SMALL: tl.constexpr,
+    state, sums, limbs, negative, lowest, divisors, weights, centers, means, residuals, moved,
+    shift_low, movement_low, unit, d, slots, K, SMALL: tl.constexpr,
     DIGITS: tl.constexpr, REPLICAS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Round the means of the clusters, and add up how far the centers move and what that gains.
 
     divisors  IN  (5, K) int64, the clusters' masses in units; below 2**31 where SMALL
     weights   IN  (K,) float64, the clusters' masses, rounded
+    moved     OUT  (2, ROOM) int64, shift and movement (exact.deposit_at_once)
     unit      IN  exponent of the sums' lowest digit, divided by a unit of mass
     """
     if tl.load(state + DONE) != 0:
@@ -150,7 +151,6 @@ def find_weighted_means(
             limbs, negative, lowest, slot, inside, divisors, k, K, unit, slots, DIGITS
         )
     weight = tl.load(weights + k, mask=inside, other=0.0)
-    arrive(
-        state, slot, inside, mean, rest, weight, centers, means, residuals, shift, movement,
-        shift_low, movement_low,
-    )  # fmt: skip
+    given = tl.load(centers + slot, mask=inside, other=0.0)
+    _, step, gain = arrive(slot, inside, mean, rest, weight, given, means, residuals)
+    deposit_at_once(step, gain, inside, moved, shift_low, movement_low)
