@@ -28,7 +28,7 @@ from wolfmeans.engines.base import (
 from wolfmeans.engines.cpu import digest
 from wolfmeans.engines.gpu.clusters import Lows
 from wolfmeans.engines.gpu.distances import GpuKernels
-from wolfmeans.engines.gpu.gains import best_candidate
+from wolfmeans.engines.gpu.gains import Judged, best_candidate
 from wolfmeans.engines.gpu.kernels.lists import MOVED
 from wolfmeans.engines.gpu.memory import is_small, kept
 from wolfmeans.engines.gpu.ordering import lexicographic_order, row_hashes
@@ -356,8 +356,8 @@ class GpuPoints(LabelledPoints):
         distances = self._kernels.distances_on_device(centers, labels)
         counting = self.weights if masses is None else masses
         sent = None if counting is None else to_device(counting, distances)
-        low = self._lows().gap
-        return best_candidate(self.data, self.order_on_device(), distances, sent, most, low)
+        judged = Judged(self.data, distances, sent, self._lows().gap)
+        return best_candidate(judged, self.order_on_device, most)
 
     def distance_error(self, centers: Centers) -> float:
         """Return 0: distances of dense rows are off by (d + 3) u of themselves and no more."""

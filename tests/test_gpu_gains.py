@@ -1,0 +1,168 @@
+"""The candidate that gains most as one more center is that of the specification."""
+
+import numpy as np
+import pytest
+
+from interpreted import needs_triton
+from wolfmeans.engines import get_engine
+from wolfmeans.problems import empty
+
+pytestmark = needs_triton
+
+
+def blobs(n, d, dtype="float32", seed=0):
+    rng = np.random.default_rng(seed)
+    middles = rng.uniform(-10, 10, (6, d))
+    return (middles[rng.integers(0, 6, n)] + rng.normal(0, 2, (n, d))).astype(dtype)
+
+
+def opened(X, weights, centers):
+    """The same points on the device and elsewhere, with labels."""
+    there, here = (get_engine(name).open(X, weights, 1) for name in ("gpu", "reference"))
+    for workspace in (there, here):
+        workspace.assign(centers)
+    return there, here
+
+
+@pytest.fixture
+def gains():
+    from wolfmeans.engines.gpu import gains
+
+    return gains
+
+
+@pytest.fixture
+def given_up(gains, monkeypatch):
+    """What became of each search: (given up, tried)."""
+    seen = []
+    result = gains._Trying.result
+
+    def noted(trying):
+        found, tried = result(trying)
+        seen.append((bool(found[gains.GIVEN_UP.value]), tried is not None))
+        return found, tried
+
+    monkeypatch.setattr(gains._Trying, "result", noted)
+    return seen
+
+
+def assert_same(X, centers, most, weights=None, masses=None, noise=None):
+    there, here = opened(X, weights, centers)
+    there.data.noise = noise
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(empty, "CANDIDATES", most)
+        expected = empty.best_candidate(here, here.distances(centers), masses)
+    found = there.best_candidate(centers, masses, most)
+    assert found == expected
+    assert found[1] > 0
+
+
+@pytest.mark.parametrize(
+    ("d", "dtype", "most"),
+    [(1, "float32", 8), (2, "float64", 9), (3, "float32", 20), (12, "float32", 64),
+     (12, "float64", 2), (33, "float32", 70), (130, "float32", 24)],
+)  # fmt: skip
+def test_without_sorting_by_all_columns(d, dtype, most, given_up):
+    X = blobs(700, d, dtype)
+    assert_same(X, X[:4].copy(), most)
+    assert given_up == [(False, d > 8)]
+
+
+@pytest.mark.parametrize("masses", [False, True])
+def test_points_that_do_not_count_are_not_tried(masses, given_up):
+    X = blobs(500, 10)
+    weights = np.random.default_rng(1).choice([0.0, 0.3, 1.0, 7.0], len(X))
+    own = np.where(np.arange(len(X)) % 3 == 0, 0.0, weights) if masses else None
+    assert_same(X, X[:5].copy(), 30, weights, own)
+    assert given_up == [(False, True)]
+
+
+def test_ties_in_the_first_column_are_broken_by_the_second(given_up):
+    X = blobs(600, 9)
+    X[:, 0] = np.round(X[:, 0] * 4) / 4
+    assert_same(X, X[:4].copy(), 60)
+    assert given_up == [(False, True)]
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_equal_rows_are_in_the_order_of_their_numbers(d, given_up):
+    X = np.round(blobs(300, d) * 3) / 3
+    X[:, :1] += np.where(np.arange(len(X)) % 2, 0.0, -0.0)[:, None]
+    assert_same(X, X[:3] + 0.125, 40)
+    assert given_up == [(False, False)] or given_up == [(True, False)]
+
+
+@pytest.mark.parametrize("kind", ["constant column", "constant columns", "lattice", "few"])
+def test_ties_are_left_to_the_order_of_all_columns(kind, given_up):
+    X = blobs(400, 9)
+    most = 40
+    if kind == "constant column":
+        X[:, 0] = 1.0
+    elif kind == "constant columns":
+        X[:, 0] = np.round(X[:, 0])
+        X[:, 1] = np.round(X[:, 1] / 8)
+    elif kind == "lattice":
+        X = np.round(X / 4)
+    else:
+        most = 400
+    assert_same(X, X[:4] + np.float32(0.25) * (kind == "lattice"), most)
+    assert given_up[0][0]
+
+
+def test_far_rows_that_lie_together(given_up):
+    X = blobs(3000, 10)
+    X[1000:1100] += 40.0
+    assert_same(X, np.concatenate([X[:4], X[1050:1051]]), 64)
+    assert given_up == [(False, True)]
+
+
+def test_a_tie_of_distances_at_the_border(given_up):
+    rng = np.random.default_rng(3)
+    # Pairs of points that are equally far from the only center.
+    half = rng.normal(size=(200, 9)).astype(np.float32)
+    X = np.concatenate([half, -half])
+    assert_same(X, np.zeros((1, 9), np.float32), 30)
+    assert given_up[0][0]
+    given_up.clear()
+    assert_same(X, np.zeros((1, 9), np.float32), 32)
+    assert not given_up[0][0]
+
+
+def test_rows_beyond_the_radius_and_scores_as_wrong_as_they_may_be(given_up):
+    import torch
+
+    X = blobs(500, 16)
+    X[7] *= 50.0
+    X[9] *= 1e4
+    noise = torch.from_numpy(np.random.default_rng(0).choice([-1.0, 1.0], (64, 64)).astype("f4"))
+    device = get_engine("gpu").open(X, None, 1).data.X.device
+    assert_same(X, X[10:14].copy(), 40, noise=noise.to(device))
+    assert given_up == [(False, True)]
+
+
+def test_pairs_without_room(gains, given_up, monkeypatch):
+    monkeypatch.setattr(gains, "_ALL_PAIRS", 100)
+    X = blobs(500, 10)
+    assert_same(X, X[:4].copy(), 30)
+    assert given_up == [(False, False)]
+
+
+def test_of_two_that_gain_the_same_the_first_by_value(given_up):
+    # Symmetric, so that every gain comes twice at least.
+    rng = np.random.default_rng(5)
+    half = np.abs(rng.normal(size=(150, 9))).astype(np.float32) + 1.0
+    X = np.concatenate([half, -half])[rng.permutation(300)]
+    assert_same(X, np.zeros((1, 9), np.float32), 100)
+    assert not given_up[0][0]
+
+
+@pytest.mark.parametrize("half", [1, 2, 5, 128])
+def test_places_are_those_of_linspace(half):
+    # As `_choose_spread` computes them.
+    for m in [*range(2 * half + 1, 2 * half + 40), 999_999, 1_000_003, 2**31 - 1]:
+        if half == 1:
+            places = [0]
+        else:
+            step = (m - 1) / (half - 1)
+            places = [m - 1 if j == half - 1 else int(j * step) for j in range(half)]
+        assert places == np.linspace(0, m - 1, half).astype(np.int64).tolist()
