@@ -128,10 +128,12 @@ class _Trying:
             return torch.empty(size, dtype=dtype, device=device)
 
         self._keys = empty(data.n, data.X.dtype)
+        sizes = MOST_GROUPS, MOST_FAR_GROUPS, MOST_FAR, MOST_FAR
         self._highest, self._far_groups, self._far_rows, self._far = empty(
-            self._groups + MOST_FAR_GROUPS + 2 * MOST_FAR, torch.int64
-        ).split((self._groups, MOST_FAR_GROUPS, MOST_FAR, MOST_FAR))
+            sum(sizes), torch.int64
+        ).split(sizes)
         if not data.direct:
+            self._words = empty(data.n * padded // 32, torch.int32)
             self._pairs = empty(self._capacity, torch.int64)
             self._short = empty(padded * data.width, data.points.dtype)
             self._norms, self._doubts = empty(2 * padded, torch.float32).split((padded, padded))
@@ -145,19 +147,17 @@ class _Trying:
     def _choose(self) -> None:
         """Launch what chooses the rows that are tried."""
         data, distances, masses, _ = self._judged
-        block = min(128, self._group)
         launch(
             candidate_kernels.survey, self._groups,
             data.X, distances, masses, self._keys, self._highest, self._found, data.n, data.d,
-            GROUP=self._group, BLOCK=block, num_warps=max(1, block // 32), **UNFUSED,
+            self._group, BLOCK=128, num_warps=4, **UNFUSED,
         )  # fmt: skip
         keys, order = torch.sort(self._keys, stable=True)
         launch(
             candidate_kernels.choose, self._half + 1,
             data.X, distances, self._keys, keys, order, self._highest, self._far_groups,
             self._far_rows, self._far, self.rows, self._found, data.n, data.d, self._groups,
-            self._most, HALF=self._half, GROUP=self._group,
-            GROUPS=triton.next_power_of_2(self._groups), BLOCK=4096, num_warps=16, **UNFUSED,
+            self._group, self._most, HALF=self._half, num_warps=16, **UNFUSED,
         )  # fmt: skip
 
     def _add_up(self) -> None:
@@ -172,11 +172,18 @@ class _Trying:
         )  # fmt: skip
         deep = data.width > 128
         launch(
-            gains_kernels.list_pairs, triton.cdiv(data.n, 128),
+            gains_kernels.mark_pairs, triton.cdiv(data.n, 128),
             self._found, data.points, data.sizes, distances, self._short, self._norms,
-            self._doubts, data.noise, self._pairs, data.n, self._trials, self._capacity,
-            data.scale, WIDTH=data.width, DEPTH=64 if deep else data.width, ROWS=128,
-            COLUMNS=self._columns, num_warps=8 if deep else 4, num_stages=3, **FUSED,
+            self._doubts, data.noise, self._words, data.n, data.scale, WIDTH=data.width,
+            DEPTH=64 if deep else data.width, ROWS=128, COLUMNS=self._columns, PADDED=self._padded,
+            num_warps=8 if deep else 4, num_stages=3, **FUSED,
+        )  # fmt: skip
+        size = len(self._words)
+        # A thread for each word: more would exchange what they hold before every store.
+        launch(
+            gains_kernels.list_pairs, triton.cdiv(size, 512),
+            self._found, self._words, self._pairs, size, self._capacity, WORDS=self._padded // 32,
+            BLOCK=512, num_warps=16, **UNFUSED,
         )  # fmt: skip
         launch(
             gains_kernels.sum_pairs, min(16 * _PROGRAMS, triton.cdiv(self._capacity, 1024)),

@@ -353,9 +353,12 @@ class GpuPoints(LabelledPoints):
     ) -> tuple[int, float] | None:
         """Return the data point that as one more center gains most; None to leave it to others."""
         labels = self._opened_before().rows.labels
-        distances = self._kernels.distances_on_device(centers, labels)
+        distances = self._kernels.distances_on_device(self._held(centers), labels)
         counting = self.weights if masses is None else masses
-        sent = None if counting is None else to_device(counting, distances)
+        sent = None
+        if counting is not None:
+            there = self._weighting is not None and counting is self.weights
+            sent = self._weighting.values if there else to_device(counting, distances)
         judged = Judged(self.data, distances, sent, self._lows().gap)
         return best_candidate(judged, self.order_on_device, most)
 

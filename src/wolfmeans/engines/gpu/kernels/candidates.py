@@ -24,15 +24,14 @@ MOST_GROUPS = 8192
 MOST_FAR_GROUPS = 512
 MOST_FAR = 4096
 """Far points that are looked at, in so many groups."""
+_MOST_GROUPS = tl.constexpr(MOST_GROUPS)
 _MOST_FAR_GROUPS = tl.constexpr(MOST_FAR_GROUPS)
 _MOST_FAR = tl.constexpr(MOST_FAR)
 _HALF_WINDOW = tl.constexpr(64)
 
 
-@triton.jit(do_not_specialize=["n"])
-def survey(
-    X, distances, masses, keys, highest, found, n, d, GROUP: tl.constexpr, BLOCK: tl.constexpr
-):
+@triton.jit(do_not_specialize=["n", "size"])
+def survey(X, distances, masses, keys, highest, found, n, d, size, BLOCK: tl.constexpr):
     """Find out which points may be candidates, and how far the farthest of each group is.
 
     distances  IN   (n,) float64, to the nearest center
@@ -40,13 +39,15 @@ def survey(
     keys       OUT  (n,) the first column, infinite for points that are no candidates
     highest    OUT  (groups,) int64, bits of the largest distance of a candidate; 0 without one
     found      OUT  ELIGIBLE: how many candidates there are; it begins as 0
+    size       IN   of a group
     """
     group = tl.program_id(0).to(tl.int64)
     top = tl.zeros((BLOCK,), tl.int64)
     many = tl.zeros((BLOCK,), tl.int64)
-    for begin in range(0, GROUP, BLOCK):
-        i = group * GROUP + begin + tl.arange(0, BLOCK)
-        inside = i < n
+    for begin in range(0, size, BLOCK):
+        place = begin + tl.arange(0, BLOCK)
+        i = group * size + place
+        inside = (place < size) & (i < n)
         distance = tl.load(distances + i, mask=inside, other=0.0)
         eligible = inside & (distance > 0.0)
         if masses is not None:
@@ -74,15 +75,15 @@ def _largest_that_reach(values, many, BITS: tl.constexpr):
 
 @triton.jit
 def _choose_far(
-    distances, keys, highest, far_groups, far_rows, far, rows, found, n, groups,
-    HALF: tl.constexpr, GROUP: tl.constexpr, GROUPS: tl.constexpr, BLOCK: tl.constexpr,
+    distances, keys, highest, far_groups, far_rows, far, rows, found, n, groups, size,
+    HALF: tl.constexpr,
 ):  # fmt: skip
     """Write the HALF farthest candidates; give up where a tie would have to decide.
 
     As many groups as there are rows to choose have one that is as far as the border; so have the
     HALF farthest rows. The border has the first 31 bits of a distance, which is less.
     """
-    group = tl.arange(0, GROUPS)
+    group = tl.arange(0, _MOST_GROUPS)
     top = (tl.load(highest + group, mask=group < groups, other=0) >> 32).to(tl.int32)
     border = tl.maximum(_largest_that_reach(top, HALF, 31), 1)
     reaches = top >= border
@@ -91,10 +92,11 @@ def _choose_far(
     many = tl.sum(reaches.to(tl.int32))
     tl.debug_barrier()
     listed = 0
-    for begin in range(0, tl.minimum(many, _MOST_FAR_GROUPS) * GROUP, BLOCK):
-        at = begin + tl.arange(0, BLOCK)
-        inside = at < many * GROUP
-        row = tl.load(far_groups + at // GROUP, mask=inside, other=0) * GROUP + at % GROUP
+    last = tl.minimum(many, _MOST_FAR_GROUPS) * size
+    for begin in range(0, last, _MOST_FAR):
+        at = begin + tl.arange(0, _MOST_FAR)
+        inside = at < last
+        row = tl.load(far_groups + at // size, mask=inside, other=0) * size + at % size
         inside &= row < n
         eligible = tl.load(keys + row, mask=inside, other=float("inf")) < float("inf")
         distance = tl.load(distances + row, mask=inside, other=0.0).to(tl.int64, bitcast=True)
@@ -160,11 +162,10 @@ def _choose_spread(X, keys, order, rows, found, number, m, d, HALF: tl.constexpr
         tl.store(rows + number, tl.sum(tl.where(chosen, row, 0)))
 
 
-@triton.jit(do_not_specialize=["n", "groups", "most"])
+@triton.jit(do_not_specialize=["n", "groups", "size", "most"])
 def choose(
     X, distances, keys, sorted_keys, order, highest, far_groups, far_rows, far, rows, found, n, d,
-    groups, most, HALF: tl.constexpr, GROUP: tl.constexpr, GROUPS: tl.constexpr,
-    BLOCK: tl.constexpr,
+    groups, size, most, HALF: tl.constexpr,
 ):  # fmt: skip
     """Choose the candidates, one of them or all far ones in a program.
 
@@ -183,8 +184,8 @@ def choose(
     else:
         if number == HALF:
             _choose_far(
-                distances, keys, highest, far_groups, far_rows, far, rows, found, n, groups, HALF,
-                GROUP, GROUPS, BLOCK,
+                distances, keys, highest, far_groups, far_rows, far, rows, found, n, groups, size,
+                HALF,
             )  # fmt: skip
         else:
             _choose_spread(X, sorted_keys, order, rows, found, number, m, d, HALF)

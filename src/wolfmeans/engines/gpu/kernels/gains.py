@@ -75,43 +75,18 @@ def _bits_set(words):
     return ((bits * 0x01010101) >> 24).to(tl.int32)
 
 
-@triton.jit
-def _append(row, word, number, pairs, counter, capacity):
-    """Put pairs at the end of the list, one for each bit of the words, one atomic for all.
-
-    row     IN  (B,) int64
-    word    IN  (B,) int32, a bit for each of 32 trials
-    number  IN  (B,) the first of these trials
-    """
-    many = _bits_set(word)
-    total = tl.sum(many)
-    if total > 0:
-        begin = tl.atomic_add(counter, total.to(tl.int64), sem="relaxed")
-        place = begin + (tl.cumsum(many, 0) - many).to(tl.int64)
-        most = tl.max(many)
-        for _ in range(most):
-            lowest = word & -word
-            # Where it is: the exponent of a float32, whatever the sign.
-            bit = ((lowest.to(tl.float32).to(tl.int32, bitcast=True) >> 23) & 255) - 127
-            pair = (row << _TRIAL_BITS) | (number + bit).to(tl.int64)
-            tl.store(pairs + place, pair, mask=(word != 0) & (place < capacity))
-            place += (word != 0).to(tl.int64)
-            word = word ^ lowest
-
-
-@triton.jit(do_not_specialize=["n", "n_trials", "capacity"])
-def list_pairs(
-    found, points, sizes, distances, short, norms, doubts, noise, pairs, n, n_trials, capacity,
-    scale: tl.float64, WIDTH: tl.constexpr, DEPTH: tl.constexpr, ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
+@triton.jit(do_not_specialize=["n"])
+def mark_pairs(
+    found, points, sizes, distances, short, norms, doubts, noise, words, n, scale: tl.float64,
+    WIDTH: tl.constexpr, DEPTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    PADDED: tl.constexpr,
 ):  # fmt: skip
-    """List the pairs of a point and a trial that may be nearer than the point and its center.
+    """Mark the pairs of a point and a trial that may be nearer than the point and its center.
 
     points  IN   (n, WIDTH) float16 copy of the data, with `sizes` (screening)
     short   IN   the trials, with norms and doubts (shorten_trials)
     noise   IN   (64, 64) of [-1, 1], to make scores as wrong as they may be, or None
-    pairs   OUT  (capacity,) int64, rows and trials
-    found   OUT  PAIRS: how many there are; it begins as 0
+    words   OUT  (n, PADDED / 32) int32, a bit for each trial
 
     No score v is above its truth |r|^2 - 2 x.r, and the squared norm a of a point is too large by
     2**-19 of itself at most. So all trials with v > C - a + 2**-17 (C + a) + 2**-20 are farther
@@ -140,7 +115,7 @@ def list_pairs(
         x = tl.load(points + start[:, None] + depth[None, :])
     bit = (1 << tl.arange(0, 32))[None, None, :]
     group = tl.arange(0, GROUPS)[None, :]
-    for begin in range(0, n_trials, COLUMNS):
+    for begin in range(0, PADDED, COLUMNS):
         k = begin + tl.arange(0, COLUMNS)
         if WIDTH == DEPTH:
             r = tl.load(short + k[None, :] * WIDTH + depth[:, None])
@@ -156,13 +131,36 @@ def list_pairs(
             wave = tl.load(noise + (i % 64)[:, None] * 64 + (k % 64)[None, :])
             v += 0.9 * wave * tl.load(doubts + k)[None, :]
         possible = tl.reshape(v <= most[:, None], (ROWS, GROUPS, 32))
-        words = tl.sum(tl.where(possible, bit, 0), axis=2)
-        _append(
-            tl.reshape(row[:, None] + tl.zeros_like(group), (ROWS * GROUPS,)),
-            tl.reshape(words, (ROWS * GROUPS,)),
-            tl.reshape(begin + 32 * group + tl.zeros_like(row)[:, None], (ROWS * GROUPS,)),
-            pairs, found + PAIRS, capacity,
-        )  # fmt: skip
+        marks = tl.sum(tl.where(possible, bit, 0), axis=2)
+        there = i[:, None] * (PADDED // 32) + begin // 32 + group
+        tl.store(words + there, marks, mask=inside[:, None])
+
+
+@triton.jit(do_not_specialize=["size", "capacity"])
+def list_pairs(found, words, pairs, size, capacity, WORDS: tl.constexpr, BLOCK: tl.constexpr):
+    """List the marked pairs.
+
+    words  IN   (size,) int32, WORDS for each row, a bit for each trial
+    pairs  OUT  (capacity,) int64, rows and trials
+    found  OUT  PAIRS: how many there are; it begins as 0
+    """
+    if tl.load(found + GIVEN_UP) != 0:
+        return
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    word = tl.load(words + at, mask=at < size, other=0)
+    many = _bits_set(word)
+    total = tl.sum(many)
+    if total > 0:
+        begin = tl.atomic_add(found + PAIRS, total.to(tl.int64), sem="relaxed")
+        place = begin + (tl.cumsum(many, 0) - many).to(tl.int64)
+        first = (at // WORDS << _TRIAL_BITS) | (at % WORDS * 32)
+        for _ in range(tl.max(many)):
+            lowest = word & -word
+            # Where it is: the exponent of a float32, whatever the sign.
+            bit = ((lowest.to(tl.float32).to(tl.int32, bitcast=True) >> 23) & 255) - 127
+            tl.store(pairs + place, first + bit, mask=(word != 0) & (place < capacity))
+            place += (word != 0).to(tl.int64)
+            word = word ^ lowest
 
 
 @triton.jit(do_not_specialize=["low", "capacity", "n_trials"])
