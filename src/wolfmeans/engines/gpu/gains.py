@@ -90,9 +90,7 @@ def best_candidate(
     return None if gains is None else _best(judged.data, to_host(rows)[0], gains)
 
 
-def _best(
-    data: Screened, rows: NDArray[np.int64], gains: NDArray[np.float64]
-) -> tuple[int, float]:
+def _best(data: Screened, rows: NDArray[np.int64], gains: NDArray[np.float64]) -> tuple[int, float]:
     """Return the row that gains most, the first of such in the order of values."""
     most = gains.max()
     if not most > 0.0:

@@ -355,10 +355,10 @@ class GpuPoints(LabelledPoints):
         labels = self._opened_before().rows.labels
         distances = self._kernels.distances_on_device(self._held(centers), labels)
         counting = self.weights if masses is None else masses
-        sent = None
-        if counting is not None:
-            there = self._weighting is not None and counting is self.weights
-            sent = self._weighting.values if there else to_device(counting, distances)
+        if counting is self.weights and self._weighting is not None:
+            sent = self._weighting.values
+        else:
+            sent = None if counting is None else to_device(counting, distances)
         judged = Judged(self.data, distances, sent, self._lows().gap)
         return best_candidate(judged, self.order_on_device, most)
 

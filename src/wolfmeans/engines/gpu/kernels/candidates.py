@@ -111,11 +111,7 @@ def _choose_far(
     bits = tl.load(far + number, mask=number < listed, other=0)
     exact = _largest_that_reach(bits, HALF, 63)
     chosen = (number < listed) & (bits >= exact)
-    if (
-        (many > _MOST_FAR_GROUPS)
-        | (listed > _MOST_FAR)
-        | (tl.sum(chosen.to(tl.int32)) != HALF)
-    ):
+    if (many > _MOST_FAR_GROUPS) | (listed > _MOST_FAR) | (tl.sum(chosen.to(tl.int32)) != HALF):
         tl.store(found + GIVEN_UP, tl.full((), 1, tl.int64))
     else:
         spot = HALF + tl.cumsum(chosen.to(tl.int32), 0) - 1
