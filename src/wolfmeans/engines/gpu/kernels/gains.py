@@ -36,7 +36,7 @@ def shorten_trials(
     rounding  IN   (1,) float32, rho
     short     OUT  (padded, WIDTH) float16
     norms     OUT  (padded,) float32, squared norm minus doubt; infinite from `n_trials` on
-    doubts    OUT  (padded,) float32
+    doubts    OUT  (padded,) float32, how wrong the arithmetic of a score can be
     """
     if tl.load(found + GIVEN_UP) != 0:
         return
@@ -55,14 +55,14 @@ def shorten_trials(
     size = tl.sqrt(squared)
     rho = tl.load(rounding).to(tl.float64)
     gamma = tl.load(errors + k).to(tl.float64)
-    # As in prepare_centers.
-    doubt = 2.0 * (radius * gamma + rho * size)
-    doubt += products_error * radius * (size + gamma + 2.0**-14)
+    # As in prepare_centers; gamma is no small part of the size where numbers were cut off.
+    doubt = products_error * radius * (size + gamma + 2.0**-14)
     doubt += score_error * (squared + 2.0 * radius * (size + gamma))
+    tl.store(doubts + trial, tl.minimum(doubt, 1.0e37).to(tl.float32))
+    doubt += 2.0 * (radius * gamma + rho * (size + gamma))
     doubt = tl.minimum(doubt * (1.0 + score_error) * (1.0 + 2.0**-20), 1.0e37)
     norm = tl.minimum(squared, 1.0e37) - doubt * (1.0 + 2.0**-19)
     tl.store(norms + trial, tl.where(trial < n_trials, norm, float("inf")).to(tl.float32))
-    tl.store(doubts + trial, doubt.to(tl.float32))
 
 
 @triton.jit
