@@ -150,8 +150,7 @@ def _choose_spread(X, keys, order, rows, found, number, m, d, HALF: tl.constexpr
         # Equal rows are in the order of their numbers.
         before |= equal & (p[None, :] < p[:, None])
     chosen = same & (tl.sum(before.to(tl.int32), axis=1) == (place - first).to(tl.int32))
-    if d > 2:
-        chosen &= tl.sum(equal.to(tl.int32), axis=1) == 1
+    # Rows that two columns do not tell apart are chosen together, or none of them is.
     if open_end | (tl.sum(chosen.to(tl.int32)) != 1):
         tl.store(found + GIVEN_UP, tl.full((), 1, tl.int64))
     else:
