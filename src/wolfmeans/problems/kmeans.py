@@ -270,7 +270,8 @@ class KMeansProblem(ConcaveProblem[Partition]):
         """Return the gap with the columns of empty clusters ignored: the paper's g_C.
 
         It is the smallest gap over the limiting supergradients, which may put an empty cluster's
-        center where no point prefers it.
+        center where no point prefers it. The labels of the workspace are those of the vertex, whose
+        weights tell whether any point is nearest to such a center.
         """
         point = solution.point
         empty = point.empty

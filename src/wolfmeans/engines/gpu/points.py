@@ -29,7 +29,7 @@ from wolfmeans.engines.cpu import digest
 from wolfmeans.engines.gpu.ahead import Ahead, worth_taking
 from wolfmeans.engines.gpu.clusters import Lows, Results
 from wolfmeans.engines.gpu.distances import GpuKernels
-from wolfmeans.engines.gpu.gains import best_candidate
+from wolfmeans.engines.gpu.gains import Judged, best_candidate
 from wolfmeans.engines.gpu.kernels.lists import MOVED
 from wolfmeans.engines.gpu.memory import is_small, kept
 from wolfmeans.engines.gpu.ordering import lexicographic_order, row_hashes
@@ -449,11 +449,14 @@ class GpuPoints(LabelledPoints):
     ) -> tuple[int, float] | None:
         """Return the data point that as one more center gains most; None to leave it to others."""
         labels = self._opened_before().rows.labels
-        distances = self._kernels.distances_on_device(centers, labels)
+        distances = self._kernels.distances_on_device(self._held(centers), labels)
         counting = self.weights if masses is None else masses
-        sent = None if counting is None else to_device(counting, distances)
-        low = self._lows().gap
-        return best_candidate(self.data, self.order_on_device(), distances, sent, most, low)
+        if counting is self.weights and self._weighting is not None:
+            sent = self._weighting.values
+        else:
+            sent = None if counting is None else to_device(counting, distances)
+        judged = Judged(self.data, distances, sent, self._lows().gap)
+        return best_candidate(judged, self.order_on_device, most)
 
     def distance_error(self, centers: Centers) -> float:
         """Return 0: distances of dense rows are off by (d + 3) u of themselves and no more."""

@@ -21,7 +21,7 @@ def _overflows(counters, capacity, n_trials, ALL_TRIALS: tl.constexpr):
 
 
 @triton.jit
-def _placed(terms, mask, low):
+def placed(terms, mask, low):
     """Return where the 53 bits of non-negative terms lie in limbs of 32 bits, and what they are.
 
     The lowest limb that a term reaches, the parts in that limb and in the next two, and whether a
@@ -56,8 +56,8 @@ def _add_changes(total, old, new, mask, low, inexact):
     mask      IN   (B, T) which of them count
     inexact   OUT  (1,) int32, set when a term has no room
     """
-    a, a0, a1, a2, a_wrong = _placed(old, mask, low)
-    b, b0, b1, b2, b_wrong = _placed(new, mask, low)
+    a, a0, a1, a2, a_wrong = placed(old, mask, low)
+    b, b0, b1, b2, b_wrong = placed(new, mask, low)
     wrong = tl.max(tl.max((a_wrong | b_wrong).to(tl.int32), axis=1), axis=0)
     tl.atomic_max(inexact, wrong, mask=wrong > 0)
     least = tl.minimum(tl.where(a < 0, LIMBS, a), tl.where(b < 0, LIMBS, b))
