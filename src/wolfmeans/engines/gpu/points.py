@@ -113,7 +113,7 @@ class GpuPoints(LabelledPoints):
         if self._tensors is None:
             return self._assign_first(centers)
         step = self._begin(centers, _ONE_STEP, math.nan, 0)
-        step.launch(1, self._lows(), many=False)
+        step.launch_one(self._lows())
         records, *vertex = self._end(step.clusters.send(both=False)(), 1)
         return self._found(records[0], centers, *vertex[:3])
 
@@ -147,10 +147,9 @@ class GpuPoints(LabelledPoints):
         """Make the first assignment again, without the steps behind it."""
         assert self._tensors is not None
         self._launched_ahead, self._copied, step = None, None, self._tensors
-        step.clusters.clear()
-        step.rows.clear()
+        step.clear()
         step.clusters.begin(ahead.seeds, _ONE_STEP, math.nan, 0)
-        step.launch(1, self._lows(), many=False)
+        step.launch_one(self._lows())
         self._there = [(ahead.centers, step.clusters.centers[1])]
 
     def advance(

@@ -61,10 +61,14 @@ class Step:
     def take_up(self, data: Screened) -> Self:
         """Begin anew, with other data of the same kind."""
         self.data = self.clusters.data = self.rows.data = data
+        self.clear()
+        return self
+
+    def clear(self) -> None:
+        """Forget all labels, bounds and sums."""
         if self._clear is None:
             self._clear = Tape(self._launch_clear)
         self._clear.run()
-        return self
 
     def _launch_clear(self) -> None:
         rows, n = self.rows, self.data.n
@@ -122,6 +126,11 @@ class Step:
             launches.two(worth_a_graph=many)
         if steps % 2:
             launches.one.run()
+
+    def launch_one(self, lows: Lows) -> None:
+        """Launch a step from centers that have just been put into the first buffer."""
+        self.open(lows)
+        self.launch(1, lows, many=False)
 
     def launch_first(self, lows: Lows) -> None:
         """Launch a step from the first buffer on, and what finds the cost of its means."""
