@@ -38,7 +38,7 @@ def test_means_of_sums(digits, replicas, unit):
 
     from wolfmeans.engines.gpu.engine import device
     from wolfmeans.engines.gpu.kernels.exact import ROOM
-    from wolfmeans.engines.gpu.kernels.lists import DONE, STEPS
+    from wolfmeans.engines.gpu.kernels.lists import ARRIVED, AT_MOST, DONE, EMPTIED, STEPS
     from wolfmeans.engines.gpu.kernels.means import find_means
 
     rng = np.random.default_rng(0)
@@ -66,7 +66,7 @@ def test_means_of_sums(digits, replicas, unit):
 
     float32, float64 = torch.float32, torch.float64
     state, rule = zeros(16, dtype=torch.int32), zeros(4, dtype=float64)
-    state[10] = 5  # at most so many steps
+    state[AT_MOST.value] = 5
     reach, next_reach = zeros(2, dtype=torch.int32) + 7, zeros(2, dtype=torch.int32)
     centers, before, means, residuals, weights = zeros(5, K, dtype=float64)
     norms, doubts, shifts = zeros(3, K, dtype=float32)
@@ -85,7 +85,7 @@ def test_means_of_sums(digits, replicas, unit):
     assert weights.tolist() == [count for _, count in cases]
     assert state.tolist()[DONE.value] == 1
     assert state.tolist()[STEPS.value] == 1
-    assert state.tolist()[12:14] == [0, 0]
+    assert state[[EMPTIED.value, ARRIVED.value]].tolist() == [0, 0]
     assert reach.tolist() == [0, 0]
     largest = next_reach.view(float32).tolist()[1]
     assert largest >= max(abs(mean) for mean, _ in expected) * 2.0**-unit
