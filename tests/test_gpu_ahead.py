@@ -22,10 +22,10 @@ pytestmark = [
 @pytest.fixture
 def seen(monkeypatch):
     """What was taken ahead, and how often that was undone."""
-    from wolfmeans.engines.gpu import points as module
+    from wolfmeans.engines.gpu import stepping as module
 
     seen = {"ahead": [], "undone": 0}
-    ahead, undo = module.Ahead, module.GpuPoints._undo
+    ahead, undo = module.Ahead, module.SteppingPoints._undo
 
     def made(*given):
         seen["ahead"].append(given[-1])
@@ -36,7 +36,7 @@ def seen(monkeypatch):
         undo(*given)
 
     monkeypatch.setattr(module, "Ahead", made)
-    monkeypatch.setattr(module.GpuPoints, "_undo", undone)
+    monkeypatch.setattr(module.SteppingPoints, "_undo", undone)
     return seen
 
 
@@ -67,7 +67,7 @@ def facts_of(model):
 
 def fitted(X, monkeypatch, weights=None, **settings):
     """Fit with steps taken ahead, without, and on the CPU; compare."""
-    from wolfmeans.engines.gpu import points as module
+    from wolfmeans.engines.gpu import stepping as module
 
     n_clusters = settings.pop("n_clusters", 3)
     settings = {"init": X[:n_clusters].copy(), "n_init": 1, "certify": None, **settings}
@@ -142,7 +142,7 @@ def test_several_starts(seen, monkeypatch):
     fitted(X, monkeypatch, init="random", n_init=2, max_iter=3)
     assert seen["ahead"] == []
     # One after the other.
-    from wolfmeans.engines.gpu import points as module
+    from wolfmeans.engines.gpu import stepping as module
 
     monkeypatch.setattr(module, "_SMALL", 0)
     fitted(X, monkeypatch, init="random", n_init=2, max_iter=3)

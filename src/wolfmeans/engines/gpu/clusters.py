@@ -13,10 +13,10 @@ import triton
 from numpy.typing import NDArray
 
 from wolfmeans.engines.base import Centers, Limits
+from wolfmeans.engines.gpu.kernels import bounds as bound_kernels
 from wolfmeans.engines.gpu.kernels import bulk_sums, division
 from wolfmeans.engines.gpu.kernels import means as mean_kernels
 from wolfmeans.engines.gpu.kernels import one_pass as one_pass_kernels
-from wolfmeans.engines.gpu.kernels import screen as screen_kernels
 from wolfmeans.engines.gpu.kernels import weighted as weighted_kernels
 from wolfmeans.engines.gpu.kernels.exact import LIMBS, ROOM
 from wolfmeans.engines.gpu.kernels.lists import FAR, MOVED
@@ -323,7 +323,7 @@ class Clusters:
         """Launch what brings the centers in one of the two buffers into short arithmetic."""
         data, d = self.data, self.data.d
         launch(
-            screen_kernels.prepare_centers, self.n_clusters,
+            bound_kernels.prepare_centers, self.n_clusters,
             self.state, self.centers[source], self.before, data.mu, self.short, self.norms,
             self.doubts, self.shifts, self.reach[source], d, data.width, data.scale, data.radius,
             data.rho, data.products_error, self._score_error(),

@@ -9,6 +9,7 @@ import triton
 
 from wolfmeans.engines.gpu import costs
 from wolfmeans.engines.gpu.clusters import Clusters
+from wolfmeans.engines.gpu.kernels import bounds as bound_kernels
 from wolfmeans.engines.gpu.kernels import bulk_sums as bulk_sums_kernels
 from wolfmeans.engines.gpu.kernels import few_sums as few_sums_kernels
 from wolfmeans.engines.gpu.kernels import moments as moment_kernels
@@ -151,7 +152,7 @@ class Rows:
             )  # fmt: skip
             return
         launch(
-            screen_kernels.select_active, triton.cdiv(n, 1024),
+            bound_kernels.select_active, triton.cdiv(n, 1024),
             clusters.state, self.labels, self.slack, clusters.shifts, clusters.reach[source],
             self.active, n, data.margin, BLOCK=1024, **UNFUSED,
         )  # fmt: skip

@@ -28,7 +28,7 @@ from wolfmeans.engines.base import (
 from wolfmeans.engines.cpu import digest
 from wolfmeans.engines.gpu.clusters import Clusters, Lows
 from wolfmeans.engines.gpu.distances import GpuKernels
-from wolfmeans.engines.gpu.kernels import screen as screen_kernels
+from wolfmeans.engines.gpu.kernels import bounds as bound_kernels
 from wolfmeans.engines.gpu.kernels.lists import ACTIVE, LENGTHS, MOVED
 from wolfmeans.engines.gpu.launching import UNFUSED, launch
 from wolfmeans.engines.gpu.screening import Screened
@@ -209,7 +209,7 @@ class StreamedPoints(LabelledPoints):
         for number, part in enumerate(parts):
             # A list that is not in use yet takes the rows, which are not wanted here.
             launch(
-                screen_kernels.select_active, triton.cdiv(part.size, 1024),
+                bound_kernels.select_active, triton.cdiv(part.size, 1024),
                 clusters.state, state.labels[part.places], state.slack[part.places],
                 clusters.shifts, clusters.reach[0], data.rows.active, part.size, margin,
                 BLOCK=1024, **UNFUSED,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from wolfmeans.engines.gpu.kernels.bounds import rate, shortened
 from wolfmeans.engines.gpu.kernels.exact import LIMBS as _LIMBS
 from wolfmeans.engines.gpu.kernels.exact import ROOM as _ROOM
 from wolfmeans.engines.gpu.kernels.exact import (
@@ -34,7 +35,6 @@ from wolfmeans.engines.gpu.kernels.lists import (
     OPEN,
     STEPS,
 )
-from wolfmeans.engines.gpu.kernels.screen import rate, shortened
 
 LIMBS, ROOM = tl.constexpr(_LIMBS), tl.constexpr(_ROOM)
 
