@@ -302,3 +302,24 @@ def test_squares_below_all_numbers_are_not_told_apart(exponent):
         get_engine(name).open(X, None, 1).nearest(centers)[0] for name in ("gpu", "reference")
     )
     assert (found == expected).all()
+
+
+@needs_triton
+@pytest.mark.parametrize("d", [3, 12])
+def test_labels_for_centers_from_outside_come_from_prepared_ones(d):
+    import math
+
+    from wolfmeans.engines.base import Limits
+    from wolfmeans.engines.gpu.kernels.lists import HARD, OPEN
+    from wolfmeans.engines.gpu.steps import Step
+
+    X = points("plain", 100, d, "float32")
+    here, there = (get_engine(name).open(X, None, 1) for name in ("cpu", "gpu"))
+    here.assign(X[:8].copy())
+    step = Step(there.data, 8)
+    step.clusters.begin(X[:8].copy(), Limits(1, math.inf), math.nan, 0)
+    step.find_labels(0)
+    assert step.rows.labels.tolist() == here.labels().tolist()
+    # Centers that nobody prepared would leave all rows open.
+    assert step.clusters.state[HARD.value] == 0
+    assert step.clusters.state[OPEN.value] < 10

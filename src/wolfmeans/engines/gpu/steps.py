@@ -81,8 +81,7 @@ class Step:
 
         `source` says which of the two buffers holds the centers.
         """
-        if not self.clusters.prepare_themselves:
-            self.clusters.prepare(source)
+        self.clusters.prepare(source)
         self.rows.find_labels(self.clusters, source)
 
     def find_moments(self, source: int, lows: Lows) -> None:
@@ -176,9 +175,13 @@ class Step:
         if self.rows.in_one_pass:
             self.rows.assign_and_add(self.clusters, source, lows.gap)
             self.clusters.settle(source, lows)
+            return
+        if self.clusters.prepare_themselves:
+            # They are prepared since the last step, or the opening.
+            self.rows.find_labels(self.clusters, source)
         else:
             self.find_labels(source)
-            self.find_moments(source, lows)
+        self.find_moments(source, lows)
 
     def _facts(self, lows: Lows) -> Hashable:
         """Return all that launches are made of: numbers, and where tensors are."""
