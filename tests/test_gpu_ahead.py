@@ -142,9 +142,7 @@ def test_several_starts(seen, monkeypatch):
     fitted(X, monkeypatch, init="random", n_init=2, max_iter=3)
     assert seen["ahead"] == []
     # One after the other.
-    from wolfmeans.engines.gpu import stepping as module
-
-    monkeypatch.setattr(module, "_SMALL", 0)
+    monkeypatch.setattr("wolfmeans.engines.gpu.points._SMALL", 0)
     fitted(X, monkeypatch, init="random", n_init=2, max_iter=3)
     assert seen["ahead"] == [3, 3]
 
