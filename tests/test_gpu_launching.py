@@ -368,3 +368,35 @@ def test_what_is_sent_arrives_where_it_belongs():
         assert np.array_equal(tensors["third"].cpu().numpy(), third)
         assert not tensors["first"].any()
         assert not tensors["fourth"].any()
+
+
+def test_fits_in_inference_mode_leave_nothing_that_others_stumble_over():
+    import numpy as np
+    import torch
+
+    from wolfmeans import KMeans
+
+    X = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
+    given = {"init": X[:2].copy(), "n_init": 1, "certify": None, "engine": "gpu"}
+    with torch.inference_mode():
+        inside = KMeans(2, **given).fit(X)
+    outside = KMeans(2, **given).fit(X)
+    assert np.array_equal(outside.cluster_centers_, inside.cluster_centers_)
+    KMeans(2, **given).fit(X[:20])
+
+
+def test_tensors_are_made_elsewhere_by_default():
+    import numpy as np
+    import torch
+
+    from wolfmeans import KMeans
+
+    X = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
+    given = {"init": X[:2].copy(), "n_init": 1, "certify": None, "engine": "gpu"}
+    usual = KMeans(2, **given).fit(X)
+    torch.set_default_device("meta")
+    try:
+        fitted = KMeans(2, **given).fit(X[:, ::-1].copy()[:, ::-1])
+    finally:
+        torch.set_default_device(None)
+    assert np.array_equal(fitted.cluster_centers_, usual.cluster_centers_)

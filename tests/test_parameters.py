@@ -99,3 +99,11 @@ def test_only_so_many_values_are_remembered(monkeypatch):
     for number in range(60):
         KMeans(**QUICK, tol=1e-3 + number).fit(X)
     assert len(parameters._known[KMeans].passed) <= 40
+
+
+def test_parameters_that_nobody_validates():
+    class Other(KMeans):
+        _parameter_constraints = {**KMeans._parameter_constraints, "verbose": "no_validation"}  # noqa: RUF012
+
+    X = np.arange(6.0).reshape(-1, 1)
+    assert Other(2, verbose=0, init=X[:2]).fit(X).n_iter_ > 0

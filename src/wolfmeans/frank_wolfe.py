@@ -262,7 +262,7 @@ def minimize_concave(
         value=state.value,
         gap=record.gap,
         movement=record.movement,
-        best_gap=best_gap,
+        best_gap=float(best_gap),
         status=status,
         iterations=iterations,
         max_iterations=guarantee,

@@ -126,8 +126,11 @@ class OnDevice:
     def look(self, beside: Any = None) -> None:
         """Let the device look at the numbers, without waiting for what it finds.
 
-        Another tensor may be given that will be asked for on the host (`brought`).
+        Another tensor may be given that will be asked for on the host (`brought`). What was looked
+        at is known.
         """
+        if "_looked_at" in vars(self):
+            return
         try:
             from wolfmeans.engines.gpu.looking import Look
         except ImportError:  # the engine will say what is missing

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from wolfmeans.engines.gpu.kernels.opening import INFINITY, look
 from wolfmeans.engines.gpu.launching import PROGRAMS, UNFUSED, launch_as
-from wolfmeans.engines.gpu.transfers import MOST_PINNED, event
+from wolfmeans.engines.gpu.transfers import MOST_PINNED, event, room
 from wolfmeans.tensors import sampling_step
 
 _BLOCK = 4096
@@ -39,7 +39,9 @@ class Look:
         entries = -(-n // step) * d
         others = 0 if beside is None else beside.numel()
         other = X if beside is None else beside
-        kind = X.device, X.dtype, X.data_ptr() % 16, other.data_ptr() % 16, n, d, others
+        # Tensors that were made in inference mode cannot be written to outside of it.
+        mode = torch.is_inference_mode_enabled()
+        kind = X.device, X.dtype, X.data_ptr() % 16, other.data_ptr() % 16, n, d, others, mode
         self._kind, self._desk = kind, _taken(kind) or _Desk(X, size, entries + others)
         desk = self._desk
         launch_as(
@@ -68,7 +70,8 @@ class Look:
         along = None
         if other is not None:
             along = desk.copies[entries : entries + math.prod(other)].reshape(other).copy()
-        _desks.append((self._kind, desk))
+        if desk.seen.nbytes <= MOST_PINNED:
+            _desks.append((self._kind, desk))
         return sizes, rows, along
 
 
@@ -84,7 +87,7 @@ class _Desk:
         self.found = self.seen.view(torch.int64)
         on_device = X.device.type == "cuda"
         pinned = on_device and self.seen.nbytes <= MOST_PINNED
-        self._here = torch.empty(self.found.shape, dtype=torch.int64, pin_memory=pinned)
+        self._here = room(self.found.shape, torch.int64, pinned)
         self._event = event() if on_device else None
         array = self._here.numpy()
         self.sizes = array[: 2 * programs].reshape(2, programs)
@@ -118,6 +121,8 @@ def _comes_along(tensor: torch.Tensor, X: torch.Tensor) -> bool:
     return (
         tensor.device == X.device
         and tensor.dtype == X.dtype
+        and tensor.layout == torch.strided
         and tensor.is_contiguous()
+        and not tensor.is_neg()
         and 0 < tensor.nbytes <= MOST_PINNED // 2
     )

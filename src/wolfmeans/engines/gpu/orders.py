@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from wolfmeans.engines.base import Limits
 from wolfmeans.engines.gpu.kernels.lists import AT_MOST, EMPTY, KEEP_EMPTY
+from wolfmeans.engines.gpu.transfers import room
 
 MOST_STEPS = 1024
 """So many records fit."""
@@ -28,7 +29,7 @@ class Orders:
 
     def __init__(self, device: torch.device) -> None:
         pinned = device.type == "cuda"
-        self._sent = torch.zeros((_IN_TURN, WORDS), dtype=torch.int64, pin_memory=pinned)
+        self._sent = room((_IN_TURN, WORDS), torch.int64, pinned)
         self._here: NDArray[np.int64] = self._sent.numpy()
         self._turn = 0
 

@@ -90,7 +90,8 @@ class Run:
         """Wait for the counters that were sent first."""
         look = self._looks.pop(0)
         state: list[int] = look.array().tolist()
-        _seen.append(look)
+        if not look.in_inference_mode:
+            _seen.append(look)
         return state
 
     def taken(self) -> int:

@@ -222,7 +222,9 @@ class _Spare:
         device = data.X.device
         # What was launched on another stream may still be at work on these tensors.
         stream = driver.active.get_current_stream(device.index) if device.type == "cuda" else 0
-        kind = device, stream, data.X.dtype, data.n, data.d, data.digits, n_clusters
+        # Tensors that were made in inference mode cannot be written to outside of it.
+        mode = torch.is_inference_mode_enabled()
+        kind = device, stream, mode, data.X.dtype, data.n, data.d, data.digits, n_clusters
         step = self._taken(kind)
         if step is None:
             with kept(device, data.n, data.d):

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from wolfmeans.engines.cpu import value_range
 from wolfmeans.engines.gpu.rows import Rows
 from wolfmeans.engines.gpu.screening import Screened
-from wolfmeans.engines.gpu.transfers import as_tensor, to_device, to_host
+from wolfmeans.engines.gpu.transfers import as_tensor, room, to_device, to_host
 
 _SAMPLE = 1 << 11
 _LEAST_BYTES = 1 << 20
@@ -100,7 +100,7 @@ class _Lane:
         key = "masses" if like.ndim == 1 else "X"
         if key not in self._pinned:
             shape = (len(self.X), *like.shape[1:])
-            self._pinned[key] = torch.empty(shape, dtype=like.dtype, pin_memory=self._on_device)
+            self._pinned[key] = room(shape, like.dtype, self._on_device)
         return self._pinned[key][: len(like)]
 
     def wait(self) -> None:

@@ -16,6 +16,11 @@ MOST_PINNED = 1 << 23
 """Bytes: PyTorch keeps pinned memory for ever."""
 
 
+def room(shape: Sequence[int], dtype: torch.dtype, pinned: bool) -> torch.Tensor:
+    """Return memory of the host, wherever PyTorch puts tensors by default."""
+    return torch.empty(shape, dtype=dtype, device="cpu", pin_memory=pinned)
+
+
 def to_host(*tensors: torch.Tensor) -> tuple[NDArray[Any], ...]:
     """Return tensors as arrays of their own, after one wait for all of them.
 
@@ -47,7 +52,7 @@ class Sent:
     def __init__(self, tensor: torch.Tensor, into: Sent | None = None) -> None:
         on_device = tensor.device.type == "cuda"
         if into is None:
-            self._copy = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=on_device)
+            self._copy = room(tensor.shape, tensor.dtype, on_device)
         else:
             self._copy = into._copy
         self._copy.copy_(tensor, non_blocking=True)
@@ -59,6 +64,11 @@ class Sent:
             except IndexError:
                 self._event = torch.cuda.Event()
             self._event.record()
+
+    @property
+    def in_inference_mode(self) -> bool:
+        """Whether its memory cannot be written to outside of that."""
+        return self._copy.is_inference()
 
     def array(self) -> NDArray[Any]:
         """Wait for it, and lend it out."""
@@ -72,7 +82,7 @@ class Sent:
 
 def _pinned(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """Return copies in pinned memory, which PyTorch keeps for the next time."""
-    copies = [torch.empty(t.shape, dtype=t.dtype, pin_memory=True) for t in tensors]
+    copies = [room(t.shape, t.dtype, True) for t in tensors]
     for copy, tensor in zip(copies, tensors, strict=True):
         copy.copy_(tensor, non_blocking=True)
     torch.cuda.current_stream().synchronize()
@@ -113,7 +123,7 @@ class Outbox:
     def __init__(self, there: torch.Tensor, places: Sequence[Place]) -> None:
         on_device = there.device.type == "cuda"
         pinned = on_device and there.nbytes <= MOST_PINNED
-        self._here = torch.empty(there.shape, dtype=there.dtype, pin_memory=pinned)
+        self._here = room(there.shape, there.dtype, pinned)
         self._there = there
         self._arrays = [place.of(self._here.numpy()) for place in places]
         self._read = event() if on_device else None
@@ -135,7 +145,7 @@ def sent(array: NDArray[np.float64], like: torch.Tensor) -> torch.Tensor:
     As `to_device` does, but without waiting for all that the stream has to do before.
     """
     on_device = like.device.type == "cuda"
-    here = torch.empty(array.shape, dtype=torch.float64, pin_memory=on_device)
+    here = room(array.shape, torch.float64, on_device)
     here.numpy()[...] = array
     return here.to(like.device, non_blocking=True)
 

@@ -50,7 +50,8 @@ def rate(
     doubt = 2.0 * (radius * gamma + rho * size) + products
     doubt += score_error * (squared + 2.0 * radius * (size + gamma))
     doubt *= 1.0 + score_error  # the doubt is in the score, and rounded with it
-    doubt = tl.minimum(doubt * (1.0 + 2.0**-20), 1.0e37)
+    # Not below what float32 has numbers for: scores of 0 differ by their numbers alone.
+    doubt = tl.minimum(tl.maximum(doubt * (1.0 + 2.0**-20), 2.0**-100), 1.0e37)
     norm = (tl.minimum(squared, 1.0e37) - doubt * (1.0 + 2.0**-19)).to(tl.float32)
     far = _up(tl.minimum(tl.sqrt(shift), 1.0e37))
     wrong = _up(tl.minimum(gamma, 1.0e37))
