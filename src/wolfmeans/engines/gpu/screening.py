@@ -8,9 +8,11 @@ most the doubt
 
     2 (r gamma + rho |c|) + products_error r max(|c'|, 2**-14) + score_error (|c|^2 + 2 r |c'|),
 
-r = |x'|,
+r = |x|,
 
-by Cauchy-Schwarz. Radius and rho of the row are replaced by those of nearly all rows, so that the
+by Cauchy-Schwarz, as x.c - x'.c' = x.(c - c') + (x - x').c'. (Where numbers are cut off, |c'| is at
+most |c|; else it may be above it by 2**-11 of it, which is 2**-21 r |c| here: the margin of the
+products below has room for that.) Radius and rho of the row are replaced by those of nearly all rows, so that the
 doubt belongs to the center alone and can be taken away of |c|^2 beforehand: then no score is above
 its truth, and the truth of the smallest score is above it by two doubts at most. The few rows that
 are larger are always looked at canonically.
