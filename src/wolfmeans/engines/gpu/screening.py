@@ -12,10 +12,12 @@ r = |x|,
 
 by Cauchy-Schwarz, as x.c - x'.c' = x.(c - c') + (x - x').c'. (Where numbers are cut off, |c'| is at
 most |c|; else it may be above it by 2**-11 of it, which is 2**-21 r |c| here: the margin of the
-products below has room for that.) Radius and rho of the row are replaced by those of nearly all rows, so that the
-doubt belongs to the center alone and can be taken away of |c|^2 beforehand: then no score is above
-its truth, and the truth of the smallest score is above it by two doubts at most. The few rows that
-are larger are always looked at canonically.
+products below has room for that.)
+
+Radius and rho of the row are replaced by those of nearly all rows, so that the doubt belongs to the
+center alone and can be taken away of |c|^2 beforehand: then no score is above its truth, and the
+truth of the smallest score is above it by two doubts at most. The few rows that are larger are
+always looked at canonically.
 
 Tensor cores give x'.c' with exact products. Their model, from Hopper on: 16 products and the sum so
 far are aligned to the largest exponent e among them, cut off below 2**(e - 25), added, and the
