@@ -20,7 +20,7 @@ from wolfmeans.engines.gpu.kernels import one_pass as one_pass_kernels
 from wolfmeans.engines.gpu.kernels import weighted as weighted_kernels
 from wolfmeans.engines.gpu.kernels.exact import LIMBS, ROOM
 from wolfmeans.engines.gpu.kernels.lists import FAR, MOVED
-from wolfmeans.engines.gpu.launching import UNFUSED, launch
+from wolfmeans.engines.gpu.launching import INTERPRETED, UNFUSED, launch
 from wolfmeans.engines.gpu.orders import MOST_STEPS, WORDS, Orders
 from wolfmeans.engines.gpu.transfers import Outbox, Place, Sent
 
@@ -353,7 +353,9 @@ class Clusters:
         data, d, K = self.data, self.data.d, self.n_clusters
         columns = min(_MOST_COLUMNS, triton.next_power_of_2(d))
         clusters = 1
-        while clusters * columns < _SLOTS and 2 * clusters * _MANY_PROGRAMS <= K:
+        # One after the other, programs take the longer the more there are.
+        many = 1 if INTERPRETED else _MANY_PROGRAMS
+        while clusters * columns < _SLOTS and 2 * clusters * many <= K:
             clusters *= 2
         launch(
             mean_kernels.find_means, triton.cdiv(K, clusters),
