@@ -200,22 +200,6 @@ def resolve_hard(
             tl.store(moved_from + place, old)
 
 
-@triton.jit(do_not_specialize=["n"])
-def own_distances(X, centers, labels, out, n, d, BLOCK: tl.constexpr):
-    """Write the canonical distance of each point to the center of its label.
-
-    labels  IN   (n,) int32, or one for all points where it is None
-    out     OUT  (n,) float64
-    """
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = i < n
-    k = tl.zeros((BLOCK,), tl.int32)
-    if labels is not None:
-        k = tl.load(labels + i, mask=inside, other=0)
-    distance = canonical(X, centers, i[:, None], k[:, None], inside[:, None], d, BLOCK, 1)
-    tl.store(out + i, tl.reshape(distance, (BLOCK,)), mask=inside)
-
-
 @triton.jit(do_not_specialize=["count", "K"])
 def two_nearest(X, rows, centers, nearest, second, count, d, K, BLOCK: tl.constexpr):
     """Write the smallest and second smallest canonical distance of some rows, a program for each.
