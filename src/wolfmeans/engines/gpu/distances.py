@@ -132,7 +132,7 @@ class GpuKernels:
         sums: torch.Tensor,
         inexact: torch.Tensor,
     ) -> None:
-        """Add distances to own centers to a sum, without room for all of them (`Rows.sum_costs`)."""
+        """Add distances to own centers to a sum, with no room for them (as `Rows` has)."""
         data = self.data
         launch(
             moment_kernels.sum_costs, min(PROGRAMS, triton.cdiv(data.n, 128)),
