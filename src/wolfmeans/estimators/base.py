@@ -232,12 +232,7 @@ class CenterEstimator(
             model = self._without_names()
         certificate = self.certificate_
         weights = door.admit_weights(sample_weight, X)
-        inertia = model._inertia_on(X, weights)
-        if inertia != self.inertia_:
-            raise ValueError(
-                "X and sample_weight are not what was clustered: with these centers their inertia "
-                f"is {inertia}, and that of the fit was {self.inertia_}"
-            )
+        model._refuse_other_data(X, weights)
         with progress_on_terminal(progress) as told:
             bound = bound_in_units(
                 X,
@@ -258,6 +253,20 @@ class CenterEstimator(
         if self.certificate_.unit_exponent == 0:
             self.trace_.lower_bound = self.certificate_.proven_bound
         return self.certificate_
+
+    def _refuse_other_data(self, X: Any, weights: NDArray[np.float64] | None) -> None:
+        """Raise an error unless X and the weights are what was clustered.
+
+        Inertia is an exact sum, so the same points give the same number to the last bit, in any
+        order of the rows.
+        """
+        inertia = self._inertia_on(X, weights)
+        if inertia != self.inertia_:
+            raise ValueError(
+                "X and sample_weight are not what was clustered: with these centers their inertia "
+                f"is {inertia}, and that of the fit was {self.inertia_}. Pass the data that went "
+                "into fit; with a Pipeline, the output of its earlier steps"
+            )
 
     def _without_names(self) -> Self:
         """Return this model for rows whose names were matched when their source was opened."""
