@@ -222,3 +222,36 @@ def test_a_pipeline_shows_its_own_diagram():
         pipeline = make_pipeline(StandardScaler(), KMeans(3, random_state=0)).fit(points())
         shown = pipeline._repr_mimebundle_()["text/html"]
     assert "KMeans" in shown and 'class="wolfmeans"' not in shown
+
+
+# --- figures ---------------------------------------------------------------------------------
+
+FIT = """
+import sys
+import numpy as np
+from wolfmeans import KMeans
+X = np.random.default_rng(0).normal(size=(60, 3))
+km = KMeans(3, random_state=0).fit(X)
+"""
+
+
+@pytest.mark.filterwarnings("default")  # those of the notebook's own packages are not ours
+def test_a_kernel_shows_a_figure_once():
+    """In a real kernel; what it shows a figure through is tested in test_plot.py, too."""
+    reason = "needs a notebook kernel: pip install ipykernel nbclient"
+    pytest.importorskip("ipykernel", reason=reason)
+    client = pytest.importorskip("nbclient", reason=reason)
+    nbformat = pytest.importorskip("nbformat", reason=reason)
+    draw = "km.trace_.plot()"
+    sources = [FIT, draw, "'matplotlib.pyplot' in sys.modules", "%matplotlib inline", draw,
+               "import matplotlib.pyplot", draw]  # fmt: skip
+    cells = [nbformat.v4.new_code_cell(source) for source in sources]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    client.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    for cell in notebook.cells:
+        if cell.source == draw:
+            [picture] = cell.outputs
+            assert picture.output_type == "execute_result"
+            assert set(picture.data) == {"text/plain", "image/png"}
+    [answer] = notebook.cells[2].outputs
+    assert answer.data["text/plain"] == "False"

@@ -104,6 +104,25 @@ def test_figures_become_files(shown, kind, tmp_path):
         assert (tmp_path / f"figure.{kind}").stat().st_size > 1000
 
 
+def size_of_png(contents):
+    """Width and height in the header of a PNG file."""
+    assert contents[:8] == b"\x89PNG\r\n\x1a\n" and contents[12:16] == b"IHDR"
+    return int.from_bytes(contents[16:20]), int.from_bytes(contents[20:24])
+
+
+def test_every_figure_shows_itself_in_a_notebook_without_pyplot(shown):
+    model = KMeans(3, random_state=0).fit(points(60))
+    figures = [draw(shown) for draw in OF_PORTRAITS]
+    figures += [model.trace_.plot(), wolfmeans.scan(points(60), [2, 3], random_state=0).plot()]
+    for figure in figures:
+        difference = size_of_png(figure._repr_png_()) - figure.get_size_inches() * figure.dpi
+        assert (np.abs(difference) <= 1).all()  # in pixels
+        # Another kind beside it would be a second picture for programs that show all kinds.
+        assert figure._repr_html_() is None
+    # Figures that pyplot knows are shown again by it.
+    assert not [figure for figure in figures if hasattr(figure, "number")]
+
+
 @pytest.mark.parametrize("alpha", [(0.0,), (0.0, 0.1)])
 def test_every_scan_can_be_drawn(alpha, caplog):
     found = wolfmeans.scan(points(80), range(1, 4), alpha, random_state=0)

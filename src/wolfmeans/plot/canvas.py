@@ -15,13 +15,13 @@ INK, SOFT, LINE = "#1b1f24", "#57616b", "#d7dbe0"
 def new_figure(
     columns: int, width: float, height: float, rows: int = 1
 ) -> tuple[Figure, list[Axes]]:
-    """Make a figure that belongs to no window and no global state."""
+    """Make a figure that notebooks show and that belongs to no window and no global state."""
     try:
-        from matplotlib.figure import Figure
+        from wolfmeans.plot.notebook_figure import NotebookFigure
     except ImportError as error:
         raise ImportError("figures need matplotlib: pip install matplotlib") from error
 
-    figure = Figure(figsize=(width, height))
+    figure = NotebookFigure(figsize=(width, height))
     figure.set_layout_engine("constrained", w_pad=0.1, h_pad=0.1)
     axes = [figure.add_subplot(rows, columns, i + 1) for i in range(rows * columns)]
     for ax in axes:
