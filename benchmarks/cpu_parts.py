@@ -86,7 +86,7 @@ def measure_seeding(problem: Problem, settings: Settings) -> Seeding:
 
     def here(points: Points, k: int, seed: int) -> Points:
         workspace = get_engine().open(points, None, settings.threads)
-        return choose_seeds(workspace, k, "greedy-k-means++", np.random.RandomState(seed))
+        return choose_seeds(workspace, k, "k-means++", np.random.RandomState(seed))
 
     def there(points: Points, k: int, seed: int) -> Points:
         return kmeans_plusplus(points, k, random_state=seed, n_local_trials=trials)[0]
@@ -200,7 +200,12 @@ def _dense_iteration(problem: Problem, settings: Settings) -> float:
 def _predict(problem: Problem, settings: Settings) -> float:
     few = problem.points[: 2 * problem.shape.n_clusters]
     model = KMeans(
-        len(problem.seeds), init=problem.seeds, certify=None, n_threads=settings.threads, tol=1.0
+        len(problem.seeds),
+        init=problem.seeds,
+        certify=None,
+        n_threads=settings.threads,
+        stop="decrease",
+        tol=1.0,
     ).fit(few)
     return min(seconds_of(model.predict, problem.points) for _ in range(3))
 

@@ -124,7 +124,7 @@ def time_fits(
 ) -> tuple[float, int]:
     """Return the median seconds of a fit, and its iterations."""
     model = KMeans(
-        n_clusters, init="greedy-k-means++" if seeding else X[:n_clusters],
+        n_clusters, init="k-means++" if seeding else X[:n_clusters],
         max_iter=STEPS if seeding else SHORT, tol=0.0, stop="stationary", certify=None,
         random_state=0, engine=engine, n_threads=threads,
     )  # fmt: skip

@@ -13,7 +13,7 @@ from wolfmeans.sources.budget import Budget
 DASK = importlib.util.find_spec("dask") is not None
 IN_PARTS = ("blocks", "stream") if DASK else ("stream",)
 PLACES = (*ENGINES, *IN_PARTS)
-ALL_POINTS = ("greedy-k-means++", "k-means++", "random")
+ALL_POINTS = ("k-means++", "plain-k-means++", "random")
 """Seeds that need all points in one place; data in parts has k-means|| instead."""
 
 

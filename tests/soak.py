@@ -73,7 +73,7 @@ def drawn(seed, gpu=False):
         "k": int(min(n, one(1, 2, 3, 5, 8, 13, 40))),
         "trimmed": trimmed,
         "alpha": float(one(0.0, 0.05, 0.3)),
-        "init": one("rows", "rows", "greedy-k-means++", "k-means++", "random", "k-means||"),
+        "init": one("rows", "rows", "k-means++", "plain-k-means++", "random", "k-means||"),
         "n_init": int(one(1, 1, 1, 3)),
         "stop": one("stationary", "stationary", "decrease", "gap", "shift"),
         "tol": float(one(0.0, 1e-6, 1e-2)),

@@ -44,7 +44,7 @@ def test_every_ending_has_a_reading():
 
 
 def test_numbers_are_those_of_the_last_evaluated_step():
-    km = KMeans(4, random_state=0, tol=1e-2, init="random", n_init=1).fit(blobs())
+    km = KMeans(4, random_state=0, stop="decrease", tol=1e-2, init="random", n_init=1).fit(blobs())
     last = km.trace_[-1]
     certificate = km.certificate_
     assert (certificate.gap, certificate.movement) == (last.gap, last.movement)

@@ -212,7 +212,7 @@ def test_unusable_weights_are_refused_by_name(weights, says):
 
 @pytest.mark.parametrize("exponent", [-299, -100, 100, 299])
 @pytest.mark.parametrize("scale", [-399, -300, 0, 300, 399])
-@pytest.mark.parametrize("init", ["greedy-k-means++", "random"])
+@pytest.mark.parametrize("init", ["k-means++", "random"])
 @pytest.mark.filterwarnings("ignore:The squared distances:RuntimeWarning")
 def test_tiny_and_huge_weights_do_not_change_the_clusters(exponent, scale, init):
     X, truth = blobs()
@@ -433,7 +433,7 @@ def test_a_power_of_two_changes_nothing_but_the_scale(engine, exponent, make):
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e-150, 1e150, 1e200, 1e300])
-@pytest.mark.parametrize("init", ["greedy-k-means++", "k-means++", "k-means||", "random", "array"])
+@pytest.mark.parametrize("init", ["k-means++", "plain-k-means++", "k-means||", "random", "array"])
 @pytest.mark.filterwarnings("ignore:The squared distances:RuntimeWarning")
 def test_extreme_scales_give_the_right_clusters(scale, init):
     X, truth = blobs()

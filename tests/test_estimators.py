@@ -341,7 +341,7 @@ def test_n_init_auto_is_ten_for_random_and_callables_and_one_otherwise(capsys):
 
     assert starts("random") == 10
     assert starts(lambda X, k, random_state: X[random_state.permutation(len(X))[:k]]) == 10
-    assert starts("greedy-k-means++") == starts("k-means++") == starts(X[:3]) == 1
+    assert starts("k-means++") == starts("plain-k-means++") == starts(X[:3]) == 1
 
 
 @pytest.mark.parametrize("together", [True, False])
@@ -694,7 +694,7 @@ def test_shuffling_the_rows_does_not_change_what_becomes_of_empty_clusters(empty
     assert a.inertia_ == b.inertia_
 
 
-@pytest.mark.parametrize("init", ["array", "greedy-k-means++", "k-means++"])
+@pytest.mark.parametrize("init", ["array", "k-means++", "plain-k-means++"])
 @pytest.mark.parametrize("stop", STOPS)
 def test_integer_weights_are_copies(init, stop):
     X = points(150)

@@ -56,7 +56,7 @@ def fitted(X, **settings):
 @pytest.mark.parametrize(
     ("kind", "d", "dtype", "settings"),
     [
-        ("blobs", 2, "float32", {"init": "k-means++"}),
+        ("blobs", 2, "float32", {"init": "plain-k-means++"}),
         ("blobs", 12, "float64", {"stop": "stationary"}),
         ("plain", 3, "float32", {"stop": "shift", "tol": 1e-2}),
         ("lattice", 2, "float32", {"stop": "stationary"}),

@@ -201,7 +201,7 @@ def test_sums_without_room_are_left_to_the_specification():
     late = np.array([2**63 - 2, 5])
     assert opened(np.array([[0.0], [1e-130], [1.0]])).spread_rows(late, 1) is None
     rows = [
-        METHODS["k-means++"](opened(X, None, engine), 4, np.random.RandomState(2)).tolist()
+        METHODS["plain-k-means++"](opened(X, None, engine), 4, np.random.RandomState(2)).tolist()
         for engine in (*ENGINES, "gpu")
     ]
     assert all(some == rows[0] for some in rows)

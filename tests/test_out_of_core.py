@@ -297,7 +297,7 @@ def test_seeds_are_those_of_oversampling(small_chunks, tmp_path):
     X = points(seed=8)
     reference = in_memory(X, init="k-means||", random_state=3)
     for limit in (LIMIT, 90_000):
-        for init in ("k-means||", "greedy-k-means++", "k-means++"):
+        for init in ("k-means||", "k-means++", "plain-k-means++"):
             ours = streamed(X, as_npy(X, tmp_path), limit=limit, init=init, random_state=3)
             same(ours, reference)
             assert any("k-means||" in n for n in ours.certificate_.notes) == (init != "k-means||")

@@ -317,5 +317,5 @@ def test_seeds_are_good():
         return math.fsum(workspace.nearest(seeds)[1].tolist())
 
     parallel = np.mean([cost("k-means||", seed) for seed in range(20)])
-    greedy = np.mean([cost("greedy-k-means++", seed) for seed in range(20)])
+    greedy = np.mean([cost("k-means++", seed) for seed in range(20)])
     assert parallel < 1.15 * greedy

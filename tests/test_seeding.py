@@ -21,7 +21,7 @@ from wolfmeans.seeding import (
 )
 
 VECTOR_UNITS = ("baseline", "avx2", "avx512")
-BY_DISTANCE = ("k-means++", "greedy-k-means++", "k-means||")
+BY_DISTANCE = ("plain-k-means++", "k-means++", "k-means||")
 needs_native = pytest.mark.skipif("cpu" not in ENGINES, reason="the native module was not built")
 
 
@@ -181,7 +181,7 @@ def test_shuffled_rows_give_the_same_seeds(method):
         assert (a == choose_seeds(shuffled, 7, method, np.random.RandomState(5))).all()
 
 
-@pytest.mark.parametrize("method", ["k-means++", "greedy-k-means++"])
+@pytest.mark.parametrize("method", ["plain-k-means++", "k-means++"])
 def test_integer_weights_act_like_copies(method):
     rng = np.random.default_rng(1)
     X, weights = rng.normal(size=(40, 2)), rng.integers(0, 4, size=40).astype(np.float64)
@@ -209,7 +209,7 @@ def test_second_seed_follows_the_squared_distance():
     seconds = {0: [], 1: [], 2: []}
     for seed in range(4000):
         rng = np.random.RandomState(seed)
-        first, second = METHODS["k-means++"](opened(X, weights), 2, rng).tolist()
+        first, second = METHODS["plain-k-means++"](opened(X, weights), 2, rng).tolist()
         seconds[first].append(second)
     starts = np.array([len(seconds[i]) for i in range(3)])
     assert stats.chisquare(starts, 4000 * weights / 6).pvalue > 1e-3
@@ -228,8 +228,8 @@ def test_greedy_is_better_than_plain_on_average():
         seeds = choose_seeds(workspace, 20, method, np.random.RandomState(seed))
         return math.fsum(workspace.nearest(seeds)[1].tolist())
 
-    plain = np.mean([potential("k-means++", s) for s in range(20)])
-    greedy = np.mean([potential("greedy-k-means++", s) for s in range(20)])
+    plain = np.mean([potential("plain-k-means++", s) for s in range(20)])
+    greedy = np.mean([potential("k-means++", s) for s in range(20)])
     random = np.mean([potential("random", s) for s in range(20)])
     assert greedy < plain < random
 

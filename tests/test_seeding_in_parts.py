@@ -127,7 +127,7 @@ def test_what_has_no_form_in_parts_says_so():
         seeds_in_parts(parts, 2, "random", np.random.RandomState(0))
 
 
-@pytest.mark.parametrize("init", ["k-means||", "k-means++", "greedy-k-means++"])
+@pytest.mark.parametrize("init", ["k-means||", "plain-k-means++", "k-means++"])
 @pytest.mark.parametrize("chunks", [(60,), (0, 25, 35, 0), (10,) * 6], ids=str)
 def test_fits_of_dask_collections(init, chunks):
     da = pytest.importorskip("dask.array")

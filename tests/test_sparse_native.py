@@ -179,7 +179,7 @@ def test_fits_equal_the_reference(dtype, weighted):
     rng = np.random.default_rng(3)
     X = sparse.random_array((300, 40), density=0.1, rng=rng, format="csr").astype(dtype)
     weights = rng.choice([0.0, 0.5, 2.0], size=300) if weighted else None
-    for init in ("greedy-k-means++", "k-means||", "random"):
+    for init in ("k-means++", "k-means||", "random"):
         models = [
             KMeans(9, init=init, random_state=1, n_init=2, engine=engine, stop="stationary").fit(
                 X, sample_weight=weights

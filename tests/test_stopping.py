@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import sklearn.cluster
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -109,11 +110,36 @@ def test_tolerance_scales():
     variance = float(np.mean(np.var(X, axis=0)))
     assert tol(stop="shift") == pytest.approx(0.5 * variance, rel=1e-12)
     assert tol(stop="shift", tol_scale="absolute") == 0.5
+    assert tol(stop="decrease") == tol(tol_scale="initial")
+
+
+def test_a_tolerance_alone_is_scikit_learns():
+    X = np.random.default_rng(0).normal(size=(2000, 3))
+    for tol in (1e-1, 1e-2, 1e-4, 0.0):
+        ours = KMeans(12, init=X[:12], n_init=1, tol=tol).fit(X)
+        theirs = sklearn.cluster.KMeans(12, init=X[:12], n_init=1, tol=tol).fit(X)
+        assert ours.n_iter_ == theirs.n_iter_
+        assert ours.certificate_.stop == "shift"
+
+
+def test_each_rule_has_a_tolerance_of_its_own():
+    X = np.random.default_rng(0).normal(size=(200, 3))
+
+    def stopped(**options):
+        certificate = KMeans(4, random_state=0, **options).fit(X).certificate_
+        unit = certificate.initial_sse if certificate.stop != "shift" else X.var(axis=0).mean()
+        return certificate.stop, pytest.approx(certificate.tol / unit)
+
+    assert stopped() == ("decrease", 1e-6)
+    assert stopped(stop="gap") == ("gap", 1e-6)
+    assert stopped(stop="shift") == ("shift", 1e-4)
+    assert stopped(tol=1e-3, tol_scale="initial") == ("decrease", 1e-3)
+    assert stopped(tol=1e-3, stop="decrease") == ("decrease", 1e-3)
 
 
 def test_max_iter_none_stands_for_the_guarantee():
     X = np.random.default_rng(2).normal(size=(400, 2))
     options = {"n_clusters": 9, "tol": 0.01, "init": "random", "n_init": 1, "random_state": 3}
-    km = KMeans(max_iter=None, **options).fit(X)
+    km = KMeans(max_iter=None, stop="decrease", **options).fit(X)
     assert km.certificate_.status.converged
     assert km.certificate_.iterations <= km.certificate_.max_iterations <= 100

@@ -33,7 +33,7 @@ SHAPES = [
     Scenario("blobs", 7, 1, 7),
     Scenario("blobs", 40, 3, 1),
     Scenario("heavy", 300, 3, 8),
-    Scenario("blobs", 400, 2, 6, seeding="k-means++"),
+    Scenario("blobs", 400, 2, 6, seeding="plain-k-means++"),
     # Integers: ties and equal points.
     *study.data(np.random.default_rng(0).integers(0, 4, (300, 2)), "integers", [6, 16]),
     *study.segmentation(["standardized", "raw"]),
@@ -181,7 +181,7 @@ def test_blobs_split_like_make_blobs():
 def test_streams_are_one_per_replication_and_shared_by_what_is_compared():
     base = Scenario("blobs", 60, 2, 3)
     same = [
-        Scenario("blobs", 60, 2, 3, seeding="k-means++"),
+        Scenario("blobs", 60, 2, 3, seeding="plain-k-means++"),
         Scenario("blobs", 60, 2, 3, empty="farthest"),
         Scenario("blobs", 60, 2, 3, replications=7),
     ]

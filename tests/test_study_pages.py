@@ -99,7 +99,7 @@ def test_the_csv_has_our_numbers_and_the_printed_ones():
 @pytest.mark.parametrize(
     "other",
     [
-        {"n": 501}, {"data": "elliptic"}, {"seeding": "k-means++"}, {"alpha": 0.1},
+        {"n": 501}, {"data": "elliptic"}, {"seeding": "plain-k-means++"}, {"alpha": 0.1},
         {"empty": "farthest"}, {"data": "file:iris"},
     ],
 )  # fmt: skip
@@ -348,7 +348,7 @@ def test_other_data_and_what_is_beyond_follow_their_slopes():
         assert judge(test, result(data)) is HOLDS
         assert judge(test, result(data, slope=-0.5)) is FAILS
         assert judge(test, result()) is NOT_RUN
-    for settings in ({"seeding": "k-means++"}, {"alpha": 0.1}, {"n": 10**6}):
+    for settings in ({"seeding": "plain-k-means++"}, {"alpha": 0.1}, {"n": 10**6}):
         assert judge(circumstances.beyond, result(**settings)) is HOLDS
 
 

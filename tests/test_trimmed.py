@@ -494,14 +494,14 @@ def test_without_trimming_the_result_is_that_of_kmeans_bit_for_bit(instance, emp
         assert ours.clarke_gap == pytest.approx(theirs.clarke_gap, abs=1e-9 * ours.initial_sse)
 
 
-@pytest.mark.parametrize("init", ["k-means++", "greedy-k-means++", "random", "k-means||"])
+@pytest.mark.parametrize("init", ["plain-k-means++", "k-means++", "random", "k-means||"])
 def test_without_trimming_seeds_are_those_of_kmeans(init):
     X = blobs(0.1, "far", 0)[0]
     plain = KMeans(4, init=init, n_init=3, random_state=5).fit(X)
     assert_same(TrimmedKMeans(4, alpha=0, init=init, n_init=3, random_state=5).fit(X), plain)
     workspace = get_engine("auto").open_trimmed(X, None, 1, math.inf)
     rows = trimmed_rows(workspace, 4, np.random.RandomState(1))
-    assert (rows == METHODS["k-means++"](workspace, 4, np.random.RandomState(1))).all()
+    assert (rows == METHODS["plain-k-means++"](workspace, 4, np.random.RandomState(1))).all()
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -514,7 +514,7 @@ def test_trimmed_seeding_avoids_outliers_and_engines_agree(weighted):
     for seed in range(30):
         rows = [trimmed_rows(w, 3, np.random.RandomState(seed)).tolist() for w in workspaces]
         assert all(other == rows[0] for other in rows)
-        plain = METHODS["k-means++"](workspaces[-1], 3, np.random.RandomState(seed))
+        plain = METHODS["plain-k-means++"](workspaces[-1], 3, np.random.RandomState(seed))
         # The first row is drawn by weight alone.
         outliers["trimmed"] += sum(row >= len(y) for row in rows[0][1:])
         outliers["plain"] += int((plain[1:] >= len(y)).sum())
@@ -720,7 +720,7 @@ def test_every_way_to_start():
         model = TrimmedKMeans(3, trim=n_out, init=init, n_init=20, random_state=0).fit(X)
         assert adjusted_rand_score(y, model.labels_[: len(y)]) > 0.97, init
     # Drawn to the clump, these have a center there in every start.
-    for init in ("k-means++", "greedy-k-means++", "k-means||"):
+    for init in ("plain-k-means++", "k-means++", "k-means||"):
         drawn = TrimmedKMeans(3, trim=n_out, init=init, n_init=20, random_state=0).fit(X)
         assert drawn.inertia_ > 2 * model.inertia_, init
     assert seen == [X.shape] * 20

@@ -84,9 +84,7 @@ class Checkpoint:
             "init": estimator.init if isinstance(estimator.init, str) else None,
             "n_init": estimator.n_init if estimator.n_init == "auto" else int(estimator.n_init),
             "random_state": _known_seed(estimator),
-            "stop": estimator.stop,
-            "tol": float(estimator.tol),
-            "tol_scale": estimator.tol_scale,
+            **estimator._criterion()._asdict(),
             "empty": estimator.empty,
             **further,
         }

@@ -10,7 +10,8 @@ TOLERANCE_SCALES = ("initial", "total", "absolute")
 POLICIES = ("keep", "resample", "farthest", "best", "admissible")
 """For empty clusters."""
 POLISHES = ("hartigan", "swap")
-SEEDINGS = ("random", "k-means++", "greedy-k-means++", "k-means||")
+SEEDINGS = ("k-means++", "plain-k-means++", "k-means||", "random", "greedy-k-means++")
+"""The last is another name of the first."""
 TRIMMED_SEEDINGS = ("trimmed-k-means++",)
 BOUNDS = ("exact", "spectral", "neighbours", "prices", "subsampled")
 """Lower bounds on the best possible SSE."""
@@ -20,7 +21,7 @@ GAPS = ("published", "decrease", "gap")
 the decrease g_t + m_t of the objective; the Frank-Wolfe gap g_t proper."""
 MIXTURES = ("blobs", "elliptic", "unbalanced", "heavy", "uniform")
 """Of the study."""
-STUDY_SEEDINGS = ("random", "k-means++")
+STUDY_SEEDINGS = ("random", "k-means++", "plain-k-means++")
 SEGMENTATION_FEATURES = ("standardized", "raw", "shifted")
 
 PEERS = {

@@ -30,7 +30,7 @@ from wolfmeans.seeding import RandomSource, choose_seeds, draw_rows
 from wolfmeans.solution import Status
 from wolfmeans.stopping import DecreaseRule
 
-_SEEDING = "greedy-k-means++"
+_SEEDING = "k-means++"
 # Steps end at this share of the first SSE; the ordinary fit afterwards goes on from there.
 _TOLERANCE = 1e-5
 # Smaller gains are left to Lloyd's steps, and rounding explains none of this size.

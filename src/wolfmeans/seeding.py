@@ -1,4 +1,7 @@
-"""Where to start: random points, k-means++, greedy k-means++, k-means||, trimmed k-means++.
+"""Where to start: random points, k-means++ (greedy or plain), k-means||, trimmed k-means++.
+
+Names follow scikit-learn: "k-means++" is the greedy variant, which draws several candidates for
+each seed and keeps the best one; "plain-k-means++" draws one, as Arthur and Vassilvitskii (2007).
 
 Draws are exact and the same on every engine. A mass per point (w D, in float64) is scaled by one
 power of two to integers whose sum fits int64. One integer below 2**63 - 1, from the host's
@@ -211,18 +214,21 @@ def parallel_seeds(
     seed = int(rng.randint(0, np.iinfo(np.int64).max, dtype=np.int64))
     points, weights = sample_candidates(parts, n_clusters, seed)
     candidates = get_engine(engine).open(points, weights, n_threads=1)
-    seeds: Centers = points[METHODS["greedy-k-means++"](candidates, n_clusters, rng)]
+    seeds: Centers = points[_greedy(candidates, n_clusters, rng)]
     return seeds
 
 
 SeedingMethod = Callable[[Workspace, int, np.random.RandomState], NDArray[np.int64]]
 """Given points, a number of clusters and a generator, the rows to begin with."""
 
+_greedy = _kmeans_plus_plus(lambda n_clusters: 2 + int(math.log(n_clusters)))
+
 METHODS: dict[str, SeedingMethod] = {
-    "random": random_rows,
-    "k-means++": _kmeans_plus_plus(lambda n_clusters: 1),
-    "greedy-k-means++": _kmeans_plus_plus(lambda n_clusters: 2 + int(math.log(n_clusters))),
+    "k-means++": _greedy,
+    "plain-k-means++": _kmeans_plus_plus(lambda n_clusters: 1),
     "k-means||": kmeans_parallel,
+    "random": random_rows,
+    "greedy-k-means++": _greedy,
 }
 """By the names that `init` takes."""
 TRIMMED_METHODS: dict[str, Callable[..., NDArray[np.int64]]] = {"trimmed-k-means++": trimmed_rows}

@@ -11,12 +11,40 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 from wolfmeans.choices import STOPS as STOPS
 from wolfmeans.choices import TOLERANCE_SCALES as TOLERANCE_SCALES
 from wolfmeans.solution import Record, Status
 
 _ROUNDING = Fraction(4, 2**53)
+_DEFAULT_TOL = {"decrease": 1e-6, "gap": 1e-6, "shift": 1e-4, "stationary": 0.0}
+
+
+class Criterion(NamedTuple):
+    """A stopping rule by name, with a tolerance and what it multiplies."""
+
+    stop: str
+    tol: float
+    tol_scale: str
+
+
+def criterion(stop: str | None, tol: float | None, tol_scale: str | None) -> Criterion:
+    """Return the stopping rule that the parameters of an estimator mean; None is "not given".
+
+    A tolerance that is given alone comes from code written for scikit-learn. It then means what it
+    means there: the shift of the centers, in units of the mean variance of the columns.
+
+    Examples
+    --------
+    >>> criterion(None, None, None)
+    Criterion(stop='decrease', tol=1e-06, tol_scale='initial')
+    >>> criterion(None, 1e-4, None).stop, criterion("decrease", 1e-4, None).stop
+    ('shift', 'decrease')
+    """
+    if stop is None:
+        stop = "shift" if tol is not None and tol_scale is None else "decrease"
+    return Criterion(stop, _DEFAULT_TOL[stop] if tol is None else tol, tol_scale or "initial")
 
 
 @dataclass(frozen=True)

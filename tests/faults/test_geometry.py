@@ -29,7 +29,7 @@ def test_one_cluster_is_the_mean(engine):
 @fails_when("empty_clusters_left_alone", engine="cpu", init="one point")
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
-    "init", ["greedy-k-means++", "k-means++", "k-means||", "random", "one point"]
+    "init", ["k-means++", "plain-k-means++", "k-means||", "random", "one point"]
 )
 def test_as_many_clusters_as_points_leave_nothing(engine, init):
     X = cloud(25, 2)
@@ -56,7 +56,7 @@ def test_points_that_are_all_equal_are_one_cluster(engine, k):
 @fails_when("warnings_swallowed", engine="cpu", init="random")
 @fails_when("centers_of_empty_clusters_are_nan", raises=ValueError, engine="cpu", init="random")
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("init", ["greedy-k-means++", "k-means||", "random"])
+@pytest.mark.parametrize("init", ["k-means++", "k-means||", "random"])
 def test_fewer_distinct_points_than_clusters_are_told(engine, init):
     X = np.repeat([[0.0, 1.0], [2.0, 5.0], [2.0, 5.1]], 7, axis=0)
     fitted = model(engine, 6, init=init)

@@ -114,7 +114,7 @@ def test_every_step_descends_by_at_least_its_gap(instance, place, empty):
 @given(
     instances(max_points=20),
     places,
-    st.sampled_from(["greedy-k-means++", "k-means++", "k-means||", "random", "given"]),
+    st.sampled_from(["k-means++", "plain-k-means++", "k-means||", "random", "given"]),
     st.integers(0, 2**32 - 1),
 )
 def test_permuting_the_points_permutes_the_labels(instance, place, init, seed):
@@ -133,8 +133,8 @@ def test_permuting_the_points_permutes_the_labels(instance, place, init, seed):
     assert model.inertia_ == inertia
 
 
-@fails_when("row_order_matters", init="k-means++")
-@pytest.mark.parametrize("init", ["greedy-k-means++", "k-means++", "k-means||", "random"])
+@fails_when("row_order_matters", init="plain-k-means++")
+@pytest.mark.parametrize("init", ["k-means++", "plain-k-means++", "k-means||", "random"])
 def test_permuting_the_points_changes_no_center_that_nobody_uses(init):
     for seed in (456, 537):
         rng = np.random.default_rng(seed)
@@ -359,7 +359,7 @@ def test_a_lower_bound_is_below_any_sum_of_squares_that_was_reached(instance, me
     bound = lower_bound(X, k, sample_weight=weights, method=method)
     reached = [
         exact_sse(X, weights, fit(instance, init=init, empty="farthest").labels_)
-        for init in (instance.seeds, "greedy-k-means++", "random")
+        for init in (instance.seeds, "k-means++", "random")
     ]
     # A run from every choice of points as seeds, where there are few.
     rows = np.random.default_rng(0).integers(0, len(X), size=(5, k))

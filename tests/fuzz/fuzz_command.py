@@ -35,7 +35,7 @@ _FLAGS = {"--drop-missing", "--json", "--quiet", "--require-converged", "--stand
 _VALUES = (
     *("0", "1", "2", "3", "-1", "0.5", "1e-3", "nan", "inf", "1e999", "", " ", "a", "b", "a,b"),
     *("2:4", "2:", ":", "4:2", "1:3:1", "auto", "all", "none", "csv", "npy", "parquet", "cpu"),
-    *("reference", "gpu", "k-means++", "random", "k-means||", "keep", "best", "admissible"),
+    *("reference", "gpu", "plain-k-means++", "random", "k-means||", "keep", "best", "admissible"),
     *("decrease", "stationary", "shift", "swap", "hartigan", "spectral", "neighbours", "prices"),
     *("no such", "\u0661", "\udcff", "<b>", "[red]", "%s", "{}", "--", "-h", "\x00", "9" * 400),
 )

@@ -108,7 +108,8 @@ def watching(
 
     The callback is None where that is not wanted, because all is over in no time.
     """
-    watch = Watch(estimator.stop, estimator.tol, estimator._continued_starts())
+    rule = estimator._criterion()
+    watch = Watch(rule.stop, rule.tol, estimator._continued_starts())
     if not wanted:
         yield watch, None
         return

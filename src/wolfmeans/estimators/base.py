@@ -51,6 +51,7 @@ from wolfmeans.refusals import refuse_other_names
 from wolfmeans.seeding import RandomSource, choose_seeds
 from wolfmeans.solution import Record, Trace
 from wolfmeans.sources import bytes_of
+from wolfmeans.stopping import Criterion, criterion
 from wolfmeans.tensors import as_given
 
 _DEFAULT_STARTS = 10
@@ -68,22 +69,29 @@ class CenterEstimator(
     n_clusters: int
     init: Any
     n_init: int | str
-    stop: str
-    tol: float
+    stop: str | None
+    tol: float | None
+    tol_scale: str | None
     verbose: int
     random_state: Any
     engine: str
     n_threads: int | None
     callback: Callback | None
+    cluster_centers_: NDArray[Any]
+    initial_centers_: NDArray[Any]
+    labels_: Any
+    inertia_: float
+    n_iter_: int
     certificate_: Certificate
     trace_: Trace
-    labels_: Any
+    engine_: str
+    n_features_in_: int
+    feature_names_in_: NDArray[Any]
 
     def _validate_params(self) -> None:
         """Check the parameters as scikit-learn does, plain values once."""
         validate(self)
 
-    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Cluster X.
 
@@ -104,6 +112,13 @@ class CenterEstimator(
         self : object
             The fitted estimator.
         """
+        self._fit_or_restore(X, sample_weight)
+        return self
+
+    # Of no declared type: the decorator has none, and `fit` should have one for type checkers.
+    @_fit_context(prefer_skip_nested_validation=True)
+    def _fit_or_restore(self, X: Any, sample_weight: Any) -> None:
+        """Validate the parameters and fit; an estimator whose fit fails stays as it was."""
         before = self.__dict__.copy()
         try:
             names = None
@@ -114,9 +129,7 @@ class CenterEstimator(
                 self.labels_ = as_given(self.labels_, X)
             if names is not None:
                 self.feature_names_in_ = np.array(names, dtype=object)
-            return self
         except BaseException:
-            # A fit that fails leaves the estimator as it was, fitted or not.
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
@@ -153,9 +166,16 @@ class CenterEstimator(
         weights = door.admit_weights(sample_weight, X)
         if X.shape[0] < self.n_clusters:
             raise ValueError(f"n_samples={X.shape[0]} should be >= n_clusters={self.n_clusters}.")
-        if not math.isfinite(self.tol):
-            raise ValueError(f"tol must be a finite number; got {self.tol!r}")
+        self._refuse_infinite_tolerance()
         return X, weights, door.scale_exponent(X, sizes, weights)
+
+    def _criterion(self) -> Criterion:
+        """Return the stopping rule that the parameters mean."""
+        return criterion(self.stop, None if self.tol is None else float(self.tol), self.tol_scale)
+
+    def _refuse_infinite_tolerance(self) -> None:
+        if self.tol is not None and not math.isfinite(self.tol):
+            raise ValueError(f"tol must be a finite number; got {self.tol!r}")
 
     def _chosen_engine(self, X: Any, work: Work | None) -> Chosen:
         """Return the engine for a fit, and say what "auto" chose if every step is told."""
@@ -385,8 +405,7 @@ class CenterEstimator(
     @contextmanager
     def _opened_in_parts(self, X: Any, sample_weight: Any) -> Iterator[Opened]:
         """Open data in parts for a fit, with the checks that data in memory gets."""
-        if not math.isfinite(self.tol):
-            raise ValueError(f"tol must be a finite number; got {self.tol!r}")
+        self._refuse_infinite_tolerance()
         if isinstance(X, Streamed):
             opening = source_data.opened(self, X, sample_weight, self._number_of_starts())
         else:

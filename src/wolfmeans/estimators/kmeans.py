@@ -50,9 +50,10 @@ class KMeans(CenterEstimator):
     ----------
     n_clusters : int, default=8
         The number of clusters K.
-    init : "greedy-k-means++", "k-means++", "k-means||", "random", callable or array, \
-            default="greedy-k-means++"
-        Where to start. scikit-learn's "k-means++" is the greedy one. A callable is called with
+    init : "k-means++", "plain-k-means++", "k-means||", "random", callable or array, \
+            default="k-means++"
+        Where to start. "k-means++" is greedy, as in scikit-learn: it draws several candidates for
+        each seed and keeps the best. "plain-k-means++" draws one. A callable is called with
         ``(X, n_clusters, random_state)`` and returns an array of shape (n_clusters, n_features).
     n_init : "auto" or int, default="auto"
         Number of starts; the result with the lowest inertia is kept. "auto" is 10 for "random" and
@@ -60,8 +61,9 @@ class KMeans(CenterEstimator):
     max_iter : int or None, default=300
         Largest number of iterations of one start, counted as scikit-learn does. None stands for
         the guaranteed maximum.
-    tol : float, default=1e-6
-        The relative tolerance of the stopping rule.
+    tol : float or None, default=None
+        The tolerance of the stopping rule. If it is given without `stop` and `tol_scale`, it means
+        what it means in scikit-learn, that is ``stop="shift"``. None is 1e-6 (1e-4 for "shift").
     verbose : int, default=0
         Print every iteration.
     random_state : int, RandomState or None, default=None
@@ -74,12 +76,14 @@ class KMeans(CenterEstimator):
         ("tree", for few columns). Every choice gives the same bits; "auto" decides by the shape of
         the data and by what it measures on the way. scikit-learn's names "lloyd" and "elkan" are
         taken for "auto".
-    stop : {"decrease", "gap", "shift", "stationary"}, default="decrease"
+    stop : {"decrease", "gap", "shift", "stationary"} or None, default=None
         When to stop: a full step gains no more than the tolerance; the Frank-Wolfe gap is within
-        it; the centers shift by no more (scikit-learn's rule); labels no longer change.
-    tol_scale : {"initial", "total", "absolute"}, default="initial"
+        it; the centers shift by no more (scikit-learn's rule); labels no longer change. None is
+        "decrease", or "shift" if `tol` alone is given.
+    tol_scale : {"initial", "total", "absolute"} or None, default=None
         What `tol` multiplies: the SSE of the first partition, the total sum of squares about the
-        mean, or 1. With ``stop="shift"`` it is the mean variance of the columns, or 1.
+        mean, or 1. None is "initial". With ``stop="shift"`` it is the mean variance of the columns,
+        or 1 for "absolute".
     empty : {"farthest", "keep", "resample", "best", "admissible"}, default="farthest"
         How the center of an empty cluster is chosen.
     certify : str or None, default="auto"
@@ -161,13 +165,13 @@ class KMeans(CenterEstimator):
         "init": [StrOptions(set(SEEDINGS)), callable, "array-like"],
         "n_init": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left"), None],
-        "tol": [Interval(Real, 0, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left"), None],
         "verbose": ["verbose"],
         "random_state": ["random_state"],
         "copy_x": ["boolean"],
         "algorithm": [StrOptions(set(ALGORITHMS))],
-        "stop": [StrOptions(set(STOPS))],
-        "tol_scale": [StrOptions(set(TOLERANCE_SCALES))],
+        "stop": [StrOptions(set(STOPS)), None],
+        "tol_scale": [StrOptions(set(TOLERANCE_SCALES)), None],
         "empty": [StrOptions(set(POLICIES))],
         "certify": [StrOptions({"auto", *BOUNDS}), None],
         "polish": [StrOptions(set(POLISHES)), None],
@@ -184,16 +188,16 @@ class KMeans(CenterEstimator):
         self,
         n_clusters: int = 8,
         *,
-        init: Any = "greedy-k-means++",
+        init: Any = "k-means++",
         n_init: int | str = "auto",
         max_iter: int | None = 300,
-        tol: float = 1e-6,
+        tol: float | None = None,
         verbose: int = 0,
         random_state: Any = None,
         copy_x: bool = True,
         algorithm: str = "auto",
-        stop: str = "decrease",
-        tol_scale: str = "initial",
+        stop: str | None = None,
+        tol_scale: str | None = None,
         empty: str = "farthest",
         certify: str | None = "auto",
         polish: str | None = None,
@@ -338,9 +342,7 @@ class KMeans(CenterEstimator):
     def _settings(self) -> dict[str, Any]:
         """Return what every run of the loop is told."""
         return {
-            "stop": self.stop,
-            "tol": self.tol,
-            "tol_scale": self.tol_scale,
+            **self._criterion()._asdict(),
             "empty": self.empty,
             "max_steps": None if self.max_iter is None else self.max_iter - 1,
         }

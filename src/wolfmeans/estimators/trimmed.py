@@ -107,7 +107,7 @@ class TrimmedKMeans(CenterEstimator):
         given. With 0 the result is that of `KMeans` from the same start, to the last bit.
     trim : float or None, default=None
         The number of points to trim instead, or with weights their weight.
-    init : "auto", "trimmed-k-means++", "random", "k-means++", "greedy-k-means++", "k-means||", \
+    init : "auto", "trimmed-k-means++", "random", "k-means++", "plain-k-means++", "k-means||", \
             callable or array, default="auto"
         Where to start. "trimmed-k-means++" draws as k-means++ does, but each time sets the farthest
         points aside before; the other kinds of k-means++ tend to begin with outliers. "auto" takes
@@ -362,9 +362,7 @@ class TrimmedKMeans(CenterEstimator):
         seeds_from, n_starts = self._numbered_seeding(X, exponent)
         states = generator.randint(np.iinfo(np.int32).max, size=n_starts).tolist()
         settings: dict[str, Any] = {
-            "stop": self.stop,
-            "tol": self.tol,
-            "tol_scale": self.tol_scale,
+            **self._criterion()._asdict(),
             "empty": self.empty,
             "kind": TrimmedProblem,
         }

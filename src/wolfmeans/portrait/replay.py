@@ -38,8 +38,8 @@ SAME = (
     "picture, each point at the nearest of the centers shown, before they move to the means."
 )
 ELSEWHERE = (
-    "Repeating the run led elsewhere, so the last picture shows the model itself: the data, the "
-    "weights or the parameters are not those of the fit, or something was drawn or timed in it."
+    "Repeating the run led elsewhere, so the last picture shows the model itself: the parameters "
+    "are not those of the fit, or something was drawn or timed in it."
 )
 POLISHED = (
     "The run again from the same start; the last picture shows where moves of single points and "
@@ -145,9 +145,7 @@ def _run_again(model: Model, points: Points, notes: Notes) -> Fit:
     start = Start(workspace, seeds, lambda: np.random.RandomState(0), points.exponent)
     prepared = prepare(
         start,
-        stop=model.stop,
-        tol=model.tol,
-        tol_scale=model.tol_scale,
+        **model._criterion()._asdict(),
         empty=model.empty,
         kind=_recorded(kind, notes),
     )

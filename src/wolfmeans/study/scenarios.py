@@ -42,7 +42,7 @@ class Scenario:
     k: int
     """Number of clusters."""
     seeding: str = "random"
-    """How each run begins: "random" or "k-means++"."""
+    """How each run begins: "random", "k-means++" or "plain-k-means++"."""
     empty: str = "keep"
     """What happens to the center of an empty cluster."""
     alpha: float = 0.0

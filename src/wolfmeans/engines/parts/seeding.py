@@ -33,7 +33,7 @@ from wolfmeans.seeding_parts import (
 if TYPE_CHECKING:
     from wolfmeans.engines.parts.points import PartedPoints
 
-SPREADING = ("greedy-k-means++", "k-means++")
+SPREADING = ("k-means++", "plain-k-means++", "greedy-k-means++")
 """Seedings that pick one point after the other, each time looking at all of them in one order."""
 DRAWN_OTHERWISE = (
     "seeds were drawn by k-means||: init={!r} looks at all points in one place once for each "
