@@ -263,6 +263,8 @@ def test_a_page_without_replay_has_none(model):
 def test_a_page_of_other_data_is_refused(model):
     with pytest.raises(ValueError, match="column"):
         report.page(model, points(d=2))
+    with pytest.raises(ValueError, match="not what was clustered"):
+        report.page(model, 1e3 * points())
 
 
 def test_many_columns_and_clusters_fit_into_a_page():

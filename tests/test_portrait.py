@@ -10,6 +10,8 @@ import pytest
 import sklearn.cluster
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import wolfmeans
 from wolfmeans import KMeans, TrimmedKMeans, fitting
@@ -337,10 +339,11 @@ def test_a_polish_that_found_nothing_adds_no_frame():
     assert portrait(km, X).replay_note == replays.SAME
 
 
-def test_other_data_is_shown_as_what_it_is():
+def test_a_run_that_cannot_be_repeated_ends_with_the_model():
     X = points()
-    km = KMeans(4, random_state=0).fit(X)
-    found = portrait(km, X[::-1].copy())
+    km = KMeans(5, init=X[:5], n_init=1).fit(X)
+    assert km.n_iter_ > 3
+    found = portrait(km.set_params(max_iter=2), X)
     assert found.replay_note == replays.ELSEWHERE
     assert found.replay.frames[-1].title == "the model"
     assert np.array_equal(found.replay.frames[-1].labels, km.labels_)
@@ -489,6 +492,61 @@ def test_what_cannot_be_portrayed_is_refused_in_a_sentence():
         portrait(KMeans(3), X)
     with pytest.raises(ValueError, match="at_most must be at least 1"):
         portrait(km, X, at_most=0)
+
+
+def swapped(X, one, other):
+    """Return X with two rows in each other's place."""
+    found = X.copy()
+    found[[one, other]] = found[[other, one]]
+    return found
+
+
+def test_data_that_was_not_clustered_is_refused_with_the_way_out():
+    table = pd.DataFrame(points() * [1.0, 1e3, 1e6, 1.0], columns=list("abcd"))
+    pipe = make_pipeline(StandardScaler(), KMeans(3, random_state=0)).fit(table)
+    with pytest.raises(ValueError, match="not what was clustered") as refusal:
+        portrait(pipe[-1], table.to_numpy())
+    assert "pipe[:-1].transform(X)" in str(refusal.value)
+    assert portrait(pipe[-1], pipe[:-1].transform(table)).n_points == 400
+    with pytest.raises(ValueError, match=r"shape \(400, 3\).* pipe\[:-1\].transform\(X\)"):
+        portrait(pipe[-1], table[["a", "b", "c"]])
+
+
+def test_weights_of_another_fit_are_refused():
+    X, weights = points(), np.random.default_rng(0).uniform(1, 2, size=400)
+    plain, weighted = KMeans(3, random_state=0), KMeans(3, random_state=0)
+    plain.fit(X), weighted.fit(X, sample_weight=weights)
+    for model, wrong in ((plain, weights), (weighted, None), (weighted, weights[::-1])):
+        with pytest.raises(ValueError, match="X and sample_weight are not what was clustered"):
+            portrait(model, X, sample_weight=wrong)
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, sparse.csr_array])
+def test_the_same_rows_in_another_order_are_refused(kind):
+    X = points()
+    km = KMeans(3, random_state=0).fit(kind(X) if kind is sparse.csr_array else X.astype(kind))
+    one, other = (int(np.flatnonzero(km.labels_ == k)[0]) for k in (0, 1))
+    for wrong in (X[::-1].copy(), swapped(X, one, other)):
+        wrong = kind(wrong) if kind is sparse.csr_array else wrong.astype(kind)
+        with pytest.raises(ValueError, match="rows of X are not in the order"):
+            portrait(km, wrong)
+
+
+def test_a_trimmed_row_in_the_place_of_its_neighbour_is_refused():
+    X = points()
+    km = TrimmedKMeans(3, trim=20, random_state=0).fit(X)
+    out = int(np.flatnonzero(km.labels_ < 0)[0])
+    near = km.transform(X[[out]]).argmin()
+    inside = int(np.flatnonzero(km.labels_ == near)[0])
+    with pytest.raises(ValueError, match="rows of X are not in the order"):
+        portrait(km, swapped(X, out, inside))
+
+
+def test_rows_on_the_threshold_may_be_in_or_out():
+    X = np.repeat([[0.0, 0.0], [1.0, 0.0], [9.0, 0.0], [10.0, 0.0]], 3, axis=0)
+    km = TrimmedKMeans(2, trim=1, init=[[0.5, 0.0], [9.5, 0.0]], n_init=1).fit(X)
+    assert (km.labels_ < 0).sum() == 1 and (km.predict(X) >= 0).all()
+    assert portrait(km, X).left_out == 1
 
 
 @pytest.mark.parametrize("wrong", [3, -2, 2**31 - 1])

@@ -19,6 +19,7 @@ from wolfmeans.tensors import on_host
 Model = KMeans | TrimmedKMeans
 # Coordinates that are turned into float64 at once.
 _AT_ONCE = 1 << 20
+_EARLIER_STEPS = "pipe[:-1].transform(X)"
 
 
 @dataclass(frozen=True)
@@ -85,18 +86,21 @@ def dense(rows: Any) -> NDArray[np.float64]:
 
 
 def points_of(model: Model, X: Any, sample_weight: Any) -> Points:
-    """Let the points in, which must have as many rows and columns as those of the fit."""
+    """Let the points in, which must be those of the fit, in the same order."""
     shape = tuple(X.shape) if hasattr(X, "shape") else np.shape(X)
     expected = (len(model.labels_), model.n_features_in_)
     if shape != expected:
         raise ValueError(
             "a portrait needs the points that were clustered, "
-            f"{expected[0]} rows and {expected[1]} columns; this X has shape {shape}"
+            f"{expected[0]} rows and {expected[1]} columns; this X has shape {shape}. Pass the "
+            "data that went into fit; with a Pipeline, the output of its earlier steps: "
+            f"{_EARLIER_STEPS}"
         )
     labels = _checked_labels(model)
     X, sizes = door.admit(model, X, reset=False, n_threads=effective_threads(model.n_threads))
     X = on_host(X)
     weights = door.admit_weights(sample_weight, X)
+    _refuse_other_points(model, X, weights, labels)
     exponent = door.scale_exponent(X, sizes, weights)
     masses = np.ones(len(labels)) if weights is None else weights
     if isinstance(model, TrimmedKMeans):
@@ -112,6 +116,28 @@ def points_of(model: Model, X: Any, sample_weight: Any) -> Points:
         exponent=exponent,
         unit_exponent=model.certificate_.unit_exponent,
     )
+
+
+def _refuse_other_points(
+    model: Model, X: Any, weights: NDArray[np.float64] | None, labels: Labels
+) -> None:
+    """Raise an error unless the points, already admitted, are those of the fit in the same order.
+
+    Sums of squares say nothing about the order of rows. A portrait shows `labels_` row by row, so
+    each row must also have the label that its nearest center gives it. Points left out have -1,
+    and of several that are as far out as the threshold a trimmed fit may keep some and not others.
+    """
+    unnamed = model._without_names()
+    try:
+        unnamed._refuse_other_data(X, weights)
+    except ValueError as error:
+        raise ValueError(f"{error}, as in {_EARLIER_STEPS}") from None
+    inside = labels >= 0
+    if not np.array_equal(unnamed._labels_of(X)[inside], labels[inside]):
+        raise ValueError(
+            "the rows of X are not in the order in which they were clustered: their nearest "
+            "centers are not those in labels_. Pass the data that went into fit"
+        )
 
 
 def _checked_labels(model: Model) -> Labels:

@@ -44,7 +44,8 @@ def page(
     model : KMeans or TrimmedKMeans
         The fitted estimator.
     X : array-like or sparse matrix of shape (n_samples, n_features)
-        The points that it was fitted to.
+        The points that it was fitted to, in the same order; others are refused. With a
+        scikit-learn Pipeline, ``pipe[:-1].transform(X)``.
     sample_weight : array-like of shape (n_samples,), default=None
         The weights that it was fitted with.
     names : sequence of str or None, default=None
