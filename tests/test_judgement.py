@@ -1,10 +1,12 @@
 """Judging clusterings from anywhere, against sums done by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans as OtherKMeans
 
-from wolfmeans import KMeans
+from wolfmeans import KMeans, judgement
 from wolfmeans.judgement import judge
 
 
@@ -103,3 +105,30 @@ def test_clusters_without_weight_do_no_harm():
     found = judge(X, [0, 0, 1, 1, 2], sample_weight=[1, 1, 1, 1, 0])
     assert found.sse == 1.0
     assert found.misplaced == 0
+
+
+def pairs_on_a_line(m, d=20):
+    """Three points for each of m places, the first two in a cluster: the second is better off
+    with the third. Leaving its mean is worth 2 * 2^2 to it, joining costs 1/2 * 3^2."""
+    X = np.zeros((m, 3, d))
+    X[:, :, 0] = 1000.0 * np.arange(m)[:, None] + [0.0, 4.0, 7.0]
+    X[:, :, 1:] = np.random.default_rng(0).normal(size=(m, 1, d - 1))
+    return X.reshape(-1, d), np.arange(2 * m).reshape(m, 2)[:, [0, 0, 1]].ravel()
+
+
+def test_a_look_that_the_clock_cuts_off_proves_nothing(monkeypatch):
+    X, labels = pairs_on_a_line(300)
+    assert judge(X, labels, method=None).single_moves == 300
+    # Finding the rows to try takes a hundred times as long.
+    monkeypatch.setattr(judgement, "_SECONDS_FOR_MOVES", 1e-5)
+    found = judge(X, labels, method=None, n_threads=1)
+    assert found.level == "stationary"
+    assert "no single move" not in found.verdict
+
+
+def test_moves_of_a_look_that_was_cut_off_may_not_be_all():
+    found = judge(np.arange(4.0)[:, None], [0, 0, 1, 1])
+    cut = replace(found, single_moves=7, single_moves_gain=0.5, moves_looked_at=False)
+    readings = {name: reading for name, _, reading in cut.rows()}
+    assert cut.level == "stationary"
+    assert "or more: not all were looked at" in readings["single moves"]

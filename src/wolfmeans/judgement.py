@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,8 @@ from wolfmeans.lower_bounds import lower_bound
 from wolfmeans.plain_words import rounded_down, rounded_up
 from wolfmeans.tensors import on_host
 
-# A look at all points, and no long search: whether one move gains is the question.
+# A look at all points, and no long search: whether one move gains is the question. The clock is
+# read while rows are tried. The rows to try are found first, in one call that does not read it.
 _SECONDS_FOR_MOVES = 2.0
 _ROUNDING = 1e-9
 # The door names who asks in its messages.
@@ -50,13 +52,13 @@ class Judgement:
     misplaced: int
     """How many points of positive weight are nearer to another mean."""
     single_moves: int
-    """How many single points changed their cluster at a gain in one look at all of them."""
+    """How many single points changed their cluster at a gain in one look at the points."""
     single_moves_gain: float
     """What these moves gained; the means went along."""
     moves_looked_at: bool
-    """Whether that look came to its end."""
+    """Whether that look came to its end: all points were looked at before the time was over."""
     tied: bool
-    """Whether a single move would change the SSE by no more than rounding."""
+    """Whether the look met a single move that changes the SSE by no more than rounding."""
     lower_bound: float | None
     """No clustering into K clusters is below; None if nothing is known."""
     lower_bound_kind: str | None
@@ -128,7 +130,8 @@ class Judgement:
     def _moves_reading(self) -> str:
         if self.single_moves:
             share = self.single_moves_gain / self.sse if self.sse > 0 else 0.0
-            return f"points changing their cluster one by one would gain {share:.2g} of the SSE"
+            gain = f"points changing their cluster one by one would gain {share:.2g} of the SSE"
+            return gain if self.moves_looked_at else f"{gain}, or more: not all were looked at"
         if not self.moves_looked_at:
             return "there was no time to look at all points"
         tied = ", but some could at no loss" if self.tied else ""
@@ -281,14 +284,14 @@ class _Found:
         self.search: SingleMoves = workspace.single_moves(nothing, labels)
         self.centers: Centers = np.array(self.search.centers)
         self._put_unused(X, weights, labels)
-        own = _distances(workspace, self.centers, labels)
+        own = _distances(X, self.centers, labels, n_threads)
         nearest = workspace.nearest(self.centers)[1]
         terms = own - nearest
         if weights is not None:
             own, terms = weights * own, weights * terms
         self.sse, self.gap = workspace.total(own), workspace.total(terms)
         self.misplaced = int((terms > 0).sum())
-        self.looked = self.search.run(_SECONDS_FOR_MOVES, 1) or self.search.sweeps > 0
+        self.looked = _looked_at_all(self.search)
         self.single_moves_gain = float(self.search.decrease)
 
     def _put_unused(self, X: Any, weights: Distances | None, labels: Labels) -> None:
@@ -300,10 +303,27 @@ class _Found:
             self.centers[k] = X[int(np.argmax(labels == k))]
 
 
-def _distances(workspace: Workspace, centers: Centers, labels: Labels) -> Distances:
+def _looked_at_all(search: SingleMoves) -> bool:
+    """Take one look at all points; whether it came to its end.
+
+    A sweep that has begun proves nothing. It has ended when the search says that no move is left,
+    or when moves were taken and the time is not over. If finding the rows to try took all of the
+    time, trying them gets as much again: without it nothing would be known after a long wait.
+    """
+    for _ in range(2):
+        begun = perf_counter()
+        if search.run(_SECONDS_FOR_MOVES, 1 - search.sweeps):
+            return True
+        if search.moves:
+            return perf_counter() - begun <= _SECONDS_FOR_MOVES
+    return False
+
+
+def _distances(X: Any, centers: Centers, labels: Labels, n_threads: int) -> Distances:
     """Return each point's canonical distance to the center of its label."""
-    own = np.full(workspace.n_points, math.nan)
-    for k, center in enumerate(centers):
-        mine = labels == k
-        own[mine] = workspace.distances_to(center)[mine]
+    own = np.full(X.shape[0], math.nan)
+    by_cluster = np.argsort(labels, kind="stable")
+    ends = np.cumsum(np.bincount(labels, minlength=len(centers)))
+    for center, rows in zip(centers, np.split(by_cluster, ends[:-1]), strict=True):
+        own[rows] = get_engine().open(X[rows], None, n_threads).distances_to(center)
     return own
