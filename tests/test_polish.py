@@ -505,6 +505,17 @@ def test_a_search_cut_short_goes_on_from_the_nearest_centers(monkeypatch):
     assert values[1] <= values[0]
 
 
+def test_labels_that_are_not_those_of_the_search_are_looked_at_again(monkeypatch):
+    # The search ends at {0}, {0}, {4, 7, ...}. By nearest centers both zeros are in one cluster,
+    # and the other is empty: 4 may move there, which gains 7.5.
+    X = np.array([[0.0], [4.0], [0.0], [7.0], [7.0], [7.0], [7.0], [7.0]])
+    monkeypatch.setattr(polishing, "_MOST_FORCED", 0)
+    run = Run(Instance(X, None, np.array([[1.0], [100.0], [7.2]])), empty="keep").descend()
+    polished = run.polished("hartigan")
+    assert polished.record.level == "hartigan"
+    assert run.workspace.cost(polished.solution.point.centers) == 0.0
+
+
 @pytest.mark.parametrize("kind", polishing.POLISHES)
 def test_sparse_rows_are_polished_as_dense_ones(kind):
     rng = np.random.default_rng(4)

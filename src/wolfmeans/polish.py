@@ -52,7 +52,7 @@ class Polish:
     level: str | None
     """"hartigan" or "swap", verified at the returned point; None if neither."""
     tied: bool
-    """Whether some single move would change f by no more than rounding."""
+    """Whether the last look at single moves met one that changes f by no more than rounding."""
     moves: int
     """Single moves taken."""
     swaps: int
@@ -86,7 +86,7 @@ class Moved:
     decrease: float
     """The exact sum of what the moves gained, rounded once."""
     finished: bool
-    """Whether no move was left to take."""
+    """Whether no move is left to take at the partition; False where not all points were tried."""
     tied: bool
 
 
@@ -145,20 +145,26 @@ def hartigan(
             break
         most = 1_000_000 if sweeps is None else sweeps - search.sweeps
         finished = search.run(seconds, most)
+    partition: Partition | None = None
+    as_found = True
+    if search.moves:
+        partition, as_found = _partition(problem, search)
     return Moved(
-        partition=_partition(problem, search) if search.moves else None,
+        partition=partition,
         moves=search.moves,
         decrease=search.decrease,
-        finished=finished,
+        finished=finished and as_found,
         tied=search.tied,
     )
 
 
-def _partition(problem: KMeansProblem, search: SingleMoves) -> Partition:
+def _partition(problem: KMeansProblem, search: SingleMoves) -> tuple[Partition, bool]:
     """Bring the labels of a search into the workspace; points without weight to the nearest center.
 
     Only the few labels that are not nearest centers need force. Where there are many, because the
-    search was cut short, the nearest centers are taken: f is no higher there.
+    search was cut short or many points are equal, the nearest centers are taken: f is no higher
+    there. Then the labels are not those of the search (False), and what it found about moves does
+    not hold for them.
     """
     workspace = problem.workspace
     centers, labels = search.centers, search.labels
@@ -167,9 +173,9 @@ def _partition(problem: KMeansProblem, search: SingleMoves) -> Partition:
         away &= workspace.weights > 0
     rows = np.flatnonzero(away)
     if len(rows) * workspace.n_points > _MOST_FORCED:
-        return problem.partition(centers)
+        return problem.partition(centers), False
     found = workspace.assign(centers, Forced(rows, labels[rows]) if len(rows) else None)
-    return Partition(
+    partition = Partition(
         centers=found.means,
         residuals=found.residuals,
         weights=found.weights,
@@ -179,6 +185,7 @@ def _partition(problem: KMeansProblem, search: SingleMoves) -> Partition:
         moved=found.moved,
         sse=workspace.cost(found.means),
     )
+    return partition, True
 
 
 class _Search:
