@@ -181,6 +181,19 @@ def test_shuffled_rows_give_the_same_seeds(method):
         assert (a == choose_seeds(shuffled, 7, method, np.random.RandomState(5))).all()
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("method", METHODS)
+def test_equal_rows_of_different_weight_may_change_places(method, engine):
+    X = np.array([[0, 0], [0, 0], [1, 5], [-2, 1], [4, 4], [3, -1], [-5, 2], [2, 2]], dtype=float)
+    weights = np.array([1.0, 9.0, 1.0, 2.0, 1.0, 3.0, 1.0, 1.0])
+    swapped = weights.copy()
+    swapped[:2] = 9.0, 1.0
+    here, there = opened(X, weights, engine), opened(X, swapped, engine)
+    for seed in range(300):
+        a = choose_seeds(here, 4, method, np.random.RandomState(seed))
+        assert (a == choose_seeds(there, 4, method, np.random.RandomState(seed))).all()
+
+
 @pytest.mark.parametrize("method", ["plain-k-means++", "k-means++"])
 def test_integer_weights_act_like_copies(method):
     rng = np.random.default_rng(1)

@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import wolfmeans
 from instances import ENGINES, Instance, instances
-from wolfmeans import KMeans, TrimmedKMeans
+from wolfmeans import KMeans, TrimmedKMeans, two_stages
 from wolfmeans.datasets import load_banknotes
 from wolfmeans.engines import Forced, get_engine
 from wolfmeans.engines.base import Threshold
@@ -615,6 +615,22 @@ def test_the_order_of_rows_does_not_matter():
     shuffled = TrimmedKMeans(3, alpha=0.1, random_state=0).fit(X[order])
     assert (shuffled.cluster_centers_ == model.cluster_centers_).all()
     assert (shuffled.labels_ == model.labels_[order]).all()
+
+
+def test_short_runs_on_some_rows_see_the_same_weights_in_any_order(monkeypatch):
+    monkeypatch.setattr(two_stages, "_FEW_ROWS", 40)
+    monkeypatch.setattr(two_stages, "_ROWS_PER_CLUSTER", 1)
+    X = np.repeat(np.arange(30.0)[:, None], 2, axis=0)
+    weights = np.tile([1.0, 9.0], 30)
+    swapped = np.tile([9.0, 1.0], 30)
+
+    def drawn(w):
+        workspace = get_engine("reference").open(X, w, 1)
+        rows = two_stages.rows_for_short_runs(workspace, 3, np.random.RandomState(0))
+        assert len(rows) == 40
+        return sorted(zip(X[rows, 0].tolist(), w[rows].tolist(), strict=True))
+
+    assert drawn(weights) == drawn(swapped)
 
 
 @pytest.mark.parametrize("exponent", [-520, -3, 5, 500])

@@ -49,11 +49,29 @@ def draws(rng: np.random.RandomState, size: int = 1) -> NDArray[np.int64]:
     return rng.randint(0, _DRAWS, size=size, dtype=np.int64)
 
 
+def order_for_removal(workspace: Workspace) -> NDArray[np.int64]:
+    """Return the rows in the order of their values, equal rows in the order of their weights.
+
+    Where a row that was drawn is taken away, it matters which of several equal rows it was: they
+    may differ in weight. In this order the row numbers decide nothing.
+    """
+    order = workspace.order()
+    if workspace.weights is None:
+        return order
+    hashes = workspace.row_hashes()[order]
+    value = np.cumsum(np.concatenate([[0], hashes[1:] != hashes[:-1]]))
+    return order[np.lexsort((workspace.weights[order], value))]
+
+
 def pick_rows(
-    workspace: Workspace, masses: NDArray[np.float64], drawn: NDArray[np.int64]
+    workspace: Workspace,
+    masses: NDArray[np.float64],
+    drawn: NDArray[np.int64],
+    order: NDArray[np.int64] | None = None,
 ) -> NDArray[np.int64]:
     """Pick a row for each draw, with probabilities proportional to the masses."""
-    order = workspace.order()
+    if order is None:
+        order = workspace.order()
     cumulative = np.cumsum(integer_masses(masses)[order])
     total = int(cumulative[-1])
     picks = np.array([u * total // _DRAWS for u in drawn.tolist()], dtype=np.int64)
@@ -80,9 +98,10 @@ def random_rows(
     if workspace.weights is None:
         return workspace.order()[rng.choice(workspace.n_points, n_clusters, replace=False)]
     masses = workspace.weights.copy()
+    order = order_for_removal(workspace)
     rows: list[int] = []
     while len(rows) < n_clusters and masses.any():
-        row = int(draw_rows(workspace, masses, rng)[0])
+        row = int(pick_rows(workspace, masses, draws(rng), order)[0])
         rows.append(row)
         masses[row] = 0.0
     return _fill_up(rows, workspace, n_clusters)

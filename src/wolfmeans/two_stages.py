@@ -19,6 +19,7 @@ from sklearn.utils.random import sample_without_replacement
 
 from wolfmeans.engines.base import Centers, Workspace
 from wolfmeans.fitting import Start, run
+from wolfmeans.seeding import order_for_removal
 
 SHORT_RUNS = 50
 """How many short runs there are by default."""
@@ -94,7 +95,7 @@ def rows_for_short_runs(
         return None
     if by_number:
         return _drawn_by_number(workspace, n_clusters, size, rng)
-    order = workspace.order()
+    order = order_for_removal(workspace)
     if workspace.weights is not None:
         order = order[workspace.weights[order] > 0]
     if len(order) <= size:
