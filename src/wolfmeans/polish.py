@@ -145,12 +145,12 @@ def hartigan(
             break
         most = 1_000_000 if sweeps is None else sweeps - search.sweeps
         finished = search.run(seconds, most)
-    partition: Partition | None = None
+    reached: Partition | None = None
     as_found = True
     if search.moves:
-        partition, as_found = _partition(problem, search)
+        reached, as_found = _partition(problem, search)
     return Moved(
-        partition=partition,
+        partition=reached,
         moves=search.moves,
         decrease=search.decrease,
         finished=finished and as_found,
