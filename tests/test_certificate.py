@@ -223,6 +223,40 @@ def test_a_likely_bound_above_the_result_is_dropped_without_alarm():
     assert "as may happen" in failed.notes[0]
 
 
+def test_a_bound_passes_the_inertia_by_rounding_only():
+    certificate = KMeans(4, random_state=0, certify=None).fit(blobs()).certificate_
+    inertia = certificate.inertia
+    rounded = certificate.bounded_by(LowerBound(inertia * (1 + 5e-10), "any", 1.0, 0.0))
+    assert (rounded.lower_bound, rounded.proven_bound, rounded.ratio) == (inertia, inertia, 1.0)
+    wrong = certificate.bounded_by(LowerBound(inertia * (1 + 5e-9), "any", 1.0, 0.0))
+    assert wrong.lower_bound is None
+    assert "contradicts" in wrong.notes[0]
+
+
+def test_a_likely_bound_makes_nothing_optimal():
+    certificate = KMeans(4, random_state=0, certify=None).fit(blobs()).certificate_
+    for confidence, word in ((1.0, "optimal"), (0.95, "≤ 1.0000×")):
+        bounded = certificate.bounded_by(LowerBound(certificate.inertia, "any", confidence, 0.0))
+        assert next(row[1] for row in bounded.rows() if row[0] == "global") == word
+
+
+def test_a_bound_is_rounded_down_in_other_units():
+    # The inertia stays a number of full precision, the bounds do not.
+    base = KMeans(4, random_state=0, certify=None).fit(blobs()).certificate_
+    bare = replace(base, **dict.fromkeys(("gap", "movement", "decrease", "clarke_gap", "tol"), 0.0))
+    for digits in range(1, 100):
+        bound = (1.0 + digits / 100) * 2.0**-60
+        tiny = replace(bare, inertia=1.0, initial_sse=2.0, lower_bound=bound, proven_bound=bound)
+        scaled = tiny.in_units(-1010)
+        assert (scaled.unit_exponent, scaled.inertia) == (0, 2.0**-1010)
+        assert 0 < Fraction(scaled.lower_bound) <= Fraction(bound) * Fraction(2) ** -1010
+        assert scaled.proven_bound == scaled.lower_bound
+    # Where the inertia itself would lose digits, units change instead.
+    assert [tiny.in_units(e).unit_exponent for e in (-1022, -1023, 1022, 1023)] == [
+        *(0, -1023, 0, 1023)
+    ]
+
+
 def test_notebook_view_escapes_what_it_shows():
     certificate = KMeans(2, random_state=0).fit([[0.0], [1.0], [5.0]]).certificate_
     hostile = replace(certificate, notes=("<script>alert(1)</script>",))

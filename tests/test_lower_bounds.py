@@ -1,6 +1,9 @@
 """Lower bounds are below the best clustering, found by trying all of them."""
 
 import itertools
+import math
+import sys
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -13,13 +16,15 @@ from instances import instances
 from wolfmeans import KMeans, TrimmedKMeans
 from wolfmeans.lower_bounds import (
     REGISTRY,
+    LowerBound,
     affordable,
     best_bound,
     lower_bound,
     predicted_cost,
     spectral,
 )
-from wolfmeans.lower_bounds.methods import auto_methods
+from wolfmeans.lower_bounds.bound import below, scaled_down, times_down, times_up
+from wolfmeans.lower_bounds.methods import Method, Settings, auto_methods, total_weight
 
 
 def optimum(X, weights, k):
@@ -56,6 +61,22 @@ def test_one_cluster_leaves_the_total_scatter():
     assert spectral(X, 1).value <= total
 
 
+def test_as_many_places_as_clusters_leave_no_scatter():
+    # The optimum is 0; the eigenvalues add up to the trace, up to their rounding.
+    rng = np.random.default_rng(2)
+    for _ in range(200):
+        k = int(rng.integers(2, 5))
+        places = rng.normal(size=(k, k + 1)) * 10.0 ** rng.uniform(-3, 3, size=k + 1)
+        X = places[rng.integers(0, k, size=30)]
+        assert spectral(X, k).value == 0.0
+
+
+def test_the_mean_of_a_column_is_rounded():
+    # The mean lies between two neighbouring numbers; about either of them the scatter is 4.
+    X = np.array([[1e16], [1e16 + 2.0]])
+    assert spectral(X, 1).value <= 2.0
+
+
 def test_too_few_features_give_nothing_and_the_certificate_says_so():
     X = np.random.default_rng(0).normal(size=(50, 2))
     assert spectral(X, 3).value == 0.0
@@ -87,10 +108,14 @@ def test_a_bound_never_passes_the_inertia_it_is_compared_with():
 
 def test_auto_skips_a_bound_that_costs_more_than_the_fit():
     X = np.random.default_rng(0).normal(size=(400, 300))
-    certificate = KMeans(2, random_state=0, max_iter=300, tol=0.5).fit(X).certificate_
+    certificate = (
+        KMeans(2, random_state=0, max_iter=300, stop="decrease", tol=0.5).fit(X).certificate_
+    )
     assert certificate.lower_bound_kind is None
     assert "certify(X) finds one" in str(certificate)
-    asked = KMeans(2, random_state=0, tol=0.5, certify="spectral").fit(X).certificate_
+    asked = (
+        KMeans(2, random_state=0, stop="decrease", tol=0.5, certify="spectral").fit(X).certificate_
+    )
     assert asked.ratio >= 1.0
 
 
@@ -131,6 +156,24 @@ def test_best_bound_is_the_largest():
     assert best.value == max(each.values())
     assert each[best.kind] == best.value
     assert best_bound(X, 2, methods=()) is None
+
+
+def test_a_bound_next_to_what_was_reached_is_enough(monkeypatch):
+    asked = []
+
+    def method(name, value):
+        def compute(*_):
+            asked.append(name)
+            return LowerBound(value, name, 1.0, 0.0)
+
+        return Method(compute, cost=lambda *_: 1.0, refusal=lambda *_: None)
+
+    for name, value in (("far", 0.999), ("near", 0.99995), ("nearest", 1.0)):
+        monkeypatch.setitem(REGISTRY, name, method(name, value))
+    methods, X = ("far", "near", "nearest"), np.ones((3, 1))
+    assert best_bound(X, 1, methods=methods, settings=Settings(goal=1.0)).kind == "near"
+    assert asked == ["far", "near"]
+    assert best_bound(X, 1, methods=methods, settings=Settings()).kind == "nearest"
 
 
 @pytest.mark.parametrize("method", ["spectral", "exact"])
@@ -212,3 +255,28 @@ def test_a_trim_that_vanishes_in_the_total_is_not_forgotten():
     points = np.array([[0.0, 0.0], [1e3, 0.0], [1001.0, 0.0], [0.0, 1e3]])
     km.fit(points, sample_weight=[1e17, 1.0, 1.0, 1.0])
     assert not any("contradicts" in note for note in km.certificate_.notes)
+
+
+def test_sums_and_products_are_rounded_the_safe_way():
+    for a, b, c in np.random.default_rng(0).normal(size=(300, 3)).tolist():
+        total = Fraction(a) + Fraction(b) + Fraction(c)
+        assert 0 <= Fraction(below(a, b, c)) <= max(total, 0)
+        product = Fraction(a) * Fraction(b)
+        assert Fraction(times_down(a, b)) <= product <= Fraction(times_up(a, b))
+    assert below(math.inf) == 0.0
+    assert below(1.0) > 1.0 - 1e-15
+
+
+def test_scaling_rounds_down_below_the_normal_numbers():
+    values = np.random.default_rng(0).uniform(1.0, 2.0, size=100).tolist()
+    # The last of these rounds up to a normal number at -1023.
+    for value in (*values, 1.0, math.nextafter(2.0, 0.0)):
+        for exponent in (-1080, -1070, -1060, -1023, 1000):
+            exact = Fraction(value) * Fraction(2) ** exponent
+            assert exact - Fraction(2) ** -1073 <= Fraction(scaled_down(value, exponent)) <= exact
+    assert scaled_down(1.0, 2000) == sys.float_info.max
+
+
+def test_the_total_weight_is_rounded_once():
+    weights = np.array([2.0**53, 1.0, 1.0, 1.0, 1.0])
+    assert total_weight(5, weights) == 2.0**53 + 4.0

@@ -11,6 +11,7 @@ from typing import Any
 
 from wolfmeans.effort import Effort
 from wolfmeans.lower_bounds import LowerBound
+from wolfmeans.lower_bounds.bound import scaled_down
 from wolfmeans.notebook import certificate_view
 from wolfmeans.plain_words import rows_of, verdict_of
 from wolfmeans.polish import Polish
@@ -178,6 +179,9 @@ class Certificate:
         if not (_fits(largest, exponent) and _fits(self.inertia, exponent)):
             return replace(self, unit_exponent=exponent)
         scaled: dict[str, Any] = {n: math.ldexp(v, exponent) for n, v in values.items()}
+        # A bound may be far below the inertia, where numbers lose digits; it is rounded down there.
+        for name in {"lower_bound", "proven_bound"} & values.keys():
+            scaled[name] = scaled_down(values[name], exponent)
         if self.polish is not None:
             gained = math.ldexp(self.polish.decrease, exponent)
             scaled["polish"] = replace(self.polish, decrease=gained)

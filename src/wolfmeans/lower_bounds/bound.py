@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -52,6 +53,17 @@ def times_up(a: float, b: float) -> float:
 def times_down(a: float, b: float) -> float:
     """Return a number not above the product."""
     return math.nextafter(a * b, -math.inf)
+
+
+def scaled_down(value: float, exponent: int) -> float:
+    """Return 2**exponent value, rounded down."""
+    try:
+        scaled = math.ldexp(value, exponent)
+    except OverflowError:
+        return sys.float_info.max
+    # A number that falls below the normal ones may have been rounded up, even to the first of them.
+    exact = math.ldexp(scaled, -exponent) == value
+    return scaled if exact else math.nextafter(scaled, 0.0)
 
 
 def quiet(done: float, text: str) -> None:

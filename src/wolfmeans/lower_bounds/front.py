@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import sys
 from dataclasses import replace
 from numbers import Integral, Real
 from time import perf_counter
@@ -15,7 +13,7 @@ from sklearn.utils import check_random_state
 
 from wolfmeans import door
 from wolfmeans.engines import effective_threads, get_engine
-from wolfmeans.lower_bounds.bound import LowerBound, Report
+from wolfmeans.lower_bounds.bound import LowerBound, Report, scaled_down
 from wolfmeans.lower_bounds.methods import (
     REGISTRY,
     SOME_SECONDS,
@@ -151,7 +149,7 @@ def bound_in_units(
     found = best_bound(scaled, k, weights, mass, methods=methods, settings=settings)
     if found is None:
         found = LowerBound(0.0, "none", 1.0, 0.0)
-    value = _scaled_down(found.value, -2 * exponent - unit_exponent)
+    value = scaled_down(found.value, -2 * exponent - unit_exponent)
     return replace(found, value=value, seconds=perf_counter() - started)
 
 
@@ -194,14 +192,3 @@ def _kept(total: float, trim: Any) -> float | None:
 def _generator(random_state: Any) -> np.random.RandomState:
     generator: np.random.RandomState = check_random_state(random_state)
     return generator
-
-
-def _scaled_down(value: float, exponent: int) -> float:
-    """Return 2**exponent value, rounded down."""
-    try:
-        scaled = math.ldexp(value, exponent)
-    except OverflowError:
-        return sys.float_info.max
-    # A number that falls below the normal ones may have been rounded up.
-    exact = scaled == 0.0 or abs(scaled) >= sys.float_info.min
-    return scaled if exact else math.nextafter(scaled, 0.0)
