@@ -12,7 +12,8 @@ from tiny_optimum import exact, optimum, penalized_optimum, tiny_problems, trimm
 from wolfmeans import KMeans
 from wolfmeans.engines.cpu import native_is_available
 from wolfmeans.lower_bounds import neighbours, roots, spectral
-from wolfmeans.lower_bounds.neighbours import Problem
+from wolfmeans.lower_bounds.methods import total_weight
+from wolfmeans.lower_bounds.neighbours import Problem, heaviest_of, left_out_of
 from wolfmeans.lower_bounds.roots import open_roots, roots_of_distances
 
 needs_native = pytest.mark.skipif(not native_is_available(), reason="native module not built")
@@ -130,6 +131,84 @@ def test_roots_are_the_least_ratio():
         ):
             assert found == pytest.approx(expected, rel=1e-12)
             assert (found <= expected * (1 + 1e-14)).all()
+
+
+def exact_root(distances, weights, price, heaviest):
+    """The least ratio over all numbers of nearest points, the last one in part, in fractions."""
+    least, weight, half = None, Fraction(0), Fraction(0)
+    for d2, w in sorted(zip(distances.tolist(), weights.tolist(), strict=True)):
+        part = min(Fraction(w), heaviest - weight)
+        weight, half = weight + part, half + part * Fraction(d2) / 2
+        ratio = (half + Fraction(price)) / weight
+        least = ratio if least is None else min(least, ratio)
+        if weight == heaviest:
+            break
+    return least
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("trimmed", [False, True])
+def test_roots_are_never_above_the_exact_ones(implementation, weighted, trimmed):
+    rng = np.random.default_rng(11)
+    lambdas = np.array([0.05, 1.0, 8.0])
+    for _ in range(15):
+        distances = rng.exponential(size=(10, 10))
+        np.fill_diagonal(distances, 0.0)
+        w = rng.uniform(0.5, 3.0, size=10) if weighted else np.ones(10)
+        heaviest = 0.4 * float(w.sum()) if trimmed else math.inf
+        given = w if weighted else None
+        found = np.empty((10, 3))
+        if implementation == "native":
+            roots._native.roots_of_distances(distances, given, lambdas, heaviest, 1.0, found, 1)
+        else:
+            found = roots_of_distances(distances, given, lambdas, heaviest)
+        limit = Fraction(heaviest) if trimmed else sum(map(Fraction, w.tolist()))
+        for i, g in np.ndindex(10, 3):
+            exact = exact_root(distances[i], w, float(lambdas[g]), limit)
+            assert exact * (1 - Fraction(1, 10**12)) <= Fraction(float(found[i, g])) <= exact
+
+
+def test_rounding_of_long_sums_of_squares(implementation):
+    # Nearly every addition of the same square to their sum is rounded up.
+    value = 1.0 + 17 * 2.0**-47
+    X = np.zeros((2, 4096))
+    X[1] = value
+    computed = 0.0
+    for _ in range(4096):
+        computed += value * value
+    assert Fraction(computed) > 4096 * Fraction(value) ** 2 * (1 + 800 * Fraction(1, 2**53))
+    bound = neighbours(X, 1).value
+    assert bound > 0.999 * 2048
+    assert Fraction(bound) <= 2048 * Fraction(value) ** 2
+
+
+def test_sums_over_rows_err_on_the_safe_side():
+    rng = np.random.default_rng(12)
+    for trial in range(400):
+        n = int(rng.integers(1, 4))
+        w, r = rng.uniform(0.5, 2.0, size=n), rng.uniform(0.5, 2.0, size=n)
+        cap = float(rng.uniform(0.5, 2.0)) if trial % 2 else math.inf
+        left_out = float(rng.uniform(0.0, 0.3)) if trial % 2 else 0.0
+        paid = sum(
+            Fraction(a) * min(Fraction(b), Fraction(cap) if trial % 2 else Fraction(b))
+            for a, b in zip(w.tolist(), r.tolist(), strict=True)
+        )
+        paid -= Fraction(cap) * Fraction(left_out) if trial % 2 else 0
+        # A price at which nearly all of it cancels.
+        price = float(paid / 3) * (1 - 2.0**-51)
+        value = Problem(w, 3, left_out, cap).value(r, price, cap)
+        assert Fraction(value) <= max(0, paid - 3 * Fraction(price))
+
+
+def test_weights_left_out_and_kept_are_rounded_up():
+    rng = np.random.default_rng(13)
+    cases = [(10.0 ** rng.uniform(-3, 17, size=5), rng.uniform(0.0, 1.0)) for _ in range(200)]
+    for weights, trim in [*cases, (np.array([2.0**53, 1.0, 1.0, 1.0]), 2.0**53)]:
+        total = total_weight(len(weights), weights)
+        mass = total - trim
+        exact = sum(map(Fraction, weights.tolist()))
+        assert Fraction(left_out_of(total, mass)) >= Fraction(trim)
+        assert Fraction(heaviest_of(total, mass)) >= exact - Fraction(trim)
 
 
 @needs_native

@@ -1,5 +1,6 @@
 """The optimum on a line, against all segmentations in exact fractions."""
 
+import math
 import sys
 from fractions import Fraction
 
@@ -133,3 +134,56 @@ def test_weights_beyond_what_can_be_summed_give_nothing_rather_than_something_wr
 def test_one_column_only():
     with pytest.raises(ValueError, match="one column"):
         one_dimensional(np.ones((3, 2)), 1)
+
+
+needs_native = pytest.mark.skipif(not native_is_available(), reason="native module not built")
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_clusters_as_narrow_as_the_spacing_of_numbers(implementation, weighted):
+    # Squares of the offsets are as large as 2**104 times the SSE: even pairs of numbers round.
+    rng = np.random.default_rng(3)
+    for _ in range(60):
+        starts = rng.uniform(1.0, 2.0, size=4) * [1.0, -1.0, 1.0, -1.0]
+        x = np.concatenate([starts, starts * (1 + 2.0**-52), [0.0]])
+        weights = rng.uniform(0.1, 10.0, size=9) if weighted else np.ones(9)
+        bound = one_dimensional(x[:, None], 4, weights if weighted else None)
+        assert Fraction(bound.value) <= best_segments(x, weights, 4)
+        bound = one_dimensional(x[:, None], 5, weights if weighted else None)
+        assert Fraction(bound.value) <= best_segments(x, weights, 5)
+
+
+@pytest.mark.parametrize("heaviest", [1e15, 1e22, 1e32, 1e40])
+def test_light_points_far_from_a_heavy_one(implementation, heaviest):
+    # The weight of the light ones is a difference of sums that the heavy one dominates.
+    rng = np.random.default_rng(4)
+    for _ in range(40):
+        far = rng.uniform(1.0, 2.0)
+        x = np.array([-far, 0.0, far, far * (1 + 2.0**-50), far * (1 + 2.0**-49)])
+        weights = rng.uniform(0.5, 1.0, size=5)
+        weights[1] *= heaviest
+        bound = one_dimensional(x[:, None], 3, weights)
+        assert Fraction(bound.value) <= best_segments(x, weights, 3)
+
+
+@needs_native
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n", [7, 100])
+def test_the_error_is_as_large_as_stated(weighted, n):
+    """The bound on the error at the head of one_dimensional.cpp, in fractions."""
+    rng = np.random.default_rng(n)
+    x = np.sort(rng.normal(size=n))
+    weights = rng.uniform(0.5, 2.0, size=n) if weighted else None
+    shift = Fraction(float(x[n // 2]))
+    offsets = [abs(Fraction(value) - shift) for value in x.tolist()]
+    masses = [Fraction(w) for w in (np.ones(n) if weights is None else weights).tolist()]
+    first = sum(w * y for w, y in zip(masses, offsets, strict=True))
+    second = sum(w * y * y for w, y in zip(masses, offsets, strict=True))
+    reach = max(offsets)
+    spread = second + reach * first + (reach**2 * sum(masses) if weighted else 0)
+    block = math.ceil(math.sqrt(n))
+    e = 3 * (block + Fraction(n, block)) + 16
+    each = (10 * e + 100) * Fraction(1, 2**106) * spread
+    for k in (2, 5):
+        _, error = module._native.one_dimensional(x, weights, k)
+        assert Fraction(error) >= k * (4 * n + 200) * each * (1 - Fraction(1, 2**40))

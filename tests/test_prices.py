@@ -2,13 +2,20 @@
 
 import itertools
 import math
+import sys
+from dataclasses import dataclass
+from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from wolfmeans import KMeans
 from wolfmeans.engines import cpu
+from wolfmeans.lower_bounds.priced_points import PricedPoints
 from wolfmeans.lower_bounds.prices import predicted_cost, prices
+
+module = sys.modules[prices.__module__]
 
 pytestmark = pytest.mark.skipif(not cpu.native_is_available(), reason="needs the native module")
 
@@ -177,6 +184,125 @@ def test_the_ceiling_is_above_all_centers_and_not_far(d, offset):
         assert reached <= upper
         assert not abandoned
         assert len(peaks) >= 1
+
+
+def exact_worth_of_all(X, weights, price):
+    """What a center at the mean saves if it is worth it for every point, in fractions."""
+    rows = [list(map(Fraction, row)) for row in X.tolist()]
+    masses, given = (list(map(Fraction, values.tolist())) for values in (weights, price))
+    mean = [
+        sum(w * x for w, x in zip(masses, column, strict=True)) / sum(masses)
+        for column in zip(*rows, strict=True)
+    ]
+    gains = [
+        a - sum((x - m) ** 2 for x, m in zip(row, mean, strict=True))
+        for a, row in zip(given, rows, strict=True)
+    ]
+    assert min(gains) > 0
+    return sum(w * gain for w, gain in zip(masses, gains, strict=True))
+
+
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_the_ceiling_is_above_the_exact_worth(d):
+    # All points are in the reach of a center anywhere among them, so that the ceiling is the worth
+    # at their mean, up to rounding.
+    rng = np.random.default_rng(d)
+    for _ in range(100):
+        X = rng.uniform(size=(12, d))
+        weights, price = rng.uniform(0.5, 1.0, size=12), rng.uniform(d, 2 * d, size=12)
+        exact = exact_worth_of_all(X, weights, price)
+        upper = cpu._native.ceiling(X, weights, price, 0.0, 1e-6, math.inf, 1)[0]
+        assert exact <= Fraction(upper) <= exact * (1 + Fraction(1, 10**9))
+
+
+def test_the_ceiling_is_above_a_worth_that_is_hardly_a_number():
+    # The product of weight and price has few digits left, and is rounded to the nearest.
+    ones = np.ones(1)
+    for price in np.random.default_rng(0).uniform(1e-12, 1e-10, size=50):
+        for weight in (1e-306, 1e-308):
+            args = (np.zeros((1, 2)), weight * ones, price * ones, 0.0, 0.1, math.inf, 1)
+            upper = cpu._native.ceiling(*args)[0]
+            assert Fraction(upper) >= Fraction(weight) * Fraction(float(price))
+
+
+def test_an_abandoned_ceiling_proves_nothing(monkeypatch):
+    X = np.random.default_rng(0).random((40, 2))
+    best = KMeans(3, n_init=10, random_state=0).fit(X)
+
+    def abandoned(*args):
+        return 0.0, 0.0, 1.0, True, np.empty((0, 2))
+
+    kernels = {name: getattr(cpu._native, name) for name in dir(cpu._native)}
+    monkeypatch.setattr(cpu, "_native", SimpleNamespace(**{**kernels, "ceiling": abandoned}))
+    assert prices(X, 3, centers=best.cluster_centers_).value == 0.0
+
+
+@dataclass(frozen=True)
+class Payable:
+    """Points whose prices add up to a given number."""
+
+    X: np.ndarray
+    weights: np.ndarray
+    total: float
+
+    def payable(self, given):
+        return self.total
+
+    def restore(self, value):
+        return value
+
+
+def test_what_centers_save_is_taken_off_the_safe_way(monkeypatch):
+    # Most of the two numbers cancels; both are exact.
+    rng = np.random.default_rng(0)
+    ones = np.ones(1)
+    for _ in range(300):
+        upper = float(rng.uniform(0.5, 1.0))
+        payable = float(3 * Fraction(upper) * (1 + Fraction(1, 2**44)))
+        ceiling = SimpleNamespace(ceiling=lambda *_, upper=upper: (upper, upper, 1.0, False, None))
+        monkeypatch.setattr(cpu, "_native", ceiling)
+        points = Payable(np.zeros((1, 1)), ones, payable)
+        value = module._prove(points, 3, ones * 0.1, upper, math.inf, 1, lambda *_: None)
+        assert 0 < Fraction(value) <= Fraction(payable) - 3 * Fraction(upper)
+
+
+def exact_payable(weights, price, mass):
+    """What the cheapest points of a mass are priced, in fractions."""
+    total = Fraction(0)
+    for a, w in sorted(zip(price.tolist(), weights.tolist(), strict=True)):
+        kept = min(Fraction(w), mass)
+        total, mass = total + kept * Fraction(a), mass - kept
+    return total
+
+
+def test_what_points_can_pay_is_rounded_down():
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        n = int(rng.integers(2, 4))
+        weights, price = rng.uniform(0.5, 1.0, size=n), rng.uniform(0.5, 1.0, size=n)
+        points = PricedPoints.admit(np.arange(float(n))[:, None], weights, None, None)
+        exact = exact_payable(points.weights, price, Fraction(n))
+        assert exact * (1 - Fraction(1, 10**14)) <= Fraction(points.payable(price)) <= exact
+
+
+def test_running_sums_of_weights_that_are_too_small():
+    # Nearly every addition is rounded down, so that more seems to be left of the mass.
+    n = 4096
+    weights = np.full(n, 1.0 + 15 * 2.0**-47)
+    half = Fraction(float(weights[0])) * n / 2
+    assert Fraction(float(np.cumsum(weights)[n // 2 - 1])) < half * (1 - Fraction(400, 2**53))
+    points = PricedPoints.admit(np.arange(float(n))[:, None], weights, float(half), None)
+    price = np.full(n, 0.75)
+    assert 0 < Fraction(points.payable(price)) <= Fraction(points.mass) * Fraction(3, 4)
+
+
+def test_a_mass_that_is_a_difference_of_totals():
+    # The total 2**53 + 3 is rounded to 2**53 + 4; without the first point 3 are left, not 4.
+    weights = np.array([2.0**53, 1.0, 1.0, 1.0])
+    mass = math.fsum(weights) - 2.0**53
+    points = PricedPoints.admit(np.arange(4.0)[:, None], weights, mass, None)
+    paid = points.payable(np.ones(4)) * 2.0 ** points.exponents[1]
+    assert 0.0 <= paid <= 3.0
 
 
 def test_a_ceiling_without_room_is_abandoned():

@@ -1,6 +1,10 @@
 """Bounds from samples hold as often as they say, whatever the distribution."""
 
+import decimal
 import math
+import sys
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -12,6 +16,9 @@ from wolfmeans.lower_bounds.sampled_problems import sampled_problems
 from wolfmeans.lower_bounds.sampled_rows import sampled_rows
 from wolfmeans.lower_bounds.sampling import Sampler
 
+ROWS = sys.modules[sampled_rows.__module__]
+PROBLEMS = sys.modules[sampled_problems.__module__]
+UNIT = Fraction(1, 2**53)
 ALPHA = 0.1
 
 
@@ -65,6 +72,111 @@ def test_chernoff_bounds_the_mean_of_coins(p):
     assert (np.diff(bounds[np.argsort(averages)]) >= 0).all()
     assert bounded_mean_above(0.0, 500, 7.0, 0.95) == 0.0
     assert bounded_mean_above(7.0, 500, 7.0, 0.95) == pytest.approx(7.0 * 0.05 ** (1 / 500))
+
+
+def test_the_product_of_factors_passes_its_limit_in_truth():
+    rng = np.random.RandomState(7)
+    for confidence in (0.5, 0.9, 0.95, 0.999):
+        for _ in range(25):
+            values = rng.lognormal(size=40)
+            bet = float(rng.uniform(0.02, 0.3))
+            found = mean_above(values, 0.0, bet, confidence)
+            product = math.prod(
+                1 + Fraction(bet) * (Fraction(value) - Fraction(found)) for value in values.tolist()
+            )
+            assert found == 0.0 or product >= 1 / (1 - Fraction(confidence))
+
+
+def test_the_divergence_passes_its_limit_in_truth():
+    rng = np.random.RandomState(8)
+    with decimal.localcontext(prec=60):
+        for confidence in (0.5, 0.9, 0.95, 0.999):
+            goal = -(1 - Decimal(confidence)).ln()
+            for _ in range(50):
+                count, cap = int(rng.randint(10, 10_000)), float(rng.uniform(0.5, 5.0))
+                average = float(rng.uniform(0.05, 0.95)) * cap
+                found = bounded_mean_above(average, count, cap, confidence)
+                q, p = Decimal(average) / Decimal(cap), Decimal(found) / Decimal(cap)
+                divergence = q * (q / p).ln() + (1 - q) * ((1 - q) / (1 - p)).ln()
+                assert 0 < found < average
+                assert count * divergence >= goal
+
+
+def test_no_row_is_drawn_more_often_than_the_excess_says():
+    rng = np.random.RandomState(9)
+    for _ in range(50):
+        weights = 10.0 ** rng.uniform(-6, 6, size=7)
+        sampler = Sampler(7, weights, rng)
+        total = sum(map(Fraction, weights.tolist()))
+        masses = list(map(int, sampler._masses))
+        for mass, weight in zip(masses, weights.tolist(), strict=True):
+            share = Fraction(mass, sum(masses))
+            assert share <= (1 + Fraction(sampler.excess)) * Fraction(weight) / total
+
+
+@pytest.mark.parametrize(("way", "module"), [(sampled_rows, ROWS), (sampled_problems, PROBLEMS)])
+def test_the_excess_is_taken_off(way, module, monkeypatch):
+    X, weights = population("skewed", np.random.RandomState(3))
+    size = {"n_rows": 150} if way is sampled_rows else {"n_points": 100, "n_samples": 2}
+
+    def value(excess):
+        class Careless(Sampler):
+            """May draw a row this much too often."""
+
+            def __init__(self, *args):
+                super().__init__(*args)
+                self.excess = excess
+
+        monkeypatch.setattr(module, "Sampler", Careless)
+        rng = np.random.RandomState(0)
+        return way(X, 3, weights, **size, confidence=0.9, rng=rng).value
+
+    plain = value(0.0)
+    # In the sum over rows the clusters' prices come off afterwards.
+    assert 0 <= value(1.0) <= 0.5 * plain
+    assert plain > 0
+
+
+def test_the_sum_over_rows_is_rounded_down(monkeypatch):
+    X, weights = population("skewed", np.random.RandomState(3))
+    seen = {}
+
+    def plan(*args, original=ROWS._plan):
+        seen["plan"] = original(*args)
+        return seen["plan"]
+
+    def mean(values, lowest, bet, confidence):
+        seen["values"], seen["mean"] = values, float(values.mean())
+        return seen["mean"]
+
+    monkeypatch.setattr(ROWS, "_plan", plan)
+    monkeypatch.setattr(ROWS, "mean_above", mean)
+    total = sum(map(Fraction, weights.tolist()))
+    for seed in range(5):
+        settings = {"n_rows": 150, "confidence": 0.9, "rng": np.random.RandomState(seed)}
+        value = sampled_rows(X, 3, weights, **settings).value
+        largest_a = Fraction(seen["plan"].largest_a)
+        error = (len(X) + 16) * largest_a + 16 * Fraction(float(np.abs(seen["values"]).max()))
+        paid = total * (Fraction(seen["mean"]) - UNIT * error)
+        assert 0 < Fraction(value) <= paid - 3 * Fraction(seen["plan"].price)
+
+
+def test_the_average_of_small_problems_is_rounded_down(monkeypatch):
+    monkeypatch.setattr(PROBLEMS, "bounded_mean_above", lambda average, *_: average)
+    monkeypatch.setattr(PROBLEMS, "_cap", lambda *_: 1.0)
+    rng = np.random.RandomState(10)
+    for _ in range(200):
+        weights = rng.uniform(0.5, 2.0, size=9)
+        found = rng.uniform(1.0, 2.0, size=3).tolist()
+        bounds = iter(found)
+
+        def bound(*_, bounds=bounds, **__):
+            return LowerBound(next(bounds), "given", 1.0, 0.0)
+
+        settings = {"n_points": 7, "n_samples": 3, "confidence": 0.9, "rng": rng}
+        value = sampled_problems(np.arange(9.0)[:, None], 2, weights, bound=bound, **settings).value
+        exact = sum(map(Fraction, weights.tolist())) * sum(map(Fraction, found)) / 21
+        assert exact * (1 - Fraction(1, 10**14)) <= Fraction(value) <= exact
 
 
 def test_draws_follow_the_weights():

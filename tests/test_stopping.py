@@ -61,6 +61,23 @@ def test_no_run_of_costlier_steps_is_longer_than_guaranteed(value, cost):
     assert steps == 1 or (steps - 1) * cost <= value * (1 + 1e-12)
 
 
+def test_rounding_of_value_and_cost_is_no_step_more():
+    for value in (7.7, 0.3, 123.456, 1e-5):
+        for tol in (1e-6, 1e-4, 1e-3):
+            assert steps_until_spent(value, 0.0, tol * value) == round(1 / tol)
+    # What is more than rounding is a step more, and a step is never left out.
+    assert steps_until_spent(3.0 * (1 + 1e-14), 0.0, 1.0) == 4
+    assert steps_until_spent(2.0 + 2.0**-51, 0.0, 1.0) == 2
+    assert steps_until_spent(0.1, 0.0, 1.0) == 1
+
+
+def test_a_budget_that_is_spent_allows_the_last_step():
+    assert steps_until_spent(1.0, 1.0, 0.0) == 1
+    assert steps_until_spent(1.0, 2.0, 0.5) == 1
+    assert steps_until_spent(1.0, 0.0, -0.5) is None
+    assert steps_until_spent(1e16 + 2.0, 1e16, 0.5) == 4
+
+
 def test_guarantees_of_the_rules():
     assert DecreaseRule(0.5).guarantee(10.0, 0.0) == 20
     assert GapRule(0.5).guarantee(10.0, 5.0) == 10
