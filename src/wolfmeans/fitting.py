@@ -167,8 +167,9 @@ def best_of_starts(
     """Run a start from each random state and return the best, the first among equals.
 
     `begin` makes a start from its state and a number of threads, `watcher` its callback from its
-    number. The notes say when the time limit left no time for some of them. Where engines can take
-    the steps of all starts `at_once`, that may be forbidden. The settings are those of `run`.
+    number. The notes say how many starts the time limit or a callback cut off: the best of all of
+    them is not known then. Where engines can take the steps of all starts `at_once`, that may be
+    forbidden. The settings are those of `run`.
     """
     first: Start | None = None
     if at_once and len(states) > 1 and time_limit is None and watcher(0) is None:
@@ -179,7 +180,7 @@ def best_of_starts(
             return min(fits, key=lambda fit: fit.inertia), ()
     deadline = math.inf if time_limit is None else perf_counter() + time_limit
     best: Fit | None = None
-    finished = 0
+    in_time = stopped = 0
     for number, state in enumerate(states):
         if best is not None and perf_counter() >= deadline:
             break
@@ -190,14 +191,21 @@ def best_of_starts(
             start = begin(state, n_threads)
         time_left = None if time_limit is None else max(0.0, deadline - perf_counter())
         fit = run(start, time_limit=time_left, callback=watcher(number), **settings)
-        finished += fit.solution.status is not Status.TIME_LIMIT
+        in_time += fit.solution.status is not Status.TIME_LIMIT
+        stopped += fit.solution.status is Status.CALLBACK
         if best is None or fit.inertia < best.inertia:
             best = fit
     if best is None:
         raise ValueError("at least one start is needed")
-    if len(states) == 1 or finished == len(states):
+    if len(states) == 1:
         return best, ()
-    return best, (f"within the time limit {finished} of {len(states)} starts were finished",)
+    notes = []
+    if in_time < len(states):
+        finished = in_time - stopped
+        notes.append(f"within the time limit {finished} of {len(states)} starts were finished")
+    if stopped:
+        notes.append(f"the callback ended {stopped} of {len(states)} starts")
+    return best, tuple(notes)
 
 
 def searched(

@@ -6,7 +6,7 @@ that a test starts break the same thing, because its name is in the environment
 (`enter_from_environment`).
 """
 
-from broken import arithmetic, inputs, runs, security, system
+from broken import arithmetic, claims, inputs, runs, security, system
 from broken.registry import REGISTERED, VARIANTS, broken, enter_from_environment, fails_when
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "VARIANTS",
     "arithmetic",
     "broken",
+    "claims",
     "enter_from_environment",
     "fails_when",
     "inputs",

@@ -1,0 +1,214 @@
+"""Claims that outlive the look they rest on: it was cut off, and the claim is made all the same."""
+
+from contextlib import suppress
+from dataclasses import replace
+from unittest.mock import patch
+
+from broken.places import around
+from broken.registry import variant
+
+
+@variant
+def looks_that_began_count():
+    """A sweep over single moves that has begun is taken for one that has ended."""
+    from wolfmeans import judgement
+
+    def looked(search):
+        return search.run(2.0, 1) or search.sweeps > 0
+
+    return [patch.object(judgement, "_looked_at_all", looked)]
+
+
+@variant
+def errors_end_a_look_in_silence():
+    from wolfmeans import judgement
+
+    def make(look):
+        def looked(search):
+            with suppress(BaseException):
+                look(search)
+            return search.sweeps > 0
+
+        return looked
+
+    return [around(judgement, "_looked_at_all", make)]
+
+
+@variant
+def searches_that_were_cut_off_count():
+    from wolfmeans import polish
+
+    def make(hartigan):
+        def moved(*arguments, **options):
+            return replace(hartigan(*arguments, **options), finished=True)
+
+        return moved
+
+    return [around(polish, "hartigan", make)]
+
+
+@variant
+def swaps_that_were_not_tried_count():
+    from wolfmeans import polish
+
+    def make(exchange):
+        def exchanged(self):
+            found = exchange(self)
+            if not found:
+                self._level = "swap"
+            return found
+
+        return exchanged
+
+    return [around(polish._Search, "_exchange_any", make)]
+
+
+@variant
+def candidates_promise_what_nobody_looked_at():
+    from wolfmeans.problems import kmeans
+
+    def make(best):
+        def found(*arguments):
+            row, decrease = best(*arguments)
+            return row, 2.0 * decrease + 1.0
+
+        return found
+
+    return [around(kmeans, "best_candidate", make)]
+
+
+@variant
+def abandoned_ceilings_count():
+    """Branch and bound that was given up says that it came to its end."""
+    from wolfmeans.engines import cpu
+
+    def make(ceiling):
+        def found(*arguments):
+            upper, reached, work, _, peaks = ceiling(*arguments)
+            return upper, reached, work, False, peaks
+
+        return found
+
+    return [around(cpu._native, "ceiling", make)]
+
+
+@variant
+def bounds_that_failed_are_kept():
+    from wolfmeans.estimators import base
+    from wolfmeans.lower_bounds import LowerBound
+
+    def make(find):
+        def found(*arguments, **options):
+            try:
+                return find(*arguments, **options)
+            except BaseException:
+                return LowerBound(1e-3, "prices", 1.0, 0.0)
+
+        return found
+
+    return [around(base, "bound_in_units", make)]
+
+
+@variant
+def scans_return_what_they_have():
+    from wolfmeans.scanning import _Scanner
+
+    def make(work):
+        def worked(*arguments):
+            with suppress(BaseException):
+                work(*arguments)
+
+        return worked
+
+    return [around(_Scanner, "bound", make), around(_Scanner, "go_back", make)]
+
+
+@variant
+def starts_are_cut_off_in_silence():
+    from wolfmeans.estimators import kmeans
+
+    def make(best):
+        return lambda *arguments, **options: (best(*arguments, **options)[0], ())
+
+    return [around(kmeans, "best_of_starts", make)]
+
+
+@variant
+def other_data_is_certified():
+    from wolfmeans.estimators.base import CenterEstimator
+
+    def make(refuse):
+        def refused(self, X, weights):
+            with suppress(BaseException):
+                refuse(self, X, weights)
+
+        return refused
+
+    return [around(CenterEstimator, "_refuse_other_data", make)]
+
+
+@variant
+def later_passes_are_not_compared():
+    from wolfmeans.sources import Source
+
+    def make(settle):
+        def settled(self, found):
+            if self._facts is None:
+                settle(self, found)
+
+        return settled
+
+    return [around(Source, "_settle", make)]
+
+
+@variant
+def passes_that_were_cut_off_count():
+    from wolfmeans.door import Sizes
+    from wolfmeans.sources import Source
+    from wolfmeans.sources.base import Facts
+
+    def make(read):
+        def passed(self, rows, stop):
+            seen = 0
+            try:
+                for chunk in read(self, rows, stop):
+                    seen += len(chunk.rows)
+                    yield chunk
+            finally:
+                if self._facts is None:
+                    self.n_rows, self._facts = seen, Facts(seen, Sizes(0.0, 0.0), b"")
+
+        return passed
+
+    return [around(Source, "_pass", make)]
+
+
+@variant
+def checkpoints_half_written():
+    from wolfmeans.checkpoint import Checkpoint
+
+    def make(write):
+        def written(self):
+            try:
+                write(self)
+            except BaseException:
+                self.path.write_bytes(b"half of a checkpoint")
+                raise
+
+        return written
+
+    return [around(Checkpoint, "_write", make)]
+
+
+@variant
+def unfinished_scenarios_count():
+    from wolfmeans.study.runner import _Folder
+
+    def make(finish):
+        def finished(self, scenario):
+            done = sum(map(len, self._parts_of(scenario)))
+            finish(self, replace(scenario, replications=done) if done else scenario)
+
+        return finished
+
+    return [around(_Folder, "finish", make)]
