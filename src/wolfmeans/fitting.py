@@ -204,7 +204,7 @@ def best_of_starts(
         finished = in_time - stopped
         notes.append(f"within the time limit {finished} of {len(states)} starts were finished")
     if stopped:
-        notes.append(f"the callback ended {stopped} of {len(states)} starts")
+        notes.append(f"{stopped} of {len(states)} starts were stopped before they were finished")
     return best, tuple(notes)
 
 

@@ -43,6 +43,7 @@ class SingleMoves(Protocol):
     moves: int
     """How many moves were taken."""
     sweeps: int
+    """How many sweeps have begun; the last one may not have ended, and proves nothing then."""
     tied: bool
     """Whether, in the last sweep, a move would have changed f by no more than rounding."""
 
@@ -53,7 +54,9 @@ class SingleMoves(Protocol):
     def run(self, seconds: float, sweeps: int) -> bool:
         """Go on until no move is left to take, then return True.
 
-        Return False when the time is over or so many more sweeps have begun and ended.
+        Return False when the time is over or so many more sweeps have begun and ended. With 0 more
+        a sweep that was cut off is ended. The time is looked at between rows that are tried, not
+        while a sweep looks for these rows.
         """
 
 
