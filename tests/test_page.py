@@ -367,6 +367,13 @@ def test_a_scan_gets_a_page_of_its_own():
     for sentence in found.sentences():
         assert sentence[1:] in read.texts["p"]
     assert [len(part["cells"]) for part in data_of(page)["scan"]] == [3, 3]
+    assert data_of(page)["ticks"] == [1, 2, 3]
+
+
+def test_a_page_of_a_single_fit_names_no_best_k():
+    found = wolfmeans.scan(points(), n_clusters=3, random_state=0)
+    read = Document(report.scan_page(found, n_points=120).html)
+    assert "1 fit with a certificate" in read.texts["p"] and "highest" not in read.texts["p"]
 
 
 # --- Commands --------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import time
+from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
@@ -507,6 +508,44 @@ def test_other_pages_open_without_complaint(browser, tmp_path, make):
             assert "20 of them are outside" in opened.inner_text("#map figcaption")
         if make is wide:
             assert opened.locator('[data-name="profiles"] tbody tr').count() == 40
+        opened.check()
+
+
+WORDS = "(found) => found.map((one) => one.textContent.trim())"
+BOXES = """(found) => found.filter((one) => one.textContent.trim()).map((one) => {
+  const { left, right, top, bottom } = one.getBoundingClientRect();
+  return [left, right, top, bottom];
+})"""
+
+
+def overlap(one, other):
+    (left, right, top, bottom), (left_2, right_2, top_2, bottom_2) = one, other
+    return left < right_2 and left_2 < right and top < bottom_2 and top_2 < bottom
+
+
+@pytest.mark.parametrize("counts", [[3], [2, 3, 4, 5], range(2, 13)])
+def test_charts_of_a_scan_can_be_read(browser, tmp_path, counts):
+    found = wolfmeans.scan(blobs(60), counts, [0.0, 0.05, 0.1], certify=None, random_state=0)
+    path = report.scan_page(found).save(tmp_path / "page.html")
+    with Opened(browser, path) as opened:
+        opened.wait_for_selector(".chart.trimming .xtick")
+        for name in ("inertia", "silhouette"):
+            ticks = opened.eval_on_selector_all(f".chart.{name} .xtick text", WORDS)
+            assert ticks == [str(k) for k in counts]
+            boxes = opened.eval_on_selector_all(f".chart.{name} .xtick text", BOXES)
+            assert not any(overlap(*pair) for pair in combinations(boxes, 2))
+            # Buttons come when the mouse does, and hide no name of a line.
+            buttons = opened.eval_on_selector_all(
+                f".chart.{name} .modebar-btn",
+                BOXES.replace("one.textContent.trim()", "true"),
+            )
+            lines = opened.eval_on_selector_all(f".chart.{name} .legendtext", BOXES)
+            assert len(lines) >= 3 and len(buttons) == 4
+            assert not any(overlap(*pair) for pair in product(buttons, lines))
+        names = opened.eval_on_selector_all(".chart.trimming .textpoint text", WORDS)
+        assert next(filter(None, names)) == str(counts[0])
+        boxes = opened.eval_on_selector_all(".chart.trimming .textpoint text", BOXES)
+        assert not any(overlap(*pair) for pair in combinations(boxes, 2))
         opened.check()
 
 

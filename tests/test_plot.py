@@ -131,6 +131,25 @@ def test_every_scan_can_be_drawn(alpha, caplog):
     draws(figure, caplog)
 
 
+@pytest.mark.parametrize("numbers", [[3], [2, 3], range(2, 6)])
+def test_a_scan_has_ticks_at_its_numbers_of_clusters_alone(numbers):
+    figure = scan_figure(wolfmeans.scan(points(60), numbers, random_state=0))
+    figure.draw_without_rendering()
+    for ax in figure.axes:
+        assert [text.get_text() for text in ax.get_xticklabels()] == [str(k) for k in numbers]
+
+
+def test_names_of_trimmed_curves_do_not_hide_each_other():
+    found = wolfmeans.scan(points(60), range(2, 13), [0.0, 0.1], certify=None, random_state=0)
+    figure = scan_figure(found)
+    figure.draw_without_rendering()
+    curves = figure.axes[2]
+    names = [text for text in curves.texts if text.get_text().isdigit()]
+    assert [names[0].get_text(), names[-1].get_text()] == ["2", "12"] and len(names) > 3
+    boxes = [text.get_window_extent() for text in names]
+    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+
+
 # --- trace -----------------------------------------------------------------------------------
 
 

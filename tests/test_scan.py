@@ -10,6 +10,7 @@ from scipy import sparse
 
 import wolfmeans
 from wolfmeans import KMeans, LowerBound, TrimmedKMeans
+from wolfmeans.scanned import ticks_of
 
 
 def blobs(n_blobs=4, each=40, d=2, spread=12.0, seed=0):
@@ -69,6 +70,49 @@ def test_it_finds_the_number_of_well_separated_blobs(result):
     assert max(result.along_clusters(0.0), key=lambda cell: cell.silhouette).n_clusters == 4
     assert "K = 4" in result.sentences()[0]
     assert result.needed(0.0) >= 4
+
+
+@pytest.mark.parametrize("counts", [4, [1, 4]])
+def test_a_scan_of_one_number_of_clusters_names_no_best_one(X, counts):
+    result = wolfmeans.scan(X, n_clusters=counts, random_state=0)
+    assert result.clearest(0.0) is None
+    [sentence] = result.sentences()
+    assert "highest" not in sentence and "the only K here" in sentence
+    assert 'class="best"' not in result._repr_html_()
+    both = wolfmeans.scan(X, n_clusters=[3, 4], random_state=0)
+    assert both.clearest(0.0) is both[4] and "highest at K = 4" in both.sentences()[0]
+
+
+@pytest.mark.parametrize("factor", [1e-6, 0.3, 1.0, 1e4, 1e6])
+def test_sums_of_squares_in_a_table_have_one_format(factor):
+    X = factor * blobs(each=10)
+    result = wolfmeans.scan(X, n_clusters=range(1, 6), random_state=0)
+    for cell, (_, _, inertia, bound, *_) in zip(result, result.texts()[1:], strict=True):
+        for text in (inertia, bound):
+            digits = text.partition("e")[0].replace(".", "").lstrip("0")
+            assert len(digits) == 6, text
+        # Where one has an exponent, so has the other, unless the bound is below the next limit.
+        if cell.lower_bound > 0.99 * cell.inertia:
+            assert inertia.partition("e")[2] == bound.partition("e")[2]
+        assert float(bound) <= cell.lower_bound
+        assert float(inertia) == pytest.approx(cell.inertia, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [[3], [2, 3], range(2, 6), range(1, 13), range(2, 31), [2, 3, 4, 100], [5, 5000],
+     range(1, 1001), [2, 4, 8, 16, 32, 64], range(995, 1005)],
+)  # fmt: skip
+def test_ticks_of_k_are_whole_within_the_scan_and_not_crowded(numbers):
+    ticks = ticks_of(numbers)
+    assert all(isinstance(tick, int) for tick in ticks)
+    assert numbers[0] <= ticks[0] and ticks[-1] <= numbers[-1]
+    assert len(ticks) >= min(2, len(numbers)) and ticks == sorted(set(ticks))
+    # As if all were as close as the closest two, numbers have room on a line of 24 digits.
+    apart = min((b - a for a, b in itertools.pairwise(ticks)), default=1)
+    assert (1 + (ticks[-1] - ticks[0]) / apart) * len(str(ticks[-1])) <= 24
+    if len(numbers) <= 4 and numbers[-1] < 10:
+        assert ticks == list(numbers)
 
 
 def test_nothing_is_certified_without_bounds(X):

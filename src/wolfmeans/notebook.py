@@ -155,12 +155,8 @@ def _cells(record: Record | None) -> tuple[str, ...]:
 def scan_view(scan: Scan) -> str:
     """Return a scan: its table, the row of the highest silhouette for each alpha in bold."""
     header, *rows = scan.texts()
-    best = []
-    for alpha in scan.alphas:
-        several = [
-            place for place, cell in enumerate(scan) if cell.alpha == alpha and cell.n_clusters > 1
-        ]
-        best += [max(several, key=lambda place: scan.cells[place].silhouette)] if several else []
+    clearest = [scan.clearest(alpha) for alpha in scan.alphas]
+    best = [place for place, cell in enumerate(scan) if any(cell is one for one in clearest)]
     return fragment(
         table(header, rows, numbers=range(len(header)), best=best),
         *(paragraph(sentence) for sentence in scan.sentences()),

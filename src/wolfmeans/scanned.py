@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import TYPE_CHECKING, Any
 
 from wolfmeans.estimators import KMeans, TrimmedKMeans
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 Model = KMeans | TrimmedKMeans
 _COLUMNS = ("n_clusters", "alpha", "inertia", "lower_bound", "ratio", "confidence", "silhouette")
+# What there is room for on an axis of K: ticks, and digits on all of them.
+_MOST_TICKS, _MOST_DIGITS = 12, 24
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,14 @@ class Scan:
         ]
         return max(found, default=None)
 
+    def clearest(self, alpha: float) -> Cell | None:
+        """Return the cell of the highest silhouette; None where there are not two to compare.
+
+        One cluster has no silhouette.
+        """
+        cells = [cell for cell in self.along_clusters(alpha) if cell.n_clusters > 1]
+        return max(cells, key=lambda cell: cell.silhouette) if len(cells) > 1 else None
+
     def sentences(self) -> list[str]:
         """Return what the scan suggests, one sentence for each alpha."""
         result = []
@@ -129,9 +139,18 @@ class Scan:
             cells = [cell for cell in self.along_clusters(alpha) if cell.n_clusters > 1]
             if not cells:
                 continue
-            best = max(cells, key=lambda cell: cell.silhouette)
+            best = self.clearest(alpha)
             text = f"alpha {alpha:g}: " if len(self.alphas) > 1 else ""
-            text += f"the silhouette is highest at K = {best.n_clusters} ({best.silhouette:.3f})"
+            if best is None:
+                only = cells[0]
+                text += (
+                    f"the silhouette is {only.silhouette:.3f} at K = {only.n_clusters}, "
+                    "the only K here that has one"
+                )
+            else:
+                text += (
+                    f"the silhouette is highest at K = {best.n_clusters} ({best.silhouette:.3f})"
+                )
             needed = self.needed(alpha)
             if needed is not None:
                 text += f"; K = {needed} is proven to beat every clustering with fewer clusters"
@@ -146,15 +165,18 @@ class Scan:
         for cell in self.cells:
             known = cell.lower_bound is not None and cell.ratio is not None
             unknown = "0" if cell.inertia == 0 else "unknown"
-            bound = rounded_down(cell.lower_bound, 6) if cell.lower_bound else unknown
+            # Rounded to the safe side first, and then written as all numbers here are.
+            bound = unknown
+            if cell.lower_bound:
+                bound = written(float(rounded_down(cell.lower_bound, 6)), 6)
             if known and cell.confidence != 1.0:
                 bound += f" ({cell.confidence:.0%})"
-            ratio = f"{rounded_up(cell.ratio, 5)}×" if cell.ratio else ""
+            ratio = f"{written(float(rounded_up(cell.ratio, 5)), 5)}×" if cell.ratio else ""
             rows.append(
                 (
                     f"{cell.n_clusters}",
                     f"{cell.alpha:g}",
-                    f"{cell.inertia:.6g}",
+                    written(cell.inertia, 6),
                     bound,
                     ratio,
                     f"{cell.silhouette:.3f}",
@@ -170,3 +192,34 @@ class Scan:
 
     def _repr_html_(self) -> str:
         return scan_view(self)
+
+
+def written(value: float, digits: int) -> str:
+    """Write a number with so many significant digits, zeros at the end included.
+
+    Examples
+    --------
+    >>> written(168.14, 6), written(4.1451e9, 6), written(894450.0, 6), written(0.0, 6)
+    ('168.140', '4.14510e+09', '894450', '0')
+    """
+    return f"{value:#.{digits}g}".removesuffix(".") if value else "0"
+
+
+def ticks_of(numbers: Sequence[int]) -> list[int]:
+    """Return the ticks of an axis of ascending whole numbers: themselves, where there is room.
+
+    Otherwise multiples of 1, 2 or 5 times a power of ten between them.
+
+    Examples
+    --------
+    >>> ticks_of([2, 3, 4]), ticks_of(range(2, 31)), ticks_of([2, 3, 4, 100])
+    ([2, 3, 4], [5, 10, 15, 20, 25, 30], [20, 40, 60, 80, 100])
+    """
+    first, last = numbers[0], numbers[-1]
+    most = max(2, min(_MOST_TICKS, _MOST_DIGITS // len(str(last))))
+    apart = min((after - before for before, after in pairwise(numbers)), default=1)
+    if (last - first) / apart <= most - 1:
+        return list(numbers)
+    steps = (m * 10**power for power in count() for m in (1, 2, 5))
+    step = next(step for step in steps if (last - first) / step <= most - 1)
+    return list(range(-(-first // step) * step, last + 1, step))

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wolfmeans.palette import color_of
-from wolfmeans.plot.canvas import new_figure, titled
+from wolfmeans.plot.canvas import SOFT, new_figure, titled
+from wolfmeans.scanned import ticks_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,11 +41,14 @@ def scan_figure(scan: Scan) -> Figure:
         )
     titled(axes[0], "SSE, and where the best one can be")
     titled(axes[1], "silhouette by centers")
+    numbers = scan.n_clusters
     for ax in axes[:2]:
         ax.set_xlabel("number of clusters K")
-        ax.locator_params(axis="x", integer=True)
-    axes[0].set_ylim(bottom=0)
-    axes[0].legend(frameon=False)
+        ax.set_xticks(ticks_of(numbers))
+        if len(numbers) == 1:
+            ax.set_xlim(numbers[0] - 1, numbers[0] + 1)
+    axes[0].set_ylim(0, 1.05 * max(cell.inertia for cell in scan) or 1.0)
+    axes[0].legend(frameon=False, loc="upper right" if len(numbers) > 1 else "lower right")
     if trimmed:
         _draw_curves(axes[2], scan)
     return figure
@@ -55,8 +59,10 @@ def _draw_band(ax: Axes, places: list[int], cells: list[Cell], color: str, label
     lows = np.array([np.nan if c.lower_bound is None else c.lower_bound for c in cells])
     ax.plot(places, values, color=color, marker="o", markersize=3, label=label)
     ax.fill_between(places, lows, values, color=color, alpha=0.2, linewidth=0)
-    below = "no clustering below" if label == "found" else None
-    ax.plot(places, lows, color=color, linewidth=0.8, linestyle="--", label=below)
+    below = "lower bound" if label == "found" else None
+    # A line needs two points.
+    mark = "_" if len(places) == 1 else ""
+    ax.plot(places, lows, color=color, linewidth=0.8, linestyle="--", marker=mark, label=below)
 
 
 def _draw_curves(ax: Axes, scan: Scan) -> None:
@@ -65,28 +71,38 @@ def _draw_curves(ax: Axes, scan: Scan) -> None:
     highest = max(cell.inertia for cells in curves for cell in cells)
     spreads = [np.ptp([cells[end].inertia for cells in curves]) for end in (0, -1)]
     end, aside = (-1, (5, -3)) if spreads[1] >= spreads[0] else (0, (-5, -3))
-    written = np.inf
+    named = _apart([cells[end].inertia for cells in curves], 0.04 * highest)
     for number, cells in enumerate(curves):
         shade = _shade(number / max(1, len(curves) - 1))
         shares = [cell.alpha for cell in cells]
         values = [cell.inertia for cell in cells]
         ax.plot(shares, values, color=shade, marker="o", markersize=3)
-        if abs(written - values[end]) < 0.04 * highest:
+        if number not in named:
             continue
-        written = values[end]
         ax.annotate(
             f"{cells[end].n_clusters}",
-            (shares[end], written),
+            (shares[end], values[end]),
             xytext=aside,
             ha="left" if end else "right",
             fontsize=8,
             textcoords="offset points",
-            color=shade,
+            color=SOFT,
         )
     ax.set_xlabel("trimmed share alpha")
     titled(ax, "trimmed curves, one for each K")
-    ax.margins(x=0.08)
+    ax.margins(x=0.12)
     ax.set_ylim(bottom=0)
+
+
+def _apart(values: list[float], least: float) -> set[int]:
+    """Return which of some falling values have room for a name: the ends, then those between."""
+    last = len(values) - 1
+    named = [0]
+    for place, value in enumerate(values):
+        before, after = values[named[-1]] - value, value - values[last]
+        if before >= least and (after >= least or place == last):
+            named.append(place)
+    return set(named)
 
 
 def _shade(share: float) -> tuple[float, float, float]:

@@ -99,6 +99,27 @@ function scanLine(scan, number, colors) {
   return { color: colors.clusters[number], name };
 }
 
+/** The axis of K: whole numbers alone, and room around a single one. */
+function axisOfK(colors, { scan, ticks }) {
+  const counts = scan[0].cells.map((cell) => cell.k);
+  const room = counts.length === 1 ? { range: [counts[0] - 1, counts[0] + 1] } : {};
+  return axis(colors, "number of clusters K", { tickvals: ticks, ...room });
+}
+
+/** An axis of sums of squares, from 0: large and small ones as powers of ten. */
+const SUMS = { rangemode: "tozero", exponentformat: "power", minexponent: 5 };
+
+/** Which of some falling values have room for a name: the ends, then those between. */
+function apart(values, least) {
+  const last = values.length - 1;
+  const named = [0];
+  values.forEach((value, place) => {
+    const before = values[named.at(-1)] - value;
+    if (before >= least && (value - values[last] >= least || place === last)) named.push(place);
+  });
+  return new Set(named);
+}
+
 /** A name with the unit of what it names, where it has one. */
 const inUnit = (name, unit) => (unit ? `${name} in ${unit}`.trim() : name);
 
@@ -169,7 +190,7 @@ const CHARTS = {
       layout: layoutOf(
         colors,
         axis(colors, "iteration", wholeTicks(trace)),
-        axis(colors, inUnit("", unit), { tickformat: "~g", exponentformat: "power" }),
+        axis(colors, inUnit("", unit), { ...SUMS, rangemode: "normal" }),
         trace.lower_bound !== null ? LEGEND_ABOVE : {},
       ),
     };
@@ -254,16 +275,20 @@ const CHARTS = {
     };
   },
 
-  inertia({ scan }, colors) {
+  inertia(page, colors) {
+    const { scan } = page;
     const data = scan.flatMap(({ cells }, number) => {
       const { color, name } = scanLine(scan, number, colors);
       const x = cells.map((cell) => cell.k);
       const known = cells.filter((cell) => cell.lower !== null);
       return [
         {
-          x: known.map((cell) => cell.k), y: known.map((cell) => cell.lower), mode: "lines",
-          line: { color, width: 1.5, dash: "dash" }, name: "no clustering below",
-          showlegend: number === 0,
+          x: known.map((cell) => cell.k), y: known.map((cell) => cell.lower),
+          // A line needs two points.
+          mode: known.length === 1 ? "markers" : "lines",
+          marker: { symbol: "line-ew-open", size: 14, color },
+          line: { color, width: 1.5, dash: "dash" }, name: "lower bound",
+          showlegend: number === 0, legendrank: 2000,
           hovertemplate: "K = %{x}<br>none below %{y:.6~g}<extra></extra>",
         },
         {
@@ -282,14 +307,15 @@ const CHARTS = {
       data,
       layout: layoutOf(
         colors,
-        axis(colors, "number of clusters K", { tickformat: "d", nticks: 10 }),
-        axis(colors, "", { rangemode: "tozero", tickformat: "~g", exponentformat: "power" }),
-        LEGEND_ABOVE,
+        axisOfK(colors, page),
+        axis(colors, "", SUMS),
+        { ...LEGEND_ABOVE, legend: { ...LEGEND_ABOVE.legend, traceorder: "normal" } },
       ),
     };
   },
 
-  silhouette({ scan }, colors) {
+  silhouette(page, colors) {
+    const { scan } = page;
     const several = scan.map(({ cells }) => cells.filter((cell) => cell.silhouette !== null));
     if (several.every((cells) => !cells.length)) return nothing("It takes two clusters.");
     return {
@@ -301,8 +327,10 @@ const CHARTS = {
       })),
       layout: layoutOf(
         colors,
-        axis(colors, "number of clusters K", { tickformat: "d", nticks: 10 }),
-        axis(colors, "", { tickformat: ".2f", nticks: 6 }),
+        axisOfK(colors, page),
+        axis(colors, "", {
+          tickformat: ".2f", nticks: 6, ...(scan[0].cells.length === 1 ? { range: [0, 1] } : {}),
+        }),
         scan.length > 1 ? LEGEND_ABOVE : {},
       ),
     };
@@ -310,18 +338,20 @@ const CHARTS = {
 
   trimming({ scan }, colors) {
     const counts = scan[0].cells.map((cell) => cell.k);
+    const ends = scan.at(-1).cells.map((cell) => cell.inertia);
+    const named = apart(ends, 0.07 * Math.max(...scan[0].cells.map((cell) => cell.inertia)));
     return {
       data: counts.map((k, i) => ({
         x: scan.map(({ alpha }) => alpha), y: scan.map(({ cells }) => cells[i].inertia),
         mode: "lines+markers+text", line: { color: colors.accent, width: 1.5 },
         marker: { size: 5 }, cliponaxis: false, textposition: "middle right",
-        text: scan.map((_, j) => (j === scan.length - 1 ? ` ${k}` : "")),
+        text: scan.map((_, j) => (j === scan.length - 1 && named.has(i) ? ` ${k}` : "")),
         hovertemplate: `K = ${k}, trimmed %{x:.1%}<br>SSE %{y:.6~g}<extra></extra>`,
       })),
       layout: layoutOf(
         colors,
         axis(colors, "trimmed share", { tickformat: "~%" }),
-        axis(colors, "", { rangemode: "tozero", tickformat: "~g", exponentformat: "power" }),
+        axis(colors, "", SUMS),
         { margin: { l: 52, r: 30, t: 8, b: 44 } },
       ),
     };

@@ -8,7 +8,7 @@ from wolfmeans.report import markup
 from wolfmeans.report.document import Page, document
 from wolfmeans.report.markup import Cell
 from wolfmeans.scanned import Cell as Fit
-from wolfmeans.scanned import Scan
+from wolfmeans.scanned import Scan, ticks_of
 
 
 def scan_page(scan: Scan, *, title: str = "How many clusters?", n_points: int = 0) -> Page:
@@ -26,7 +26,8 @@ def scan_page(scan: Scan, *, title: str = "How many clusters?", n_points: int = 
     """
     trimmed = len(scan.alphas) > 1
     facts = [f"{n_points:,} points"] if n_points else []
-    facts.append(f"{len(scan.cells)} fits with a certificate")
+    many = len(scan.cells)
+    facts.append("1 fit with a certificate" if many == 1 else f"{many:,} fits with a certificate")
     plates = markup.chart(
         "inertia",
         "SSE, and where the best one can be",
@@ -57,6 +58,7 @@ def scan_page(scan: Scan, *, title: str = "How many clusters?", n_points: int = 
         ],
         data={
             "n_clusters": len(scan.alphas),
+            "ticks": ticks_of(scan.n_clusters),
             "scan": [
                 {"alpha": alpha, "cells": [_numbers(cell) for cell in scan.along_clusters(alpha)]}
                 for alpha in scan.alphas
