@@ -127,7 +127,8 @@ def test_an_error_while_single_moves_are_tried_is_no_judgement(error, monkeypatc
 def test_the_level_hartigan_is_no_claim_when_time_was_short(wanted, monkeypatch):
     X = cloud(120)
     limits = {"polish": {"polish": "hartigan", "time_limit": 1e3}, "effort": {"effort": 1e3}}
-    model = KMeans(6, init=X[:6], engine="reference", certify=None, **limits[wanted])
+    settings = {"init": X[:6], "engine": "reference", "certify": None, "random_state": 0}
+    model = KMeans(6, **settings, **limits[wanted])
     clock = Clock(monkeypatch, polish, single_moves)
     monkeypatch.setattr(PlainSingleMoves, "_try_some", lambda self: clock.jump())
 
@@ -178,7 +179,7 @@ def test_the_level_swap_is_no_claim_when_time_was_short(monkeypatch):
 FITS = {
     "single moves": ({"polish": "hartigan"}, "engines.single_moves.PlainSingleMoves._try_some"),
     "swaps": ({"polish": "swap"}, "engines.swaps.PlainSwaps.changes"),
-    "a search": ({"effort": 0.2}, "effort._Search._exchange"),
+    "a search": ({"effort": 60.0}, "effort._Search._exchange"),
     "ties": ({}, "problems.kmeans.KMeansProblem._near_ties"),
     "candidates": ({"empty": "keep"}, "problems.kmeans.best_candidate"),
     "empty clusters": ({"empty": "best"}, "problems.empty.best_candidate"),
