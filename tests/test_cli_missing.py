@@ -52,13 +52,16 @@ def test_labels_have_a_row_for_each_row_and_are_empty_where_it_was_left_out(
                "--labels", name, *more)  # fmt: skip
     assert "4 of 40 rows have missing values and are left out." in done.stderr
     if name.endswith("sv"):
-        separator = "\t" if name == "l.tsv" else ","
-        found = pl.read_csv(name, separator=separator, infer_schema=False)
-        labels = found["label"].replace("", None).cast(pl.Int32)
+        found = pl.read_csv(name, separator="\t" if name == "l.tsv" else ",")
+        labels = found["label"]
     else:
         found = pl.read_parquet(name) if name == "l.parquet" else pl.read_ipc(name)
         labels = found["label"]
-    assert found.columns == (["x", "y", "w", "label"] if with_data else ["label"])
+    assert labels.dtype.is_integer()
+    alone = ["row", "label"] if name.endswith("sv") else ["label"]
+    assert found.columns == (["x", "y", "w", "label"] if with_data else alone)
+    if "row" in found.columns:
+        assert found["row"].to_list() == list(range(1, 41))
     np.testing.assert_array_equal(labels.is_null().to_numpy(), data)
     expected = wolfmeans.KMeans(2, random_state=0).fit(points[~data]).labels_
     np.testing.assert_array_equal(labels.drop_nulls().to_numpy(), expected)
@@ -70,6 +73,27 @@ def test_other_readers_keep_the_rows_of_a_file_of_labels(data):
     pandas = pytest.importorskip("pandas")
     run("fit", "data.csv", "-k", 2, "--drop-missing", "--labels", "l.csv")
     assert pandas.read_csv("l.csv")["label"].isna().to_numpy().tolist() == data.tolist()
+    whole = pandas.read_csv("l.csv", dtype={"label": "Int64"})["label"]
+    assert set(whole.dropna()) == {0, 1} and whole.isna().sum() == 4
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+def test_files_in_chunks_give_the_same_labels_of_the_same_rows(data, points, suffix):
+    points[data, 0] = np.nan
+    pl.DataFrame(points, schema=["x", "y"], nan_to_null=True).write_parquet("data.parquet")
+    fit = ["fit", "data.parquet", "-k", 2, "--drop-missing", "--model", "m.wolf"]
+    predict = ["predict", "m.wolf", "data.parquet", "--drop-missing"]
+    found = []
+    for command in (fit, [*fit, "--memory", "100MB"], predict, [*predict, "--memory", "100MB"]):
+        run(*command, "--labels", f"l.{suffix}")
+        found.append(Path(f"l.{suffix}").read_text())
+    assert found == found[:1] * 4
+    separator = "\t" if suffix == "tsv" else ","
+    header, *lines = (line.split(separator) for line in found[0].splitlines())
+    assert header == ["row", "label"]
+    assert [(row, label == "") for row, label in lines] == [
+        (str(number), bool(missing)) for number, missing in enumerate(data, 1)
+    ]
 
 
 def test_an_npy_file_has_no_empty_labels(data, capsys):
@@ -144,4 +168,4 @@ def test_it_works_without_polars(data, points, monkeypatch):
         patch.setitem(sys.modules, "polars", None)
         run("fit", "data.csv", "-k", 2, "--exclude", "w", "--drop-missing", "--labels", "l.csv")
     lines = Path("l.csv").read_text().splitlines()
-    assert [line == '""' for line in lines[1:]] == data.tolist()
+    assert [line.endswith(",") for line in lines[1:]] == data.tolist()

@@ -839,11 +839,17 @@ def test_the_command_leaves_out_incomplete_rows(small_chunks, tmp_path, capsys):
     code, out, _ = command(
         capsys, "fit", tmp_path / "x.parquet", "-k", K, "--memory", "64kB", "--drop-missing",
         "--init", "k-means||", "--exclude", "w", "--labels", "-", "--quiet",
+        "--model", tmp_path / "m.wolf",
     )  # fmt: skip
     assert code == 0
-    lines = out.split()
-    assert [line == '""' for line in lines[1:]] == (~kept).tolist()
-    assert [int(line) for line in lines[1:] if line != '""'] == reference.labels_.tolist()
+    predicted = command(
+        capsys, "predict", tmp_path / "m.wolf", tmp_path / "x.parquet", "--memory", "64kB",
+        "--drop-missing", "--quiet",
+    )  # fmt: skip
+    assert predicted == (0, out, "")
+    rows = [line.split(",") for line in out.splitlines()[1:]]
+    assert [label == "" for _, label in rows] == (~kept).tolist()
+    assert [int(label) for _, label in rows if label] == reference.labels_.tolist()
     frame(points()).with_columns(pl.Series("w", weights)).write_parquet(tmp_path / "w.parquet")
     weighted = in_memory(points(), weights, init="k-means||", random_state=0)
     code, out, _ = command(

@@ -326,9 +326,11 @@ def fit(
 
     if labels is not None and isinstance(points, Points):
         columns_out = {"label": points.beside(estimator.labels_)}
-        outputs.write_table(labels, columns_out, points.table if with_data else None)
+        beside = points.table if with_data else None
+        outputs.write_table(labels, columns_out, beside, numbered=drop_missing)
     elif labels is not None and isinstance(points, FilePoints):
-        outputs.write_pieces(labels, "label", points.label_pieces(estimator.labels_))
+        pieces = points.label_pieces(estimator.labels_)
+        outputs.write_pieces(labels, "label", pieces, numbered=drop_missing)
     if centers is not None:
         outputs.write_table(centers, center_columns(estimator, preparation))
     if model is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -65,19 +65,26 @@ class FilePoints:
 
     def label_pieces(self, labels: NDArray[np.int32]) -> Iterator[NDArray[np.int32]]:
         """Yield labels of all rows of the files, masked where one was left out."""
-        kept: NDArray[np.bool_] | None = getattr(self.data, "kept", None)
-        if kept is None or kept.all():
-            for begin in range(0, len(labels), _ROWS):
-                yield labels[begin : begin + _ROWS]
-            return
-        done = 0
-        for begin in range(0, len(kept), _ROWS):
-            here = kept[begin : begin + _ROWS]
-            every = np.zeros(len(here), dtype=np.int32)
-            count = int(here.sum())
-            every[here] = labels[done : done + count]
-            done += count
-            yield np.ma.MaskedArray(every, mask=~here)
+        pieces = (labels[begin : begin + _ROWS] for begin in range(0, len(labels), _ROWS))
+        yield from _with_gaps(pieces, getattr(self.data, "kept", None))
+
+
+def _with_gaps(
+    pieces: Iterator[NDArray[np.int32]], kept: NDArray[np.bool_] | None
+) -> Iterator[NDArray[np.int32]]:
+    """Yield labels of all rows, masked where `kept` says that one was left out."""
+    if kept is None or kept.all():
+        yield from pieces
+        return
+    waiting = np.empty(0, dtype=np.int32)
+    for begin in range(0, len(kept), _ROWS):
+        here = kept[begin : begin + _ROWS]
+        count = int(here.sum())
+        while len(waiting) < count:
+            waiting = np.concatenate([waiting, next(pieces)])
+        every = np.zeros(len(here), dtype=np.int32)
+        every[here], waiting = waiting[:count], waiting[count:]
+        yield np.ma.MaskedArray(every, mask=~here)
 
 
 def refuse_with_memory(options: Mapping[str, Any]) -> None:
@@ -131,7 +138,17 @@ def labels_of(
 
     source = points.data
     rows_at_once = budget_for(estimator, source).rows_per_chunk()
-    with closing(source.chunks(rows_at_once)) as chunks:
-        for _, rows in chunks:
-            yield estimator.predict(rows if preparation is None else preparation.apply(rows))
-            del rows
+    if hasattr(source, "kept") and source.kept is None:
+        # Which rows are complete is known after a pass, and labels are written during one.
+        with closing(source.chunks(rows_at_once)) as chunks:
+            for _ in chunks:
+                pass
+
+    def predictions() -> Generator[NDArray[np.int32], None, None]:
+        with closing(source.chunks(rows_at_once)) as chunks:
+            for _, rows in chunks:
+                yield estimator.predict(rows if preparation is None else preparation.apply(rows))
+                del rows
+
+    with closing(predictions()) as pieces:
+        yield from _with_gaps(pieces, getattr(source, "kept", None))

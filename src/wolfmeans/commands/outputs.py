@@ -23,6 +23,9 @@ from wolfmeans.tables import SUFFIXES, matching
 
 STANDARD_OUTPUT = "-"
 _ITS_NAMES = (STANDARD_OUTPUT, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+_TEXT = ("csv", "tsv")
+_NUMBER = "row"
+"""The name of the column of row numbers."""
 _FOR_EYES = ("--labels", "--centers", "--certificate", "--csv")
 """Options whose text may go to standard output."""
 
@@ -112,12 +115,25 @@ def _polars(kind: str) -> Any:
 
 
 def write_table(
-    target: str, columns: Mapping[str, NDArray[Any]], beside: Table | None = None
+    target: str,
+    columns: Mapping[str, NDArray[Any]],
+    beside: Table | None = None,
+    *,
+    numbered: bool = False,
 ) -> None:
-    """Write columns, beside those of a table if there is one; "-" is standard output."""
+    """Write columns, beside those of a table if there is one; "-" is standard output.
+
+    Missing entries are nulls in Parquet and Arrow, and empty fields in text. Alone in its line an
+    empty field is a blank line, which pandas skips; in quotes it makes Polars read a column of
+    words. So where entries can be missing, text is `numbered`: it begins with a column of row
+    numbers, from 1.
+    """
+    kind = _kind(target)
     if beside is not None:
         columns = {_free_name(name, beside.names): column for name, column in columns.items()}
-    kind = _kind(target)
+    elif numbered and kind in _TEXT:
+        n_rows = len(next(iter(columns.values())))
+        columns = {_NUMBER: np.arange(1, n_rows + 1), **columns}
     with _target(target) as file:
         if kind == "npy":
             _write_npy(file, columns, beside)
@@ -130,20 +146,22 @@ def write_table(
         elif kind == "arrow":
             frame.write_ipc(file)
         else:
-            # Alone in its line, a missing entry would be a blank line, which others skip.
-            missing = '""' if frame.width == 1 else ""
-            separator = "\t" if kind == "tsv" else ","
-            frame.write_csv(file, separator=separator, null_value=missing)
+            frame.write_csv(file, separator="\t" if kind == "tsv" else ",")
 
 
-def write_pieces(target: str, name: str, pieces: Iterator[NDArray[Any]]) -> int:
-    """Write a column as it comes, piece after piece; return how many entries it has."""
+def write_pieces(
+    target: str, name: str, pieces: Iterator[NDArray[Any]], *, numbered: bool = False
+) -> int:
+    """Write a column as it comes, piece after piece, and return how many entries it has.
+
+    Missing entries and `numbered` are as in `write_table`.
+    """
     kind = _kind(target)
     count = 0
     with _target(target, at_once=False) as file:
         if kind == "npy":
             return write_npy_pieces(file, pieces)
-        with _piece_writer(file, kind, name) as write:
+        with _piece_writer(file, kind, name, numbered) as write:
             for piece in pieces:
                 write(piece)
                 count += len(piece)
@@ -152,7 +170,7 @@ def write_pieces(target: str, name: str, pieces: Iterator[NDArray[Any]]) -> int:
 
 @contextmanager
 def _piece_writer(
-    file: IO[bytes], kind: str | None, name: str
+    file: IO[bytes], kind: str | None, name: str, numbered: bool
 ) -> Iterator[Callable[[NDArray[Any]], None]]:
     if kind in ("parquet", "arrow"):
         from wolfmeans.sources.columnar import pyarrow_for
@@ -167,13 +185,19 @@ def _piece_writer(
                 )
             )
         return
-    file.write(f"{name}\n".encode())
+    separator = "\t" if kind == "tsv" else ","
+    file.write((f"{_NUMBER}{separator}{name}\n" if numbered else f"{name}\n").encode())
+    row = 0
 
     def write(piece: NDArray[Any]) -> None:
-        # Alone in its line, a missing entry would be a blank line, which others skip.
+        nonlocal row
         entries = np.asarray(piece).astype(str)
-        entries[np.ma.getmaskarray(piece)] = '""'
-        file.write("".join(f"{entry}\n" for entry in entries.tolist()).encode())
+        entries[np.ma.getmaskarray(piece)] = ""
+        lines = entries.tolist()
+        if numbered:
+            lines = [f"{number}{separator}{line}" for number, line in enumerate(lines, row + 1)]
+        row += len(lines)
+        file.write("".join(f"{line}\n" for line in lines).encode())
 
     yield write
 

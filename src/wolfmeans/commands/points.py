@@ -58,7 +58,10 @@ Standardize = Annotated[
     bool, typer.Option("--standardize", help="Turn columns into z-scores first.")
 ]
 DropMissing = Annotated[
-    bool, typer.Option("--drop-missing", help="Leave out rows with missing values.")
+    bool,
+    typer.Option(
+        "--drop-missing", help="Leave out rows with missing values; their labels are empty."
+    ),
 ]
 Seed = Annotated[
     int | None, typer.Option(min=0, metavar="S", help="Random numbers: same seed, same result.")

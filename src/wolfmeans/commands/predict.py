@@ -92,7 +92,8 @@ def predict(
         del estimator.feature_names_in_
     with remarking(() if quiet else points.remarks):
         found = estimator.predict(data)
-    outputs.write_table(labels, {"label": points.beside(found)}, table if with_data else None)
+    beside = table if with_data else None
+    outputs.write_table(labels, {"label": points.beside(found)}, beside, numbered=drop_missing)
     _say_written(labels, len(points.beside(found)), int(np.sum(found < 0)), quiet)
 
 
@@ -139,11 +140,11 @@ def _predict_within(
     def counted() -> Iterator[NDArray[np.int32]]:
         nonlocal outliers
         for piece in labels_of(estimator, points, preparation):
-            outliers += int(np.sum(piece < 0))
+            outliers += int(np.sum(np.ma.filled(piece, 0) < 0))
             yield piece
 
     with remarking(() if quiet else points.remarks):
-        n_rows = outputs.write_pieces(labels, "label", counted())
+        n_rows = outputs.write_pieces(labels, "label", counted(), numbered=drop_missing)
     _say_written(labels, n_rows, outliers, quiet)
 
 
