@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -623,7 +625,6 @@ def test_info_says_what_runs_here(capsys):
     assert found["wolfmeans"] == wolfmeans.__version__
     assert found["packages"]["numpy"] == np.__version__
     assert found["threads"] >= 1
-    assert found["extras"].keys() == {"cli", "plot", "gpu", "stream"}
     assert found["extras"]["cli"] and found["extras"]["plot"]
     assert list(found["peers"]) == list(choices.PEERS)
     assert found["gpu"]["name"] or found["gpu"]["remark"]
@@ -631,6 +632,20 @@ def test_info_says_what_runs_here(capsys):
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["numpy", np.__version__] in lines
     assert any(line[:1] == ["gpu"] for line in lines)
+
+
+def test_info_knows_every_optional_package():
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    extras = {
+        name: {re.match(r"[\w-]+", requirement)[0] for requirement in requirements}
+        for name, requirements in project["optional-dependencies"].items()
+        if name not in ("test", "docs", "dev")
+    }
+    facts = info_command.gather()
+    assert facts["extras"].keys() == extras.keys()
+    assert set().union(*extras.values()) <= facts["optional_packages"].keys()
+    for name, packages in extras.items():
+        assert packages <= set(info_command._EXTRAS[name])
 
 
 NOTHING = {"driver": False, "smi": "", "torch": None, "triton": None, "cuda": None}

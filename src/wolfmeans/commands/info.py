@@ -27,12 +27,16 @@ _OPTIONAL = {
     "torch": "tensors in Python, and the gpu engine",
     "triton": "the gpu engine",
     "zarr": "Zarr arrays in chunks",
+    "dask": "collections that are larger than one machine",
+    "distributed": "Dask clusters, and --dask",
 }
 _EXTRAS = {
     "cli": ("polars", "rich", "typer"),
     "plot": ("matplotlib",),
     "gpu": ("torch", "triton"),
     "stream": ("polars", "pyarrow", "zarr"),
+    # Its data frames need the last two.
+    "dask": ("dask", "distributed", "pandas", "pyarrow"),
 }
 """As in pip install 'wolfmeans[cli,plot]'."""
 
