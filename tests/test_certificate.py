@@ -13,7 +13,7 @@ import pytest
 from wolfmeans import KMeans, Status, fitting
 from wolfmeans.certificate import Certificate, local_optimality
 from wolfmeans.lower_bounds import LowerBound
-from wolfmeans.plain_words import LOCAL_OPTIMALITY, READINGS
+from wolfmeans.plain_words import LOCAL_OPTIMALITY, READINGS, rounded_up
 
 FIELDS = (
     *("gap", "movement", "decrease", "clarke_gap", "tol", "stop", "status", "iterations"),
@@ -153,6 +153,18 @@ def test_printed_numbers_claim_no_more_than_the_proof():
         assert most >= certificate.ratio * (1 - 1e-12)
 
 
+def test_a_little_more_than_a_printed_number_is_the_next_one():
+    assert [rounded_up(x, 3) for x in (1.5, 1.5 + 1e-9, 1.1, 1.1 + 1e-9)] == [
+        *("1.50", "1.51", "1.10", "1.11")
+    ]
+    base = KMeans(4, random_state=0, certify=None).fit(blobs()).certificate_
+    for ratio, percent in ((1.25, "25.00%"), (1.25 + 1e-9, "25.01%"), (1.1, "10.00%")):
+        certificate = replace(
+            base, inertia=ratio, lower_bound=1.0, lower_bound_kind="any", lower_bound_confidence=1.0
+        )
+        assert f"within {percent} of" in certificate.verdict
+
+
 def test_a_bound_that_contradicts_the_result_is_dropped_and_said(monkeypatch):
     X = blobs()
     inertia = KMeans(4, random_state=0).fit(X).inertia_
@@ -189,6 +201,13 @@ def test_a_weaker_bound_changes_nothing():
     certificate = KMeans(4, random_state=0, certify="spectral").fit(blobs()).certificate_
     weaker = LowerBound(0.5 * certificate.lower_bound, "neighbours", 1.0, 0.0)
     assert certificate.bounded_by(weaker, certificate.tol) is certificate
+
+
+def test_a_weaker_likely_bound_leaves_a_proof_a_proof():
+    certificate = KMeans(4, random_state=0, certify="spectral").fit(blobs()).certificate_
+    weaker = LowerBound(0.5 * certificate.lower_bound, "subsampled", 0.95, 0.0)
+    assert certificate.lower_bound_confidence == 1.0
+    assert certificate.bounded_by(weaker) is certificate
 
 
 def test_proofs_are_kept_beside_likely_bounds():

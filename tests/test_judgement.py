@@ -8,6 +8,7 @@ from sklearn.cluster import KMeans as OtherKMeans
 
 from wolfmeans import KMeans, judgement
 from wolfmeans.judgement import judge
+from wolfmeans.lower_bounds import LowerBound
 
 
 @pytest.fixture(scope="module")
@@ -132,3 +133,22 @@ def test_moves_of_a_look_that_was_cut_off_may_not_be_all():
     readings = {name: reading for name, _, reading in cut.rows()}
     assert cut.level == "stationary"
     assert "or more: not all were looked at" in readings["single moves"]
+
+
+def test_a_bound_passes_the_sse_by_rounding_only(monkeypatch):
+    X, labels = np.array([[0.0], [1.0], [10.0], [11.0]]), [0, 0, 1, 1]
+
+    def judged(value):
+        bound = LowerBound(value, "given", 1.0, 0.0)
+        monkeypatch.setattr(judgement, "lower_bound", lambda *_, **__: bound)
+        return judge(X, labels)
+
+    found = judged(1.0 + 5e-10)
+    assert (found.sse, found.lower_bound, found.ratio) == (1.0, 1.0, 1.0)
+    with pytest.raises(RuntimeError, match="contradicts"):
+        judged(1.0 + 5e-9)
+
+
+def test_a_ratio_is_at_least_one():
+    found = judge(np.array([[0.0], [1.0], [10.0], [11.0]]), [0, 0, 1, 1])
+    assert replace(found, lower_bound=found.sse * (1 + 2.0**-40)).ratio == 1.0

@@ -12,6 +12,7 @@ import pytest
 
 from wolfmeans import KMeans
 from wolfmeans.engines import cpu
+from wolfmeans.lower_bounds.price_search import PriceSearch
 from wolfmeans.lower_bounds.priced_points import PricedPoints
 from wolfmeans.lower_bounds.prices import predicted_cost, prices
 
@@ -223,6 +224,16 @@ def test_the_ceiling_is_above_a_worth_that_is_hardly_a_number():
             args = (np.zeros((1, 2)), weight * ones, price * ones, 0.0, 0.1, math.inf, 1)
             upper = cpu._native.ceiling(*args)[0]
             assert Fraction(upper) >= Fraction(weight) * Fraction(float(price))
+
+
+def test_no_price_leaves_the_search_above_the_cap():
+    X = np.random.default_rng(0).random((40, 2))
+    centers = KMeans(3, random_state=0).fit(X).cluster_centers_
+    points = PricedPoints.admit(X, None, None, 0.01)
+    search = PriceSearch(points, 3, points.transform(centers), 1)
+    search.prices *= 100.0
+    best, _ = search.run(0.0, lambda *_: None)
+    assert best.max() == points.cap
 
 
 def test_an_abandoned_ceiling_proves_nothing(monkeypatch):

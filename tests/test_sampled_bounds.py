@@ -146,15 +146,19 @@ def test_the_sum_over_rows_is_rounded_down(monkeypatch):
         return seen["plan"]
 
     def mean(values, lowest, bet, confidence):
-        seen["values"], seen["mean"] = values, float(values.mean())
+        assert lowest <= values.min()
+        assert confidence == 0.9
+        seen["values"], seen["mean"] = values, (1 - 1e-6) * float(values.mean())
         return seen["mean"]
 
     monkeypatch.setattr(ROWS, "_plan", plan)
     monkeypatch.setattr(ROWS, "mean_above", mean)
     total = sum(map(Fraction, weights.tolist()))
     for seed in range(5):
+        seen.clear()
         settings = {"n_rows": 150, "confidence": 0.9, "rng": np.random.RandomState(seed)}
         value = sampled_rows(X, 3, weights, **settings).value
+        assert seen.keys() == {"plan", "values", "mean"}
         largest_a = Fraction(seen["plan"].largest_a)
         error = (len(X) + 16) * largest_a + 16 * Fraction(float(np.abs(seen["values"]).max()))
         paid = total * (Fraction(seen["mean"]) - UNIT * error)
@@ -188,6 +192,11 @@ def test_draws_follow_the_weights():
     assert sampler.mean(np.arange(5.0)) == pytest.approx(weights @ np.arange(5.0) / weights.sum())
     assert 0 <= sampler.excess < 1e-9
     assert len(np.unique(Sampler(50, None, np.random.RandomState(0)).distinct(50))) == 50
+
+
+def test_distinct_rows_follow_the_weights():
+    weights = np.array([1.0, 1.0, 1.0, 1e9])
+    assert (Sampler(4, weights, np.random.RandomState(0)).distinct(4) == 3).all()
 
 
 def population(name, rng):

@@ -39,6 +39,11 @@ def test_a_fixed_point_ends_every_rule(name):
     assert make_rule(name, 0.0).name == name
 
 
+def test_a_shift_within_the_tolerance_ends_before_stationarity():
+    assert ShiftRule(1.0).met(record(stationary=True)) is Status.SHIFT
+    assert ShiftRule(0.5).met(record(stationary=True)) is Status.STATIONARY
+
+
 def test_names_and_tolerances_are_checked():
     with pytest.raises(ValueError, match=r"stop must be one of .*'soon'"):
         make_rule("soon")

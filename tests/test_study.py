@@ -19,7 +19,7 @@ from wolfmeans import KMeans, study
 from wolfmeans.datasets import load_banknotes, load_segmentation
 from wolfmeans.engines.cpu import native_is_available, run_to_rest
 from wolfmeans.files import written_whole
-from wolfmeans.study import mixtures, printed, results, runner, runs, statistics
+from wolfmeans.study import mixtures, printed, results, runner, runs, statistics, tally
 from wolfmeans.study.results import GAPS, ScenarioResult
 from wolfmeans.study.runs import draw, perform
 from wolfmeans.study.scenarios import Scenario
@@ -143,6 +143,18 @@ def test_tally_is_what_the_runs_say():
     assert result.scatter_max == some.scatter.max()
     mean = sum(map(Fraction, some.scatter.tolist())) / 40
     assert result.scatter_mean == float(mean)
+
+
+def test_worst_cases_of_runs_of_different_lengths():
+    short, long = np.array([5.0, 1.0]), np.array([3.0, 2.0, 1.0])
+    for a, b in ((short, long), (long, short)):
+        assert tally._larger(a, b).tolist() == [5.0, 2.0, 1.0]
+    assert (short.tolist(), long.tolist()) == ([5.0, 1.0], [3.0, 2.0, 1.0])
+
+
+def test_zeros_at_the_end_are_no_gaps():
+    assert tally._to_last_positive(np.array([3.0, 0.0, 2.0, 0.0, 0.0])) == (3.0, 0.0, 2.0)
+    assert tally._to_last_positive(np.zeros(3)) == ()
 
 
 @pytest.mark.parametrize("data", mixtures.MIXTURES)
@@ -523,6 +535,10 @@ def test_line_of_few_or_perfect_points():
     assert (two.slope, two.intercept) == (-2.0, 3.0) and math.isnan(two.p_value)
     assert statistics.least_squares([0.0, 1.0, 2.0], [0.0, 1.0, 2.0]).p_value == 0.0
     assert statistics.least_squares([0.0, 1.0, 2.0], [0.0, -2.0, -4.0]).p_value == 1.0
+
+
+def test_a_perfect_line_at_the_bound_says_nothing():
+    assert statistics.least_squares([0.0, 1.0, 2.0], [2.0, 1.0, 0.0]).p_value == 0.5
 
 
 def test_window_is_right_at_cubes():

@@ -275,6 +275,17 @@ def test_monotone_counts_rises_within_the_window():
     assert judge(sentences.monotone, result("heavy")) is NOT_RUN
 
 
+def test_points_on_the_line_are_not_above_it():
+    made = result(worst=tuple(60.0 / t for t in range(1, 6)), scatter=60.0)
+    assert sentences.above_line(made, "gap") == 0
+    made = result(worst=(61.0, 29.0, 21.0), scatter=60.0)
+    assert sentences.above_line(made, "gap") == 2
+
+
+def test_a_plateau_is_no_rise():
+    assert sentences.rises(result(worst=(9.0, 9.0, 8.0) * 9), "gap") == (2, 8)
+
+
 @pytest.mark.parametrize(
     ("factor", "values", "as_claimed"),
     [
@@ -428,7 +439,9 @@ def test_the_summary_counts_what_was_run_and_rejected():
 
 def test_the_summary_finds_the_columns_that_are_nearer():
     a, b = ("segmentation-standardized", "segmentation-raw")
-    for nearer, (x, y) in (("standardized", (-1.24, -0.7)), ("raw", (-0.7, -1.24))):
+    slopes = [("standardized", (-1.24, -0.7)), ("raw", (-0.7, -1.24))]
+    slopes += [("standardized", (-1.24, -2.0)), ("raw", (-2.0, -1.24))]
+    for nearer, (x, y) in slopes:
         text = said(result(a, k=7, slope=x), result(b, k=7, slope=y))["Image segmentation"]
         assert f"nearer to that of {nearer} columns" in text
 
@@ -451,6 +464,52 @@ def test_spreads_are_measured_in_units_of_a_further_study():
     assert spread.away("slope", slopes) == pytest.approx(expected)
     assert repeated(9_999).away("slope", slopes) is None
     assert comparison.spreads(collect(result(), result(repeat=1))) == []
+
+
+def off_by(slope, intercept=0.0, **settings):
+    """A result whose lines differ from the printed ones of (500, 2, 5) by this much."""
+    gaps = decay(-0.8559 + slope, start=math.exp(10.694 + intercept), noise=0.0)
+    return result(worst=gaps, scatter=math.exp(11.1017 + intercept), **settings)
+
+
+def test_differences_are_ours_minus_printed():
+    [row, *_] = tables.table_rows([off_by(0.25, 0.5)], ["gap"])
+    assert comparison.difference(row, "slope") == pytest.approx(0.25)
+    assert comparison.difference(row, "intercept") == pytest.approx(0.5)
+    assert comparison.difference(row, "bound_intercept") == pytest.approx(0.5)
+
+
+def test_intercepts_are_near_on_both_sides():
+    near = {x: comparison.near_bounds(collect(off_by(0.0, x))) for x in (-0.2, -0.09, 0.09, 0.2)}
+    assert near == {-0.2: (0, 1), -0.09: (1, 1), 0.09: (1, 1), 0.2: (0, 1)}
+
+
+def test_differences_of_both_signs_do_not_cancel():
+    assert comparison.Agreement("gap", [3.0, -3.0], [4.0, -4.0]).distance == math.sqrt(12.5)
+    assert comparison.Agreement("gap", [], []).distance == math.inf
+
+
+def test_the_summary_counts_printed_slopes_on_both_sides():
+    for away, inside in ((1.0, 0), (0.15, 1), (-0.15, 1), (-1.0, 0)):
+        some = [
+            off_by(away + x, repeat=r, replications=10_000) for r, x in enumerate((-0.1, 0.0, 0.1))
+        ]
+        assert f"within two such spreads in {inside} of 1." in said(*some)["Noise of a worst case"]
+
+
+def test_the_summary_says_the_median_and_the_largest_deviation():
+    some = [
+        off_by(width * x, repeat=r, replications=replications)
+        for replications, width in ((10, 0.1), (20, 0.2), (30, 0.9))
+        for r, x in enumerate((-1.0, 0.0, 1.0))
+    ]
+    text = said(*some)["Noise of a worst case"]
+    assert "deviation of 0.20 (median of 3 settings; largest 0.90)" in text
+
+
+def test_the_summary_says_when_any_scenario_has_fewer_replications():
+    text = said(result(replications=10_000), result(k=10, replications=50))["The printed tables"]
+    assert "With 50 replications instead of 10,000" in text
 
 
 # --- Figures ---------------------------------------------------------------------------------
