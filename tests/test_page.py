@@ -354,6 +354,20 @@ def test_figures_say_the_number(value):
     assert float(text) == pytest.approx(value, rel=1e-3)
 
 
+def test_means_that_are_rounding_are_shown_as_zero():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3)) * [1.0, 1e6, 1e-6] + [215.0, -4e6, 0.0]
+    X -= X.mean(axis=0)
+    assert (X.mean(axis=0) != 0).any()
+    preparation = Preparation.standardizing(("a", "b", "c"), X)
+    prepared = preparation.apply(X)
+    for data, how in ((X, None), (prepared, None), (prepared, preparation)):
+        page = report.page(KMeans(3, random_state=0).fit(data), data, preparation=how)
+        header, *rows = Document(page.html).rows["profiles"]
+        assert [row[header.index("mean of all")] for row in rows] == ["0"] * 3
+        assert list(data_of(page)["profiles"]["overall"]) == [0.0] * 3
+
+
 # --- Scans -----------------------------------------------------------------------------------
 
 

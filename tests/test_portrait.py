@@ -99,6 +99,25 @@ def test_profiles_are_those_of_plain_numpy(kind, weighted):
     assert found.left_out == 0
 
 
+@pytest.mark.parametrize(
+    ("dtype", "factor"),
+    [(np.float64, 1.0), (np.float64, 2.0**-900), (np.float64, 2.0**900), (np.float32, 1.0)],
+)
+def test_the_mean_of_a_centered_column_is_zero(dtype, factor):
+    rng = np.random.default_rng(1)
+    # Means of up to hundreds of spreads, as lengths of 215 mm that vary by 0.4 mm have.
+    X = rng.normal(size=(400, 4)) + np.array([0.0, 3.0, -40.0, 500.0])
+    X = (StandardScaler().fit_transform(X.astype(dtype)) * factor).astype(dtype)
+    assert (X.mean(axis=0, dtype=np.float64) != 0).any()
+    found = portrait(fit_quietly(KMeans(3, random_state=0), X), X)
+    assert found.profiles.overall.tolist() == [0.0] * 4
+    # A mean that the data has is shown, however small.
+    shift = 1e-3 if dtype == np.float32 else 1e-11
+    moved = (X / dtype(factor) + dtype(shift)) * dtype(factor)
+    found = portrait(fit_quietly(KMeans(3, random_state=0), moved), moved)
+    np.testing.assert_allclose(found.profiles.overall / factor, shift, rtol=0.05)
+
+
 def test_trimmed_points_are_outside_of_all_sums():
     X = points()
     X[::40] += 1e3

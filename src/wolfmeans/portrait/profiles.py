@@ -18,7 +18,8 @@ from scipy.spatial.distance import cdist
 from wolfmeans.portrait.points import Points
 from wolfmeans.portrait.shapes import Cluster, Margins, Profiles
 
-_UNIT = 2.0**-53
+_UNIT, _EPS = 2.0**-53, 2.0**-52
+_FORMER_MEANS = 1000
 _DISTANCES_AT_ONCE = 1 << 22
 
 
@@ -118,14 +119,33 @@ def profiles_of(points: Points, moments: Moments) -> Profiles:
     spread = np.sqrt(moments.variances)
     apart = moments.means - moments.overall
     deviation = np.divide(apart, spread, out=np.zeros_like(apart), where=spread > 0)
+    eps = float(np.finfo(points.X.dtype).eps)
     return Profiles(
         order=np.argsort(-strength, kind="stable").astype(np.int64),
         strength=strength,
-        overall=points.in_units(moments.overall),
+        overall=points.in_units(zero_if_rounding(moments.overall, spread, eps)),
         spread=points.in_units(spread),
-        means=points.in_units(moments.means),
+        means=points.in_units(zero_if_rounding(moments.means, spread, eps)),
         deviation=deviation,
     )
+
+
+def zero_if_rounding(
+    means: NDArray[np.float64], spread: NDArray[np.float64], eps: float = _EPS
+) -> NDArray[np.float64]:
+    """Return means of columns with 0 for those that are nothing but rounding.
+
+    A column that was centered has no mean of exactly 0: of its former mean m a rounding error of
+    about eps |m| is left. Former means of up to 1,000 standard deviations are allowed for, so
+    rounding is what lies within 1,000 eps standard deviations of 0. In other units both sides
+    change alike. A constant column has no spread, and its mean is shown as it is.
+
+    Examples
+    --------
+    >>> zero_if_rounding(np.array([-1.6e-15, 1e-9, 1e-300]), np.array([1.0, 1.0, 0.0]))
+    array([0.e+000, 1.e-009, 1.e-300])
+    """
+    return np.where(np.abs(means) <= _FORMER_MEANS * eps * spread, 0.0, means)
 
 
 def clusters_of(points: Points, moments: Moments, margins: Margins) -> tuple[Cluster, ...]:

@@ -11,6 +11,7 @@ import numpy as np
 from wolfmeans.certificate import Certificate
 from wolfmeans.estimators import KMeans, TrimmedKMeans
 from wolfmeans.portrait import Portrait, Profiles, portrait
+from wolfmeans.portrait.profiles import zero_if_rounding
 from wolfmeans.preparation import Preparation
 from wolfmeans.report import markup
 from wolfmeans.report.document import Page, document
@@ -127,12 +128,13 @@ def draw(
 def _in_units(profiles: Profiles, preparation: Preparation) -> Profiles:
     """Return means and spreads in the units of the columns; deviations have none."""
     assert preparation.scale is not None
-    return replace(
-        profiles,
-        overall=preparation.undo(profiles.overall).astype(np.float64),
-        spread=profiles.spread * preparation.scale,
-        means=preparation.undo(profiles.means).astype(np.float64),
+    spread = profiles.spread * preparation.scale
+    # What was subtracted may be rounding itself, of columns that were centered before.
+    overall, means = (
+        zero_if_rounding(preparation.undo(found).astype(np.float64), spread)
+        for found in (profiles.overall, profiles.means)
     )
+    return replace(profiles, overall=overall, spread=spread, means=means)
 
 
 def _plural(number: int, noun: str) -> str:
