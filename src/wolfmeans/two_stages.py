@@ -43,8 +43,8 @@ def best_short_runs(
     on_all_points: bool,
     time_limit: float | None,
     **settings: Any,
-) -> list[Centers]:
-    """Return the seeds to go on from, those of the best short run first.
+) -> tuple[list[Centers], int]:
+    """Return the seeds to go on from, those of the best short run first, and how many were made.
 
     `begin` makes a start from its number, the settings are those of `fitting.run`. Runs that came
     to the same inertia count as one. After the time limit no further run is begun. Runs on all
@@ -59,7 +59,7 @@ def best_short_runs(
         found.setdefault(fit.inertia, start.seeds if on_all_points else fit.centers)
         if perf_counter() >= deadline:
             break
-    return [found[inertia] for inertia in sorted(found)[:CONTINUED]]
+    return [found[inertia] for inertia in sorted(found)[:CONTINUED]], number + 1
 
 
 def share_for_short_runs(share: Fraction, n_rows: int) -> Fraction:

@@ -14,7 +14,7 @@ from broken import fails_when
 from samples import bits, blobs, cloud, distances, quietly
 from sklearn.exceptions import ConvergenceWarning
 
-from wolfmeans import KMeans, judgement, lower_bound, polish, scan, study
+from wolfmeans import KMeans, TrimmedKMeans, judgement, lower_bound, polish, scan, study
 from wolfmeans.effort import search
 from wolfmeans.engines import get_engine, single_moves
 from wolfmeans.engines.cpu import native_is_available
@@ -280,6 +280,17 @@ def test_data_that_could_not_be_compared_is_not_certified(error, monkeypatch):
     assert state(model) == before
 
 
+@fails_when("other_data_is_certified")
+def test_rows_on_the_centers_make_other_data():
+    """They leave the inertia as it was, and with many of them a bad clustering is the best one."""
+    X = np.array([[0.0], [2.0], [100.0], [110.0]])
+    model = KMeans(3, init=[[0.0], [2.0], [105.0]], certify=None).fit(X)
+    assert model.inertia_ == 50.0
+    with pytest.raises(ValueError, match="it has 604 rows, and the data of the fit had 4"):
+        model.certify(np.vstack([X] + [model.cluster_centers_] * 200))
+    assert model.certify(X).lower_bound == pytest.approx(2.0)
+
+
 # --- Scans and starts ------------------------------------------------------------------------
 
 
@@ -344,6 +355,28 @@ def test_starts_that_a_callback_cut_off_are_counted():
         model.fit(X)
     assert model.certificate_.status.converged
     assert model.certificate_.notes == (said,)
+
+
+@fails_when("short_runs_are_cut_off_in_silence")
+def test_short_runs_that_the_time_limit_cut_off_are_counted_and_not_kept(tmp_path, monkeypatch):
+    X, path = cloud(200), tmp_path / "checkpoint"
+    settings = {"alpha": 0.1, "random_state": 0, "certify": None}
+    clock = Clock(monkeypatch, module("two_stages"))
+    run, made = module("two_stages").run, []
+
+    def counted(*arguments, **options):
+        made.append(arguments)
+        if len(made) == 3:
+            clock.jump()
+        return run(*arguments, **options)
+
+    monkeypatch.setattr("wolfmeans.two_stages.run", counted)
+    with pytest.warns(ConvergenceWarning, match="Within the time limit 3 of 50 short runs"):
+        TrimmedKMeans(5, time_limit=1e3, checkpoint=path, **settings).fit(X)
+    monkeypatch.undo()
+    # What goes on from a file ends as if nothing had cut it off, so that there is none.
+    resumed = TrimmedKMeans(5, checkpoint=path, **settings).fit(X)
+    assert bits(resumed) == bits(TrimmedKMeans(5, **settings).fit(X))
 
 
 # --- Data that is read or written on the way ---------------------------------------------------

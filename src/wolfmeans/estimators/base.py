@@ -20,7 +20,7 @@ from sklearn.base import (
     _fit_context,
 )
 from sklearn.utils._set_output import _get_output_config
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from wolfmeans import door, storage
 from wolfmeans.certificate import Certificate
@@ -32,10 +32,11 @@ from wolfmeans.estimators.certify import ParameterAndMethod
 from wolfmeans.estimators.parameters import validate
 from wolfmeans.fitting import Fit
 from wolfmeans.frank_wolfe import Callback
-from wolfmeans.lower_bounds import WHATEVER_IT_COSTS, bound_in_units
+from wolfmeans.lower_bounds import WHATEVER_IT_COSTS, LowerBound, bound_in_units
 from wolfmeans.notebook import certificate_view
 from wolfmeans.notices import progress_on_terminal, warn
 from wolfmeans.parted import dask_data, source_data
+from wolfmeans.parted.bounds import Looking, bounds_in_parts
 from wolfmeans.parted.dask_data import admit, is_dask, lazily
 from wolfmeans.parted.data import Opened
 from wolfmeans.parted.source_data import Streamed, brought, is_source, loaded, weights_named
@@ -210,13 +211,16 @@ class CenterEstimator(
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The points that were clustered.
-        sample_weight : array-like of shape (n_samples,), default=None
+        X : array-like, sparse matrix, Dask collection or source of shape (n_samples, n_features)
+            The points that were clustered. Dask data, and files under a `memory_limit`, stay in
+            parts: each part is bounded by itself, and the bounds add up to one for all of them.
+        sample_weight : array-like of shape (n_samples,) or str, default=None
             The weights they were clustered with.
         method : str, default="auto"
             The method of `wolfmeans.lower_bound`; "auto" takes the strongest of those that end in
-            minutes.
+            minutes. In parts, "auto" takes a random sample as well where the sum of their bounds
+            is weak, for example if rows are sorted by cluster; the certificate shows the better
+            bound with its confidence.
         confidence : float, default=0.95
             For bounds from random subsamples.
         random_state : int, RandomState or None, default=None
@@ -242,9 +246,13 @@ class CenterEstimator(
         True
         """
         check_is_fitted(self)
+        in_parts = self._memory_limit() is not None and is_source(X, limited=True)
+        if is_dask(X) or in_parts:
+            with progress_on_terminal(progress) as told:
+                looking = Looking(method, confidence, random_state, told)
+                found = bounds_in_parts(self, X, sample_weight, looking)
+            return self._certified_by(found)
         model = self
-        if is_dask(X):
-            raise NotImplementedError("bounds need all points in one place; give a sample of them")
         if is_source(X, limited=False):
             if isinstance(sample_weight, str):
                 sample_weight = weights_named(X, sample_weight)
@@ -268,8 +276,15 @@ class CenterEstimator(
                 progress=told,
                 unit_exponent=certificate.unit_exponent,
             )
+        return self._certified_by([bound])
+
+    def _certified_by(self, bounds: list[LowerBound]) -> Certificate:
+        """Put lower bounds into the certificate, and return it."""
+        certificate = self.certificate_
         watched = certificate.stop in ("decrease", "gap")
-        self.certificate_ = certificate.bounded_by(bound, certificate.tol if watched else None)
+        for bound in bounds:
+            certificate = certificate.bounded_by(bound, certificate.tol if watched else None)
+        self.certificate_ = certificate
         if self.certificate_.unit_exponent == 0:
             self.trace_.lower_bound = self.certificate_.proven_bound
         return self.certificate_
@@ -278,9 +293,21 @@ class CenterEstimator(
         """Raise an error unless X and the weights are what was clustered.
 
         Inertia is an exact sum, so the same points give the same number to the last bit, in any
-        order of the rows.
+        order of the rows. Rows that lie on a center add nothing to it, so rows are counted, too.
         """
-        inertia = self._inertia_on(X, weights)
+        self._refuse_other_rows(_num_samples(X))
+        self._refuse_other_inertia(self._inertia_on(X, weights))
+
+    def _refuse_other_rows(self, n_rows: int) -> None:
+        fitted = self.labels_.shape[0]
+        # Dask does not always know how many there are.
+        if n_rows != fitted and fitted == fitted:
+            raise ValueError(
+                f"X is not what was clustered: it has {n_rows:,} rows, and the data of the fit had "
+                f"{fitted:,}"
+            )
+
+    def _refuse_other_inertia(self, inertia: float) -> None:
         if inertia != self.inertia_:
             raise ValueError(
                 "X and sample_weight are not what was clustered: with these centers their inertia "

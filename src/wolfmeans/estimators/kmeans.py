@@ -279,7 +279,9 @@ class KMeans(CenterEstimator):
                 # An effort that is spent ends the search, not the last fit.
                 start = Start(workspace.fork(n_threads), best.centers, lambda: generator, exponent)
                 last = run(start, **self._settings())
-                best = replace(last, effort=best.effort, polish=best.polish)
+                # What polishing verified, it verified at another point.
+                known = None if best.polish is None else replace(best.polish, level=None)
+                best = replace(last, effort=best.effort, polish=known)
         certificate = certificate_of(
             best,
             scaled,

@@ -378,6 +378,7 @@ class TrimmedKMeans(CenterEstimator):
         n_threads = effective_threads(self.n_threads)
         kept = self._checkpoint(X, workspace, exponent, **self._said_of_trimming())
         ahead: list[Centers] = []
+        cut_off: tuple[str, ...] = ()
         some = workspace
         if n_starts > CONTINUED or self._draws_from_some(workspace):
             some = self._some_points(scaled, share, workspace, generator)
@@ -385,13 +386,17 @@ class TrimmedKMeans(CenterEstimator):
             ahead = kept.seeds
         if n_starts > CONTINUED and not ahead:
             self._tell(f"{n_starts} short runs on {some.n_points:,} rows")
-            ahead = best_short_runs(
+            ahead, made = best_short_runs(
                 lambda number: begin(number, some, n_threads),
                 n_starts,
                 on_all_points=some.n_points == workspace.n_points,
                 time_limit=self.time_limit,
                 **settings,
             )
+            if made < n_starts:
+                cut_off = (f"within the time limit {made} of {n_starts} short runs were made",)
+                # A fit that goes on from the file would never make the others.
+                kept = None
         if kept is not None:
             kept.seeds = list(ahead or kept.seeds)
             settings |= {"kind": kept.trimmed_problem, "at_once": False}
@@ -410,6 +415,7 @@ class TrimmedKMeans(CenterEstimator):
             max_steps=None if self.max_iter is None else self.max_iter - 1,
             **settings,
         )
+        notes = (*cut_off, *notes)
         if some.n_points < workspace.n_points and isinstance(workspace, PartedPoints):
             return best, notes, (DRAWN_FROM_SOME.format(some.n_points),)
         return best, notes, ()

@@ -121,7 +121,7 @@ def bound_in_units(
 ) -> LowerBound:
     """Return what `lower_bound` does, in units of 2**unit_exponent of the squares of X."""
     started = perf_counter()
-    _check(n_clusters, method, confidence, budget)
+    check_arguments(n_clusters, method, confidence, budget)
     threads = effective_threads(n_threads)
     X, sizes = door.admit(_ASKER(), X, reset=True, n_threads=threads)
     weights = door.admit_weights(sample_weight, X)
@@ -162,7 +162,8 @@ def _reached(X: Any, weights: Any, centers: Any, n_threads: int) -> float | None
     return workspace.total(distances if weights is None else weights * distances)
 
 
-def _check(n_clusters: Any, method: str, confidence: Any, budget: Any) -> None:
+def check_arguments(n_clusters: Any, method: str, confidence: Any, budget: Any) -> None:
+    """Refuse what is no question about a lower bound."""
     if not _is_number(n_clusters, Integral) or n_clusters < 1:
         raise ValueError(f"n_clusters must be an integer of at least 1, got {n_clusters!r}")
     if method != "auto" and method not in REGISTRY:

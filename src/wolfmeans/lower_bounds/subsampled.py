@@ -39,6 +39,13 @@ def n_sampled_rows(n: int, d: int) -> int:
     return int(min(_MOST_ROWS, max(_FEWEST_ROWS, _BUDGET / each)))
 
 
+def subsampled_elsewhere(X: Any, n_clusters: int, *given: Any, **options: Any) -> LowerBound:
+    """Bound the SSE as `subsampled` does, from few rows, where X[rows] has to bring them here."""
+    priced = X.shape[1] <= _PRICED_COLUMNS and cpu.native_is_available()
+    bound = _priced if priced else neighbours
+    return subsampled(X, n_clusters, *given, bound=bound, **options)
+
+
 def subsampled(
     X: Any,
     n_clusters: int,

@@ -57,11 +57,7 @@ class Opened:
 
     def notes(self, init: Any) -> tuple[str, ...]:
         """Return what a certificate must say."""
-        return (
-            *notes_on_seeds(init),
-            "no lower bound was looked for: it needs all points in one place, and those of X stay "
-            f"in {self.where}",
-        )
+        return (*notes_on_seeds(init), f"X stayed in {self.where} during the fit")
 
 
 def refuse_what_needs_all_points(estimator: Any, *, drawn_from_some: bool = False) -> None:
@@ -77,7 +73,8 @@ def refuse_what_needs_all_points(estimator: Any, *, drawn_from_some: bool = Fals
     certify = vars(estimator)["certify"]
     if certify not in (None, "auto"):
         raise NotImplementedError(
-            f"certify={certify!r} {_IN_ONE_PLACE}. Fit with certify=None and certify on a sample"
+            f"certify={certify!r} {_IN_ONE_PLACE} during a fit. Fit with certify=None, then call "
+            "certify(X), which bounds each part by itself"
         )
     if estimator.empty in _DRAWING:
         raise NotImplementedError(

@@ -141,6 +141,11 @@ def _budget_of(estimator: Any, source: Source, limit: int) -> Budget:
     )
 
 
+def budget_for_chunks(estimator: Any, source: Source, limit: int, weights: int) -> Budget:
+    """Return what fits into a limit where a source of known length is read in chunks."""
+    return _for_chunks(_budget_of(estimator, source, limit), estimator, source, weights)
+
+
 def _for_chunks(budget: Budget, estimator: Any, source: Source, weights: int) -> Budget:
     """Return the budget of a fit in chunks, where so many bytes are taken by weights."""
     assert source.n_rows is not None

@@ -134,6 +134,16 @@ def starts_are_cut_off_in_silence():
 
 
 @variant
+def short_runs_are_cut_off_in_silence():
+    from wolfmeans.estimators import trimmed
+
+    def make(best):
+        return lambda begin, n_runs, **options: (best(begin, n_runs, **options)[0], n_runs)
+
+    return [around(trimmed, "best_short_runs", make)]
+
+
+@variant
 def other_data_is_certified():
     from wolfmeans.estimators.base import CenterEstimator
 

@@ -9,7 +9,7 @@ repeat.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -185,6 +185,10 @@ class ArrayPart(TrimmingPart):
     def has(self, at: Labelling) -> bool:
         """Whether these labels are here, and need no rows."""
         return self._key == at.key and (self._labelled is not None or self._shelved is not None)
+
+    def apply(self, function: Callable[..., Any], *given: Any) -> Any:
+        """Return function(rows, weights, *given)."""
+        return function(self._X, self._weights, *given)
 
     def describe(self) -> Description:
         """Look through the data once."""

@@ -196,6 +196,15 @@ class PartedPoints:
         """Return the sum of what all parts answer to one question (partial.Answer)."""
         return self._parts.summed(method, self._everywhere(*given))
 
+    def apply(self, function: Callable[..., Any], *given: Any) -> Iterator[Any]:
+        """Yield function(rows, weights, *given) of each part, computed where the part is."""
+        return self._parts.each("apply", self._everywhere(function, *given))
+
+    @property
+    def n_parts(self) -> int:
+        """How many parts have rows."""
+        return len(self._places)
+
     def _labelled(self, *given: Any) -> dict[int, tuple[Any, ...]]:
         """Return arguments of a question about the current labels."""
         if self._at is None:
