@@ -169,6 +169,15 @@ def test_effort_never_does_worse_and_says_what_it_gained():
     assert "lowered the SSE of the first fit by" in str(km.certificate_)
 
 
+def test_a_bound_may_take_as_long_as_the_search_took():
+    X = blobs(2000, 5, 8, spread=2.0)
+    # In K > d dimensions the spectral bound, the cheapest one, says nothing.
+    assert KMeans(8, random_state=0).fit(X).certificate_.ratio is None
+    found = KMeans(8, random_state=0, effort=0.5).fit(X).certificate_
+    assert found.lower_bound_kind == "neighbours"
+    assert found.ratio < 2.0
+
+
 def test_what_polish_and_effort_did_is_saved_with_the_model(tmp_path):
     X = blobs()
     km = KMeans(6, random_state=0, polish="swap", effort=0.1).fit(X)

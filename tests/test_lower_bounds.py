@@ -166,7 +166,7 @@ def test_a_bound_next_to_what_was_reached_is_enough(monkeypatch):
             asked.append(name)
             return LowerBound(value, name, 1.0, 0.0)
 
-        return Method(compute, cost=lambda *_: 1.0, refusal=lambda *_: None)
+        return Method(compute, cost=lambda *_: 1.0, refusal=lambda *_: None, per_second=1.0)
 
     for name, value in (("far", 0.999), ("near", 0.99995), ("nearest", 1.0)):
         monkeypatch.setitem(REGISTRY, name, method(name, value))

@@ -28,7 +28,6 @@ from wolfmeans.tensors import OnDevice, sampling_step
 
 # What a fit of next to nothing takes, in multiplications.
 _LEAST_FIT = 500_000
-_PER_SECOND = 1e8
 _UNEVEN_VARIANCES = 10_000
 _LARGEST = Decimal(sys.float_info.max)
 
@@ -351,9 +350,15 @@ def _lower_bound(
     if certify == "auto":
         # Counted in multiplications and not in seconds, so that the certificate is reproducible.
         spent = n * d * n_clusters * (len(fit.solution.trace) + 1)
-        if fit.effort is not None:
-            spent += int(fit.effort.seconds * _PER_SECOND)
-        methods = affordable(n, d, n_clusters, trimmed=trimmed, budget=spent + _LEAST_FIT)
+        methods = affordable(
+            n,
+            d,
+            n_clusters,
+            trimmed=trimmed,
+            budget=spent + _LEAST_FIT,
+            # A search takes its time by the clock already.
+            seconds=0.0 if fit.effort is None else fit.effort.seconds,
+        )
         methods = tuple(name for name in methods if REGISTRY[name].rigorous)
     else:
         reason = REGISTRY[certify].refusal(n, d, n_clusters, trimmed)

@@ -58,6 +58,8 @@ class Method:
     """Multiplications, about, from n, d and K."""
     refusal: Callable[[int, int, int, bool], str | None]
     """Why it is not valid for n, d, K, and whether trimmed; None where it is."""
+    per_second: float
+    """How many of these multiplications a common core makes in a second, at least."""
     rigorous: bool = True
     """Whether its confidence is 1."""
 
@@ -99,11 +101,13 @@ REGISTRY: dict[str, Method] = {
         compute=lambda X, k, weights, mass, settings: one_dimensional(X, k, weights),
         cost=lambda n, d, k: 400.0 * n * min(n, k),
         refusal=_on_a_line,
+        per_second=1e9,
     ),
     "spectral": Method(
         compute=lambda X, k, weights, mass, settings: spectral(X, k, weights),
         cost=lambda n, d, k: n * float(d) ** 2 + 10.0 * float(d) ** 3,
         refusal=_untrimmed("spectral"),
+        per_second=1e9,
     ),
     "neighbours": Method(
         compute=lambda X, k, weights, mass, settings: neighbours(
@@ -111,6 +115,7 @@ REGISTRY: dict[str, Method] = {
         ),
         cost=lambda n, d, k: 500_000.0 + 1.3 * float(n) ** 2 * (d + 8),
         refusal=_always,
+        per_second=1e9,
     ),
     "prices": Method(
         compute=lambda X, k, weights, mass, settings: prices(
@@ -124,6 +129,7 @@ REGISTRY: dict[str, Method] = {
         ),
         cost=price_cost,
         refusal=_few_columns,
+        per_second=2e8,
     ),
     "subsampled": Method(
         compute=lambda X, k, weights, mass, settings: subsampled(
@@ -138,6 +144,7 @@ REGISTRY: dict[str, Method] = {
         ),
         cost=_sampling_cost,
         refusal=_always,
+        per_second=1e9,
         rigorous=False,
     ),
 }
@@ -160,9 +167,15 @@ def useful(method: str, n: int, d: int, n_clusters: int, *, trimmed: bool = Fals
 
 
 def affordable(
-    n: int, d: int, n_clusters: int, *, trimmed: bool = False, budget: float = SOME_SECONDS
+    n: int,
+    d: int,
+    n_clusters: int,
+    *,
+    trimmed: bool = False,
+    budget: float = SOME_SECONDS,
+    seconds: float = 0.0,
 ) -> tuple[str, ...]:
-    """Return the methods worth trying within a number of multiplications, in all.
+    """Return the methods worth trying within a number of multiplications, or of seconds, in all.
 
     The exact optimum needs no company. Sampling is for when the neighbours bound costs too much.
     """
@@ -171,12 +184,13 @@ def affordable(
         if not useful(name, n, d, n_clusters, trimmed=trimmed):
             continue
         cost = method.cost(n, d, n_clusters)
-        if cost > budget:
+        if cost > budget and cost > seconds * method.per_second:
             continue
         if not method.rigorous and "neighbours" in chosen:
             continue
         chosen.append(name)
         budget -= cost
+        seconds -= cost / method.per_second
         if name == "exact":
             break
     return tuple(chosen)
