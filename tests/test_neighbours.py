@@ -168,6 +168,23 @@ def test_roots_are_never_above_the_exact_ones(implementation, weighted, trimmed)
             assert exact * (1 - Fraction(1, 10**12)) <= Fraction(float(found[i, g])) <= exact
 
 
+def test_a_root_is_accepted_only_well_below_its_ratio(implementation):
+    # The ratio of all points is a little above the root q, by 3.8 eta: lowered by 4 eta it is next
+    # to q, and must not be returned yet.
+    n, price = 10, 3.0
+    eta = (2 * n + 16) * Fraction(1, 2**53)
+    distances = np.append(0.0, np.random.default_rng(14).uniform(0.5, 1.0, size=n - 1))
+    q = (sum(map(Fraction, distances[:-1].tolist())) / 2 + Fraction(price)) / (n - 1)
+    distances[-1] = float(2 * q * (1 + n * eta * Fraction(38, 10)))
+    found, lambdas = np.empty((1, 1)), np.array([price])
+    if implementation == "native":
+        roots._native.roots_of_distances(distances[None], None, lambdas, math.inf, 9.0, found, 1)
+    else:
+        found = roots_of_distances(distances[None], None, lambdas, math.inf)
+    assert exact_root(distances, np.ones(n), price, Fraction(n)) == q
+    assert q * (1 - 5 * eta) <= Fraction(float(found[0, 0])) <= q * (1 - eta)
+
+
 def test_rounding_of_long_sums_of_squares(implementation):
     # Nearly every addition of the same square to their sum is rounded up.
     value = 1.0 + 17 * 2.0**-47

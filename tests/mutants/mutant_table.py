@@ -263,6 +263,13 @@ PYTHON_MUTANTS = [
             "test_roots_are_never_above_the_exact_ones",
         ),
         (
+            "accepted without the error of the ratio",
+            "done = ratio >= rho * (1.0 + 2.0 * eta)",
+            "done = ratio >= rho",
+            "the exact ratio may be below what is returned",
+            "test_a_root_is_accepted_only_well_below_its_ratio",
+        ),
+        (
             "the ratio at the heaviest cluster as computed",
             "roots[row, g] = at_most * (1.0 - 2.0 * eta)",
             "roots[row, g] = at_most",
@@ -1076,6 +1083,13 @@ NATIVE_MUTANTS = [
             "at_heaviest(lambda) : q;",
             "a computed ratio may be above the exact one",
             "test_roots_are_never_above_the_exact_ones",
+        ),
+        (
+            "accepted without the error of the ratio",
+            "if (q >= rho * (1.0 + 2.0 * eta_)) {",
+            "if (q >= rho) {",
+            "the exact ratio may be below what is returned",
+            "test_a_root_is_accepted_only_well_below_its_ratio",
         ),
         (
             "the ratio at the heaviest cluster as computed",

@@ -78,8 +78,8 @@ def _passing(
     for _ in range(steps):
         middle = 0.5 * (low + high)
         factors = bet * (values - middle)
-        # Only where `middle` rounds to the upper end. A wrong turn there would do no harm: the end
-        # itself is below a mean for which a factor is negative.
+        # Only where `middle` has come within rounding of the upper end. The slack covers either
+        # turn there; this one takes no logarithm of 0.
         wealth = -math.inf if factors.min() <= -1.0 else float(np.log1p(factors).sum())
         low, high = (middle, high) if scale * wealth >= goal else (low, middle)
     return low

@@ -86,9 +86,9 @@ class Problem:
     def value(self, roots: Numbers, price: float, cap: float) -> float:
         """Return the bound from the roots of all rows, rounded down.
 
-        The products are rounded once each, their sum once. That makes 2 u of the 4 u; the rest
-        would cover what is taken off as well (no more than the total, where the value is positive),
-        which is rounded up all the same.
+        The products are rounded once each, their sum once. With the last factor that
+        makes 3 u of the 4 u. The fourth would cover the products that are taken off as well (they
+        are less than the total where the value is positive); they are rounded up all the same.
         """
         total = math.fsum(self.weights * np.minimum(roots, cap)) * (1.0 - 4.0 * UNIT)
         left_out = times_up(cap, self.left_out) if self.left_out > 0 else 0.0

@@ -88,8 +88,8 @@ def sampled_problems(
     for number, rows in enumerate(drawn):
         bounds.append(bound(X[rows], n_clusters, cap=cap, n_threads=n_threads).value)
         report(0.1 + 0.9 * (number + 1) / n_samples, "subsampled: small problems")
-    # The total, two quotients and two products are rounded once each. Any one of these factors
-    # would do; without all of them the value can be too large.
+    # At most seven numbers are rounded here, the total among them. 13 u and one number down are
+    # taken off, so that no single factor shows; without all of them the value can be too large.
     average = bounded_mean_above(below(*bounds) / count * (1.0 - UNIT), count, cap, confidence)
     average *= (1.0 - 8.0 * UNIT) / (1.0 + sampler.excess)
     value = below(

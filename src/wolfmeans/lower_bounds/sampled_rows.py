@@ -120,7 +120,7 @@ def sampled_rows(
     average = mean_above(values, float(plan.offsets.min()), plan.bet, confidence)
     # The mean of the a_i was summed with n roundings, and the values have two more.
     average -= UNIT * ((n + 16.0) * plan.largest_a + 16.0 * float(np.abs(values).max()))
-    # Three roundings here and that of the total: 8 u and one number down are more than enough.
+    # The total and five operations are rounded once each: 8 u and one number down cover them.
     rooted = times_down(total * (1.0 - 4.0 * UNIT), max(0.0, average)) / (1.0 + sampler.excess)
     value = below(
         rooted * (1.0 - 4.0 * UNIT),

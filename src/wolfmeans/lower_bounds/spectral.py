@@ -47,8 +47,8 @@ def spectral(X: Any, n_clusters: int, weights: NDArray[np.float64] | None = None
         values = linalg.eigh(scatter, eigvals_only=True, subset_by_index=largest, driver="evr")
         explained = float(np.sum(values))
     rounding = _UNIT * trace * (n + 64.0 * d + 8.0) * n_clusters
-    # The last factor covers these three differences and the sum of the eigenvalues. No data can
-    # show it: `rounding` is at least 64 d u trace more than the scatter matrix needs.
+    # The last factor covers these differences and the sum of the eigenvalues. No data can show it:
+    # `rounding` leaves more than that beyond what the matrix and its eigenvalues need.
     value = (trace - explained - rounding - uncertain) * (1.0 - _UNIT * (d + 16.0))
     return LowerBound(max(0.0, value), "spectral", 1.0, perf_counter() - started)
 

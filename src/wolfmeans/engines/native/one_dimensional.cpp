@@ -231,6 +231,8 @@ Optimum one_dimensional(const double* x, const double* weights, std::size_t n, s
         }
     }
     const double layers = double(K) * (4.0 * double(n) + 200.0);
+    // The low part is at most half a unit in the last place of the value, which callers round down
+    // by a whole one: no data can show it there.
     return {best.high, layers * line.error() + std::abs(best.low)};
 }
 

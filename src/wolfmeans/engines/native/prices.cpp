@@ -169,7 +169,9 @@ private:
     // count terms is off by count u 4P, recentring `depth` times and the closed form, which count
     // d + 4 operations at most each, by (depth + 2)(d + 4) u 4P. All this, taken twice, is added.
     // Whether a point is dropped or joins is decided with the error of a squared distance, at most
-    // (d + 3) u relative, against it.
+    // (d + 3) u relative, against it. Without that each point could change the bound by
+    // (d + 4) u w a; as the maximum of F is at least w a, 8 u w a for each point is added anyway,
+    // so that in up to 4 columns no data can show it.
     Verdict judge(Box& box, std::size_t depth) {
         const double error = (double(d()) + 4) * unit;
         double constant = 0, mass = 0, scale = 0, at_middle = 0;
