@@ -526,6 +526,32 @@ PYTHON_MUTANTS = [
         ),
     ),
     *_mutants(
+        "lower_bounds/in_parts.py",
+        "test_bounds_in_parts.py",
+        (
+            "strides that overlap",
+            "np.ascontiguousarray(X[first::n_strides])\n        own = None if weights is None else "
+            "np.ascontiguousarray(weights[first::n_strides])",
+            "np.ascontiguousarray(X)\n        own = weights",
+            "each row counts once",
+            "test_the_sum_over_parts_is_never_above_the_optimum",
+        ),
+        (
+            "what is left out pays nothing",
+            "paid = 0.0 if cap is None else -times_up(cap, left_out)",
+            "paid = 0.0",
+            "the dearest points may be left out",
+            "test_what_is_left_out_is_paid_for",
+        ),
+        (
+            "no cap within a part",
+            "cap=task.cap, n_threads=n_threads)",
+            "n_threads=n_threads)",
+            "no point pays more than the cap",
+            "test_the_sum_over_parts_is_never_above_the_optimum",
+        ),
+    ),
+    *_mutants(
         "certificate.py",
         "test_certificate.py",
         (
