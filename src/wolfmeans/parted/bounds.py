@@ -108,7 +108,7 @@ def opened_for(model: Any, X: Any, sample_weight: Any) -> Iterator[Opened]:
         budget, seeding=False, of_a_row=budget.of_a_row + bytes_of_a_row(source.n_columns)
     )
     # What has no room is refused before weights are read.
-    budget.rows_per_chunk()
+    budget = source_data.as_many_at_once_as_fit(budget)
     if isinstance(sample_weight, str):
         sample_weight = source_data.weights_named(X, sample_weight, limit)
     streamed = source_data.Streamed(source, budget, X)

@@ -96,9 +96,8 @@ def brought(estimator: Any, X: Any, sample_weight: Any) -> Brought:
     rows = budget.rows_to_load(source.n_rows, weights)
     if rows is not None:
         return Brought(loaded(source, rows), _weights(X, sample_weight, limit), source.names)
-    budget = _for_chunks(budget, estimator, source, weights)
     # What has no room is refused before weights are read.
-    budget.rows_per_chunk()
+    budget = as_many_at_once_as_fit(_for_chunks(budget, estimator, source, weights))
     streamed = Streamed(source, budget, X)
     return Brought(streamed, _weights(X, sample_weight, limit), source.names)
 
@@ -139,6 +138,24 @@ def _budget_of(estimator: Any, source: Source, limit: int) -> Budget:
         at_once=min(effective_threads(estimator.n_threads), _MOST_AT_ONCE),
         seeding=isinstance(estimator.init, str),
     )
+
+
+def as_many_at_once_as_fit(budget: Budget) -> Budget:
+    """Return the budget with as many chunks at the same time as it has room for.
+
+    Raises
+    ------
+    MemoryError
+        If there is no room for one at a time; it says what would do.
+    """
+    while budget.at_once > 1:
+        try:
+            budget.rows_per_chunk()
+            break
+        except MemoryError:
+            budget = replace(budget, at_once=budget.at_once - 1)
+    budget.rows_per_chunk()
+    return budget
 
 
 def budget_for_chunks(estimator: Any, source: Source, limit: int, weights: int) -> Budget:
