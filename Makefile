@@ -2,7 +2,7 @@
 # the native engine (without one the package installs with the reference engine alone).
 
 PYTHON ?= python3
-VENV := .venv
+VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -11,7 +11,7 @@ NATIVE := $(wildcard src/wolfmeans/engines/native/*.cpp src/wolfmeans/engines/na
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test docs docs-serve lint format wheel native sanitize sanitize-threads fuzz soak lock clean
+.PHONY: help venv demo test test-all docs docs-serve lint format wheel native sanitize sanitize-threads fuzz soak lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,10 +43,19 @@ endif
 demo: venv ## cluster the bundled image-segmentation data; certificate, figures and a page
 	$(BIN)/python -m wolfmeans.demo
 
-# The GPU's kernels are tested, too, where PyTorch and Triton can be imported (docs/gpu.md).
 # A file of tests stays in one process, for what its tests share; four processes are enough.
-test: lint ## all checks: ruff, mypy, then pytest with doctests
-	$(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile
+PYTEST := $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile
+
+test: lint ## ruff, mypy, then pytest with doctests; minutes
+	$(PYTEST) -m "not long"
+
+# Tests of the GPU's kernels need PyTorch and Triton (docs/gpu.md), those of pages Chromium; they are
+# skipped with a reason where these are missing.
+test-all: lint ## make test, and what takes long: GPU kernels, browser, faults, mutants, fuzzing, soak
+	WOLFMEANS_SLOW_TESTS=1 $(PYTEST)
+	$(BIN)/python tests/mutants
+	$(BIN)/python tests/fuzz --seconds 30
+	$(BIN)/python tests/soak.py --seconds 30
 
 # The package is installed already; this adds what its extra `docs` names.
 docs: venv ## build the documentation site into site/ (open it with make docs-serve)

@@ -1,8 +1,10 @@
 """Settings shared by all tests."""
 
 import os
+import signal
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Before any file can import Triton, which reads it once; where there is a driver, PyTorch is asked
@@ -10,8 +12,30 @@ from hypothesis import HealthCheck, settings
 if not Path("/dev/nvidiactl").exists():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
+# A shell starts processes in the background with SIGINT ignored, and so are theirs: tests of Ctrl-C
+# would wait for an interrupt that never comes.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 settings.register_profile(
     "default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("deep", deadline=None, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+HERE = Path(__file__).parent
+_LONG = ("test_gpu_*.py", "test_dask_gpu.py", "test_page_in_browser.py")
+"""Files of tests that take long: kernels in Triton's interpreter, pages in a browser."""
+
+
+def pytest_ignore_collect(collection_path):
+    """Leave out modules that help tests: they have no doctests, and some need PyTorch."""
+    is_module = collection_path.suffix == ".py" and HERE in collection_path.parents
+    return True if is_module and not collection_path.name.startswith("test_") else None
+
+
+def pytest_collection_modifyitems(items):
+    """Mark what takes long, for `make test` to leave out."""
+    for item in items:
+        engine = getattr(item, "callspec", None) and item.callspec.params.get("engine")
+        if any(item.path.match(pattern) for pattern in _LONG) or engine == "gpu":
+            item.add_marker(pytest.mark.long)
