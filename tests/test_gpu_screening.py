@@ -293,6 +293,7 @@ def test_rows_beyond_the_usual_radius():
         assert np.array_equal(found.means, centers)
 
 
+@needs_triton
 @pytest.mark.parametrize("exponent", [-480, -490, -492])
 def test_squares_below_all_numbers_are_not_told_apart(exponent):
     rng = np.random.default_rng(1)
