@@ -121,5 +121,5 @@ lock: $(BIN)/python ## renew the pinned versions of continuous integration, requ
 	$(BIN)/python requirements/lock.py
 
 clean: ## remove .venv and everything that was built
-	rm -rf $(VENV) build $(SANITIZED) $(THREADS_SANITIZED) soak-failures dist site demo-output .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-locked build $(SANITIZED) $(THREADS_SANITIZED) build-mutants soak-failures dist site demo-output .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find src tests examples benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
