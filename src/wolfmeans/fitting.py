@@ -261,7 +261,7 @@ def _rule(
     """Turn a relative tolerance into a rule with an absolute one."""
     workspace = problem.workspace
     if stop == "shift":
-        unit = 1.0 if tol_scale == "absolute" else _mean_variance(workspace)
+        unit = 1.0 if tol_scale == "absolute" or tol == 0 else _mean_variance(workspace)
         with np.errstate(under="ignore"):
             spacing = float(np.spacing(workspace.dtype.type(workspace.largest())))
         return ShiftRule(

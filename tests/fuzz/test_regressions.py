@@ -13,8 +13,10 @@ from mutations import members_of, zipped
 from scipy import sparse
 
 from wolfmeans import KMeans, TrimmedKMeans, lower_bound, tables
+from wolfmeans.engines import get_engine
 from wolfmeans.engines.cpu import native_is_available
 from wolfmeans.judgement import judge
+from wolfmeans.lower_bounds.in_parts import PartTask, bound_of_part
 from wolfmeans.parquet_pages import wrong_count
 from wolfmeans.sources import open_source
 
@@ -138,6 +140,21 @@ def test_misaligned_arrays_of_other_kinds_are_clustered_as_any_other():
     assert judge(misaligned(X), labels).sse == judge(X, np.arange(60) % 3).sse
     bounds = [lower_bound(one, 3, method="neighbours").value for one in (X, misaligned(X))]
     assert bounds[0] == bounds[1]
+    task = PartTask(3, rows_at_once=60, methods=("neighbours",))
+    weights = np.linspace(1.0, 2.0, 60)
+    parts_of = [(X, weights), (misaligned(X), misaligned(weights))]
+    assert len({bound_of_part(*part, task).value for part in parts_of}) == 1
+
+
+def test_centers_at_an_odd_address_are_looked_at_for_ties():
+    # Small messages of a cluster are parts of one buffer, and arrays in them begin anywhere.
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    found = []
+    for centers in (X[:3], misaligned(X[:3])):
+        points = get_engine("auto").open(X, None, 1)
+        points.assign(centers)
+        found.append([part.tolist() for part in points.near_ties(centers, 1.0)])
+    assert found[0] == found[1]
 
 
 def test_an_npy_file_with_a_header_of_odd_length_is_read(tmp_path):

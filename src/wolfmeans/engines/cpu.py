@@ -238,7 +238,7 @@ class NativePoints(NativeArithmetic):
         self, centers: Centers, slack: float
     ) -> tuple[NDArray[np.int64], Distances, Distances]:
         """Return the rows that neither the bounds nor a screen can tell from a tie."""
-        rows: NDArray[np.int64] = self._points.near_ties(centers, slack)
+        rows: NDArray[np.int64] = self._points.near_ties(aligned(centers), slack)
         kernels = NativeKernels(self._X[rows], self._n_threads)
         return rows, *kernels.second_nearest(centers)
 

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfmeans.engines.aligned import aligned
 from wolfmeans.lower_bounds.bound import below, times_up
 from wolfmeans.lower_bounds.methods import (
     REGISTRY,
@@ -111,8 +112,8 @@ def bound_of_part(X: Any, weights: Numbers | None, task: PartTask, n_threads: in
     n_strides = -(-len(X) // task.rows_at_once)
     values, kinds = [], set()
     for first in range(n_strides):
-        rows = np.ascontiguousarray(X[first::n_strides])
-        own = None if weights is None else np.ascontiguousarray(weights[first::n_strides])
+        rows = aligned(X[first::n_strides])
+        own = None if weights is None else aligned(weights[first::n_strides])
         if own is not None and not own.any():
             continue
         if task.cap is not None:
