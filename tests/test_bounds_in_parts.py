@@ -87,7 +87,7 @@ places = pytest.mark.parametrize("place", [pytest.param("blocks", marks=needs_da
 @pytest.mark.parametrize("kind", ["all", "trimmed"])
 def test_data_in_parts_is_certified_as_in_memory(place, kind, weighted):
     X = points()
-    weights = np.random.default_rng(0).integers(1, 4, size=len(X)).astype(float)
+    weights = np.random.default_rng(0).integers(0, 4, size=len(X)).astype(float)
     weights = weights if weighted else None
     model = trimmed_or_not(kind, X)
     certificate = in_parts(place, model, X, weights=weights)
@@ -111,6 +111,46 @@ def test_sorted_rows_are_sampled_as_well(place):
     assert certificate.lower_bound_kind == "subsampled"
     assert certificate.lower_bound_confidence == 0.95
     assert 0 < certificate.proven_bound < certificate.lower_bound <= model.inertia_
+
+
+@places
+def test_rows_without_weight_are_not_sampled(place):
+    # Two rows without weight and far away come first; no sample may take them for others.
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(4000, 5))
+    X[:2] = [[-500.0], [500.0]]
+    weights = 2.0 * (rng.random(len(X)) < 0.5)
+    weights[:2] = 0.0
+    model = KMeans(1, init=X[2:3], n_threads=1)
+    certificate = in_parts(place, model, X, weights=weights, method="subsampled")
+    assert certificate.lower_bound_confidence == 0.95
+    assert 0.8 * model.inertia_ < certificate.lower_bound <= model.inertia_
+
+
+@places
+def test_another_number_of_clusters_is_refused(place):
+    X = points()
+    model = trimmed_or_not("all", X)
+    certificate = in_parts(place, model, X, method="spectral")
+    model.set_params(n_clusters=4)
+    given = [X[:1000], X[1000:]]
+    if place == "blocks":
+        import dask.array as da
+
+        given = da.from_array(X, chunks=(700, -1))
+    for data in (given, X):
+        with pytest.raises(ValueError, match="n_clusters=4, and the model was fitted with 5"):
+            model.certify(data)
+    assert model.certificate_ is certificate
+
+
+def test_a_file_that_fits_into_the_limit_is_bounded_in_memory(tmp_path):
+    X, path = points(), tmp_path / "x.npy"
+    np.save(path, X)
+    model = trimmed_or_not("all", X).fit(X)
+    bound = model.certify(X).lower_bound
+    assert model.set_params(memory_limit="1GB").certify(path).lower_bound == bound
+    assert not model.certificate_.lower_bound_kind.startswith("partwise ")
 
 
 @places

@@ -206,7 +206,7 @@ def _global_row(certificate: Certificate) -> Row:
 
 def _no_bound(certificate: Certificate) -> str:
     if certificate.lower_bound_kind is None:
-        return "no lower bound was asked for, or none is as cheap as the fit; certify(X) finds one"
+        return "no lower bound was computed during the fit; certify(X) computes one"
     return (
         f"the {certificate.lower_bound_kind} bound says nothing here; certify(X) tries the others, "
         "and effort=SECONDS looks for a better clustering"

@@ -82,12 +82,7 @@ def save(model: CenterEstimator, path: Path, preparation: Preparation | None = N
 def _refuse_unloadable(model: CenterEstimator) -> None:
     """Refuse a model that was changed since its fit into one that `load` would not take."""
     model._validate_params()
-    n_fitted = len(model.cluster_centers_)
-    if n_fitted != model.n_clusters:
-        raise ValueError(
-            f"n_clusters={model.n_clusters}, and the model was fitted with {n_fitted}; fit it "
-            f"anew, or set n_clusters={n_fitted} again"
-        )
+    model._refuse_other_number_of_clusters()
     if not np.isfinite(model.cluster_centers_).all():
         raise ValueError("cluster_centers_ has been changed since the fit: it is not finite")
 

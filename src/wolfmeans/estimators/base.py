@@ -36,10 +36,10 @@ from wolfmeans.lower_bounds import WHATEVER_IT_COSTS, LowerBound, bound_in_units
 from wolfmeans.notebook import certificate_view
 from wolfmeans.notices import progress_on_terminal, warn
 from wolfmeans.parted import dask_data, source_data
-from wolfmeans.parted.bounds import Looking, bounds_in_parts
+from wolfmeans.parted.bounds import Looking, bounds_in_parts, loaded_within_limit
 from wolfmeans.parted.dask_data import admit, is_dask, lazily
 from wolfmeans.parted.data import Opened
-from wolfmeans.parted.source_data import Streamed, brought, is_source, loaded, weights_named
+from wolfmeans.parted.source_data import Streamed, brought, is_source
 from wolfmeans.parted.source_predictions import (
     predicted,
     predicted_to,
@@ -212,8 +212,8 @@ class CenterEstimator(
         Parameters
         ----------
         X : array-like, sparse matrix, Dask collection or source of shape (n_samples, n_features)
-            The points that were clustered. Dask data, and files under a `memory_limit`, stay in
-            parts: each part is bounded by itself, and the bounds add up to one for all of them.
+            The points that were clustered. Dask data, and files too large for the `memory_limit`,
+            stay in parts: each part is bounded by itself, and the bounds add up to one for all.
         sample_weight : array-like of shape (n_samples,) or str, default=None
             The weights they were clustered with.
         method : str, default="auto"
@@ -246,18 +246,19 @@ class CenterEstimator(
         True
         """
         check_is_fitted(self)
-        in_parts = self._memory_limit() is not None and is_source(X, limited=True)
-        if is_dask(X) or in_parts:
+        self._refuse_other_number_of_clusters()
+        model, in_parts = self, is_dask(X)
+        if not in_parts and is_source(X, limited=self._memory_limit() is not None):
+            in_memory = loaded_within_limit(self, X, sample_weight)
+            in_parts = in_memory is None
+            if in_memory is not None:
+                X, sample_weight = in_memory
+                model = self._without_names()
+        if in_parts:
             with progress_on_terminal(progress) as told:
                 looking = Looking(method, confidence, random_state, told)
                 found = bounds_in_parts(self, X, sample_weight, looking)
             return self._certified_by(found)
-        model = self
-        if is_source(X, limited=False):
-            if isinstance(sample_weight, str):
-                sample_weight = weights_named(X, sample_weight)
-            X = loaded(source_for(self, X))
-            model = self._without_names()
         certificate = self.certificate_
         weights = door.admit_weights(sample_weight, X)
         model._refuse_other_data(X, weights)
@@ -288,6 +289,15 @@ class CenterEstimator(
         if self.certificate_.unit_exponent == 0:
             self.trace_.lower_bound = self.certificate_.proven_bound
         return self.certificate_
+
+    def _refuse_other_number_of_clusters(self) -> None:
+        """Raise an error if `n_clusters` was changed since the fit."""
+        n_fitted = len(self.cluster_centers_)
+        if n_fitted != self.n_clusters:
+            raise ValueError(
+                f"n_clusters={self.n_clusters}, and the model was fitted with {n_fitted}; fit it "
+                f"anew, or set n_clusters={n_fitted} again"
+            )
 
     def _refuse_other_data(self, X: Any, weights: NDArray[np.float64] | None) -> None:
         """Raise an error unless X and the weights are what was clustered.

@@ -34,6 +34,7 @@ from wolfmeans.parted import dask_data, source_data
 from wolfmeans.parted.dask_data import is_dask
 from wolfmeans.parted.data import Opened
 from wolfmeans.parted.source_predictions import source_for
+from wolfmeans.sources import Source
 
 _GOOD_ENOUGH = 1.25
 """A bound by parts within this factor of the inertia needs no second one from a sample."""
@@ -51,16 +52,25 @@ class Looking:
 
 
 class _Elsewhere:
-    """Rows that are brought here when they are asked for, as those of an array would be."""
+    """Rows that are brought here when they are asked for by number, as those of an array would be.
 
-    def __init__(self, points: PartedPoints) -> None:
-        self.shape = (points.n_points, points.n_features)
-        self._points = points
+    A mask brings nothing: it gives the rows that it selects, elsewhere, too.
+    """
 
-    def __getitem__(self, rows: NDArray[np.int64]) -> NDArray[np.floating]:
+    def __init__(self, points: PartedPoints, selected: NDArray[np.int64] | None = None) -> None:
+        self._points, self._selected = points, selected
+        n_rows = points.n_points if selected is None else len(selected)
+        self.shape = (n_rows, points.n_features)
+
+    def __getitem__(self, rows: NDArray[Any]) -> NDArray[np.floating] | _Elsewhere:
+        if rows.dtype == np.bool_:
+            return _Elsewhere(self._points, self._numbers(np.flatnonzero(rows)))
         # In the order in which they are stored: a file is read once from its beginning to its end.
-        numbers, places = np.unique(rows, return_inverse=True)
+        numbers, places = np.unique(self._numbers(rows), return_inverse=True)
         return self._points.rows(numbers)[places]
+
+    def _numbers(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        return rows if self._selected is None else self._selected[rows]
 
 
 @dataclass(frozen=True)
@@ -85,6 +95,33 @@ class _Trimming:
         return _Trimming(points.mass, rounded_up, float(exact / points.scales.total))
 
 
+def loaded_within_limit(model: Any, X: Any, sample_weight: Any) -> tuple[Any, Any] | None:
+    """Return the rows of a source and their weights; None if memory has no room to bound them."""
+    limit = model._memory_limit()
+    source, rows_at_once = source_for(model, X), None
+    if limit is not None:
+        n_rows = _counted(source)
+        beside = source_data.bytes_of_weights(sample_weight, n_rows)
+        beside += n_rows * bytes_of_a_row(source.n_columns)
+        budget = source_data.budget_of(model, source, limit)
+        rows_at_once = budget.rows_to_load(n_rows, beside)
+        if rows_at_once is None:
+            return None
+    if isinstance(sample_weight, str):
+        sample_weight = source_data.weights_named(X, sample_weight, limit)
+    return source_data.loaded(source, rows_at_once), sample_weight
+
+
+def _counted(source: Source) -> int:
+    """Return the number of rows, which some sources know after a pass only."""
+    if source.n_rows is None:
+        with closing(source.chunks(1024)) as chunks:
+            for _ in chunks:
+                pass
+    assert source.n_rows is not None
+    return source.n_rows
+
+
 @contextmanager
 def opened_for(model: Any, X: Any, sample_weight: Any) -> Iterator[Opened]:
     """Open the data that a model was fitted to, in parts, at the scale of its fit."""
@@ -97,12 +134,7 @@ def opened_for(model: Any, X: Any, sample_weight: Any) -> Iterator[Opened]:
     source = source_for(model, X)
     # Names were matched when the source was opened; chunks are numbers.
     light = model._without_names()
-    if source.n_rows is None:
-        with closing(source.chunks(1024)) as chunks:
-            for _ in chunks:
-                pass
-    assert source.n_rows is not None
-    weights = source_data.bytes_of_weights(sample_weight, source.n_rows)
+    weights = source_data.bytes_of_weights(sample_weight, _counted(source))
     budget = source_data.budget_for_chunks(light, source, limit, weights)
     budget = replace(
         budget, seeding=False, of_a_row=budget.of_a_row + bytes_of_a_row(source.n_columns)

@@ -86,7 +86,7 @@ def brought(estimator: Any, X: Any, sample_weight: Any) -> Brought:
     limit = estimator._memory_limit()
     if limit is None:
         return Brought(loaded(source), _weights(X, sample_weight), source.names)
-    budget = _budget_of(estimator, source, limit)
+    budget = budget_of(estimator, source, limit)
     if source.n_rows is None:
         with closing(source.chunks(budget.rows_to_load(0) or budget.rows_per_chunk())) as chunks:
             for _ in chunks:
@@ -126,7 +126,7 @@ def bytes_of_weights(sample_weight: Any, n_rows: int) -> int:
     return (_CHECKED if own else _CHECKED + _WEIGHT) * n_rows
 
 
-def _budget_of(estimator: Any, source: Source, limit: int) -> Budget:
+def budget_of(estimator: Any, source: Source, limit: int) -> Budget:
     """Return what is to be fitted into a limit."""
     source.spare_memory(limit)
     return Budget(
@@ -160,7 +160,7 @@ def as_many_at_once_as_fit(budget: Budget) -> Budget:
 
 def budget_for_chunks(estimator: Any, source: Source, limit: int, weights: int) -> Budget:
     """Return what fits into a limit where a source of known length is read in chunks."""
-    return _for_chunks(_budget_of(estimator, source, limit), estimator, source, weights)
+    return _for_chunks(budget_of(estimator, source, limit), estimator, source, weights)
 
 
 def _for_chunks(budget: Budget, estimator: Any, source: Source, weights: int) -> Budget:
