@@ -118,3 +118,14 @@ def test_plain_k_means_plus_plus_has_a_name_of_its_own():
     default = wolfmeans.KMeans(20, random_state=0).fit(X).initial_centers_
     assert np.array_equal(seeds("k-means++"), default)
     assert not np.array_equal(seeds("k-means++"), seeds("plain-k-means++"))
+
+
+@pytest.mark.parametrize("given", [{}, {"tol": 1e-2}, {"stop": "shift"}, {"stop": "gap"}])
+def test_rules_mean_the_same_with_trimming(given):
+    X = np.random.default_rng(0).normal(size=(500, 3))
+    plain = wolfmeans.KMeans(7, init=X[:7], **given).fit(X)
+    trimmed = wolfmeans.TrimmedKMeans(7, alpha=0, init=X[:7], **given).fit(X)
+    assert trimmed.n_iter_ == plain.n_iter_
+    assert trimmed.cluster_centers_.tobytes() == plain.cluster_centers_.tobytes()
+    assert trimmed.certificate_.stop == plain.certificate_.stop
+    assert trimmed.certificate_.tol == plain.certificate_.tol

@@ -132,10 +132,19 @@ def fit(
         int,
         typer.Option(min=1, metavar="N", help="Most iterations of a start."),
     ] = 300,
-    stop: Annotated[str, named(STOPS, "When to stop")] = "decrease",
+    stop: Annotated[
+        str | None,
+        named(STOPS, "When to stop", show_default="decrease; shift where --tol alone is given"),
+    ] = None,
     tol: Annotated[
-        float, typer.Option(min=0.0, metavar="T", help="Relative tolerance of the stopping rule.")
-    ] = 1e-6,
+        float | None,
+        typer.Option(
+            min=0.0,
+            metavar="T",
+            help="Relative tolerance of the stopping rule.",
+            show_default="1e-6; 1e-4 for shift",
+        ),
+    ] = None,
     empty: Annotated[str, named(POLICIES, "Centers of empty clusters")] = "farthest",
     polish: Annotated[
         str | None, named(POLISHES, "Go on to a better local optimum", _SEARCH)
@@ -231,7 +240,7 @@ def fit(
     settings = {
         "n_init": "auto" if n_init is None else n_init,
         "max_iter": max_iter,
-        "stop": one_of("--stop", stop, STOPS),
+        "stop": None if stop is None else one_of("--stop", stop, STOPS),
         "tol": tol,
         "empty": one_of("--empty", empty, POLICIES),
         "certify": _bound(certify),
