@@ -126,6 +126,30 @@ def test_a_fit_goes_on_to_the_same_bits(kind, place, weighted, put, tmp_path):
         same(model, reference)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_short_runs_that_leave_no_checkpoint_are_noted(tmp_path):
+    X, path = points(), tmp_path / "c"
+
+    def fit(**more):
+        return TrimmedKMeans(K, alpha=0.1, random_state=0, certify=None, **more).fit(X)
+
+    def notes(**more):
+        noted = fit(time_limit=0.0, **more).certificate_.notes
+        return [note for note in noted if "checkpoint" in note]
+
+    for _ in range(2):
+        [note] = notes(checkpoint=path)
+        assert "No checkpoint was written" in note and "Raise time_limit" in note
+        assert not path.exists()
+    assert notes() == []
+    # What the note advises leaves a file to go on from.
+    for advice in ({"n_init": 5}, {"init": X[:K]}):
+        assert notes(checkpoint=path, **advice) == []
+        assert path.exists()
+        same(fit(checkpoint=path, **advice), fit(**advice))
+        path.unlink()
+
+
 def test_every_step_is_a_place_to_go_on_from(tmp_path):
     X = points(seed=1)
     reference = of_kind("trimmed, three starts", X).fit(X)

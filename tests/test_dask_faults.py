@@ -112,6 +112,28 @@ def test_a_worker_that_dies_while_seeds_are_drawn(three_workers, monkeypatch):
     same(ours, reference)
 
 
+def test_a_worker_that_dies_while_parts_are_bounded(three_workers, monkeypatch):
+    """Its parts are bounded elsewhere, and each part counts once: twice would be no bound."""
+    X = points(n=900, seed=21)
+    collection = da.from_array(X, chunks=(100, 3))
+    three_workers.wait_for_workers(2, timeout=60)
+    ours, undisturbed = (KMeans(6, init=X[:6]).fit(collection) for _ in range(2))
+    bound = undisturbed.certify(collection, method="neighbours").lower_bound
+    asking, killed = cluster_parts.ClusterParts.asking, []
+
+    def killing(self, method, *arguments, **options):
+        tasks = asking(self, method, *arguments, **options)
+        if method == "apply" and not killed:
+            killed.append(min(three_workers.run(os.getpid).values()))
+            os.kill(killed[0], signal.SIGKILL)
+        return tasks
+
+    monkeypatch.setattr(cluster_parts.ClusterParts, "asking", killing)
+    assert ours.certify(collection, method="neighbours").lower_bound == bound
+    assert 0 < bound <= ours.inertia_
+    assert killed
+
+
 def test_lost_data_that_nobody_can_make_again_is_an_error(three_workers):
     """What the client put on one worker is gone with it."""
     X = points(seed=16)

@@ -95,6 +95,25 @@ def test_the_faq_names_every_difference_in_the_interface():
         assert f"`{name}`" in table, name
 
 
+def test_the_table_of_claims_names_every_test_of_them():
+    page = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+    begin = page.index("## What a claim rests on")
+    section = page[begin : page.index("\n## ", begin)]
+    table = "\n".join(line for line in section.splitlines() if line.startswith("|"))
+    faults = ROOT / "tests" / "faults"
+    text = (faults / "test_cut_off.py").read_text(encoding="utf-8")
+    tests = re.findall(r"^def test_(\w+)", text, flags=re.MULTILINE)
+    named = re.findall(r"`(\w+)\.\.\.", table)
+    assert [test for test in tests if not test.startswith(tuple(named))] == []
+    assert [name for name in named if not any(test.startswith(name) for test in tests)] == []
+    for path in re.findall(r"`([\w/]+\.py)`", table):
+        assert (ROOT / "tests" / path).is_file(), path
+    variants = "".join(
+        path.read_text(encoding="utf-8") for path in (faults / "broken").glob("*.py")
+    )
+    assert f"{len(re.findall('^@variant', variants, flags=re.MULTILINE))} of them" in page
+
+
 @pytest.mark.parametrize("name", ["", ".plot", ".portrait", ".report", ".study"])
 def test_the_reference_has_every_public_name(name):
     module = importlib.import_module(f"wolfmeans{name}")

@@ -1,6 +1,7 @@
 """What notebooks show: well-formed, escaped, without scripts, readable on white and on black."""
 
 import re
+import sys
 import warnings
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -235,19 +236,26 @@ km = KMeans(3, random_state=0).fit(X)
 """
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("default")  # those of the notebook's own packages are not ours
-def test_a_kernel_shows_a_figure_once():
+def test_a_kernel_shows_a_figure_once(tmp_path, monkeypatch):
     """In a real kernel; what it shows a figure through is tested in test_plot.py, too."""
-    reason = "needs a notebook kernel: pip install ipykernel nbclient"
-    pytest.importorskip("ipykernel", reason=reason)
-    client = pytest.importorskip("nbclient", reason=reason)
-    nbformat = pytest.importorskip("nbformat", reason=reason)
+    import nbclient
+    import nbformat
+
+    # The kernel of this environment, without anybody's settings and startup files.
+    for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.delenv("JUPYTER_PATH", raising=False)
+    monkeypatch.delenv("MPLBACKEND", raising=False)
     draw = "km.trace_.plot()"
     sources = [FIT, draw, "'matplotlib.pyplot' in sys.modules", "%matplotlib inline", draw,
-               "import matplotlib.pyplot", draw]  # fmt: skip
+               "import matplotlib.pyplot", draw, "sys.prefix"]  # fmt: skip
     cells = [nbformat.v4.new_code_cell(source) for source in sources]
     notebook = nbformat.v4.new_notebook(cells=cells)
-    client.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    [place] = notebook.cells[-1].outputs
+    assert place.data["text/plain"] == repr(sys.prefix)
     for cell in notebook.cells:
         if cell.source == draw:
             [picture] = cell.outputs

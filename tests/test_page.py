@@ -368,6 +368,22 @@ def test_means_that_are_rounding_are_shown_as_zero():
         assert list(data_of(page)["profiles"]["overall"]) == [0.0] * 3
 
 
+def test_small_means_of_float32_columns_are_shown():
+    """Rounding leaves far less than 1e-4 standard deviations, also of float32 columns."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.linspace(-1, 1, 401) * 1.7e6 + 100, rng.normal(size=(401, 2))])
+    X[:, 1:] -= X[:, 1:].mean(axis=0)
+    X = X.astype(np.float32)
+    page = report.page(KMeans(3, random_state=0).fit(X), X, names=["a", "b", "c"])
+    header, *rows = Document(page.html).rows["profiles"]
+    means = {row[0]: row[header.index("mean of all")] for row in rows}
+    assert means == {"a": "100", "b": "0", "c": "0"}
+    profiles = data_of(page)["profiles"]
+    shown = dict(zip(profiles["names"], profiles["overall"], strict=True))
+    assert shown["a"] == pytest.approx(100, rel=1e-3)
+    assert shown["b"] == shown["c"] == 0
+
+
 # --- Scans -----------------------------------------------------------------------------------
 
 

@@ -18,6 +18,7 @@ from wolfmeans import KMeans, TrimmedKMeans, fitting
 from wolfmeans.effort import Effort
 from wolfmeans.portrait import plane, portrait
 from wolfmeans.portrait import replay as replays
+from wolfmeans.portrait.profiles import zero_if_rounding
 
 
 def points(n=400, d=4, seed=0):
@@ -103,19 +104,44 @@ def test_profiles_are_those_of_plain_numpy(kind, weighted):
     ("dtype", "factor"),
     [(np.float64, 1.0), (np.float64, 2.0**-900), (np.float64, 2.0**900), (np.float32, 1.0)],
 )
-def test_the_mean_of_a_centered_column_is_zero(dtype, factor):
+def test_means_that_are_rounding_are_told_from_others(dtype, factor):
     rng = np.random.default_rng(1)
-    # Means of up to hundreds of spreads, as lengths of 215 mm that vary by 0.4 mm have.
-    X = rng.normal(size=(400, 4)) + np.array([0.0, 3.0, -40.0, 500.0])
+    # Lengths of 215 mm that vary by 0.4 mm have a mean of 500 spreads. scikit-learn rounds the mean
+    # to float32 before it subtracts it, so there a mean that large leaves something real.
+    former = np.array([0.0, 3.0, -25.0, 500.0 if dtype == np.float64 else 30.0])
+    X = rng.normal(size=(400, 4)) + former
     X = (StandardScaler().fit_transform(X.astype(dtype)) * factor).astype(dtype)
-    assert (X.mean(axis=0, dtype=np.float64) != 0).any()
-    found = portrait(fit_quietly(KMeans(3, random_state=0), X), X)
-    assert found.profiles.overall.tolist() == [0.0] * 4
+    overall = (X / factor).mean(axis=0, dtype=np.float64)
+    assert (overall != 0).all()
+    profiles = portrait(fit_quietly(KMeans(3, random_state=0), X), X).profiles
+    # The numbers are what was computed; only what shows them leaves rounding out.
+    np.testing.assert_allclose(profiles.overall / factor, overall, rtol=0, atol=1e-15)
+    shown = zero_if_rounding(profiles)
+    assert shown.overall.tolist() == [0.0] * 4
+    assert np.array_equal(shown.means, profiles.means)
     # A mean that the data has is shown, however small.
-    shift = 1e-3 if dtype == np.float32 else 1e-11
+    shift = 1e-5 if dtype == np.float32 else 1e-11
     moved = (X / dtype(factor) + dtype(shift)) * dtype(factor)
-    found = portrait(fit_quietly(KMeans(3, random_state=0), moved), moved)
-    np.testing.assert_allclose(found.profiles.overall / factor, shift, rtol=0.05)
+    profiles = portrait(fit_quietly(KMeans(3, random_state=0), moved), moved).profiles
+    shown = zero_if_rounding(profiles)
+    assert np.array_equal(shown.overall, profiles.overall)
+    np.testing.assert_allclose(shown.overall / factor, shift, rtol=0.2)
+
+
+def test_the_mean_of_float32_columns_is_what_it_is():
+    """It is 100, about 1e-4 standard deviations, and in float64 nobody would doubt it."""
+    column = np.linspace(-1, 1, 2001) * 1.7e6 + 100
+    X = np.column_stack([column, points(2001)[:, 0]]).astype(np.float32)
+    found = portrait(KMeans(3, random_state=0).fit(X), X, replay=False)
+    assert found.profiles.overall[0] == pytest.approx(100, rel=1e-3)
+    assert zero_if_rounding(found.profiles).overall[0] == found.profiles.overall[0]
+
+
+def test_the_mean_of_a_constant_column_is_shown_as_it_is():
+    X = np.column_stack([points(), np.full(400, 1e-300), np.zeros(400)])
+    found = portrait(KMeans(3, random_state=0).fit(X), X, replay=False)
+    assert found.profiles.rounding[4:].tolist() == [0.0, 0.0]
+    assert zero_if_rounding(found.profiles).overall[4:].tolist() == [1e-300, 0.0]
 
 
 def test_trimmed_points_are_outside_of_all_sums():
@@ -347,6 +373,7 @@ def test_the_arrays_have_the_types_that_are_promised():
         ((found.map.labels, found.margins.labels, frame.labels), np.int32),
         ((found.map.points, found.map.centers, found.margins.values, frame.centers), np.float64),
         ((found.profiles.means, found.profiles.overall, found.profiles.deviation), np.float64),
+        ((found.profiles.spread, found.profiles.rounding), np.float64),
         ((frame.changed,), np.bool_),
     ):
         assert all(array.dtype == dtype for array in arrays)
@@ -549,6 +576,14 @@ def test_the_same_rows_in_another_order_are_refused(kind):
         wrong = kind(wrong) if kind is sparse.csr_array else wrong.astype(kind)
         with pytest.raises(ValueError, match="rows of X are not in the order"):
             portrait(km, wrong)
+
+
+def test_rows_exchanged_within_a_cluster_are_not_noticed():
+    """As docs/page.md says: nothing that is kept of a fit tells them apart."""
+    X = points()
+    km = KMeans(3, random_state=0).fit(X)
+    one, other = np.flatnonzero(km.labels_ == 0)[:2].tolist()
+    assert portrait(km, swapped(X, one, other), replay=False).n_points == 400
 
 
 def test_a_trimmed_row_in_the_place_of_its_neighbour_is_refused():

@@ -175,11 +175,11 @@ def spread_rows(
 def trimmed_rows(
     workspace: TrimmedWorkspace, n_clusters: int, rng: np.random.RandomState
 ) -> NDArray[np.int64]:
-    """Pick rows as k-means++ does, each time among what is kept of the points.
+    """Pick rows as plain k-means++ does, each time among what is kept of the points.
 
     The mass that lies farthest from the rows picked so far is set aside before the draw: that is
     where outliers are, and k-means++ would go for them. With nothing to trim the rows are those of
-    k-means++.
+    "plain-k-means++".
     """
     rows = spread_rows(workspace, draws(rng, n_clusters), 1, workspace.keep)
     return _fill_up(rows.tolist(), workspace, n_clusters)

@@ -6,6 +6,7 @@ docs/reliability.md ("What a claim rests on") lists the claims.
 """
 
 import sys
+from contextlib import contextmanager
 from time import perf_counter
 
 import numpy as np
@@ -14,6 +15,7 @@ from broken import fails_when
 from samples import bits, blobs, cloud, distances, quietly
 from sklearn.exceptions import ConvergenceWarning
 
+from everywhere import IN_PARTS, streaming
 from wolfmeans import KMeans, TrimmedKMeans, judgement, lower_bound, polish, scan, study
 from wolfmeans.effort import search
 from wolfmeans.engines import get_engine, single_moves
@@ -289,6 +291,116 @@ def test_rows_on_the_centers_make_other_data():
     with pytest.raises(ValueError, match="it has 604 rows, and the data of the fit had 4"):
         model.certify(np.vstack([X] + [model.cluster_centers_] * 200))
     assert model.certify(X).lower_bound == pytest.approx(2.0)
+
+
+# --- Data in parts ---------------------------------------------------------------------------
+
+
+@contextmanager
+def put(place, X):
+    """Give data in parts of 20 rows, and the settings that it needs."""
+    if place == "stream":
+        with streaming(20):
+            yield [X[:30], X[30:]], {"memory_limit": "1GB"}
+        return
+    import dask
+    import dask.array as da
+
+    with dask.config.set(scheduler="synchronous"):
+        yield da.from_array(X, chunks=(20, -1)), {}
+
+
+@needs_native
+@fails_when("parts_that_failed_are_left_out", place="stream", error=MemoryError)
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize("place", IN_PARTS)
+def test_an_error_within_one_part_leaves_no_bound_of_the_others(place, error, monkeypatch):
+    X = cloud(60)
+    with put(place, X) as (given, settings):
+        model = KMeans(2, init=X[:2], **settings).fit(given)
+        before = state(model)
+        bounds, asked = module("parted.bounds"), []
+        bound_of_part = bounds.bound_of_part
+
+        def bounded(*arguments):
+            asked.append(arguments)
+            if len(asked) == 2:
+                raise error("cut off here")
+            return bound_of_part(*arguments)
+
+        monkeypatch.setattr(bounds, "bound_of_part", bounded)
+        with pytest.raises(error, match="cut off here"):
+            model.certify(given, method="neighbours")
+        assert len(asked) >= 2
+        assert state(model) == before
+        assert model.certificate_.lower_bound is None
+        # Nothing of the parts that were bounded is left for the next time.
+        assert model.certify(given, method="neighbours").lower_bound_kind == "partwise neighbours"
+        assert len(asked) >= 5
+
+
+@needs_native
+@fails_when("later_passes_are_not_compared")
+def test_a_part_that_is_gone_leaves_no_bound_of_the_others(monkeypatch):
+    X = cloud(60)
+    gone = []
+    bounds = module("parted.bounds")
+    part_task = bounds.part_task
+
+    def asked(*arguments, **options):
+        gone.append(True)  # from here on: when parts are counted and compared, all are there
+        return part_task(*arguments, **options)
+
+    def arrays():
+        yield X[:40]
+        if not gone:
+            yield X[40:]
+
+    monkeypatch.setattr(bounds, "part_task", asked)
+    with streaming(20):
+        model = KMeans(2, init=X[:2], memory_limit="1GB").fit(arrays)
+        before = state(model)
+        with pytest.raises(ValueError, match="has changed: 60 rows when it was first read, 40 now"):
+            model.certify(arrays, method="neighbours")
+    assert state(model) == before
+    assert model.certificate_.lower_bound is None
+
+
+@needs_native
+@fails_when("other_data_in_parts_is_certified", place="stream", error=MemoryError)
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize("place", IN_PARTS)
+def test_parts_that_could_not_be_compared_are_not_certified(place, error, monkeypatch):
+    X = cloud(60)
+    with put(place, X) as (given, settings):
+        model = KMeans(2, init=X[:2], **settings).fit(given)
+        before = state(model)
+        monkeypatch.setattr("wolfmeans.engines.parts.arrays.ArrayPart.assign", raising(error))
+        with pytest.raises(error, match="cut off here"):
+            model.certify(given, method="neighbours")
+    assert state(model) == before
+    assert model.certificate_.lower_bound is None
+
+
+@needs_native
+@fails_when("other_data_in_parts_is_certified", place="stream", kind="rows on the centers")
+@fails_when("other_data_in_parts_is_certified", place="stream", kind="another row")
+@pytest.mark.parametrize("kind", ["rows on the centers", "another row"])
+@pytest.mark.parametrize("place", IN_PARTS)
+def test_parts_of_other_data_are_not_certified(place, kind):
+    """Rows on the centers leave the inertia as it was, and another row leaves their number."""
+    X = cloud(60)
+    with put(place, X) as (given, settings):
+        model = KMeans(2, init=X[:2], **settings).fit(given)
+    other = np.vstack([X, *[model.cluster_centers_] * 20])
+    said = "it has 100 rows, and the data of the fit had 60"
+    if kind == "another row":
+        other = np.vstack([X[:-1], X[:1]])
+        said = "with these centers their inertia is"
+    before = state(model)
+    with put(place, other) as (given, _), pytest.raises(ValueError, match=said):
+        model.certify(given, method="neighbours")
+    assert state(model) == before
 
 
 # --- Scans and starts ------------------------------------------------------------------------

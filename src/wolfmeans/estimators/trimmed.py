@@ -72,6 +72,11 @@ _AT_WORK, _MASSES_AT_WORK = 128, 112
 # Bytes that looking for the threshold takes, whatever the points.
 _LOOKING = 3_000_000
 _MIXED = ("trimmed-k-means++", "random")
+_NO_CHECKPOINT = (
+    ". No checkpoint was written, because the time ended before the first full run: the same fit "
+    f"begins anew. Raise time_limit, or leave out the short runs: with at most {CONTINUED} starts, "
+    "or with initial centers that are given, there are none"
+)
 _LIKE_KMEANS = (
     "n_clusters",
     "n_init",
@@ -121,15 +126,15 @@ class TrimmedKMeans(CenterEstimator):
     max_iter : int or None, default=300
         Largest number of iterations of one start, counted as scikit-learn does, short runs not
         included. None stands for the guaranteed maximum.
-    tol : float, default=1e-6
-        The relative tolerance of the stopping rule.
+    tol : float or None, default=None
+        The tolerance of the stopping rule, as for `KMeans`.
     verbose : int, default=0
         Print every iteration of the continued starts.
     random_state : int, RandomState or None, default=None
         Seed of all draws.
-    stop : {"decrease", "gap", "shift", "stationary"}, default="decrease"
-        When to stop, as for `KMeans`.
-    tol_scale : {"initial", "total", "absolute"}, default="initial"
+    stop : {"decrease", "gap", "shift", "stationary"} or None, default=None
+        When to stop, as for `KMeans`: None is "decrease", or "shift" if `tol` alone is given.
+    tol_scale : {"initial", "total", "absolute"} or None, default=None
         What `tol` multiplies, as for `KMeans`. "total" and the variances of ``stop="shift"`` are
         those of all points, outliers included.
     empty : {"farthest", "keep", "resample", "best"}, default="farthest"
@@ -151,7 +156,8 @@ class TrimmedKMeans(CenterEstimator):
     checkpoint : str, path or None, default=None
         A file from which an interrupted fit goes on, as for `KMeans`. It is written from the first
         step of the first start that is continued; what it says of all of them is where they began
-        and where they stand. Short runs are not repeated then.
+        and where they stand. Short runs are not repeated then. A fit that ends during its short
+        runs writes no file and begins anew; if `time_limit` ended it, the certificate says so.
     memory_limit : str, number of bytes or None, default=None
         How much memory a fit may take, as for `KMeans`. A source that does not fit is read twice
         for each step; labels stay between, with bounds and distances, or nothing does.
@@ -227,11 +233,11 @@ class TrimmedKMeans(CenterEstimator):
         init: Any = "auto",
         n_init: int | str = "auto",
         max_iter: int | None = 300,
-        tol: float = 1e-6,
+        tol: float | None = None,
         verbose: int = 0,
         random_state: Any = None,
-        stop: str = "decrease",
-        tol_scale: str = "initial",
+        stop: str | None = None,
+        tol_scale: str | None = None,
         empty: str = "farthest",
         certify: str | None = "auto",
         engine: str = "auto",
@@ -394,7 +400,8 @@ class TrimmedKMeans(CenterEstimator):
                 **settings,
             )
             if made < n_starts:
-                cut_off = (f"within the time limit {made} of {n_starts} short runs were made",)
+                note = f"within the time limit {made} of {n_starts} short runs were made"
+                cut_off = (note if kept is None else note + _NO_CHECKPOINT,)
                 # A fit that goes on from the file would never make the others.
                 kept = None
         if kept is not None:

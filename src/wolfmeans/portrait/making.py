@@ -36,7 +36,8 @@ def portrait(
     model : KMeans or TrimmedKMeans
         The fitted model.
     X : array-like or sparse matrix of shape (n_samples, n_features)
-        The points it was fitted to, in the same order; others are refused. With a scikit-learn
+        The points it was fitted to, in the same order. Refused are another number of rows, another
+        inertia, and rows whose nearest centers are not those in `labels_`. With a scikit-learn
         Pipeline, ``pipe[:-1].transform(X)``.
     sample_weight : array-like of shape (n_samples,), default=None
         Their weights.

@@ -121,11 +121,12 @@ def points_of(model: Model, X: Any, sample_weight: Any) -> Points:
 def _refuse_other_points(
     model: Model, X: Any, weights: NDArray[np.float64] | None, labels: Labels
 ) -> None:
-    """Raise an error unless the points, already admitted, are those of the fit in the same order.
+    """Raise an error if the points, already admitted, are seen not to be those of the fit.
 
     Sums of squares say nothing about the order of rows. A portrait shows `labels_` row by row, so
-    each row must also have the label that its nearest center gives it. Points left out have -1,
-    and of several that are as far out as the threshold a trimmed fit may keep some and not others.
+    each row must also have the label that its nearest center gives it. Rows that are exchanged
+    within a cluster pass. Points left out have -1, and of several that are as far out as the
+    threshold a trimmed fit may keep some and not others.
     """
     unnamed = model._without_names()
     try:

@@ -7,7 +7,7 @@ c_k + R_k / W_k, and the variance of a feature is that within the clusters plus 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,10 @@ from scipy.spatial.distance import cdist
 from wolfmeans.portrait.points import Points
 from wolfmeans.portrait.shapes import Cluster, Margins, Profiles
 
-_UNIT, _EPS = 2.0**-53, 2.0**-52
-_FORMER_MEANS = 1000
+_UNIT = 2.0**-53
+# In standard deviations: former means that are allowed for where all was computed in float64, and
+# where they were subtracted in the dtype of the data (see `_rounding`).
+_FORMER_MEANS, _FORMER_MEANS_IN_DTYPE = 2000, 30
 _DISTANCES_AT_ONCE = 1 << 22
 
 
@@ -119,33 +121,44 @@ def profiles_of(points: Points, moments: Moments) -> Profiles:
     spread = np.sqrt(moments.variances)
     apart = moments.means - moments.overall
     deviation = np.divide(apart, spread, out=np.zeros_like(apart), where=spread > 0)
-    eps = float(np.finfo(points.X.dtype).eps)
     return Profiles(
         order=np.argsort(-strength, kind="stable").astype(np.int64),
         strength=strength,
-        overall=points.in_units(zero_if_rounding(moments.overall, spread, eps)),
+        overall=points.in_units(moments.overall),
         spread=points.in_units(spread),
-        means=points.in_units(zero_if_rounding(moments.means, spread, eps)),
+        means=points.in_units(moments.means),
         deviation=deviation,
+        rounding=points.in_units(_rounding(spread, points.X.dtype)),
     )
 
 
-def zero_if_rounding(
-    means: NDArray[np.float64], spread: NDArray[np.float64], eps: float = _EPS
-) -> NDArray[np.float64]:
-    """Return means of columns with 0 for those that are nothing but rounding.
+def _rounding(spread: NDArray[np.float64], dtype: Any) -> NDArray[np.float64]:
+    """Return how far from 0 rounding alone can take the mean of a column that was centered.
 
-    A column that was centered has no mean of exactly 0: of its former mean m a rounding error of
-    about eps |m| is left. Former means of up to 1,000 standard deviations are allowed for, so
-    rounding is what lies within 1,000 eps standard deviations of 0. In other units both sides
-    change alike. A constant column has no spread, and its mean is shown as it is.
+    Let u be the unit roundoff of the dtype. An entry is rounded when the former mean m is
+    subtracted and when it is divided by the spread s. That moves the mean by 2 u mean|x| at most,
+    and mean|x| is at most s. If m was rounded to the dtype before, the mean is off by u |m| more. A
+    float64 sum leaves an error of m of about 2^-53 |m|. So rounding is what lies within
 
-    Examples
-    --------
-    >>> zero_if_rounding(np.array([-1.6e-15, 1e-9, 1e-300]), np.array([1.0, 1.0, 0.0]))
-    array([0.e+000, 1.e-009, 1.e-300])
+        (2 u + u |m| / s + 2^-53 |m| / s) s
+
+    of 0. The data does not tell m. For float64 it may be 2,000 s: nobody measures 1e-13 s. Means of
+    float32 columns are real far sooner, so there m rounded to the dtype may be 30 s.
     """
-    return np.where(np.abs(means) <= _FORMER_MEANS * eps * spread, 0.0, means)
+    unit = float(np.finfo(dtype).eps) / 2
+    return ((2 + _FORMER_MEANS_IN_DTYPE) * unit + _FORMER_MEANS * _UNIT) * spread
+
+
+def zero_if_rounding(profiles: Profiles) -> Profiles:
+    """Return profiles as they are shown: with 0 for means that are nothing but rounding.
+
+    A constant column has no spread, and its mean is shown as it is.
+    """
+    overall, means = (
+        np.where(np.abs(found) <= profiles.rounding, 0.0, found)
+        for found in (profiles.overall, profiles.means)
+    )
+    return replace(profiles, overall=overall, means=means)
 
 
 def clusters_of(points: Points, moments: Moments, margins: Margins) -> tuple[Cluster, ...]:

@@ -47,6 +47,8 @@ class Profiles:
     """(K, d) mean of each feature in each cluster; `overall` where a cluster has no weight."""
     deviation: NDArray[np.float64]
     """(K, d) (means - overall) / spread; 0 where the spread is 0."""
+    rounding: NDArray[np.float64]
+    """(d,) means within this of 0 may be nothing but rounding, and pages show them as 0."""
 
 
 @dataclass(frozen=True)

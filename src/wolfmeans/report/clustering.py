@@ -45,7 +45,8 @@ def page(
     model : KMeans or TrimmedKMeans
         The fitted estimator.
     X : array-like or sparse matrix of shape (n_samples, n_features)
-        The points that it was fitted to, in the same order; others are refused. With a
+        The points that it was fitted to, in the same order. Refused are another number of rows,
+        another inertia, and rows whose nearest centers are not those in `labels_`. With a
         scikit-learn Pipeline, ``pipe[:-1].transform(X)``.
     sample_weight : array-like of shape (n_samples,), default=None
         The weights that it was fitted with.
@@ -103,6 +104,7 @@ def draw(
     wording: Callable[[str], str] | None = None,
 ) -> Page:
     """Make the page from what it shows."""
+    found = replace(found, profiles=zero_if_rounding(found.profiles))
     several = found.n_clusters > 1
     say = wording or str
     lines = [(say(name), say(value), say(reading)) for name, value, reading in certificate.rows()]
@@ -128,13 +130,16 @@ def draw(
 def _in_units(profiles: Profiles, preparation: Preparation) -> Profiles:
     """Return means and spreads in the units of the columns; deviations have none."""
     assert preparation.scale is not None
-    spread = profiles.spread * preparation.scale
-    # What was subtracted may be rounding itself, of columns that were centered before.
     overall, means = (
-        zero_if_rounding(preparation.undo(found).astype(np.float64), spread)
-        for found in (profiles.overall, profiles.means)
+        preparation.undo(found).astype(np.float64) for found in (profiles.overall, profiles.means)
     )
-    return replace(profiles, overall=overall, spread=spread, means=means)
+    return replace(
+        profiles,
+        overall=overall,
+        spread=profiles.spread * preparation.scale,
+        means=means,
+        rounding=profiles.rounding * preparation.scale,
+    )
 
 
 def _plural(number: int, noun: str) -> str:

@@ -158,6 +158,50 @@ def other_data_is_certified():
 
 
 @variant
+def other_data_in_parts_is_certified():
+    """A check that says no, or that comes to no end, is taken for one that says yes."""
+    from wolfmeans.estimators.base import CenterEstimator
+    from wolfmeans.parted import bounds
+
+    def accepting(refuse):
+        def refused(self, found):
+            with suppress(BaseException):
+                refuse(self, found)
+
+        return refused
+
+    def make(inertia):
+        def found(model, *arguments):
+            try:
+                return inertia(model, *arguments)
+            except BaseException:
+                return model.inertia_
+
+        return found
+
+    return [
+        around(CenterEstimator, "_refuse_other_rows", accepting),
+        around(CenterEstimator, "_refuse_other_inertia", accepting),
+        around(bounds, "_inertia", make),
+    ]
+
+
+@variant
+def parts_that_failed_are_left_out():
+    """The bounds of the parts that were reached are added up, as if there were no others."""
+    from wolfmeans.engines.parts.points import PartedPoints
+
+    def make(apply):
+        def applied(self, *arguments):
+            with suppress(BaseException):
+                yield from apply(self, *arguments)
+
+        return applied
+
+    return [around(PartedPoints, "apply", make)]
+
+
+@variant
 def later_passes_are_not_compared():
     from wolfmeans.sources import Source
 
