@@ -52,7 +52,7 @@ test: lint ## ruff, mypy, then pytest with doctests; minutes
 # Tests of the GPU's kernels need PyTorch and Triton (docs/gpu.md), those of pages Chromium; they are
 # skipped with a reason where these are missing.
 test-all: lint ## make test, and what takes long: GPU kernels, browser, faults, mutants, fuzzing, soak
-	WOLFMEANS_SLOW_TESTS=1 $(PYTEST)
+	$(PYTEST)
 	$(BIN)/python tests/mutants
 	$(BIN)/python tests/fuzz --seconds 30
 	$(BIN)/python tests/soak.py --seconds 30

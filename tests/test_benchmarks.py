@@ -61,6 +61,7 @@ def quick(
     return record, page.read_text(encoding="utf-8"), page
 
 
+@pytest.mark.long
 def test_json_holds_every_cell_and_every_part(quick: tuple[dict, str, Path]) -> None:
     record, _, _ = quick
     cells = [(one["data"], one["dtype"]) for one in record["races"]]
@@ -204,6 +205,7 @@ def test_tf_idf_has_zipf_columns_and_unit_rows(bench: SimpleNamespace) -> None:
     assert rows_with[:10].sum() > 5 * rows_with[100:110].sum()
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="what is inherited differs")
 def test_memory_sees_the_copy_that_scikit_learn_makes(bench: SimpleNamespace) -> None:
     ballast = np.ones(1 << 24)  # a large parent must not hide the growth of its child
@@ -287,6 +289,7 @@ def test_the_benchmark_out_of_core_compares_passes(bench: SimpleNamespace, tmp_p
     assert page.read_text(encoding="utf-8").count("| npy, float32 |") == 10
 
 
+@pytest.mark.long
 def test_the_command_line_benchmark_checks_its_labels(
     bench: SimpleNamespace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

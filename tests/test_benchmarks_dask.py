@@ -14,6 +14,7 @@ pytest.importorskip("distributed", reason="dask and distributed are not installe
 pytestmark = pytest.mark.skipif(not native_is_available(), reason="parts are worked on natively")
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_it_runs_without_the_other(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))

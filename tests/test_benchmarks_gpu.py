@@ -49,6 +49,7 @@ def quick(bench: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory) -> t
     return json.loads(path.read_text(encoding="utf-8")), path
 
 
+@pytest.mark.long
 def test_the_record_has_every_figure(quick: tuple[dict, Path]) -> None:
     record, _ = quick
     assert [(one["part"], one["data"]) for one in record["cells"]] == [

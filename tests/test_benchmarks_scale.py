@@ -41,6 +41,7 @@ def scale() -> Iterator[SimpleNamespace]:
                 sys.modules[name] = module
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_a_quick_run_writes_its_tables(scale: SimpleNamespace, tmp_path: Path) -> None:
     page = tmp_path / "scale.md"

@@ -226,6 +226,7 @@ print(peak[0] - before, certificate.ratio)
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 @pytest.mark.parametrize("kind", ["KMeans", "TrimmedKMeans"])
 def test_certifying_a_file_keeps_the_memory_limit(tmp_path, kind):

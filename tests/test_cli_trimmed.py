@@ -132,6 +132,7 @@ def stopped(arguments, after, how=signal.SIGKILL):
     return ended.returncode, ended.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("trimmed", [False, True])
 def test_a_killed_command_goes_on(trimmed, folder, capsys):
     X, _ = folder
@@ -155,6 +156,7 @@ def test_a_killed_command_goes_on(trimmed, folder, capsys):
     assert np.array_equal(labels_in("l.npy"), reference.labels_)
 
 
+@pytest.mark.long
 def test_a_command_that_is_asked_to_stop_says_how_to_go_on(folder):
     arguments = ["fit", "x.npy", "-k", K, "--memory", "64MB", "--tol", 0, "--checkpoint", "c.ckpt"]
     code, errors = stopped(arguments, after=2, how=signal.SIGINT)

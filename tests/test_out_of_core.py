@@ -510,6 +510,7 @@ INTERRUPTED = """
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.name == "nt", reason="signals are others there")
 @pytest.mark.parametrize("kind", ["KMeans", "TrimmedKMeans"])
 @pytest.mark.parametrize("name", ["x.npy", "x.parquet"])
@@ -675,20 +676,20 @@ def run_measured(*arguments):
     ("kind", "name", "weights", "limit", "init"),
     [
         ("KMeans", "x.npy", "", "16MB", "given"),
-        ("KMeans", "x.npy", "", "48MB", "given"),
-        ("KMeans", "x.npy", "w.npy", "24MB", "given"),
-        ("KMeans", "x.npy", "", "20MB", "mapped"),
-        ("KMeans", "x.npy", "", "48MB", "k-means||"),
-        ("KMeans", "x.parquet", "", "64MB", "given"),
-        ("KMeans", "xw.parquet", "w", "80MB", "given"),
-        ("KMeans", "x.zarr", "w.npy", "100MB", "given"),
+        pytest.param("KMeans", "x.npy", "", "48MB", "given", marks=pytest.mark.long),
+        pytest.param("KMeans", "x.npy", "w.npy", "24MB", "given", marks=pytest.mark.long),
+        pytest.param("KMeans", "x.npy", "", "20MB", "mapped", marks=pytest.mark.long),
+        pytest.param("KMeans", "x.npy", "", "48MB", "k-means||", marks=pytest.mark.long),
+        pytest.param("KMeans", "x.parquet", "", "64MB", "given", marks=pytest.mark.long),
+        pytest.param("KMeans", "xw.parquet", "w", "80MB", "given", marks=pytest.mark.long),
+        pytest.param("KMeans", "x.zarr", "w.npy", "100MB", "given", marks=pytest.mark.long),
         ("TrimmedKMeans", "x.npy", "", "20MB", "given"),
-        ("TrimmedKMeans", "x.npy", "", "30MB", "given"),
-        ("TrimmedKMeans", "x.npy", "w.npy", "30MB", "given"),
-        ("TrimmedKMeans", "x.npy", "", "30MB", "mapped"),
-        ("TrimmedKMeans", "x.npy", "", "48MB", "random"),
-        ("TrimmedKMeans", "xw.parquet", "w", "80MB", "given"),
-        ("TrimmedKMeans", "x.zarr", "", "100MB", "given"),
+        pytest.param("TrimmedKMeans", "x.npy", "", "30MB", "given", marks=pytest.mark.long),
+        pytest.param("TrimmedKMeans", "x.npy", "w.npy", "30MB", "given", marks=pytest.mark.long),
+        pytest.param("TrimmedKMeans", "x.npy", "", "30MB", "mapped", marks=pytest.mark.long),
+        pytest.param("TrimmedKMeans", "x.npy", "", "48MB", "random", marks=pytest.mark.long),
+        pytest.param("TrimmedKMeans", "xw.parquet", "w", "80MB", "given", marks=pytest.mark.long),
+        pytest.param("TrimmedKMeans", "x.zarr", "", "100MB", "given", marks=pytest.mark.long),
     ],
 )
 def test_the_limit_is_kept(large_files, kind, name, weights, limit, init):

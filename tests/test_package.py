@@ -122,6 +122,7 @@ def test_scan_is_the_function_whatever_was_imported_before(before):
     assert run(f"{before}\n{check}type(scan).__name__)") == "True function"
 
 
+@pytest.mark.long
 def test_every_module_can_be_imported_first():
     """Nobody may rely on what `import wolfmeans` once loaded: half of a circle is an error."""
     modules = [

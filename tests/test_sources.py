@@ -728,6 +728,7 @@ def test_buffers_come_back_when_no_view_is_left():
     larger[:] = 1
 
 
+@pytest.mark.long
 def test_memory_stays_bounded(tmp_path):
     rows, width = 2_400_000, 16  # 307 MB
     small = np.random.default_rng(0).normal(size=(100_000, width)).astype(np.float64)

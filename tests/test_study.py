@@ -392,6 +392,7 @@ assert contents(target) == expected
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that fork")
 def test_killed_at_random_moments(tmp_path, undisturbed):
     here = str(Path(__file__).parent)

@@ -52,6 +52,7 @@ def test_gpu_tests_are_skipped_with_a_reason_without_pytorch():
     assert "the gpu engine needs torch and triton, which cannot be imported" in done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.name != "posix", reason="signals are ignored by inheritance on POSIX only")
 def test_ctrl_c_is_tested_where_a_shell_has_ignored_it():
     done = run(
@@ -64,6 +65,7 @@ def test_ctrl_c_is_tested_where_a_shell_has_ignored_it():
     assert "1 passed" in done.stdout
 
 
+@pytest.mark.long
 def test_what_helps_tests_is_not_collected():
     done = run(
         sys.executable,

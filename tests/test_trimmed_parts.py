@@ -523,6 +523,7 @@ def test_a_fitted_model_can_be_stored(tmp_path):
     assert np.array_equal(again.margins_, memory.margins_)
 
 
+@pytest.mark.long
 @native
 @pytest.mark.parametrize("trial", range(2))
 def test_a_worker_that_dies_leaves_no_trace(two_workers, trial):  # noqa: F811

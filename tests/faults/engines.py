@@ -1,7 +1,5 @@
 """Where the fault tests run: the engines, short fits, and what is left out unless asked for."""
 
-import os
-
 import pytest
 
 from instances import ENGINES
@@ -10,10 +8,6 @@ from wolfmeans import KMeans
 
 ALL_ENGINES = (*ENGINES, pytest.param("gpu", marks=needs_triton))
 """With the gpu engine, which takes a second a fit where its kernels are interpreted."""
-
-slow = pytest.mark.skipif(
-    os.environ.get("WOLFMEANS_SLOW_TESTS") != "1", reason="takes long: WOLFMEANS_SLOW_TESTS=1"
-)
 
 
 def small(engine, k=3, **more):

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import broken
 import pytest
-from engines import slow
 
 SUITE = [
     importlib.import_module(path.stem)
@@ -39,8 +38,6 @@ def _failed(error, raises):
 def _with_marks(registered):
     """Skip it where the test itself is skipped."""
     marks = [mark for mark in getattr(registered.test, "pytestmark", ()) if mark.name == "skipif"]
-    if registered.slow:
-        marks.append(slow)
     return pytest.param(registered, marks=marks, id=_name(registered))
 
 

@@ -197,8 +197,9 @@ def test_more_threads_than_any_process_can_have(n_threads):
     assert many.predict(X).tolist() == few.labels_.tolist()
 
 
+@pytest.mark.long
 @linux
-@fails_when("threads_as_many_as_they_like", slow=True)
+@fails_when("threads_as_many_as_they_like")
 def test_fits_inside_joblib_workers_do_not_use_more_cores_than_there_are():
     said = python(
         PEAK
@@ -214,9 +215,10 @@ print(cores, workers, *peaks)
     assert sum(1 + more for more in further) <= max(cores, workers)
 
 
+@pytest.mark.long
 @linux
 @pytest.mark.skipif(find_spec("distributed") is None, reason="needs Dask")
-@fails_when("threads_as_many_as_they_like", slow=True)
+@fails_when("threads_as_many_as_they_like")
 def test_fits_inside_dask_workers_do_not_use_more_cores_than_there_are():
     said = python(
         PEAK

@@ -135,8 +135,8 @@ except KeyboardInterrupt:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that fork")
 @fails_when("interrupts_heard_at_the_end", what="seeding")
 @fails_when("interrupts_heard_at_the_end", what="one step")
-@fails_when("interrupts_heard_at_the_end", what="starts", slow=True)
-@fails_when("interrupts_heard_at_the_end", what="transform", slow=True)
+@fails_when("interrupts_heard_at_the_end", what="starts")
+@fails_when("interrupts_heard_at_the_end", what="transform")
 @fails_when("interrupted_fits_are_kept", what="steps")
 @pytest.mark.parametrize("what", LONG)
 def test_ctrl_c_within_a_native_call_is_heard_and_leaves_the_estimator_as_it_was(what):

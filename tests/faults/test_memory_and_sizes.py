@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import pytest
 from broken import fails_when
-from engines import ENGINES, slow
+from engines import ENGINES
 from processes import forked, python
 from samples import bits, cloud
 from threadpoolctl import threadpool_limits
@@ -20,6 +20,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that fork")
 
 
+@pytest.mark.long
 @linux
 @fails_when("a_leak")
 def test_a_thousand_fits_leave_memory_as_it_was():
@@ -65,6 +66,7 @@ print(resident() - before)
     assert int(said) < 8 << 20
 
 
+@pytest.mark.long
 @linux
 @fails_when("no_memory_is_no_matter")
 def test_a_fit_without_enough_memory_is_an_error_and_leaves_nothing():
@@ -188,7 +190,7 @@ S = {"certify": None, "engine": "cpu", "max_iter": 1, "tol": 1e9, "tol_scale": "
 
 
 @linux
-@fails_when("indices_of_32_bits", slow=True)
+@fails_when("indices_of_32_bits")
 def test_points_times_features_beyond_2_to_the_31():
     said = forked(
         BEYOND
@@ -204,7 +206,7 @@ print(labels[-3:].tolist() == [0, 2, 1], set(labels[:-2].tolist()) == {0}, megab
 
 
 @linux
-@slow
+@pytest.mark.long
 @fails_when("indices_of_32_bits")
 def test_a_whole_fit_of_points_times_features_beyond_2_to_the_31():
     said = forked(

@@ -85,6 +85,7 @@ def test_no_write_access_anywhere(tmp_path):
     assert list(home.iterdir()) == []
 
 
+@pytest.mark.long
 @linux
 @fails_when("something_is_written_beside_the_package")
 def test_an_install_that_is_read_only(tmp_path):

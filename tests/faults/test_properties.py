@@ -367,6 +367,7 @@ def test_a_lower_bound_is_below_any_sum_of_squares_that_was_reached(instance, me
     assert Fraction(bound.value) <= min(reached)
 
 
+@pytest.mark.long
 @needs_triton
 @fails_when("engines_change_the_result")
 @settings(EXAMPLES, max_examples=200 if DEEP else 4)

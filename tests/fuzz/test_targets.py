@@ -35,6 +35,7 @@ def test_nothing_but_known_findings(name):
     one()
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not native_is_available(), reason="needs the native module")
 def test_native_calls_compute_or_refuse():
     command = [sys.executable, str(HERE), "--child", "native", "--seed", "0"]

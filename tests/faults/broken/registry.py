@@ -18,21 +18,20 @@ class Registered:
     variant: str
     arguments: dict
     raises: tuple
-    slow: bool
 
 
-def fails_when(variant, *, raises=(), slow=False, **arguments):
+def fails_when(variant, *, raises=(), **arguments):
     """Say that a test, called with these arguments, fails on a broken variant.
 
     A failure is a failed assertion; where a broken package cannot but raise something of its own,
-    `raises` says what. What takes long is tried with WOLFMEANS_SLOW_TESTS=1 only.
+    `raises` says what.
     """
     if variant not in VARIANTS:
         raise KeyError(f"no variant is called {variant!r}")
     raises = raises if isinstance(raises, tuple) else (raises,)
 
     def register(test):
-        REGISTERED.append(Registered(test, variant, arguments, raises, slow))
+        REGISTERED.append(Registered(test, variant, arguments, raises))
         return test
 
     return register
