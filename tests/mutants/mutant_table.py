@@ -530,9 +530,9 @@ PYTHON_MUTANTS = [
         "test_bounds_in_parts.py",
         (
             "strides that overlap",
-            "np.ascontiguousarray(X[first::n_strides])\n        own = None if weights is None else "
-            "np.ascontiguousarray(weights[first::n_strides])",
-            "np.ascontiguousarray(X)\n        own = weights",
+            "aligned(X[first::n_strides])\n        own = None if weights is None else "
+            "aligned(weights[first::n_strides])",
+            "aligned(X)\n        own = weights",
             "each row counts once",
             "test_the_sum_over_parts_is_never_above_the_optimum",
         ),
