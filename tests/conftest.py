@@ -23,8 +23,14 @@ settings.register_profile("deep", deadline=None, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 HERE = Path(__file__).parent
-_LONG = ("test_gpu_*.py", "test_dask_gpu.py", "test_page_in_browser.py")
-"""Files of tests that take long: kernels in Triton's interpreter, pages in a browser."""
+_LONG = (
+    "test_gpu_*.py",
+    "test_dask_gpu.py",
+    "test_page_in_browser.py",
+    "test_dask_faults.py",
+    "test_each_can_fail.py",
+)
+"""Tests that take long: interpreted kernels, pages in a browser, workers that die, faults."""
 
 
 def pytest_ignore_collect(collection_path):
@@ -39,3 +45,11 @@ def pytest_collection_modifyitems(items):
         engine = getattr(item, "callspec", None) and item.callspec.params.get("engine")
         if any(item.path.match(pattern) for pattern in _LONG) or engine == "gpu":
             item.add_marker(pytest.mark.long)
+
+
+def pytest_runtest_setup(item):
+    """Make the interpreter faster, if it may be used; importing it takes long, too."""
+    if item.get_closest_marker("long"):
+        from interpreted import hurry
+
+        hurry()

@@ -4,6 +4,7 @@ Import it before anything that imports Triton, which reads the variable when ker
 Tests are skipped where PyTorch or Triton is missing, unless WOLFMEANS_REQUIRE_TRITON=1.
 """
 
+import functools
 import importlib.util
 import os
 
@@ -22,3 +23,37 @@ needs_triton = pytest.mark.skipif(
     bool(_MISSING),
     reason=f"the gpu engine needs {' and '.join(_MISSING)}, which cannot be imported",
 )
+
+
+class _Kept:
+    """Changes to Triton's language that are not taken back."""
+
+    def restore(self):
+        pass
+
+
+@functools.cache
+def hurry():
+    """Have the interpreter do once what it does at every call, and what takes most of its time."""
+    if _MISSING or os.environ.get("TRITON_INTERPRET") != "1":
+        return
+    from triton.runtime import interpreter
+
+    change, modules = interpreter._patch_lang, set()
+
+    def change_once(function):
+        """Change the language that a function uses, unless one of its module was here before."""
+        if function.__module__ not in modules:
+            change(function)
+            modules.add(function.__module__)
+        return _Kept()
+
+    look_up, known = interpreter._get_np_dtype, {}
+
+    def look_up_once(dtype):
+        name = dtype.scalar.name
+        if name not in known:
+            known[name] = look_up(dtype)
+        return known[name]
+
+    interpreter._patch_lang, interpreter._get_np_dtype = change_once, look_up_once

@@ -49,6 +49,9 @@ class Lists:
             replicas=replicas,
         )
         self.labels = np.full(n, -1, dtype=np.int32)
+        unit = Fraction(2) ** (high - 32 * digits)
+        whole = [[int(Fraction(x) / unit) for x in row] for row in X.tolist()]
+        self.whole = np.array(whole, dtype=object)
 
     def move(self, rows, new, before=None):
         """Give rows new labels; their old ones are those that they have, unless they are given."""
@@ -78,12 +81,11 @@ class Lists:
         return total.reshape(-1, d), self.clusters.arrivals.cpu().numpy()
 
 
-def expected(X, labels, K, high, digits):
-    unit = Fraction(2) ** (high - 32 * digits)
-    sums = np.zeros((K, X.shape[1]), dtype=object)
+def expected(whole, labels, K):
+    sums = np.zeros((K, whole.shape[1]), dtype=object)
     for row, k in enumerate(labels):
         if k >= 0:
-            sums[k] += np.array([int(Fraction(float(x)) / unit) for x in X[row]], dtype=object)
+            sums[k] += whole[row]
     return sums, np.bincount(labels[labels >= 0], minlength=K)
 
 
@@ -106,9 +108,9 @@ def sorting(monkeypatch):
     return launched
 
 
-def check(lists, X, K, high, digits):
+def check(lists, K):
     sums, members = lists.found()
-    their_sums, their_members = expected(X, lists.labels, K, high, digits)
+    their_sums, their_members = expected(lists.whole, lists.labels, K)
     assert (sums == their_sums).all()
     assert (members == their_members).all()
 
@@ -121,7 +123,7 @@ def check(lists, X, K, high, digits):
         (129, 3, 2, "plain", "float32"),
         (300, 5, 37, "plain", "float64"),
         (260, 33, 20, "plain", "float32"),
-        (200, 130, 3, "plain", "float32"),  # two blocks of columns
+        (80, 130, 3, "plain", "float32"),  # two blocks of columns
         (150, 4, 7, "wide", "float32"),  # three digits
         (90, 2, 5, "wide", "float64"),  # four
         (600, 2, 70, "whole", "float32"),
@@ -132,15 +134,15 @@ def test_all_rows_come_some_move_and_some_return(n, d, K, kind, dtype, sorting):
     rng = np.random.default_rng(K)
     lists = Lists(X, K, high, digits)
     lists.move(rng.permutation(n), rng.integers(0, K, n))
-    check(lists, X, K, high, digits)
+    check(lists, K)
     before = lists.labels.copy()
     some = rng.permutation(n)[: n // 2]
     lists.move(some, rng.integers(0, K, len(some)))
-    check(lists, X, K, high, digits)
+    check(lists, K)
     lists.move(some, before[some])
-    check(lists, X, K, high, digits)
+    check(lists, K)
     lists.move(some[:1], (before[some[:1]] + 1) % K)
-    check(lists, X, K, high, digits)
+    check(lists, K)
     assert set(sorting) == {"move_or_count", "sort_rows", "add_runs"}
 
 
@@ -156,10 +158,10 @@ def test_borders_of_pieces(counts, d, shares, sorting, monkeypatch):
     rng = np.random.default_rng(n)
     rows = rng.permutation(n)
     lists.move(rows, np.repeat(np.arange(K), counts)[rows])
-    check(lists, X, K, high, digits)
+    check(lists, K)
     # All of them go where the next ones were.
     lists.move(rows, (lists.labels[rows] + 1) % K)
-    check(lists, X, K, high, digits)
+    check(lists, K)
 
 
 def test_some_come_while_others_move_and_some_stay_where_they_are(sorting):
@@ -171,7 +173,7 @@ def test_some_come_while_others_move_and_some_stay_where_they_are(sorting):
     new = rng.integers(0, K, n)
     new[::4] = lists.labels[::4]
     lists.move(np.arange(n), new)
-    check(lists, X, K, high, digits)
+    check(lists, K)
 
 
 @pytest.mark.parametrize("K", [3, 300])
@@ -184,9 +186,9 @@ def test_few_rows_and_many_clusters_go_by_atomics(K, sorting, monkeypatch):
     monkeypatch.setattr(module, "_MANY_NUMBERS", 20 * d)
     lists = Lists(X, K, high, digits)
     lists.move(np.arange(19), rng.integers(0, K, 19))
-    check(lists, X, K, high, digits)
+    check(lists, K)
     lists.move(np.arange(n), rng.integers(0, K, n))
-    check(lists, X, K, high, digits)
+    check(lists, K)
     assert ("add_runs" in sorting) == (n >= 8 * K)
 
 
@@ -207,9 +209,13 @@ def test_nothing_moves_without_rows_or_after_the_end(count, done, sorting):
     ("n", "K", "d", "dtype", "offset"),
     [(150, 2, 9, "float64", 0.0), (200, 7, 17, "float32", 0.0), (300, 30, 12, "float64", 1e8)],
 )
+@pytest.mark.filterwarnings("ignore:Not converged")
 def test_fits_are_those_of_the_cpu_engine(n, K, d, dtype, offset, sorting):
     X = (np.random.default_rng(5).normal(size=(n, d)) + offset).astype(dtype)
-    here, there = (KMeans(K, init=X[:K], engine=engine).fit(X) for engine in ("cpu", "gpu"))
+    here, there = (
+        KMeans(K, init=X[:K], max_iter=3, certify=None, engine=engine).fit(X)
+        for engine in ("cpu", "gpu")
+    )
     assert (here.labels_ == there.labels_).all()
     assert (here.cluster_centers_ == there.cluster_centers_).all()
     assert here.inertia_ == there.inertia_

