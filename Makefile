@@ -43,8 +43,10 @@ endif
 demo: venv ## cluster the bundled image-segmentation data; certificate, figures and a page
 	$(BIN)/python -m wolfmeans.demo
 
-# A file of tests stays in one process, for what its tests share; four processes are enough.
-PYTEST := $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile
+# One process more than there are cores, for tests that wait; four are enough. A process that is done
+# takes tests over from the others.
+PROCESSES = $(shell $(PYTHON) -c 'import os; print(min(4, 1 + (os.cpu_count() or 1)))')
+PYTEST = $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal
 
 test: lint ## ruff, mypy, then pytest with doctests; minutes
 	$(PYTEST) -m "not long"

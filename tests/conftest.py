@@ -28,9 +28,13 @@ _LONG = (
     "test_dask_gpu.py",
     "test_page_in_browser.py",
     "test_dask_faults.py",
+    "test_dask_command.py",
+    "test_documented_commands.py",
     "test_each_can_fail.py",
 )
-"""Tests that take long: interpreted kernels, pages in a browser, workers that die, faults."""
+"""Files of tests that take long: interpreted kernels, browsers, clusters, commands, faults."""
+_LONG_CASES = {"gpu", "cluster"}
+"""Arguments of tests that take long: the GPU engine, and a cluster of Dask workers."""
 
 
 def pytest_ignore_collect(collection_path):
@@ -42,8 +46,9 @@ def pytest_ignore_collect(collection_path):
 def pytest_collection_modifyitems(items):
     """Mark what takes long, for `make test` to leave out."""
     for item in items:
-        engine = getattr(item, "callspec", None) and item.callspec.params.get("engine")
-        if any(item.path.match(pattern) for pattern in _LONG) or engine == "gpu":
+        case = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        named = any(isinstance(value, str) and value in _LONG_CASES for value in case)
+        if named or any(item.path.match(pattern) for pattern in _LONG):
             item.add_marker(pytest.mark.long)
 
 

@@ -85,6 +85,7 @@ def test_json_holds_every_cell_and_every_part(quick: tuple[dict, str, Path]) -> 
     assert record["machine"]["vector unit"] and record["versions"]["scikit-learn"]
 
 
+@pytest.mark.long
 def test_scikit_learn_agrees(quick: tuple[dict, str, Path]) -> None:
     dense = [(one, ("sklearn lloyd", "sklearn elkan")) for one in quick[0]["races"]]
     for one, titles in [*dense, *((one, ("sklearn lloyd",)) for one in quick[0]["sparse"])]:

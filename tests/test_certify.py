@@ -204,6 +204,7 @@ def test_certifying_afterwards_knows_the_units_of_the_certificate(scale):
     assert km.certify(X * scale, method="neighbours").ratio == pytest.approx(ratio, rel=1e-9)
 
 
+@pytest.mark.long
 def test_the_price_bound_does_not_depend_on_threads():
     X = wolfmeans.datasets.load_banknotes().data
     found = {

@@ -192,6 +192,7 @@ def test_sparse_and_single_precision_and_another_scale(tmp_path):
         same(of_kind(kind, X, checkpoint=path).fit(given), reference)
 
 
+@pytest.mark.long
 @IN_PARTS
 def test_a_process_that_is_killed(put, tmp_path):
     X = points(seed=3)

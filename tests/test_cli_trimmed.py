@@ -98,7 +98,7 @@ def test_what_is_printed(folder, capsys):
     assert code == 0
     assert "Clustering 1,500 rows by 3 columns: a, b, c." in errors
     assert "150 points" in out
-    assert "without --memory, --certify strongest finds one" in out
+    assert "without --memory, --certify strongest computes one" in out
     assert "chunks of a source during the fit" in out
 
 

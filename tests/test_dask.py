@@ -307,6 +307,7 @@ def test_blocks_of_a_worker_are_asked_together(gathered):
     assert max(gathered) == 4, "two groups for each of two threads"
 
 
+@pytest.mark.long
 def test_many_groups_are_added_on_the_workers(gathered, monkeypatch):
     monkeypatch.setattr(cluster_parts, "_GROUPS", 100)
     X = points(seed=10)
@@ -509,6 +510,7 @@ def fitted_in_a_task(X):
     return KMeans(6, init=X[:6]).fit(da.from_array(X, chunks=(200, 3))).inertia_
 
 
+@pytest.mark.long
 def test_fits_in_tasks_of_all_workers_do_not_wait_for_each_other(two_workers):
     X = points()
     expected = KMeans(6, init=X[:6]).fit(X).inertia_

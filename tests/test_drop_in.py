@@ -98,7 +98,13 @@ def mean_inertia(library, X, arguments, n_seeds):
         )
 
 
-@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param(call, marks=[pytest.mark.long] if n_seeds > 1000 else [])
+        for call, (_, _, n_seeds) in CALLS.items()
+    ],
+)
 def test_a_copied_call_ends_as_low_as_in_scikit_learn(call):
     points, arguments, n_seeds = CALLS[call]
     X = points()

@@ -683,7 +683,7 @@ def run_measured(*arguments):
         pytest.param("KMeans", "x.parquet", "", "64MB", "given", marks=pytest.mark.long),
         pytest.param("KMeans", "xw.parquet", "w", "80MB", "given", marks=pytest.mark.long),
         pytest.param("KMeans", "x.zarr", "w.npy", "100MB", "given", marks=pytest.mark.long),
-        ("TrimmedKMeans", "x.npy", "", "20MB", "given"),
+        pytest.param("TrimmedKMeans", "x.npy", "", "20MB", "given", marks=pytest.mark.long),
         pytest.param("TrimmedKMeans", "x.npy", "", "30MB", "given", marks=pytest.mark.long),
         pytest.param("TrimmedKMeans", "x.npy", "w.npy", "30MB", "given", marks=pytest.mark.long),
         pytest.param("TrimmedKMeans", "x.npy", "", "30MB", "mapped", marks=pytest.mark.long),

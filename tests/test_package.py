@@ -107,6 +107,7 @@ def test_public_names_are_found_where_type_checkers_find_them():
     assert sorted(homes) == wolfmeans.__all__
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "before",
     [

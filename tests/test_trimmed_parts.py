@@ -101,6 +101,7 @@ def test_a_fit_in_parts_is_the_fit_of_the_whole(kind, dtype, weighted):
             )
 
 
+@pytest.mark.long
 @given(
     instances(),
     st.integers(0, 2**32 - 1),

@@ -219,6 +219,7 @@ def test_the_command_escapes_names_of_columns_and_files_in_its_page(tmp_path, mo
     assert "img" not in Tags(html).tags
 
 
+@pytest.mark.long
 @fails_when("strings_unescaped", command="scan")
 @fails_when("strings_unescaped", command="study")
 @pytest.mark.parametrize("command", ["scan", "study"])
