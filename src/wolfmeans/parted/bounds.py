@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from time import perf_counter
@@ -34,7 +34,6 @@ from wolfmeans.parted import dask_data, source_data
 from wolfmeans.parted.dask_data import is_dask
 from wolfmeans.parted.data import Opened
 from wolfmeans.parted.source_predictions import source_for
-from wolfmeans.sources import Source
 
 _GOOD_ENOUGH = 1.25
 """A bound by parts within this factor of the inertia needs no second one from a sample."""
@@ -100,26 +99,16 @@ def loaded_within_limit(model: Any, X: Any, sample_weight: Any) -> tuple[Any, An
     limit = model._memory_limit()
     source, rows_at_once = source_for(model, X), None
     if limit is not None:
-        n_rows = _counted(source)
+        budget = source_data.budget_of(model, source, limit)
+        n_rows = source_data.counted(source, budget)
         beside = source_data.bytes_of_weights(sample_weight, n_rows)
         beside += n_rows * bytes_of_a_row(source.n_columns)
-        budget = source_data.budget_of(model, source, limit)
         rows_at_once = budget.rows_to_load(n_rows, beside)
         if rows_at_once is None:
             return None
     if isinstance(sample_weight, str):
         sample_weight = source_data.weights_named(X, sample_weight, limit)
     return source_data.loaded(source, rows_at_once), sample_weight
-
-
-def _counted(source: Source) -> int:
-    """Return the number of rows, which some sources know after a pass only."""
-    if source.n_rows is None:
-        with closing(source.chunks(1024)) as chunks:
-            for _ in chunks:
-                pass
-    assert source.n_rows is not None
-    return source.n_rows
 
 
 @contextmanager
@@ -134,7 +123,8 @@ def opened_for(model: Any, X: Any, sample_weight: Any) -> Iterator[Opened]:
     source = source_for(model, X)
     # Names were matched when the source was opened; chunks are numbers.
     light = model._without_names()
-    weights = source_data.bytes_of_weights(sample_weight, _counted(source))
+    n_rows = source_data.counted(source, source_data.budget_of(light, source, limit))
+    weights = source_data.bytes_of_weights(sample_weight, n_rows)
     budget = source_data.budget_for_chunks(light, source, limit, weights)
     budget = replace(
         budget, seeding=False, of_a_row=budget.of_a_row + bytes_of_a_row(source.n_columns)

@@ -87,19 +87,25 @@ def brought(estimator: Any, X: Any, sample_weight: Any) -> Brought:
     if limit is None:
         return Brought(loaded(source), _weights(X, sample_weight), source.names)
     budget = budget_of(estimator, source, limit)
-    if source.n_rows is None:
-        with closing(source.chunks(budget.rows_to_load(0) or budget.rows_per_chunk())) as chunks:
-            for _ in chunks:
-                pass
-    assert source.n_rows is not None
-    weights = bytes_of_weights(sample_weight, source.n_rows)
-    rows = budget.rows_to_load(source.n_rows, weights)
+    n_rows = counted(source, budget)
+    weights = bytes_of_weights(sample_weight, n_rows)
+    rows = budget.rows_to_load(n_rows, weights)
     if rows is not None:
         return Brought(loaded(source, rows), _weights(X, sample_weight, limit), source.names)
     # What has no room is refused before weights are read.
     budget = as_many_at_once_as_fit(_for_chunks(budget, estimator, source, weights))
     streamed = Streamed(source, budget, X)
     return Brought(streamed, _weights(X, sample_weight, limit), source.names)
+
+
+def counted(source: Source, budget: Budget) -> int:
+    """Return the number of rows; some sources know it only after a pass."""
+    if source.n_rows is None:
+        with closing(source.chunks(budget.rows_to_load(0) or budget.rows_per_chunk())) as chunks:
+            for _ in chunks:
+                pass
+    assert source.n_rows is not None
+    return source.n_rows
 
 
 def _weights(X: Any, sample_weight: Any, limit: int | None = None) -> Any:

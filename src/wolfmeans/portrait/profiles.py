@@ -142,8 +142,9 @@ def _rounding(spread: NDArray[np.float64], dtype: Any) -> NDArray[np.float64]:
 
         (2 u + u |m| / s + 2^-53 |m| / s) s
 
-    of 0. The data does not tell m. For float64 it may be 2,000 s: nobody measures 1e-13 s. Means of
-    float32 columns are real far sooner, so there m rounded to the dtype may be 30 s.
+    of 0. The data does not tell m. An error of a float64 sum is assumed for m up to 2,000 s: a mean
+    of 1e-13 s is never a real one. An error from rounding m to the dtype is assumed for m up to
+    30 s only, because small means of float32 columns can be real.
     """
     unit = float(np.finfo(dtype).eps) / 2
     return ((2 + _FORMER_MEANS_IN_DTYPE) * unit + _FORMER_MEANS * _UNIT) * spread
