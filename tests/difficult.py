@@ -33,7 +33,8 @@ def points(kind, n, d, dtype="float64", seed=0):
     elif kind == "heavy tails":
         X = rng.standard_t(1.1, size=(n, d))
     elif kind == "columns apart":
-        X *= 10.0 ** rng.integers(-6, 7, size=d)
+        # Python reads decimal numbers exactly; NumPy's powers differ between vector units.
+        X *= [float(f"1e{power}") for power in rng.integers(-6, 7, size=d)]
     elif kind in SCALES:
         X *= SCALES[kind]
     elif kind != "plain":

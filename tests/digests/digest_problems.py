@@ -116,7 +116,8 @@ def weights_of(kind, n):
     if kind == "some zero":
         return rng.integers(0, 3, size=n).astype(float)
     if kind == "magnitudes":
-        return 10.0 ** rng.uniform(-8, 8, size=n)
+        # No power function: NumPy's differs in the last bit from one vector unit to another.
+        return np.ldexp(1.0 + rng.random(n), rng.integers(-27, 27, size=n))
     return rng.random(n) + 0.1
 
 
