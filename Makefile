@@ -41,7 +41,7 @@ endif
 	@touch $@
 
 demo: venv ## cluster the bundled image-segmentation data; certificate, figures and a page
-	$(BIN)/python -m wolfmeans.demo
+	$(BIN)/python -m wolfmeans.commands.demonstration
 
 # One process more than there are cores, for tests that wait; four are enough. A process that is done
 # takes tests over from the others.

@@ -21,9 +21,9 @@ from sklearn.datasets import make_blobs
 
 import wolfmeans
 from wolfmeans.bench.machine import machine, versions
-from wolfmeans.datasets import load_segmentation
+from wolfmeans.bounds import REGISTRY, useful
 from wolfmeans.engines import effective_threads
-from wolfmeans.lower_bounds import REGISTRY, useful
+from wolfmeans.files.datasets import load_segmentation
 
 QUADRATIC = 50_000  # points, beyond which the neighbours bound is left to samples
 PRICED = 5  # columns

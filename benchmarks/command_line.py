@@ -70,7 +70,7 @@ def seconds_of(command: Sequence[str]) -> float:
 def measure(data: Path, labels: Path, turns: int) -> Times:
     """Let both processes take turns; the first turn, which fills the caches, does not count."""
     read = [sys.executable, "-c", READ, str(data)]
-    fit = [sys.executable, "-m", "wolfmeans.cli", "fit", str(data), "-k", str(CLUSTERS)]
+    fit = [sys.executable, "-m", "wolfmeans.commands.cli", "fit", str(data), "-k", str(CLUSTERS)]
     fit += ["--labels", str(labels), "--quiet"]
     found = [(seconds_of(read), seconds_of(fit)) for _ in range(turns + 1)][1:]
     return Times([one for one, _ in found], [other for _, other in found])

@@ -22,7 +22,7 @@ from wolfmeans.bench.peers import Limits, Method, Wolfmeans
 from wolfmeans.bench.problems import Points, Problem, Shape, blobs, uniform_problem
 from wolfmeans.bench.race import Race
 from wolfmeans.engines import get_engine
-from wolfmeans.seeding import choose_seeds
+from wolfmeans.seeding.methods import choose_seeds
 
 SCALED = (Shape(200_000, 2, 100), Shape(100_000, 32, 256), Shape(20_000, 768, 500))
 STARTED = (Shape(150, 4, 3), Shape(2_000, 5, 10))

@@ -24,7 +24,7 @@ from wolfmeans.bench.problems import (
     Source,
     maker,
 )
-from wolfmeans.datasets import load_segmentation
+from wolfmeans.files.datasets import load_segmentation
 
 IDX_MAGIC = 2051  # of an IDX file of images
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, make_blobs
 
-from wolfmeans.datasets import load_segmentation
+from wolfmeans.files.datasets import load_segmentation
 
 Points = NDArray[np.float64]
 

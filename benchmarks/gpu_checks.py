@@ -11,7 +11,7 @@ from gpu_contenders import Wolfmeans, model_of
 from gpu_data import Problem
 from gpu_records import Equality, Verdict
 
-from wolfmeans.engines.cpu import native_is_available
+from wolfmeans.exact.native import native_is_available
 
 LEAST_ROWS = 20_000
 LEAST_ITERATIONS = 2

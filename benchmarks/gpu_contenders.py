@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 import wolfmeans
-from wolfmeans.solution import Status
+from wolfmeans.core.solution import Status
 
 _SCORES = 1 << 28  # entries of a block of plain PyTorch: 1 GiB in float32
 

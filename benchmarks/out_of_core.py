@@ -29,7 +29,9 @@ from pages import write_between_marks
 from wolfmeans.engines import effective_threads, get_engine
 from wolfmeans.engines.parts.source_points import SourcePoints
 from wolfmeans.engines.parts.sources import Keeping, SourceParts
-from wolfmeans.sources import Budget, Source, bytes_of, open_source
+from wolfmeans.files.source import Source
+from wolfmeans.inputs.memory_budget import Budget, bytes_of
+from wolfmeans.inputs.opening import open_source
 
 BEGIN = "<!-- out-of-core-benchmark:begin -->"
 END = "<!-- out-of-core-benchmark:end -->"

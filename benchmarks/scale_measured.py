@@ -35,11 +35,11 @@ from wolfmeans.bench.problems import Shape
 from wolfmeans.engines import get_engine
 from wolfmeans.engines.parts.arrays import ArrayPart, Labelling, LocalParts
 from wolfmeans.engines.parts.points import PartedPoints
-from wolfmeans.engines.parts.seeding import parallel_seeds_in_parts
 from wolfmeans.engines.parts.source_points import SourcePoints
 from wolfmeans.engines.parts.sources import Keeping, SourceParts
-from wolfmeans.parted.dask_data import opened
-from wolfmeans.sources import open_source
+from wolfmeans.inputs.dask_collections import opened
+from wolfmeans.inputs.opening import open_source
+from wolfmeans.seeding.in_parts import parallel_seeds_in_parts
 
 FEW, MANY = 3, 13
 """Later steps are those between."""

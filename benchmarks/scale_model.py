@@ -15,18 +15,18 @@ import numpy as np
 from scipy.optimize import nnls
 
 from wolfmeans.bench.problems import Shape
+from wolfmeans.core.draws import INTEGER_BITS
 from wolfmeans.engines.parts.cluster import _GROUPS, _SMALL
 from wolfmeans.engines.parts.dask_points import FAN_IN
-from wolfmeans.engines.parts.partial import _MOST_FAST_BITS
-from wolfmeans.oversampling import (
+from wolfmeans.exact.limbs import _MOST_FAST_BITS
+from wolfmeans.inputs.memory_budget import _GROUPED_COLUMNS, _SEEDING
+from wolfmeans.seeding.oversampling import (
     _FEW_VALUES,
     _HASH_BITS,
     _MOST_BUCKET_BITS,
     _OVERSAMPLING,
     _ROUNDS,
 )
-from wolfmeans.seeding_parts import INTEGER_BITS
-from wolfmeans.sources.budget import _GROUPED_COLUMNS, _SEEDING
 
 GROUPED = _GROUPED_COLUMNS
 """From so many columns on there are bounds by groups of centers, which cost something else."""

@@ -26,7 +26,7 @@ from scale_model import (
 
 from wolfmeans.bench.machine import machine
 from wolfmeans.bench.problems import Shape
-from wolfmeans.sources import Budget
+from wolfmeans.inputs.memory_budget import Budget
 
 BEGIN, END = "<!-- scale:begin -->", "<!-- scale:end -->"
 CORES, MEMORY, USED = 64, 256e9, 0.7

@@ -33,7 +33,7 @@ from sklearn.datasets import load_digits, make_blobs
 
 import wolfmeans
 from wolfmeans import KMeans
-from wolfmeans.datasets import load_segmentation
+from wolfmeans.files.datasets import load_segmentation
 
 BEGIN = "<!-- stopping-rules:begin -->"
 END = "<!-- stopping-rules:end -->"

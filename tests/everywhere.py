@@ -7,8 +7,8 @@ from unittest.mock import patch
 import numpy as np
 
 from instances import ENGINES
-from wolfmeans.parted import source_data
-from wolfmeans.sources.budget import Budget
+from wolfmeans.inputs import streams
+from wolfmeans.inputs.memory_budget import Budget
 
 DASK = importlib.util.find_spec("dask") is not None
 IN_PARTS = ("blocks", "stream") if DASK else ("stream",)
@@ -28,7 +28,7 @@ def streaming(rows):
         def rows_per_chunk(self, *args, **more):
             return rows
 
-    with patch.object(source_data, "Budget", FewRows):
+    with patch.object(streams, "Budget", FewRows):
         yield
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from wolfmeans.engines import get_engine
-from wolfmeans.engines.cpu import native_is_available
+from wolfmeans.exact.native import native_is_available
 
 ENGINES = ("reference", "cpu") if native_is_available() else ("reference",)
 

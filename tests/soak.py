@@ -35,7 +35,7 @@ from everywhere import ALL_POINTS, IN_PARTS, fit_at
 from soak_faults import FAULTS, inject, require
 from wolfmeans import KMeans, TrimmedKMeans, __version__
 from wolfmeans.bench.machine import machine
-from wolfmeans.engines.cpu import native_is_available
+from wolfmeans.exact.native import native_is_available
 
 BEGIN, END = "<!-- soak: begin -->", "<!-- soak: end -->"
 KINDS = (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from wolfmeans.engines.cpu import native_is_available
+from wolfmeans.exact.native import native_is_available
 
 pytest.importorskip("dask.array", reason="dask and distributed are not installed")
 pytest.importorskip("distributed", reason="dask and distributed are not installed")

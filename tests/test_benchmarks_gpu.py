@@ -120,7 +120,7 @@ def test_a_tie_is_not_wrong_but_has_a_label(bench: SimpleNamespace) -> None:
 
 
 def test_distances_are_the_canonical_ones(bench: SimpleNamespace) -> None:
-    from wolfmeans.engines.reference import DenseKernels
+    from wolfmeans.exact.distances import DenseKernels
 
     problem = problem_of(bench)
     expected = DenseKernels(problem.points.numpy()).to_all(slice(None), problem.start.numpy())

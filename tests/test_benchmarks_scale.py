@@ -17,8 +17,8 @@ import pytest
 from wolfmeans.bench.problems import Shape
 from wolfmeans.engines.parts import seeding as seeding_in_parts
 from wolfmeans.engines.parts.arrays import ArrayPart, LocalParts
-from wolfmeans.engines.parts.partial import range_of
 from wolfmeans.engines.parts.points import PartedPoints
+from wolfmeans.exact.limbs import range_of
 
 pytest.importorskip("distributed")
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"

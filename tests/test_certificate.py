@@ -10,10 +10,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from wolfmeans import KMeans, Status, fitting
-from wolfmeans.certificate import Certificate, local_optimality
-from wolfmeans.lower_bounds import LowerBound
-from wolfmeans.plain_words import LOCAL_OPTIMALITY, READINGS, rounded_up
+from wolfmeans import KMeans, Status
+from wolfmeans.bounds import LowerBound
+from wolfmeans.certificate.record import Certificate, local_optimality
+from wolfmeans.certificate.wording import LOCAL_OPTIMALITY, READINGS, rounded_up
+from wolfmeans.fitting import fit
 
 FIELDS = (
     *("gap", "movement", "decrease", "clarke_gap", "tol", "stop", "status", "iterations"),
@@ -169,7 +170,7 @@ def test_a_bound_that_contradicts_the_result_is_dropped_and_said(monkeypatch):
     X = blobs()
     inertia = KMeans(4, random_state=0).fit(X).inertia_
     wrong = LowerBound(1.1 * inertia, "spectral", 1.0, 0.0)
-    monkeypatch.setattr("wolfmeans.fitting.best_bound", lambda *_, **__: wrong)
+    monkeypatch.setattr("wolfmeans.fitting.fit.best_bound", lambda *_, **__: wrong)
     certificate = KMeans(4, random_state=0, certify="spectral").fit(X).certificate_
     assert certificate.lower_bound is None
     assert "contradicts" in certificate.notes[0]
@@ -299,5 +300,5 @@ def test_columns_of_very_different_variance_are_pointed_out():
 @pytest.mark.filterwarnings("ignore:The squared distances:RuntimeWarning")
 def test_a_ratio_of_variances_that_float64_does_not_hold_is_a_number_all_the_same():
     X = np.random.default_rng(0).normal(size=(100, 3)) * [1e-100, 1.0, 1e100]
-    (note,) = fitting.scale_notes(X)
+    (note,) = fit.scale_notes(X)
     assert re.search(r"column 2 is \d\.\de\+(399|400|401) times that of column 0", note)

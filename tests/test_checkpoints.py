@@ -16,7 +16,7 @@ import pytest
 
 import wolfmeans
 from wolfmeans import KMeans, TrimmedKMeans
-from wolfmeans.engines.cpu import native_is_available
+from wolfmeans.exact.native import native_is_available
 
 K = 5
 IN_PARTS = pytest.mark.skipif(not native_is_available(), reason="parts are worked on natively")
@@ -50,8 +50,8 @@ def put(tmp_path, monkeypatch):
         if place == "dask":
             da = pytest.importorskip("dask.array")
             return da.from_array(X, chunks=(90, X.shape[1])), {}
-        monkeypatch.setattr("wolfmeans.sources.budget.Budget.rows_per_chunk", lambda self: 90)
-        monkeypatch.setattr("wolfmeans.sources.budget.Budget.rows_to_load", lambda *_: None)
+        monkeypatch.setattr("wolfmeans.inputs.memory_budget.Budget.rows_per_chunk", lambda self: 90)
+        monkeypatch.setattr("wolfmeans.inputs.memory_budget.Budget.rows_to_load", lambda *_: None)
         np.save(tmp_path / "x.npy", X)
         return tmp_path / "x.npy", {"memory_limit": "64MB"}
 

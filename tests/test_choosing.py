@@ -19,7 +19,7 @@ from wolfmeans import KMeans, TrimmedKMeans
 from wolfmeans import engines as engines_module
 from wolfmeans.engines import CpuEngine, Work, choose_engine, choosing
 from wolfmeans.engines.choosing import Choice, Costs, choose
-from wolfmeans.tensors import OnDevice
+from wolfmeans.engines.tensors import OnDevice
 
 GIB = 2**30
 SMALL = Work(n_clusters=8, n_threads=2, passes=20, seeding=True)
@@ -369,7 +369,7 @@ def test_a_small_fit_does_not_import_pytorch():
 
 def test_the_command_says_in_one_line_what_the_gpu_engine_lacks(tmp_path):
     (tmp_path / "data.csv").write_text("x,y\n" + "".join(f"{i},{i % 7}\n" for i in range(50)))
-    command = [sys.executable, "-m", "wolfmeans.cli", "fit", "data.csv", "-k", "2"]
+    command = [sys.executable, "-m", "wolfmeans.commands.cli", "fit", "data.csv", "-k", "2"]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     environment.pop("TRITON_INTERPRET", None)
     done = subprocess.run(

@@ -11,8 +11,8 @@ import polars
 import pytest
 from typer.testing import CliRunner
 
-from wolfmeans import cli, study
-from wolfmeans.commands import reading, terminal
+from wolfmeans import study
+from wolfmeans.commands import cli, reading, terminal
 
 TINY = ["--n", "60", "--d", "2", "--k", "3", "-r", "20"]
 GRID = ["study", "grid", *TINY, "--no-report"]
@@ -44,7 +44,7 @@ def refused(capsys, arguments):
 def test_the_script_is_declared_and_its_dependencies_are_an_extra():
     path = Path(__file__).parents[1] / "pyproject.toml"
     project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
-    assert project["scripts"] == {"wolfmeans": "wolfmeans.cli:main"}
+    assert project["scripts"] == {"wolfmeans": "wolfmeans.commands.cli:main"}
     extra = project["optional-dependencies"]["cli"]
     assert [text.partition(">")[0] for text in extra] == ["polars", "rich", "typer"]
     assert not any(text.startswith(("polars", "rich", "typer")) for text in project["dependencies"])
@@ -53,7 +53,7 @@ def test_the_script_is_declared_and_its_dependencies_are_an_extra():
 def test_without_typer_one_line_says_what_to_install():
     code = (
         "import sys\nsys.modules['typer'] = None\n"
-        "import wolfmeans.cli\nsys.exit(wolfmeans.cli.main(['study']))"
+        "import wolfmeans.commands.cli\nsys.exit(wolfmeans.commands.cli.main(['study']))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
@@ -85,7 +85,7 @@ def test_without_a_command_there_is_help(capsys, arguments):
 
 def test_demo_is_wired(monkeypatch):
     called = []
-    monkeypatch.setattr("wolfmeans.demo.main", called.append)
+    monkeypatch.setattr("wolfmeans.commands.demonstration.main", called.append)
     assert CliRunner().invoke(cli.application(), ["demo", "there"]).exit_code == 0
     assert called == ["there"]
 

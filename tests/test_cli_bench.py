@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from wolfmeans import choices, cli
 from wolfmeans.bench import comparison, peers
 from wolfmeans.bench.problems import Shape
 from wolfmeans.bench.race import race, wrong_labels
+from wolfmeans.commands import cli
+from wolfmeans.core import choices
 
 TINY = comparison.Size((Shape(300, 3, 4),), repeats=1, budget=0.1)
 

@@ -17,13 +17,14 @@ import pytest
 from typer.testing import CliRunner
 
 import wolfmeans
-from wolfmeans import KMeans, choices, cli
+from wolfmeans import KMeans
+from wolfmeans.commands import cli, terminal
 from wolfmeans.commands import fit as fit_command
 from wolfmeans.commands import info as info_command
-from wolfmeans.commands import terminal
 from wolfmeans.commands.live import Watch
+from wolfmeans.core import choices
+from wolfmeans.core.solution import Record, Status
 from wolfmeans.engines import choosing
-from wolfmeans.solution import Record, Status
 
 COMMANDS = ("fit", "predict", "certify", "scan", "demo", "bench", "info")
 
@@ -82,7 +83,7 @@ def labels_of(path):
 
 
 def shell(*arguments, **options):
-    command = [sys.executable, "-m", "wolfmeans.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "wolfmeans.commands.cli", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, check=False, timeout=60, **options)
 
 
@@ -431,7 +432,17 @@ def test_ctrl_c_is_130(data, capsys, monkeypatch):
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 def test_ctrl_c_from_outside_is_130_too(inside):
     np.save("x.npy", np.random.default_rng(0).normal(size=(20_000, 8)))
-    command = [sys.executable, "-m", "wolfmeans.cli", "fit", "x.npy", "-k", "8", "--effort", "60"]
+    command = [
+        sys.executable,
+        "-m",
+        "wolfmeans.commands.cli",
+        "fit",
+        "x.npy",
+        "-k",
+        "8",
+        "--effort",
+        "60",
+    ]
     child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     for _ in range(300):
         # Once the data is mapped, imports are over and handlers are in place.
@@ -447,7 +458,9 @@ def test_ctrl_c_from_outside_is_130_too(inside):
 def test_a_reader_that_has_had_enough_is_no_error(data, inside):
     np.save("x.npy", np.zeros((200_000, 2)) + np.arange(200_000)[:, None])
     fit("data.csv", "-k", 3, "--model", "m.wolf")
-    command = f"{sys.executable} -m wolfmeans.cli predict m.wolf x.npy --columns 0,1 | head -1"
+    command = (
+        f"{sys.executable} -m wolfmeans.commands.cli predict m.wolf x.npy --columns 0,1 | head -1"
+    )
     done = subprocess.run(command, shell=True, capture_output=True, check=False, timeout=60)
     assert (done.stdout, done.stderr) == (b"label\n", b"")
 
@@ -710,7 +723,7 @@ def test_a_long_fit_is_shown_on_a_terminal_and_ctrl_c_keeps_the_result(inside):
 
     np.save("x.npy", np.random.default_rng(0).normal(size=(400_000, 8)))
     options = ["-k", "40", "--tol", "0", "--stop", "stationary", "--max-iter", "1000000"]
-    command = [sys.executable, "-m", "wolfmeans.cli", "fit", "x.npy", *options,
+    command = [sys.executable, "-m", "wolfmeans.commands.cli", "fit", "x.npy", *options,
                "--certify", "none", "--certificate", "c.json", "--threads", "1"]  # fmt: skip
     main, side = pty.openpty()
     child = subprocess.Popen(command, stderr=side, stdout=subprocess.PIPE)

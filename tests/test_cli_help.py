@@ -13,9 +13,11 @@ import polars as pl
 import pytest
 import typer
 
-from wolfmeans import choices, cli, study
+from wolfmeans import study
 from wolfmeans.bench import comparison
 from wolfmeans.bench.problems import Shape
+from wolfmeans.commands import cli
+from wolfmeans.core import choices
 
 NARROW = 80
 
@@ -84,9 +86,9 @@ def test_examples_run(inside, monkeypatch, capsys, example):
         for name in comparison.SIZES:
             monkeypatch.setitem(comparison.SIZES, name, tiny)
     if "demo" in example:
-        monkeypatch.setattr("wolfmeans.demo.main", shown.append)
+        monkeypatch.setattr("wolfmeans.commands.demonstration.main", shown.append)
     if example.startswith("zcat"):
-        command = example.replace("wolfmeans", f"{sys.executable} -m wolfmeans.cli")
+        command = example.replace("wolfmeans", f"{sys.executable} -m wolfmeans.commands.cli")
         done = subprocess.run(command, shell=True, capture_output=True, timeout=60, check=False)
         assert (done.returncode, done.stdout[:9]) == (0, b"Converged")
         return
@@ -105,7 +107,7 @@ def test_help_fits_80_columns_without_breaking_its_lines(words):
 def shell(arguments, **environment):
     settings = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
     done = subprocess.run(
-        [sys.executable, "-m", "wolfmeans.cli", *arguments],
+        [sys.executable, "-m", "wolfmeans.commands.cli", *arguments],
         env=settings | environment,
         capture_output=True,
         text=True,

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from wolfmeans import cli, later
+from wolfmeans.commands import cli, later
 from wolfmeans.commands.loading import InTheMeantime
 
 # Sends Ctrl-C to itself when a module is about to be imported.
@@ -19,8 +19,8 @@ class Interrupting:
         if name == wanted:
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Interrupting())
-import wolfmeans.cli
-code = wolfmeans.cli.main()
+import wolfmeans.commands.cli
+code = wolfmeans.commands.cli.main()
 sys.exit(f"{wanted} was not imported" if wanted not in sys.modules else code)
 """
 
@@ -42,7 +42,7 @@ def data(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "module",
     ["typer", "rich.console", "numpy", "polars", "scipy.sparse", "sklearn.base",
-     "sklearn.utils._openmp_helpers", "wolfmeans.fitting", "wolfmeans.estimators"],
+     "sklearn.utils._openmp_helpers", "wolfmeans.fitting.fit", "wolfmeans.estimators"],
 )  # fmt: skip
 def test_ctrl_c_during_imports_is_130_and_one_line(data, module):
     done = process(INTERRUPTED, module, "fit", "data.csv", "-k", "2", "--labels", "l.csv")
@@ -53,15 +53,15 @@ def test_ctrl_c_during_imports_is_130_and_one_line(data, module):
 
 LATE = """
 import atexit, os, signal, sys
-import wolfmeans.cli, wolfmeans.commands.terminal
+import wolfmeans.commands.cli, wolfmeans.commands.terminal
 def interrupt():
     os.kill(os.getpid(), signal.SIGINT)
 if sys.argv.pop(1) == "exit":
     atexit.register(interrupt)
 else:
-    finished = wolfmeans.cli.finish
-    wolfmeans.cli.finish = lambda code: (interrupt(), finished(code))[1]
-sys.exit(wolfmeans.cli.main())
+    finished = wolfmeans.commands.cli.finish
+    wolfmeans.commands.cli.finish = lambda code: (interrupt(), finished(code))[1]
+sys.exit(wolfmeans.commands.cli.main())
 """
 
 
@@ -77,10 +77,10 @@ def test_ctrl_c_after_everything_was_written_is_too_late(data, moment, name, cod
 
 LOADED = """
 import sys
-import wolfmeans.cli
+import wolfmeans.commands.cli
 names, sys.argv = sys.argv[1], ["wolfmeans", *sys.argv[2:]]
-code = wolfmeans.cli.main()
-from wolfmeans.later import _Later
+code = wolfmeans.commands.cli.main()
+from wolfmeans.commands.later import _Later
 print(*[n for n in names.split(",") if type(sys.modules.get(n, _Later(""))) is not _Later])
 sys.exit(code)
 """
@@ -102,7 +102,7 @@ def test_a_fit_needs_no_pandas_and_no_statistics(data):
 
 def test_what_is_put_off_is_there_when_it_is_asked_for():
     code = """
-from wolfmeans.later import absent, put_off
+from wolfmeans.commands.later import absent, put_off
 put_off("scipy.stats")
 with absent("pandas"):
     import sklearn.base

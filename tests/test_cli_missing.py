@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import wolfmeans
-from wolfmeans import cli
+from wolfmeans.commands import cli
 
 
 @pytest.fixture

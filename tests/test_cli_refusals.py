@@ -21,7 +21,7 @@ import polars as pl
 import pytest
 
 import wolfmeans
-from wolfmeans import cli
+from wolfmeans.commands import cli
 
 GOOD = "x,y\n" + "".join(f"{i},{i * i % 7}\n" for i in range(20))
 
@@ -231,7 +231,7 @@ LINUX = pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux")
 
 def shell(line):
     """Run a command with streams redirected by a shell."""
-    command = f"{sys.executable} -m wolfmeans.cli {line}"
+    command = f"{sys.executable} -m wolfmeans.commands.cli {line}"
     return subprocess.run(
         command, shell=True, capture_output=True, text=True, check=False, timeout=60
     )
@@ -370,7 +370,7 @@ def test_a_disk_that_takes_no_more_is_one_line(inside, capsys, monkeypatch, opti
         os.close(descriptor)
         return io.BufferedWriter(Full())
 
-    monkeypatch.setattr("wolfmeans.files.os.fdopen", fdopen)
+    monkeypatch.setattr("wolfmeans.files.atomic.os.fdopen", fdopen)
     line = refused(capsys, ["fit", "d.csv", "-k", "2", "-q", option, OUTPUTS[option]])
     assert line == f"wolfmeans: {OUTPUTS[option]} cannot be written: {os.strerror(failure)}"
 
@@ -389,7 +389,7 @@ def test_a_folder_that_cannot_be_written_to_is_one_line(inside, capsys, monkeypa
         def closed(*_, **__):
             raise PermissionError(errno.EACCES, "Permission denied")
 
-        patch.setattr("wolfmeans.files.tempfile.mkstemp", closed)
+        patch.setattr("wolfmeans.files.atomic.tempfile.mkstemp", closed)
         line = refused(capsys, [*command, OUTPUTS[option]])
         assert line == f"wolfmeans: {OUTPUTS[option]} cannot be written: Permission denied"
     assert f"{option}: there is no folder no" in refused(capsys, [*command, "no/l.csv"])

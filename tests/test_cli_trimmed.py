@@ -13,13 +13,13 @@ import pytest
 
 import wolfmeans
 from wolfmeans import KMeans, TrimmedKMeans
-from wolfmeans.engines.cpu import native_is_available
+from wolfmeans.exact.native import native_is_available
 
 pytest.importorskip("typer")
 pl = pytest.importorskip("polars")
 pytest.importorskip("pyarrow", reason="Parquet is streamed by pyarrow")
 
-from wolfmeans import cli  # noqa: E402
+from wolfmeans.commands import cli  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not native_is_available(), reason="parts are worked on natively")
 
@@ -37,8 +37,8 @@ def points(seed=0):
 def folder(tmp_path, monkeypatch):
     """A Parquet file that is read in chunks of 200 rows wherever --memory is said."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("wolfmeans.sources.budget.Budget.rows_per_chunk", lambda self: 200)
-    monkeypatch.setattr("wolfmeans.sources.budget.Budget.rows_to_load", lambda *_: None)
+    monkeypatch.setattr("wolfmeans.inputs.memory_budget.Budget.rows_per_chunk", lambda self: 200)
+    monkeypatch.setattr("wolfmeans.inputs.memory_budget.Budget.rows_to_load", lambda *_: None)
     X, weights = points(), np.arange(N) % 3 / 2.0
     table = pl.DataFrame({**{name: X[:, j] for j, name in enumerate("abc")}, "w": weights})
     table.write_parquet("x.parquet", row_group_size=300)
@@ -107,7 +107,7 @@ import os, sys
 import numpy as np
 from wolfmeans import cli
 from wolfmeans.commands import live
-from wolfmeans.sources.budget import Budget
+from wolfmeans.inputs.memory_budget import Budget
 Budget.rows_per_chunk = lambda self: 200
 Budget.rows_to_load = lambda *_: None
 see, seen = live.Watch.see, 0

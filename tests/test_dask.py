@@ -12,12 +12,12 @@ import pytest
 
 import wolfmeans
 from wolfmeans import KMeans, TrimmedKMeans
-from wolfmeans.engines.cpu import native_is_available
 from wolfmeans.engines.parts import blocks
 from wolfmeans.engines.parts import cluster as cluster_parts
 from wolfmeans.engines.parts.arrays import Labelling
 from wolfmeans.engines.parts.cluster_faults import errors_of
 from wolfmeans.engines.parts.dask_points import DaskPoints
+from wolfmeans.exact.native import native_is_available
 
 pytest.importorskip("dask.array", reason="dask and distributed are not installed")
 distributed = pytest.importorskip("distributed", reason="dask and distributed are not installed")

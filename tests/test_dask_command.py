@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import wolfmeans
-from wolfmeans import KMeans, TrimmedKMeans, cli
-from wolfmeans.engines.cpu import native_is_available
+from wolfmeans import KMeans, TrimmedKMeans
+from wolfmeans.commands import cli
+from wolfmeans.exact.native import native_is_available
 
 pytest.importorskip("dask.array", reason="dask and distributed are not installed")
 pytest.importorskip("distributed", reason="dask and distributed are not installed")

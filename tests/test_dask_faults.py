@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 from wolfmeans import KMeans
-from wolfmeans.engines.cpu import native_is_available
 from wolfmeans.engines.parts import blocks, cluster_faults
 from wolfmeans.engines.parts import cluster as cluster_parts
+from wolfmeans.exact.native import native_is_available
 
 pytest.importorskip("dask.array", reason="dask and distributed are not installed")
 distributed = pytest.importorskip("distributed", reason="dask and distributed are not installed")

@@ -8,10 +8,10 @@ import pytest
 from difficult import points
 from interpreted import needs_triton
 from wolfmeans import KMeans
-from wolfmeans.engines.base import Forced
+from wolfmeans.core.workspace import Forced
 from wolfmeans.engines.parts.arrays import ArrayPart, LocalParts
 from wolfmeans.engines.parts.points import PartedPoints
-from wolfmeans.engines.parts.seeding import parallel_seeds_in_parts
+from wolfmeans.seeding.in_parts import parallel_seeds_in_parts
 
 pytest.importorskip("wolfmeans.engines._native")
 pytestmark = [needs_triton, pytest.mark.filterwarnings("ignore:Not converged")]

@@ -22,8 +22,8 @@ import typer
 from doc_pages import PAGES, ROOT, Block, blocks_of, name_of, prose_of
 from wolfmeans.bench import comparison
 from wolfmeans.bench.problems import Shape
-from wolfmeans.cli import application, main
-from wolfmeans.datasets import load_banknotes
+from wolfmeans.commands.cli import application, main
+from wolfmeans.files.datasets import load_banknotes
 
 EXIT_CODE = re.compile(r"#.*\bexit code (\d+)")
 OUTPUTS = ("--labels", "--centers", "--model", "--certificate", "--page", "--csv", "--plot")

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from instances import ENGINES, Instance, instances
-from wolfmeans.effort import Effort, search
 from wolfmeans.engines import get_engine
-from wolfmeans.fitting import Fit, Start, run
+from wolfmeans.fitting.fit import Fit, Start, run
+from wolfmeans.fitting.search import Effort, search
 
 SETTINGS = {"stop": "stationary", "tol": 0.0, "tol_scale": "initial", "empty": "farthest"}
 

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from dense_kmeans import squared_distances
 from instances import Instance, instances
 from wolfmeans import KMeans
-from wolfmeans.engines import get_engine
-from wolfmeans.problems import empty as empty_module
-from wolfmeans.problems.empty import (
+from wolfmeans.core import empty_clusters as empty_module
+from wolfmeans.core.empty_clusters import (
     POLICIES,
     _match,
     admissible_assignment,
@@ -23,7 +22,8 @@ from wolfmeans.problems.empty import (
     farthest_first,
     refill,
 )
-from wolfmeans.problems.kmeans import KMeansProblem
+from wolfmeans.core.kmeans import KMeansProblem
+from wolfmeans.engines import get_engine
 
 # Three tight groups on a line, and a fourth seed so far away that nobody takes it.
 GROUPS = np.array([[0.0], [1.0], [10.0], [11.0], [20.0], [21.0], [22.0]])

@@ -10,8 +10,8 @@ from scipy import sparse
 
 from instances import ENGINES, instances
 from wolfmeans.engines import Forced, effective_threads, get_engine
-from wolfmeans.engines.cpu import value_range
-from wolfmeans.engines.ordering import lexicographic_order
+from wolfmeans.exact.native import value_range
+from wolfmeans.exact.ordering import lexicographic_order
 
 SHAPES = [(1, 1, 1), (7, 1, 3), (40, 2, 5), (65, 3, 17), (130, 8, 33), (33, 19, 9), (50, 100, 2)]
 
@@ -253,7 +253,7 @@ def test_threads_do_not_change_a_bit(engine):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_value_range_sees_every_entry(native, dtype, monkeypatch):
     if not native:
-        monkeypatch.setattr("wolfmeans.engines.cpu._native", None)
+        monkeypatch.setattr("wolfmeans.engines.native._native", None)
     tiny = float(np.finfo(dtype).smallest_subnormal)
     rng = np.random.default_rng(0)
     for size in (1, 5, 16, 33, 1000):

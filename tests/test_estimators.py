@@ -24,12 +24,12 @@ from sklearn.preprocessing import StandardScaler
 
 from instances import ENGINES
 from wolfmeans import KMeans, Status
+from wolfmeans.core.empty_clusters import POLICIES
+from wolfmeans.core.stopping import STOPS, TOLERANCE_SCALES
 from wolfmeans.engines import get_engine
 from wolfmeans.engines.labelled import LabelledPoints
-from wolfmeans.problems.empty import POLICIES
-from wolfmeans.seeding import METHODS as SEEDINGS
-from wolfmeans.seeding import choose_seeds
-from wolfmeans.stopping import STOPS, TOLERANCE_SCALES
+from wolfmeans.seeding.methods import METHODS as SEEDINGS
+from wolfmeans.seeding.methods import choose_seeds
 
 KINDS = ["float64", "float32", "csr", "int"]
 
@@ -453,7 +453,7 @@ def test_labels_and_inertia_belong_to_the_centers_on_small_grids(data):
 
 
 def _segments():
-    from wolfmeans.datasets import load_segmentation
+    from wolfmeans.files.datasets import load_segmentation
 
     return load_segmentation().standardized()
 

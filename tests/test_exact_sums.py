@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wolfmeans.engines.labelled import Moments
-from wolfmeans.exact_sums import (
+from wolfmeans.exact.sums import (
     ExactSums,
     decompose,
     exact_products,
@@ -65,7 +65,7 @@ def test_taking_away_leaves_no_drift(values, random):
 
 
 def test_carries_are_propagated_before_limbs_overflow(monkeypatch):
-    monkeypatch.setattr("wolfmeans.exact_sums._DEPOSITS_BEFORE_CARRY", 8)
+    monkeypatch.setattr("wolfmeans.exact.sums._DEPOSITS_BEFORE_CARRY", 8)
     values = np.full(1000, 1.0 - 2.0**-53)
     sums = ExactSums(1, low=-53, high=1)
     sums.add(np.zeros(1000, dtype=np.int64), *decompose(values))

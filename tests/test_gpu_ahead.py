@@ -9,8 +9,8 @@ import pytest
 from difficult import points
 from interpreted import needs_triton
 from wolfmeans import KMeans
+from wolfmeans.core.workspace import Limits
 from wolfmeans.engines import get_engine
-from wolfmeans.engines.base import Limits
 
 pytest.importorskip("wolfmeans.engines._native")
 pytestmark = [

@@ -11,9 +11,10 @@ import pytest
 
 from difficult import points
 from interpreted import needs_triton
+from wolfmeans.core.draws import draws
+from wolfmeans.core.workspace import Limits
 from wolfmeans.engines import get_engine
-from wolfmeans.engines.base import Limits
-from wolfmeans.seeding import METHODS, draws
+from wolfmeans.seeding.methods import METHODS
 
 pytestmark = needs_triton
 

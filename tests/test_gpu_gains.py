@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from interpreted import needs_triton
+from wolfmeans.core import empty_clusters
 from wolfmeans.engines import get_engine
-from wolfmeans.exact_sums import exact_sum
-from wolfmeans.problems import empty
+from wolfmeans.exact.sums import exact_sum
 
 pytestmark = needs_triton
 
@@ -60,9 +60,9 @@ def assert_same(X, centers, most, seen, weights=None, masses=None, noise=None):
     distances = here.distances(centers)
     counting = weights if masses is None else masses
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(empty, "CANDIDATES", most)
-        expected = empty.best_candidate(here, distances, masses)
-        rows = empty._candidate_rows(here, distances, masses)
+        patch.setattr(empty_clusters, "CANDIDATES", most)
+        expected = empty_clusters.best_candidate(here, distances, masses)
+        rows = empty_clusters._candidate_rows(here, distances, masses)
     found = there.best_candidate(centers, masses, most)
     assert found == expected
     assert found[1] > 0
@@ -145,8 +145,8 @@ def test_more_far_rows_than_are_looked_at_at_once(gains):
     trying = gains._Trying(gains.Judged(there.data, sent, None, 0), 600)
     trying._choose()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(empty, "CANDIDATES", 600)
-        rows = empty._candidate_rows(here, distances)
+        patch.setattr(empty_clusters, "CANDIDATES", 600)
+        rows = empty_clusters._candidate_rows(here, distances)
     found, _ = trying.result()
     assert not found[gains.GIVEN_UP.value]
     assert set(trying.rows.tolist()) == set(rows.tolist())

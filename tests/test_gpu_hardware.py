@@ -8,9 +8,9 @@ import pytest
 from interpreted import needs_triton
 from tensor_cores import AMPERE, HOPPER, climb, error_bound, exact_dot, hurting_pairs, modelled_dot
 from wolfmeans import KMeans
+from wolfmeans.core.workspace import Limits
 from wolfmeans.engines import get_engine
-from wolfmeans.engines.base import Limits
-from wolfmeans.tensors import OnDevice
+from wolfmeans.engines.tensors import OnDevice
 
 torch = pytest.importorskip("torch")
 triton = pytest.importorskip("triton")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from interpreted import needs_triton
-from wolfmeans.exact_sums import mean_and_residual
+from wolfmeans.exact.sums import mean_and_residual
 
 pytestmark = needs_triton
 

@@ -8,8 +8,8 @@ import pytest
 from difficult import points
 from interpreted import needs_triton
 from tensor_cores import climb, error_bound, exact_dot, hurting_pairs, modelled_dot
+from wolfmeans.core.workspace import Limits
 from wolfmeans.engines import get_engine
-from wolfmeans.engines.base import Limits
 
 pytest.importorskip("wolfmeans.engines._native")
 
@@ -310,7 +310,7 @@ def test_squares_below_all_numbers_are_not_told_apart(exponent):
 def test_labels_for_centers_from_outside_come_from_prepared_ones(d):
     import math
 
-    from wolfmeans.engines.base import Limits
+    from wolfmeans.core.workspace import Limits
     from wolfmeans.engines.gpu.kernels.lists import HARD, OPEN
     from wolfmeans.engines.gpu.steps import Step
 

@@ -8,12 +8,13 @@ import pytest
 from instances import ENGINES
 from interpreted import needs_triton
 from test_seeding import KINDS, difficult_points
+from wolfmeans.core.draws import draws, integer_masses, integer_shift, pick_rows
 from wolfmeans.engines import get_engine
-from wolfmeans.engines.hashing import row_hashes, stream, uniforms
-from wolfmeans.engines.ordering import lexicographic_order
-from wolfmeans.oversampling import sample_candidates
-from wolfmeans.seeding import METHODS, draws, integer_masses, pick_rows, spread_rows
-from wolfmeans.seeding_parts import Part, integer_shift
+from wolfmeans.engines.sampling import Part
+from wolfmeans.exact.hashing import row_hashes, stream, uniforms
+from wolfmeans.exact.ordering import lexicographic_order
+from wolfmeans.seeding.methods import METHODS, spread_rows
+from wolfmeans.seeding.oversampling import sample_candidates
 
 pytestmark = needs_triton
 
@@ -363,7 +364,7 @@ def test_values_that_share_a_hash_stay_values(gpu, monkeypatch):
     monkeypatch.setattr(gpu.oversampling, "row_hashes", lambda X: on_device(X) & (-1 << 60))
     monkeypatch.setattr(gpu.oversampling, "hashes_on_host", coarse)
     monkeypatch.setattr("wolfmeans.engines.labelled.row_hashes", coarse)
-    monkeypatch.setattr("wolfmeans.seeding_parts.row_hashes", coarse)
+    monkeypatch.setattr("wolfmeans.engines.sampling.row_hashes", coarse)
     rows = [
         METHODS["k-means||"](opened(X, None, engine), 4, np.random.RandomState(1)).tolist()
         for engine in ("reference", "gpu")

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from difficult import points
 from instances import instances
 from interpreted import needs_triton
+from wolfmeans.core import empty_clusters
+from wolfmeans.core.kmeans import KMeansProblem, Partition
+from wolfmeans.core.workspace import Limits
 from wolfmeans.engines import Forced, get_engine
-from wolfmeans.engines.base import Limits
-from wolfmeans.problems import empty
-from wolfmeans.problems.kmeans import KMeansProblem, Partition
 
 pytest.importorskip("wolfmeans.engines._native")
 pytestmark = needs_triton
@@ -402,8 +402,8 @@ def test_where_a_center_more_would_gain(kind, d, weighted):
         workspace.assign(centers)
     for most in (6, 100):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(empty, "CANDIDATES", most)
-            expected = empty.best_candidate(here, here.distances(centers))
+            patch.setattr(empty_clusters, "CANDIDATES", most)
+            expected = empty_clusters.best_candidate(here, here.distances(centers))
         found = there.best_candidate(centers, None, most)
         assert found is None or tuple(found) == expected
     assert found == expected

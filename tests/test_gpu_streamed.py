@@ -7,9 +7,9 @@ import pytest
 
 from interpreted import needs_triton
 from wolfmeans import KMeans, TrimmedKMeans
+from wolfmeans.core.workspace import Limits
 from wolfmeans.engines import Forced, get_engine
-from wolfmeans.engines.base import Limits
-from wolfmeans.tensors import OnDevice
+from wolfmeans.engines.tensors import OnDevice
 
 pytest.importorskip("wolfmeans.engines._native")
 pytestmark = needs_triton

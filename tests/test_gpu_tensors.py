@@ -13,10 +13,10 @@ from difficult import points
 from interpreted import needs_triton
 from wolfmeans import KMeans, TrimmedKMeans, lower_bound, scan
 from wolfmeans.engines import get_engine
-from wolfmeans.judgement import judge
-from wolfmeans.portrait import portrait
-from wolfmeans.report import page
-from wolfmeans.storage import load
+from wolfmeans.estimators.saving import load
+from wolfmeans.fitting.evaluate import judge
+from wolfmeans.views.page import page
+from wolfmeans.views.portrait import portrait
 
 torch = pytest.importorskip("torch")
 pytestmark = needs_triton
@@ -122,7 +122,7 @@ def test_a_model_of_tensors_away_in_reports(X, expected, away, tmp_path):
 
 def test_figures_of_tensors_away(X, away):
     pytest.importorskip("matplotlib")
-    from wolfmeans import plot
+    from wolfmeans.views import plot
 
     model = KMeans(**QUICK).fit(away(X))
     shown = portrait(model, away(X))
@@ -262,7 +262,7 @@ def test_sparse_data_are_refused(X):
 
 def test_out_of_memory_says_what_to_reduce(X, monkeypatch):
     from wolfmeans.engines.gpu import engine
-    from wolfmeans.tensors import OnDevice
+    from wolfmeans.engines.tensors import OnDevice
 
     def full(*args):
         raise torch.OutOfMemoryError("CUDA out of memory")

@@ -8,9 +8,10 @@ import pytest
 
 from interpreted import needs_triton
 from wolfmeans import TrimmedKMeans
+from wolfmeans.core.trimmed import kept_mass
 from wolfmeans.engines import Forced, get_engine
-from wolfmeans.engines.trimming import find_threshold, kept_masses, unit_exponent
-from wolfmeans.problems.trimmed import kept_mass
+from wolfmeans.engines.trimming import find_threshold, kept_masses
+from wolfmeans.exact.sums import unit_exponent
 
 pytest.importorskip("wolfmeans.engines._native")
 pytestmark = needs_triton

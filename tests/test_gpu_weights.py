@@ -7,9 +7,9 @@ import pytest
 
 from interpreted import needs_triton
 from wolfmeans import KMeans
+from wolfmeans.core.workspace import Limits
 from wolfmeans.engines import Forced, get_engine
-from wolfmeans.engines.base import Limits
-from wolfmeans.exact_sums import mean_and_residual, rounded_ratio
+from wolfmeans.exact.sums import mean_and_residual, rounded_ratio
 
 pytest.importorskip("wolfmeans.engines._native")
 pytestmark = needs_triton

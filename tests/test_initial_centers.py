@@ -7,8 +7,9 @@ import pytest
 from scipy import sparse
 
 import wolfmeans
-from wolfmeans import KMeans, TrimmedKMeans, fitting
-from wolfmeans.effort import Effort
+from wolfmeans import KMeans, TrimmedKMeans
+from wolfmeans.fitting import fit
+from wolfmeans.fitting.search import Effort
 
 
 def points(n=400, d=3, seed=0):
@@ -63,7 +64,7 @@ def test_a_search_leaves_where_its_last_run_began(monkeypatch):
     X = points(n=600)
     better = KMeans(12, n_init=20, random_state=1).fit(X)
     effort = Effort(0.1, 1, 1, 1, 0, before=1.0, after=0.5)
-    monkeypatch.setattr(fitting, "search", lambda *_, **__: (better.initial_centers_, effort))
+    monkeypatch.setattr(fit, "search", lambda *_, **__: (better.initial_centers_, effort))
     model = KMeans(12, init=X[:12], n_init=1, effort=1000.0).fit(X)
     assert model.certificate_.effort.gained > 0
     assert np.array_equal(model.initial_centers_, better.initial_centers_)

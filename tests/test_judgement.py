@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from sklearn.cluster import KMeans as OtherKMeans
 
-from wolfmeans import KMeans, judgement
-from wolfmeans.judgement import judge
-from wolfmeans.lower_bounds import LowerBound
+from wolfmeans import KMeans
+from wolfmeans.bounds import LowerBound
+from wolfmeans.fitting import evaluate
+from wolfmeans.fitting.evaluate import judge
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +122,7 @@ def test_a_look_that_the_clock_cuts_off_proves_nothing(monkeypatch):
     X, labels = pairs_on_a_line(300)
     assert judge(X, labels, method=None).single_moves == 300
     # Finding the rows to try takes a hundred times as long.
-    monkeypatch.setattr(judgement, "_SECONDS_FOR_MOVES", 1e-5)
+    monkeypatch.setattr(evaluate, "_SECONDS_FOR_MOVES", 1e-5)
     found = judge(X, labels, method=None, n_threads=1)
     assert found.level == "stationary"
     assert "no single move" not in found.verdict
@@ -140,7 +141,7 @@ def test_a_bound_passes_the_sse_by_rounding_only(monkeypatch):
 
     def judged(value):
         bound = LowerBound(value, "given", 1.0, 0.0)
-        monkeypatch.setattr(judgement, "lower_bound", lambda *_, **__: bound)
+        monkeypatch.setattr(evaluate, "lower_bound", lambda *_, **__: bound)
         return judge(X, labels)
 
     found = judged(1.0 + 5e-10)

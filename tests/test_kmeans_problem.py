@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from dense_kmeans import DenseKMeans, algorithm_2, smooth_sse, squared_distances
 from instances import ENGINES, instances
+from wolfmeans.core.empty_clusters import POLICIES
+from wolfmeans.core.frank_wolfe import State, minimize_concave
+from wolfmeans.core.kmeans import KMeansProblem, Partition
+from wolfmeans.core.solution import Status
+from wolfmeans.core.stopping import STOPS, TOLERANCE_SCALES, StationaryRule
 from wolfmeans.engines import get_engine
-from wolfmeans.fitting import Start, run
-from wolfmeans.frank_wolfe import State, minimize_concave
-from wolfmeans.problems.empty import POLICIES
-from wolfmeans.problems.kmeans import KMeansProblem, Partition
-from wolfmeans.solution import Status
-from wolfmeans.stopping import STOPS, TOLERANCE_SCALES, StationaryRule
+from wolfmeans.fitting.fit import Start, run
 
 UNIT = 2.0**-53
 

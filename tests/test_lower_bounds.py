@@ -14,17 +14,10 @@ from sklearn.datasets import make_blobs
 from dense_kmeans import smooth_sse
 from instances import instances
 from wolfmeans import KMeans, TrimmedKMeans
-from wolfmeans.lower_bounds import (
-    REGISTRY,
-    LowerBound,
-    affordable,
-    best_bound,
-    lower_bound,
-    predicted_cost,
-    spectral,
-)
-from wolfmeans.lower_bounds.bound import below, scaled_down, times_down, times_up
-from wolfmeans.lower_bounds.methods import Method, Settings, auto_methods, total_weight
+from wolfmeans.bounds import REGISTRY, LowerBound, affordable, best_bound, predicted_cost, spectral
+from wolfmeans.bounds.bound import below, scaled_down, times_down, times_up
+from wolfmeans.bounds.methods import Method, Settings, auto_methods, total_weight
+from wolfmeans.fitting.lower_bound import lower_bound
 
 
 def optimum(X, weights, k):

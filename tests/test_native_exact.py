@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wolfmeans.engines.labelled import Moments
-from wolfmeans.exact_sums import weighted_sum
+from wolfmeans.exact.sums import weighted_sum
 
 native = pytest.importorskip("wolfmeans.engines._native")
 

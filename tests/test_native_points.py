@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from instances import instances
 from wolfmeans import KMeans
 from wolfmeans.engines import get_engine
-from wolfmeans.engines.cpu import native_is_available
-from wolfmeans.fitting import Start, run, run_together
+from wolfmeans.exact.native import native_is_available
+from wolfmeans.fitting.fit import Start, run, run_together
 
 pytestmark = pytest.mark.skipif(not native_is_available(), reason="the native module is not built")
 

@@ -10,11 +10,11 @@ from sklearn.datasets import make_blobs
 
 from tiny_optimum import exact, optimum, penalized_optimum, tiny_problems, trimmed_optimum
 from wolfmeans import KMeans
-from wolfmeans.engines.cpu import native_is_available
-from wolfmeans.lower_bounds import neighbours, roots, spectral
-from wolfmeans.lower_bounds.methods import total_weight
-from wolfmeans.lower_bounds.neighbours import Problem, heaviest_of, left_out_of
-from wolfmeans.lower_bounds.roots import open_roots, roots_of_distances
+from wolfmeans.bounds import neighbours, roots, spectral
+from wolfmeans.bounds.methods import total_weight
+from wolfmeans.bounds.neighbours import Problem, heaviest_of, left_out_of
+from wolfmeans.bounds.roots import open_roots, roots_of_distances
+from wolfmeans.exact.native import native_is_available
 
 needs_native = pytest.mark.skipif(not native_is_available(), reason="native module not built")
 

@@ -13,7 +13,8 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from wolfmeans import KMeans, Record, Status, Trace, TrimmedKMeans, notebook, scan
+from wolfmeans import KMeans, Record, Status, Trace, TrimmedKMeans, scan
+from wolfmeans.views import notebook
 
 HOSTILE = "<script>alert('x')</script> & \"quotes\" </td></style>"
 VOID = {"br", "img", "hr", "polyline", "circle"}

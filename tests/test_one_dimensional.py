@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from wolfmeans.engines.cpu import native_is_available
-from wolfmeans.lower_bounds import neighbours, one_dimensional
+from wolfmeans.bounds import neighbours, one_dimensional
+from wolfmeans.exact.native import native_is_available
 
 module = sys.modules[one_dimensional.__module__]
 

@@ -22,14 +22,15 @@ import pytest
 import wolfmeans
 from wolfmeans import KMeans, TrimmedKMeans
 from wolfmeans.engines import get_engine
-from wolfmeans.engines.cpu import native_is_available
-from wolfmeans.engines.parts.seeding import parallel_seeds_in_parts
 from wolfmeans.engines.parts.source_points import LabelShelf, SourcePoints
 from wolfmeans.engines.parts.sources import Keeping, SourceParts
-from wolfmeans.fitting import Start, run
-from wolfmeans.parted import source_data
-from wolfmeans.seeding import choose_seeds
-from wolfmeans.sources import Source, budget, open_source
+from wolfmeans.exact.native import native_is_available
+from wolfmeans.files.source import Source
+from wolfmeans.fitting.fit import Start, run
+from wolfmeans.inputs import memory_budget, streams
+from wolfmeans.inputs.opening import open_source
+from wolfmeans.seeding.in_parts import parallel_seeds_in_parts
+from wolfmeans.seeding.methods import choose_seeds
 
 pl = pytest.importorskip("polars")
 pytest.importorskip("pyarrow")
@@ -48,11 +49,11 @@ def points(n=N, d=D, seed=0, dtype=np.float64):
 @pytest.fixture
 def small_chunks(monkeypatch):
     """Let limits of some kilobytes do, so that small data is streamed."""
-    monkeypatch.setattr(budget, "_FEWEST", 64)
-    monkeypatch.setattr(budget, "_PROCESS", 0)
-    monkeypatch.setattr(budget, "_BUCKETS", 0)
-    monkeypatch.setattr(budget, "_OF_A_CHUNK", 0)
-    monkeypatch.setattr(source_data, "_ADMISSIBLE", 8)
+    monkeypatch.setattr(memory_budget, "_FEWEST", 64)
+    monkeypatch.setattr(memory_budget, "_PROCESS", 0)
+    monkeypatch.setattr(memory_budget, "_BUCKETS", 0)
+    monkeypatch.setattr(memory_budget, "_OF_A_CHUNK", 0)
+    monkeypatch.setattr(streams, "_ADMISSIBLE", 8)
     monkeypatch.setattr("wolfmeans.estimators.trimmed._LOOKING", 0)
     monkeypatch.setattr(Source, "reading_bytes", 0)
     for kind in (
@@ -715,7 +716,7 @@ def test_the_least_limit_is_named(large_files, kind, monkeypatch):
     def no_weights(*given):
         raise AssertionError("weights are read")
 
-    monkeypatch.setattr(source_data, "weights_named", no_weights)
+    monkeypatch.setattr(streams, "weights_named", no_weights)
     least = refused("40MB")
     assert refused(f"{int(least[:-2]) - 1}MB") == least
     with pytest.raises(AssertionError, match="weights are read"):
@@ -726,7 +727,7 @@ def test_the_least_limit_is_named(large_files, kind, monkeypatch):
 
 @pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="needs /proc")
 def test_pages_of_a_map_do_not_stay(tmp_path, monkeypatch):
-    monkeypatch.setattr("wolfmeans.sources.arrays._SLAB", 1_000_000)
+    monkeypatch.setattr("wolfmeans.files.arrays._SLAB", 1_000_000)
     path = as_npy(points(400_000, 8), tmp_path)
     mapped = np.load(path, mmap_mode="r")
     source = open_source(mapped)
@@ -788,7 +789,7 @@ def test_margins_stay_in_their_file(small_chunks, tmp_path, scale):
 def command(capsys, *arguments):
     """Run the command; return its exit code, output and errors."""
     pytest.importorskip("typer")
-    from wolfmeans.cli import main
+    from wolfmeans.commands.cli import main
 
     code = main([str(argument) for argument in arguments])
     return code, *capsys.readouterr()

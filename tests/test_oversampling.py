@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from scipy import sparse, stats
 
 from instances import ENGINES, instances
-from wolfmeans import oversampling, seeding_parts
-from wolfmeans.engines import get_engine
-from wolfmeans.engines.hashing import row_hashes, stream, uniforms
-from wolfmeans.oversampling import sample_candidates
-from wolfmeans.seeding import METHODS, choose_seeds, parallel_seeds
-from wolfmeans.seeding_parts import Part, Together, integer_shift, merged_points
+from wolfmeans.core.draws import integer_shift
+from wolfmeans.engines import get_engine, sampling
+from wolfmeans.engines.sampling import Part, Together, merged_points
+from wolfmeans.exact.hashing import row_hashes, stream, uniforms
+from wolfmeans.seeding import oversampling
+from wolfmeans.seeding.methods import METHODS, choose_seeds, parallel_seeds
+from wolfmeans.seeding.oversampling import sample_candidates
 
 
 def opened(X, weights=None, engine="reference", n_threads=1):
@@ -294,7 +295,7 @@ def test_values_that_share_a_hash_stay_values(k, monkeypatch):
         return row_hashes(points) & np.uint64(0xF << 60)
 
     monkeypatch.setattr("wolfmeans.engines.labelled.row_hashes", coarse)
-    monkeypatch.setattr(seeding_parts, "row_hashes", coarse)
+    monkeypatch.setattr(sampling, "row_hashes", coarse)
     parts = [Part(opened(X))], [Part(opened(X[a:b])) for a, b in ((50, 80), (0, 2), (2, 50))]
     one, other = (sample_candidates(Together(some), k, 1) for some in parts)
     assert one.points.tolist() == other.points.tolist()

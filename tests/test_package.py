@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import wolfmeans
-from wolfmeans import datasets
+from wolfmeans.files import datasets
 
 ROOT = Path(__file__).parents[1]
 
@@ -53,7 +53,7 @@ sys.meta_path.insert(0, Blocked())
 
 def test_importing_and_fitting_need_nothing_but_numpy_scipy_and_scikit_learn():
     fits = (
-        "import numpy as np, wolfmeans, wolfmeans.datasets\n"
+        "import numpy as np, wolfmeans, wolfmeans.files.datasets\n"
         "X = wolfmeans.datasets.load_banknotes().data\n"
         "print(wolfmeans.KMeans(2, random_state=0).fit(X).certificate_)"
     )
@@ -85,7 +85,7 @@ def test_importing_loads_nothing_that_scikit_learn_does_not_load():
 
 def test_names_are_imported_when_they_are_asked_for():
     listing = "print(*[n for n in ('numpy', 'scipy', 'sklearn') if n in sys.modules])"
-    assert run("import sys, wolfmeans, wolfmeans.cli\ndir(wolfmeans)\n" + listing) == ""
+    assert run("import sys, wolfmeans, wolfmeans.commands.cli\ndir(wolfmeans)\n" + listing) == ""
     assert set(wolfmeans.__all__) <= set(dir(wolfmeans))
     assert run("from wolfmeans import *\nprint(KMeans.__name__, callable(scan))") == "KMeans True"
     with pytest.raises(AttributeError, match="no attribute 'KMedians'"):
@@ -112,7 +112,7 @@ def test_public_names_are_found_where_type_checkers_find_them():
     "before",
     [
         "import wolfmeans",
-        "import wolfmeans.scanning, wolfmeans.scanned",
+        "import wolfmeans.estimators.scan, wolfmeans.estimators.scan_result",
         "import wolfmeans.commands.scan",
         "from wolfmeans import KMeans, cli; cli.application()",
         "import wolfmeans; wolfmeans.scan",
@@ -145,12 +145,15 @@ for name in {modules!r}:
 
 
 def test_choices_are_those_there_are():
-    from wolfmeans import choices, lower_bounds, seeding, tables
+    from wolfmeans import bounds
+    from wolfmeans.core import choices
+    from wolfmeans.files import tables
+    from wolfmeans.seeding import methods
     from wolfmeans.study import mixtures
 
-    assert tuple(lower_bounds.REGISTRY) == choices.BOUNDS
-    assert tuple(seeding.METHODS) == choices.SEEDINGS
-    assert tuple(seeding.TRIMMED_METHODS) == choices.TRIMMED_SEEDINGS
+    assert tuple(bounds.REGISTRY) == choices.BOUNDS
+    assert tuple(methods.METHODS) == choices.SEEDINGS
+    assert tuple(methods.TRIMMED_METHODS) == choices.TRIMMED_SEEDINGS
     assert tuple(mixtures.MIXTURES) == choices.MIXTURES
     assert set(tables.SUFFIXES.values()) == set(choices.FORMATS)
 

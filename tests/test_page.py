@@ -16,13 +16,14 @@ import pytest
 from scipy import sparse
 
 import wolfmeans
-from wolfmeans import KMeans, TrimmedKMeans, cli, demo, report
-from wolfmeans.portrait import portrait
-from wolfmeans.preparation import Preparation
-from wolfmeans.report import clustering, markup
-from wolfmeans.report.data_block import data_block, packed
-from wolfmeans.report.script_data import thinned
-from wolfmeans.report.theme import DARK, LIGHT, cluster_colors, contrast, theme_css
+from wolfmeans import KMeans, TrimmedKMeans, report
+from wolfmeans.commands import cli, demonstration
+from wolfmeans.inputs.preparation import Preparation
+from wolfmeans.views.page import clustering, markup
+from wolfmeans.views.page.data_block import data_block, packed
+from wolfmeans.views.page.script_data import thinned
+from wolfmeans.views.page.theme import DARK, LIGHT, cluster_colors, contrast, theme_css
+from wolfmeans.views.portrait import portrait
 
 VOID = {"meta", "br", "img", "link", "input", "hr", "source"}
 HOSTILE = "<script>alert('x')</script> & \"quotes\" </title> <!-- ${x} --> </script>"
@@ -114,7 +115,7 @@ def test_a_page_is_self_contained_and_well_formed(page):
 
 
 def test_a_page_embeds_the_charts_once_and_as_published(page):
-    vendored = files("wolfmeans.report") / "vendor"
+    vendored = files("wolfmeans.views.page") / "vendor"
     script = (vendored / "plotly-basic.min.js").read_bytes()
     named = (vendored / "README.md").read_text(encoding="utf-8")
     assert hashlib.sha256(script).hexdigest() in named
@@ -305,7 +306,7 @@ def test_texts_and_clusters_stand_out_from_the_paper(theme):
 
 
 def test_every_color_that_the_style_names_is_there():
-    style = (files("wolfmeans.report") / "page.css").read_text(encoding="utf-8")
+    style = (files("wolfmeans.views.page") / "page.css").read_text(encoding="utf-8")
     named = set(re.findall(r"var\(--([a-z]+)\)", style)) - {"c", "v", "mark"}
     assert named <= set(LIGHT) and set(LIGHT) == set(DARK)
     assert "--k2: #" in theme_css(3) and "--k3: #" not in theme_css(3)
@@ -512,7 +513,7 @@ def test_a_page_of_the_command_gives_advice_for_the_command(tmp_path, monkeypatc
 
 
 def test_the_demonstration_writes_its_files_and_prints_the_certificate(tmp_path, capsys):
-    demo.main(str(tmp_path / "out"))
+    demonstration.main(str(tmp_path / "out"))
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {"trace.png", "trace.svg", "clusters.png", "clusters.svg", "page.html"}
     printed = capsys.readouterr().out
@@ -533,5 +534,5 @@ def test_a_demonstration_that_is_stopped_leaves_no_part_of_a_file(tmp_path, monk
 
     monkeypatch.setattr("matplotlib.figure.Figure.savefig", stopped)
     with pytest.raises(KeyboardInterrupt):
-        demo.main(str(tmp_path / "out"))
+        demonstration.main(str(tmp_path / "out"))
     assert list((tmp_path / "out").iterdir()) == []

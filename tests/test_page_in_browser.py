@@ -18,8 +18,8 @@ import pytest
 
 import wolfmeans
 from wolfmeans import KMeans, TrimmedKMeans, report
-from wolfmeans.portrait import portrait
-from wolfmeans.preparation import Preparation
+from wolfmeans.inputs.preparation import Preparation
+from wolfmeans.views.portrait import portrait
 
 CHROMIUM = os.environ.get("WOLFMEANS_CHROMIUM", "/usr/bin/chromium")
 HOSTILE = (

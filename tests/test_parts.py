@@ -12,25 +12,16 @@ from scipy import sparse
 
 import difficult
 from instances import ENGINES, instances
+from wolfmeans.core.empty_clusters import POLICIES, best_candidate
+from wolfmeans.core.stopping import STOPS
 from wolfmeans.engines import Forced, get_engine
-from wolfmeans.engines.cpu import native_is_available
 from wolfmeans.engines.parts.arrays import ArrayPart, LocalParts
-from wolfmeans.engines.parts.partial import (
-    SCALAR,
-    Grid,
-    Grids,
-    Limbs,
-    Range,
-    added,
-    combined,
-    range_of,
-)
 from wolfmeans.engines.parts.points import PartedPoints
-from wolfmeans.exact_sums import exact_sum
-from wolfmeans.fitting import Start, certificate_of, run
-from wolfmeans.problems.empty import POLICIES, best_candidate
-from wolfmeans.seeding import METHODS, choose_seeds
-from wolfmeans.stopping import STOPS
+from wolfmeans.exact.limbs import SCALAR, Grid, Grids, Limbs, Range, added, combined, range_of
+from wolfmeans.exact.native import native_is_available
+from wolfmeans.exact.sums import exact_sum
+from wolfmeans.fitting.fit import Start, certificate_of, run
+from wolfmeans.seeding.methods import METHODS, choose_seeds
 
 FASTEST = ENGINES[-1]
 KINDS = ["blobs", "lattice", "duplicates", "offset", "outliers", "columns apart", "heavy tails"]

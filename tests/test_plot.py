@@ -14,8 +14,8 @@ from scipy import sparse
 
 import wolfmeans
 from wolfmeans import KMeans, TrimmedKMeans
-from wolfmeans.palette import color_of
-from wolfmeans.plot import (
+from wolfmeans.views.palette import color_of
+from wolfmeans.views.plot import (
     map_figure,
     margins_figure,
     profiles_figure,
@@ -24,7 +24,7 @@ from wolfmeans.plot import (
     sizes_figure,
     trace_figure,
 )
-from wolfmeans.portrait import portrait
+from wolfmeans.views.portrait import portrait
 
 OF_PORTRAITS = (map_figure, sizes_figure, profiles_figure, margins_figure, replay_figure)
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from instances import ENGINES, Instance, instances
-from wolfmeans import polish as polishing
+from wolfmeans.core.frank_wolfe import minimize_concave
+from wolfmeans.core.kmeans import KMeansProblem
 from wolfmeans.engines import get_engine
-from wolfmeans.frank_wolfe import minimize_concave
-from wolfmeans.polish import hartigan, polish
-from wolfmeans.problems.kmeans import KMeansProblem
+from wolfmeans.fitting import polish as polishing
+from wolfmeans.fitting.polish import hartigan, polish
 
 UNIT = Fraction(1, 2**53)
 EVER = 10**6

@@ -14,11 +14,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import wolfmeans
-from wolfmeans import KMeans, TrimmedKMeans, fitting
-from wolfmeans.effort import Effort
-from wolfmeans.portrait import plane, portrait
-from wolfmeans.portrait import replay as replays
-from wolfmeans.portrait.profiles import zero_if_rounding
+from wolfmeans import KMeans, TrimmedKMeans
+from wolfmeans.fitting import fit
+from wolfmeans.fitting.search import Effort
+from wolfmeans.views.portrait import plane, portrait
+from wolfmeans.views.portrait import replay as replays
+from wolfmeans.views.portrait.profiles import zero_if_rounding
 
 
 def points(n=400, d=4, seed=0):
@@ -356,7 +357,7 @@ def test_a_search_is_replayed_from_what_it_found(monkeypatch):
     X = points(600)
     better = KMeans(12, n_init=20, random_state=1).fit(X)
     effort = Effort(0.1, 1, 1, 1, 0, before=1.0, after=0.5)
-    monkeypatch.setattr(fitting, "search", lambda *_, **__: (better.initial_centers_, effort))
+    monkeypatch.setattr(fit, "search", lambda *_, **__: (better.initial_centers_, effort))
     km = KMeans(12, init=X[:12], n_init=1, effort=1000.0).fit(X)
     assert km.certificate_.effort.gained > 0
     frames = portrait(km, X).replay.frames

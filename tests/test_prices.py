@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from wolfmeans import KMeans
-from wolfmeans.engines import cpu
-from wolfmeans.lower_bounds.price_search import PriceSearch
-from wolfmeans.lower_bounds.priced_points import PricedPoints
-from wolfmeans.lower_bounds.prices import predicted_cost, prices
+from wolfmeans.bounds.price_search import PriceSearch
+from wolfmeans.bounds.priced_points import PricedPoints
+from wolfmeans.bounds.prices import predicted_cost, prices
+from wolfmeans.exact import native
 
 module = sys.modules[prices.__module__]
 
-pytestmark = pytest.mark.skipif(not cpu.native_is_available(), reason="needs the native module")
+pytestmark = pytest.mark.skipif(not native.native_is_available(), reason="needs the native module")
 
 
 def labellings(n, n_clusters):
@@ -172,10 +172,10 @@ def test_the_ceiling_is_above_all_centers_and_not_far(d, offset):
         places = np.concatenate([X, X.mean(axis=0) + rng.normal(size=(3000, d))])
         highest = worth(X, weights, price, places).max()
         heights = np.empty(len(places))
-        cpu._native.climb(X, weights, price, places, 100, heights, 1)
+        native._native.climb(X, weights, price, places, 100, heights, 1)
         np.testing.assert_allclose(worth(X, weights, price, places), heights, rtol=1e-9)
         found = [
-            cpu._native.ceiling(X, weights, price, 0.9 * highest, tolerance, math.inf, n_threads)
+            native._native.ceiling(X, weights, price, 0.9 * highest, tolerance, math.inf, n_threads)
             for n_threads in (1, 3)
         ]
         assert found[0][:4] == found[1][:4]
@@ -212,7 +212,7 @@ def test_the_ceiling_is_above_the_exact_worth(d):
         X = rng.uniform(size=(12, d))
         weights, price = rng.uniform(0.5, 1.0, size=12), rng.uniform(d, 2 * d, size=12)
         exact = exact_worth_of_all(X, weights, price)
-        upper = cpu._native.ceiling(X, weights, price, 0.0, 1e-6, math.inf, 1)[0]
+        upper = native._native.ceiling(X, weights, price, 0.0, 1e-6, math.inf, 1)[0]
         assert exact <= Fraction(upper) <= exact * (1 + Fraction(1, 10**9))
 
 
@@ -222,7 +222,7 @@ def test_the_ceiling_is_above_a_worth_that_is_hardly_a_number():
     for price in np.random.default_rng(0).uniform(1e-12, 1e-10, size=50):
         for weight in (1e-306, 1e-308):
             args = (np.zeros((1, 2)), weight * ones, price * ones, 0.0, 0.1, math.inf, 1)
-            upper = cpu._native.ceiling(*args)[0]
+            upper = native._native.ceiling(*args)[0]
             assert Fraction(upper) >= Fraction(weight) * Fraction(float(price))
 
 
@@ -243,8 +243,8 @@ def test_an_abandoned_ceiling_proves_nothing(monkeypatch):
     def abandoned(*args):
         return 0.0, 0.0, 1.0, True, np.empty((0, 2))
 
-    kernels = {name: getattr(cpu._native, name) for name in dir(cpu._native)}
-    monkeypatch.setattr(cpu, "_native", SimpleNamespace(**{**kernels, "ceiling": abandoned}))
+    kernels = {name: getattr(native._native, name) for name in dir(native._native)}
+    monkeypatch.setattr(native, "_native", SimpleNamespace(**{**kernels, "ceiling": abandoned}))
     assert prices(X, 3, centers=best.cluster_centers_).value == 0.0
 
 
@@ -271,7 +271,7 @@ def test_what_centers_save_is_taken_off_the_safe_way(monkeypatch):
         upper = float(rng.uniform(0.5, 1.0))
         payable = float(3 * Fraction(upper) * (1 + Fraction(1, 2**44)))
         ceiling = SimpleNamespace(ceiling=lambda *_, upper=upper: (upper, upper, 1.0, False, None))
-        monkeypatch.setattr(cpu, "_native", ceiling)
+        monkeypatch.setattr(native, "_native", ceiling)
         points = Payable(np.zeros((1, 1)), ones, payable)
         value = module._prove(points, 3, ones * 0.1, upper, math.inf, 1, lambda *_: None)
         assert 0 < Fraction(value) <= Fraction(payable) - 3 * Fraction(upper)
@@ -319,7 +319,7 @@ def test_a_mass_that_is_a_difference_of_totals():
 def test_a_ceiling_without_room_is_abandoned():
     rng = np.random.default_rng(0)
     X, ones = rng.normal(size=(200, 3)), np.ones(200)
-    *_, work, abandoned, _ = cpu._native.ceiling(X, ones, ones, 0.0, 1e-3, 1e4, 2)
+    *_, work, abandoned, _ = native._native.ceiling(X, ones, ones, 0.0, 1e-3, 1e4, 2)
     assert abandoned
     assert work > 1e4
 
@@ -382,7 +382,7 @@ def test_extreme_scales():
 
 
 def test_without_the_native_module_there_is_no_bound(monkeypatch):
-    monkeypatch.setattr(cpu, "_native", None)
+    monkeypatch.setattr(native, "_native", None)
     assert prices(np.random.default_rng(0).random((20, 2)), 2).value == 0.0
 
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from wolfmeans.lower_bounds import LowerBound, neighbours, one_dimensional, subsampled
-from wolfmeans.lower_bounds.confidence import best_bet, bounded_mean_above, mean_above
-from wolfmeans.lower_bounds.sampled_problems import sampled_problems
-from wolfmeans.lower_bounds.sampled_rows import sampled_rows
-from wolfmeans.lower_bounds.sampling import Sampler
+from wolfmeans.bounds import LowerBound, neighbours, one_dimensional, subsampled
+from wolfmeans.bounds.confidence import best_bet, bounded_mean_above, mean_above
+from wolfmeans.bounds.sampled_problems import sampled_problems
+from wolfmeans.bounds.sampled_rows import sampled_rows
+from wolfmeans.bounds.sampling import Sampler
 
 ROWS = sys.modules[sampled_rows.__module__]
 PROBLEMS = sys.modules[sampled_problems.__module__]

@@ -10,7 +10,7 @@ from scipy import sparse
 
 import wolfmeans
 from wolfmeans import KMeans, LowerBound, TrimmedKMeans
-from wolfmeans.scanned import ticks_of
+from wolfmeans.estimators.scan_result import ticks_of
 
 
 def blobs(n_blobs=4, each=40, d=2, spread=12.0, seed=0):
@@ -188,7 +188,7 @@ def test_bounds_from_samples_hold_together_and_prove_nothing(X, monkeypatch):
         asked.append(confidence)
         return LowerBound(1e9 if len(asked) == 1 else 1.0, "subsampled", confidence, 0.0)
 
-    monkeypatch.setattr(sys.modules["wolfmeans.scanning"], "lower_bound", likely)
+    monkeypatch.setattr(sys.modules["wolfmeans.estimators.scan"], "lower_bound", likely)
     result = wolfmeans.scan(X, n_clusters=[2, 3, 4], alpha=[0.0, 0.1], random_state=0)
     assert asked == [pytest.approx(1 - 0.05 / 6)] * 6
     # The first one lies above all values: it failed, and is not handed on.

@@ -9,16 +9,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from instances import ENGINES, instances
+from wolfmeans.core.draws import draw_rows, draws, integer_masses
 from wolfmeans.engines import get_engine
-from wolfmeans.engines.ordering import lexicographic_order
-from wolfmeans.seeding import (
-    METHODS,
-    choose_seeds,
-    draw_rows,
-    draws,
-    integer_masses,
-    spread_rows,
-)
+from wolfmeans.exact.ordering import lexicographic_order
+from wolfmeans.seeding.methods import METHODS, choose_seeds, spread_rows
 
 VECTOR_UNITS = ("baseline", "avx2", "avx512")
 BY_DISTANCE = ("plain-k-means++", "k-means++", "k-means||")

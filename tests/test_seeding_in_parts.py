@@ -12,13 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from instances import ENGINES, instances
-from wolfmeans import KMeans, oversampling
+from wolfmeans import KMeans
 from wolfmeans.engines import get_engine
 from wolfmeans.engines.parts.arrays import ArrayPart, LocalParts
-from wolfmeans.engines.parts.partial import combined
 from wolfmeans.engines.parts.points import PartedPoints
-from wolfmeans.engines.parts.seeding import Counts, parallel_seeds_in_parts, seeds_in_parts
-from wolfmeans.seeding import choose_seeds
+from wolfmeans.engines.parts.seeding import Counts
+from wolfmeans.exact.limbs import combined
+from wolfmeans.seeding import oversampling
+from wolfmeans.seeding.in_parts import parallel_seeds_in_parts, seeds_in_parts
+from wolfmeans.seeding.methods import choose_seeds
 
 
 def in_memory(X, weights, k, seed):

@@ -4,7 +4,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from wolfmeans import KMeans
-from wolfmeans.engines.cpu import native_is_available
+from wolfmeans.exact.native import native_is_available
 
 ENGINES = ["reference", "cpu"] if native_is_available() else ["reference"]
 

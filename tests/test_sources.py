@@ -14,12 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wolfmeans
-from wolfmeans import tables
 from wolfmeans.commands.points import choose
-from wolfmeans.sizes import parse_bytes, said
-from wolfmeans.sources import Budget, Source, bytes_of, open_source
-from wolfmeans.sources.buffers import Buffers
-from wolfmeans.sources.read_ahead import reading_ahead
+from wolfmeans.core.byte_sizes import parse_bytes, said
+from wolfmeans.files import tables
+from wolfmeans.files.buffers import Buffers
+from wolfmeans.files.read_ahead import reading_ahead
+from wolfmeans.files.source import Source
+from wolfmeans.inputs.memory_budget import Budget, bytes_of
+from wolfmeans.inputs.opening import open_source
 
 pa = pytest.importorskip("pyarrow")
 pl = pytest.importorskip("polars")
@@ -125,7 +127,7 @@ def test_columnar_files(tmp_path, kind, dtype):
 
 
 def test_large_batches_of_arrow_files_are_mapped(tmp_path, monkeypatch):
-    monkeypatch.setattr("wolfmeans.sources.columnar._LARGE", 1000)
+    monkeypatch.setattr("wolfmeans.files.columnar._LARGE", 1000)
     frame_of(X).write_ipc(tmp_path / "x.arrow")
     assert_same(open_source(tmp_path / "x.arrow"), X)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wolfmeans import KMeans, Record, Status
-from wolfmeans.stopping import (
+from wolfmeans.core.stopping import (
     DecreaseRule,
     GapRule,
     ShiftRule,

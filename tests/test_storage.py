@@ -14,9 +14,9 @@ import pytest
 
 import wolfmeans
 from wolfmeans import KMeans, TrimmedKMeans
-from wolfmeans.preparation import Preparation
-from wolfmeans.storage import load_prepared
-from wolfmeans.storage import save as save_prepared
+from wolfmeans.estimators.saving import load_prepared
+from wolfmeans.estimators.saving import save as save_prepared
+from wolfmeans.inputs.preparation import Preparation
 
 STOCK = ("cluster_centers_", "labels_", "inertia_", "n_iter_", "n_features_in_", "engine_")
 

@@ -16,9 +16,10 @@ import pytest
 
 import wolfmeans
 from wolfmeans import KMeans, study
-from wolfmeans.datasets import load_banknotes, load_segmentation
-from wolfmeans.engines.cpu import native_is_available, run_to_rest
-from wolfmeans.files import written_whole
+from wolfmeans.engines.native import run_to_rest
+from wolfmeans.exact.native import native_is_available
+from wolfmeans.files.atomic import written_whole
+from wolfmeans.files.datasets import load_banknotes, load_segmentation
 from wolfmeans.study import mixtures, printed, results, runner, runs, statistics, tally
 from wolfmeans.study.results import GAPS, ScenarioResult
 from wolfmeans.study.runs import draw, perform
@@ -262,7 +263,7 @@ def test_other_policies_take_the_ordinary_loop():
 
 @pytest.mark.filterwarnings("ignore:.*clusters are empty")
 def test_trimmed_runs_are_those_of_trimmed_kmeans():
-    pytest.importorskip("wolfmeans.problems.trimmed")
+    pytest.importorskip("wolfmeans.core.trimmed")
     scenario = Scenario("heavy", 200, 2, 6, alpha=0.1, replications=4)
     some = perform(scenario, range(4))
     for replication in range(4):

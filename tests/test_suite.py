@@ -89,7 +89,7 @@ reveal_type(TrimmedKMeans(3).fit(X))
 """
 TYPES = (
     "wolfmeans.estimators.kmeans.KMeans",
-    "wolfmeans.certificate.Certificate",
+    "wolfmeans.certificate.record.Certificate",
     "float | None",
     "float",
     "wolfmeans.estimators.trimmed.TrimmedKMeans",

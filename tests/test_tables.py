@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from wolfmeans import tables
-from wolfmeans.text_tables import layout_of
+from wolfmeans.files import tables
+from wolfmeans.files.text_tables import layout_of
 
 ROWS = {"x": [1.0, 2.0, 3.5], "word": ["a", "b", "c"], "n": [4, 5, 6]}
 

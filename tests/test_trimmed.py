@@ -17,17 +17,19 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import wolfmeans
 from instances import ENGINES, Instance, instances
-from wolfmeans import KMeans, TrimmedKMeans, two_stages
-from wolfmeans.datasets import load_banknotes
+from wolfmeans import KMeans, TrimmedKMeans
+from wolfmeans.core.frank_wolfe import State
+from wolfmeans.core.solution import Status
+from wolfmeans.core.stopping import STOPS
+from wolfmeans.core.trimmed import POLICIES, TrimmedProblem, kept_mass, share_of, total_mass
+from wolfmeans.core.workspace import Threshold
 from wolfmeans.engines import Forced, get_engine
-from wolfmeans.engines.base import Threshold
-from wolfmeans.engines.trimming import find_threshold, gap_terms, kept_masses, unit_exponent
-from wolfmeans.fitting import Start, run
-from wolfmeans.frank_wolfe import State
-from wolfmeans.problems.trimmed import POLICIES, TrimmedProblem, kept_mass, share_of, total_mass
-from wolfmeans.seeding import METHODS, trimmed_rows
-from wolfmeans.solution import Status
-from wolfmeans.stopping import STOPS
+from wolfmeans.engines.trimming import find_threshold, gap_terms, kept_masses
+from wolfmeans.exact.sums import unit_exponent
+from wolfmeans.files.datasets import load_banknotes
+from wolfmeans.fitting import two_stages
+from wolfmeans.fitting.fit import Start, run
+from wolfmeans.seeding.methods import METHODS, trimmed_rows
 
 UNIT = 2.0**-53
 SHARES = [Fraction(0), Fraction(1, 20), Fraction(1, 4), Fraction(2, 3), Fraction(19, 20)]
@@ -746,8 +748,8 @@ def test_every_way_to_start():
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_short_runs_on_some_of_many_points(weighted, monkeypatch):
-    monkeypatch.setattr("wolfmeans.two_stages._FEW_ROWS", 100)
-    monkeypatch.setattr("wolfmeans.two_stages._ROWS_PER_CLUSTER", 40)
+    monkeypatch.setattr("wolfmeans.fitting.two_stages._FEW_ROWS", 100)
+    monkeypatch.setattr("wolfmeans.fitting.two_stages._ROWS_PER_CLUSTER", 40)
     X, y, _, _ = blobs(0.1, "far", 1, n=900)
     weights = np.where(np.arange(len(X)) % 4 == 0, 0.0, 1.5) if weighted else None
     model = TrimmedKMeans(3, alpha=0.1, random_state=0).fit(X, sample_weight=weights)

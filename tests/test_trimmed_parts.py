@@ -25,18 +25,20 @@ from test_parts import (
     cut,
     problem,
 )
-from wolfmeans import KMeans, TrimmedKMeans, two_stages
+from wolfmeans import KMeans, TrimmedKMeans
+from wolfmeans.core.stopping import STOPS
+from wolfmeans.core.trimmed import POLICIES, TrimmedProblem, kept_mass, total_mass
+from wolfmeans.core.workspace import Threshold
 from wolfmeans.engines import get_engine
-from wolfmeans.engines.base import Threshold
 from wolfmeans.engines.parts import trimming as trimming_part
 from wolfmeans.engines.parts.arrays import LocalParts
 from wolfmeans.engines.parts.points import PartedPoints
 from wolfmeans.engines.parts.trimmed_points import TrimmedParts, weighed
 from wolfmeans.engines.parts.trimming import Bracket
-from wolfmeans.engines.trimming import find_threshold, unit_exponent
-from wolfmeans.fitting import Start, certificate_of, run
-from wolfmeans.problems.trimmed import POLICIES, TrimmedProblem, kept_mass, total_mass
-from wolfmeans.stopping import STOPS
+from wolfmeans.engines.trimming import find_threshold
+from wolfmeans.exact.sums import unit_exponent
+from wolfmeans.fitting import two_stages
+from wolfmeans.fitting.fit import Start, certificate_of, run
 
 SHARES = [Fraction(0), Fraction(1, 20), Fraction(1, 3), Fraction(9, 10)]
 
@@ -373,7 +375,7 @@ da = pytest.importorskip("dask.array", reason="dask and distributed are not inst
 pytest.importorskip("distributed", reason="dask and distributed are not installed")
 
 from test_dask import place, two_workers  # noqa: E402, F401
-from wolfmeans.engines.cpu import native_is_available  # noqa: E402
+from wolfmeans.exact.native import native_is_available  # noqa: E402
 
 native = pytest.mark.skipif(not native_is_available(), reason="parts are worked on natively")
 

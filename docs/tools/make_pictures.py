@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import wolfmeans
-from wolfmeans import KMeans, TrimmedKMeans, plot, study
-from wolfmeans.datasets import load_banknotes, load_segmentation
-from wolfmeans.portrait import portrait
+from wolfmeans import KMeans, TrimmedKMeans, study
+from wolfmeans.files.datasets import load_banknotes, load_segmentation
+from wolfmeans.views import plot
+from wolfmeans.views.portrait import portrait
 
 IMAGES = Path(__file__).parents[1] / "images"
 _DOTS_PER_INCH = 110

@@ -27,7 +27,7 @@ OUTSIDE = {
     "CHANGELOG.md": "changelog.md",
     "benchmarks/README.md": "benchmarks-how.md",
     "examples/README.md": "examples.md",
-    "src/wolfmeans/data/README.md": "bundled-data.md",
+    "src/wolfmeans/files/data/README.md": "bundled-data.md",
     "CITATION.cff": "CITATION.cff",
     "LICENSE": "LICENSE",
 }

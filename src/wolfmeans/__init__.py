@@ -7,17 +7,24 @@
 'STATIONARY'
 """
 
+import sys
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING, Any
 
+from wolfmeans.core import hooks
+
 if TYPE_CHECKING:
+    from wolfmeans.bounds import LowerBound
     from wolfmeans.certificate import Certificate
+    from wolfmeans.core.frank_wolfe import ConcaveProblem, minimize_concave
+    from wolfmeans.core.solution import Record, Solution, Status, Trace
     from wolfmeans.estimators import KMeans, TrimmedKMeans
-    from wolfmeans.frank_wolfe import ConcaveProblem, minimize_concave
-    from wolfmeans.lower_bounds import LowerBound, lower_bound
-    from wolfmeans.scanned import Scan
-    from wolfmeans.scanning import scan
-    from wolfmeans.solution import Record, Solution, Status, Trace
-    from wolfmeans.storage import load
+    from wolfmeans.estimators.saving import load
+    from wolfmeans.estimators.scan import scan
+    from wolfmeans.estimators.scan_result import Scan
+    from wolfmeans.fitting.lower_bound import lower_bound
 
 __version__ = "0.1.0"
 
@@ -38,43 +45,87 @@ __all__ = [
     "scan",
 ]
 
-# Where the public names live. Each is imported when it is first asked for, and so are modules: the
-# command says its help, or reads a file, long before scikit-learn would be there.
+# Public names are imported on first use: the command line prints its help and reads files before
+# it needs scikit-learn.
 _HOMES = {
     "Certificate": "certificate",
-    "ConcaveProblem": "frank_wolfe",
+    "ConcaveProblem": "core.frank_wolfe",
     "KMeans": "estimators",
-    "LowerBound": "lower_bounds",
-    "Record": "solution",
-    "Scan": "scanned",
-    "Solution": "solution",
-    "Status": "solution",
-    "Trace": "solution",
+    "LowerBound": "bounds",
+    "Record": "core.solution",
+    "Scan": "estimators.scan_result",
+    "Solution": "core.solution",
+    "Status": "core.solution",
+    "Trace": "core.solution",
     "TrimmedKMeans": "estimators",
-    "load": "storage",
-    "lower_bound": "lower_bounds",
-    "minimize_concave": "frank_wolfe",
-    "scan": "scanning",
+    "load": "estimators.saving",
+    "lower_bound": "fitting.lower_bound",
+    "minimize_concave": "core.frank_wolfe",
+    "scan": "estimators.scan",
 }
+_MODULES = ("bench", "datasets", "plot", "portrait", "report", "study")
+"""Public modules."""
+_ALIASES = {
+    "cli": "commands.cli",
+    "datasets": "files.datasets",
+    "frank_wolfe": "core.frank_wolfe",
+    "judgement": "fitting.evaluate",
+    "lower_bounds": "fitting.lower_bound",
+    "oversampling": "seeding.oversampling",
+    "plot": "views.plot",
+    "portrait": "views.portrait",
+    "preparation": "inputs.preparation",
+    "report": "views.page",
+    "scanned": "estimators.scan_result",
+    "solution": "core.solution",
+    "stopping": "core.stopping",
+    "storage": "estimators.saving",
+}
+"""Documented import paths whose modules live in one of the rooms."""
+
+hooks.register(
+    certificate_view="wolfmeans.views.notebook",
+    quick_centers="wolfmeans.estimators.quick_fits",
+    good_centers="wolfmeans.estimators.quick_fits",
+    scan_figure="wolfmeans.views.plot",
+    scan_view="wolfmeans.views.notebook",
+    trace_figure="wolfmeans.views.plot",
+    trace_view="wolfmeans.views.notebook",
+)
+
+
+class _Aliases(MetaPathFinder, Loader):
+    """Lets `import wolfmeans.plot` find `wolfmeans.views.plot`: the same module, two names."""
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        package, _, name = fullname.rpartition(".")
+        if package != __name__ or name not in _ALIASES:
+            return None
+        return ModuleSpec(fullname, self)
+
+    def create_module(self, spec: ModuleSpec) -> Any:
+        module = import_module(f"{__name__}.{_ALIASES[spec.name.rpartition('.')[2]]}")
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: Any) -> None:
+        # The import system has just put the alias's spec on the module.
+        module.__spec__ = module.__spec__.loader_state
+
+
+sys.meta_path.append(_Aliases())
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
+    if name in _HOMES:
+        found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    elif name in _ALIASES or name in _MODULES:
+        found = import_module(f"{__name__}.{name}")
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    home = f"{__name__}.{_HOMES.get(name, name)}"
-    try:
-        module = import_module(home)
-    except ModuleNotFoundError as error:
-        if error.name != home:
-            raise
-        message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(message) from None
-    found = getattr(module, name) if name in _HOMES else module
     globals()[name] = found
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted([*__all__, *_MODULES, "__version__"])

@@ -19,8 +19,9 @@ from scipy import sparse
 
 from difficult import points
 from everywhere import DASK, fit_at
-from wolfmeans import KMeans, TrimmedKMeans, cli, lower_bound, scan
-from wolfmeans.judgement import judge
+from wolfmeans import KMeans, TrimmedKMeans, lower_bound, scan
+from wolfmeans.commands import cli
+from wolfmeans.fitting.evaluate import judge
 
 CERTIFIED = (
     "gap",

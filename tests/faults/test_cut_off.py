@@ -16,14 +16,15 @@ from samples import bits, blobs, cloud, distances, quietly
 from sklearn.exceptions import ConvergenceWarning
 
 from everywhere import IN_PARTS, streaming
-from wolfmeans import KMeans, TrimmedKMeans, judgement, lower_bound, polish, scan, study
-from wolfmeans.effort import search
+from wolfmeans import KMeans, TrimmedKMeans, lower_bound, scan, study
 from wolfmeans.engines import get_engine, single_moves
-from wolfmeans.engines.cpu import native_is_available
 from wolfmeans.engines.single_moves import PlainSingleMoves
 from wolfmeans.engines.swaps import PlainSwaps
-from wolfmeans.judgement import judge
-from wolfmeans.sources import open_source
+from wolfmeans.exact.native import native_is_available
+from wolfmeans.fitting import evaluate, polish
+from wolfmeans.fitting.evaluate import judge
+from wolfmeans.fitting.search import search
+from wolfmeans.inputs.opening import open_source
 
 ERRORS = (MemoryError, KeyboardInterrupt, RuntimeError)
 needs_native = pytest.mark.skipif(not native_is_available(), reason="the native module is missing")
@@ -82,7 +83,7 @@ def triples(m=50, d=5):
 def test_no_single_move_is_no_claim_when_time_was_short(monkeypatch):
     X, labels = triples()
     assert judge(X, labels, method=None).single_moves == 50
-    clock = Clock(monkeypatch, judgement, single_moves)
+    clock = Clock(monkeypatch, evaluate, single_moves)
     find = PlainSingleMoves.find_candidates
 
     def slowly(self):
@@ -90,7 +91,7 @@ def test_no_single_move_is_no_claim_when_time_was_short(monkeypatch):
         return find(self)
 
     monkeypatch.setattr(PlainSingleMoves, "find_candidates", slowly)
-    monkeypatch.setattr(judgement, "get_engine", lambda: get_engine("reference"))
+    monkeypatch.setattr(evaluate, "get_engine", lambda: get_engine("reference"))
     found = judge(X, labels, method=None)
     assert not found.moves_looked_at
     assert found.level == "stationary"
@@ -100,7 +101,7 @@ def test_no_single_move_is_no_claim_when_time_was_short(monkeypatch):
 @fails_when("looks_that_began_count")
 def test_rows_are_tried_although_finding_them_took_all_the_time(monkeypatch):
     X, labels = triples()
-    clock = Clock(monkeypatch, judgement, single_moves)
+    clock = Clock(monkeypatch, evaluate, single_moves)
     find = PlainSingleMoves.find_candidates
 
     def slowly(self):
@@ -108,7 +109,7 @@ def test_rows_are_tried_although_finding_them_took_all_the_time(monkeypatch):
         return find(self)
 
     monkeypatch.setattr(PlainSingleMoves, "find_candidates", slowly)
-    monkeypatch.setattr(judgement, "get_engine", lambda: get_engine("reference"))
+    monkeypatch.setattr(evaluate, "get_engine", lambda: get_engine("reference"))
     found = judge(X, labels, method=None)
     assert (found.single_moves, found.moves_looked_at, found.level) == (50, True, "stationary")
 
@@ -117,7 +118,7 @@ def test_rows_are_tried_although_finding_them_took_all_the_time(monkeypatch):
 @pytest.mark.parametrize("error", ERRORS)
 def test_an_error_while_single_moves_are_tried_is_no_judgement(error, monkeypatch):
     X, labels = triples()
-    monkeypatch.setattr(judgement, "get_engine", lambda: get_engine("reference"))
+    monkeypatch.setattr(evaluate, "get_engine", lambda: get_engine("reference"))
     monkeypatch.setattr(PlainSingleMoves, "_try_row", raising(error))
     with pytest.raises(error, match="cut off here"):
         judge(X, labels, method=None)
@@ -137,7 +138,7 @@ def test_the_level_hartigan_is_no_claim_when_time_was_short(wanted, monkeypatch)
     def briefly(*arguments, seconds, **options):
         return search(*arguments, rounds=2, **options)
 
-    monkeypatch.setattr("wolfmeans.fitting.search", briefly)
+    monkeypatch.setattr("wolfmeans.fitting.fit.search", briefly)
     certificate = model.fit(X).certificate_
     assert clock.ahead > 0, "there were moves to try"
     assert certificate.polish.timed_out
@@ -182,10 +183,10 @@ FITS = {
     "single moves": ({"polish": "hartigan"}, "engines.single_moves.PlainSingleMoves._try_some"),
     "swaps": ({"polish": "swap"}, "engines.swaps.PlainSwaps.changes"),
     "a search": ({"effort": 60.0}, "effort._Search._exchange"),
-    "ties": ({}, "problems.kmeans.KMeansProblem._near_ties"),
-    "candidates": ({"empty": "keep"}, "problems.kmeans.best_candidate"),
-    "empty clusters": ({"empty": "best"}, "problems.empty.best_candidate"),
-    "a bound": ({"certify": "neighbours"}, "fitting.best_bound"),
+    "ties": ({}, "core.kmeans.KMeansProblem._near_ties"),
+    "candidates": ({"empty": "keep"}, "core.kmeans.best_candidate"),
+    "empty clusters": ({"empty": "best"}, "core.empty_clusters.best_candidate"),
+    "a bound": ({"certify": "neighbours"}, "fitting.fit.best_bound"),
     "a start": ({"init": "random", "n_init": 2, "random_state": 0}, "fitting.Prepared.finish"),
 }
 
@@ -216,7 +217,7 @@ def test_an_error_within_a_look_leaves_the_earlier_fit_whole(look, error, monkey
 def test_a_look_at_few_candidates_promises_what_these_give(monkeypatch):
     """The number of candidates is limited, so the decrease is one that was found, not the best."""
     X = cloud(60)
-    monkeypatch.setattr("wolfmeans.problems.empty.CANDIDATES", 4)
+    monkeypatch.setattr("wolfmeans.core.empty_clusters.CANDIDATES", 4)
     init = np.vstack([X[:4], [[1e3] * 4]])
     model = quietly(KMeans(5, init=init, engine="reference", empty="keep", certify=None), X)
     promised = model.certificate_.candidate_decrease
@@ -236,7 +237,7 @@ def test_branch_and_bound_that_was_given_up_proves_nothing():
     X = cloud(60, d=2)
     centers = KMeans(4, n_init=10, random_state=0, certify=None).fit(X).cluster_centers_
     reached = distances(X, centers).min(axis=1).sum()
-    prices = module("lower_bounds.prices").prices
+    prices = module("bounds.prices").prices
     assert 0 < prices(X, 4, centers=centers).value <= reached
     # Some hundred operations, with which no box is divided.
     assert prices(X, 4, centers=centers, seconds=1e-6).value == 0.0
@@ -319,7 +320,7 @@ def test_an_error_within_one_part_leaves_no_bound_of_the_others(place, error, mo
     with put(place, X) as (given, settings):
         model = KMeans(2, init=X[:2], **settings).fit(given)
         before = state(model)
-        bounds, asked = module("parted.bounds"), []
+        bounds, asked = module("estimators.bounds_in_parts"), []
         bound_of_part = bounds.bound_of_part
 
         def bounded(*arguments):
@@ -344,7 +345,7 @@ def test_an_error_within_one_part_leaves_no_bound_of_the_others(place, error, mo
 def test_a_part_that_is_gone_leaves_no_bound_of_the_others(monkeypatch):
     X = cloud(60)
     gone = []
-    bounds = module("parted.bounds")
+    bounds = module("estimators.bounds_in_parts")
     part_task = bounds.part_task
 
     def asked(*arguments, **options):
@@ -411,7 +412,7 @@ def test_parts_of_other_data_are_not_certified(place, kind):
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("place", ["_grown", "_shrunk", "_bound_of"])
 def test_a_scan_that_was_cut_off_returns_nothing(place, error, monkeypatch):
-    monkeypatch.setattr(f"wolfmeans.scanning._Scanner.{place}", raising(error))
+    monkeypatch.setattr(f"wolfmeans.estimators.scan._Scanner.{place}", raising(error))
     with pytest.raises(error, match="cut off here"):
         scan(cloud(40), range(1, 4), random_state=0)
 
@@ -482,7 +483,7 @@ def test_short_runs_that_the_time_limit_cut_off_are_counted_and_not_kept(tmp_pat
             clock.jump()
         return run(*arguments, **options)
 
-    monkeypatch.setattr("wolfmeans.two_stages.run", counted)
+    monkeypatch.setattr("wolfmeans.fitting.two_stages.run", counted)
     with pytest.warns(ConvergenceWarning, match="Within the time limit 3 of 50 short runs"):
         TrimmedKMeans(5, time_limit=1e3, checkpoint=path, **settings).fit(X)
     monkeypatch.undo()
@@ -540,7 +541,7 @@ def test_a_checkpoint_that_was_cut_off_is_the_one_before(error, tmp_path, monkey
             raise error("cut off here")
         write(file, *given)
 
-    monkeypatch.setattr("wolfmeans.checkpoint._write_members", interrupted)
+    monkeypatch.setattr("wolfmeans.estimators.checkpoint._write_members", interrupted)
     model = KMeans(6, checkpoint=path, **settings)
     with pytest.raises(error, match="cut off here"):
         model.fit(X)

@@ -11,7 +11,7 @@ from samples import assert_true, cloud, quietly
 
 from wolfmeans import KMeans
 
-CPU = "wolfmeans.engines.cpu"
+CPU = "wolfmeans.engines.native"
 # Each of these goes on for seconds when nobody interrupts it: the model, what is asked of it, the
 # function during which Ctrl-C is pressed, and how many points there are.
 LONG = {
@@ -61,25 +61,25 @@ LONG = {
     "seeding in rounds": (
         "KMeans(20_000, init='k-means||', **S)",
         "fit",
-        "wolfmeans.seeding.sample_candidates",
+        "wolfmeans.seeding.methods.sample_candidates",
         150_000,
     ),
     "starts": (
         "KMeans(1000, init='random', n_init=100, stop='stationary', max_iter=None, **S)",
         "fit",
-        "wolfmeans.problems.kmeans.advance_together",
+        "wolfmeans.core.kmeans.advance_together",
         20_000,
     ),
     "polish": (
         "KMeans(2000, init=X[:2000], max_iter=2, polish='swap', **S)",
         "fit",
-        "wolfmeans.fitting.polish",
+        "wolfmeans.fitting.fit.polish",
         150_000,
     ),
     "a lower bound": (
         "KMeans(100, init=X[:100], **(S | {'certify': 'neighbours', 'max_iter': 2}))",
         "fit",
-        "wolfmeans.fitting.best_bound",
+        "wolfmeans.fitting.fit.best_bound",
         60_000,
     ),
     "predict": ("fitted(8000)", "predict", f"{CPU}.NativeKernels.nearest", 1_000_000),

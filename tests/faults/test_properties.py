@@ -26,8 +26,8 @@ from instances import Instance, instances
 from interpreted import needs_triton
 from tiny_optimum import exact, optimum, tiny_problems
 from wolfmeans import KMeans, lower_bound
-from wolfmeans.problems.empty import POLICIES
-from wolfmeans.stopping import STOPS
+from wolfmeans.core.empty_clusters import POLICIES
+from wolfmeans.core.stopping import STOPS
 
 UNIT = 2.0**-53
 QUICK = (Phase.explicit, Phase.generate)

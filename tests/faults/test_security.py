@@ -18,8 +18,11 @@ from processes import python
 from samples import SCRIPT, blobs, cloud
 
 import wolfmeans
-from wolfmeans import KMeans, cli, report, tables
-from wolfmeans.sources import open_source
+from wolfmeans import KMeans
+from wolfmeans.commands import cli
+from wolfmeans.files import tables
+from wolfmeans.inputs.opening import open_source
+from wolfmeans.views import page
 
 # --- models ----------------------------------------------------------------------------------
 
@@ -186,7 +189,7 @@ def test_a_page_escapes_the_names_of_columns():
     model = KMeans(3, random_state=0).fit(X)
     plain = [f"column {j}" for j in range(len(HOSTILE))]
     pages = [
-        report.page(model, X, names=names, title=title).html
+        page.page(model, X, names=names, title=title).html
         for names, title in ((plain, "title"), (list(HOSTILE), SCRIPT))
     ]
     assert _shape(pages[0]) == _shape(pages[1])
@@ -201,7 +204,7 @@ def test_a_page_escapes_the_names_that_a_frame_brings():
     pages = []
     for names in ([f"column {j}" for j in range(len(HOSTILE))], HOSTILE):
         frame = pd.DataFrame(X, columns=list(names))
-        pages.append(report.page(KMeans(3, random_state=0).fit(frame), frame).html)
+        pages.append(page.page(KMeans(3, random_state=0).fit(frame), frame).html)
     assert _shape(pages[0]) == _shape(pages[1])
     assert SCRIPT not in pages[1]
 
@@ -275,7 +278,7 @@ def test_no_network_access_from_python_and_from_the_command(tmp_path):
 import numpy as np
 import wolfmeans
 from wolfmeans import KMeans, TrimmedKMeans, cli, report
-from wolfmeans.datasets import load_banknotes, load_segmentation
+from wolfmeans.files.datasets import load_banknotes, load_segmentation
 X = np.loadtxt("x.csv", delimiter=",", skiprows=1)
 for address in ("http://127.0.0.1:9/x.npy", "HTTPS://127.0.0.1:9/*.parquet", "s3://b/x.parquet"):
     for read in (KMeans(2, memory_limit="1GB").fit, wolfmeans.load):
@@ -289,7 +292,7 @@ KMeans(3, init="k-means||", memory_limit="1GB", random_state=0).fit("x.npy")
 model = KMeans(3, random_state=0).fit(X)
 model._repr_html_(), wolfmeans.scan(X, [2, 3], random_state=0)
 TrimmedKMeans(3, n_init=1, random_state=0).fit(X)
-report.page(model, X).save("own.html")
+page.page(model, X).save("own.html")
 load_banknotes(), load_segmentation()
 commands = (
     "fit x.csv -k 3 --model m.wolf --labels l.csv --page p.html --quiet",
@@ -311,7 +314,7 @@ print(f"\\ncodes {codes} tried {tried}")
 @fails_when("strings_unescaped")
 def test_a_page_asks_the_network_for_nothing():
     X = cloud(60, 2)
-    html = report.page(
+    html = page.page(
         KMeans(3, random_state=0).fit(X), X, names=["<link href='http://x/'>", "b"]
     ).html
     found = []

@@ -14,7 +14,7 @@ from fuzz_files import Finding, arrays, columnar, folder, models, texts
 from hypothesis import strategies as st
 from mutations import damaged
 
-from wolfmeans import cli
+from wolfmeans.commands import cli
 
 CODES = {0, 1, 2}
 """Fine; not converged; wrong usage or input (docs/command-line.md). Nothing here is interrupted."""

@@ -18,9 +18,10 @@ from mutations import EDITS, changed_archive, changed_text, damaged, edited
 
 import wolfmeans
 from everywhere import streaming
-from wolfmeans import KMeans, TrimmedKMeans, tables
-from wolfmeans.sources import open_source
-from wolfmeans.storage import load_prepared
+from wolfmeans import KMeans, TrimmedKMeans
+from wolfmeans.estimators.saving import load_prepared
+from wolfmeans.files import tables
+from wolfmeans.inputs.opening import open_source
 
 REFUSALS = (ValueError, TypeError, OSError)
 MOST = 1 << 20

@@ -12,13 +12,14 @@ import pytest
 from mutations import members_of, zipped
 from scipy import sparse
 
-from wolfmeans import KMeans, TrimmedKMeans, lower_bound, tables
+from wolfmeans import KMeans, TrimmedKMeans, lower_bound
+from wolfmeans.bounds.in_parts import PartTask, bound_of_part
 from wolfmeans.engines import get_engine
-from wolfmeans.engines.cpu import native_is_available
-from wolfmeans.judgement import judge
-from wolfmeans.lower_bounds.in_parts import PartTask, bound_of_part
-from wolfmeans.parquet_pages import wrong_count
-from wolfmeans.sources import open_source
+from wolfmeans.exact.native import native_is_available
+from wolfmeans.files import tables
+from wolfmeans.files.parquet_pages import wrong_count
+from wolfmeans.fitting.evaluate import judge
+from wolfmeans.inputs.opening import open_source
 
 needs_native = pytest.mark.skipif(not native_is_available(), reason="needs the native module")
 

@@ -10,7 +10,7 @@ import known
 import pytest
 from hypothesis import Phase, given, settings
 
-from wolfmeans.engines.cpu import native_is_available
+from wolfmeans.exact.native import native_is_available
 
 HERE = Path(__file__).parent
 # A damaged Arrow file may end the process, in polars (known.py).

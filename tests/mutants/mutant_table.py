@@ -51,7 +51,7 @@ def _mutants(file, tests_in, *rows):
 
 PYTHON_MUTANTS = [
     *_mutants(
-        "lower_bounds/bound.py",
+        "bounds/bound.py",
         "test_lower_bounds.py",
         (
             "sums rounded to the nearest",
@@ -105,7 +105,7 @@ PYTHON_MUTANTS = [
         ),
     ),
     *_mutants(
-        "lower_bounds/methods.py",
+        "bounds/methods.py",
         "test_lower_bounds.py",
         (
             "content too soon",
@@ -151,7 +151,7 @@ PYTHON_MUTANTS = [
         ),
     ),
     *_mutants(
-        "lower_bounds/spectral.py",
+        "bounds/spectral.py",
         "test_lower_bounds.py",
         (
             "no rounding of eigenvalues",
@@ -183,7 +183,7 @@ PYTHON_MUTANTS = [
         ),
     ),
     *_mutants(
-        "lower_bounds/neighbours.py",
+        "bounds/neighbours.py",
         "test_neighbours.py",
         (
             "no rounding of products",
@@ -232,7 +232,7 @@ PYTHON_MUTANTS = [
         ),
     ),
     *_mutants(
-        "lower_bounds/roots.py",
+        "bounds/roots.py",
         "test_neighbours.py",
         (
             "native distances taken for exact",
@@ -285,7 +285,7 @@ PYTHON_MUTANTS = [
         ),
     ),
     *_mutants(
-        "lower_bounds/one_dimensional.py",
+        "bounds/one_dimensional.py",
         "test_one_dimensional.py",
         (
             "the native optimum as computed",
@@ -312,7 +312,7 @@ PYTHON_MUTANTS = [
         ),
     ),
     *_mutants(
-        "lower_bounds/priced_points.py",
+        "bounds/priced_points.py",
         "test_prices.py",
         (
             "no rounding of products",
@@ -344,7 +344,7 @@ PYTHON_MUTANTS = [
         ),
     ),
     *_mutants(
-        "lower_bounds/prices.py",
+        "bounds/prices.py",
         "test_prices.py",
         (
             "the difference as computed",
@@ -369,7 +369,7 @@ PYTHON_MUTANTS = [
         ),
     ),
     *_mutants(
-        "lower_bounds/price_search.py",
+        "bounds/price_search.py",
         "test_prices.py",
         (
             "prices above the cap",
@@ -380,7 +380,7 @@ PYTHON_MUTANTS = [
         ),
     ),
     *_mutants(
-        "lower_bounds/confidence.py",
+        "bounds/confidence.py",
         "test_sampled_bounds.py",
         (
             "no slack in the product",
@@ -427,7 +427,7 @@ PYTHON_MUTANTS = [
         ),
     ),
     *_mutants(
-        "lower_bounds/sampling.py",
+        "bounds/sampling.py",
         "test_sampled_bounds.py",
         (
             "no excess",
@@ -452,7 +452,7 @@ PYTHON_MUTANTS = [
         ),
     ),
     *_mutants(
-        "lower_bounds/sampled_rows.py",
+        "bounds/sampled_rows.py",
         "test_sampled_bounds.py",
         (
             "the mean of the control taken for exact",
@@ -491,7 +491,7 @@ PYTHON_MUTANTS = [
         ),
     ),
     *_mutants(
-        "lower_bounds/sampled_problems.py",
+        "bounds/sampled_problems.py",
         "test_sampled_bounds.py",
         (
             "no rounding at all",
@@ -526,7 +526,7 @@ PYTHON_MUTANTS = [
         ),
     ),
     *_mutants(
-        "lower_bounds/in_parts.py",
+        "bounds/in_parts.py",
         "test_bounds_in_parts.py",
         (
             "strides that overlap",

@@ -1,1 +1,1 @@
-"""The commands of `wolfmeans`, a file for each group; wolfmeans.cli puts them together."""
+"""The commands of `wolfmeans`, a file for each group; wolfmeans.commands.cli puts them together."""

@@ -13,11 +13,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from wolfmeans.choices import BENCH_SIZES, DTYPES
 from wolfmeans.commands import outputs
 from wolfmeans.commands.loading import loading
 from wolfmeans.commands.points import Json, Threads
 from wolfmeans.commands.terminal import errors_in_one_line, live_console, named, one_of, say
+from wolfmeans.core.choices import BENCH_SIZES, DTYPES
 
 if TYPE_CHECKING:
     from wolfmeans.bench.comparison import Comparison

@@ -8,8 +8,6 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from wolfmeans.choices import BOUNDS
-from wolfmeans.columns import Table
 from wolfmeans.commands import outputs
 from wolfmeans.commands.loading import loading
 from wolfmeans.commands.points import (
@@ -37,7 +35,9 @@ from wolfmeans.commands.terminal import (
     remarking,
     say,
 )
-from wolfmeans.preparation import Preparation
+from wolfmeans.core.choices import BOUNDS
+from wolfmeans.files.columns import Table
+from wolfmeans.inputs.preparation import Preparation
 
 _METHODS = ("auto", "none", *BOUNDS)
 
@@ -92,8 +92,8 @@ def certify(
     one_of("--method", method, _METHODS)
     reading = begin_reading([file], format_)
     with loading():
-        from wolfmeans.judgement import judge
-        from wolfmeans.notices import progress_on_terminal
+        from wolfmeans.core.notices import progress_on_terminal
+        from wolfmeans.fitting.evaluate import judge
 
         table = reading.result()
     given, aside = _labels(table, labels, label_column, drop_missing)

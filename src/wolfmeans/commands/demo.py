@@ -24,6 +24,6 @@ def demo(
 
       wolfmeans demo my-folder
     """
-    from wolfmeans.demo import main
+    from wolfmeans.commands.demonstration import main
 
     main(str(directory))

@@ -11,15 +11,6 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from wolfmeans.choices import (
-    BOUNDS,
-    ENGINES,
-    POLICIES,
-    POLISHES,
-    SEEDINGS,
-    STOPS,
-    TRIMMED_SEEDINGS,
-)
 from wolfmeans.commands import outputs
 from wolfmeans.commands.fitted import (
     STRONGEST,
@@ -59,8 +50,17 @@ from wolfmeans.commands.terminal import (
     say,
     warnings_in_one_line,
 )
-from wolfmeans.preparation import Preparation
-from wolfmeans.sizes import said
+from wolfmeans.core.byte_sizes import said
+from wolfmeans.core.choices import (
+    BOUNDS,
+    ENGINES,
+    POLICIES,
+    POLISHES,
+    SEEDINGS,
+    STOPS,
+    TRIMMED_SEEDINGS,
+)
+from wolfmeans.inputs.preparation import Preparation
 
 if TYPE_CHECKING:
     from wolfmeans.estimators import KMeans, TrimmedKMeans
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     Model = KMeans | TrimmedKMeans
 
 CERTIFY = ("auto", "none", STRONGEST, *BOUNDS)
-# Multiplications of bounds; see lower_bounds.methods.
+# Multiplications of bounds; see bounds.methods.
 _A_SECOND = 1e9
 _NEAR_ENOUGH = 1.001
 _OUTPUT, _SEARCH, _TRIMMING = "Output", "How hard to try", "Outliers"
@@ -343,10 +343,10 @@ def fit(
     if centers is not None:
         outputs.write_table(centers, center_columns(estimator, preparation))
     if model is not None:
-        from wolfmeans import storage
+        from wolfmeans.estimators import saving
 
         with outputs.naming(model):
-            storage.save(estimator, Path(model), preparation)
+            saving.save(estimator, Path(model), preparation)
     if certificate is not None:
         outputs.write_json(certificate, facts)
     if page is not None and isinstance(points, Points):
@@ -446,7 +446,7 @@ def _run(
     quiet: bool,
 ) -> bool:
     """Fit, with a display where steps are long and somebody looks; whether Ctrl-C ended it."""
-    from wolfmeans.notices import progress_on_terminal
+    from wolfmeans.core.notices import progress_on_terminal
 
     # Small problems run faster than anybody could watch, many starts of them at once.
     long = isinstance(points, FilePoints) or data.size * estimator.n_clusters >= LONG_STEP
@@ -484,7 +484,7 @@ def _further_bounds(estimator: Model, data: NDArray[np.floating], certify: str) 
     A command takes a second to begin; a proof may take as long. One that a fit has found already
     or that would add little is not looked for.
     """
-    from wolfmeans.lower_bounds import REGISTRY, affordable
+    from wolfmeans.bounds import REGISTRY, affordable
 
     known = estimator.certificate_.ratio
     if certify == STRONGEST:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from wolfmeans.commands import outputs
 from wolfmeans.commands.out_of_core import FilePoints
 from wolfmeans.commands.points import Points, title_of
-from wolfmeans.preparation import Preparation
+from wolfmeans.inputs.preparation import Preparation
 
 if TYPE_CHECKING:
     from wolfmeans.estimators import KMeans, TrimmedKMeans
@@ -105,7 +105,7 @@ def write_page(
     target: str, estimator: Model, points: Points, preparation: Preparation, files: list[str]
 ) -> None:
     """Write the page about the result."""
-    from wolfmeans.report import page
+    from wolfmeans.views.page import page
 
     # The page is told what the columns are called; scikit-learn would miss the names on the array.
     del estimator.feature_names_in_

@@ -11,10 +11,10 @@ from importlib.util import find_spec
 from typing import Any
 
 from wolfmeans import __version__
-from wolfmeans.choices import PEERS
 from wolfmeans.commands.loading import loading
 from wolfmeans.commands.points import Json
 from wolfmeans.commands.terminal import errors_in_one_line, print_facts, print_json
+from wolfmeans.core.choices import PEERS
 
 _NEEDED = ("numpy", "scipy", "scikit-learn")
 _OPTIONAL = {
@@ -105,7 +105,7 @@ def gather() -> dict[str, Any]:
     """Return what is known about this installation."""
     with loading():
         from wolfmeans.engines import effective_threads
-        from wolfmeans.engines.cpu import native_is_available
+        from wolfmeans.exact.native import native_is_available
 
     native = native_is_available()
     hardware: dict[str, Any] = {}

@@ -17,8 +17,8 @@ from rich.table import Table
 from wolfmeans.commands.terminal import clock, live_console
 
 if TYPE_CHECKING:
+    from wolfmeans.core.solution import Record
     from wolfmeans.estimators.base import CenterEstimator
-    from wolfmeans.solution import Record
 
 # Multiplications in a step from which on a call of Python between two steps costs nothing.
 LONG_STEP = 5_000_000

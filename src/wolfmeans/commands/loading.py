@@ -15,8 +15,8 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Generic, NoReturn, TypeVar
 
+from wolfmeans.commands.later import absent, put_off
 from wolfmeans.commands.streams import flushed, replace_closed
-from wolfmeans.later import absent, put_off
 
 # Imported by scikit-learn and SciPy, and used by no command or by few.
 _UNUSED = ("numpy.f2py", "numpy.testing", "scipy.special", "scipy.stats")

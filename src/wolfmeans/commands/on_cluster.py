@@ -22,8 +22,8 @@ from wolfmeans.commands.terminal import (
     warnings_in_one_line,
     words,
 )
-from wolfmeans.preparation import Preparation
-from wolfmeans.tables import SUFFIXES
+from wolfmeans.files.tables import SUFFIXES
+from wolfmeans.inputs.preparation import Preparation
 
 if TYPE_CHECKING:
     from wolfmeans.estimators import KMeans, TrimmedKMeans
@@ -144,10 +144,10 @@ def _write(
     if centers is not None:
         outputs.write_table(centers, center_columns(estimator, preparation, sizes))
     if model is not None:
-        from wolfmeans import storage
+        from wolfmeans.estimators import saving
 
         with outputs.naming(model):
-            storage.save(estimator, Path(model), preparation)
+            saving.save(estimator, Path(model), preparation)
     if targets["--certificate"] is not None:
         outputs.write_json(targets["--certificate"], facts)
 

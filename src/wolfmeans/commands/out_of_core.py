@@ -11,14 +11,14 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from wolfmeans.columns import Part
 from wolfmeans.commands.terminal import words
-from wolfmeans.preparation import Preparation
-from wolfmeans.sizes import parse_bytes, said
+from wolfmeans.core.byte_sizes import parse_bytes, said
+from wolfmeans.files.columns import Part
+from wolfmeans.inputs.preparation import Preparation
 
 if TYPE_CHECKING:
     from wolfmeans.estimators.base import CenterEstimator
-    from wolfmeans.sources import Source
+    from wolfmeans.files.source import Source
 
 Memory = Annotated[
     str | None,
@@ -104,8 +104,8 @@ def open_points(
     drop_missing: bool = False,
 ) -> FilePoints:
     """Open files whose rows are read in chunks."""
-    from wolfmeans.parted.source_data import weights_named
-    from wolfmeans.sources import open_source
+    from wolfmeans.inputs.opening import open_source
+    from wolfmeans.inputs.streams import weights_named
 
     limit = parse_bytes(memory, "--memory")
     if weights is not None and drop_missing:
@@ -134,7 +134,7 @@ def labels_of(
     estimator: CenterEstimator, points: FilePoints, preparation: Preparation | None
 ) -> Iterator[NDArray[np.int32]]:
     """Yield the labels of new rows while they are read, masked where a row is left out."""
-    from wolfmeans.parted.source_predictions import budget_for
+    from wolfmeans.estimators.streamed import budget_for
 
     source = points.data
     rows_at_once = budget_for(estimator, source).rows_per_chunk()

@@ -16,10 +16,10 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.columns import FrameTable, Table
-from wolfmeans.files import written_whole
-from wolfmeans.parted.label_files import write_npy_pieces
-from wolfmeans.tables import SUFFIXES, matching
+from wolfmeans.files.atomic import written_whole
+from wolfmeans.files.columns import FrameTable, Table
+from wolfmeans.files.label_files import write_npy_pieces
+from wolfmeans.files.tables import SUFFIXES, matching
 
 STANDARD_OUTPUT = "-"
 _ITS_NAMES = (STANDARD_OUTPUT, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
@@ -173,7 +173,7 @@ def _piece_writer(
     file: IO[bytes], kind: str | None, name: str, numbered: bool
 ) -> Iterator[Callable[[NDArray[Any]], None]]:
     if kind in ("parquet", "arrow"):
-        from wolfmeans.sources.columnar import pyarrow_for
+        from wolfmeans.files.columnar import pyarrow_for
 
         arrow = pyarrow_for(str(kind).capitalize())
         schema = arrow.schema([(name, arrow.int32())])

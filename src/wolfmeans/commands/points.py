@@ -12,13 +12,13 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from wolfmeans.choices import FORMATS
-from wolfmeans.columns import FILL_IN, Part, Table
 from wolfmeans.commands.loading import InTheMeantime
 from wolfmeans.commands.terminal import one_of, words
-from wolfmeans.files import shown
-from wolfmeans.tables import STANDARD_INPUT, read
-from wolfmeans.text_tables import MARKS
+from wolfmeans.core.choices import FORMATS
+from wolfmeans.files.atomic import shown
+from wolfmeans.files.columns import FILL_IN, Part, Table
+from wolfmeans.files.tables import STANDARD_INPUT, read
+from wolfmeans.files.text_tables import MARKS
 
 # A column with more numbers than this has a mistake in it, rather than words.
 _MOSTLY_NUMBERS = 0.5

@@ -24,7 +24,7 @@ from wolfmeans.commands.points import (
     choose,
 )
 from wolfmeans.commands.terminal import errors_in_one_line, remarking, say
-from wolfmeans.preparation import Preparation
+from wolfmeans.inputs.preparation import Preparation
 
 if TYPE_CHECKING:
     from wolfmeans.estimators.base import CenterEstimator
@@ -77,7 +77,7 @@ def predict(
         return
     reading = begin_reading(files, format_)
     with loading():
-        from wolfmeans.storage import load_prepared
+        from wolfmeans.estimators.saving import load_prepared
 
         estimator, preparation = load_prepared(model)
         table = reading.result()
@@ -123,7 +123,7 @@ def _predict_within(
 ) -> None:
     """Write the labels of files while they are read in chunks."""
     with loading():
-        from wolfmeans.storage import load_prepared
+        from wolfmeans.estimators.saving import load_prepared
 
         estimator, preparation = load_prepared(model)
         points = open_points(files, memory, columns, drop_missing=drop_missing)

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans import datasets, tables
 from wolfmeans.commands.points import choose
-from wolfmeans.files import shown
+from wolfmeans.files import datasets, tables
+from wolfmeans.files.atomic import shown
 
 BUNDLED = {"iris": 3, "banknotes": 2, "wine": 3, "digits": 10}
 """Names of the data sets that come along, and how many classes they have."""

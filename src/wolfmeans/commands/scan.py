@@ -10,7 +10,6 @@ import typer
 from rich.console import Console
 from rich.table import Table as Rows
 
-from wolfmeans.choices import BOUNDS
 from wolfmeans.commands import outputs
 from wolfmeans.commands.loading import loading
 from wolfmeans.commands.points import (
@@ -42,11 +41,12 @@ from wolfmeans.commands.terminal import (
     warnings_in_one_line,
     whole_ranges,
 )
-from wolfmeans.files import written_whole
-from wolfmeans.preparation import Preparation
+from wolfmeans.core.choices import BOUNDS
+from wolfmeans.files.atomic import written_whole
+from wolfmeans.inputs.preparation import Preparation
 
 if TYPE_CHECKING:
-    from wolfmeans.scanned import Scan
+    from wolfmeans.estimators.scan_result import Scan
 
 _METHODS = ("auto", "none", *BOUNDS)
 _PICTURES = (".png", ".svg", ".pdf")
@@ -106,8 +106,8 @@ def scan(
         raise ValueError(f"--plot: {plot} must end in one of {', '.join(_PICTURES)}")
     reading = begin_reading(files, format_)
     with loading():
-        from wolfmeans.notices import progress_on_terminal
-        from wolfmeans.scanning import scan as run_scan
+        from wolfmeans.core.notices import progress_on_terminal
+        from wolfmeans.estimators.scan import scan as run_scan
 
         table = reading.result()
     points = choose(table, columns, exclude, weights, drop_missing=drop_missing)
@@ -190,7 +190,7 @@ def _draw(target: str, found: Scan) -> None:
 
 
 def _write_page(target: str, found: Scan, n_points: int, files: list[str]) -> None:
-    from wolfmeans.report import scan_page
+    from wolfmeans.views.page import scan_page
 
     made = scan_page(found, title=f"{title_of(files)}: how many clusters?", n_points=n_points)
     with outputs.naming(target):

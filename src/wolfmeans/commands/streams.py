@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from wolfmeans.files import shown
+from wolfmeans.files.atomic import shown
 
 
 class _Nowhere(io.RawIOBase):

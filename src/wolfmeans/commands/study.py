@@ -13,13 +13,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from wolfmeans.choices import (
-    GAPS,
-    MIXTURES,
-    POLICIES,
-    SEGMENTATION_FEATURES,
-    STUDY_SEEDINGS,
-)
 from wolfmeans.commands.loading import loading
 from wolfmeans.commands.reading import BUNDLED, read
 from wolfmeans.commands.terminal import (
@@ -32,6 +25,7 @@ from wolfmeans.commands.terminal import (
     whole_numbers,
     words,
 )
+from wolfmeans.core.choices import GAPS, MIXTURES, POLICIES, SEGMENTATION_FEATURES, STUDY_SEEDINGS
 
 if TYPE_CHECKING:
     from wolfmeans.study.results import ScenarioResult

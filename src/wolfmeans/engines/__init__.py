@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -15,23 +13,19 @@ from typing import Any
 
 from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 
-from wolfmeans.choices import ALGORITHMS, ENGINES
-from wolfmeans.engines.base import (
+from wolfmeans.core.choices import ALGORITHMS, ENGINES
+from wolfmeans.core.notices import warn
+from wolfmeans.core.workspace import (
     Assignment,
-    Centers,
-    Distances,
     Engine,
     Forced,
-    Limits,
-    Progress,
     Workspace,
 )
 from wolfmeans.engines.choosing import Work, choose
-from wolfmeans.engines.cpu import CpuEngine, native_is_available
-from wolfmeans.engines.cpu import advance_together as _advance_natively
+from wolfmeans.engines.native import CpuEngine
 from wolfmeans.engines.reference import ReferenceEngine
-from wolfmeans.notices import warn
-from wolfmeans.tensors import OnDevice
+from wolfmeans.engines.tensors import OnDevice
+from wolfmeans.exact.native import native_is_available
 
 __all__ = [
     "ALGORITHMS",
@@ -42,7 +36,6 @@ __all__ = [
     "Forced",
     "Work",
     "Workspace",
-    "advance_together",
     "choose_engine",
     "effective_threads",
     "get_engine",
@@ -112,24 +105,6 @@ def _without_native() -> Engine:
             RuntimeWarning,
         )
     return ReferenceEngine()
-
-
-def advance_together(
-    workspaces: Sequence[Workspace],
-    starts: Sequence[tuple[Centers, Distances, float]],
-    limits: Sequence[Limits],
-    n_threads: int,
-) -> list[Progress] | None:
-    """Take several steps from several starts at once, on threads or on streams of a device.
-
-    The workspaces have labels. Limits may differ in their tolerances alone. None where the engine
-    takes the steps of one start after the other.
-    """
-    gpu = sys.modules.get("wolfmeans.engines.gpu")
-    if gpu is not None and all(type(workspace) is gpu.GpuPoints for workspace in workspaces):
-        progress: list[Progress] = gpu.advance_together(workspaces, starts, limits)
-        return progress
-    return _advance_natively(workspaces, starts, limits, n_threads)
 
 
 def effective_threads(n_threads: int | None) -> int:

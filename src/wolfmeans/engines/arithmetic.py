@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.engines.aligned import aligned
-from wolfmeans.engines.base import Assignment, Centers, Distances, Threshold
+from wolfmeans.core.workspace import Assignment, Centers, Distances, Partial, Threshold
 from wolfmeans.engines.labelled import LabelledPoints
-from wolfmeans.engines.parts.partial import SCALAR, Limbs, Partial
 from wolfmeans.engines.trimming import Trimming
+from wolfmeans.exact.arrays import aligned
+from wolfmeans.exact.limbs import SCALAR, Limbs
 
 
 class NativeArithmetic(LabelledPoints):

@@ -6,28 +6,31 @@ change their label touch the sums; sums are exact, so adding and taking away nev
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from wolfmeans.engines.base import (
+from wolfmeans.core.workspace import (
     Assignment,
     Centers,
     Distances,
     Forced,
     Labels,
     Limits,
+    Partial,
     Progress,
+    Workspace,
 )
-from wolfmeans.engines.hashing import row_hashes
-from wolfmeans.engines.ordering import lexicographic_order
-from wolfmeans.engines.parts.partial import Grid, Grids, Limbs, Partial, range_of
 from wolfmeans.engines.single_moves import PlainSingleMoves, SingleMoves
 from wolfmeans.engines.swaps import PlainSwaps, Swaps
-from wolfmeans.exact_sums import (
+from wolfmeans.exact.distances import Kernels
+from wolfmeans.exact.hashing import row_hashes
+from wolfmeans.exact.limbs import Grid, Grids, Limbs, range_of
+from wolfmeans.exact.ordering import lexicographic_order
+from wolfmeans.exact.sums import (
     MANTISSA_BITS,
     ExactSums,
     decompose,
@@ -38,30 +41,14 @@ from wolfmeans.exact_sums import (
 )
 
 if TYPE_CHECKING:
-    from wolfmeans.seeding_parts import WholePart
+    from wolfmeans.engines.sampling import WholePart
 
 _ROWS_AT_ONCE = 1 << 16
 _SMALL = 1 << 18
 
 
-class Kernels(Protocol):
-    """Where canonical distances come from."""
-
-    def nearest(self, centers: Centers) -> tuple[Labels, Distances]:
-        """Return the lowest nearest center of each point and its canonical distance."""
-
-    def second_nearest(self, centers: Centers) -> tuple[Distances, Distances]:
-        """Return the smallest and the second smallest canonical distance of each point."""
-
-    def distances(self, centers: Centers, labels: Labels) -> Distances:
-        """Return the canonical distance of each point to the center of its label."""
-
-    def of(self, rows: NDArray[np.int64]) -> Kernels:
-        """Return the same for some of the rows."""
-
-
 class LabelledPoints:
-    """A workspace (see `engines.base`) over the given kernels."""
+    """A workspace (see `core.workspace`) over the given kernels."""
 
     engine = "reference"
     steps_to_come = 0
@@ -162,6 +149,16 @@ class LabelledPoints:
         self, centers: Centers, weights: Distances, shift: float, limits: Limits
     ) -> Progress | None:
         """Return None: steps are taken one at a time here."""
+        return None
+
+    def advance_with(
+        self,
+        others: Sequence[Workspace],
+        starts: Sequence[tuple[Centers, Distances, float]],
+        limits: Sequence[Limits],
+        n_threads: int,
+    ) -> list[Progress] | None:
+        """Return None: steps are taken one start after the other here."""
         return None
 
     def _terms_of_gap(

@@ -25,11 +25,12 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.engines.base import Centers, Distances, Labels
-from wolfmeans.exact_sums import exact_sum
+from wolfmeans.core.workspace import Centers, Distances, Labels
+from wolfmeans.exact.sums import exact_sum
 
 if TYPE_CHECKING:
-    from wolfmeans.engines.labelled import Kernels, Moments
+    from wolfmeans.engines.labelled import Moments
+    from wolfmeans.exact.distances import Kernels
 
 _UNIT = 2.0**-53
 _ROWS_AT_ONCE = 256

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.engines.aligned import aligned
+from wolfmeans.core.workspace import Assignment, Centers, Distances, Forced, Labels
 from wolfmeans.engines.arithmetic import NativeArithmetic, NativeTrimming
-from wolfmeans.engines.base import Assignment, Centers, Distances, Forced, Labels
 from wolfmeans.engines.trimming import Masses
+from wolfmeans.exact.arrays import aligned
 
 _MOST_COLUMNS = np.iinfo(np.int32).max
 # Rows taken one by one; SciPy's own way costs as much as some dozen of them before it starts.

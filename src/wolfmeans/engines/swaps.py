@@ -15,8 +15,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.engines.base import Centers, Distances, Labels
-from wolfmeans.exact_sums import exact_sum
+from wolfmeans.core.workspace import Centers, Distances, Labels
+from wolfmeans.exact.sums import exact_sum
 
 
 class Swaps(Protocol):

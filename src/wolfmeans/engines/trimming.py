@@ -16,29 +16,22 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.engines.base import Assignment, Centers, Distances, Forced, Labels, Threshold
-from wolfmeans.engines.labelled import Kernels, LabelledPoints, Moments
-from wolfmeans.engines.parts.partial import Limbs, Partial
-from wolfmeans.exact_sums import decompose, exact_sum, rounded_ratio
+from wolfmeans.core.workspace import (
+    Assignment,
+    Centers,
+    Distances,
+    Forced,
+    Labels,
+    Partial,
+    Threshold,
+)
+from wolfmeans.engines.labelled import LabelledPoints, Moments
+from wolfmeans.exact.distances import Kernels
+from wolfmeans.exact.limbs import Limbs
+from wolfmeans.exact.sums import exact_sum, rounded_ratio, unit_exponent
 
 Masses = NDArray[np.float64]
 """(n,) what is kept of each point's weight."""
-
-
-def unit_exponent(weights: Masses | None) -> int:
-    """Return the largest e for which all weights are whole multiples of 2**e.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> unit_exponent(np.array([3.0, 0.0, 0.5])), unit_exponent(None)
-    (-1, 0)
-    """
-    if weights is None:
-        return 0
-    mantissas, exponents = decompose(weights[weights > 0])
-    lowest = np.frexp((mantissas & -mantissas).astype(np.float64))[1] - 1
-    return int((exponents + lowest).min())
 
 
 def find_threshold(distances: Distances, weights: Masses | None, mass: float) -> Threshold:
@@ -337,6 +330,10 @@ class Trimming(LabelledPoints):
 
     def advance(self, *_: Any) -> None:
         """Return None: steps are taken one at a time here."""
+        return
+
+    def advance_with(self, *_: Any) -> None:
+        """Return None: steps are taken one start after the other here."""
         return
 
 

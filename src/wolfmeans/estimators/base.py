@@ -22,25 +22,23 @@ from sklearn.base import (
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from wolfmeans import door, storage
-from wolfmeans.certificate import Certificate
-from wolfmeans.checkpoint import Checkpoint
+from wolfmeans.bounds import WHATEVER_IT_COSTS, LowerBound
+from wolfmeans.certificate.record import Certificate
+from wolfmeans.core.draws import RandomSource
+from wolfmeans.core.frank_wolfe import Callback
+from wolfmeans.core.hooks import hook
+from wolfmeans.core.notices import progress_on_terminal, warn
+from wolfmeans.core.solution import Record, Trace
+from wolfmeans.core.stopping import Criterion, criterion
 from wolfmeans.engines import Chosen, Work, Workspace, choose_engine, effective_threads
 from wolfmeans.engines.parts.points import PartedPoints
-from wolfmeans.engines.parts.seeding import seeds_in_parts
+from wolfmeans.engines.tensors import as_given
+from wolfmeans.estimators import saving
+from wolfmeans.estimators.bounds_in_parts import Looking, bounds_in_parts, loaded_within_limit
 from wolfmeans.estimators.certify import ParameterAndMethod
+from wolfmeans.estimators.checkpoint import Checkpoint
 from wolfmeans.estimators.parameters import validate
-from wolfmeans.fitting import Fit
-from wolfmeans.frank_wolfe import Callback
-from wolfmeans.lower_bounds import WHATEVER_IT_COSTS, LowerBound, bound_in_units
-from wolfmeans.notebook import certificate_view
-from wolfmeans.notices import progress_on_terminal, warn
-from wolfmeans.parted import dask_data, source_data
-from wolfmeans.parted.bounds import Looking, bounds_in_parts, loaded_within_limit
-from wolfmeans.parted.dask_data import admit, is_dask, lazily
-from wolfmeans.parted.data import Opened
-from wolfmeans.parted.source_data import Streamed, brought, is_source
-from wolfmeans.parted.source_predictions import (
+from wolfmeans.estimators.streamed import (
     predicted,
     predicted_to,
     said_of_chunks,
@@ -48,12 +46,16 @@ from wolfmeans.parted.source_predictions import (
     source_for,
     transformed,
 )
-from wolfmeans.refusals import refuse_other_names
-from wolfmeans.seeding import RandomSource, choose_seeds
-from wolfmeans.solution import Record, Trace
-from wolfmeans.sources import bytes_of
-from wolfmeans.stopping import Criterion, criterion
-from wolfmeans.tensors import as_given
+from wolfmeans.fitting.fit import Fit
+from wolfmeans.fitting.lower_bound import bound_in_units
+from wolfmeans.inputs import dask_collections, streams, validation
+from wolfmeans.inputs.checks import refuse_other_names
+from wolfmeans.inputs.dask_collections import admit, is_dask, lazily
+from wolfmeans.inputs.data_in_parts import Opened
+from wolfmeans.inputs.memory_budget import bytes_of
+from wolfmeans.inputs.streams import Streamed, brought, is_source
+from wolfmeans.seeding.in_parts import seeds_in_parts
+from wolfmeans.seeding.methods import choose_seeds
 
 _DEFAULT_STARTS = 10
 
@@ -163,12 +165,12 @@ class CenterEstimator(
         self, X: Any, sample_weight: Any, n_threads: int
     ) -> tuple[Any, NDArray[np.float64] | None, int]:
         """Return what passes the door: the points, their weights, and the exponent of the scale."""
-        X, sizes = door.admit(self, X, reset=True, n_threads=n_threads)
-        weights = door.admit_weights(sample_weight, X)
+        X, sizes = validation.admit(self, X, reset=True, n_threads=n_threads)
+        weights = validation.admit_weights(sample_weight, X)
         if X.shape[0] < self.n_clusters:
             raise ValueError(f"n_samples={X.shape[0]} should be >= n_clusters={self.n_clusters}.")
         self._refuse_infinite_tolerance()
-        return X, weights, door.scale_exponent(X, sizes, weights)
+        return X, weights, validation.scale_exponent(X, sizes, weights)
 
     def _criterion(self) -> Criterion:
         """Return the stopping rule that the parameters mean."""
@@ -260,7 +262,7 @@ class CenterEstimator(
                 found = bounds_in_parts(self, X, sample_weight, looking)
             return self._certified_by(found)
         certificate = self.certificate_
-        weights = door.admit_weights(sample_weight, X)
+        weights = validation.admit_weights(sample_weight, X)
         model._refuse_other_data(X, weights)
         with progress_on_terminal(progress) as told:
             bound = bound_in_units(
@@ -357,7 +359,7 @@ class CenterEstimator(
             call = self.init
 
             def called(ws: Workspace, random: RandomSource) -> NDArray[np.floating]:
-                given = door.unwritable(getattr(X, "collection", X))
+                given = validation.unwritable(getattr(X, "collection", X))
                 return self._given(call(given, self.n_clusters, random_state=random()), X, exponent)
 
             return called, n_starts
@@ -384,9 +386,9 @@ class CenterEstimator(
 
     def _given(self, init: Any, X: Any, exponent: int) -> NDArray[np.floating]:
         refuse_other_names(init, getattr(self, "feature_names_in_", None))
-        centers = door.admit_centers(init, self.n_clusters, X)
-        door.refuse_far_centers(centers, X, exponent)
-        return centers if exponent == 0 else door.ldexp(centers, exponent)
+        centers = validation.admit_centers(init, self.n_clusters, X)
+        validation.refuse_far_centers(centers, X, exponent)
+        return centers if exponent == 0 else validation.ldexp(centers, exponent)
 
     def _checkpoint(
         self, X: Any, workspace: Workspace, exponent: int, **further: Any
@@ -418,12 +420,14 @@ class CenterEstimator(
         """Set the fitted attributes, in the units of the caller's data."""
         self._scale_exponent = exponent
         self._scaled_centers = fit.centers.copy() if exponent else None
-        centers = door.ldexp(fit.centers, -exponent) if exponent else fit.centers.copy()
+        centers = validation.ldexp(fit.centers, -exponent) if exponent else fit.centers.copy()
         self.cluster_centers_ = centers
-        self.initial_centers_ = door.ldexp(fit.seeds, -exponent) if exponent else fit.seeds.copy()
+        self.initial_centers_ = (
+            validation.ldexp(fit.seeds, -exponent) if exponent else fit.seeds.copy()
+        )
         self._n_features_out = len(centers)
         self.labels_ = fit.labels
-        self.inertia_ = door.unscaled(fit.inertia, exponent)
+        self.inertia_ = validation.unscaled(fit.inertia, exponent)
         self.n_iter_ = fit.solution.iterations + 1
         self.engine_ = certificate.engine
         self.certificate_ = certificate.in_units(-2 * exponent)
@@ -444,9 +448,9 @@ class CenterEstimator(
         """Open data in parts for a fit, with the checks that data in memory gets."""
         self._refuse_infinite_tolerance()
         if isinstance(X, Streamed):
-            opening = source_data.opened(self, X, sample_weight, self._number_of_starts())
+            opening = streams.opened(self, X, sample_weight, self._number_of_starts())
         else:
-            opening = dask_data.opened(self, X, sample_weight)
+            opening = dask_collections.opened(self, X, sample_weight)
         with opening as data:
             if data.X.shape[0] < self.n_clusters:
                 raise ValueError(
@@ -462,18 +466,18 @@ class CenterEstimator(
         if dtype != centers.dtype:
             dtype, centers = np.dtype(np.float64), centers.astype(np.float64)
 
-        def exponent_for(face: Any, sizes: door.Sizes, weights: Any) -> int:
-            return door.fitting_exponent(face, sizes, self._scale_exponent)
+        def exponent_for(face: Any, sizes: validation.Sizes, weights: Any) -> int:
+            return validation.fitting_exponent(face, sizes, self._scale_exponent)
 
-        loading = dask_data.opened(
+        loading = dask_collections.opened(
             self, X, sample_weight, reset=False, dtype=dtype, exponent_for=exponent_for
         )
         with loading as data:
             if data.exponent != self._scale_exponent:
-                centers = door.ldexp(centers, data.exponent - self._scale_exponent)
+                centers = validation.ldexp(centers, data.exponent - self._scale_exponent)
             points = self._points_to_score(data.points)
             points.assign(centers)
-            return -door.unscaled(points.cost(centers), data.exponent)
+            return -validation.unscaled(points.cost(centers), data.exponent)
 
     def _points_to_score(self, points: PartedPoints) -> PartedPoints:
         """Return the points that count."""
@@ -553,7 +557,7 @@ class CenterEstimator(
         workspace, centers, exponent = self._opened(X)
         roots = workspace.roots(centers)
         if exponent != 0:
-            roots = door.ldexp(roots, -exponent, out=roots)
+            roots = validation.ldexp(roots, -exponent, out=roots)
         if _get_output_config("transform", self)["dense"] != "default":
             return roots  # for the table that set_output asked for
         distances: NDArray[np.floating] = as_given(roots, X)
@@ -567,10 +571,10 @@ class CenterEstimator(
         if is_dask(X):
             return self._score_in_parts(X, sample_weight)
         workspace, centers, exponent = self._opened(X, passes=1)
-        weights = door.admit_weights(sample_weight, X)
+        weights = validation.admit_weights(sample_weight, X)
         distances = workspace.nearest(centers)[1]
         inertia = workspace.total(distances if weights is None else weights * distances)
-        return -door.unscaled(inertia, exponent)
+        return -validation.unscaled(inertia, exponent)
 
     def _opened(self, X: Any, passes: int = 0) -> tuple[Workspace, NDArray[np.floating], int]:
         """Open new data for the fitted centers, in a dtype and at a scale that hold both.
@@ -580,14 +584,14 @@ class CenterEstimator(
         """
         check_is_fitted(self)
         n_threads = effective_threads(self.n_threads)
-        X, sizes = door.admit(self, X, reset=False, n_threads=n_threads)
+        X, sizes = validation.admit(self, X, reset=False, n_threads=n_threads)
         centers = self._centers_at_scale()
         if X.dtype != centers.dtype:
             X, centers = X.astype(np.float64), centers.astype(np.float64)
-        exponent = door.fitting_exponent(X, sizes, self._scale_exponent)
+        exponent = validation.fitting_exponent(X, sizes, self._scale_exponent)
         if exponent != self._scale_exponent:
-            centers = door.ldexp(centers, exponent - self._scale_exponent)
-        X = door.rescale(X, exponent)
+            centers = validation.ldexp(centers, exponent - self._scale_exponent)
+        X = validation.rescale(X, exponent)
         work = Work(len(centers), n_threads, passes) if passes else None
         workspace = choose_engine(self.engine, X, work).engine.open(X, None, n_threads)
         return workspace, centers, exponent
@@ -598,9 +602,11 @@ class CenterEstimator(
         if self._scale_exponent == 0:
             return centers
         kept: NDArray[np.floating] | None = self._scaled_centers
-        if kept is not None and np.array_equal(door.ldexp(kept, -self._scale_exponent), centers):
+        if kept is not None and np.array_equal(
+            validation.ldexp(kept, -self._scale_exponent), centers
+        ):
             return kept
-        scaled: NDArray[np.floating] = door.ldexp(centers, self._scale_exponent)
+        scaled: NDArray[np.floating] = validation.ldexp(centers, self._scale_exponent)
         return scaled
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -618,7 +624,7 @@ class CenterEstimator(
 
     def _with_certificate(self, diagram: str) -> str:
         return (
-            diagram + certificate_view(self.certificate_)
+            diagram + hook("certificate_view")(self.certificate_)
             if hasattr(self, "certificate_")
             else diagram
         )
@@ -626,7 +632,7 @@ class CenterEstimator(
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to a file that cannot execute code; see `wolfmeans.load`."""
         check_is_fitted(self)
-        storage.save(self, Path(path))
+        saving.save(self, Path(path))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -14,12 +14,16 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from wolfmeans import door
-from wolfmeans.checkpoint import refuse_settings
+from wolfmeans.bounds import METHODS as BOUNDS
+from wolfmeans.certificate.warning import warn_about
+from wolfmeans.core.empty_clusters import POLICIES
+from wolfmeans.core.frank_wolfe import Callback
+from wolfmeans.core.stopping import STOPS, TOLERANCE_SCALES
 from wolfmeans.engines import ALGORITHMS, ENGINES, Work, Workspace, effective_threads
 from wolfmeans.engines.choosing import STEPS
 from wolfmeans.estimators.base import CenterEstimator
-from wolfmeans.fitting import (
+from wolfmeans.estimators.checkpoint import refuse_settings
+from wolfmeans.fitting.fit import (
     Fit,
     Start,
     best_of_starts,
@@ -29,16 +33,12 @@ from wolfmeans.fitting import (
     scale_notes,
     searched,
 )
-from wolfmeans.frank_wolfe import Callback
-from wolfmeans.lower_bounds import METHODS as BOUNDS
-from wolfmeans.notices import warn_about
-from wolfmeans.parted.dask_data import is_dask
-from wolfmeans.parted.data import refuse_what_needs_all_points
-from wolfmeans.parted.source_data import Streamed
-from wolfmeans.polish import POLISHES
-from wolfmeans.problems.empty import POLICIES
-from wolfmeans.seeding import METHODS as SEEDINGS
-from wolfmeans.stopping import STOPS, TOLERANCE_SCALES
+from wolfmeans.fitting.polish import POLISHES
+from wolfmeans.inputs import validation
+from wolfmeans.inputs.dask_collections import is_dask
+from wolfmeans.inputs.data_in_parts import refuse_what_needs_all_points
+from wolfmeans.inputs.streams import Streamed
+from wolfmeans.seeding.methods import METHODS as SEEDINGS
 
 _LARGEST_STATE = int(np.iinfo(np.int32).max)
 
@@ -243,7 +243,7 @@ class KMeans(CenterEstimator):
                     begun, data.X, data.X, data.points, data.exponent, None, notes, n_threads
                 )
         X, weights, exponent = self._admitted(X, sample_weight, n_threads)
-        scaled = door.rescale(X, exponent)
+        scaled = validation.rescale(X, exponent)
         chosen = self._chosen_engine(scaled, self._work(n_threads))
         workspace = chosen.engine.open(scaled, weights, n_threads, self.algorithm)
         certify = vars(self)["certify"]

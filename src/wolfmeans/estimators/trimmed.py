@@ -18,30 +18,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from wolfmeans import door
-from wolfmeans.certificate import Certificate
-from wolfmeans.checkpoint import refuse_settings
-from wolfmeans.engines import Work, effective_threads, get_engine
-from wolfmeans.engines.base import Centers, TrimmedWorkspace, Workspace
-from wolfmeans.engines.choosing import STEPS
-from wolfmeans.engines.parts.dask_points import TrimmedDaskPoints
-from wolfmeans.engines.parts.points import PartedPoints
-from wolfmeans.engines.parts.seeding import seeds_in_parts
-from wolfmeans.engines.parts.trimmed_points import TrimmedParts, weighed
-from wolfmeans.engines.parts.trimmed_sources import TrimmedSourcePoints
-from wolfmeans.engines.trimming import find_threshold, kept_masses
-from wolfmeans.estimators.base import CenterEstimator
-from wolfmeans.estimators.kmeans import KMeans
-from wolfmeans.fitting import Fit, Start, best_of_starts, certificate_of, scale_notes
-from wolfmeans.frank_wolfe import Callback
-from wolfmeans.lower_bounds import METHODS as BOUNDS
-from wolfmeans.notices import warn_about
-from wolfmeans.parted.dask_data import is_dask
-from wolfmeans.parted.data import refuse_what_needs_all_points
-from wolfmeans.parted.source_data import Streamed, is_source, loaded, weights_named
-from wolfmeans.parted.source_predictions import source_for
-from wolfmeans.problems.empty import POLICIES as ALL_POLICIES
-from wolfmeans.problems.trimmed import (
+from wolfmeans.bounds import METHODS as BOUNDS
+from wolfmeans.certificate.record import Certificate
+from wolfmeans.certificate.warning import warn_about
+from wolfmeans.core.draws import RandomSource
+from wolfmeans.core.empty_clusters import POLICIES as ALL_POLICIES
+from wolfmeans.core.frank_wolfe import Callback
+from wolfmeans.core.trimmed import (
     TrimmedProblem,
     kept_mass,
     kept_of_total,
@@ -49,9 +32,20 @@ from wolfmeans.problems.trimmed import (
     share_of,
     total_mass,
 )
-from wolfmeans.seeding import METHODS as SEEDINGS
-from wolfmeans.seeding import TRIMMED_METHODS, RandomSource, choose_seeds
-from wolfmeans.two_stages import (
+from wolfmeans.core.workspace import Centers, TrimmedWorkspace, Workspace
+from wolfmeans.engines import Work, effective_threads, get_engine
+from wolfmeans.engines.choosing import STEPS
+from wolfmeans.engines.parts.dask_points import TrimmedDaskPoints
+from wolfmeans.engines.parts.points import PartedPoints
+from wolfmeans.engines.parts.trimmed_points import TrimmedParts, weighed
+from wolfmeans.engines.parts.trimmed_sources import TrimmedSourcePoints
+from wolfmeans.engines.trimming import find_threshold, kept_masses
+from wolfmeans.estimators.base import CenterEstimator
+from wolfmeans.estimators.checkpoint import refuse_settings
+from wolfmeans.estimators.kmeans import KMeans
+from wolfmeans.estimators.streamed import source_for
+from wolfmeans.fitting.fit import Fit, Start, best_of_starts, certificate_of, scale_notes
+from wolfmeans.fitting.two_stages import (
     CONTINUED,
     DRAWN_FROM_SOME,
     SHORT_RUNS,
@@ -60,6 +54,13 @@ from wolfmeans.two_stages import (
     rows_for_short_runs,
     share_for_short_runs,
 )
+from wolfmeans.inputs import validation
+from wolfmeans.inputs.dask_collections import is_dask
+from wolfmeans.inputs.data_in_parts import refuse_what_needs_all_points
+from wolfmeans.inputs.streams import Streamed, is_source, loaded, weights_named
+from wolfmeans.seeding.in_parts import seeds_in_parts
+from wolfmeans.seeding.methods import METHODS as SEEDINGS
+from wolfmeans.seeding.methods import TRIMMED_METHODS, choose_seeds
 
 NumberedSeeds = Callable[[int, Workspace, RandomSource], NDArray[np.floating]]
 
@@ -288,7 +289,7 @@ class TrimmedKMeans(CenterEstimator):
         n_threads = effective_threads(self.n_threads)
         X, weights, exponent = self._admitted(X, sample_weight, n_threads)
         share = self._trimmed_share(weights, total_mass(weights, X.shape[0]))
-        scaled = door.rescale(X, exponent)
+        scaled = validation.rescale(X, exponent)
         chosen = self._chosen_engine(scaled, self._work(n_threads))
         workspace = chosen.engine.open_trimmed(
             scaled,
@@ -492,7 +493,9 @@ class TrimmedKMeans(CenterEstimator):
         self.kept_ = workspace.shares()
         margins = workspace.margins(fit.solution.point.centers)
         # They may be mapped from a file, for want of memory for a copy.
-        self.margins_ = door.ldexp(margins, -2 * exponent, out=margins) if exponent else margins
+        self.margins_ = (
+            validation.ldexp(margins, -2 * exponent, out=margins) if exponent else margins
+        )
         self.n_trimmed_ = certificate.trimmed_points
         self.trimmed_mass_ = certificate.trimmed_mass
 
@@ -555,12 +558,12 @@ class TrimmedKMeans(CenterEstimator):
         if is_dask(X):
             return self._score_in_parts(X, sample_weight)
         workspace, centers, exponent = self._opened(X)
-        weights = door.admit_weights(sample_weight, X)
+        weights = validation.admit_weights(sample_weight, X)
         distances = workspace.nearest(centers)[1]
         mass = kept_mass(parsed_share(self._share), weights, workspace.n_points)
         threshold = find_threshold(distances, weights, mass)
         kept = kept_masses(threshold, distances, weights)
-        return -door.unscaled(workspace.total(kept * distances), exponent)
+        return -validation.unscaled(workspace.total(kept * distances), exponent)
 
     def _points_to_score(self, points: PartedPoints) -> PartedPoints:
         """Return the points of which the share of the fit is left out."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from wolfmeans.choices import MIXTURES as MIXTURES
+from wolfmeans.core.choices import MIXTURES as MIXTURES
 from wolfmeans.study import printed
 from wolfmeans.study.results import ScenarioResult
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wolfmeans.files import written_whole
+from wolfmeans.files.atomic import written_whole
 from wolfmeans.study.collection import Collection, data_label
 from wolfmeans.study.results import ScenarioResult
 from wolfmeans.study.sky import SkyDistances

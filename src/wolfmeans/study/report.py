@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from wolfmeans.files import written_whole
+from wolfmeans.files.atomic import written_whole
 from wolfmeans.study import figures, page, sentences, tables
 from wolfmeans.study.collection import Collection
 from wolfmeans.study.results import GAPS

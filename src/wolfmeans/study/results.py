@@ -13,8 +13,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from wolfmeans.choices import GAPS as GAPS
-from wolfmeans.files import written_whole
+from wolfmeans.core.choices import GAPS as GAPS
+from wolfmeans.files.atomic import written_whole
 from wolfmeans.study.scenarios import Scenario
 from wolfmeans.study.statistics import Regression, log_log_line
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from wolfmeans.engines import effective_threads
-from wolfmeans.files import written_whole
+from wolfmeans.files.atomic import written_whole
 from wolfmeans.study.results import FORMAT, VERSION, ScenarioResult
 from wolfmeans.study.runs import in_blocks, is_small, perform
 from wolfmeans.study.scenarios import Scenario

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.engines import Workspace, get_engine
-from wolfmeans.engines.cpu import native_is_available, run_to_rest, scatter
-from wolfmeans.fitting import Start, prepare
-from wolfmeans.seeding import METHODS
+from wolfmeans.engines.native import run_to_rest, scatter
+from wolfmeans.exact.native import native_is_available
+from wolfmeans.fitting.fit import Start, prepare
+from wolfmeans.seeding.methods import METHODS
 from wolfmeans.study.mixtures import MIXTURES
 from wolfmeans.study.scenarios import Points, Scenario
 
@@ -183,7 +184,7 @@ def _problem(
     """Open the points for K-means or, with alpha > 0, for trimmed K-means."""
     if scenario.alpha == 0.0:
         return _opened(points, n_threads), {}
-    trimmed = import_module("wolfmeans.problems.trimmed")
+    trimmed = import_module("wolfmeans.core.trimmed")
     engine: Any = get_engine()
     mass = trimmed.kept_mass(trimmed.share_of(scenario.alpha), None, scenario.n)
     return engine.open_trimmed(points, None, n_threads, mass), {"kind": trimmed.TrimmedProblem}

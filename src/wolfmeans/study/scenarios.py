@@ -19,11 +19,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans import datasets, door
-from wolfmeans.choices import SEGMENTATION_FEATURES as SEGMENTATION_FEATURES
-from wolfmeans.choices import STUDY_SEEDINGS as SEEDINGS
+from wolfmeans.core.choices import SEGMENTATION_FEATURES as SEGMENTATION_FEATURES
+from wolfmeans.core.choices import STUDY_SEEDINGS as SEEDINGS
+from wolfmeans.core.empty_clusters import POLICIES
 from wolfmeans.estimators import KMeans
-from wolfmeans.problems.empty import POLICIES
+from wolfmeans.files import datasets
+from wolfmeans.inputs import validation
 from wolfmeans.study.mixtures import MIXTURES
 
 Points = NDArray[np.float64]
@@ -228,16 +229,16 @@ def data(
     Examples
     --------
     >>> from wolfmeans import study
-    >>> from wolfmeans.datasets import load_banknotes
+    >>> from wolfmeans.files.datasets import load_banknotes
     >>> [s.name for s in study.data(load_banknotes().standardized(), "file:banknotes", [2, 3])]
     ['banknotes-n200-d6-k2', 'banknotes-n200-d6-k3']
     """
     if name in MIXTURES:
         raise ValueError(f"{name!r} is a kind of drawn data; give the data set another name")
-    admitted, sizes = door.admit(KMeans(), X, reset=True, n_threads=1)
+    admitted, sizes = validation.admit(KMeans(), X, reset=True, n_threads=1)
     if not isinstance(admitted, np.ndarray):
         raise TypeError("a study needs dense data; convert sparse data with .toarray()")
-    if door.scale_exponent(admitted, sizes, None):
+    if validation.scale_exponent(admitted, sizes, None):
         raise ValueError("the squares of this data do not fit into float64; rescale it first")
     points = np.ascontiguousarray(admitted, dtype=np.float64)
     rows, columns = points.shape

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 from sklearn.covariance import MinCovDet
 
-from wolfmeans.datasets import load_segmentation
+from wolfmeans.files.datasets import load_segmentation
 
 LEVELS = (0.5, 0.75, 0.9, 0.95, 0.99)
 

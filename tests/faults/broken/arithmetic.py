@@ -12,7 +12,7 @@ from broken.registry import variant
 @variant
 def sums_in_float32():
     """Means are float32 sums divided by counts, step by step."""
-    from wolfmeans.problems.kmeans import KMeansProblem
+    from wolfmeans.core.kmeans import KMeansProblem
 
     def make(minimize):
         def minimized(self, centers):
@@ -87,7 +87,7 @@ def inertia_of_the_ledger():
 @variant
 def gap_overstated():
     """The ledger books more than a step gained."""
-    from wolfmeans.problems.kmeans import KMeansProblem
+    from wolfmeans.core.kmeans import KMeansProblem
 
     def make(minimize):
         def minimized(self, centers):
@@ -127,7 +127,7 @@ def overflow_on_the_way():
 
 @variant
 def empty_clusters_left_alone():
-    from wolfmeans.problems.kmeans import KMeansProblem
+    from wolfmeans.core.kmeans import KMeansProblem
 
     return [patch.object(KMeansProblem, "empty", property(lambda self: "keep"))]
 
@@ -169,8 +169,7 @@ def row_order_matters():
 @variant
 def bounds_too_high():
     """Lower bounds without their rounding margin, and a little more."""
-    from wolfmeans import fitting
-    from wolfmeans.lower_bounds import front
+    from wolfmeans.fitting import fit, lower_bound
 
     def make(find):
         def found(*arguments, **options):
@@ -179,11 +178,11 @@ def bounds_too_high():
 
         return found
 
-    return [around(fitting, "best_bound", make), around(front, "best_bound", make)]
+    return [around(fit, "best_bound", make), around(lower_bound, "best_bound", make)]
 
 
 @variant
 def strictness_claimed():
-    from wolfmeans.problems.kmeans import KMeansProblem
+    from wolfmeans.core.kmeans import KMeansProblem
 
     return [patch.object(KMeansProblem, "tied", lambda self, point: False)]

@@ -11,17 +11,17 @@ from broken.registry import variant
 @variant
 def looks_that_began_count():
     """A sweep over single moves that has begun is taken for one that has ended."""
-    from wolfmeans import judgement
+    from wolfmeans.fitting import evaluate
 
     def looked(search):
         return search.run(2.0, 1) or search.sweeps > 0
 
-    return [patch.object(judgement, "_looked_at_all", looked)]
+    return [patch.object(evaluate, "_looked_at_all", looked)]
 
 
 @variant
 def errors_end_a_look_in_silence():
-    from wolfmeans import judgement
+    from wolfmeans.fitting import evaluate
 
     def make(look):
         def looked(search):
@@ -31,12 +31,12 @@ def errors_end_a_look_in_silence():
 
         return looked
 
-    return [around(judgement, "_looked_at_all", make)]
+    return [around(evaluate, "_looked_at_all", make)]
 
 
 @variant
 def searches_that_were_cut_off_count():
-    from wolfmeans import polish
+    from wolfmeans.fitting import polish
 
     def make(hartigan):
         def moved(*arguments, **options):
@@ -49,7 +49,7 @@ def searches_that_were_cut_off_count():
 
 @variant
 def swaps_that_were_not_tried_count():
-    from wolfmeans import polish
+    from wolfmeans.fitting import polish
 
     def make(exchange):
         def exchanged(self):
@@ -65,7 +65,7 @@ def swaps_that_were_not_tried_count():
 
 @variant
 def candidates_promise_what_nobody_looked_at():
-    from wolfmeans.problems import kmeans
+    from wolfmeans.core import kmeans
 
     def make(best):
         def found(*arguments):
@@ -80,7 +80,7 @@ def candidates_promise_what_nobody_looked_at():
 @variant
 def abandoned_ceilings_count():
     """Branch and bound that was given up says that it came to its end."""
-    from wolfmeans.engines import cpu
+    from wolfmeans.exact import native
 
     def make(ceiling):
         def found(*arguments):
@@ -89,13 +89,13 @@ def abandoned_ceilings_count():
 
         return found
 
-    return [around(cpu._native, "ceiling", make)]
+    return [around(native._native, "ceiling", make)]
 
 
 @variant
 def bounds_that_failed_are_kept():
+    from wolfmeans.bounds import LowerBound
     from wolfmeans.estimators import base
-    from wolfmeans.lower_bounds import LowerBound
 
     def make(find):
         def found(*arguments, **options):
@@ -111,7 +111,7 @@ def bounds_that_failed_are_kept():
 
 @variant
 def scans_return_what_they_have():
-    from wolfmeans.scanning import _Scanner
+    from wolfmeans.estimators.scan import _Scanner
 
     def make(work):
         def worked(*arguments):
@@ -160,8 +160,8 @@ def other_data_is_certified():
 @variant
 def other_data_in_parts_is_certified():
     """A check that says no, or that comes to no end, is taken for one that says yes."""
+    from wolfmeans.estimators import bounds_in_parts
     from wolfmeans.estimators.base import CenterEstimator
-    from wolfmeans.parted import bounds
 
     def accepting(refuse):
         def refused(self, found):
@@ -182,7 +182,7 @@ def other_data_in_parts_is_certified():
     return [
         around(CenterEstimator, "_refuse_other_rows", accepting),
         around(CenterEstimator, "_refuse_other_inertia", accepting),
-        around(bounds, "_inertia", make),
+        around(bounds_in_parts, "_inertia", make),
     ]
 
 
@@ -203,7 +203,7 @@ def parts_that_failed_are_left_out():
 
 @variant
 def later_passes_are_not_compared():
-    from wolfmeans.sources import Source
+    from wolfmeans.files.source import Source
 
     def make(settle):
         def settled(self, found):
@@ -217,9 +217,8 @@ def later_passes_are_not_compared():
 
 @variant
 def passes_that_were_cut_off_count():
-    from wolfmeans.door import Sizes
-    from wolfmeans.sources import Source
-    from wolfmeans.sources.base import Facts
+    from wolfmeans.files.source import Facts, Source
+    from wolfmeans.inputs.validation import Sizes
 
     def make(read):
         def passed(self, rows, stop):
@@ -239,7 +238,7 @@ def passes_that_were_cut_off_count():
 
 @variant
 def checkpoints_half_written():
-    from wolfmeans.checkpoint import Checkpoint
+    from wolfmeans.estimators.checkpoint import Checkpoint
 
     def make(write):
         def written(self):

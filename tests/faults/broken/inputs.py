@@ -23,19 +23,19 @@ def missing_values_become_zero():
 
 @variant
 def weights_unchecked():
-    from wolfmeans import door
+    from wolfmeans.inputs import validation
 
     def admitted(sample_weight, X):
         if sample_weight is None:
             return None
         return np.nan_to_num(np.abs(np.asarray(sample_weight, dtype=np.float64))) + 1e-3
 
-    return [patch.object(door, "admit_weights", admitted)]
+    return [patch.object(validation, "admit_weights", admitted)]
 
 
 @variant
 def weights_of_zero_count():
-    from wolfmeans import door
+    from wolfmeans.inputs import validation
 
     def make(admit):
         def admitted(sample_weight, X):
@@ -44,22 +44,22 @@ def weights_of_zero_count():
 
         return admitted
 
-    return [around(door, "admit_weights", make)]
+    return [around(validation, "admit_weights", make)]
 
 
 @variant
 def init_unchecked():
-    from wolfmeans import door
+    from wolfmeans.inputs import validation
 
     def admitted(init, n_clusters, X):
         return np.ascontiguousarray(np.resize(np.nan_to_num(init), (n_clusters, X.shape[1])))
 
-    return [patch.object(door, "admit_centers", admitted)]
+    return [patch.object(validation, "admit_centers", admitted)]
 
 
 @variant
 def init_in_float32():
-    from wolfmeans import door
+    from wolfmeans.inputs import validation
 
     def make(admit):
         def admitted(init, n_clusters, X):
@@ -68,7 +68,7 @@ def init_in_float32():
 
         return admitted
 
-    return [around(door, "admit_centers", make)]
+    return [around(validation, "admit_centers", make)]
 
 
 @variant
@@ -96,9 +96,9 @@ def true_is_255():
 
 @variant
 def large_integers_rounded():
-    from wolfmeans import door
+    from wolfmeans.inputs import validation
 
-    return [patch.object(door, "refuse_rounded_integers", lambda given: None)]
+    return [patch.object(validation, "refuse_rounded_integers", lambda given: None)]
 
 
 @variant
@@ -170,16 +170,16 @@ def structure_unchecked():
 
 @variant
 def flags_of_sparse_rows_are_believed():
-    from wolfmeans import door
+    from wolfmeans.inputs import validation
 
-    return [patch.object(door, "is_canonical", lambda X: X.has_canonical_format)]
+    return [patch.object(validation, "is_canonical", lambda X: X.has_canonical_format)]
 
 
 @variant
 def seeders_may_write():
-    from wolfmeans import door
+    from wolfmeans.inputs import validation
 
-    return [patch.object(door, "unwritable", lambda X: X)]
+    return [patch.object(validation, "unwritable", lambda X: X)]
 
 
 @variant
@@ -191,9 +191,9 @@ def names_of_init_ignored():
 
 @variant
 def lazy_tables_are_objects():
-    from wolfmeans import door
+    from wolfmeans.inputs import validation
 
-    return [patch.object(door, "refuse_lazy_frames", lambda given: None)]
+    return [patch.object(validation, "refuse_lazy_frames", lambda given: None)]
 
 
 @variant
@@ -218,6 +218,6 @@ def denormals_flushed():
 
 @variant
 def numbers_not_rescaled():
-    from wolfmeans import door
+    from wolfmeans.inputs import validation
 
-    return [patch.object(door, "scale_exponent", lambda X, sizes, weights: 0)]
+    return [patch.object(validation, "scale_exponent", lambda X, sizes, weights: 0)]

@@ -12,7 +12,7 @@ def around(target, name, make):
 
 def on_input(change):
     """Change X before the door sees it."""
-    from wolfmeans import door
+    from wolfmeans.inputs import validation
 
     def make(admit):
         def admitted(estimator, X, **options):
@@ -20,12 +20,12 @@ def on_input(change):
 
         return admitted
 
-    return [around(door, "admit", make)]
+    return [around(validation, "admit", make)]
 
 
 def on_finished(change):
     """Change a finished run, whatever the engine."""
-    from wolfmeans.fitting import Prepared
+    from wolfmeans.fitting.fit import Prepared
 
     def make(finish):
         def finished(self, *arguments):

@@ -12,7 +12,7 @@ from broken.registry import variant
 
 @variant
 def converged_whatever_happened():
-    from wolfmeans.solution import Status
+    from wolfmeans.core.solution import Status
 
     def change(prepared, fit):
         return replace(fit, solution=replace(fit.solution, status=Status.DECREASE))
@@ -22,7 +22,7 @@ def converged_whatever_happened():
 
 @variant
 def one_step_too_many():
-    from wolfmeans.fitting import Prepared
+    from wolfmeans.fitting.fit import Prepared
 
     def make(finish):
         def finished(self, max_steps, time_limit=None, callback=None):
@@ -35,7 +35,7 @@ def one_step_too_many():
 
 @variant
 def time_is_looked_at_before_the_first_step():
-    from wolfmeans.fitting import Prepared
+    from wolfmeans.fitting.fit import Prepared
 
     def make(finish):
         def finished(self, max_steps, time_limit=None, callback=None):
@@ -48,7 +48,7 @@ def time_is_looked_at_before_the_first_step():
 
 @variant
 def stops_at_a_tolerance_of_its_own():
-    from wolfmeans import fitting
+    from wolfmeans.fitting import fit
 
     def make(rule):
         def made(stop, tol, *rest):
@@ -56,12 +56,12 @@ def stops_at_a_tolerance_of_its_own():
 
         return made
 
-    return [around(fitting, "_rule", make)]
+    return [around(fit, "_rule", make)]
 
 
 @variant
 def init_jittered():
-    from wolfmeans import door
+    from wolfmeans.inputs import validation
 
     def make(admit):
         def admitted(init, n_clusters, X):
@@ -72,12 +72,12 @@ def init_jittered():
 
         return admitted
 
-    return [around(door, "admit_centers", make)]
+    return [around(validation, "admit_centers", make)]
 
 
 @variant
 def callback_unheard():
-    from wolfmeans.fitting import Prepared
+    from wolfmeans.fitting.fit import Prepared
 
     def make(finish):
         def finished(self, max_steps, time_limit=None, callback=None):
@@ -111,8 +111,9 @@ def failed_fits_leave_something():
 @variant
 def interrupts_heard_at_the_end():
     """Native calls are deaf: a signal comes through when they return."""
-    from wolfmeans.engines.cpu import NativeKernels, NativePoints
-    from wolfmeans.problems import kmeans
+    from wolfmeans.core import kmeans
+    from wolfmeans.engines.native import NativePoints
+    from wolfmeans.exact.distances import NativeKernels
 
     def make(call):
         def deaf(*arguments, **options):

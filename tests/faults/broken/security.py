@@ -28,7 +28,7 @@ def pickles_are_loaded():
     import pickle
     from pathlib import Path
 
-    from wolfmeans import storage
+    from wolfmeans.estimators import saving
 
     def make_load(load):
         def loaded(path):
@@ -48,16 +48,16 @@ def pickles_are_loaded():
         return read
 
     return [
-        around(storage, "load_prepared", make_load),
-        around(storage.Members, "text", make_text),
+        around(saving, "load_prepared", make_load),
+        around(saving.Members, "text", make_text),
     ]
 
 
 @variant
 def models_are_written_unseen():
-    from wolfmeans import storage
+    from wolfmeans.estimators import saving
 
-    return [patch.object(storage, "_refuse_unloadable", lambda model: None)]
+    return [patch.object(saving, "_refuse_unloadable", lambda model: None)]
 
 
 @variant
@@ -73,8 +73,8 @@ def pickles_in_tables_are_loaded():
     import pickle
     from pathlib import Path
 
-    from wolfmeans.sources import opening
-    from wolfmeans.sources.npy import NpySource
+    from wolfmeans.files.npy import NpySource
+    from wolfmeans.inputs import opening
 
     def make_zarr(source):
         def decoded(paths):
@@ -105,7 +105,7 @@ def archives_are_unpacked():
     import warnings
     from pathlib import Path
 
-    from wolfmeans import tables
+    from wolfmeans.files import tables
 
     def make(read):
         def unpacked(source, kind):
@@ -123,7 +123,7 @@ def archives_are_unpacked():
 def patterns_reach_further():
     from pathlib import Path
 
-    from wolfmeans.sources import opening
+    from wolfmeans.inputs import opening
 
     def matching(source):
         return sorted(str(path) for path in Path(source).parent.rglob(Path(source).name))

@@ -7,6 +7,5 @@ from __future__ import annotations
 
 from wolfmeans.engines.gpu.engine import GpuEngine
 from wolfmeans.engines.gpu.points import GpuPoints
-from wolfmeans.engines.gpu.stepping import advance_together
 
-__all__ = ["GpuEngine", "GpuPoints", "advance_together"]
+__all__ = ["GpuEngine", "GpuPoints"]

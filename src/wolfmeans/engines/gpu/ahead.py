@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.engines.base import Centers, Distances, Limits
+from wolfmeans.core.workspace import Centers, Distances, Limits
 
 _SHORT = 1 << 25
 _VERY_SHORT = 1 << 30

@@ -12,7 +12,7 @@ import torch
 import triton
 from numpy.typing import NDArray
 
-from wolfmeans.engines.base import Centers, Limits
+from wolfmeans.core.workspace import Centers, Limits
 from wolfmeans.engines.gpu.kernels import bounds as bound_kernels
 from wolfmeans.engines.gpu.kernels import bulk_sums, division
 from wolfmeans.engines.gpu.kernels import means as mean_kernels

@@ -9,7 +9,7 @@ import torch
 import triton
 from numpy.typing import NDArray
 
-from wolfmeans.engines.base import Centers, Distances, Labels, Limits
+from wolfmeans.core.workspace import Centers, Distances, Labels, Limits
 from wolfmeans.engines.gpu import costs
 from wolfmeans.engines.gpu.kernels import moments as moment_kernels
 from wolfmeans.engines.gpu.kernels import recheck as recheck_kernels

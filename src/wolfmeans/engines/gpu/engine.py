@@ -29,8 +29,8 @@ from wolfmeans.engines.gpu.transfers import as_tensor
 from wolfmeans.engines.gpu.trimming import GpuTrimmedPoints
 from wolfmeans.engines.gpu.weighting import weigh
 from wolfmeans.engines.labelled import LabelledPoints
+from wolfmeans.engines.tensors import OnDevice
 from wolfmeans.engines.trimming import Masses, TrimmedPoints, Trimming
-from wolfmeans.tensors import OnDevice
 
 _MOST_ROWS = 2**31 - 2**20
 """Rows are counted in int32, by programs that count some beyond the last."""

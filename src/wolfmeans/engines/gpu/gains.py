@@ -1,6 +1,6 @@
 """The data point that as one more center lowers the SSE most, among candidates, on the device.
 
-Specification: `problems.empty.best_candidate`.
+Specification: `core.empty_clusters.best_candidate`.
 
 All of it is launched without a look at what came of the launches before: the host is slower than
 most of them. Where something was given up on the way, it is done again: candidates by the order of
@@ -33,7 +33,7 @@ from wolfmeans.engines.gpu.launching import FUSED, UNFUSED, launch
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.seeding import Listing
 from wolfmeans.engines.gpu.transfers import to_device, to_host
-from wolfmeans.engines.ordering import lexicographic_order
+from wolfmeans.exact.ordering import lexicographic_order
 
 _PROGRAMS = 256
 _LEAST_GROUP = 16

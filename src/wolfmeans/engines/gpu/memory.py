@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
+from wolfmeans.core.byte_sizes import parse_bytes, said
 from wolfmeans.engines.gpu.screening import short_bytes
-from wolfmeans.sizes import parse_bytes, said
 
 LIMIT = "WOLFMEANS_GPU_MEMORY"
 """An environment variable: no more than this is taken, like 2GB or 512MiB."""

@@ -1,6 +1,6 @@
 """The lexicographic order of the rows on the device, and their hashes.
 
-Specifications: `engines.ordering` and `engines.hashing`.
+Specifications: `exact.ordering` and `exact.hashing`.
 
 A sort by the first columns, two at once where they are float32, settles nearly all rows of
 continuous data. Of the rest one row of each value is kept, so that duplicates cost one hash; and
@@ -61,7 +61,7 @@ def lexicographic_order(X: torch.Tensor) -> torch.Tensor:
 
 
 def row_hashes(X: torch.Tensor) -> torch.Tensor:
-    """Return the hashes of all rows (`engines.hashing`), their bits as int64."""
+    """Return the hashes of all rows (`exact.hashing`), their bits as int64."""
     return _hashes(X, None)
 
 

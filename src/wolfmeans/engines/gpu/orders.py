@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from wolfmeans.engines.base import Limits
+from wolfmeans.core.workspace import Limits
 from wolfmeans.engines.gpu.kernels.lists import AT_MOST, EMPTY, KEEP_EMPTY
 from wolfmeans.engines.gpu.transfers import room
 

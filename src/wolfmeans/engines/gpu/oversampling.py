@@ -14,7 +14,7 @@ import torch
 import triton
 from numpy.typing import NDArray
 
-from wolfmeans.engines.base import Centers
+from wolfmeans.core.workspace import Centers
 from wolfmeans.engines.gpu.distances import GpuKernels
 from wolfmeans.engines.gpu.kernels import oversampling as kernels
 from wolfmeans.engines.gpu.kernels.seeding import find_largest
@@ -22,9 +22,7 @@ from wolfmeans.engines.gpu.launching import UNFUSED, launch
 from wolfmeans.engines.gpu.ordering import row_hashes
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.transfers import to_device, to_host
-from wolfmeans.engines.hashing import Hashes
-from wolfmeans.engines.hashing import row_hashes as hashes_on_host
-from wolfmeans.seeding_parts import (
+from wolfmeans.engines.sampling import (
     HashMasses,
     Limits,
     Masses,
@@ -37,6 +35,8 @@ from wolfmeans.seeding_parts import (
     merged_points,
     sums_in_buckets,
 )
+from wolfmeans.exact.hashing import Hashes
+from wolfmeans.exact.hashing import row_hashes as hashes_on_host
 
 _BLOCK = 1024
 _LEAST_ROOM = 1024

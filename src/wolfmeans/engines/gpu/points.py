@@ -12,13 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from wolfmeans.engines.base import (
-    Centers,
-    Distances,
-    Labels,
-    Workspace,
-)
-from wolfmeans.engines.cpu import digest
+from wolfmeans.core.workspace import Centers, Distances, Labels, Workspace
 from wolfmeans.engines.gpu.distances import GpuKernels
 from wolfmeans.engines.gpu.gains import Judged, best_candidate
 from wolfmeans.engines.gpu.ordering import lexicographic_order, row_hashes
@@ -28,9 +22,10 @@ from wolfmeans.engines.gpu.seeding import spread_rows
 from wolfmeans.engines.gpu.stepping import SteppingPoints
 from wolfmeans.engines.gpu.transfers import to_device, to_host
 from wolfmeans.engines.gpu.weighting import Weighting
-from wolfmeans.engines.ordering import lexicographic_order as order_on_host
-from wolfmeans.exact_sums import exact_sum
-from wolfmeans.tensors import DeviceLabels
+from wolfmeans.engines.tensors import DeviceLabels
+from wolfmeans.exact.native import digest
+from wolfmeans.exact.ordering import lexicographic_order as order_on_host
+from wolfmeans.exact.sums import exact_sum
 
 _MOST_FAR_ROWS = 1 << 16
 _SMALL = 1 << 22
@@ -212,7 +207,7 @@ class GpuPoints(SteppingPoints):
     def far_rows(
         self, centers: Centers, many: int, masses: Distances | None
     ) -> tuple[NDArray[np.int64], Distances, float] | None:
-        """Return at least `many` of the farthest points (engines.base); None if too many tie."""
+        """Return at least `many` of the farthest points (core.workspace); None if too many tie."""
         labels = self._kernels.labels_on_device(centers)
         distances = self._kernels.distances_on_device(centers, labels)
         counting = self.weights if masses is None else masses

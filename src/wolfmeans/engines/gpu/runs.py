@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from wolfmeans.engines.base import Limits
+from wolfmeans.core.workspace import Limits
 from wolfmeans.engines.gpu.clusters import Lows
 from wolfmeans.engines.gpu.kernels.lists import DONE, STEPS
 from wolfmeans.engines.gpu.launching import INTERPRETED, side_stream

@@ -1,4 +1,4 @@
-"""k-means++ on the device, with the rows that the specification picks (`wolfmeans.seeding`).
+"""k-means++ on the device, with the rows that the specification picks (`seeding.methods`).
 
 A round is a fixed sequence of kernels that ask nobody: it draws the trials from the integer masses
 along the order of the rows, finds the exact potential that each of them would leave, chooses, and

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from wolfmeans.engines.base import (
+from wolfmeans.core.workspace import (
     Arrival,
     Assignment,
     Centers,
@@ -18,6 +18,7 @@ from wolfmeans.engines.base import (
     Forced,
     Limits,
     Progress,
+    Workspace,
 )
 from wolfmeans.engines.gpu.ahead import Ahead, worth_taking
 from wolfmeans.engines.gpu.clusters import Lows, Results
@@ -31,7 +32,7 @@ from wolfmeans.engines.gpu.steps import Step, spare
 from wolfmeans.engines.gpu.transfers import to_device, to_host
 from wolfmeans.engines.gpu.weighting import Weighting
 from wolfmeans.engines.labelled import LabelledPoints
-from wolfmeans.exact_sums import exact_sum
+from wolfmeans.exact.sums import exact_sum
 
 _MOST_COPIED = 1 << 23
 """Labels of so many points are copied when a run may be at its end, before anybody asks for it."""
@@ -322,6 +323,27 @@ class SteppingPoints(LabelledPoints):
             return self._last[2], self._last[3]
         return super().step(found, centers)
 
+    def advance_with(
+        self,
+        others: Sequence[Workspace],
+        starts: Sequence[tuple[Centers, Distances, float]],
+        limits: Sequence[Limits],
+        n_threads: int,
+    ) -> list[Progress] | None:
+        """Take the steps of several starts at once, on streams of the device."""
+        same = [self, *(other for other in others if type(other) is type(self))]
+        if len(same) < 1 + len(others):
+            return None
+        runs = []
+        for points, (centers, weights, shift), limit in zip(same, starts, limits, strict=True):
+            step = points._begin(centers, limit, shift, int((weights == 0).sum()))
+            runs.append(Run(step, points._lows(), limit))
+        run_together(runs)
+        return [
+            points._progress(run, points._received(run, None), start[0])
+            for points, run, start in zip(same, runs, starts, strict=True)
+        ]
+
     def _opened_before(self) -> Step:
         found = self._step
         if found is None:
@@ -334,20 +356,3 @@ def _arrival(buffers: Sequence[NDArray[Any]], record: NDArray[np.float64]) -> Ar
     centers, residuals, weights = buffers
     moved, _, gap, movement, _, shift, *_ = record.tolist()
     return centers, residuals, weights, shift, movement, gap, int(moved)
-
-
-def advance_together(
-    workspaces: Sequence[SteppingPoints],
-    starts: Sequence[tuple[Centers, Distances, float]],
-    limits: Sequence[Limits],
-) -> list[Progress]:
-    """Take the steps of several starts at once; what is found is the same."""
-    runs = []
-    for points, (centers, weights, shift), limit in zip(workspaces, starts, limits, strict=True):
-        step = points._begin(centers, limit, shift, int((weights == 0).sum()))
-        runs.append(Run(step, points._lows(), limit))
-    run_together(runs)
-    return [
-        points._progress(run, points._received(run, None), start[0])
-        for points, run, start in zip(workspaces, runs, starts, strict=True)
-    ]

@@ -16,7 +16,7 @@ import torch
 import triton
 from numpy.typing import NDArray
 
-from wolfmeans.engines.base import (
+from wolfmeans.core.workspace import (
     Assignment,
     Centers,
     Distances,
@@ -25,7 +25,6 @@ from wolfmeans.engines.base import (
     Limits,
     Workspace,
 )
-from wolfmeans.engines.cpu import digest
 from wolfmeans.engines.gpu.clusters import Clusters, Lows
 from wolfmeans.engines.gpu.distances import GpuKernels
 from wolfmeans.engines.gpu.kernels import bounds as bound_kernels
@@ -36,7 +35,8 @@ from wolfmeans.engines.gpu.streaming import Part, Streamed
 from wolfmeans.engines.gpu.transfers import as_tensor, to_device, to_host
 from wolfmeans.engines.gpu.weighting import Weighting
 from wolfmeans.engines.labelled import LabelledPoints
-from wolfmeans.exact_sums import exact_sum
+from wolfmeans.exact.native import digest
+from wolfmeans.exact.sums import exact_sum
 
 _FEW = 0.25
 """Of a part with fewer active rows than this, only those are sent: the host picks rows more slowly

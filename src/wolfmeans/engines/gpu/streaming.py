@@ -18,10 +18,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from wolfmeans.engines.cpu import value_range
 from wolfmeans.engines.gpu.rows import Rows
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.transfers import as_tensor, room, to_device, to_host
+from wolfmeans.exact.native import value_range
 
 _SAMPLE = 1 << 11
 _LEAST_BYTES = 1 << 20

@@ -14,7 +14,15 @@ import torch
 import triton
 from numpy.typing import NDArray
 
-from wolfmeans.engines.base import Assignment, Centers, Distances, Forced, Labels, Limits, Threshold
+from wolfmeans.core.workspace import (
+    Assignment,
+    Centers,
+    Distances,
+    Forced,
+    Labels,
+    Limits,
+    Threshold,
+)
 from wolfmeans.engines.gpu.kernels import trimming as trimming_kernels
 from wolfmeans.engines.gpu.kernels.lists import MOVED
 from wolfmeans.engines.gpu.launching import PROGRAMS, UNFUSED, launch
@@ -22,9 +30,9 @@ from wolfmeans.engines.gpu.points import GpuPoints
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.transfers import to_host
 from wolfmeans.engines.gpu.weighting import Weighting
+from wolfmeans.engines.tensors import DeviceLabels
 from wolfmeans.engines.trimming import Masses, Trimming, gap_terms, refuse
-from wolfmeans.exact_sums import rounded_ratio
-from wolfmeans.tensors import DeviceLabels
+from wolfmeans.exact.sums import rounded_ratio
 
 _ONE_WORD = 1 << 62
 

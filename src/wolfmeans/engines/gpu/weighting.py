@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.transfers import as_tensor
-from wolfmeans.engines.trimming import unit_exponent
+from wolfmeans.exact.sums import unit_exponent
 
 _MOST_MASS_DIGITS = 4
 """Weights of up to 2**128 units; with fewer than 2**30 points W is below 2**158 (`division`)."""

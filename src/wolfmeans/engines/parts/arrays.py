@@ -18,16 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from wolfmeans.core.ties import told_apart
+from wolfmeans.core.workspace import Centers, Distances, Forced, Labels, Partial, Threshold
 from wolfmeans.engines import get_engine
-from wolfmeans.engines.base import Centers, Distances, Forced, Labels, Threshold
-from wolfmeans.engines.cpu import NativePoints, value_range
 from wolfmeans.engines.labelled import LabelledPoints
+from wolfmeans.engines.native import NativePoints
 from wolfmeans.engines.parts.candidates import Eligible
-from wolfmeans.engines.parts.partial import SCALAR, Grids, Limbs, Partial, Range, Several, combined
 from wolfmeans.engines.parts.seeding import Sampling, Seeding
 from wolfmeans.engines.parts.trimming import TrimmingPart
-from wolfmeans.engines.ties import told_apart
 from wolfmeans.engines.trimming import Trimming
+from wolfmeans.exact.limbs import SCALAR, Grids, Limbs, Range, Several, combined
+from wolfmeans.exact.native import value_range
 
 
 @dataclass(frozen=True)
@@ -277,7 +278,7 @@ class ArrayPart(TrimmingPart):
     def undecided(self, at: Labelling, centers: Centers, slack: float) -> Ties:
         """Return a few rows of positive weight that cannot be told from a tie, if there are any.
 
-        That is by the margin of problems.kmeans, whose slack it must be, or a smaller one.
+        That is by the margin of core.kmeans, whose slack it must be, or a smaller one.
         """
         rows, nearest, second = self.near_ties(at, centers, slack)
         near = ~told_apart(nearest, second, slack, centers.shape[1])

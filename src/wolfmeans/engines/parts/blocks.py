@@ -19,12 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.engines.aligned import aligned
-from wolfmeans.engines.cpu import value_range
 from wolfmeans.engines.parts.arrays import ArrayPart, Description
-from wolfmeans.engines.parts.partial import Grids, Range, combined
-from wolfmeans.exact_sums import exponent_range
-from wolfmeans.refusals import holds_texts
+from wolfmeans.exact.arrays import aligned, holds_texts
+from wolfmeans.exact.limbs import Grids, Range, combined
+from wolfmeans.exact.native import value_range
+from wolfmeans.exact.sums import exponent_range
 
 Block = tuple[NDArray[np.floating], NDArray[np.float64] | None, str | None]
 """Rows, weights, and what is wrong with them. A tuple, so that Dask knows how large it is."""

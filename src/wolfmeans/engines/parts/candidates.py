@@ -1,10 +1,11 @@
 """Points at given places in the order of all values, although no part knows that order.
 
-`problems.empty` tries as one more center the points farthest from all centers, and some that are
-spread evenly over the others, in lexicographic order. Parts hold their rows sorted. The value at a
-place is found as quickselect finds it: a pivot is one of the values that are still possible; parts
-count how many are below it, and how many not above; that leaves fewer. All places are looked for at
-once, and about 1.4 log2(n) rounds are enough. Which pivots are taken does not change what is found.
+`core.empty_clusters` tries as one more center the points farthest from all centers, and some that
+are spread evenly over the others, in lexicographic order. Parts hold their rows sorted. The value
+at a place is found as quickselect finds it: a pivot is one of the values that are still possible;
+parts count how many are below it, and how many not above; that leaves fewer. All places are looked
+for at once, and about 1.4 log2(n) rounds are enough. Which pivots are taken does not change what is
+found.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.engines.base import Centers, Distances
-from wolfmeans.engines.hashing import row_hashes, stream, uniforms
+from wolfmeans.core.workspace import Centers, Distances
 from wolfmeans.engines.labelled import LabelledPoints
 from wolfmeans.engines.parts.seeding import Counts
 from wolfmeans.engines.trimming import Trimming
+from wolfmeans.exact.hashing import row_hashes, stream, uniforms
 
 Places = NDArray[np.int64]
 

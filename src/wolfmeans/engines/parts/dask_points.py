@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.engines.base import Centers, Distances, Labels
+from wolfmeans.core.workspace import Centers, Distances, Labels
 from wolfmeans.engines.parts import blocks as on_worker
 from wolfmeans.engines.parts.arrays import Description
 from wolfmeans.engines.parts.blocks import Block, PartOfFit

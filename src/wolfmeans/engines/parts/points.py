@@ -9,7 +9,7 @@ last centers: with these any part finds its labels again (engines.parts.arrays).
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, reduce
 from typing import Any, Protocol
@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.engines.base import (
+from wolfmeans.core.workspace import (
     Assignment,
     Centers,
     Distances,
@@ -25,15 +25,17 @@ from wolfmeans.engines.base import (
     Labels,
     Limits,
     Progress,
+    Workspace,
 )
-from wolfmeans.engines.cpu import CpuEngine, native_is_available
 from wolfmeans.engines.labelled import LabelledPoints
-from wolfmeans.engines.ordering import lexicographic_order
+from wolfmeans.engines.native import CpuEngine
 from wolfmeans.engines.parts.arrays import Description, FarRows, Labelling
-from wolfmeans.engines.parts.partial import Grids
 from wolfmeans.engines.reference import ReferenceEngine
 from wolfmeans.engines.single_moves import SingleMoves
 from wolfmeans.engines.swaps import Swaps
+from wolfmeans.exact.limbs import Grids
+from wolfmeans.exact.native import native_is_available
+from wolfmeans.exact.ordering import lexicographic_order
 
 
 class Parts(Protocol):
@@ -56,7 +58,7 @@ class Parts(Protocol):
 
 
 class PartedPoints:
-    """A workspace (see `engines.base`) over parts.
+    """A workspace (see `core.workspace`) over parts.
 
     Parameters
     ----------
@@ -187,6 +189,16 @@ class PartedPoints:
         self, centers: Centers, weights: Distances, shift: float, limits: Limits
     ) -> Progress | None:
         """Return None: steps are taken one at a time here."""
+        return None
+
+    def advance_with(
+        self,
+        others: Sequence[Workspace],
+        starts: Sequence[tuple[Centers, Distances, float]],
+        limits: Sequence[Limits],
+        n_threads: int,
+    ) -> list[Progress] | None:
+        """Return None: steps are taken one start after the other here."""
         return None
 
     def _everywhere(self, *given: Any) -> dict[int, tuple[Any, ...]]:

@@ -9,7 +9,6 @@ candidates, with the same bits. So a part is harmless to lose and a question har
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.engines.base import Centers
-from wolfmeans.engines.hashing import Hashes
-from wolfmeans.seeding_parts import (
+from wolfmeans.core.workspace import Centers
+from wolfmeans.engines.sampling import (
     HashMasses,
     Limits,
     Masses,
@@ -29,65 +27,10 @@ from wolfmeans.seeding_parts import (
     merged_masses,
     merged_points,
 )
+from wolfmeans.exact.hashing import Hashes
 
 if TYPE_CHECKING:
     from wolfmeans.engines.parts.points import PartedPoints
-
-SPREADING = ("k-means++", "plain-k-means++", "greedy-k-means++")
-"""Seedings that pick one point after the other, each time looking at all of them in one order."""
-DRAWN_OTHERWISE = (
-    "seeds were drawn by k-means||: init={!r} looks at all points in one place once for each "
-    "cluster, and these are in parts; in memory init='k-means||' gives the same"
-)
-
-
-def parallel_seeds_in_parts(
-    points: PartedPoints, n_clusters: int, random_state: np.random.RandomState
-) -> Centers:
-    """Return the (K, d) seeds that init="k-means||" chooses for the same points in memory.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from wolfmeans.engines import get_engine
-    >>> from wolfmeans.engines.parts.arrays import ArrayPart, LocalParts
-    >>> from wolfmeans.engines.parts.points import PartedPoints
-    >>> from wolfmeans.seeding import choose_seeds
-    >>> X = np.random.default_rng(0).normal(size=(60, 2))
-    >>> parts = LocalParts([ArrayPart(X[40:]), ArrayPart(X[:40])])
-    >>> seeds = parallel_seeds_in_parts(PartedPoints(parts), 3, np.random.RandomState(0))
-    >>> together = get_engine("reference").open(X, None, 1)
-    >>> bool((seeds == choose_seeds(together, 3, "k-means||", np.random.RandomState(0))).all())
-    True
-    """
-    from wolfmeans.seeding import parallel_seeds
-
-    sampling = Sampling(uuid.uuid4().hex, np.empty((0, points.n_features), dtype=points.dtype))
-    # Candidates are here, and workers may have what is not.
-    engine = "reference" if points.engine == "reference" else "auto"
-    return parallel_seeds(_Everywhere(points, sampling), n_clusters, random_state, engine)
-
-
-def seeds_in_parts(
-    points: PartedPoints, n_clusters: int, init: str, random_state: np.random.RandomState
-) -> Centers:
-    """Return seeds for any `init` that has a form in parts."""
-    if init != "k-means||" and init not in SPREADING:
-        raise NotImplementedError(drawn_by_order(init))
-    return parallel_seeds_in_parts(points, n_clusters, random_state)
-
-
-def drawn_by_order(init: str) -> str:
-    """Return why some seeds cannot be drawn in parts."""
-    return (
-        f"init={init!r} draws rows by the order of all values, which needs all points in one "
-        "place, and these are in parts; take init='k-means||', or an array of centers"
-    )
-
-
-def notes_on_seeds(init: Any) -> tuple[str, ...]:
-    """Return what a certificate must say about seeds of points in parts."""
-    return (DRAWN_OTHERWISE.format(init),) if isinstance(init, str) and init in SPREADING else ()
 
 
 @dataclass(frozen=True)
@@ -214,7 +157,7 @@ _ANSWERS: dict[str, Callable[..., Any]] = {
 }
 
 
-class _Everywhere:
+class Everywhere:
     """All parts as one (`seeding_parts.Parts`)."""
 
     def __init__(self, points: PartedPoints, at: Sampling) -> None:
@@ -247,10 +190,10 @@ class _Everywhere:
         points: Centers = self._asked("points", hashes).points
         return points
 
-    def approach(self, candidates: Centers) -> _Everywhere:
+    def approach(self, candidates: Centers) -> Everywhere:
         """Return the same data with more candidates."""
         all_of_them = np.concatenate([self._at.candidates, candidates])
-        return _Everywhere(self._points, Sampling(self._at.name, all_of_them))
+        return Everywhere(self._points, Sampling(self._at.name, all_of_them))
 
     def owned(self, shift: int) -> Masses:
         """Return the scaled weight of the rows to which each candidate is the nearest."""

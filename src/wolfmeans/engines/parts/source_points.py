@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.engines.base import Assignment, Centers, Distances, Forced, Labels
-from wolfmeans.engines.parts.partial import Limbs, Partial, added
+from wolfmeans.core.workspace import Assignment, Centers, Distances, Forced, Labels, Partial
 from wolfmeans.engines.parts.points import PartedPoints
 from wolfmeans.engines.parts.sources import SourceParts
+from wolfmeans.exact.limbs import Limbs, added
 
 
 class ReadPoints(PartedPoints):
@@ -114,7 +114,7 @@ class SourcePoints(ReadPoints):
         slack = None
         if self._last is not None and self._last.moved == 0:
             residuals = self._last.residuals
-            # As problems.kmeans finds it: nobody moved, so these are the residuals before, too.
+            # As core.kmeans finds it: nobody moved, so these are the residuals before, too.
             slack = float(np.sqrt((residuals**2).sum(axis=1).max()))
         shelf = self._last_labels()
         cost: Limbs | None = None

@@ -13,17 +13,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfmeans.core.workspace import Centers, Labels
 from wolfmeans.engines import get_engine
-from wolfmeans.engines.base import Centers, Labels
 from wolfmeans.engines.parts.arrays import ArrayPart, Description, Labelling, lightest
-from wolfmeans.engines.parts.partial import Grids, Range, combined
-from wolfmeans.sources.base import Source
-from wolfmeans.tensors import ROWS_LOOKED_AT, sampling_step
+from wolfmeans.engines.tensors import ROWS_LOOKED_AT, sampling_step
+from wolfmeans.exact.limbs import Grids, Range, combined
 
 _UNIT = 2.0**-53
 _FEW_TIES = 1024
@@ -47,12 +46,25 @@ class Keeping:
     """Whether the sums of only one chunk beside the total are held, not of some."""
 
 
+class ChunkSource(Protocol):
+    """Rows that are read in chunks, in the same order as often as one likes (files.source)."""
+
+    n_rows: int | None
+    """How many rows there are; None before they were counted."""
+
+    def chunks(self, rows_at_once: int) -> Generator[Any, None, None]:
+        """Yield the number of the first row and the rows, chunk after chunk."""
+
+    def take(self, rows: Any) -> NDArray[np.floating]:
+        """Return some rows."""
+
+
 class SourceParts:
     """The chunks of a source.
 
     Parameters
     ----------
-    source : Source
+    source : ChunkSource
         Where the rows are.
     keeping : Keeping
         How they are read, and what is kept of them.
@@ -71,7 +83,7 @@ class SourceParts:
 
     def __init__(
         self,
-        source: Source,
+        source: ChunkSource,
         keeping: Keeping,
         engine: str = "auto",
         n_threads: int = 1,
@@ -287,7 +299,7 @@ def _moved(values: Range, exponent: int) -> Range:
 class Sample:
     """Some hundred rows of a source, evenly spread, found while it is read."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ChunkSource) -> None:
         self._most = 2 * ROWS_LOOKED_AT
         self._step = 1 if source.n_rows is None else sampling_step(source.n_rows)
         self._rows: list[NDArray[np.floating]] = []

@@ -22,9 +22,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.engines.base import Assignment, Centers, Distances, Forced, Threshold
+from wolfmeans.core.workspace import Assignment, Centers, Distances, Forced, Threshold
 from wolfmeans.engines.parts.arrays import FarRows, Labelling
-from wolfmeans.engines.parts.partial import Limbs, added
 from wolfmeans.engines.parts.points import PartedPoints
 from wolfmeans.engines.parts.trimming import (
     BUCKET_BITS,
@@ -42,7 +41,8 @@ from wolfmeans.engines.trimming import (
     refuse,
     whole_number,
 )
-from wolfmeans.exact_sums import rounded_ratio
+from wolfmeans.exact.limbs import Limbs, added
+from wolfmeans.exact.sums import rounded_ratio
 
 _BEHIND = 2**62
 # A threshold moves less from step to step than it did before, as a rule.

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from wolfmeans.engines.base import Labels
+from wolfmeans.core.workspace import Labels
 from wolfmeans.engines.parts.source_points import LabelShelf, ReadPoints
 from wolfmeans.engines.parts.trimmed_points import TrimmedParts
 

@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfmeans.core.ties import told_apart
+from wolfmeans.core.workspace import Centers, Distances, Partial, Threshold
 from wolfmeans.engines import get_engine
-from wolfmeans.engines.base import Centers, Distances, Threshold
-from wolfmeans.engines.parts.partial import Grid, Grids, Limbs, Partial, added
-from wolfmeans.engines.ties import told_apart
 from wolfmeans.engines.trimming import (
     Masses,
     Trimming,
     filled_at,
     kept_masses,
-    unit_exponent,
     whole_number,
 )
+from wolfmeans.exact.limbs import Grid, Grids, Limbs, added
+from wolfmeans.exact.sums import unit_exponent
 
 if TYPE_CHECKING:
     from wolfmeans.engines.parts.arrays import FarRows, Labelling

@@ -1,7 +1,7 @@
 """Exact arithmetic on the device: sums of float64 terms, and correctly rounded means.
 
 Integers do it all: a sum is kept in limbs of 32 bits held in int64, so that atomics may come in
-any order, and a quotient is found by long division, limb after limb. `wolfmeans.exact_sums` is the
+any order, and a quotient is found by long division, limb after limb. `wolfmeans.exact.sums` is the
 specification. Every launch has `enable_fp_fusion=False`: no operation here may be fused.
 """
 

@@ -19,7 +19,7 @@ def hash_rows(X, rows, hashes, count, d, BLOCK: tl.constexpr, COLUMNS: tl.conste
     """Write a hash of each of some rows; rows of equal values have equal hashes.
 
     rows    IN   (count,) int64, None for all in their order
-    hashes  OUT  (count,) int64, the bits of the specification (engines.hashing)
+    hashes  OUT  (count,) int64, the bits of the specification (exact.hashing)
     """
     place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = place < count

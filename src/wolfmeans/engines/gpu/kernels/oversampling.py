@@ -61,7 +61,7 @@ def list_below(
     limits  IN      (2**(64 - below),) float64
     count   IN/OUT  (1,) int64, 0 before; how many there are, though there be no room for all
     listed  OUT     (2, room) int64, in any order
-    key     IN      bits of the uint64 that a stream of uniforms has (engines.hashing)
+    key     IN      bits of the uint64 that a stream of uniforms has (exact.hashing)
     """
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = i < n

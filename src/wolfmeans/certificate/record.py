@@ -1,0 +1,243 @@
+"""The certificate: what is known about a returned clustering, each line with its plain reading.
+
+Every number was computed at the returned point. Nothing here claims more than that.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from wolfmeans.bounds import LowerBound
+from wolfmeans.bounds.bound import scaled_down
+from wolfmeans.certificate.improvement import Effort, Polish
+from wolfmeans.certificate.wording import rows_of, verdict_of
+from wolfmeans.core.hooks import hook
+from wolfmeans.core.solution import Status
+from wolfmeans.core.stopping import steps_until_spent
+
+_SUMS_OF_SQUARES = (
+    "gap",
+    "movement",
+    "decrease",
+    "clarke_gap",
+    "candidate_decrease",
+    "tol",
+    "initial_sse",
+    "inertia",
+    "lower_bound",
+    "proven_bound",
+    "threshold",
+)
+
+
+# A bound may pass the inertia by their rounding; by more, one of them is wrong.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was verified about a clustering.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from wolfmeans import KMeans
+    >>> X = np.array([[0.0, 0.0], [0.0, 2.0], [9.0, 0.0], [9.0, 2.0]])
+    >>> certificate = KMeans(n_clusters=2, random_state=0).fit(X).certificate_
+    >>> certificate.gap, certificate.inertia, certificate.local_optimality
+    (0.0, 4.0, 'strict local minimum')
+    """
+
+    gap: float
+    """The Frank-Wolfe gap: f(w) - inertia at the returned partition w."""
+    movement: float
+    """What moving the centers would gain after that reassignment."""
+    decrease: float
+    """gap + movement: what one more full step would gain."""
+    clarke_gap: float
+    """The gap with empty clusters ignored; equal to the gap when there are none."""
+    candidate_decrease: float | None
+    """With empty clusters: the largest decrease found that one of them would guarantee."""
+    tol: float
+    """The absolute tolerance of the stopping rule."""
+    stop: str
+    """The stopping rule."""
+    status: Status
+    """How the run ended, as a sentence."""
+    iterations: int
+    """Frank-Wolfe steps."""
+    extra_iterations: int
+    """Steps after that, taken to fill empty clusters."""
+    max_iterations: int | None
+    """The number of steps that was guaranteed to suffice; None where there is none."""
+    initial_sse: float
+    """f at the first partition."""
+    inertia: float
+    """Sum of squared distances to the nearest returned center."""
+    n_clusters: int
+    """K."""
+    empty_clusters: int
+    """How many of the K clusters have no points of positive weight."""
+    local_optimality: str
+    """The level of local optimality that was verified."""
+    lower_bound: float | None = None
+    """No clustering into K clusters has an SSE below it; None without a useful bound."""
+    lower_bound_kind: str | None = None
+    """How the lower bound was found."""
+    lower_bound_confidence: float | None = None
+    """1.0 for a proof."""
+    proven_bound: float = 0.0
+    """The largest lower bound that is a proof; 0 always is one."""
+    level: str | None = None
+    """The rung of the ladder that was verified: stationary, hartigan or swap; None below."""
+    polish: Polish | None = None
+    """What polishing did; None where it was not asked for."""
+    effort: Effort | None = None
+    """What a search for a better clustering did; None where it was not asked for."""
+    trimmed_points: int = 0
+    """How many points of positive weight are left out wholly."""
+    trimmed_mass: float = 0.0
+    """The weight that is left out; a point kept in part counts with the rest of it."""
+    threshold: float | None = None
+    """Squared distance of the last kept point from its center; None when nothing is trimmed."""
+    engine: str = "reference"
+    """The engine that ran."""
+    unit_exponent: int = 0
+    """Sums of squares here are in units of 2**unit_exponent (0 unless they would not fit)."""
+    notes: tuple[str, ...] = field(default=())
+    """Advice that the data calls for, and what `engine="auto"` chose where there is a GPU."""
+
+    @property
+    def ratio(self) -> float | None:
+        """Inertia / lower bound: at most this factor from the best possible; None if unknown."""
+        if self.lower_bound is None or not self.lower_bound > 0:
+            return None
+        return self.inertia / self.lower_bound
+
+    def bounded_by(self, bound: LowerBound, least_decrease: float | None = None) -> Certificate:
+        """Return the certificate with a lower bound, where it says more than the one so far.
+
+        A proven bound lowers the number of steps that could be needed when every step that does
+        not end the run takes at least `least_decrease` off the value. Of several bounds that hold
+        with a confidence the largest holds with that of all of them together.
+        """
+        if bound.value > self.inertia * (1.0 + _ROUNDING):
+            return replace(self, notes=(*self.notes, _contradiction(bound)))
+        # It may pass the inertia by the rounding of both.
+        value = min(bound.value, self.inertia)
+        if bound.confidence == 1.0:
+            return self._proven(value, bound.kind, least_decrease)
+        confidence = bound.confidence
+        if self.lower_bound_confidence is not None and self.lower_bound_confidence < 1.0:
+            confidence = max(0.0, confidence + self.lower_bound_confidence - 1.0)
+            if value <= (self.lower_bound or 0.0):
+                return replace(self, lower_bound_confidence=confidence)
+        return self._showing(value, bound.kind, confidence)
+
+    def _proven(self, value: float, kind: str, least_decrease: float | None) -> Certificate:
+        result = self._showing(value, kind, 1.0)
+        if value <= self.proven_bound:
+            return result
+        result = replace(result, proven_bound=value)
+        if self.max_iterations is None or least_decrease is None:
+            return result
+        steps = steps_until_spent(self.initial_sse, value, least_decrease)
+        return result if steps is None else replace(result, max_iterations=steps)
+
+    def _showing(self, value: float, kind: str, confidence: float) -> Certificate:
+        """Return the certificate with this bound to show, unless the one it shows is as good."""
+        if self.lower_bound is not None and value <= self.lower_bound:
+            return self
+        return replace(
+            self,
+            lower_bound=value if value > 0 else None,
+            lower_bound_kind=kind,
+            lower_bound_confidence=confidence,
+        )
+
+    @property
+    def radius(self) -> float | None:
+        """Distance of the last kept point from its center; None when nothing is trimmed."""
+        if self.threshold is None:
+            return None
+        return math.ldexp(math.sqrt(self.threshold), self.unit_exponent // 2)
+
+    def in_units(self, exponent: int) -> Certificate:
+        """Return the certificate with sums of squares multiplied by 2**exponent.
+
+        When the large ones do not fit into float64, or the inertia would vanish, they stay as they
+        are and `unit_exponent` says so.
+        """
+        if exponent == 0:
+            return self
+        values = {name: getattr(self, name) for name in _SUMS_OF_SQUARES}
+        values = {name: value for name, value in values.items() if value is not None}
+        largest = max(values.values())
+        if not (_fits(largest, exponent) and _fits(self.inertia, exponent)):
+            return replace(self, unit_exponent=exponent)
+        scaled: dict[str, Any] = {n: math.ldexp(v, exponent) for n, v in values.items()}
+        # A bound may be far below the inertia, where numbers lose digits; it is rounded down there.
+        for name in {"lower_bound", "proven_bound"} & values.keys():
+            scaled[name] = scaled_down(values[name], exponent)
+        if self.polish is not None:
+            gained = math.ldexp(self.polish.decrease, exponent)
+            scaled["polish"] = replace(self.polish, decrease=gained)
+        if self.effort is not None:
+            scaled["effort"] = self.effort.in_units(exponent)
+        return replace(self, **scaled)
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Return (name, value, plain reading) of each line."""
+        return rows_of(self)
+
+    @property
+    def verdict(self) -> str:
+        """The certificate in one sentence."""
+        return verdict_of(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain numbers and strings, ready for JSON."""
+        result = asdict(self)
+        result["status"] = self.status.value
+        result["status_name"] = self.status.name
+        result["converged"] = self.status.converged
+        result["ratio"] = self.ratio
+        result["notes"] = list(self.notes)
+        return result
+
+    def __str__(self) -> str:
+        rows = self.rows()
+        names = max(len(name) for name, _, _ in rows)
+        values = max(len(value) for _, value, _ in rows)
+        lines = ["Certificate"]
+        lines += [f"  {n:<{names}}  {v:<{values}}  {text}".rstrip() for n, v, text in rows]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        html: str = hook("certificate_view")(self)
+        return html
+
+
+def _contradiction(bound: LowerBound) -> str:
+    if bound.confidence == 1.0:
+        return "the lower bound contradicts the result; please report this"
+    return (
+        f"a {bound.kind} bound of confidence {bound.confidence:.1%} came out above the result, as "
+        "may happen; it was dropped"
+    )
+
+
+def _fits(value: float, exponent: int) -> bool:
+    """Whether 2**exponent value is a normal float64, or 0."""
+    return value == 0 or -1021 <= math.frexp(value)[1] + exponent <= 1024
+
+
+def local_optimality(status: Status, *, stationary: bool, empty: bool, tied: bool) -> str:
+    """Name the level of local optimality."""
+    if not stationary:
+        return "rule met" if status.converged else "not stationary"
+    if empty:
+        return "stationary, with empty clusters"
+    return "stationary, with ties" if tied else "strict local minimum"

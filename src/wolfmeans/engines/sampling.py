@@ -1,0 +1,309 @@
+"""Parts of the data, as the sampling of k-means|| asks for them (`oversampling`).
+
+A part knows the hashes of its rows, the distances to the nearest candidates so far, and which these
+are. It is never changed: with more candidates there is another part, so that one that was lost can
+be made again from the rows and the candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfmeans.core.draws import scaled
+from wolfmeans.core.workspace import Centers, Distances, Labels
+from wolfmeans.exact.hashing import Hashes, row_hashes, uniforms
+from wolfmeans.exact.ordering import lexicographic_order
+
+Masses = NDArray[np.int64]
+Limits = NDArray[np.float64]
+"""(2**bits,) one for each bucket of hashes."""
+
+_FILTER_BITS = 16
+_ROWS_AT_ONCE = 1 << 14
+
+
+class HashMasses(NamedTuple):
+    """What rows of some hashes weigh."""
+
+    hashes: Hashes
+    """(m,) ascending."""
+    masses: Masses
+    """(m,) sums over the rows of each hash."""
+
+
+def buckets_of(hashes: Hashes, bits: int, level: int = 0) -> NDArray[np.int64]:
+    """Return which of 2**bits buckets each hash is in, by its highest bits, or the next ones."""
+    highest = (hashes << np.uint64(level * bits)) >> np.uint64(64 - bits)
+    buckets: NDArray[np.int64] = highest.astype(np.int64)
+    return buckets
+
+
+def below(hashes: Hashes, key: int, limits: Sequence[Limits], first: int = 0) -> NDArray[np.int64]:
+    """Return the places of hashes whose uniforms are below all limits, from level `first` on."""
+    places = np.arange(len(hashes))
+    chance = uniforms(hashes, key)
+    for level, some in enumerate(limits, first):
+        bits = len(some).bit_length() - 1
+        places = places[chance[places] < some[buckets_of(hashes[places], bits, level)]]
+    return places
+
+
+def sums_in_buckets(found: HashMasses, bits: int, level: int) -> Masses:
+    """Return the (2**bits,) sums of masses by the bits of the hash at a level."""
+    sums = np.zeros(1 << bits, dtype=np.int64)
+    np.add.at(sums, buckets_of(found.hashes, bits, level), found.masses)
+    return sums
+
+
+def merged_masses(some: Sequence[HashMasses]) -> HashMasses:
+    """Return the sums by hash of what several parts say."""
+    hashes, place = np.unique(np.concatenate([part.hashes for part in some]), return_inverse=True)
+    masses = np.zeros(len(hashes), dtype=np.int64)
+    np.add.at(masses, place, np.concatenate([part.masses for part in some]))
+    return HashMasses(hashes, masses)
+
+
+def merged_points(some: Sequence[Centers]) -> Centers:
+    """Return distinct points in lexicographic order, without negative zeros."""
+    points = np.concatenate(some) + some[0].dtype.type(0)
+    points = points[lexicographic_order(points)]
+    new = np.ones(len(points), dtype=bool)
+    new[1:] = (points[1:] != points[:-1]).any(axis=1)
+    distinct: Centers = points[new]
+    return distinct
+
+
+class Parts(Protocol):
+    """All the data, in one part or in many; what is asked of it while candidates are sampled.
+
+    The mass of a row is its weight until there is a candidate, then its weight times the squared
+    distance to the nearest one.
+    """
+
+    def size(self) -> int:
+        """Return the number of rows."""
+
+    def largest(self) -> float:
+        """Return the largest mass of a row."""
+
+    def bucket_masses(self, shift: int, bits: int, key: int = 0, *limits: Limits) -> Masses:
+        """Return the (2**bits,) sums of scaled masses by the highest bits of the hash.
+
+        With limits: of those rows that `listed` would tell, by the next bits of the hash.
+        """
+
+    def listed(self, shift: int, key: int, *limits: Limits) -> HashMasses:
+        """Return what the rows weigh whose uniforms are below the limits of their buckets.
+
+        Of several limits the first are for buckets by the highest bits of the hash, the next for
+        ones by the bits after these.
+        """
+
+    def points(self, hashes: Hashes) -> Centers:
+        """Return the distinct points of positive weight that have one of these hashes."""
+
+    def approach(self, candidates: Centers) -> Self:
+        """Return the same data with more candidates."""
+
+    def owned(self, shift: int) -> Masses:
+        """Return the scaled weight of the rows to which each candidate is the nearest.
+
+        The lowest number of several, and numbers are given in the order of their coming.
+        """
+
+
+class WholePart(Parts, Protocol):
+    """All the rows of a workspace, which says where among them a point is."""
+
+    def rows_of(self, points: Centers) -> NDArray[np.int64]:
+        """Return the lowest row of positive weight that is equal to each of some points here."""
+
+
+class Rows(Protocol):
+    """What a part needs of a workspace (see `core.workspace`): nothing that keeps labels."""
+
+    n_points: int
+    """Number of rows."""
+    weights: NDArray[np.float64] | None
+    """(n,) sample weights, None for ones."""
+
+    def row_hashes(self) -> Hashes:
+        """Return a hash of each row, equal for equal values."""
+
+    def nearest(self, centers: Centers) -> tuple[Labels, Distances]:
+        """Return nearest labels, the lowest of several, and canonical distances."""
+
+    def rows(self, indices: NDArray[np.int64]) -> Centers:
+        """Return data rows, dense, in the centers' dtype."""
+
+
+class State(NamedTuple):
+    """What a part knows of its rows, beside their values."""
+
+    hashes: Hashes
+    """(n,) by value."""
+    closest: Distances | None = None
+    """(n,) squared distances to the nearest candidates, None before there is one."""
+    owner: NDArray[np.int32] | None = None
+    """(n,) the numbers of these."""
+    n_candidates: int = 0
+    """How many candidates there are."""
+
+
+class Part:
+    """Rows in one place.
+
+    Parameters
+    ----------
+    rows : Rows
+        A workspace of any engine, or something like it.
+    state : State or None, default=None
+        What another part of the same rows knew; None to begin.
+    """
+
+    def __init__(self, rows: Rows, state: State | None = None) -> None:
+        self._rows = rows
+        self.state = State(rows.row_hashes()) if state is None else state
+
+    def size(self) -> int:
+        """Return the number of rows."""
+        return self._rows.n_points
+
+    def _weights(self) -> NDArray[np.float64]:
+        weights = self._rows.weights
+        return np.ones(self._rows.n_points) if weights is None else weights
+
+    def _masses(self) -> NDArray[np.float64]:
+        if self.state.closest is None:
+            return self._weights()
+        weights = self._rows.weights
+        return self.state.closest if weights is None else weights * self.state.closest
+
+    def largest(self) -> float:
+        """Return the largest mass of a row."""
+        return float(self._masses().max(initial=0.0))
+
+    def bucket_masses(self, shift: int, bits: int, key: int = 0, *limits: Limits) -> Masses:
+        """Return the (2**bits,) sums of scaled masses by the highest bits, or by the next ones."""
+        hashes, masses = self.state.hashes, self._masses()
+        if limits:
+            rows = below(hashes, key, limits)
+            hashes, masses = hashes[rows], masses[rows]
+        return sums_in_buckets(HashMasses(hashes, scaled(masses, shift)), bits, len(limits))
+
+    def listed(self, shift: int, key: int, *limits: Limits) -> HashMasses:
+        """Return what the rows weigh whose uniforms are below the limits of their buckets."""
+        rows = below(self.state.hashes, key, limits)
+        return merged_masses(
+            [HashMasses(self.state.hashes[rows], scaled(self._masses()[rows], shift))]
+        )
+
+    def points(self, hashes: Hashes) -> Centers:
+        """Return the distinct points of positive weight that have one of these hashes."""
+        return merged_points([self._rows.rows(self.first_rows(hashes))])
+
+    def approach(self, candidates: Centers) -> Part:
+        """Return the same rows with more candidates."""
+        labels, distances = self._rows.nearest(candidates)
+        hashes, closest, owner, before = self.state
+        labels = labels + np.int32(before)
+        if closest is not None and owner is not None:
+            closer = distances < closest
+            distances = np.where(closer, distances, closest)
+            labels = np.where(closer, labels, owner)
+        return Part(self._rows, State(hashes, distances, labels, before + len(candidates)))
+
+    def owned(self, shift: int) -> Masses:
+        """Return the scaled weight of the rows to which each candidate is the nearest."""
+        masses = np.zeros(self.state.n_candidates, dtype=np.int64)
+        if self.state.owner is not None:
+            np.add.at(masses, self.state.owner, scaled(self._weights(), shift))
+        return masses
+
+    def rows_of(self, points: Centers) -> NDArray[np.int64]:
+        """Return the lowest row of positive weight that is equal to each of some points here."""
+        found = self.first_rows(np.unique(row_hashes(points)))
+        return matching_rows(points, found, self._rows.rows(found))
+
+    def first_rows(self, hashes: Hashes) -> NDArray[np.int64]:
+        """Return the lowest row of positive weight of each value with one of these hashes."""
+        rows = self._rows_with(hashes)
+        _, first, place = np.unique(self.state.hashes[rows], return_index=True, return_inverse=True)
+        lowest = rows[first]
+        values = self._rows.rows(lowest)
+        copies = np.delete(np.arange(len(rows)), first)
+        # Different values with one hash are all but impossible, and would be values nevertheless.
+        strange = [np.zeros(0, dtype=np.int64)]
+        for start in range(0, len(copies), _ROWS_AT_ONCE):
+            some = copies[start : start + _ROWS_AT_ONCE]
+            differ = (self._rows.rows(rows[some]) != values[place[some]]).any(axis=1)
+            strange.append(rows[some[differ]])
+        others = np.concatenate(strange)
+        keys = _keys(self._rows.rows(others)) if len(others) else []
+        further = dict(zip(reversed(keys), reversed(others.tolist()), strict=True))
+        return np.append(lowest, np.array(list(further.values()), dtype=np.int64))
+
+    def _rows_with(self, hashes: Hashes) -> NDArray[np.int64]:
+        """Return the rows of positive weight with one of these hashes, which ascend."""
+        there = np.zeros(1 << _FILTER_BITS, dtype=bool)
+        there[buckets_of(hashes, _FILTER_BITS)] = True
+        rows = np.flatnonzero(there[buckets_of(self.state.hashes, _FILTER_BITS)])
+        if self._rows.weights is not None:
+            rows = rows[self._rows.weights[rows] > 0]
+        place = np.minimum(np.searchsorted(hashes, self.state.hashes[rows]), len(hashes) - 1)
+        some: NDArray[np.int64] = rows[hashes[place] == self.state.hashes[rows]]
+        return some
+
+
+def _keys(points: Centers) -> list[bytes]:
+    """Return bytes that are equal for equal points alone; negative zeros are zeros."""
+    return [point.tobytes() for point in points + points.dtype.type(0)]
+
+
+def matching_rows(points: Centers, rows: NDArray[np.int64], values: Centers) -> NDArray[np.int64]:
+    """Return the row of each point, given rows that have such values, each of them once."""
+    where = dict(zip(_keys(values), rows.tolist(), strict=True))
+    return np.array([where[key] for key in _keys(points)], dtype=np.int64)
+
+
+class Together:
+    """Several parts as one: the sums and maxima of what they say."""
+
+    def __init__(self, parts: Sequence[Parts]) -> None:
+        self._parts = parts
+
+    def size(self) -> int:
+        """Return the number of rows."""
+        return sum(part.size() for part in self._parts)
+
+    def largest(self) -> float:
+        """Return the largest mass of a row."""
+        return max(part.largest() for part in self._parts)
+
+    def bucket_masses(self, shift: int, bits: int, key: int = 0, *limits: Limits) -> Masses:
+        """Return the (2**bits,) sums of scaled masses by the highest bits, or by the next ones."""
+        sums = np.zeros(1 << bits, dtype=np.int64)
+        for part in self._parts:
+            sums += part.bucket_masses(shift, bits, key, *limits)
+        return sums
+
+    def listed(self, shift: int, key: int, *limits: Limits) -> HashMasses:
+        """Return what the rows weigh whose uniforms are below the limits of their buckets."""
+        return merged_masses([part.listed(shift, key, *limits) for part in self._parts])
+
+    def points(self, hashes: Hashes) -> Centers:
+        """Return the distinct points of positive weight that have one of these hashes."""
+        return merged_points([part.points(hashes) for part in self._parts])
+
+    def approach(self, candidates: Centers) -> Together:
+        """Return the same data with more candidates."""
+        return Together([part.approach(candidates) for part in self._parts])
+
+    def owned(self, shift: int) -> Masses:
+        """Return the scaled weight of the rows to which each candidate is the nearest."""
+        owned: Masses = np.sum([part.owned(shift) for part in self._parts], axis=0)
+        return owned

@@ -1,0 +1,245 @@
+"""Lower bounds for data that stays in parts: on Dask workers, or in a file under a memory limit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from wolfmeans.bounds import LowerBound
+from wolfmeans.bounds.bound import Report, quiet, scaled_down
+from wolfmeans.bounds.in_parts import (
+    bound_of_all,
+    bound_of_part,
+    bytes_of_a_row,
+    name_of,
+    part_task,
+)
+from wolfmeans.bounds.neighbours import neighbours
+from wolfmeans.bounds.subsampled import subsampled_elsewhere
+from wolfmeans.engines import effective_threads
+from wolfmeans.engines.parts.points import PartedPoints
+from wolfmeans.engines.parts.trimmed_points import TrimmedParts
+from wolfmeans.estimators.streamed import source_for
+from wolfmeans.fitting.lower_bound import check_arguments
+from wolfmeans.inputs import dask_collections, streams, validation
+from wolfmeans.inputs.dask_collections import is_dask
+from wolfmeans.inputs.data_in_parts import Opened
+
+_GOOD_ENOUGH = 1.25
+"""A bound by parts within this factor of the inertia needs no second one from a sample."""
+_ROWS_FOR_A_CAP = 4096
+
+
+@dataclass(frozen=True)
+class Looking:
+    """How a bound is looked for."""
+
+    method: str
+    confidence: float
+    random_state: Any
+    progress: Report | None
+
+
+class _Elsewhere:
+    """Rows that are brought here when they are asked for by number, as those of an array would be.
+
+    A mask brings nothing: it gives the rows that it selects, elsewhere, too.
+    """
+
+    def __init__(self, points: PartedPoints, selected: NDArray[np.int64] | None = None) -> None:
+        self._points, self._selected = points, selected
+        n_rows = points.n_points if selected is None else len(selected)
+        self.shape = (n_rows, points.n_features)
+
+    def __getitem__(self, rows: NDArray[Any]) -> NDArray[np.floating] | _Elsewhere:
+        if rows.dtype == np.bool_:
+            return _Elsewhere(self._points, self._numbers(np.flatnonzero(rows)))
+        # In the order in which they are stored: a file is read once from its beginning to its end.
+        numbers, places = np.unique(self._numbers(rows), return_inverse=True)
+        return self._points.rows(numbers)[places]
+
+    def _numbers(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        return rows if self._selected is None else self._selected[rows]
+
+
+@dataclass(frozen=True)
+class _Trimming:
+    """How much may be left out."""
+
+    kept: float
+    """The weight that is kept."""
+    left_out: float
+    """The rest, rounded up."""
+    share: float
+    """The rest as a share of all, about."""
+
+    @staticmethod
+    def of(points: PartedPoints) -> _Trimming | None:
+        """Return what may be left out of the points; None where all must be clustered."""
+        if not isinstance(points, TrimmedParts) or math.isinf(points.mass):
+            return None
+        exact = points.scales.total - Fraction(points.mass)
+        nearest = float(exact)
+        rounded_up = nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
+        return _Trimming(points.mass, rounded_up, float(exact / points.scales.total))
+
+
+def loaded_within_limit(model: Any, X: Any, sample_weight: Any) -> tuple[Any, Any] | None:
+    """Return the rows of a source and their weights; None if memory has no room to bound them."""
+    limit = model._memory_limit()
+    source, rows_at_once = source_for(model, X), None
+    if limit is not None:
+        budget = streams.budget_of(model, source, limit)
+        n_rows = streams.counted(source, budget)
+        beside = streams.bytes_of_weights(sample_weight, n_rows)
+        beside += n_rows * bytes_of_a_row(source.n_columns)
+        rows_at_once = budget.rows_to_load(n_rows, beside)
+        if rows_at_once is None:
+            return None
+    if isinstance(sample_weight, str):
+        sample_weight = streams.weights_named(X, sample_weight, limit)
+    return streams.loaded(source, rows_at_once), sample_weight
+
+
+@contextmanager
+def opened_for(model: Any, X: Any, sample_weight: Any) -> Iterator[Opened]:
+    """Open the data that a model was fitted to, in parts, at the scale of its fit."""
+    if is_dask(X):
+        dtype = dask_collections.admit(model, X, reset=False).dtype
+        with dask_collections.opened(model, X, sample_weight, reset=False, dtype=dtype) as data:
+            yield data
+        return
+    limit = model._memory_limit()
+    source = source_for(model, X)
+    # Names were matched when the source was opened; chunks are numbers.
+    light = model._without_names()
+    n_rows = streams.counted(source, streams.budget_of(light, source, limit))
+    weights = streams.bytes_of_weights(sample_weight, n_rows)
+    budget = streams.budget_for_chunks(light, source, limit, weights)
+    budget = replace(
+        budget, seeding=False, of_a_row=budget.of_a_row + bytes_of_a_row(source.n_columns)
+    )
+    # What has no room is refused before weights are read.
+    budget = streams.as_many_at_once_as_fit(budget)
+    if isinstance(sample_weight, str):
+        sample_weight = streams.weights_named(X, sample_weight, limit)
+    streamed = streams.Streamed(source, budget, X)
+    with streams.opened(light, streamed, sample_weight) as data:
+        yield data
+
+
+def bounds_in_parts(model: Any, X: Any, sample_weight: Any, looking: Looking) -> list[LowerBound]:
+    """Return lower bounds on the inertia of any clustering, in the units of the certificate.
+
+    Raises
+    ------
+    ValueError
+        If X is not what was clustered.
+    """
+    check_arguments(model.n_clusters, looking.method, looking.confidence, 0)
+    with opened_for(model, X, sample_weight) as data:
+        points, exponent = data.points, data.exponent
+        model._refuse_other_rows(points.n_points)
+        scored = model._points_to_score(points)
+        model._refuse_other_inertia(_inertia(model, scored, exponent))
+        trimming = _Trimming.of(scored)
+        unit = -2 * exponent - model.certificate_.unit_exponent
+        reached = model.certificate_.inertia
+        found: list[LowerBound] = []
+        if looking.method != "subsampled":
+            found.append(_by_parts(model, points, exponent, trimming, looking))
+        if looking.method == "subsampled" or (
+            looking.method == "auto" and reached > _GOOD_ENOUGH * scaled_down(found[0].value, unit)
+        ):
+            found.append(_by_sample(model, points, trimming, looking))
+        return [replace(one, value=scaled_down(one.value, unit)) for one in found]
+
+
+def _centers(model: Any, exponent: int) -> NDArray[np.floating]:
+    """Return the centers of the model, times 2**exponent."""
+    centers: NDArray[np.floating] = model._centers_at_scale()
+    return validation.ldexp(centers, exponent - model._scale_exponent)
+
+
+def _inertia(model: Any, points: PartedPoints, exponent: int) -> float:
+    """Return the inertia of the model on the points, in the caller's units."""
+    centers = _centers(model, exponent)
+    if centers.dtype != points.dtype:
+        raise ValueError(
+            f"X and sample_weight are not what was clustered: the numbers of X are {points.dtype}, "
+            f"and those of the fit were {centers.dtype}"
+        )
+    points.assign(centers)
+    return float(validation.unscaled(points.cost(centers), exponent))
+
+
+def _by_parts(
+    model: Any,
+    points: PartedPoints,
+    exponent: int,
+    trimming: _Trimming | None,
+    looking: Looking,
+) -> LowerBound:
+    started, report = perf_counter(), looking.progress or quiet
+    cap = None if trimming is None else _cap(model, points, exponent, trimming.share)
+    task = part_task(
+        points.n_points,
+        points.n_features,
+        model.n_clusters,
+        method=looking.method,
+        cap=cap,
+        centers=_centers(model, exponent),
+    )
+    found = []
+    for answer in points.apply(bound_of_part, task):
+        found.append(answer)
+        report(len(found) / points.n_parts, f"bounds of {points.n_parts:,} parts")
+    value = bound_of_all(found, cap, 0.0 if trimming is None else trimming.left_out)
+    return LowerBound(value, name_of(found), 1.0, perf_counter() - started)
+
+
+def _cap(model: Any, points: PartedPoints, exponent: int, share: float) -> float:
+    """Return the price of leaving a point out that does best on some rows.
+
+    Any price gives a valid bound. The squared radius is the right one where the bounds of parts
+    are tight; the weaker they are, the lower it should be.
+    """
+    n = points.n_points
+    rows = np.linspace(0, n - 1, min(n, _ROWS_FOR_A_CAP)).astype(np.int64)
+    some = points.rows(rows)
+    weights = None if points.weights is None else points.weights_of(rows)
+    left_out = share * (len(rows) if weights is None else float(weights.sum()))
+    radius: float = math.ldexp(model._threshold, 2 * (exponent - model._scale_exponent))
+    n_threads = effective_threads(model.n_threads)
+
+    def value(cap: float) -> float:
+        found = neighbours(some, model.n_clusters, weights, cap=cap, n_threads=n_threads)
+        return found.value - cap * left_out
+
+    caps: list[float] = [radius * 2.0 ** (-step / 2) for step in range(5)]
+    return max(caps, key=value)
+
+
+def _by_sample(
+    model: Any, points: PartedPoints, trimming: _Trimming | None, looking: Looking
+) -> LowerBound:
+    weights = None if points.weights is None else points.all_weights()
+    return subsampled_elsewhere(
+        _Elsewhere(points),
+        model.n_clusters,
+        weights,
+        None if trimming is None else trimming.kept,
+        confidence=looking.confidence,
+        rng=check_random_state(looking.random_state),
+        n_threads=effective_threads(model.n_threads),
+        progress=looking.progress,
+    )

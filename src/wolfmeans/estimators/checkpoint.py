@@ -1,0 +1,320 @@
+"""A fit on disk while it runs: enough to go on from, and no more.
+
+A run stands at an evaluated point, with a step that is not yet taken. Both are centers and weights;
+labels, and what is trimmed, follow from the centers. The file has these, the seeds and the trace of
+every start so far: a zip of JSON and NPY, which cannot execute code. It is written beside the old
+one and then takes its place at once, so there is a whole file at any time.
+How a run goes on from it is in `core.resuming`.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import zipfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import astuple, fields
+from numbers import Integral
+from pathlib import Path
+from typing import IO, Any
+from uuid import uuid4
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfmeans.core.draws import RandomSource
+from wolfmeans.core.kmeans import KMeansProblem, Partition
+from wolfmeans.core.resuming import ARRAYS, KeptProblem, KeptTrimmedProblem, Standing
+from wolfmeans.core.solution import Record
+from wolfmeans.core.trimmed import TrimmedProblem
+from wolfmeans.core.workspace import Centers, TrimmedWorkspace, Workspace
+from wolfmeans.estimators import saved_fields
+from wolfmeans.estimators.saved_members import Members
+
+_FORMAT = "wolfmeans checkpoint 2"
+_TEXT = "facts.json"
+_NUMBERS = ("shift", "movement", "gap", "moved", "sse")
+_STACKED = tuple(f"{name}.{array}" for name in ("point", "vertex") for array in ARRAYS)
+
+
+class Checkpoint:
+    """A file for one fit, of one start or several.
+
+    Parameters
+    ----------
+    path : Path
+        Where it is. If there is a file, it is read; that of another fit is refused.
+    identity : dict
+        What the data and the parameters must agree on; kept in the file.
+    max_steps : int or None
+        The largest number of steps of a start.
+    """
+
+    def __init__(self, path: Path, identity: dict[str, Any], max_steps: int | None) -> None:
+        self.path, self.identity, self.max_steps = path, identity, max_steps
+        self.seeds: list[Centers] = []
+        """Where the starts begin, as far as that is known."""
+        self.standings: list[Standing] = []
+        """Where those stood that had begun."""
+        # Another fit may write to the same place: of a thread, or where processes count anew.
+        self._own = uuid4().hex[:12]
+        self._read()
+
+    @classmethod
+    def of(
+        cls, estimator: Any, workspace: Workspace, exponent: int, **further: Any
+    ) -> Checkpoint | None:
+        """Return the file of an estimator's fit, None where it wants none.
+
+        What is told `further` must agree, too.
+        """
+        if estimator.checkpoint is None:
+            return None
+        identity = {
+            "estimator": type(estimator).__name__,
+            "n_points": int(workspace.n_points),
+            "n_features": int(workspace.n_features),
+            "dtype": workspace.dtype.name,
+            "weighted": workspace.weights is not None,
+            "scale_exponent": exponent,
+            "n_clusters": int(estimator.n_clusters),
+            "init": estimator.init if isinstance(estimator.init, str) else None,
+            "n_init": estimator.n_init if estimator.n_init == "auto" else int(estimator.n_init),
+            "random_state": _known_seed(estimator),
+            **estimator._criterion()._asdict(),
+            "empty": estimator.empty,
+            **further,
+        }
+        max_steps = None if estimator.max_iter is None else int(estimator.max_iter) - 1
+        return cls(Path(estimator.checkpoint), identity, max_steps)
+
+    @property
+    def progress(self) -> str:
+        """Where the file stands, in words."""
+        number, last = len(self.standings) - 1, self.standings[-1]
+        return f"start {number} was at iteration {len(last.records)}"
+
+    def refuse_other_seeds(self, given: Centers) -> None:
+        """Refuse the file of a fit from other initial centers than those that are given."""
+        if self.seeds and not np.array_equal(self.seeds[0], given):
+            raise ValueError(
+                f"{self.path} is the checkpoint of another fit, from other initial centers; "
+                "remove the file to begin anew"
+            )
+
+    def seeds_of(self, number: int) -> Centers | None:
+        """Return where a start began, None for one that did not yet."""
+        return self.seeds[number] if number < len(self.seeds) else None
+
+    def number_of(self, seeds: Centers) -> int:
+        """Return which start begins there; one that does as another did is that one."""
+        for number, known in enumerate(self.seeds):
+            if np.array_equal(known, seeds):
+                return number
+        self.seeds.append(seeds)
+        return len(self.seeds) - 1
+
+    def stands(self, number: int, standing: Standing) -> None:
+        """Write down where a start stands."""
+        if number == len(self.standings):
+            self.standings.append(standing)
+        self.standings[number] = standing
+        self._write()
+
+    def problem(self, workspace: Workspace, empty: str, random: RandomSource) -> KMeansProblem:
+        """Return the problem whose run is kept in the file, and goes on from there."""
+        return KeptProblem(self, workspace, empty, random)
+
+    def trimmed_problem(
+        self, workspace: TrimmedWorkspace, empty: str, random: RandomSource
+    ) -> TrimmedProblem:
+        """Return the same with the farthest points left out."""
+        return KeptTrimmedProblem(self, workspace, empty, random)
+
+    # --- The file ----------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        if self.path.is_dir():
+            raise IsADirectoryError(f"checkpoint: {self.path} is a folder")
+        if not self.path.parent.is_dir():
+            # Said before the first steps are taken, not when they are to be written.
+            raise FileNotFoundError(f"checkpoint: there is no folder {self.path.parent}")
+        if self.path.exists() and not self.path.is_file():
+            # A device may never end, and a file would take its place.
+            raise ValueError(f"checkpoint: {self.path} is no plain file; name another one")
+        try:
+            file = self.path.open("rb")
+        except FileNotFoundError:
+            return
+        with file:
+            try:
+                members = Members(file, _TEXT, "checkpoint")
+                facts = members.text()
+                if facts.get("format") != _FORMAT:
+                    raise ValueError(f"it does not say that it is a {_FORMAT!r}")
+                identity = saved_fields.group(facts, "identity")
+            # Whatever is wrong inside a file from anywhere, it is the file that is wrong.
+            except Exception as error:
+                raise self._damaged(error) from error
+            self._refuse_another(identity)
+            try:
+                self.seeds, self.standings = self._found(facts, members)
+            except Exception as error:
+                raise self._damaged(error) from error
+        for standing in self.standings:
+            self._refuse_longer(standing.records)
+
+    def _damaged(self, error: Exception) -> ValueError:
+        return ValueError(
+            f"{self.path} is no checkpoint of this version of wolfmeans, or is damaged: "
+            f"{error}; name another file, or remove this one to begin anew"
+        )
+
+    def _refuse_another(self, identity: dict[str, Any]) -> None:
+        for name, here in self.identity.items():
+            there = identity.get(name)
+            if there != here:
+                raise ValueError(
+                    f"{self.path} is the checkpoint of another fit: {name} is {there!r:.60} there "
+                    f"and {here!r:.60} here; remove the file to begin anew"
+                )
+
+    def _refuse_longer(self, records: Sequence[Record]) -> None:
+        """Refuse a start that is beyond the limit, but for steps that fill empty clusters."""
+        last, limit = records[-1].t, self.max_steps
+        if limit is not None and not all(record.empty for record in records[limit + 1 :]):
+            raise ValueError(
+                f"{self.path} has {last + 1} iterations already, and max_iter is {limit + 1}; "
+                "raise it, or remove the file to begin anew"
+            )
+
+    def _found(
+        self, facts: dict[str, Any], members: Members
+    ) -> tuple[list[Centers], list[Standing]]:
+        """Return the seeds and standings, all of which are what they should be."""
+        members.refuse_others(("seeds", "records", *_STACKED))
+        starts = facts.get("starts")
+        if not isinstance(starts, list) or not starts:
+            raise ValueError("its starts are not a list of groups of fields")
+        shape = (self.identity["n_clusters"], self.identity["n_features"])
+        seeds = members.array("seeds", (None, *shape), (self.identity["dtype"],))
+        if len(seeds) < len(starts):
+            raise ValueError(f"it has {len(starts)} starts and seeds of {len(seeds)}")
+        saved_fields.finite(seeds, "seeds")
+        arrays = {}
+        for name in _STACKED:
+            kind = self.identity["dtype"] if name.endswith("centers") else np.float64
+            size = shape[:1] if name.endswith("weights") else shape
+            array = members.array(name, (len(starts), *size), (kind,))
+            arrays[name] = saved_fields.finite(array, name)
+        table = members.array("records", (None, len(fields(Record))), (np.float64,))
+        # The first point of a run came from nowhere, and has no shift.
+        saved_fields.finite(table[:, [f.name != "shift" for f in fields(Record)]], "records")
+        rows = table.tolist()
+        standings = []
+        for number, start in enumerate(starts):
+            own = {name: array[number] for name, array in arrays.items()}
+            many = start["n_records"]
+            standings.append(_standing(start, own, rows[:many]))
+            del rows[:many]
+        if rows:
+            raise ValueError("it has records of no start")
+        return list(seeds), standings
+
+    def _write(self) -> None:
+        """Write the file; a reader sees the old one or the new one."""
+        facts = {
+            "format": _FORMAT,
+            "identity": self.identity,
+            "starts": [
+                {
+                    "n_records": len(standing.records),
+                    "initial_sse": standing.initial_sse,
+                    "value": standing.value,
+                    "vertex_value": standing.vertex_value,
+                    "point": _numbers(standing.point),
+                    "vertex": _numbers(standing.vertex),
+                }
+                for standing in self.standings
+            ],
+        }
+        records = [astuple(record) for standing in self.standings for record in standing.records]
+        arrays = {"seeds": np.stack(self.seeds), "records": np.array(records, dtype=np.float64)}
+        for name in _STACKED:
+            which, _, array = name.partition(".")
+            several = [getattr(getattr(standing, which), array) for standing in self.standings]
+            arrays[name] = np.stack(several)
+        place = Path(os.path.realpath(self.path))  # a link keeps pointing where it points
+        beside = place.with_name(f"{place.name}.{self._own}.part")
+        try:
+            with beside.open("wb") as file:
+                _write_members(file, json.dumps(facts, indent=1), arrays)
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(place)
+        except OSError as error:
+            reason = error.strerror or error
+            raise OSError(f"checkpoint: {self.path} cannot be written: {reason}") from error
+        finally:
+            with suppress(OSError):
+                beside.unlink()
+
+
+def refuse_settings(estimator: Any) -> None:
+    """Say which settings a checkpoint does not go with."""
+    if estimator.checkpoint is None:
+        return
+    if not os.fspath(estimator.checkpoint):
+        raise ValueError("checkpoint='' names no file")
+    for name in ("polish", "effort"):
+        value = getattr(estimator, name, None)
+        if value is not None:
+            raise ValueError(f"checkpoint= does not go with {name}={value!r}")
+    if estimator.empty in ("resample", "admissible"):
+        raise ValueError(f"checkpoint= does not go with empty={estimator.empty!r}")
+
+
+def _known_seed(estimator: Any) -> int | None:
+    """Return what draws begin with, where it is the same the next time and they matter."""
+    drawn = isinstance(estimator.init, str) or callable(estimator.init)
+    seed = estimator.random_state
+    return int(seed) if drawn and isinstance(seed, Integral) else None
+
+
+def _standing(start: Any, arrays: dict[str, NDArray[Any]], rows: list[list[float]]) -> Standing:
+    values = {name: start[name] for name in ("initial_sse", "value", "vertex_value")}
+    if not all(type(value) is float and math.isfinite(value) for value in values.values()):
+        raise ValueError("its values are not all numbers")
+    records = [_record(row) for row in rows]
+    if not records or [record.t for record in records] != list(range(len(records))):
+        raise ValueError("its records are not one for each step")
+    point, vertex = (_partition(start[name], arrays, name) for name in ("point", "vertex"))
+    return Standing(point=point, vertex=vertex, records=records, **values)
+
+
+def _partition(numbers: Any, arrays: dict[str, NDArray[Any]], name: str) -> Partition:
+    given: dict[str, Any] = {array: arrays[f"{name}.{array}"] for array in ARRAYS}
+    given |= {number: float(numbers[number]) for number in _NUMBERS}
+    return Partition(**(given | {"moved": int(given["moved"])}))
+
+
+def _record(row: list[float]) -> Record:
+    kinds = {"t": int, "stationary": bool, "moved": int, "empty": int}
+    named = zip(fields(Record), row, strict=True)
+    return Record(**{field.name: kinds.get(field.name, float)(value) for field, value in named})
+
+
+def _numbers(partition: Partition) -> dict[str, float]:
+    return {number: float(getattr(partition, number)) for number in _NUMBERS}
+
+
+def _write_members(file: IO[bytes], text: str, arrays: dict[str, NDArray[Any]]) -> None:
+    with zipfile.ZipFile(file, "w") as members:
+        members.writestr(_TEXT, text)
+        for name, array in arrays.items():
+            content = io.BytesIO()
+            np.lib.format.write_array(content, np.ascontiguousarray(array), allow_pickle=False)
+            members.writestr(f"{name}.npy", content.getvalue())

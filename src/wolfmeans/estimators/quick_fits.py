@@ -1,0 +1,66 @@
+"""Fits that lower bounds start from; how good they are affects no bound's validity."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfmeans.bounds.sampling import Sampler
+from wolfmeans.engines import get_engine
+from wolfmeans.estimators.kmeans import KMeans
+
+_TRIMMED_FITS = 6
+
+
+def good_centers(
+    X: NDArray[np.floating],
+    n_clusters: int,
+    weights: NDArray[np.float64] | None,
+    mass: float | None,
+    n_threads: int,
+) -> NDArray[np.floating]:
+    """Return the centers of a good clustering; of the points worth keeping, where mass is given."""
+    if weights is None:
+        weights = np.ones(len(X))
+    kept = weights
+    for _ in range(1 if mass is None else 5):
+        fit = KMeans(n_clusters, n_init=10, random_state=0, certify=None, n_threads=n_threads)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            centers: NDArray[np.floating] = fit.fit(X, sample_weight=kept).cluster_centers_
+        if mass is not None:
+            order = np.argsort(np.min(fit.transform(X), axis=1), kind="stable")
+            before = np.cumsum(weights[order]) - weights[order]
+            kept = np.zeros(len(X))
+            kept[order] = np.clip(mass - before, 0.0, weights[order])
+    return centers
+
+
+def quick_centers(
+    X: Any, n_clusters: int, share_left_out: float, sampler: Sampler, n_threads: int
+) -> NDArray[np.floating]:
+    """Return the centers of a quick fit; how good they are affects no bound's validity.
+
+    Where a share of the points may be left out, the farthest are, and the others fitted again.
+    """
+    kept = X
+    for _ in range(1 if share_left_out == 0 else _TRIMMED_FITS):
+        model = KMeans(
+            min(n_clusters, kept.shape[0]),
+            random_state=sampler.seed(),
+            certify=None,
+            empty="keep",
+            n_threads=n_threads,
+            max_iter=50,
+        )
+        with warnings.catch_warnings():
+            # The clusters of a sample need be neither many nor final.
+            warnings.simplefilter("ignore")
+            centers: NDArray[np.floating] = model.fit(kept).cluster_centers_
+        if share_left_out > 0:
+            _, distances = get_engine().open(X, None, n_threads).nearest(centers)
+            kept = X[distances <= np.quantile(distances, 1.0 - share_left_out)]
+    return centers

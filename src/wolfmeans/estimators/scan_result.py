@@ -1,0 +1,225 @@
+"""What a scan found: its cells as a table, a figure and a few sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count, pairwise
+from typing import TYPE_CHECKING, Any
+
+from wolfmeans.certificate.wording import rounded_down, rounded_up
+from wolfmeans.core.frames import to_frame
+from wolfmeans.core.hooks import hook
+from wolfmeans.estimators import KMeans, TrimmedKMeans
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+Model = KMeans | TrimmedKMeans
+_COLUMNS = ("n_clusters", "alpha", "inertia", "lower_bound", "ratio", "confidence", "silhouette")
+# What there is room for on an axis of K: ticks, and digits on all of them.
+_MOST_TICKS, _MOST_DIGITS = 12, 24
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One fit of a scan."""
+
+    n_clusters: int
+    """K."""
+    alpha: float
+    """The trimmed share of the mass."""
+    inertia: float
+    """The SSE that was reached, over the kept mass."""
+    lower_bound: float | None
+    """No clustering with K clusters, this much trimmed, is below; None if nothing is known."""
+    confidence: float | None
+    """1.0 for a proof; else the probability that all such bounds of the scan hold together."""
+    proven: float
+    """The largest bound that is a proof; 0 always is one."""
+    silhouette: float
+    """Mean of (b - a) / b over the kept mass: distances a to the own center, b to the next one;
+    0 for points that are alone."""
+    seconds: float
+    """What fit and bound took."""
+    model: Model
+    """The fitted estimator."""
+
+    @property
+    def ratio(self) -> float | None:
+        """Inertia / lower bound; None if nothing is known."""
+        if self.lower_bound is None:
+            return None
+        return 1.0 if self.inertia == self.lower_bound else self.inertia / self.lower_bound
+
+
+class Scan:
+    """The cells of a scan, as a table, a figure and a few sentences.
+
+    Examples
+    --------
+    >>> import wolfmeans
+    >>> result = wolfmeans.scan([[0.0], [1.0], [10.0], [11.0]], n_clusters=[1, 2], random_state=0)
+    >>> result[2].inertia, result.needed(0.0), result.n_clusters
+    (1.0, 2, [1, 2])
+    """
+
+    def __init__(self, cells: Iterable[Cell]) -> None:
+        self.cells = tuple(sorted(cells, key=lambda cell: (cell.alpha, cell.n_clusters)))
+        """One for each K and alpha, by alpha and then by K."""
+
+    def __getitem__(self, key: int | tuple[int, float]) -> Cell:
+        """Return the cell of (K, alpha), or of K where alpha is smallest."""
+        n_clusters, alpha = key if isinstance(key, tuple) else (key, self.alphas[0])
+        for cell in self.cells:
+            if cell.n_clusters == n_clusters and cell.alpha == alpha:
+                return cell
+        raise KeyError(f"no fit with n_clusters={n_clusters}, alpha={alpha} in this scan")
+
+    @property
+    def alphas(self) -> list[float]:
+        """The trimmed shares, ascending."""
+        return sorted({cell.alpha for cell in self.cells})
+
+    @property
+    def n_clusters(self) -> list[int]:
+        """The numbers of clusters, ascending."""
+        return sorted({cell.n_clusters for cell in self.cells})
+
+    def along_clusters(self, alpha: float) -> list[Cell]:
+        """Return the cells of one alpha by rising K."""
+        return [cell for cell in self.cells if cell.alpha == alpha]
+
+    def along_alpha(self, n_clusters: int) -> list[Cell]:
+        """Return the cells of one K by rising alpha."""
+        return [cell for cell in self.cells if cell.n_clusters == n_clusters]
+
+    def __iter__(self) -> Iterator[Cell]:
+        return iter(self.cells)
+
+    def columns(self) -> dict[str, list[Any]]:
+        """All columns by name."""
+        return {name: [getattr(cell, name) for cell in self.cells] for name in _COLUMNS}
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the table as a pandas DataFrame (needs pandas)."""
+        return to_frame(self.columns())
+
+    def plot(self) -> Figure:
+        """Draw inertia with its certified bands, silhouettes and trimmed curves (matplotlib)."""
+        figure: Figure = hook("scan_figure")(self)
+        return figure
+
+    def needed(self, alpha: float) -> int | None:
+        """Return the largest K that is proven to beat every clustering with fewer clusters.
+
+        That is, whose SSE lies below the proven bound for K - 1, which was scanned as well.
+        """
+        found = [
+            more.n_clusters
+            for fewer, more in pairwise(self.along_clusters(alpha))
+            if more.n_clusters == fewer.n_clusters + 1 and more.inertia < fewer.proven
+        ]
+        return max(found, default=None)
+
+    def clearest(self, alpha: float) -> Cell | None:
+        """Return the cell of the highest silhouette; None where there are not two to compare.
+
+        One cluster has no silhouette.
+        """
+        cells = [cell for cell in self.along_clusters(alpha) if cell.n_clusters > 1]
+        return max(cells, key=lambda cell: cell.silhouette) if len(cells) > 1 else None
+
+    def sentences(self) -> list[str]:
+        """Return what the scan suggests, one sentence for each alpha."""
+        result = []
+        for alpha in self.alphas:
+            cells = [cell for cell in self.along_clusters(alpha) if cell.n_clusters > 1]
+            if not cells:
+                continue
+            best = self.clearest(alpha)
+            text = f"alpha {alpha:g}: " if len(self.alphas) > 1 else ""
+            if best is None:
+                only = cells[0]
+                text += (
+                    f"the silhouette is {only.silhouette:.3f} at K = {only.n_clusters}, "
+                    "the only K here that has one"
+                )
+            else:
+                text += (
+                    f"the silhouette is highest at K = {best.n_clusters} ({best.silhouette:.3f})"
+                )
+            needed = self.needed(alpha)
+            if needed is not None:
+                text += f"; K = {needed} is proven to beat every clustering with fewer clusters"
+            result.append(text + ".")
+        return result
+
+    def texts(self) -> list[tuple[str, ...]]:
+        """Return the table as text, header first."""
+        rows: list[tuple[str, ...]] = [
+            ("K", "alpha", "inertia", "no clustering below", "at most", "silhouette")
+        ]
+        for cell in self.cells:
+            known = cell.lower_bound is not None and cell.ratio is not None
+            unknown = "0" if cell.inertia == 0 else "unknown"
+            # Rounded to the safe side first, and then written as all numbers here are.
+            bound = unknown
+            if cell.lower_bound:
+                bound = written(float(rounded_down(cell.lower_bound, 6)), 6)
+            if known and cell.confidence != 1.0:
+                bound += f" ({cell.confidence:.0%})"
+            ratio = f"{written(float(rounded_up(cell.ratio, 5)), 5)}×" if cell.ratio else ""
+            rows.append(
+                (
+                    f"{cell.n_clusters}",
+                    f"{cell.alpha:g}",
+                    written(cell.inertia, 6),
+                    bound,
+                    ratio,
+                    f"{cell.silhouette:.3f}",
+                )
+            )
+        return rows
+
+    def __str__(self) -> str:
+        rows = self.texts()
+        widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
+        lines = ["  ".join(f"{c:>{w}}" for c, w in zip(row, widths, strict=True)) for row in rows]
+        return "\n".join([*lines, *self.sentences()])
+
+    def _repr_html_(self) -> str:
+        html: str = hook("scan_view")(self)
+        return html
+
+
+def written(value: float, digits: int) -> str:
+    """Write a number with so many significant digits, zeros at the end included.
+
+    Examples
+    --------
+    >>> written(168.14, 6), written(4.1451e9, 6), written(894450.0, 6), written(0.0, 6)
+    ('168.140', '4.14510e+09', '894450', '0')
+    """
+    return f"{value:#.{digits}g}".removesuffix(".") if value else "0"
+
+
+def ticks_of(numbers: Sequence[int]) -> list[int]:
+    """Return the ticks of an axis of ascending whole numbers: themselves, where there is room.
+
+    Otherwise multiples of 1, 2 or 5 times a power of ten between them.
+
+    Examples
+    --------
+    >>> ticks_of([2, 3, 4]), ticks_of(range(2, 31)), ticks_of([2, 3, 4, 100])
+    ([2, 3, 4], [5, 10, 15, 20, 25, 30], [20, 40, 60, 80, 100])
+    """
+    first, last = numbers[0], numbers[-1]
+    most = max(2, min(_MOST_TICKS, _MOST_DIGITS // len(str(last))))
+    apart = min((after - before for before, after in pairwise(numbers)), default=1)
+    if (last - first) / apart <= most - 1:
+        return list(numbers)
+    steps = (m * 10**power for power in count() for m in (1, 2, 5))
+    step = next(step for step in steps if (last - first) / step <= most - 1)
+    return list(range(-(-first // step) * step, last + 1, step))

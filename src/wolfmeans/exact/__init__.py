@@ -1,0 +1,1 @@
+"""Exact arithmetic: sums in integer limbs, correctly rounded means, hashes and orders of values."""

@@ -1,0 +1,39 @@
+"""Arrays as native code and validation need them: aligned, and holding numbers.
+
+Parts that came over a network, or files that are mapped, have arrays at odd addresses, and
+`np.ascontiguousarray` lets them pass.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+
+def aligned(array: Any, dtype: DTypeLike | None = None) -> NDArray[Any]:
+    """Return a C-contiguous array at an address that fits its entries, a copy only if it must be.
+
+    Examples
+    --------
+    >>> odd = np.zeros(17, dtype=np.uint8)[1:].view(np.float64)
+    >>> odd.flags.aligned, aligned(odd).flags.aligned
+    (False, True)
+    """
+    found = np.ascontiguousarray(array, dtype=dtype)
+    return found if found.flags.aligned else found.copy()
+
+
+def holds_texts(values: NDArray[Any]) -> bool:
+    """Whether some values are texts, which NumPy takes for the numbers that they look like.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> holds_texts(np.array(["1", "2"])), holds_texts(np.array([1, 2], dtype=object))
+    (True, False)
+    """
+    if values.dtype.kind == "O":
+        return any(isinstance(value, (str, bytes)) for value in values.flat)
+    return values.dtype.kind in "UST"

@@ -1,0 +1,260 @@
+"""Named columns of equal length, and numbers from them: what files of tables are read into."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfmeans.files.text_tables import MARKS, as_numbers, is_number
+
+FILL_IN = "fill it in or remove the row first"
+_EXACT_INTEGERS = 2**53
+
+
+@dataclass(frozen=True)
+class Part:
+    """A file of a table."""
+
+    name: str
+    n_rows: int
+
+
+class Table:
+    """Named columns of equal length. What kind of arrays they are is a subclass's business."""
+
+    names: tuple[str, ...]
+    parts: tuple[Part, ...]
+    remarks: tuple[str, ...] = ()
+    """What a person should know about how it was read."""
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return sum(part.n_rows for part in self.parts)
+
+    @property
+    def source(self) -> str:
+        """The name of the file, or of the first of several."""
+        return self.parts[0].name
+
+    def is_numeric(self, name: str) -> bool:
+        """Whether a column has numbers."""
+        raise NotImplementedError
+
+    def word_in(self, name: str) -> tuple[int, str, float] | None:
+        """Return row and text of the first entry that is no number, and the share of numbers."""
+        raise NotImplementedError
+
+    def numbers(self, names: Sequence[str]) -> NDArray[np.floating]:
+        """Return numeric columns as a C-contiguous array, NaN where an entry is missing."""
+        raise NotImplementedError
+
+    def entries(self, name: str) -> NDArray[Any]:
+        """Return a column, of whatever kind."""
+        raise NotImplementedError
+
+    def integers(self, name: str) -> NDArray[Any] | None:
+        """Return a column of integers as texts, empty where missing; None if it is another."""
+        raise NotImplementedError
+
+    def names_of_numbers(self, name: str) -> NDArray[Any]:
+        """Return numbers as texts, different ones as different texts, empty where missing.
+
+        Whole numbers have no point: 3.0 and 3 are the same.
+        """
+        if (exact := self.integers(name)) is not None:
+            return exact
+        values, places = np.unique(self.numbers_or_missing([name])[:, 0], return_inverse=True)
+        texts = ["" if value != value else _name_of(value) for value in values.tolist()]
+        found: NDArray[Any] = np.array(texts, dtype=str)[places.ravel()]
+        return found
+
+    def place(self, row: int) -> str:
+        """Return where a row is: the file and the row in it, counted from 1 without names."""
+        for part in self.parts:
+            if row < part.n_rows:
+                return f"{part.name}: row {row + 1}"
+            row -= part.n_rows
+        raise IndexError(row)
+
+    def read_marks(self) -> None:
+        """Take columns of numbers and of marks for missing values as the numbers they are."""
+        raise NotImplementedError
+
+    def finite_numbers(self, names: Sequence[str], advice: str = FILL_IN) -> NDArray[np.floating]:
+        """Return numeric columns; refuse missing and infinite entries with their place."""
+        from wolfmeans.exact.native import value_range
+
+        data = self.numbers(names)
+        if not value_range(data)[0]:
+            self._refuse(data, ~np.isfinite(data), names, advice)
+        return data
+
+    def numbers_or_missing(self, names: Sequence[str]) -> NDArray[np.floating]:
+        """Return numeric columns, NaN where an entry is missing; refuse infinite ones."""
+        data = self.numbers(names)
+        if (infinite := np.isinf(data)).any():
+            self._refuse(data, infinite, names, FILL_IN)
+        return data
+
+    def _refuse(
+        self, data: NDArray[np.floating], bad: NDArray[np.bool_], names: Sequence[str], advice: str
+    ) -> None:
+        row, column = divmod(int(np.argmax(bad.ravel())), data.shape[1])
+        missing = bool(np.isnan(data[row, column]))
+        raise ValueError(
+            f"{self.place(row)}, column {names[column]!r} "
+            f"{'is missing' if missing else 'is infinite, or too large for float64'}; "
+            f"{advice if missing else FILL_IN}"
+        )
+
+
+class ArrayTable(Table):
+    """NumPy columns: those of a matrix, or of a CSV file read without polars."""
+
+    def __init__(self, columns: dict[str, NDArray[Any]], name: str, matrix: Any = None) -> None:
+        self.columns, self.names = columns, tuple(columns)
+        self.parts = (Part(name, len(next(iter(columns.values())))),)
+        self.matrix = matrix
+        self._marked: dict[str, NDArray[np.float64]] = {}
+
+    def read_marks(self) -> None:
+        """Take columns of numbers and of marks for missing values as the numbers they are."""
+        for name, column in self.columns.items():
+            if column.dtype.kind == "O":
+                texts = [str(text).strip() for text in column.tolist()]
+                found = as_numbers(["" if text.lower() in MARKS else text for text in texts])
+                if found is not None and not np.isnan(found).all():
+                    self._marked[name] = found
+
+    def is_numeric(self, name: str) -> bool:
+        """Whether a column has numbers."""
+        return name in self._marked or self.columns[name].dtype.kind in "fiub"
+
+    def word_in(self, name: str) -> tuple[int, str, float] | None:
+        """Return row and text of the first entry that is no number, and the share of numbers."""
+        entries = [str(entry) for entry in self.columns[name].tolist()]
+        good = [not entry.strip() or is_number(entry) for entry in entries]
+        if all(good):
+            return None
+        row = good.index(False)
+        return row, entries[row], sum(map(is_number, entries)) / len(entries)
+
+    def numbers(self, names: Sequence[str]) -> NDArray[np.floating]:
+        """Return numeric columns as a C-contiguous array; a memory map stays one if it can."""
+        if self.matrix is not None and tuple(names) == self.names:
+            return _floats(self.matrix)
+        columns = self.columns | self._marked
+        return _floats(np.column_stack([columns[name] for name in names]))
+
+    def entries(self, name: str) -> NDArray[Any]:
+        """Return a column, of whatever kind."""
+        return self.columns[name]
+
+    def integers(self, name: str) -> NDArray[Any] | None:
+        """Return a column of integers as texts; None if it is another."""
+        column = self.columns[name]
+        return column.astype(str) if column.dtype.kind in "iu" else None
+
+
+class FrameTable(Table):
+    """Columns of a polars data frame."""
+
+    def __init__(self, frame: Any, parts: Sequence[Part]) -> None:
+        self.frame, self.parts = frame, tuple(parts)
+        self.names = tuple(frame.columns)
+        self._schema = frame.schema
+        self._marked: dict[str, Any] = {}
+
+    def read_marks(self) -> None:
+        """Take columns of numbers and of marks for missing values as the numbers they are."""
+        import polars as pl
+
+        for column in self.frame.iter_columns():
+            if column.dtype == pl.String:
+                texts = column.str.strip_chars()
+                found = texts.cast(pl.Float64, strict=False)
+                marks = texts.str.to_lowercase().is_in(["", *MARKS])
+                if found.count() and (found.is_not_null() | marks | column.is_null()).all():
+                    self._marked[column.name] = found
+
+    def is_numeric(self, name: str) -> bool:
+        """Whether a column has numbers."""
+        return name in self._marked or bool(self._schema[name].is_numeric())
+
+    def word_in(self, name: str) -> tuple[int, str, float] | None:
+        """Return row and text of the first entry that is no number, and the share of numbers."""
+        import polars as pl
+
+        column = self.frame[name]
+        if column.dtype != pl.String:
+            return (0, str(column[0]), 0.0) if not column.dtype.is_numeric() else None
+        numbers = column.str.strip_chars().cast(pl.Float64, strict=False)
+        bad = numbers.is_null() & column.is_not_null()
+        if not bad.any():
+            return None
+        row = int(bad.arg_max())
+        return row, column[row], numbers.count() / len(column)
+
+    def numbers(self, names: Sequence[str]) -> NDArray[np.floating]:
+        """Return numeric columns as a C-contiguous array, NaN where an entry is missing."""
+        import polars as pl
+
+        chosen = self.frame.with_columns(self._marked.values()).select(names)
+        single = all(dtype == pl.Float32 for dtype in chosen.dtypes)
+        for name, dtype in chosen.schema.items():
+            if dtype.is_integer():
+                ends = (chosen[name].min() or 0, chosen[name].max() or 0)
+                refuse_large(max(map(abs, ends)), f"{self.source}: column {name!r}")
+        if not single:
+            chosen = chosen.cast(pl.Float64)
+        data: NDArray[np.floating] = np.ascontiguousarray(chosen.to_numpy(order="c"))
+        return data
+
+    def entries(self, name: str) -> NDArray[Any]:
+        """Return a column, of whatever kind."""
+        import polars as pl
+
+        column = self.frame[name]
+        if column.dtype == getattr(pl, "Int128", None):  # NumPy has none
+            return np.array(column.to_list(), dtype=object)
+        values: NDArray[Any] = column.to_numpy()
+        return values
+
+    def integers(self, name: str) -> NDArray[Any] | None:
+        """Return a column of integers as texts, empty where missing; None if it is another."""
+        import polars as pl
+
+        column = self.frame[name]
+        if not column.dtype.is_integer():
+            return None
+        return np.array(column.cast(pl.String).fill_null("").to_list(), dtype=str)
+
+
+def _name_of(value: float) -> str:
+    return str(int(value)) if value.is_integer() and abs(value) < _EXACT_INTEGERS else repr(value)
+
+
+def _floats(array: Any) -> NDArray[np.floating]:
+    """Return native float32 or float64, C-contiguous and aligned, as it is where it is that."""
+    from wolfmeans.exact.arrays import aligned
+
+    if array.dtype.kind in "iu":
+        refuse_large(max(abs(int(array.min())), int(array.max())), "the data")
+    dtype = np.float32 if array.dtype in (np.float16, np.float32) else np.float64
+    with np.errstate(over="ignore"):  # infinite then, and refused as such
+        result: NDArray[np.floating] = aligned(array, dtype)
+    return result
+
+
+def refuse_large(size: int, where: str) -> None:
+    """Refuse integers of such a size, if they are beyond what float64 holds exactly."""
+    if size > _EXACT_INTEGERS:
+        raise ValueError(
+            f"{where} has integers beyond 2**53, which float64 cannot hold exactly: "
+            "an identifier, perhaps? Leave it out with --exclude"
+        )

@@ -1,0 +1,420 @@
+"""Tables from files: CSV, TSV, Parquet, Arrow and NPY, one or several, or standard input.
+
+Text may be compressed by gzip or zstd.
+
+Polars reads them where it is installed; without it CSV is read by the standard library and NPY by
+NumPy. A table that cannot be read is refused in one sentence that names the file and the place.
+"""
+
+from __future__ import annotations
+
+import glob
+import io
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfmeans.core.choices import FORMATS as FORMATS
+from wolfmeans.files.atomic import shown
+from wolfmeans.files.columns import ArrayTable, FrameTable, Part, Table
+from wolfmeans.files.compression import PACKINGS, ending_of, first_lines, packing_of, unpacked
+from wolfmeans.files.parquet_pages import wrong_count
+from wolfmeans.files.text_tables import (
+    DECIMAL_COMMA,
+    NUMBER,
+    Layout,
+    as_numbers,
+    both_points,
+    fault_of,
+    layout_of,
+    read_plainly,
+)
+
+SUFFIXES = {
+    ".csv": "csv",
+    ".txt": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".npy": "npy",
+}
+STANDARD_INPUT = "-"
+_STREAM = b"\xff\xff\xff\xff"
+_MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", _STREAM: "arrow", b"\x93NUMPY": "npy"}
+_FOREIGN = {
+    b"PK\x03\x04": "a zip or a spreadsheet",
+    b"BZh": "compressed by bzip2",
+    b"\xfd7zXZ": "compressed by xz",
+    b"\x80\x04\x95": "a pickle",
+    b"SQLite": "a database",
+    b"\x89HDF": "an HDF5 file",
+    b"%PDF": "a PDF file",
+}
+
+
+def read(sources: Sequence[str], kind: str | None = None) -> Table:
+    """Read files, patterns of file names, or standard input ("-"), one below the other."""
+    tables = [_read_one(source, kind) for name in sources for source in matching(name)]
+    if len(tables) == 1:
+        return tables[0]
+    stacked = _stacked(tables)
+    stacked.remarks = tuple(remark for table in tables for remark in table.remarks)
+    return stacked
+
+
+def matching(source: str) -> list[str]:
+    """Return the files that a name stands for: itself, or those that a pattern matches."""
+    if source == STANDARD_INPUT or Path(source).exists() or not glob.has_magic(source):
+        return [source]
+    found = sorted(glob.glob(source, recursive=True))  # noqa: PTH207 - of any folder
+    if not found:
+        raise FileNotFoundError(f"no file is called like {source}")
+    return found
+
+
+def _read_one(source: str, kind: str | None) -> Table:
+    name, content = shown(source), _content(source)
+    if source == STANDARD_INPUT:
+        name = "standard input"
+    with _opened(content) as file:
+        head = file.read(8)
+    if not head:
+        raise ValueError(f"{name} is empty")
+    packing = packing_of(head)
+    if kind is None and isinstance(content, Path):
+        kind, promised = kind_of(content)
+        if kind is None:
+            known = ", ".join(SUFFIXES)
+            raise ValueError(f"{name}: its ending is none of {known}; say what it is with --format")
+        if packing != promised:
+            _refuse_other_packing(name, packing, promised)
+    if isinstance(content, Path) and name != source:
+        content = content.read_bytes()  # polars opens no file of such a name
+    found = next((form for magic, form in _MAGIC.items() if head.startswith(magic)), None)
+    kind = kind or found or "csv"
+    if (found or "csv") != ("csv" if kind == "tsv" else kind):
+        _refuse_other_kind(name, kind, found, head)
+    if kind in ("csv", "tsv"):
+        table = _csv(content, name, packing, "\t" if kind == "tsv" else None)
+    else:
+        table = _READERS[kind](content, name)
+    if not table.names or not table.n_rows:
+        raise ValueError(f"{name} has no rows")
+    return table
+
+
+def kind_of(path: Path) -> tuple[str | None, str | None]:
+    """Return the format that a file's name promises, and its packing."""
+    packing = PACKINGS.get(path.suffix.lower())
+    kind = SUFFIXES.get((path.with_suffix("") if packing else path).suffix.lower())
+    return (None if packing and kind not in ("csv", "tsv") else kind), packing
+
+
+def _refuse_other_packing(name: str, packing: str | None, promised: str | None) -> None:
+    if packing is None:
+        raise ValueError(f"{name} is not compressed by {promised}; rename it without its ending")
+    plain = name.removesuffix(ending_of(promised)) if promised else name
+    ending = ending_of(packing)
+    raise ValueError(f"{name} is compressed by {packing}; rename it to {plain}{ending}")
+
+
+def _refuse_other_kind(name: str, kind: str, found: str | None, head: bytes) -> None:
+    if found is not None:
+        raise ValueError(
+            f"{name} is a file of format {found}, not {kind}; rename it or say --format {found}"
+        )
+    what = _foreign(head) or "damaged or something else"
+    if _is_text(head):
+        what = "text"
+    raise ValueError(f"{name} is {what}, not {kind}")
+
+
+def _is_text(head: bytes) -> bool:
+    return all(byte >= 32 or byte in b"\t\r\n" for byte in head) and head.isascii()
+
+
+def _content(source: str) -> Path | bytes:
+    if source == STANDARD_INPUT:
+        if sys.stdin is None:
+            raise ValueError("standard input is closed")
+        return sys.stdin.buffer.read()
+    path = Path(source)
+    if path.is_symlink() and not path.exists():
+        raise FileNotFoundError(f"{source} is a link to {path.readlink()}, which is not there")
+    if path.is_dir():
+        raise IsADirectoryError(f"{source} is a folder; for the files in it say '{source}/*.csv'")
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {source}")
+    if path.is_file():
+        return path
+    with _opened(path) as file:
+        return file.read()
+
+
+@contextmanager
+def _opened(content: Path | bytes) -> Iterator[IO[bytes]]:
+    if isinstance(content, bytes):
+        yield io.BytesIO(content)
+        return
+    try:
+        file = content.open("rb")
+    except OSError as error:
+        raise type(error)(f"{content} cannot be read: {error.strerror}") from error
+    with file:
+        try:
+            yield file
+        except OSError as error:
+            if error.errno is None or error.filename is not None:
+                raise
+            raise OSError(f"{content} cannot be read: {error.strerror}") from error
+
+
+def _polars() -> Any:
+    try:
+        import polars
+    except ImportError:
+        return None
+    return polars
+
+
+def _csv(content: Path | bytes, name: str, packing: str | None, separator: str | None) -> Table:
+    polars = _polars()
+    with _opened(content) as file, unpacked(file, packing, name) as text:
+        if text is not None:
+            layout = _layout(text, name, separator)
+            if polars is None:
+                text.seek(0)
+                return _plain_table(read_plainly(text, name, layout), name, layout)
+        elif polars is None:
+            raise ImportError(f"reading {packing} needs polars: pip install 'wolfmeans[cli]'")
+        else:
+            try:
+                head = io.BytesIO(first_lines(polars, content))
+            except (OSError, polars.exceptions.PolarsError) as error:
+                raise ValueError(f"{name} is damaged: {_first_line(error)}") from None
+            layout = _layout(head, name, separator)
+    frame = _csv_frame(polars, content, name, layout, packing)
+    table = FrameTable(frame, [Part(name, len(frame))])
+    table.remarks = _remarks(name, layout)
+    return table
+
+
+def _remarks(name: str, layout: Layout) -> tuple[str, ...]:
+    """Return what was guessed about a text that could have been meant otherwise."""
+    if not layout.decimal_comma:
+        return ()
+    return (f"{name}: a comma in a number is read as a decimal point, 1,5 as 1.5.",)
+
+
+def _layout(text: IO[bytes], name: str, separator: str | None) -> Layout:
+    if (foreign := _foreign(text.read(8))) is not None:
+        raise ValueError(f"{name} is {foreign}, not text; unpack it first")
+    text.seek(0)
+    return layout_of(text, name, separator)
+
+
+def _foreign(head: bytes) -> str | None:
+    return next((what for magic, what in _FOREIGN.items() if head.startswith(magic)), None)
+
+
+def _plain_table(fields: dict[str, list[str]], name: str, layout: Layout) -> Table:
+    columns: dict[str, NDArray[Any]] = {}
+    for column, texts in fields.items():
+        numbers = as_numbers(texts)
+        columns[column] = np.array(texts, dtype=object) if numbers is None else numbers
+    table = ArrayTable(columns, name)
+    table.remarks = _remarks(name, layout)
+    return table
+
+
+def _csv_frame(
+    polars: Any, content: Path | bytes, name: str, layout: Layout, packing: str | None
+) -> Any:
+    """Read text with polars: types from the first rows; if that fails from all; else as texts.
+
+    Polars takes digits of other scripts for numbers, and cannot read them then.
+    """
+    frame, failure = None, None
+    options: dict[str, Any] = {
+        "separator": layout.separator,
+        "has_header": layout.named,
+        "eol_char": layout.line_end,
+        "glob": False,
+    }
+    # Only where they are needed: older versions of polars do not have them.
+    rare = {"skip_lines": layout.skipped, "decimal_comma": layout.decimal_comma}
+    options |= {option: value for option, value in rare.items() if value}
+    for rows in (1000, None, 0):
+        source = io.BytesIO(content) if isinstance(content, bytes) else content
+        try:
+            frame = polars.read_csv(
+                source, infer_schema_length=rows, raise_if_empty=False, **options
+            )
+        # Some text ends in a panic, which is no Exception.
+        except (Exception, polars.exceptions.PanicException) as error:
+            failure = error
+        else:
+            break
+    if frame is None or len(frame.columns) != len(layout.names):
+        with _opened(content) as file, unpacked(file, packing, name) as text:
+            fault = None if text is None else fault_of(text, name, layout)
+        reason = "lines differ in length" if failure is None else _first_line(failure)
+        raise ValueError(fault or f"{name} cannot be read: {reason}")
+    frame.columns = list(layout.names)
+    if layout.decimal_comma:
+        frame = _with_points(polars, frame, name)
+    return _numbers_with_blanks(polars, frame)
+
+
+def _with_points(polars: Any, frame: Any, name: str) -> Any:
+    """Write numbers with a point that polars has left as texts with a comma."""
+    number, comma = f"^{NUMBER.pattern}$", f"^{DECIMAL_COMMA.pattern}$"
+    for column in frame.iter_columns():
+        if column.dtype == polars.String:
+            texts = column.str.strip_chars()
+            pointed = texts.filter(
+                texts.str.contains(number) & texts.str.contains(".", literal=True)
+            )
+            if len(pointed):
+                raise ValueError(both_points(name, column.name, pointed[0]))
+            frame = frame.with_columns(texts.str.replace(comma, "${1}.${2}"))
+    return frame
+
+
+def _numbers_with_blanks(polars: Any, frame: Any) -> Any:
+    """Turn columns into numbers that are texts only because of blanks."""
+    for column in frame.iter_columns():
+        if column.dtype == polars.String and column.null_count() < len(column):
+            texts = column.str.strip_chars()
+            numbers = texts.cast(polars.Float64, strict=False)
+            if numbers.count() and (numbers.is_not_null() | column.is_null() | (texts == "")).all():
+                frame = frame.with_columns(numbers)
+    return frame
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def _parquet(content: Path | bytes, name: str) -> Table:
+    return _columnar(content, name, "read_parquet", "Parquet")
+
+
+def _arrow(content: Path | bytes, name: str) -> Table:
+    return _columnar(content, name, "read_ipc", "Arrow")
+
+
+def _columnar(content: Path | bytes, name: str, reader: str, kind: str) -> Table:
+    polars = _polars()
+    if polars is None:
+        raise ImportError(f"reading {kind} needs polars: pip install 'wolfmeans[cli]'")
+    with _opened(content) as file:
+        try:
+            if reader == "read_ipc" and file.read(len(_STREAM)) == _STREAM:
+                reader = "read_ipc_stream"
+            if reader == "read_parquet" and (fault := wrong_count(file)):
+                raise ValueError(fault)
+            if reader != "read_parquet":
+                _look_through(content, reader == "read_ipc_stream")
+            file.seek(0)
+            frame = getattr(polars, reader)(file if isinstance(content, bytes) else content)
+        except polars.exceptions.DuplicateError as error:
+            message = f"{name} has columns of the same name: {_first_line(error)}"
+            raise ValueError(message) from None
+        # A damaged file may also end in a panic, which is no Exception.
+        except (Exception, polars.exceptions.PanicException) as error:
+            message = f"{name} is damaged, or not {kind}: {_first_line(error)}"
+            raise ValueError(message) from None
+    return FrameTable(frame, [Part(name, len(frame))])
+
+
+def _look_through(content: Path | bytes, is_stream: bool) -> None:
+    """Have pyarrow look at an Arrow file first, where it is installed.
+
+    It refuses a damaged one; polars asks for the memory it claims to need, and ends the process.
+    """
+    try:
+        import pyarrow
+        import pyarrow.ipc
+    except ImportError:
+        return
+    opened = pyarrow.ipc.open_stream if is_stream else pyarrow.ipc.open_file
+    try:
+        given = (
+            pyarrow.BufferReader(content)
+            if isinstance(content, bytes)
+            else pyarrow.memory_map(str(content))
+        )
+        with given as file, opened(file) as reader:
+            for batch in range(0 if is_stream else reader.num_record_batches):
+                reader.get_batch(batch)
+            for _ in reader if is_stream else ():
+                pass
+    except NotImplementedError:
+        return  # polars knows types that pyarrow does not
+
+
+def _npy(content: Path | bytes, name: str) -> Table:
+    try:
+        if isinstance(content, bytes):
+            array = np.load(io.BytesIO(content), allow_pickle=False)
+        else:
+            array = np.load(content, mmap_mode="r", allow_pickle=False)
+    except Exception as error:
+        # Its header is text that NumPy parses: whatever is wrong, it is the file.
+        if "pickle" in str(error) or "Python objects" in str(error):
+            message = f"{name} has Python objects in it, which are never loaded; save it as numbers"
+            raise ValueError(message) from None
+        raise ValueError(f"{name} is damaged: {_first_line(error)}") from None
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2 or array.dtype.kind not in "fiub":
+        raise ValueError(
+            f"{name} must hold a table of numbers; it has {array.ndim} axes of {array.dtype}"
+        )
+    if not array.size:
+        raise ValueError(f"{name} has no rows")
+    return ArrayTable({str(j): array[:, j] for j in range(array.shape[1])}, name, array)
+
+
+_READERS = {"parquet": _parquet, "arrow": _arrow, "npy": _npy}
+
+
+def _stacked(tables: list[Table]) -> Table:
+    """Put tables below each other, columns by their names."""
+    first = tables[0]
+    for table in tables[1:]:
+        for one, other in ((first, table), (table, first)):
+            for name in one.names:
+                if name not in other.names:
+                    raise ValueError(
+                        f"{other.source} has no column {name!r}, and {one.source} has one"
+                    )
+    parts = [part for table in tables for part in table.parts]
+    if all(isinstance(table, FrameTable) for table in tables):
+        return FrameTable(_stacked_frames(tables), parts)
+    columns = {
+        name: np.concatenate([table.entries(name) for table in tables]) for name in first.names
+    }
+    result = ArrayTable(columns, first.source)
+    result.parts = tuple(parts)
+    return result
+
+
+def _stacked_frames(tables: Sequence[Any]) -> Any:
+    """Stack data frames; a column that is text in one of them is text."""
+    import polars as pl
+
+    names = list(tables[0].names)
+    texts = [name for name in names if not all(table.is_numeric(name) for table in tables)]
+    frames = [t.frame.select(names).with_columns(pl.col(texts).cast(pl.String)) for t in tables]
+    return pl.concat(frames, how="vertical_relaxed")

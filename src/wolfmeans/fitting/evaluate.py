@@ -1,0 +1,329 @@
+"""What can be said about a clustering that came from anywhere: its labels are all that is needed.
+
+At the means of its clusters: the SSE, the Frank-Wolfe gap (what moving points to nearer centers
+would gain), whether some single point could change its cluster at a gain, and how far the SSE is
+from the best possible. Points that the clustering leaves out are left out here as well, and the
+bound is one for clusterings that may leave out as much.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from wolfmeans.certificate.wording import rounded_down, rounded_up
+from wolfmeans.core.workspace import Centers, Distances, Labels
+from wolfmeans.engines import Workspace, effective_threads, get_engine
+from wolfmeans.engines.single_moves import SingleMoves
+from wolfmeans.engines.tensors import on_host
+from wolfmeans.exact.arrays import aligned
+from wolfmeans.fitting.lower_bound import lower_bound
+from wolfmeans.inputs import validation
+
+# A look at all points, and no long search: whether one move gains is the question. The clock is
+# read while rows are tried. The rows to try are found first, in one call that does not read it.
+_SECONDS_FOR_MOVES = 2.0
+_ROUNDING = 1e-9
+# The door names who asks in its messages.
+_ASKER = type("judge", (BaseEstimator,), {})
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What was verified about somebody's clustering."""
+
+    n_clusters: int
+    """K: the number of labels in use."""
+    n_points: int
+    """How many points are in clusters."""
+    left_out: int
+    """How many are not."""
+    sse: float
+    """Sum of squared distances to the means of the clusters."""
+    gap: float
+    """The Frank-Wolfe gap: what moving points to nearer means would gain, the means kept."""
+    misplaced: int
+    """How many points of positive weight are nearer to another mean."""
+    single_moves: int
+    """How many single points changed their cluster at a gain in one look at the points."""
+    single_moves_gain: float
+    """What these moves gained; the means went along."""
+    moves_looked_at: bool
+    """Whether that look came to its end: all points were looked at before the time was over."""
+    tied: bool
+    """Whether the look met a single move that changes the SSE by no more than rounding."""
+    lower_bound: float | None
+    """No clustering into K clusters is below; None if nothing is known."""
+    lower_bound_kind: str | None
+    """How it was found."""
+    lower_bound_confidence: float | None
+    """1.0 for a proof."""
+
+    @property
+    def level(self) -> str | None:
+        """The rung of local optimality: None, stationary or hartigan."""
+        if self.misplaced:
+            return None
+        return "hartigan" if self.moves_looked_at and not self.single_moves else "stationary"
+
+    @property
+    def ratio(self) -> float | None:
+        """SSE / lower bound; None if nothing is known."""
+        if self.sse == 0:
+            return 1.0
+        return None if not self.lower_bound else max(1.0, self.sse / self.lower_bound)
+
+    @property
+    def verdict(self) -> str:
+        """All of it in one sentence."""
+        if self.sse == 0:
+            return "Every point sits on its mean: no clustering can be better."
+        if self.misplaced:
+            head = f"{_points(self.misplaced)} nearer to another cluster's mean"
+        elif self.single_moves:
+            head = "No point is nearer to another mean, but single points can move at a gain"
+        elif self.moves_looked_at:
+            head = "No step of Lloyd's algorithm and no single move can improve it"
+        else:
+            head = "No point is nearer to another mean"
+        if self.ratio is None:
+            return f"{head}; how far it is from the best possible is not known."
+        sure = "proven" if self.lower_bound_confidence == 1.0 else "likely"
+        most = rounded_up(self.ratio, 4)
+        return f"{head}; its SSE is {sure} to be at most {most} times the best possible."
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Return (name, value, plain reading) of each line."""
+        rows = [
+            ("clusters", str(self.n_clusters), f"with {self.n_points:,} points"),
+            ("SSE", f"{self.sse:.6g}", "sum of squared distances to the means of the clusters"),
+            ("gap", f"{self.gap:.3g}", self._gap_reading()),
+            ("single moves", self._moves_value(), self._moves_reading()),
+            self._global_row(),
+        ]
+        if self.left_out:
+            reading = "points in no cluster; the bound is for clusterings that leave out as much"
+            rows.insert(1, ("left out", f"{self.left_out:,}", reading))
+        return rows
+
+    def _gap_reading(self) -> str:
+        if not self.misplaced:
+            return "no point is nearer to another mean than to its own"
+        share = self.gap / self.sse if self.sse > 0 else 0.0
+        return (
+            f"{_points(self.misplaced)} nearer to another mean; moving gains "
+            f"{share:.2g} of the SSE, and moving the means then more"
+        )
+
+    def _moves_value(self) -> str:
+        if self.single_moves:
+            return f"{self.single_moves:,}"
+        return "none" if self.moves_looked_at else "unknown"
+
+    def _moves_reading(self) -> str:
+        if self.single_moves:
+            share = self.single_moves_gain / self.sse if self.sse > 0 else 0.0
+            gain = f"points changing their cluster one by one would gain {share:.2g} of the SSE"
+            return gain if self.moves_looked_at else f"{gain}, or more: not all were looked at"
+        if not self.moves_looked_at:
+            return "there was no time to look at all points"
+        tied = ", but some could at no loss" if self.tied else ""
+        return f"no single point can change its cluster at a gain{tied}"
+
+    def _global_row(self) -> tuple[str, str, str]:
+        if self.sse == 0:
+            return ("global", "optimal", "no clustering can have an SSE below 0")
+        if self.ratio is None or self.lower_bound is None:
+            return ("global", "unknown", "no method finds a useful lower bound here")
+        sure = ""
+        if self.lower_bound_confidence != 1.0:
+            sure = f" (confidence {self.lower_bound_confidence:.1%})"
+        reading = (
+            f"no clustering into {self.n_clusters} is below {rounded_down(self.lower_bound, 6)}"
+            f"{sure}: {self.lower_bound_kind} bound"
+        )
+        return ("global", f"≤ {rounded_up(self.ratio, 5)}×", reading)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain numbers and strings, ready for JSON."""
+        return {
+            **asdict(self),
+            "level": self.level,
+            "ratio": self.ratio,
+            "verdict": self.verdict,
+        }
+
+
+def _points(many: int) -> str:
+    return "1 point is" if many == 1 else f"{many:,} points are"
+
+
+def judge(
+    X: Any,
+    labels: Any,
+    *,
+    sample_weight: Any = None,
+    outlier: Any = -1,
+    method: str | None = "auto",
+    confidence: float = 0.95,
+    random_state: Any = None,
+    n_threads: int | None = None,
+    progress: Callable[[float, str], Any] | None = None,
+) -> Judgement:
+    """Judge a clustering, whatever made it.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+        The points.
+    labels : array-like of shape (n_samples,)
+        The cluster of each; numbers or texts.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights of the points.
+    outlier : default=-1
+        The label of points in no cluster.
+    method : str or None, default="auto"
+        The method of `lower_bound`; None for none.
+    confidence : float, default=0.95
+        For bounds from random subsamples.
+    random_state : int, RandomState or None, default=None
+        Seed of the subsamples.
+    n_threads : int or None, default=None
+        Number of threads; None uses all cores this process may use.
+    progress : callable or None, default=None
+        Called with the share that is done and a text.
+
+    Returns
+    -------
+    Judgement
+        Numbers, sentences (`rows`, `verdict`) and `to_dict`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from wolfmeans.fitting.evaluate import judge
+    >>> X = np.array([[0.0], [1.0], [10.0], [11.0]])
+    >>> good, bad = judge(X, ["a", "a", "b", "b"]), judge(X, ["a", "b", "b", "b"])
+    >>> good.sse, good.level, good.ratio
+    (1.0, 'hartigan', 1.0)
+    >>> bad.misplaced, bad.level
+    (1, None)
+    """
+    threads = effective_threads(n_threads)
+    X, sizes = validation.admit(_ASKER(), X, reset=True, n_threads=threads)
+    weights = validation.admit_weights(sample_weight, X)
+    given = np.asarray(on_host(labels))
+    if given.shape != (X.shape[0],):
+        raise ValueError(f"there are {X.shape[0]:,} points and {given.size:,} labels")
+    kept = given.astype(str) != str(outlier)
+    if not kept.any():
+        raise ValueError(f"every label is {outlier}: no point is in a cluster")
+    _, numbers = np.unique(given[kept], return_inverse=True)
+    exponent = validation.scale_exponent(X, sizes, weights)
+    found = _Found(validation.rescale(X, exponent)[kept], _some(weights, kept), numbers, threads)
+    unit = {
+        name: validation.unscaled(getattr(found, name), exponent)
+        for name in ("sse", "gap", "single_moves_gain")
+    }
+    bound, kind, sure = None, None, None
+    if method is not None and unit["sse"] > 0:
+        out = float((~kept).sum() if weights is None else weights[~kept].sum())
+        answer = lower_bound(
+            X,
+            found.n_clusters,
+            sample_weight=weights,
+            trim=out or None,
+            method=method,
+            confidence=confidence,
+            random_state=random_state,
+            n_threads=n_threads,
+            centers=validation.ldexp(found.centers, -exponent),
+            progress=progress,
+        )
+        if answer.value > unit["sse"] * (1.0 + _ROUNDING):
+            raise RuntimeError("the lower bound contradicts the clustering; please report this")
+        if answer.value > 0:
+            bound, kind, sure = min(answer.value, unit["sse"]), answer.kind, answer.confidence
+    return Judgement(
+        n_clusters=found.n_clusters,
+        n_points=int(kept.sum()),
+        left_out=int((~kept).sum()),
+        misplaced=found.misplaced,
+        single_moves=found.search.moves,
+        moves_looked_at=found.looked,
+        tied=found.search.tied,
+        lower_bound=bound,
+        lower_bound_kind=kind,
+        lower_bound_confidence=sure,
+        **unit,
+    )
+
+
+def _some(weights: Distances | None, kept: NDArray[np.bool_]) -> Distances | None:
+    return None if weights is None else weights[kept]
+
+
+class _Found:
+    """The numbers at the means of a partition, in the units of the points given here."""
+
+    def __init__(
+        self, X: NDArray[np.floating], weights: Distances | None, numbers: Any, n_threads: int
+    ) -> None:
+        labels = aligned(numbers, np.int32)
+        workspace: Workspace = get_engine().open(X, weights, n_threads)
+        self.n_clusters = int(labels.max()) + 1
+        nothing = np.zeros((self.n_clusters, X.shape[1]), dtype=workspace.dtype)
+        # It begins at the exact means of the labels; a cluster of no weight has none.
+        self.search: SingleMoves = workspace.single_moves(nothing, labels)
+        self.centers: Centers = np.array(self.search.centers)
+        self._put_unused(X, weights, labels)
+        own = _distances(X, self.centers, labels, n_threads)
+        nearest = workspace.nearest(self.centers)[1]
+        terms = own - nearest
+        if weights is not None:
+            own, terms = weights * own, weights * terms
+        self.sse, self.gap = workspace.total(own), workspace.total(terms)
+        self.misplaced = int((terms > 0).sum())
+        self.looked = _looked_at_all(self.search)
+        self.single_moves_gain = float(self.search.decrease)
+
+    def _put_unused(self, X: Any, weights: Distances | None, labels: Labels) -> None:
+        """Put the center of a cluster without weight on its first point."""
+        if weights is None:
+            return
+        totals = np.bincount(labels, weights=weights, minlength=self.n_clusters)
+        for k in np.flatnonzero(totals == 0).tolist():
+            self.centers[k] = X[int(np.argmax(labels == k))]
+
+
+def _looked_at_all(search: SingleMoves) -> bool:
+    """Take one look at all points; whether it came to its end.
+
+    A sweep that has begun proves nothing. It has ended when the search says that no move is left,
+    or when moves were taken and the time is not over. If finding the rows to try took all of the
+    time, trying them gets as much again: without it nothing would be known after a long wait.
+    """
+    for _ in range(2):
+        begun = perf_counter()
+        if search.run(_SECONDS_FOR_MOVES, 1 - search.sweeps):
+            return True
+        if search.moves:
+            return perf_counter() - begun <= _SECONDS_FOR_MOVES
+    return False
+
+
+def _distances(X: Any, centers: Centers, labels: Labels, n_threads: int) -> Distances:
+    """Return each point's canonical distance to the center of its label."""
+    own = np.full(X.shape[0], math.nan)
+    by_cluster = np.argsort(labels, kind="stable")
+    ends = np.cumsum(np.bincount(labels, minlength=len(centers)))
+    for center, rows in zip(centers, np.split(by_cluster, ends[:-1]), strict=True):
+        own[rows] = get_engine().open(X[rows], None, n_threads).distances_to(center)
+    return own

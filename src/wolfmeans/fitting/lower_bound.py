@@ -1,0 +1,195 @@
+"""The function `lower_bound`: data in by the door, a bound out in the caller's units."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from numbers import Integral, Real
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+
+from wolfmeans.bounds.bound import LowerBound, Report, scaled_down
+from wolfmeans.bounds.methods import (
+    REGISTRY,
+    SOME_SECONDS,
+    Settings,
+    auto_methods,
+    best_bound,
+    total_weight,
+)
+from wolfmeans.engines import effective_threads, get_engine
+from wolfmeans.inputs import validation
+
+# The door names who asks in its messages.
+_ASKER = type("lower_bound", (BaseEstimator,), {})
+
+
+def lower_bound(
+    X: Any,
+    n_clusters: int,
+    *,
+    sample_weight: Any = None,
+    trim: float | None = None,
+    method: str = "auto",
+    confidence: float = 0.95,
+    random_state: Any = None,
+    n_threads: int | None = None,
+    centers: Any = None,
+    budget: float = SOME_SECONDS,
+    progress: Report | None = None,
+) -> LowerBound:
+    """Return a number that the SSE of no clustering of X into n_clusters clusters is below.
+
+    Parameters
+    ----------
+    X : array-like or sparse matrix of shape (n_samples, n_features)
+        The points.
+    n_clusters : int
+        The number of clusters, K.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights of the points, at least 0.
+    trim : float, default=None
+        The weight (the number of points, without weights) that a clustering may leave out.
+    method : {"auto", "exact", "spectral", "neighbours", "prices", "subsampled"}, default="auto"
+        How the bound is found. "exact" is the optimum itself, for one column, untrimmed.
+        "spectral" is what K - 1 directions cannot explain; it needs n_features >= n_clusters,
+        untrimmed. "neighbours" adds up what each point's nearest neighbours cost; its time grows
+        with the square of n_samples. "prices" is for few columns and clusters that touch: it finds
+        prices for the points that centers anywhere can undercut only so far. "subsampled"
+        estimates from a sample, and holds with the stated confidence only. "auto" takes the
+        largest of those that are valid and affordable.
+    confidence : float, default=0.95
+        The probability with which a bound from a sample holds, at least.
+    random_state : int, RandomState or None, default=None
+        Where samples come from.
+    n_threads : int, default=None
+        At most so many threads; None for as many as scikit-learn would take.
+    centers : array-like of shape (n_clusters, n_features), default=None
+        Those of a good clustering, if you have one. They show "prices" where to look, and "auto"
+        when there is nothing left to gain.
+    budget : float, default=5e10
+        How many multiplications "auto" may take, about; the default is some seconds.
+    progress : callable, default=None
+        Called now and then with the fraction that is done and a text.
+
+    Returns
+    -------
+    LowerBound
+        `value`, `kind`, `confidence` (1.0 for a proof) and `seconds`. Every value is rounded down.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from wolfmeans import lower_bound
+    >>> X = np.array([[0.0, 0.0], [0.0, 2.0], [9.0, 0.0], [9.0, 2.0]])
+    >>> bound = lower_bound(X, 2)
+    >>> round(bound.value, 6), bound.kind, bound.confidence
+    (4.0, 'neighbours', 1.0)
+    """
+    return bound_in_units(
+        X,
+        n_clusters,
+        sample_weight=sample_weight,
+        trim=trim,
+        method=method,
+        confidence=confidence,
+        random_state=random_state,
+        n_threads=n_threads,
+        centers=centers,
+        budget=budget,
+        progress=progress,
+    )
+
+
+def bound_in_units(
+    X: Any,
+    n_clusters: int,
+    *,
+    sample_weight: Any,
+    trim: float | None,
+    method: str,
+    confidence: float,
+    random_state: Any,
+    n_threads: int | None,
+    centers: Any,
+    budget: float,
+    progress: Report | None,
+    unit_exponent: int = 0,
+) -> LowerBound:
+    """Return what `lower_bound` does, in units of 2**unit_exponent of the squares of X."""
+    started = perf_counter()
+    check_arguments(n_clusters, method, confidence, budget)
+    threads = effective_threads(n_threads)
+    X, sizes = validation.admit(_ASKER(), X, reset=True, n_threads=threads)
+    weights = validation.admit_weights(sample_weight, X)
+    mass = _kept(total_weight(X.shape[0], weights), trim)
+    (n, d), k = X.shape, int(n_clusters)
+    if method == "auto":
+        methods = auto_methods(n, d, k, trimmed=mass is not None, budget=budget)
+    else:
+        reason = REGISTRY[method].refusal(n, d, k, mass is not None)
+        if reason is not None:
+            raise ValueError(f"method={method!r}: {reason}")
+        methods = (method,)
+    exponent = validation.scale_exponent(X, sizes, weights)
+    scaled = validation.rescale(X, exponent)
+    if centers is not None:
+        centers = validation.ldexp(validation.admit_centers(centers, k, X), exponent)
+    settings = Settings(
+        confidence=confidence,
+        rng=lambda: _generator(random_state),
+        n_threads=threads,
+        progress=progress,
+        centers=centers,
+        goal=_reached(scaled, weights, centers, threads) if mass is None else None,
+    )
+    found = best_bound(scaled, k, weights, mass, methods=methods, settings=settings)
+    if found is None:
+        found = LowerBound(0.0, "none", 1.0, 0.0)
+    value = scaled_down(found.value, -2 * exponent - unit_exponent)
+    return replace(found, value=value, seconds=perf_counter() - started)
+
+
+def _reached(X: Any, weights: Any, centers: Any, n_threads: int) -> float | None:
+    """Return the SSE at the given centers."""
+    if centers is None:
+        return None
+    workspace = get_engine().open(X, weights, n_threads)
+    distances = workspace.nearest(centers.astype(workspace.dtype))[1]
+    return workspace.total(distances if weights is None else weights * distances)
+
+
+def check_arguments(n_clusters: Any, method: str, confidence: Any, budget: Any) -> None:
+    """Refuse what is no question about a lower bound."""
+    if not _is_number(n_clusters, Integral) or n_clusters < 1:
+        raise ValueError(f"n_clusters must be an integer of at least 1, got {n_clusters!r}")
+    if method != "auto" and method not in REGISTRY:
+        names = ", ".join(map(repr, ("auto", *REGISTRY)))
+        raise ValueError(f"method must be one of {names}; got {method!r}")
+    if not _is_number(confidence, Real) or not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence must be between 0 and 1, got {confidence!r}")
+    if not _is_number(budget, Real) or not budget >= 0:
+        raise ValueError(f"budget must be a number of multiplications, got {budget!r}")
+
+
+def _is_number(value: Any, kind: type) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
+def _kept(total: float, trim: Any) -> float | None:
+    """Return the mass that is kept; None for all of it."""
+    if trim is None:
+        return None
+    if not _is_number(trim, Real) or not 0.0 <= trim < total:
+        raise ValueError(
+            f"trim must be at least 0 and less than the total weight {total:g}, got {trim!r}"
+        )
+    return total - float(trim) if trim > 0 else None
+
+
+def _generator(random_state: Any) -> np.random.RandomState:
+    generator: np.random.RandomState = check_random_state(random_state)
+    return generator

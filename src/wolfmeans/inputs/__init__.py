@@ -1,0 +1,1 @@
+"""What users pass in: validation, scaling, Dask collections, files and streams."""

@@ -1,0 +1,387 @@
+"""Dask arrays and data frames: how they come in, and what a model says about them.
+
+Dask is never imported before somebody has made such a collection. With a `distributed.Client` the
+blocks are worked on where the scheduler puts them; else threads of this process do it. Rows never
+come here: centers go out, exact sums come back.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
+
+from wolfmeans.engines import effective_threads
+from wolfmeans.engines.parts.blocks import Look, PartOfFit, prepared, rescaled, weighted
+from wolfmeans.engines.parts.cluster import ClusterParts
+from wolfmeans.engines.parts.dask_points import DaskPoints, ThreadParts
+from wolfmeans.engines.tensors import sampling_step
+from wolfmeans.inputs import validation
+from wolfmeans.inputs.data_in_parts import Face, Opened
+
+_NOT_ON_WORKERS = ("labels_", "certificate_", "trace_", "initial_centers_", "kept_", "margins_")
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a Dask collection; nothing is one before Dask is imported."""
+    dask = sys.modules.get("dask.base")
+    return dask is not None and bool(dask.is_dask_collection(X))
+
+
+@dataclass(frozen=True)
+class Collection:
+    """A Dask array or data frame that has passed the door."""
+
+    given: Any
+    is_frame: bool
+    n_features: int
+    dtype: np.dtype[Any]
+    """What its rows become: float32 if they are that, or shorter; else float64."""
+    names: tuple[str, ...] | None
+
+    def blocks(self) -> list[Any]:
+        """Return one Delayed for each block of rows."""
+        return _partitions(self.given)
+
+
+def _partitions(collection: Any) -> list[Any]:
+    """Return one Delayed for each partition, as many as the collection says it has.
+
+    Dask would read several small files at once where few of their columns are wanted, of weights
+    other ones than of points.
+    """
+    if not hasattr(collection, "simplify"):
+        delayed = collection.to_delayed()
+        return delayed.ravel().tolist() if isinstance(delayed, np.ndarray) else list(delayed)
+    return list(collection.simplify().to_delayed(optimize_graph=False))
+
+
+def admit(estimator: Any, X: Any, *, reset: bool) -> Collection:
+    """Return what X is; refuse what cannot be clustered before anything is computed."""
+    # Anything that is asked of a Delayed is one, too.
+    ndim = getattr(X, "ndim", None)
+    frame = isinstance(ndim, int) and hasattr(X, "dtypes") and hasattr(X, "columns")
+    if frame and ndim != 2:
+        raise ValueError(f"Expected a data frame, got a {type(X).__name__}; use X.to_frame()")
+    if frame:
+        face, dtype = X._meta, _dtype_of_columns(X.dtypes)
+        names = tuple(map(str, X.columns))
+    elif isinstance(ndim, int) and hasattr(X, "chunks"):
+        if X.ndim != 2:
+            raise ValueError(f"Expected a 2-D dask array, got one of {X.ndim} dimensions")
+        if X.dtype.kind not in "fiub":
+            raise ValueError(f"X has entries of type {X.dtype}, which are no real numbers")
+        if X.shape[1] != X.shape[1]:
+            raise ValueError(
+                "X has an unknown number of columns; call X.compute_chunk_sizes() first"
+            )
+        dtype = np.dtype(np.float32 if X.dtype in (np.float16, np.float32) else np.float64)
+        if len(X.chunks[1]) > 1:
+            X = X.rechunk({1: -1})
+        face, names = np.empty((1, X.shape[1]), dtype=dtype), None
+    else:
+        raise TypeError(f"X is a {type(X).__name__}; Dask arrays and data frames can be clustered")
+    if face.shape[1] == 0:
+        raise ValueError("Found a collection with 0 feature(s) while a minimum of 1 is required.")
+    validate_data(estimator, face, reset=reset, skip_check_array=True)
+    return Collection(X, frame, int(face.shape[1]), dtype, names)
+
+
+def _dtype_of_columns(dtypes: Any) -> np.dtype[Any]:
+    for name, dtype in dtypes.items():
+        if getattr(dtype, "kind", "O") not in "fiub":
+            raise ValueError(f"column {name!r} of X has type {dtype}, which is no number")
+    singles = {np.dtype(np.float32)}
+    halves = {np.dtype(np.float16)}
+    plain = {np.dtype(getattr(dtype, "numpy_dtype", dtype)) for dtype in dtypes}
+    return np.dtype(np.float32 if plain in (singles, halves) else np.float64)
+
+
+@contextmanager
+def opened(
+    estimator: Any,
+    X: Any,
+    sample_weight: Any,
+    *,
+    reset: bool = True,
+    dtype: Any = None,
+    exponent_for: Callable[[Any, validation.Sizes, Any], int] = validation.scale_exponent,
+) -> Iterator[Opened]:
+    """Load the blocks of a collection where they are worked on, for as long as it is needed.
+
+    `dtype` is what rows become, their own by default; `exponent_for` says at which scale.
+    """
+    collection = admit(estimator, X, reset=reset)
+    with _leaving_the_pool():
+        yield from _opened(estimator, collection, sample_weight, dtype, exponent_for)
+
+
+def _opened(
+    estimator: Any, collection: Collection, sample_weight: Any, dtype: Any, exponent_for: Any
+) -> Iterator[Opened]:
+    parts = _loaded(estimator, collection, sample_weight, dtype or collection.dtype)
+    try:
+        looks = _refused(list(parts.looked_at()), collection)
+        weights = None
+        if is_dask(sample_weight):
+            weights = _weights_like(looks)
+        elif sample_weight is not None:
+            parts, weights = _with_weights(parts, sample_weight, looks)
+            looks = _refused(list(parts.looked_at()), collection)
+        parts.described = [look.description for look in looks]
+        points = DaskPoints(parts)
+        face = Face(collection.given, points, lambda: _some_rows(points))
+        found = points.description
+        exponent = exponent_for(face, validation.Sizes(found.smallest, found.largest), weights)
+        if exponent != 0:
+            parts = parts.with_blocks(parts.mapped(rescaled, [exponent] * len(parts)))
+            parts.described = [look.description for look in parts.looked_at()]
+            points = DaskPoints(parts)
+        many = f"{len(parts):,} partition{'' if len(parts) == 1 else 's'}"
+        yield Opened(face, points, exponent, many)
+    finally:
+        parts.close()
+
+
+def _some_rows(points: DaskPoints) -> NDArray[np.floating]:
+    """Return some hundred rows, which are brought here."""
+    return points.rows(np.arange(0, points.n_points, sampling_step(points.n_points)))
+
+
+def _loaded(estimator: Any, collection: Collection, sample_weight: Any, dtype: Any) -> Any:
+    """Return the parts; on a cluster their blocks are being made from here on."""
+    dask = import_module("dask")
+    given = collection.blocks()
+    if not given:
+        raise ValueError("X has no partitions")
+    weights = _matching(sample_weight, collection, len(given))
+    client = current_client()
+    part = PartOfFit(
+        client="here" if client is None else client.id,
+        fit=uuid.uuid4().hex,
+        number=0,
+        engine=estimator.engine,
+        n_threads=(None if client is None else estimator.n_threads) or 1,
+        algorithm=getattr(estimator, "algorithm", "auto"),
+    )
+    prepare = dask.delayed(prepared, pure=False)
+    blocks = [
+        prepare(
+            block,
+            weight,
+            collection.n_features,
+            np.dtype(dtype).name,
+            dask_key_name=f"wolfmeans-block-{part.fit}-{number}",
+        )
+        for number, (block, weight) in enumerate(zip(given, weights, strict=True))
+    ]
+    if client is None:
+        n_threads = effective_threads(estimator.n_threads)
+        return ThreadParts(list(dask.compute(*blocks, scheduler="threads")), part, n_threads)
+    return ClusterParts.of_blocks(client, _computed(client, collection, given, blocks), part)
+
+
+def _computed(
+    client: Any, collection: Collection, given: list[Any], blocks: list[Any]
+) -> list[Any]:
+    """Return futures of the blocks; those of rows that a worker has already are made there.
+
+    Without being told Dask brings them to whoever has nothing to do, which is a copy of them.
+    """
+    futures = {
+        future.key: future for future in import_module("distributed").futures_of(collection.given)
+    }
+    if not futures:
+        return list(client.compute(blocks))
+    places = client.who_has(list(futures.values()))
+    by_worker: dict[str | None, list[int]] = {}
+    for number, block in enumerate(given):
+        workers = sorted(places.get(block.key, ()))
+        by_worker.setdefault(workers[0] if workers else None, []).append(number)
+    computed: dict[int, Any] = {}
+    for worker, numbers in by_worker.items():
+        told = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
+        some = client.compute([blocks[number] for number in numbers], **told)
+        computed |= zip(numbers, some, strict=True)
+    return [computed[number] for number in range(len(blocks))]
+
+
+@contextmanager
+def _leaving_the_pool() -> Iterator[None]:
+    """Give the thread of a task to others while it waits for them; elsewhere do nothing.
+
+    A fit within a task would wait for ever where all threads of the workers are such fits.
+    """
+    distributed: Any = sys.modules.get("distributed")
+    left = False
+    if current_client() is not None:
+        try:
+            distributed.secede()
+            left = True
+        except (AttributeError, KeyError, ValueError):
+            pass  # in no task, or out of the pool already
+    try:
+        yield
+    finally:
+        if left:
+            distributed.rejoin()
+
+
+def current_client() -> Any:
+    """Return the `distributed.Client` in force, or None."""
+    distributed = sys.modules.get("distributed")
+    if distributed is None:
+        return None
+    chosen = sys.modules["dask"].config.get("scheduler", None)
+    if chosen is not None and chosen not in ("distributed", "dask.distributed"):
+        return None
+    try:
+        client = distributed.get_client()
+    except ValueError:
+        return None
+    if client.asynchronous:
+        raise TypeError("the Dask client is asynchronous; fits need Client(asynchronous=False)")
+    return client
+
+
+def _matching(sample_weight: Any, collection: Collection, n_parts: int) -> list[Any]:
+    """Return Dask weights for each block; Nones for others, which come later."""
+    validation.refuse_name(sample_weight)
+    if not is_dask(sample_weight):
+        return [None] * n_parts
+    ndim = getattr(sample_weight, "ndim", None)
+    if ndim != 1:
+        raise ValueError(f"sample_weight must have one dimension; got {ndim}")
+    if sample_weight.dtype != object and sample_weight.dtype.kind not in "fiub":
+        raise ValueError(
+            f"sample_weight must be real numbers: these have type {sample_weight.dtype}; convert "
+            "them first, as by weights.astype(float)"
+        )
+    chunks = getattr(sample_weight, "chunks", None)
+    wanted = None if collection.is_frame else collection.given.chunks[0]
+    if chunks is not None and wanted is not None and chunks[0] != wanted:
+        known = not np.isnan([*chunks[0], *wanted]).any()
+        if known and sum(chunks[0]) != sum(wanted):
+            raise ValueError(
+                f"sample_weight has {sum(chunks[0])} entries; X has {sum(wanted)} rows"
+            )
+        if known:
+            sample_weight = sample_weight.rechunk((wanted,))
+    found = _partitions(sample_weight)
+    if len(found) != n_parts:
+        raise ValueError(
+            f"sample_weight has {len(found)} partitions and X has {n_parts}; they must match"
+        )
+    return found
+
+
+def _with_weights(parts: Any, sample_weight: Any, looks: list[Look]) -> tuple[Any, Any]:
+    """Give each part its piece of weights that are here."""
+    sizes = [look.description.n_points for look in looks if look.description is not None]
+    stand_in = np.broadcast_to(np.zeros(1, dtype=np.float32), (sum(sizes), 1))
+    weights = validation.admit_weights(sample_weight, stand_in)
+    if weights is None:
+        return parts, None
+    ends = np.cumsum(sizes)[:-1]
+    return parts.with_blocks(parts.mapped(weighted, np.split(weights, ends))), weights
+
+
+def _weights_like(looks: list[Look]) -> NDArray[np.float64]:
+    """Return a few weights of about the total and the smallest unit of all of them."""
+    total = sum(look.total for look in looks)
+    exponents = [look.exponents for look in looks if look.exponents is not None]
+    if not exponents:
+        raise ValueError("sample_weight is zero for every sample; at least one must be positive")
+    weights = np.ldexp(1.0, np.array([min(low for low, _ in exponents)]))
+    validation.admit_weights(
+        np.ldexp(1.0, [min(low for low, _ in exponents), max(high for _, high in exponents) - 1]),
+        np.zeros((2, 1)),
+    )
+    return np.append(weights, total)
+
+
+def _refused(looks: list[Look], collection: Collection) -> list[Look]:
+    """Return the looks; the first partition with something wrong is named."""
+    for number, found in enumerate(looks):
+        if found.problem is not None:
+            named = ""
+            if collection.names is not None and "column " in found.problem:
+                column = int(found.problem.rpartition(" ")[2])
+                named = f" ({collection.names[column]!r})"
+            raise ValueError(f"partition {number} of X {found.problem}{named}")
+    if not any(look.description is not None and look.description.n_points for look in looks):
+        raise ValueError("X has no rows in any of its partitions")
+    return looks
+
+
+# --- Prediction ------------------------------------------------------------------------------
+
+
+def lazily(model: Any, X: Any, method: str, width: int | None, dtype: Any) -> Any:
+    """Return a Dask array of what the model's method says about each block, not yet computed.
+
+    `width` is the number of columns, None for one value for each row.
+    """
+    da, delayed = import_module("dask.array"), import_module("dask").delayed
+    collection = admit(model, X, reset=False)
+    light = _light(model)
+    shape = () if width is None else (width,)
+    dtype = np.dtype(dtype)
+    if not collection.is_frame:
+        return collection.given.map_blocks(
+            _said,
+            light,
+            method,
+            shape,
+            dtype.name,
+            dtype=dtype,
+            drop_axis=[1] if width is None else [],
+            chunks=(
+                collection.given.chunks[:1]
+                if width is None
+                else (collection.given.chunks[0], (width,))
+            ),
+            meta=np.empty((0,) * (1 + len(shape)), dtype=dtype),
+        )
+    said = delayed(_said, pure=False)
+    model_once = delayed(light, traverse=False)
+    pieces = [
+        da.from_delayed(
+            said(block, model_once, method, shape, dtype.name), (np.nan, *shape), dtype=dtype
+        )
+        for block in collection.blocks()
+    ]
+    return da.concatenate(pieces, allow_unknown_chunksizes=True)
+
+
+def _light(model: Any) -> Any:
+    """Return the model without what workers do not need; labels may be a collection themselves."""
+    light = copy.copy(model)
+    for name in _NOT_ON_WORKERS:
+        light.__dict__.pop(name, None)
+    light.callback = None
+    light.n_threads = model.n_threads or 1
+    return light
+
+
+def _said(
+    block: Any, model: Any, method: str, shape: tuple[int, ...], dtype: str, block_info: Any = None
+) -> NDArray[Any]:
+    if len(block) == 0:
+        return np.empty((0, *shape), dtype=dtype)
+    try:
+        found = getattr(model, method)(block)
+    except ValueError as error:
+        where = block_info[0]["chunk-location"][0] if block_info else None
+        place = "a partition" if where is None else f"partition {where}"
+        raise ValueError(f"{place} of X: {error}") from None
+    return np.asarray(found, dtype=dtype)

@@ -1,0 +1,186 @@
+"""What fits into a limit of memory: all rows, or chunks of them and some state of every point.
+
+The constants are measured (tests/test_out_of_core.py measures the sum of them): the growth of a
+process while it fits, by the kinds of state it keeps.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from wolfmeans.core.byte_sizes import parse_bytes, said
+
+_FEWEST = 1024
+"""Rows of the smallest chunk: below, each costs more than what is in it."""
+_MOST = 1 << 22
+"""Bytes: larger chunks are read no faster, begin later, and are out of the cache when used."""
+_OF_A_ROW = 64
+"""Bytes of a row beside its numbers while it is worked on: label, distance, bounds, lists."""
+_OF_A_SAMPLED_ROW = 160
+"""The same where seeds are sampled: hashes, uniforms, masses."""
+_BUCKETS = 8_000_000
+"""Bytes of the sums by hash that a thread and the sampling itself take: arrays of a quarter of a
+million numbers, several at a time, and what the allocator keeps of them."""
+_OF_AN_ENTRY = 64
+"""Bytes of an entry of the centers: old and new ones, packed copies, exact sums."""
+_MANY_ENTRIES = 1 << 14
+_LABEL = 4
+_BOUNDS = 16
+"""Bytes of a row that keeps its bounds: two floats, the label, a share of a block's."""
+_GROUPED_COLUMNS, _GROUPED = 24, 32
+"""With so many columns there are bounds by groups of centers, in so many bytes or a quarter of the
+row's if that is more (engines/native/points.cpp)."""
+_SEEDING = 24
+"""Bytes of a row while seeds are sampled: hash, distance, nearest candidate."""
+_IN_MEMORY = 48
+"""Bytes of a row beside its numbers in a fit in memory: bounds, seeding, an order by value."""
+_PROCESS = 11_500_000
+"""Bytes that threads, allocators, code that is needed first here, and small things take."""
+_OF_A_CHUNK = 2048
+"""Bytes that stay of a chunk whatever is kept of its rows: what it is like, who worked on it."""
+STATES = ("bounds", "labels", "nothing")
+
+
+def bytes_of(limit: str | float, what: str = "memory_limit") -> int:
+    """Return a limit in bytes, given as a number of them or as text like 2GB.
+
+    Examples
+    --------
+    >>> bytes_of("2GB"), bytes_of(4096)
+    (2000000000, 4096)
+    """
+    if isinstance(limit, str):
+        return parse_bytes(limit, what)
+    if isinstance(limit, bool) or not 0 < limit < 2**62:
+        raise ValueError(f"{what} must be a size like 2GB or a number of bytes; got {limit!r}")
+    return int(limit)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A limit, and what a fit within it is about.
+
+    Parameters
+    ----------
+    limit : int
+        Bytes.
+    n_columns, dtype, n_clusters
+        Of the data and the centers.
+    reading : int
+        Bytes that reading takes beside the chunks (`Source.reading_bytes`).
+    ahead : int
+        How many chunks are read ahead; one more is being handed over (see `Source.chunks`).
+    at_once : int
+        How many chunks are worked on at the same time.
+    seeding : bool
+        Whether seeds are to be sampled.
+    n_rows : int
+        Of the source; 0 as long as nobody knows.
+    beside : int
+        Bytes that are taken whatever the chunks: weights, short runs on some of the rows.
+    of_a_row : int
+        Bytes of a row, while it is worked on, beyond those of K-means.
+    """
+
+    limit: int
+    n_columns: int
+    dtype: np.dtype[Any]
+    n_clusters: int
+    reading: int = 0
+    ahead: int = 1
+    at_once: int = 1
+    seeding: bool = False
+    n_rows: int = 0
+    beside: int = 0
+    of_a_row: int = 0
+
+    @property
+    def _row(self) -> int:
+        return self.n_columns * self.dtype.itemsize
+
+    @property
+    def _in_any_case(self) -> int:
+        return self.n_clusters * self.n_columns * _OF_AN_ENTRY + self.reading + _PROCESS
+
+    @property
+    def _fixed(self) -> int:
+        buckets = _BUCKETS * (1 + self.at_once) if self.seeding else 0
+        return self._in_any_case + buckets + self.beside
+
+    @property
+    def _of_a_chunk_row(self) -> int:
+        work = max(_OF_A_SAMPLED_ROW if self.seeding else 0, _OF_A_ROW + self.of_a_row)
+        return self._n_chunks * self._row + self.at_once * work
+
+    @property
+    def _n_chunks(self) -> int:
+        return self.ahead + 1 + self.at_once
+
+    def rows_to_load(self, n_rows: int, weights: int = 0) -> int | None:
+        """Return in chunks of how many all rows can be loaded, to be clustered in memory.
+
+        None where there is no room for that; `weights` are bytes of them.
+        """
+        whole = n_rows * (self._row + _IN_MEMORY) + weights
+        left = self.limit - self._in_any_case - whole
+        rows = left // (self._n_chunks * self._row)
+        return min(rows, max(_FEWEST, _MOST // self._row)) if rows >= _FEWEST else None
+
+    def rows_per_chunk(self) -> int:
+        """Return how many rows a chunk has: half of what is left is for the state of points.
+
+        Raises
+        ------
+        MemoryError
+            If there is no room for the smallest chunks; it says what would do.
+        """
+        # With smaller ones, what stays of the chunks would be more than the chunks themselves.
+        balanced = math.isqrt(self.n_rows * _OF_A_CHUNK // self._of_a_chunk_row)
+        fewest = max(_FEWEST, balanced)
+        most = max(fewest, _MOST // self._row)
+        half = (self.limit - self._fixed) // 2 // self._of_a_chunk_row
+        rows = min(most, max(fewest, half))
+        if self.left(rows) >= 0:
+            return rows
+        needed = self.limit - self.left(fewest)
+        beside = f", {said(self.beside)} for weights and what else there is beside" * (
+            self.beside > 0
+        )
+        raise MemoryError(
+            f"memory_limit is {said(self.limit)}, and at least {-(-needed // 10**6)}MB are needed: "
+            f"{said(self._fixed - self.beside)} for {self.n_clusters:,} centers of "
+            f"{self.n_columns:,} columns and for reading{beside}, and {self._n_chunks} chunks of "
+            f"{fewest:,} rows, {self._row:,} bytes each"
+        )
+
+    @property
+    def sums_are_large(self) -> bool:
+        """Whether there are better few exact sums of all clusters at once."""
+        return self.n_clusters * self.n_columns > _MANY_ENTRIES
+
+    def left(self, rows_per_chunk: int) -> int:
+        """Return the bytes that are left for the state of points."""
+        n_chunks = -(-self.n_rows // rows_per_chunk)
+        chunks = rows_per_chunk * self._of_a_chunk_row + n_chunks * _OF_A_CHUNK
+        return self.limit - self._fixed - chunks
+
+    def bytes_of_state(self, state: str, rows_per_chunk: int) -> int:
+        """Return what is kept of all points between passes, and of each chunk's sums."""
+        if state == "nothing":
+            return 0
+        if state == "labels":
+            return self.n_rows * _LABEL
+        of_a_row = _BOUNDS
+        if self.n_columns >= _GROUPED_COLUMNS:
+            of_a_row = max(_GROUPED, self._row // 4)
+        n_chunks = -(-self.n_rows // rows_per_chunk)
+        of_a_chunk = self.n_clusters * self.n_columns * _OF_AN_ENTRY
+        return self.n_rows * (of_a_row + _LABEL) + n_chunks * of_a_chunk
+
+    def bytes_of_seeding(self) -> int:
+        """Return what is kept of all points while seeds are sampled."""
+        return _SEEDING * self.n_rows

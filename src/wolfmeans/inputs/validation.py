@@ -1,0 +1,389 @@
+"""The door: everything that comes in is looked at here, once, and never changed.
+
+What passes is finite, two-dimensional, float32 or float64, C-contiguous or canonical CSR, aligned,
+and of a size whose squares float64 can hold. Whatever does not pass is told why, with its place.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from copy import copy
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
+
+from wolfmeans.engines.tensors import OnDevice, admit_tensor, is_tensor, on_host, to_numpy
+from wolfmeans.exact.arrays import aligned, holds_texts
+from wolfmeans.exact.magnitudes import Sizes as Sizes
+from wolfmeans.exact.native import value_range
+from wolfmeans.exact.sums import exponent_range, exponents_between
+from wolfmeans.inputs.checks import (
+    EXACT_INTEGERS,
+    is_canonical,
+    refuse_dates,
+    refuse_lazy_frames,
+    refuse_rounded_integers,
+    refuse_stray_indices,
+)
+
+# Squares of differences, their sums over d columns and their weighted sums over n points stay
+# below 2**1000; differences down to 53 bits below a value of 2**-400 keep their squares.
+_TOP = 1000
+_BOTTOM = -400
+_WEIGHT_LIMIT = 300
+_SLACK = 8
+_FLOAT32_MAX = float(np.finfo(np.float32).max)
+
+
+def admit(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, Sizes]:
+    """Return X as float32 or float64, dense C-contiguous or canonical CSR; refuse what is not.
+
+    The sizes of its entries come from the same look at them.
+    """
+    if getattr(estimator, "engine", "cpu") not in ("auto", "gpu"):
+        X = on_host(X)
+    elif is_tensor(X):
+        X = admit_tensor(X)
+    if isinstance(X, OnDevice):
+        return _admit_there(estimator, X, reset=reset)
+    given = X
+    if hasattr(X, "__dask_graph__"):
+        raise TypeError(
+            f"X is a Dask {type(X).__name__}, and this works on arrays in memory: use X.compute()"
+        )
+    refuse_lazy_frames(X)
+    if np.ma.is_masked(X):
+        raise ValueError("Input X has masked entries; fill them or drop those rows first")
+    if sparse.issparse(X):
+        refuse_stray_indices(X)
+    if _is_half_precision(X):
+        X = X.astype(np.float32)
+    if _is_plain(X):
+        _check_columns(estimator, X, reset=reset)
+    else:
+        refuse_dates(X, "X")
+        X = validate_data(
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            order="C",
+            ensure_all_finite=False,
+        )
+    if sparse.issparse(X):
+        if X is not given:
+            refuse_stray_indices(X)
+        X = _canonical(X)
+    else:
+        X = aligned(X)
+    finite, *sizes = value_range(_values(X), n_threads)
+    if not finite:
+        _refuse_non_finite(X, estimator)
+    if sizes[1] >= EXACT_INTEGERS:
+        refuse_rounded_integers(given)
+    return X, Sizes(*sizes)
+
+
+def _admit_there(estimator: Any, X: OnDevice, *, reset: bool) -> tuple[OnDevice, Sizes]:
+    """Admit a table of floats on another device, which needs no conversion.
+
+    While that device looks at it, all that needs no answer is done here.
+    """
+    X.look(getattr(estimator, "init", None) if reset else None)
+    _check_columns(estimator, X, reset=reset)
+    finite, *sizes = X.range
+    if not finite:
+        _refuse_non_finite(X, estimator)
+    return X, Sizes(*sizes)
+
+
+def _check_columns(estimator: Any, X: Any, *, reset: bool) -> None:
+    """Check the number of columns of a table without names, or take note of it.
+
+    What there is to take note of is done here: scikit-learn asks whether it is one of many kinds of
+    tables, which takes longer than all other checks.
+    """
+    if not reset:
+        validate_data(estimator, X, reset=False, skip_check_array=True)
+        return
+    if hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
+    estimator.n_features_in_ = X.shape[1]
+
+
+def _canonical(X: Any) -> Any:
+    """Return a CSR matrix as an aligned one of ascending columns that says so."""
+    canonical = is_canonical(X)
+    if not canonical or not _is_aligned(X.data, X.indices, X.indptr):
+        X = type(X)((X.data, X.indices, X.indptr), shape=X.shape, copy=True)
+    if not canonical:
+        X.sum_duplicates()
+    seen = copy(X)
+    seen.has_canonical_format = True
+    return seen
+
+
+def _is_plain(X: Any) -> bool:
+    """Whether X is a table of native floats that can be worked on as it is."""
+    return (
+        type(X) is np.ndarray
+        and X.ndim == 2
+        and X.size > 0
+        and (X.dtype == np.float32 or X.dtype == np.float64)
+        and X.dtype.isnative
+        and X.flags.c_contiguous
+        and X.flags.aligned
+    )
+
+
+def _is_aligned(*arrays: NDArray[Any]) -> bool:
+    return all(array.flags.aligned for array in arrays)
+
+
+def _values(X: Any) -> NDArray[np.floating]:
+    """Return all entries of dense data, the stored ones of sparse data."""
+    values: NDArray[np.floating] = X.data if sparse.issparse(X) else X
+    return values
+
+
+def _is_half_precision(X: Any) -> bool:
+    """Whether X is a float16 array or a pandas DataFrame of float16 columns."""
+    dtypes = X.dtypes if hasattr(X, "iloc") else [getattr(X, "dtype", None)]
+    return len(dtypes) > 0 and all(dtype == np.float16 for dtype in dtypes)
+
+
+def _refuse_non_finite(X: Any, estimator: Any) -> None:
+    X = np.asarray(X) if isinstance(X, OnDevice) else X
+    values = _values(X)
+    first = int(np.flatnonzero(~np.isfinite(values.ravel()))[0])
+    if sparse.issparse(X):
+        row = int(np.searchsorted(X.indptr, first, side="right")) - 1
+        column = int(X.indices[first])
+    else:
+        row, column = divmod(first, X.shape[1])
+    kind = "NaN" if np.isnan(values.ravel()[first]) else "infinity"
+    names = getattr(estimator, "feature_names_in_", None)
+    named = "" if names is None else f" ({names[column]!r})"
+    raise ValueError(
+        f"Input X contains {kind}, first at row {row}, column {column}{named}; "
+        f"{type(estimator).__name__} does not accept missing or infinite values: "
+        "drop those rows or impute them first"
+    )
+
+
+def admit_weights(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
+    """Return the weights in float64, or None when all are 1."""
+    if sample_weight is None:
+        return None
+    if is_tensor(sample_weight):
+        sample_weight = to_numpy(sample_weight.cpu())
+    if np.ma.is_masked(sample_weight):
+        raise ValueError("sample_weight has masked entries; fill them or drop those samples first")
+    refuse_name(sample_weight)
+    _refuse_bad_weights(sample_weight)
+    weights: NDArray[np.float64] = _check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+    )
+    low, high = exponents_between(*value_range(weights)[1:]) or (0, 0)
+    if low < -_WEIGHT_LIMIT or high > _WEIGHT_LIMIT:
+        raise ValueError(
+            "sample_weight has positive values beyond 2**±300, whose products with squared "
+            "distances float64 cannot hold; multiply all weights by a constant"
+        )
+    return None if (weights == 1.0).all() else aligned(weights)
+
+
+def refuse_name(sample_weight: Any) -> None:
+    """Refuse the name of a column where only weights will do."""
+    if isinstance(sample_weight, (str, bytes)):
+        raise ValueError(
+            f"sample_weight={sample_weight!r}: names of columns are for Parquet and Arrow files "
+            "that are given by their path; give the weights themselves, one for each row"
+        )
+
+
+def _refuse_bad_weights(sample_weight: Any) -> None:
+    try:
+        weights = np.asarray(sample_weight)
+        if weights.dtype.kind == "c":
+            raise ValueError("complex numbers have no order")
+        if weights.dtype.kind in "mM":
+            raise TypeError("dates and times are none")
+        if holds_texts(weights):
+            raise ValueError("these are texts; convert them, as by np.asarray(weights, float)")
+        weights = weights.astype(np.float64, copy=False)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"sample_weight must be real numbers: {error}") from None
+    for word, bad in (
+        ("NaN", np.isnan(weights)),
+        ("infinity", np.isinf(weights)),
+        ("Negative values", weights < 0),
+    ):
+        if bad.any():
+            raise ValueError(
+                f"{word} in sample_weight, first at position {int(np.flatnonzero(bad.ravel())[0])}"
+            )
+    if weights.size and not (weights > 0).any():
+        raise ValueError("sample_weight is zero for every sample; at least one must be positive")
+
+
+def admit_centers(init: Any, n_clusters: int, X: Any) -> NDArray[np.floating]:
+    """Return initial centers as a (K, d) copy in the centers' dtype."""
+    if np.ma.is_masked(init):
+        raise ValueError("Input init has masked entries; fill them first")
+    if is_tensor(init):
+        init = X.brought(init) if isinstance(X, OnDevice) else to_numpy(init.cpu())
+    elif sparse.issparse(init):
+        init = init.toarray()
+    if _is_plain(init):
+        given = init
+    else:
+        refuse_dates(init, "init")
+        try:
+            given = check_array(init, dtype=np.float64, input_name="init", ensure_all_finite=False)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"init: {error}") from error
+    dtype = np.float32 if X.dtype == np.float32 else np.float64
+    longer = dtype is np.float32 and given.dtype != dtype
+    if longer and np.isfinite(given).all() and np.abs(given).max() > _FLOAT32_MAX:
+        raise ValueError(f"Input init has values beyond float32, the precision of X: {init!r}")
+    centers: NDArray[np.floating] = np.array(given, dtype=dtype, order="C")
+    if not value_range(centers)[0]:
+        row, column = np.argwhere(~np.isfinite(centers))[0].tolist()
+        raise ValueError(
+            f"Input init contains NaN or infinity, first at row {row}, column {column}"
+        )
+    if centers.shape[0] != n_clusters:
+        raise ValueError(
+            f"The shape of the initial centers {centers.shape} does not match the number of "
+            f"clusters {n_clusters}."
+        )
+    if centers.shape[1] != X.shape[1]:
+        raise ValueError(
+            f"The shape of the initial centers {centers.shape} does not match the number of "
+            f"features of the data {X.shape[1]}."
+        )
+    return centers
+
+
+def unwritable(X: Any) -> Any:
+    """Return what others may look at: an array or CSR matrix as a view that they cannot change."""
+    if sparse.issparse(X):
+        parts = [_unwritable(part) for part in (X.data, X.indices, X.indptr)]
+        return type(X)(tuple(parts), shape=X.shape)
+    return _unwritable(X) if isinstance(X, np.ndarray) else X
+
+
+def _unwritable(values: NDArray[Any]) -> NDArray[Any]:
+    seen = values.view()
+    seen.flags.writeable = False
+    return seen
+
+
+def scale_exponent(X: Any, sizes: Sizes, weights: NDArray[np.float64] | None) -> int:
+    """Return e such that 2**e X has squares that float64 can hold; almost always 0.
+
+    Float32 data never needs it, since distances are float64.
+    """
+    if X.dtype == np.float32:
+        return 0
+    bounds = exponents_between(*sizes)
+    if bounds is None:
+        return 0
+    low, high = bounds
+    lightest = 0
+    if weights is not None:
+        lightest = min(0, (exponents_between(*value_range(weights)[1:]) or (0, 0))[0])
+    highest = _highest_exponent(X, weights)
+    if high <= highest and low >= _BOTTOM and 2 * low + lightest >= 2 * _BOTTOM:
+        return 0
+    exponent = highest - high
+    if high <= highest:
+        # Small numbers: at about 1 if they can be there, for centers may lie farther out.
+        return min(exponent, max(-high, _BOTTOM - low - lightest // 2))
+    if low + exponent < _BOTTOM:
+        raise ValueError(
+            f"Input X has values from about {_power(low)} to {_power(high)}: their squared "
+            "distances do not fit into float64 together; remove the outliers or rescale columns"
+        )
+    return exponent
+
+
+def fitting_exponent(X: Any, sizes: Sizes, exponent: int) -> int:
+    """Return the exponent for new data X of a model fitted at `exponent`: lower if X is larger."""
+    if X.dtype == np.float32:
+        return exponent
+    bounds = exponents_between(*sizes)
+    if bounds is None:
+        return exponent
+    return min(exponent, _highest_exponent(X, None) - bounds[1])
+
+
+def refuse_far_centers(centers: NDArray[np.floating], X: Any, exponent: int) -> None:
+    """Refuse initial centers whose distances to X float64 cannot hold."""
+    bounds = None if X.dtype == np.float32 else exponent_range(centers)
+    if bounds is None:
+        return
+    if bounds[1] + exponent > _highest_exponent(X, None) + _SLACK:
+        raise ValueError(
+            f"Input init has centers as far out as {_power(bounds[1])}: their squared distances "
+            "to X do not fit into float64"
+        )
+
+
+def _highest_exponent(X: Any, weights: NDArray[np.float64] | None) -> int:
+    """Return the exponent that values may have so that weighted sums of squares stay finite."""
+    mass = float(X.shape[0] if weights is None else weights.sum())
+    heaviest = 1.0 if weights is None else float(weights.max())
+    spread = 2 + math.frexp(max(mass, heaviest, 1.0) * X.shape[1])[1]
+    return (_TOP - spread) // 2
+
+
+def _power(exponent: int) -> str:
+    return f"1e{round(exponent * math.log10(2)):+d}"
+
+
+def rescale(X: Any, exponent: int) -> Any:
+    """Return 2**exponent X; the same object when the exponent is 0."""
+    if exponent == 0:
+        return X
+    if isinstance(X, OnDevice):
+        return X.scaled(exponent)
+    if X.dtype == np.float32:
+        X = X.astype(np.float64)
+    if sparse.issparse(X):
+        scaled = X.copy()
+        scaled.data = ldexp(X.data, exponent)
+        return scaled
+    return ldexp(X, exponent)
+
+
+def ldexp(
+    values: NDArray[np.floating], exponent: int, out: NDArray[np.floating] | None = None
+) -> NDArray[np.floating]:
+    """Return 2**exponent values, infinite or 0 where that is what is left of them."""
+    with np.errstate(over="ignore", under="ignore"):
+        scaled: NDArray[np.floating] = np.ldexp(values, exponent, out=out)
+    return scaled
+
+
+def unscaled(sum_of_squares: float, exponent: int) -> float:
+    """Return a sum of squares of 2**exponent X in units of X; infinite when too large."""
+    return _ldexp(sum_of_squares, -2 * exponent)
+
+
+def scaled(sum_of_squares: float, exponent: int) -> float:
+    """Return a sum of squares of X in units of 2**exponent X, kept finite."""
+    return min(_ldexp(sum_of_squares, 2 * exponent), sys.float_info.max)
+
+
+def _ldexp(value: float, exponent: int) -> float:
+    try:
+        return math.ldexp(value, exponent)
+    except OverflowError:
+        return math.inf

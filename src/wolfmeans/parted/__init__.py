@@ -1,1 +1,0 @@
-"""How data that stays in parts comes in: Dask collections, files, and chunks one by one."""

@@ -1,6 +1,0 @@
-"""What people look at when they look at a clustering, computed once and drawn elsewhere."""
-
-from wolfmeans.portrait.making import portrait
-from wolfmeans.portrait.shapes import Cluster, Frame, Map, Margins, Portrait, Profiles, Replay
-
-__all__ = ["Cluster", "Frame", "Map", "Margins", "Portrait", "Profiles", "Replay", "portrait"]

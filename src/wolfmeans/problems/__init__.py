@@ -1,1 +1,0 @@
-"""Concave problems for the one loop."""

@@ -1,0 +1,67 @@
+"""Seeds for points in parts: k-means|| over all of them, whatever `init` of k-means++ was named."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import numpy as np
+
+from wolfmeans.core.workspace import Centers
+from wolfmeans.engines.parts.points import PartedPoints
+from wolfmeans.engines.parts.seeding import Everywhere, Sampling
+from wolfmeans.seeding.methods import parallel_seeds
+
+SPREADING = ("k-means++", "plain-k-means++", "greedy-k-means++")
+"""Seedings that pick one point after the other, each time looking at all of them in one order."""
+DRAWN_OTHERWISE = (
+    "seeds were drawn by k-means||: init={!r} looks at all points in one place once for each "
+    "cluster, and these are in parts; in memory init='k-means||' gives the same"
+)
+
+
+def parallel_seeds_in_parts(
+    points: PartedPoints, n_clusters: int, random_state: np.random.RandomState
+) -> Centers:
+    """Return the (K, d) seeds that init="k-means||" chooses for the same points in memory.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from wolfmeans.engines import get_engine
+    >>> from wolfmeans.engines.parts.arrays import ArrayPart, LocalParts
+    >>> from wolfmeans.engines.parts.points import PartedPoints
+    >>> from wolfmeans.seeding.methods import choose_seeds
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> parts = LocalParts([ArrayPart(X[40:]), ArrayPart(X[:40])])
+    >>> seeds = parallel_seeds_in_parts(PartedPoints(parts), 3, np.random.RandomState(0))
+    >>> together = get_engine("reference").open(X, None, 1)
+    >>> bool((seeds == choose_seeds(together, 3, "k-means||", np.random.RandomState(0))).all())
+    True
+    """
+    sampling = Sampling(uuid.uuid4().hex, np.empty((0, points.n_features), dtype=points.dtype))
+    # Candidates are here, and workers may have what is not.
+    engine = "reference" if points.engine == "reference" else "auto"
+    return parallel_seeds(Everywhere(points, sampling), n_clusters, random_state, engine)
+
+
+def seeds_in_parts(
+    points: PartedPoints, n_clusters: int, init: str, random_state: np.random.RandomState
+) -> Centers:
+    """Return seeds for any `init` that has a form in parts."""
+    if init != "k-means||" and init not in SPREADING:
+        raise NotImplementedError(drawn_by_order(init))
+    return parallel_seeds_in_parts(points, n_clusters, random_state)
+
+
+def drawn_by_order(init: str) -> str:
+    """Return why some seeds cannot be drawn in parts."""
+    return (
+        f"init={init!r} draws rows by the order of all values, which needs all points in one "
+        "place, and these are in parts; take init='k-means||', or an array of centers"
+    )
+
+
+def notes_on_seeds(init: Any) -> tuple[str, ...]:
+    """Return what a certificate must say about seeds of points in parts."""
+    return (DRAWN_OTHERWISE.format(init),) if isinstance(init, str) and init in SPREADING else ()

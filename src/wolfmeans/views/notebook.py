@@ -1,0 +1,163 @@
+"""How results look in notebooks: fragments of HTML, without scripts, in one style.
+
+Colors are mixed from that of the notebook's own text, or stand out from white and from black, so
+that the same fragment is readable in light and in dark notebooks. Every text is escaped. Where a
+style sheet is stripped, plain tables and paragraphs remain.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wolfmeans.certificate.record import Certificate
+    from wolfmeans.core.solution import Record, Trace
+    from wolfmeans.estimators.scan_result import Scan
+
+_STYLE = """
+.wolfmeans { color: inherit; max-width: 60em; font-size: 13px; line-height: 1.45;
+  --rule: rgba(128, 128, 128, .35); --good: #2b9152; --open: #b9770e; --bad: #d8483e;
+  --line: #3a86c8; }
+.wolfmeans p { margin: .4em 0; }
+.wolfmeans .verdict { border-left: 4px solid var(--good); padding: .25em .8em; font-weight: 600; }
+.wolfmeans .verdict.open { border-color: var(--open); }
+.wolfmeans .verdict.failed { border-color: var(--bad); }
+.wolfmeans .scroll { overflow-x: auto; }
+.wolfmeans table { border-collapse: collapse; border: none; margin: .4em 0; color: inherit;
+  font-size: inherit; font-variant-numeric: tabular-nums; }
+.wolfmeans table tr, .wolfmeans table tbody tr:nth-child(odd),
+.wolfmeans table tbody tr:nth-child(even) { background: none; color: inherit; }
+.wolfmeans table tbody tr:hover { background: rgba(128, 128, 128, .12); }
+.wolfmeans th, .wolfmeans td { border: none; border-bottom: 1px solid var(--rule); color: inherit;
+  padding: .25em 1.1em .25em 0; text-align: left; vertical-align: top; white-space: normal;
+  max-width: 38em; }
+.wolfmeans th { font-weight: 600; opacity: .75; white-space: nowrap; }
+.wolfmeans td.number, .wolfmeans th.number { text-align: right; white-space: nowrap; }
+.wolfmeans tr.best td { font-weight: 700; }
+.wolfmeans .soft { opacity: .75; }
+.wolfmeans svg { vertical-align: middle; margin: 0 1.6em 0 .4em; overflow: visible; }
+.wolfmeans svg polyline { fill: none; stroke: var(--line); stroke-width: 1.6;
+  stroke-linejoin: round; }
+.wolfmeans svg circle { fill: var(--line); }
+"""
+_WIDTH, _HEIGHT = 150.0, 34.0
+_MOST_ROWS = 12
+_MOST_POINTS = 300
+
+
+def fragment(*parts: str) -> str:
+    """Return the parts as one fragment with its style."""
+    return f'<style>{_STYLE}</style><div class="wolfmeans">{"".join(parts)}</div>'
+
+
+def paragraph(text: str, kind: str = "") -> str:
+    """Return a text as a paragraph of a kind."""
+    attribute = f' class="{kind}"' if kind else ""
+    return f"<p{attribute}>{html.escape(text)}</p>"
+
+
+def table(
+    header: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    numbers: Sequence[int] = (),
+    best: Sequence[int] = (),
+) -> str:
+    """Return a table; some columns are numbers, some rows the best ones."""
+
+    def cells(tag: str, row: Sequence[str]) -> str:
+        return "".join(
+            f'<{tag} class="number">{html.escape(text)}</{tag}>'
+            if place in numbers
+            else f"<{tag}>{html.escape(text)}</{tag}>"
+            for place, text in enumerate(row)
+        )
+
+    body = "".join(
+        ('<tr class="best">' if number in best else "<tr>") + cells("td", row) + "</tr>"
+        for number, row in enumerate(rows)
+    )
+    head = f"<thead><tr>{cells('th', header)}</tr></thead>"
+    return f'<div class="scroll"><table>{head}<tbody>{body}</tbody></table></div>'
+
+
+def sparkline(values: Sequence[float], meaning: str, *, logarithmic: bool = False) -> str:
+    """Return a small picture of how values changed; what is not positive has no logarithm."""
+    known = [
+        (place, math.log(value) if logarithmic else value)
+        for place, value in enumerate(values)
+        if math.isfinite(value) and (value > 0 or not logarithmic)
+    ]
+    if not known:
+        return ""
+    # The last value is always among those that are drawn.
+    known = known[:: -max(1, -(-len(known) // _MOST_POINTS))][::-1]
+    low, high = min(value for _, value in known), max(value for _, value in known)
+    across, down = _WIDTH / max(1, len(values) - 1), _HEIGHT / ((high - low) or 1.0)
+    places = [(place * across, (high - value) * down) for place, value in known]
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+    x, y = places[-1]
+    return (
+        f'<svg width="{_WIDTH:.0f}" height="{_HEIGHT:.0f}" role="img" '
+        f'aria-label="{html.escape(meaning)}"><title>{html.escape(meaning)}</title>'
+        f'<polyline points="{line}"/><circle cx="{x:.1f}" cy="{y:.1f}" r="2.5"/></svg>'
+    )
+
+
+def certificate_view(certificate: Certificate) -> str:
+    """Return a certificate: its verdict, then every line with its plain reading."""
+    status = certificate.status
+    kind = "" if status.converged else " failed" if status.value.startswith("Failed") else " open"
+    return fragment(
+        paragraph(certificate.verdict, f"verdict{kind}"),
+        table(("what", "value", "in plain words"), certificate.rows()),
+    )
+
+
+def trace_view(trace: Trace) -> str:
+    """Return a trace: the ways of SSE and gap, and its first and last rows."""
+    records = list(trace)
+    if not records:
+        return fragment(paragraph("A trace without rows.", "soft"))
+    shown: list[Record | None] = [*records]
+    if len(records) > _MOST_ROWS:
+        half = _MOST_ROWS // 2
+        shown = [*records[:half], None, *records[len(records) - half + 1 :]]
+    gaps = sparkline(trace.gap.tolist(), "the gap, on a logarithmic scale", logarithmic=True)
+    pictures = f"SSE {sparkline(trace.sse.tolist(), 'the SSE')}" + (f"gap {gaps}" if gaps else "")
+    return fragment(
+        f"<p>{pictures}</p>",
+        table(
+            ("t", "SSE", "gap", "decrease", "moved", "empty", "seconds"),
+            [_cells(record) for record in shown],
+            numbers=range(7),
+        ),
+    )
+
+
+def _cells(record: Record | None) -> tuple[str, ...]:
+    if record is None:
+        return ("…",) * 7
+    return (
+        f"{record.t}",
+        f"{record.value:.6g}",
+        f"{record.gap:.4g}",
+        f"{record.decrease:.4g}",
+        f"{record.moved:,}",
+        f"{record.empty}",
+        f"{record.seconds:.3g}",
+    )
+
+
+def scan_view(scan: Scan) -> str:
+    """Return a scan: its table, the row of the highest silhouette for each alpha in bold."""
+    header, *rows = scan.texts()
+    clearest = [scan.clearest(alpha) for alpha in scan.alphas]
+    best = [place for place, cell in enumerate(scan) if any(cell is one for one in clearest)]
+    return fragment(
+        table(header, rows, numbers=range(len(header)), best=best),
+        *(paragraph(sentence) for sentence in scan.sentences()),
+    )

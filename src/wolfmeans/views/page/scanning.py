@@ -1,0 +1,98 @@
+"""The page of a scan: SSE with certified bands, silhouettes, and a table of all fits."""
+
+from __future__ import annotations
+
+import math
+
+from wolfmeans.estimators.scan_result import Cell as Fit
+from wolfmeans.estimators.scan_result import Scan, ticks_of
+from wolfmeans.views.page import markup
+from wolfmeans.views.page.document import Page, document
+from wolfmeans.views.page.markup import Cell
+
+
+def scan_page(scan: Scan, *, title: str = "How many clusters?", n_points: int = 0) -> Page:
+    """Make a self-contained page about a scan.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import wolfmeans
+    >>> from wolfmeans import report
+    >>> X = np.random.default_rng(0).normal(size=(100, 3))
+    >>> found = wolfmeans.scan(X, n_clusters=range(1, 5), random_state=0)
+    >>> report.scan_page(found).title
+    'How many clusters?'
+    """
+    trimmed = len(scan.alphas) > 1
+    facts = [f"{n_points:,} points"] if n_points else []
+    many = len(scan.cells)
+    facts.append("1 fit with a certificate" if many == 1 else f"{many:,} fits with a certificate")
+    plates = markup.chart(
+        "inertia",
+        "SSE, and where the best one can be",
+        "A band reaches from the lower bound to the value found: the best possible sum of squared "
+        "errors lies inside.",
+    ) + markup.chart(
+        "silhouette",
+        "Silhouette by centers",
+        "Mean of (b − a) / b with the distances a to the own center and b to the next one.",
+    )
+    if trimmed:
+        plates += markup.chart(
+            "trimming",
+            "Trimmed curves",
+            "SSE over the trimmed share, one curve for each number of clusters.",
+        )
+    return document(
+        title=title,
+        lead=" · ".join(facts),
+        top="".join(
+            f'<div class="verdict"><span class="mark" aria-hidden="true">→</span>'
+            f"<p>{markup.text(sentence[:1].upper() + sentence[1:])}</p></div>"
+            for sentence in scan.sentences()
+        ),
+        sections=[
+            markup.section("charts", "Charts", f'<div class="plates">{plates}</div>'),
+            markup.section("fits", "All fits", _table(scan)),
+        ],
+        data={
+            "n_clusters": len(scan.alphas),
+            "ticks": ticks_of(scan.n_clusters),
+            "scan": [
+                {"alpha": alpha, "cells": [_numbers(cell) for cell in scan.along_clusters(alpha)]}
+                for alpha in scan.alphas
+            ],
+        },
+        footer="Lower bounds with a percentage hold with that confidence; the others are proofs.",
+    )
+
+
+def _table(scan: Scan) -> str:
+    header, *texts = scan.texts()
+    rows = []
+    for cell, words in zip(scan.cells, texts, strict=True):
+        values = (
+            cell.n_clusters,
+            cell.alpha,
+            cell.inertia,
+            cell.lower_bound,
+            cell.ratio,
+            cell.silhouette,
+        )
+        rows.append(
+            [
+                Cell(shown, math.nan if value is None else value)
+                for shown, value in zip(words, values, strict=True)
+            ]
+        )
+    return markup.table("scan", header, rows)
+
+
+def _numbers(cell: Fit) -> dict[str, float | None]:
+    return {
+        "k": cell.n_clusters,
+        "inertia": cell.inertia,
+        "lower": cell.lower_bound,
+        "silhouette": cell.silhouette if cell.n_clusters > 1 else None,
+    }

@@ -1,0 +1,28 @@
+"""Figures for papers, each of them one function (needs matplotlib, imported when one is drawn).
+
+Figures of a clustering are drawn from its portrait:
+
+>>> import numpy as np
+>>> from wolfmeans import KMeans
+>>> from wolfmeans.views.plot import map_figure
+>>> from wolfmeans.views.portrait import portrait
+>>> X = np.random.default_rng(0).normal(size=(60, 3))
+>>> km = KMeans(n_clusters=3, random_state=0).fit(X)
+>>> figure = map_figure(portrait(km, X))
+"""
+
+from wolfmeans.views.plot.clusters import margins_figure, profiles_figure, sizes_figure
+from wolfmeans.views.plot.maps import map_figure, replay_figure
+from wolfmeans.views.plot.runs import draw_gap, trace_figure
+from wolfmeans.views.plot.scans import scan_figure
+
+__all__ = [
+    "draw_gap",
+    "map_figure",
+    "margins_figure",
+    "profiles_figure",
+    "replay_figure",
+    "scan_figure",
+    "sizes_figure",
+    "trace_figure",
+]

@@ -1,0 +1,155 @@
+"""The points of a portrait as the model sees them: admitted at the door, at the fit's scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from wolfmeans.core.workspace import Labels
+from wolfmeans.engines import effective_threads
+from wolfmeans.engines.tensors import on_host
+from wolfmeans.estimators import KMeans, TrimmedKMeans
+from wolfmeans.inputs import validation
+
+Model = KMeans | TrimmedKMeans
+# Coordinates that are turned into float64 at once.
+_AT_ONCE = 1 << 20
+_EARLIER_STEPS = "pipe[:-1].transform(X)"
+
+
+@dataclass(frozen=True)
+class Points:
+    """Points, what each of them weighs in its cluster, and the centers, all at one scale."""
+
+    X: Any
+    """(n, d) dense or CSR, 2**exponent times the caller's."""
+    weights: NDArray[np.float64] | None
+    """(n,) the caller's weights; None for ones."""
+    masses: NDArray[np.float64]
+    """(n,) what is kept of the weights: 0 for points outside all clusters."""
+    labels: Labels
+    """(n,) clusters of the points, -1 outside."""
+    centers: NDArray[np.float64]
+    """(K, d) the returned centers at the scale of X."""
+    exponent: int
+    unit_exponent: int
+    """Sums of squares are shown in units of 2**unit_exponent, as in the certificate."""
+
+    @property
+    def homes(self) -> NDArray[np.intp]:
+        """(n,) a cluster for each point: its own, or any for those outside, which weigh nothing."""
+        return np.maximum(self.labels, 0).astype(np.intp)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether X is CSR."""
+        return bool(sparse.issparse(self.X))
+
+    def blocks(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """Yield slices of the rows and these rows, dense and in float64."""
+        n, d = self.X.shape
+        # A block is at least as large as the sums over clusters that come from it.
+        step = max(1, max(_AT_ONCE, self.centers.size) // d)
+        for start in range(0, n, step):
+            rows = slice(start, min(n, start + step))
+            yield rows, dense(self.X[rows])
+
+    def some(self, rows: NDArray[np.int64]) -> Points:
+        """Return these rows alone."""
+        return Points(
+            self.X[rows],
+            None if self.weights is None else self.weights[rows],
+            self.masses[rows],
+            self.labels[rows],
+            self.centers,
+            self.exponent,
+            self.unit_exponent,
+        )
+
+    def in_units(self, lengths: Any) -> Any:
+        """Return lengths at the scale of X in the units of the caller's data."""
+        return validation.ldexp(lengths, -self.exponent) if self.exponent else lengths
+
+    def as_certified(self, sum_of_squares: float) -> float:
+        """Return a sum of squares at the scale of X in the units of the certificate."""
+        return validation.unscaled(sum_of_squares, self.exponent + self.unit_exponent // 2)
+
+
+def dense(rows: Any) -> NDArray[np.float64]:
+    """Return dense or sparse rows as a float64 array."""
+    return np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
+
+
+def points_of(model: Model, X: Any, sample_weight: Any) -> Points:
+    """Let the points in, which must be those of the fit, in the same order."""
+    shape = tuple(X.shape) if hasattr(X, "shape") else np.shape(X)
+    expected = (len(model.labels_), model.n_features_in_)
+    if shape != expected:
+        raise ValueError(
+            "a portrait needs the points that were clustered, "
+            f"{expected[0]} rows and {expected[1]} columns; this X has shape {shape}. Pass the "
+            "data that went into fit; with a Pipeline, the output of its earlier steps: "
+            f"{_EARLIER_STEPS}"
+        )
+    labels = _checked_labels(model)
+    X, sizes = validation.admit(model, X, reset=False, n_threads=effective_threads(model.n_threads))
+    X = on_host(X)
+    weights = validation.admit_weights(sample_weight, X)
+    _refuse_other_points(model, X, weights, labels)
+    exponent = validation.scale_exponent(X, sizes, weights)
+    masses = np.ones(len(labels)) if weights is None else weights
+    if isinstance(model, TrimmedKMeans):
+        masses = masses * model.kept_
+    centers = np.asarray(model._centers_at_scale(), dtype=np.float64)
+    centers = np.asarray(
+        validation.ldexp(centers, exponent - model._scale_exponent), dtype=np.float64
+    )
+    return Points(
+        X=validation.rescale(X, exponent),
+        weights=weights,
+        masses=masses,
+        labels=labels,
+        centers=centers,
+        exponent=exponent,
+        unit_exponent=model.certificate_.unit_exponent,
+    )
+
+
+def _refuse_other_points(
+    model: Model, X: Any, weights: NDArray[np.float64] | None, labels: Labels
+) -> None:
+    """Raise an error if the points, already admitted, are seen not to be those of the fit.
+
+    Sums of squares say nothing about the order of rows. A portrait shows `labels_` row by row, so
+    each row must also have the label that its nearest center gives it. Rows that are exchanged
+    within a cluster pass. Points left out have -1, and of several that are as far out as the
+    threshold a trimmed fit may keep some and not others.
+    """
+    unnamed = model._without_names()
+    try:
+        unnamed._refuse_other_data(X, weights)
+    except ValueError as error:
+        raise ValueError(f"{error}, as in {_EARLIER_STEPS}") from None
+    inside = labels >= 0
+    if not np.array_equal(unnamed._labels_of(X)[inside], labels[inside]):
+        raise ValueError(
+            "the rows of X are not in the order in which they were clustered: their nearest "
+            "centers are not those in labels_. Pass the data that went into fit"
+        )
+
+
+def _checked_labels(model: Model) -> Labels:
+    """Return the labels; refuse those of clusters that there are not, which somebody put there."""
+    labels: Labels = on_host(model.labels_)
+    n_clusters = len(model.cluster_centers_)
+    if labels.dtype.kind != "i" or labels.min() < -1 or labels.max() >= n_clusters:
+        raise ValueError(
+            f"the model's labels_ are not whole numbers from -1 to {n_clusters - 1}, "
+            f"as those of {n_clusters} clusters are"
+        )
+    return labels
