@@ -82,7 +82,7 @@ format: venv ## rewrite the sources in the house format
 wheel: $(BIN)/python ## build a wheel into dist/
 	$(PIP) wheel --quiet --no-deps --wheel-dir dist .
 
-native: $(BIN)/python ## build the native module alone, with CMake, into build/wolfmeans/engines/
+native: $(BIN)/python ## build the native module alone, with CMake, into build/wolfmeans/exact/
 	@command -v cmake >/dev/null || $(PIP) install --quiet cmake
 	$(PIP) install --quiet 'nanobind>=2.5'
 	PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B build -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python"
@@ -112,8 +112,8 @@ sanitize-threads: venv ## the native module under ThreadSanitizer, for make fuzz
 # Builds with sanitizers take long; those that were made take part.
 fuzz: venv ## readers, command line and native calls with bad input, for SECONDS=60
 	$(BIN)/python tests/fuzz --seconds $(or $(SECONDS),60) --sanitized \
-	    $(if $(wildcard $(SANITIZED)/wolfmeans/engines/_native*),address=$(SANITIZED)) \
-	    $(if $(wildcard $(THREADS_SANITIZED)/wolfmeans/engines/_native*),thread=$(THREADS_SANITIZED))
+	    $(if $(wildcard $(SANITIZED)/wolfmeans/exact/_native*),address=$(SANITIZED)) \
+	    $(if $(wildcard $(THREADS_SANITIZED)/wolfmeans/exact/_native*),thread=$(THREADS_SANITIZED))
 
 soak: venv ## random problems on all engines, all invariants, for SECONDS=3600
 	$(BIN)/python tests/soak.py --seconds $(or $(SECONDS),3600) --write docs/reliability.md

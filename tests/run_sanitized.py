@@ -29,7 +29,7 @@ def main() -> int:
     folder = str(Path(sys.argv[1]).resolve())
     sys.meta_path = [f for f in sys.meta_path if "wolfmeans" not in type(f).__module__]
     sys.path.insert(0, folder)
-    import wolfmeans.engines._native as native
+    import wolfmeans.exact._native as native
 
     if not str(native.__file__).startswith(folder):
         raise SystemExit(f"the module under test is {native.__file__}, not one in {folder}")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from instances import instances
 from wolfmeans.engines import Forced, get_engine
 
-native = pytest.importorskip("wolfmeans.engines._native")
+native = pytest.importorskip("wolfmeans.exact._native")
 
 UNITS = ("baseline", "avx2", "avx512")
 CLASSES = {np.dtype(np.float32): native.BoxesF32, np.dtype(np.float64): native.BoxesF64}

@@ -13,7 +13,7 @@ from wolfmeans.engines.parts.arrays import ArrayPart, LocalParts
 from wolfmeans.engines.parts.points import PartedPoints
 from wolfmeans.seeding.in_parts import parallel_seeds_in_parts
 
-pytest.importorskip("wolfmeans.engines._native")
+pytest.importorskip("wolfmeans.exact._native")
 pytestmark = [needs_triton, pytest.mark.filterwarnings("ignore:Not converged")]
 
 

@@ -117,7 +117,7 @@ def test_fully_stored_sparse_rows_give_the_dense_bits(instance):
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 7, 8, 9, 16, 19, 100])
 def test_distances_to_the_own_center_are_canonical(d, dtype):
     """All widths that the kernel of pairs treats by itself, and counts that fill no group."""
-    native = pytest.importorskip("wolfmeans.engines._native")
+    native = pytest.importorskip("wolfmeans.exact._native")
     rng = np.random.default_rng(d)
     for n in (1, 3, 8, 21, 600):
         X, centers = data(n, d, 6, dtype)
@@ -136,7 +136,7 @@ def test_distances_to_the_own_center_are_canonical(d, dtype):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", [*SHAPES, (3000, 12, 40)])
 def test_roots_are_those_of_canonical_distances(shape, dtype):
-    native = pytest.importorskip("wolfmeans.engines._native")
+    native = pytest.importorskip("wolfmeans.exact._native")
     X, centers = data(*shape, dtype)
     reference = get_engine("reference").open(X, None, 1)
     expected = np.stack([np.sqrt(reference.distances_to(c)) for c in centers], axis=1).astype(dtype)

@@ -12,7 +12,7 @@ from wolfmeans import KMeans
 from wolfmeans.core.workspace import Limits
 from wolfmeans.engines import get_engine
 
-pytest.importorskip("wolfmeans.engines._native")
+pytest.importorskip("wolfmeans.exact._native")
 pytestmark = [
     needs_triton,
     pytest.mark.filterwarnings("ignore:Not converged", "ignore:.* empty", "ignore:Number of dist"),

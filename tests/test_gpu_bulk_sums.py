@@ -10,7 +10,7 @@ from interpreted import needs_triton
 from test_gpu_few_sums import DIGIT, numbers
 from wolfmeans import KMeans
 
-pytest.importorskip("wolfmeans.engines._native")
+pytest.importorskip("wolfmeans.exact._native")
 pytestmark = needs_triton
 
 

@@ -7,7 +7,7 @@ from interpreted import needs_triton
 from wolfmeans import KMeans
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("wolfmeans.engines._native")
+pytest.importorskip("wolfmeans.exact._native")
 pytestmark = [
     needs_triton,
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),

@@ -9,7 +9,7 @@ import pytest
 from interpreted import needs_triton
 from wolfmeans import KMeans
 
-pytest.importorskip("wolfmeans.engines._native")
+pytest.importorskip("wolfmeans.exact._native")
 pytestmark = needs_triton
 
 DIGIT = 2**32

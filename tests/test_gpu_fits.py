@@ -10,7 +10,7 @@ from difficult import points
 from interpreted import needs_triton
 from wolfmeans import KMeans
 
-pytest.importorskip("wolfmeans.engines._native")
+pytest.importorskip("wolfmeans.exact._native")
 pytestmark = [
     needs_triton,
     # Some of these fits are cut short, to save time.

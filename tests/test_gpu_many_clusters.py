@@ -7,7 +7,7 @@ from difficult import points
 from interpreted import needs_triton
 from wolfmeans.engines import get_engine
 
-pytest.importorskip("wolfmeans.engines._native")
+pytest.importorskip("wolfmeans.exact._native")
 pytestmark = needs_triton
 
 

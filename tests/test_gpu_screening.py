@@ -11,7 +11,7 @@ from tensor_cores import climb, error_bound, exact_dot, hurting_pairs, modelled_
 from wolfmeans.core.workspace import Limits
 from wolfmeans.engines import get_engine
 
-pytest.importorskip("wolfmeans.engines._native")
+pytest.importorskip("wolfmeans.exact._native")
 
 
 @pytest.mark.parametrize("d", [16, 64, 768])

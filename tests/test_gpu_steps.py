@@ -14,7 +14,7 @@ from wolfmeans.core.kmeans import KMeansProblem, Partition
 from wolfmeans.core.workspace import Limits
 from wolfmeans.engines import Forced, get_engine
 
-pytest.importorskip("wolfmeans.engines._native")
+pytest.importorskip("wolfmeans.exact._native")
 pytestmark = needs_triton
 
 

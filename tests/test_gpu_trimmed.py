@@ -13,7 +13,7 @@ from wolfmeans.engines import Forced, get_engine
 from wolfmeans.engines.trimming import find_threshold, kept_masses
 from wolfmeans.exact.sums import unit_exponent
 
-pytest.importorskip("wolfmeans.engines._native")
+pytest.importorskip("wolfmeans.exact._native")
 pytestmark = needs_triton
 
 N = 96

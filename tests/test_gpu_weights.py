@@ -11,7 +11,7 @@ from wolfmeans.core.workspace import Limits
 from wolfmeans.engines import Forced, get_engine
 from wolfmeans.exact.sums import mean_and_residual, rounded_ratio
 
-pytest.importorskip("wolfmeans.engines._native")
+pytest.importorskip("wolfmeans.exact._native")
 pytestmark = needs_triton
 
 N = 96

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from wolfmeans.engines.labelled import Moments
 from wolfmeans.exact.sums import weighted_sum
 
-native = pytest.importorskip("wolfmeans.engines._native")
+native = pytest.importorskip("wolfmeans.exact._native")
 
 CLASSES = {np.dtype(np.float32): native.MomentsF32, np.dtype(np.float64): native.MomentsF64}
 THREADS = (1, 2, 5)

@@ -30,7 +30,7 @@ def run(code):
 
 WITHOUT_NATIVE = """
 import sys
-sys.modules["wolfmeans.engines._native"] = None
+sys.modules["wolfmeans.exact._native"] = None
 import warnings
 import numpy as np
 import wolfmeans
@@ -137,7 +137,7 @@ def test_every_module_can_be_imported_first():
 import importlib, sys
 for name in {modules!r}:
     for loaded in [m for m in sys.modules if m.partition(".")[0] == "wolfmeans"]:
-        if loaded != "wolfmeans.engines._native":
+        if loaded != "wolfmeans.exact._native":
             del sys.modules[loaded]
     importlib.import_module(name)
 """

@@ -12,7 +12,7 @@ from wolfmeans import KMeans
 from wolfmeans.engines import Forced, get_engine
 from wolfmeans.engines.labelled import LabelledPoints
 
-native = pytest.importorskip("wolfmeans.engines._native")
+native = pytest.importorskip("wolfmeans.exact._native")
 
 VECTOR_UNITS = ("baseline", "avx2", "avx512")
 

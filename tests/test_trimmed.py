@@ -109,12 +109,12 @@ def test_the_nearest_are_kept_up_to_the_mass(case):
     assert threshold.distance == distances[threshold.row] == distances[kept > 0].max()
     assert threshold.mass == kept[threshold.row] > 0
     if len(ENGINES) > 1:
-        native = pytest.importorskip("wolfmeans.engines._native")
+        native = pytest.importorskip("wolfmeans.exact._native")
         assert Threshold(*native.find_threshold(distances, weights, mass)) == threshold
 
 
 def test_many_ties_at_the_threshold_go_to_the_lowest_rows():
-    native = pytest.importorskip("wolfmeans.engines._native")
+    native = pytest.importorskip("wolfmeans.exact._native")
     distances, weights = np.full(2000, 3.0), np.full(2000, 0.1)
     distances[::7] = 1.0
     for mass in (0.1, 50.0, 0.1 * 1999):

@@ -91,9 +91,9 @@ def test_no_write_access_anywhere(tmp_path):
 def test_an_install_that_is_read_only(tmp_path):
     home = tmp_path / "site"
     ours = Path(wolfmeans.__file__).parent
-    native = Path(sys.modules["wolfmeans.engines._native"].__file__)
+    native = Path(sys.modules["wolfmeans.exact._native"].__file__)
     shutil.copytree(ours, home / "wolfmeans", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(native, home / "wolfmeans" / "engines")
+    shutil.copy(native, home / "wolfmeans" / "exact")
     before = sorted(str(path) for path in home.rglob("*"))
     _read_only(home)
     try:

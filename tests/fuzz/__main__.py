@@ -91,7 +91,7 @@ def child(target, seed, seconds, report, package):
     if package:
         sys.meta_path = [f for f in sys.meta_path if "wolfmeans" not in type(f).__module__]
         sys.path.insert(0, package)
-        import wolfmeans.engines._native as native
+        import wolfmeans.exact._native as native
 
         if not str(native.__file__).startswith(package):
             raise SystemExit(f"the module under test is {native.__file__}, not one in {package}")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-import wolfmeans.engines._native as native
+import wolfmeans.exact._native as native
 from wolfmeans import KMeans, TrimmedKMeans
 
 REFUSALS = (ValueError, TypeError, RuntimeError, MemoryError, OverflowError, IndexError)

@@ -97,7 +97,7 @@ def misaligned(array):
 
 @needs_native
 def test_native_code_sees_aligned_arrays_only():
-    import wolfmeans.engines._native as native
+    import wolfmeans.exact._native as native
 
     X = np.random.default_rng(0).normal(size=(60, 2))
     with pytest.raises(TypeError):
@@ -224,7 +224,7 @@ def test_a_damaged_stream_of_arrow_is_refused_before_polars_ends_the_process(tmp
 
 @needs_native
 def test_limbs_without_room_for_a_carry_are_refused():
-    import wolfmeans.engines._native as native
+    import wolfmeans.exact._native as native
 
     limbs = np.full((1, 3, 1), 2**63 - 1, dtype=np.int64)
     with pytest.raises(ValueError, match=r"below 2\*\*62"):
@@ -234,7 +234,7 @@ def test_limbs_without_room_for_a_carry_are_refused():
 SURVIVED = """
 import faulthandler, sys
 import numpy as np
-import wolfmeans.engines._native as native
+import wolfmeans.exact._native as native
 X = np.random.default_rng(0).normal(size=(9, 2))
 try:
     {call}

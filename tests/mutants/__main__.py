@@ -31,7 +31,7 @@ sys.path[0] = str(HERE)
 
 from mutant_table import NATIVE_MUTANTS, PYTHON_MUTANTS, SOURCES, Mutant  # noqa: E402
 
-NATIVE = "wolfmeans.engines._native"
+NATIVE = "wolfmeans.exact._native"
 # A test that a mutant sends round in circles has failed to fail.
 SECONDS_PER_TEST = 60
 
@@ -280,7 +280,7 @@ class NativeBuild:
 
     def change(self):
         """Return the import hook that takes the module from here."""
-        [library] = (self.build / "wolfmeans" / "engines").glob("_native*")
+        [library] = (self.build / "wolfmeans" / "exact").glob("_native*")
         return Change(NATIVE, library=str(library))
 
 

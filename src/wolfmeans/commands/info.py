@@ -110,7 +110,7 @@ def gather() -> dict[str, Any]:
     native = native_is_available()
     hardware: dict[str, Any] = {}
     if native:
-        hardware = import_module("wolfmeans.engines._native").hardware()
+        hardware = import_module("wolfmeans.exact._native").hardware()
     optional = {name: _version(name) for name in _OPTIONAL}
     return {
         "wolfmeans": __version__,

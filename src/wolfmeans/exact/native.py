@@ -16,7 +16,7 @@ _MANY = 1 << 20
 
 _native: Any
 try:
-    _native = import_module("wolfmeans.engines._native")
+    _native = import_module("wolfmeans.exact._native")
 except ImportError:
     _native = None
 
