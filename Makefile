@@ -57,7 +57,7 @@ test-all: lint ## make test, and what takes long: GPU kernels, browser, faults, 
 	$(PYTEST)
 	$(BIN)/python tests/mutants
 	$(BIN)/python tests/fuzz --seconds 30
-	$(BIN)/python tests/soak.py --seconds 30
+	$(BIN)/python tests/soak --seconds 30
 
 # The package is installed already; this adds what its extra `docs` names.
 docs: venv ## build the documentation site into site/ (open it with make docs-serve)
@@ -68,10 +68,11 @@ docs: venv ## build the documentation site into site/ (open it with make docs-se
 docs-serve: docs ## the same, and show it at http://127.0.0.1:8000
 	$(BIN)/python -m http.server 8000 --bind 127.0.0.1 --directory site
 
-lint: venv ## ruff (rules and format) and mypy
+lint: venv ## ruff (rules and format), mypy, layers of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python tests/project/layers.py
 
 format: venv ## rewrite the sources in the house format
 	$(BIN)/ruff check --fix --exit-zero --quiet .
@@ -104,7 +105,7 @@ endef
 sanitize: venv ## the native module's tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(call build_with,$(SANITIZED),$(SANITIZERS))
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
-	    ASAN_OPTIONS=detect_leaks=0 $(BIN)/python tests/run_sanitized.py $(SANITIZED)
+	    ASAN_OPTIONS=detect_leaks=0 $(BIN)/python tests/support/run_sanitized.py $(SANITIZED)
 
 sanitize-threads: venv ## the native module under ThreadSanitizer, for make fuzz
 	$(call build_with,$(THREADS_SANITIZED),-fsanitize=thread -fno-omit-frame-pointer)
@@ -116,7 +117,7 @@ fuzz: venv ## readers, command line and native calls with bad input, for SECONDS
 	    $(if $(wildcard $(THREADS_SANITIZED)/wolfmeans/exact/_native*),thread=$(THREADS_SANITIZED))
 
 soak: venv ## random problems on all engines, all invariants, for SECONDS=3600
-	$(BIN)/python tests/soak.py --seconds $(or $(SECONDS),3600) --write docs/reliability.md
+	$(BIN)/python tests/soak --seconds $(or $(SECONDS),3600) --write docs/reliability.md
 
 lock: $(BIN)/python ## renew the pinned versions of continuous integration, requirements/*.txt
 	$(PIP) install --quiet uv

@@ -226,7 +226,7 @@ def contaminated_sample(
 
 def sky_features() -> Matrix:
     """Return the 14 continuous features of the class SKY, reduced to their numerical rank."""
-    table = files("wolfmeans").joinpath("data", "segmentation.csv").read_text(encoding="utf-8")
+    table = files("wolfmeans.files").joinpath("data", "segmentation.csv").read_text("utf-8")
     rows = list(csv.DictReader(table.splitlines()))
     names = list(rows[0])
     names = names[names.index("vedge-mean") : names.index("hue-mean") + 1]

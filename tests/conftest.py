@@ -24,9 +24,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 HERE = Path(__file__).parent
 _LONG = (
-    "test_gpu_*.py",
-    "test_dask_gpu.py",
-    "test_page_in_browser.py",
+    "gpu/*.py",
+    "views/test_page_in_browser.py",
     "test_dask_faults.py",
     "test_dask_command.py",
     "test_documented_commands.py",

@@ -78,12 +78,15 @@ _ALIASES = {
     "report": "views.page",
     "scanned": "estimators.scan_result",
     "solution": "core.solution",
+    "sources": "inputs.opening",
     "stopping": "core.stopping",
     "storage": "estimators.saving",
 }
 """Documented import paths whose modules live in one of the rooms."""
 
 hooks.register(
+    KMeans="wolfmeans.estimators.kmeans",
+    TrimmedKMeans="wolfmeans.estimators.trimmed",
     certificate_view="wolfmeans.views.notebook",
     quick_centers="wolfmeans.estimators.quick_fits",
     good_centers="wolfmeans.estimators.quick_fits",

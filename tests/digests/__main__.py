@@ -15,7 +15,7 @@ import warnings
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]
+sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
 
 from digest_problems import Value, all_problems, digest, gpu_problems  # noqa: E402
 

@@ -20,7 +20,7 @@ PRELUDE = "import broken; broken.enter_from_environment()\n"
 
 def environment(**changes):
     """The environment of a new interpreter, which breaks what its parent broke."""
-    path = [str(HERE), str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    path = [str(HERE), str(HERE.parent / "support"), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path), **changes}
 
 

@@ -182,12 +182,12 @@ def test_the_level_swap_is_no_claim_when_time_was_short(monkeypatch):
 FITS = {
     "single moves": ({"polish": "hartigan"}, "engines.single_moves.PlainSingleMoves._try_some"),
     "swaps": ({"polish": "swap"}, "engines.swaps.PlainSwaps.changes"),
-    "a search": ({"effort": 60.0}, "effort._Search._exchange"),
+    "a search": ({"effort": 60.0}, "fitting.search._Search._exchange"),
     "ties": ({}, "core.kmeans.KMeansProblem._near_ties"),
     "candidates": ({"empty": "keep"}, "core.kmeans.best_candidate"),
     "empty clusters": ({"empty": "best"}, "core.empty_clusters.best_candidate"),
     "a bound": ({"certify": "neighbours"}, "fitting.fit.best_bound"),
-    "a start": ({"init": "random", "n_init": 2, "random_state": 0}, "fitting.Prepared.finish"),
+    "a start": ({"init": "random", "n_init": 2, "random_state": 0}, "fitting.fit.Prepared.finish"),
 }
 
 
@@ -263,7 +263,7 @@ def test_an_error_within_a_bound_leaves_the_certificate_as_it_was(method, error,
     model = KMeans(2, random_state=0, certify=None).fit(X)
     before, bound = state(model), model.trace_.lower_bound
     place, name = BOUNDS[method]
-    monkeypatch.setattr(module(f"lower_bounds.{place}"), name, raising(error))
+    monkeypatch.setattr(module(f"bounds.{place}"), name, raising(error))
     with pytest.raises(error, match="cut off here"):
         model.certify(X, method=method, random_state=0)
     assert state(model) == before
@@ -433,7 +433,7 @@ def test_fits_of_a_scan_that_ran_out_of_time_prove_no_more_than_is_true():
 @fails_when("starts_are_cut_off_in_silence")
 def test_starts_that_the_time_limit_cut_off_are_counted(monkeypatch):
     X = cloud(60)
-    clock = Clock(monkeypatch, module("fitting"))
+    clock = Clock(monkeypatch, module("fitting.fit"))
     begun = []
 
     def seeds(X, n_clusters, random_state):
@@ -474,8 +474,8 @@ def test_starts_that_a_callback_cut_off_are_counted():
 def test_short_runs_that_the_time_limit_cut_off_are_counted_and_not_kept(tmp_path, monkeypatch):
     X, path = cloud(200), tmp_path / "checkpoint"
     settings = {"alpha": 0.1, "random_state": 0, "certify": None}
-    clock = Clock(monkeypatch, module("two_stages"))
-    run, made = module("two_stages").run, []
+    clock = Clock(monkeypatch, module("fitting.two_stages"))
+    run, made = module("fitting.two_stages").run, []
 
     def counted(*arguments, **options):
         made.append(arguments)
@@ -532,7 +532,7 @@ def test_a_checkpoint_that_was_cut_off_is_the_one_before(error, tmp_path, monkey
     X = cloud(80)
     path = tmp_path / "checkpoint"
     settings = {"init": X[:6], "tol": 0.0, "certify": None, "engine": "reference"}
-    write, written = module("checkpoint")._write_members, []
+    write, written = module("estimators.checkpoint")._write_members, []
 
     def interrupted(file, *given):
         written.append(file)

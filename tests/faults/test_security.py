@@ -18,11 +18,10 @@ from processes import python
 from samples import SCRIPT, blobs, cloud
 
 import wolfmeans
-from wolfmeans import KMeans
+from wolfmeans import KMeans, report
 from wolfmeans.commands import cli
 from wolfmeans.files import tables
 from wolfmeans.inputs.opening import open_source
-from wolfmeans.views import page
 
 # --- models ----------------------------------------------------------------------------------
 
@@ -189,7 +188,7 @@ def test_a_page_escapes_the_names_of_columns():
     model = KMeans(3, random_state=0).fit(X)
     plain = [f"column {j}" for j in range(len(HOSTILE))]
     pages = [
-        page.page(model, X, names=names, title=title).html
+        report.page(model, X, names=names, title=title).html
         for names, title in ((plain, "title"), (list(HOSTILE), SCRIPT))
     ]
     assert _shape(pages[0]) == _shape(pages[1])
@@ -204,7 +203,7 @@ def test_a_page_escapes_the_names_that_a_frame_brings():
     pages = []
     for names in ([f"column {j}" for j in range(len(HOSTILE))], HOSTILE):
         frame = pd.DataFrame(X, columns=list(names))
-        pages.append(page.page(KMeans(3, random_state=0).fit(frame), frame).html)
+        pages.append(report.page(KMeans(3, random_state=0).fit(frame), frame).html)
     assert _shape(pages[0]) == _shape(pages[1])
     assert SCRIPT not in pages[1]
 
@@ -292,7 +291,7 @@ KMeans(3, init="k-means||", memory_limit="1GB", random_state=0).fit("x.npy")
 model = KMeans(3, random_state=0).fit(X)
 model._repr_html_(), wolfmeans.scan(X, [2, 3], random_state=0)
 TrimmedKMeans(3, n_init=1, random_state=0).fit(X)
-page.page(model, X).save("own.html")
+report.page(model, X).save("own.html")
 load_banknotes(), load_segmentation()
 commands = (
     "fit x.csv -k 3 --model m.wolf --labels l.csv --page p.html --quiet",
@@ -314,7 +313,7 @@ print(f"\\ncodes {codes} tried {tried}")
 @fails_when("strings_unescaped")
 def test_a_page_asks_the_network_for_nothing():
     X = cloud(60, 2)
-    html = page.page(
+    html = report.page(
         KMeans(3, random_state=0).fit(X), X, names=["<link href='http://x/'>", "b"]
     ).html
     found = []

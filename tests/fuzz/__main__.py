@@ -21,7 +21,7 @@ from collections import Counter
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path.append(str(HERE.parent))
+sys.path.append(str(HERE.parent / "support"))
 PER_ROUND = 25
 MOST_SECONDS_OF_A_ROUND = 60.0
 FILES = (

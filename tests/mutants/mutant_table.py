@@ -52,7 +52,7 @@ def _mutants(file, tests_in, *rows):
 PYTHON_MUTANTS = [
     *_mutants(
         "bounds/bound.py",
-        "test_lower_bounds.py",
+        "bounds/test_lower_bounds.py",
         (
             "sums rounded to the nearest",
             "max(0.0, math.nextafter(total, -math.inf))",
@@ -87,7 +87,7 @@ PYTHON_MUTANTS = [
             "return scaled",
             "below the normal numbers scaling rounds",
             "test_scaling_rounds_down_below_the_normal_numbers",
-            "tests/test_certificate.py::test_a_bound_is_rounded_down_in_other_units",
+            "tests/certificate/test_certificate.py::test_a_bound_is_rounded_down_in_other_units",
         ),
         (
             "rounded up to the first normal number",
@@ -106,7 +106,7 @@ PYTHON_MUTANTS = [
     ),
     *_mutants(
         "bounds/methods.py",
-        "test_lower_bounds.py",
+        "bounds/test_lower_bounds.py",
         (
             "content too soon",
             "_NEAR = 1.0 - 1e-4",
@@ -152,7 +152,7 @@ PYTHON_MUTANTS = [
     ),
     *_mutants(
         "bounds/spectral.py",
-        "test_lower_bounds.py",
+        "bounds/test_lower_bounds.py",
         (
             "no rounding of eigenvalues",
             "rounding = _UNIT * trace * (n + 64.0 * d + 8.0) * n_clusters",
@@ -184,7 +184,7 @@ PYTHON_MUTANTS = [
     ),
     *_mutants(
         "bounds/neighbours.py",
-        "test_neighbours.py",
+        "bounds/test_neighbours.py",
         (
             "no rounding of products",
             "* (1.0 - 4.0 * UNIT)\n        left_out",
@@ -221,7 +221,7 @@ PYTHON_MUTANTS = [
             "max(0.0, total - mass)",
             "total and mass are rounded",
             "test_weights_left_out_and_kept_are_rounded_up",
-            "tests/test_lower_bounds.py::test_a_trim_that_vanishes_in_the_total_is_not_forgotten",
+            "tests/bounds/test_lower_bounds.py::test_a_trim_that_vanishes_in_the_total_is_not_forgotten",
         ),
         (
             "the mass kept as computed",
@@ -233,7 +233,7 @@ PYTHON_MUTANTS = [
     ),
     *_mutants(
         "bounds/roots.py",
-        "test_neighbours.py",
+        "bounds/test_neighbours.py",
         (
             "native distances taken for exact",
             "self._shrink = 1.0 - (X.shape[1] + 4.0) * UNIT",
@@ -286,7 +286,7 @@ PYTHON_MUTANTS = [
     ),
     *_mutants(
         "bounds/one_dimensional.py",
-        "test_one_dimensional.py",
+        "bounds/test_one_dimensional.py",
         (
             "the native optimum as computed",
             "value = below(value, -error)",
@@ -313,7 +313,7 @@ PYTHON_MUTANTS = [
     ),
     *_mutants(
         "bounds/priced_points.py",
-        "test_prices.py",
+        "bounds/test_prices.py",
         (
             "no rounding of products",
             "* (1 - 8 * UNIT)",
@@ -345,7 +345,7 @@ PYTHON_MUTANTS = [
     ),
     *_mutants(
         "bounds/prices.py",
-        "test_prices.py",
+        "bounds/test_prices.py",
         (
             "the difference as computed",
             "bound -= 4 * UNIT * (payable + n_clusters * upper)",
@@ -370,7 +370,7 @@ PYTHON_MUTANTS = [
     ),
     *_mutants(
         "bounds/price_search.py",
-        "test_prices.py",
+        "bounds/test_prices.py",
         (
             "prices above the cap",
             "return np.minimum(best * self.unit**2, self.points.cap)",
@@ -381,7 +381,7 @@ PYTHON_MUTANTS = [
     ),
     *_mutants(
         "bounds/confidence.py",
-        "test_sampled_bounds.py",
+        "bounds/test_sampled_bounds.py",
         (
             "no slack in the product",
             "scale = count / len(values)\n    goal = -math.log1p(-confidence) + _SLACK",
@@ -428,7 +428,7 @@ PYTHON_MUTANTS = [
     ),
     *_mutants(
         "bounds/sampling.py",
-        "test_sampled_bounds.py",
+        "bounds/test_sampled_bounds.py",
         (
             "no excess",
             "self.excess = n / (float(self._cumulative[-1]) * (1.0 - 1e-9))",
@@ -453,7 +453,7 @@ PYTHON_MUTANTS = [
     ),
     *_mutants(
         "bounds/sampled_rows.py",
-        "test_sampled_bounds.py",
+        "bounds/test_sampled_bounds.py",
         (
             "the mean of the control taken for exact",
             "average -= UNIT * ((n + 16.0) * plan.largest_a + 16.0 * float(np.abs(values).max()))",
@@ -492,7 +492,7 @@ PYTHON_MUTANTS = [
     ),
     *_mutants(
         "bounds/sampled_problems.py",
-        "test_sampled_bounds.py",
+        "bounds/test_sampled_bounds.py",
         (
             "no rounding at all",
             "average = bounded_mean_above(below(*bounds) / count * (1.0 - UNIT), count, cap, "
@@ -527,7 +527,7 @@ PYTHON_MUTANTS = [
     ),
     *_mutants(
         "bounds/in_parts.py",
-        "test_bounds_in_parts.py",
+        "bounds/test_bounds_in_parts.py",
         (
             "strides that overlap",
             "aligned(X[first::n_strides])\n        own = None if weights is None else "
@@ -552,8 +552,8 @@ PYTHON_MUTANTS = [
         ),
     ),
     *_mutants(
-        "certificate.py",
-        "test_certificate.py",
+        "certificate/record.py",
+        "certificate/test_certificate.py",
         (
             "contradictions overlooked",
             "_ROUNDING = 1e-9",
@@ -626,8 +626,8 @@ PYTHON_MUTANTS = [
         ),
     ),
     *_mutants(
-        "judgement.py",
-        "test_judgement.py",
+        "fitting/evaluate.py",
+        "fitting/test_evaluate.py",
         (
             "a ratio below 1",
             "max(1.0, self.sse / self.lower_bound)",
@@ -651,8 +651,8 @@ PYTHON_MUTANTS = [
         ),
     ),
     *_mutants(
-        "plain_words.py",
-        "test_certificate.py",
+        "certificate/wording.py",
+        "certificate/test_certificate.py",
         (
             "ratios rounded to the nearest",
             "rounding=ROUND_CEILING).create_decimal(value * _NEARLY)",
@@ -697,8 +697,8 @@ PYTHON_MUTANTS = [
         ),
     ),
     *_mutants(
-        "stopping.py",
-        "test_stopping.py",
+        "core/stopping.py",
+        "core/test_stopping.py",
         (
             "rounding counted as a step",
             "_ROUNDING = Fraction(4, 2**53)",
@@ -786,8 +786,8 @@ PYTHON_MUTANTS = [
         ),
     ),
     *_mutants(
-        "solution.py",
-        "test_frank_wolfe.py",
+        "core/solution.py",
+        "core/test_frank_wolfe.py",
         (
             "a rate of one step more",
             "return np.asarray(h_0 / (self.t + 1.0), dtype=np.float64)",
@@ -805,7 +805,7 @@ PYTHON_MUTANTS = [
     ),
     *_mutants(
         "study/statistics.py",
-        "test_study.py",
+        "study/test_study.py",
         (
             "degrees of freedom of the variance",
             "variance = float(residuals @ residuals) / (n_points - 2)",
@@ -886,7 +886,7 @@ PYTHON_MUTANTS = [
     ),
     *_mutants(
         "study/tally.py",
-        "test_study.py",
+        "study/test_study.py",
         (
             "gaps for running minima",
             "minima = {name: np.minimum.accumulate(rows, axis=1)",
@@ -933,7 +933,7 @@ PYTHON_MUTANTS = [
     ),
     *_mutants(
         "study/comparison.py",
-        "test_study_pages.py",
+        "study/test_study_pages.py",
         (
             "the spread of a mean for that of a study",
             "math.sqrt(1 + 1 / len(values))",
@@ -979,7 +979,7 @@ PYTHON_MUTANTS = [
     ),
     *_mutants(
         "study/sentences.py",
-        "test_study_pages.py",
+        "study/test_study_pages.py",
         (
             "rejected above the level",
             "if p_value < limit]",
@@ -1053,7 +1053,7 @@ PYTHON_MUTANTS = [
     ),
     *_mutants(
         "study/summary.py",
-        "test_study_pages.py",
+        "study/test_study_pages.py",
         (
             "the farthest gap",
             "closest = min(found, key=lambda agreement: agreement.distance)",
@@ -1102,7 +1102,7 @@ PYTHON_MUTANTS = [
 NATIVE_MUTANTS = [
     *_mutants(
         "engines/native/neighbours.cpp",
-        "test_neighbours.py",
+        "bounds/test_neighbours.py",
         (
             "the ratio itself is returned",
             "at_heaviest(lambda) : rho;",
@@ -1149,7 +1149,7 @@ NATIVE_MUTANTS = [
     ),
     *_mutants(
         "engines/native/prices.cpp",
-        "test_prices.py",
+        "bounds/test_prices.py",
         (
             "no rounding",
             "upper += rounding * scale + count * DBL_MIN;",
@@ -1195,7 +1195,7 @@ NATIVE_MUTANTS = [
     ),
     *_mutants(
         "engines/native/one_dimensional.cpp",
-        "test_one_dimensional.py",
+        "bounds/test_one_dimensional.py",
         (
             "no error of segments",
             "error_ *= (10.0 * e + 100.0) * unit * unit;",

@@ -31,7 +31,7 @@ _MOST_ROWS = 8192
 """Of a stride: the neighbours bound takes time in proportion to their square."""
 _FEWEST_ROWS = 512
 _BYTES = 512
-"""That a method takes of each row, beside copies of it; see `tests/test_bounds_in_parts.py`."""
+"""That a method takes of each row, beside copies of it (tests/bounds/test_bounds_in_parts.py)."""
 
 
 @dataclass(frozen=True)

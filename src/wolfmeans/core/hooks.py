@@ -1,9 +1,9 @@
 """Functions of higher layers that lower ones call: registered at import, looked up by name.
 
 A trace has a method `plot`, which needs figures; a lower bound may start from a clustering, which
-needs an estimator. Figures and estimators are layers above. So the package says at import which
-module defines each such function (`wolfmeans/__init__.py`), and lower layers look it up here when
-they need it.
+needs an estimator; a saved model is made again by its class. Those are layers above. So the package
+says at import which module defines each such function (`wolfmeans/__init__.py`), and lower layers
+look it up here when they need it.
 """
 
 from __future__ import annotations

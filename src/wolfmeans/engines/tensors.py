@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-ROWS_LOOKED_AT = 256
+from wolfmeans.exact.magnitudes import sampling_step
 
 
 def is_tensor(X: Any) -> bool:
@@ -57,11 +57,6 @@ class DeviceLabels:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[np.int32]:
         host: NDArray[np.int32] = self.tensor.cpu().numpy()
         return host if dtype is None else host.astype(dtype, copy=False)
-
-
-def sampling_step(n_rows: int) -> int:
-    """Return every which row is looked at to learn about all: some hundred are enough."""
-    return max(1, n_rows // ROWS_LOOKED_AT)
 
 
 class OnDevice:

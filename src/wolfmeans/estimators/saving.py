@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wolfmeans.core.hooks import hook
 from wolfmeans.engines.tensors import on_host
 from wolfmeans.estimators import saved_fields
 from wolfmeans.estimators.saved_fields import preparation_from
@@ -170,8 +171,6 @@ def load_prepared(
 
 def _rebuild(members: Members, content: dict[str, Any]) -> CenterEstimator:
     """Make the model; whatever is in it was checked before."""
-    from wolfmeans import estimators
-
     kind = content.get("class")
     if kind not in _LOADABLE:
         raise ValueError("its class is none that can be loaded")
@@ -185,7 +184,7 @@ def _rebuild(members: Members, content: dict[str, Any]) -> CenterEstimator:
     if "init" in members:
         # Whether it fits is for the next fit to say.
         parameters["init"] = members.array("init", (None, None), ("number",))
-    model: CenterEstimator = getattr(estimators, kind)(**parameters)
+    model: CenterEstimator = hook(kind)(**parameters)
     model._validate_params()
     for name, value in values.items():
         setattr(model, name, value)

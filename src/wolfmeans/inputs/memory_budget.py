@@ -1,6 +1,6 @@
 """What fits into a limit of memory: all rows, or chunks of them and some state of every point.
 
-The constants are measured (tests/test_out_of_core.py measures the sum of them): the growth of a
+The constants are measured (tests/inputs/test_streams.py measures the sum of them): the growth of a
 process while it fits, by the kinds of state it keeps.
 """
 

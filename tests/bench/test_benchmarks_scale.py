@@ -19,9 +19,10 @@ from wolfmeans.engines.parts import seeding as seeding_in_parts
 from wolfmeans.engines.parts.arrays import ArrayPart, LocalParts
 from wolfmeans.engines.parts.points import PartedPoints
 from wolfmeans.exact.limbs import range_of
+from wolfmeans.seeding.in_parts import parallel_seeds_in_parts
 
 pytest.importorskip("distributed")
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 MODULES = ("pages", "on_dask", "out_of_core", "scale_model", "scale_measured", "scale_report")
 
 
@@ -93,17 +94,17 @@ def test_a_round_of_seeding_tells_as_many_values_as_the_model_says(
 
     n, k, bits = 20_000, 10, 8
     told: list[int] = []
-    plain = seeding_in_parts._Everywhere.listed
+    plain = seeding_in_parts.Everywhere.listed
 
     def counted(self, *given):
         found = plain(self, *given)
         told.append(len(found.hashes))
         return found
 
-    monkeypatch.setattr(seeding_in_parts._Everywhere, "listed", counted)
+    monkeypatch.setattr(seeding_in_parts.Everywhere, "listed", counted)
     monkeypatch.setattr(oversampling, "_MOST_BUCKET_BITS", bits)
     monkeypatch.setattr(scale.scale_model, "BUCKETS", 1 << bits)
     X = np.random.default_rng(0).normal(size=(n, 4))
     points = PartedPoints(LocalParts([ArrayPart(X[:5000]), ArrayPart(X[5000:])]))
-    seeding_in_parts.parallel_seeds_in_parts(points, k, np.random.RandomState(0))
+    parallel_seeds_in_parts(points, k, np.random.RandomState(0))
     assert np.mean(told[-5:]) == pytest.approx(scale.scale_model.listed(n, k), rel=0.1)

@@ -20,7 +20,7 @@ from scipy import sparse
 
 from wolfmeans.bench import peers, problems, race
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 # Those of the GPU need PyTorch; test_benchmarks_gpu.py has them.
 MODULES = tuple(
     path.stem

@@ -5,9 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from difficult import SEEDING_KINDS, difficult_points
 from instances import ENGINES
 from interpreted import needs_triton
-from test_seeding import KINDS, difficult_points
 from wolfmeans.core.draws import draws, integer_masses, integer_shift, pick_rows
 from wolfmeans.engines import get_engine
 from wolfmeans.engines.sampling import Part
@@ -18,7 +18,7 @@ from wolfmeans.seeding.oversampling import sample_candidates
 
 pytestmark = needs_triton
 
-FINITE_IN_FLOAT32 = [kind for kind in KINDS if kind not in ("tiny", "huge")]
+FINITE_IN_FLOAT32 = [kind for kind in SEEDING_KINDS if kind not in ("tiny", "huge")]
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def assert_same_rows(X, n_clusters, n_trials, weights=None, noise=None):
     assert rows.tolist() == expected.tolist()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SEEDING_KINDS)
 @pytest.mark.parametrize(("n", "d"), [(60, 1), (150, 4), (70, 40)])
 def test_order_is_the_lexicographic_one(kind, n, d):
     rng = np.random.default_rng(n)
@@ -96,7 +96,7 @@ def test_order_does_not_rely_on_hashes(gpu, monkeypatch):
     assert opened(X).order().tolist() == lexicographic_order(X).tolist()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SEEDING_KINDS)
 @pytest.mark.parametrize("d", [3, 20])
 def test_seeds_of_difficult_points(kind, d):
     X = difficult_points(kind, 45, d, np.random.default_rng(d))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 OUTSIDE = ("README", "CONTRIBUTING", "CHANGELOG", "examples/README", "benchmarks/README")
 PAGES = [*(ROOT / f"{name}.md" for name in OUTSIDE), *sorted((ROOT / "docs").rglob("*.md"))]
 

@@ -42,7 +42,7 @@ def refused(capsys, arguments):
 
 
 def test_the_script_is_declared_and_its_dependencies_are_an_extra():
-    path = Path(__file__).parents[1] / "pyproject.toml"
+    path = Path(__file__).parents[2] / "pyproject.toml"
     project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
     assert project["scripts"] == {"wolfmeans": "wolfmeans.commands.cli:main"}
     extra = project["optional-dependencies"]["cli"]

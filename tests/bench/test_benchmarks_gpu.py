@@ -20,7 +20,7 @@ from interpreted import needs_triton
 
 pytestmark = needs_triton
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 MODULES = ("pages", *sorted(path.stem for path in BENCHMARKS.glob("gpu*.py")))
 OPTIONS = ("--device", "cpu", "--quick", "--repeats", "1", "--kinds", "gauss", "--cap", "4")
 

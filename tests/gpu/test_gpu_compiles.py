@@ -54,7 +54,7 @@ def compiled(launches):
     """Compile in another process; return (launch, answer) for each."""
     environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
     run = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("compile_offline.py"))],
+        [sys.executable, str(Path(__file__).parents[1] / "support" / "compile_offline.py")],
         input="".join(json.dumps(launch) + "\n" for launch in launches),
         capture_output=True,
         text=True,

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from difficult import SEEDING_KINDS, difficult_points
 from instances import ENGINES, instances
 from wolfmeans.core.draws import draw_rows, draws, integer_masses
 from wolfmeans.engines import get_engine
@@ -28,47 +29,6 @@ def vector_unit(request, monkeypatch):
     """Ask for one of the vector units; a machine without it takes the next narrower."""
     monkeypatch.setenv("WOLFMEANS_VECTOR_UNIT", request.param)
     return request.param
-
-
-def difficult_points(kind, n, d, rng):
-    """Return points that a careless bound, a sum in floats or a sort by one column gets wrong."""
-    X = rng.normal(size=(n, d))
-    if kind == "lattice":
-        X = np.round(X)
-    elif kind == "duplicates":
-        X = X[rng.integers(0, max(1, n // 20), size=n)]
-    elif kind == "offset":
-        X = 1e8 + np.round(X, 1)
-    elif kind == "tiny":
-        X *= 1e-140
-    elif kind == "huge":
-        X *= 1e140
-    elif kind == "outliers":
-        X[:: max(1, n // 5)] *= 1e9
-    elif kind == "scales":
-        X *= 10.0 ** rng.integers(-6, 6, size=d)
-    elif kind == "one-hot":
-        X = np.eye(d)[rng.integers(0, d, size=n)]
-    elif kind == "mirrored":
-        X = np.concatenate([X[: n - n // 2], -X[: n // 2]])
-    elif kind == "blobs":
-        X += 20.0 * rng.normal(size=(12, d))[rng.integers(0, 12, size=n)]
-    return X
-
-
-KINDS = (
-    "lattice",
-    "duplicates",
-    "offset",
-    "tiny",
-    "huge",
-    "outliers",
-    "scales",
-    "one-hot",
-    "mirrored",
-    "blobs",
-    "normal",
-)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -98,7 +58,7 @@ def test_native_seeds_are_the_same_rows(method, instance, seed):
 
 
 @needs_native
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SEEDING_KINDS)
 @pytest.mark.parametrize(("n", "d"), [(300, 1), (400, 3), (150, 5), (200, 18), (130, 70)])
 def test_native_seeds_of_difficult_points(vector_unit, kind, n, d):
     rng = np.random.default_rng(n + d)
@@ -146,7 +106,7 @@ def test_native_seeding_leaves_sums_beyond_float64_to_the_specification():
 
 
 @needs_native
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SEEDING_KINDS)
 @pytest.mark.parametrize(("n", "d"), [(1, 3), (13, 2), (900, 1), (3000, 4), (700, 40)])
 def test_native_order_is_the_lexicographic_one(kind, n, d):
     rng = np.random.default_rng(n)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(not native_is_available(), reason="parts are wor
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_it_runs_without_the_other(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
     import on_dask
 
     # It compiles for as long as all the rest takes.

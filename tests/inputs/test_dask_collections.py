@@ -25,25 +25,9 @@ distributed = pytest.importorskip("distributed", reason="dask and distributed ar
 import dask  # noqa: E402
 import dask.array as da  # noqa: E402
 
-from cluster import in_memory, points, same, spread, workers  # noqa: E402
+from cluster import in_memory, points, same, spread, workers  # noqa: E402  # noqa: F401
 
 pytestmark = pytest.mark.skipif(not native_is_available(), reason="parts are worked on natively")
-
-
-@pytest.fixture(scope="module")
-def two_workers():
-    with workers(2) as client:
-        yield client
-
-
-@pytest.fixture(params=["threads", "cluster"])
-def place(request):
-    """Run in this process, then on the cluster."""
-    if request.param == "threads":
-        with dask.config.set(scheduler="threads"):
-            yield None
-    else:
-        yield request.getfixturevalue("two_workers")
 
 
 CHUNKS = [600, 150, (1, 598, 1), (0, 200, 0, 0, 399, 1, 0), tuple([40] * 15)]

@@ -40,3 +40,44 @@ def points(kind, n, d, dtype="float64", seed=0):
     elif kind != "plain":
         raise ValueError(kind)
     return X.astype(dtype)
+
+
+def difficult_points(kind, n, d, rng):
+    """Return points that a careless bound, a sum in floats or a sort by one column gets wrong."""
+    X = rng.normal(size=(n, d))
+    if kind == "lattice":
+        X = np.round(X)
+    elif kind == "duplicates":
+        X = X[rng.integers(0, max(1, n // 20), size=n)]
+    elif kind == "offset":
+        X = 1e8 + np.round(X, 1)
+    elif kind == "tiny":
+        X *= 1e-140
+    elif kind == "huge":
+        X *= 1e140
+    elif kind == "outliers":
+        X[:: max(1, n // 5)] *= 1e9
+    elif kind == "scales":
+        X *= 10.0 ** rng.integers(-6, 6, size=d)
+    elif kind == "one-hot":
+        X = np.eye(d)[rng.integers(0, d, size=n)]
+    elif kind == "mirrored":
+        X = np.concatenate([X[: n - n // 2], -X[: n // 2]])
+    elif kind == "blobs":
+        X += 20.0 * rng.normal(size=(12, d))[rng.integers(0, 12, size=n)]
+    return X
+
+
+SEEDING_KINDS = (
+    "lattice",
+    "duplicates",
+    "offset",
+    "tiny",
+    "huge",
+    "outliers",
+    "scales",
+    "one-hot",
+    "mirrored",
+    "blobs",
+    "normal",
+)

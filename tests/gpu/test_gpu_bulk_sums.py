@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from test_gpu_few_sums import DIGIT, numbers
 
 from interpreted import needs_triton
-from test_gpu_few_sums import DIGIT, numbers
 from wolfmeans import KMeans
 
 pytest.importorskip("wolfmeans.exact._native")

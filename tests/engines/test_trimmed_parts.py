@@ -12,9 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-import difficult
-from instances import ENGINES, instances
 from test_parts import (
     FASTEST,
     KINDS,
@@ -25,6 +22,9 @@ from test_parts import (
     cut,
     problem,
 )
+
+import difficult
+from instances import ENGINES, instances
 from wolfmeans import KMeans, TrimmedKMeans
 from wolfmeans.core.stopping import STOPS
 from wolfmeans.core.trimmed import POLICIES, TrimmedProblem, kept_mass, total_mass
@@ -374,7 +374,7 @@ dask = pytest.importorskip("dask", reason="dask and distributed are not installe
 da = pytest.importorskip("dask.array", reason="dask and distributed are not installed")
 pytest.importorskip("distributed", reason="dask and distributed are not installed")
 
-from test_dask import place, two_workers  # noqa: E402, F401
+from cluster import place, two_workers  # noqa: E402, F401
 from wolfmeans.exact.native import native_is_available  # noqa: E402
 
 native = pytest.mark.skipif(not native_is_available(), reason="parts are worked on natively")

@@ -24,7 +24,7 @@ from sklearn.covariance import MinCovDet
 from wolfmeans import ConcaveProblem, Solution, Status, minimize_concave
 
 pytestmark = pytest.mark.filterwarnings("error")
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def load(name: str) -> ModuleType:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 # As `import torch` fails where it is not installed.
 WITHOUT_PYTORCH = """
 import importlib.abc, sys
@@ -34,19 +34,16 @@ def run(*command, **options):
 
 
 @pytest.mark.long
-def test_all_tests_are_collected_without_pytorch():
-    without = {k: v for k, v in os.environ.items() if k != "WOLFMEANS_REQUIRE_TRITON"}
-    options = ("--collect-only", "-q", "-p", "no:cacheprovider", "tests")
-    done = run(sys.executable, "-c", WITHOUT_PYTORCH, *options, env=without)
-    assert done.returncode == 0, done.stdout[-2000:]
-    assert "could not import 'torch'" in done.stdout
-
-
-@pytest.mark.long
 def test_gpu_tests_are_skipped_with_a_reason_without_pytorch():
     without = {k: v for k, v in os.environ.items() if k != "WOLFMEANS_REQUIRE_TRITON"}
-    files = sorted(map(str, (ROOT / "tests").glob("test_*gpu*.py")))
-    options = ("-q", "-p", "no:cacheprovider", "-n0", *files)
+    options = (
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-n0",
+        "tests/gpu",
+        "tests/bench/test_benchmarks_gpu.py",
+    )
     done = run(sys.executable, "-c", WITHOUT_PYTORCH, *options, env=without)
     assert done.returncode == 0, done.stdout[-2000:]
     assert "the gpu engine needs torch and triton, which cannot be imported" in done.stdout
@@ -58,7 +55,7 @@ def test_ctrl_c_is_tested_where_a_shell_has_ignored_it():
     done = run(
         sys.executable,
         *("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n0"),
-        "tests/test_certify.py::test_ctrl_c_is_heard_between_the_layers_of_the_exact_bound",
+        "tests/estimators/test_certify.py::test_ctrl_c_is_heard_between_the_layers_of_the_exact_bound",
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
     )
     assert done.returncode == 0, done.stdout[-2000:]
@@ -69,7 +66,8 @@ def test_ctrl_c_is_tested_where_a_shell_has_ignored_it():
 def test_what_helps_tests_is_not_collected():
     done = run(
         sys.executable,
-        *("-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "-n0", "tests/away.py"),
+        *("-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "-n0"),
+        "tests/support/away.py",
     )
     assert done.returncode == 5
     assert "no tests collected" in done.stdout

@@ -1,6 +1,6 @@
 """A soak: random problems on all engines for a given time, every invariant, and flat memory.
 
-    python tests/soak.py --seconds 3600 --seed 0 --write docs/reliability.md
+    python tests/soak --seconds 3600 --seed 0 --write docs/reliability.md
 
 Faults are injected on the way (soak_faults.py): what is refused, interrupted or killed must leave
 no trace in what comes after. Every problem is drawn from one number, and a failure is written down
@@ -24,15 +24,16 @@ from pathlib import Path
 
 if not Path("/dev/nvidiactl").exists():
     os.environ.setdefault("TRITON_INTERPRET", "1")
-sys.path.insert(0, str(Path(__file__).parent / "faults"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 import numpy as np
 from samples import bits, distances, exact_mean, exact_sse
 from scipy import sparse
+from soak_faults import FAULTS, inject, require
 
 import difficult
 from everywhere import ALL_POINTS, IN_PARTS, fit_at
-from soak_faults import FAULTS, inject, require
 from wolfmeans import KMeans, TrimmedKMeans, __version__
 from wolfmeans.bench.machine import machine
 from wolfmeans.exact.native import native_is_available
@@ -361,7 +362,7 @@ def soak(seconds, seed, folder, gpu):
             least = p if text in failures else smaller(p)
             path.write_text(json.dumps({"failure": text} | least, indent=1))
             failures.append(text)
-            print(f"  python tests/soak.py --repeat {path}", flush=True)
+            print(f"  python tests/soak --repeat {path}", flush=True)
         if passed > 0.1 * seconds:
             memory.append(resident())
     return count, failures, memory, time.monotonic() - started

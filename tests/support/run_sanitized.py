@@ -1,7 +1,7 @@
 """Run the tests of the native module against a build with sanitizers (`make sanitize`).
 
-Usage: python tests/run_sanitized.py FOLDER, where FOLDER holds the package `wolfmeans` with the
-instrumented module. An editable install would come first otherwise, so its finder is taken out.
+Usage: python tests/support/run_sanitized.py FOLDER, where FOLDER holds the package `wolfmeans` with
+the instrumented module. An editable install would come first otherwise, so its finder is taken out.
 """
 
 import sys
@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 
 TESTS = (
-    "test_boxes.py",
-    "test_native_exact.py",
-    "test_native_points.py",
-    "test_sparse_native.py",
-    "test_engines.py",
-    "test_kmeans_problem.py",
-    "test_seeding.py",
-    "test_neighbours.py",
-    "test_one_dimensional.py",
-    "test_polish.py",
-    "test_prices.py",
-    "test_trimmed.py",
+    "engines/test_boxes.py",
+    "exact/test_native_sums.py",
+    "engines/test_native.py",
+    "engines/test_sparse.py",
+    "engines/test_engines.py",
+    "core/test_kmeans.py",
+    "seeding/test_seeding.py",
+    "bounds/test_neighbours.py",
+    "bounds/test_one_dimensional.py",
+    "fitting/test_polish.py",
+    "bounds/test_prices.py",
+    "estimators/test_trimmed.py",
 )
 
 
@@ -33,7 +33,7 @@ def main() -> int:
 
     if not str(native.__file__).startswith(folder):
         raise SystemExit(f"the module under test is {native.__file__}, not one in {folder}")
-    here = Path(__file__).parent
+    here = Path(__file__).parents[1]
     return pytest.main(["-q", "-p", "no:cacheprovider", *(str(here / name) for name in TESTS)])
 
 

@@ -57,12 +57,12 @@ def small_chunks(monkeypatch):
     monkeypatch.setattr("wolfmeans.estimators.trimmed._LOOKING", 0)
     monkeypatch.setattr(Source, "reading_bytes", 0)
     for kind in (
-        "columnar.ColumnarSource",
-        "arrays.SlicedSource",
-        "base.FilledSource",
-        "complete.CompleteSource",
+        "files.columnar.ColumnarSource",
+        "files.arrays.SlicedSource",
+        "files.source.FilledSource",
+        "inputs.complete_rows.CompleteSource",
     ):
-        monkeypatch.setattr(f"wolfmeans.sources.{kind}.reading_bytes", 0)
+        monkeypatch.setattr(f"wolfmeans.{kind}.reading_bytes", 0)
 
 
 LIMIT = 64_000
@@ -620,7 +620,7 @@ MEASURE = """
     except ImportError:
         pass
     import wolfmeans
-    from wolfmeans.sources import bytes_of
+    from wolfmeans.inputs.memory_budget import bytes_of
 
     def kilobytes(name):
         with open("/proc/self/status") as status:

@@ -648,7 +648,7 @@ def test_info_says_what_runs_here(capsys):
 
 
 def test_info_knows_every_optional_package():
-    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     extras = {
         name: {re.match(r"[\w-]+", requirement)[0] for requirement in requirements}
         for name, requirements in project["optional-dependencies"].items()
