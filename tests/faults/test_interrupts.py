@@ -67,7 +67,7 @@ LONG = {
     "starts": (
         "KMeans(1000, init='random', n_init=100, stop='stationary', max_iter=None, **S)",
         "fit",
-        "wolfmeans.core.kmeans.advance_together",
+        f"{CPU}.NativePoints.advance_with",
         20_000,
     ),
     "polish": (
