@@ -30,6 +30,10 @@ _LONG = (
     "test_dask_command.py",
     "test_documented_commands.py",
     "test_each_can_fail.py",
+    "test_cli_loading.py",
+    "test_cli_refusals.py",
+    "test_cli_trimmed.py",
+    "test_interrupts.py",
 )
 """Files of tests that take long: interpreted kernels, browsers, clusters, commands, faults."""
 _LONG_CASES = {"gpu", "cluster"}
@@ -57,3 +61,24 @@ def pytest_runtest_setup(item):
         from interpreted import hurry
 
         hurry()
+
+
+@pytest.fixture(scope="module")
+def two_workers():
+    """A Dask cluster of two processes."""
+    from cluster import workers
+
+    with workers(2) as client:
+        yield client
+
+
+@pytest.fixture(params=["threads", "cluster"])
+def dask_place(request):
+    """Run in this process, then on the cluster."""
+    if request.param == "threads":
+        import dask
+
+        with dask.config.set(scheduler="threads"):
+            yield None
+    else:
+        yield request.getfixturevalue("two_workers")

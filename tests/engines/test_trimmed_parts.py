@@ -374,7 +374,6 @@ dask = pytest.importorskip("dask", reason="dask and distributed are not installe
 da = pytest.importorskip("dask.array", reason="dask and distributed are not installed")
 pytest.importorskip("distributed", reason="dask and distributed are not installed")
 
-from cluster import place, two_workers  # noqa: E402, F401
 from wolfmeans.exact.native import native_is_available  # noqa: E402
 
 native = pytest.mark.skipif(not native_is_available(), reason="parts are worked on natively")
@@ -416,7 +415,7 @@ def both(X, chunks, sample_weight=None, **settings):
 @native
 @pytest.mark.parametrize("chunks", [900, (0, 200, 0, 0, 699, 1, 0), tuple([60] * 15)], ids=str)
 @pytest.mark.parametrize(("dtype", "weighted"), [(np.float64, True), (np.float32, False)])
-def test_dask_data_gives_the_same_bits(place, chunks, dtype, weighted):  # noqa: F811
+def test_dask_data_gives_the_same_bits(dask_place, chunks, dtype, weighted):
     X = outlying(dtype=dtype)
     weights = np.random.default_rng(1).choice([0.0, 0.3, 1.0, 5.0], size=900) if weighted else None
     ours, memory, collection = both(X, chunks, weights, alpha=0.1, n_init=2)
@@ -529,7 +528,7 @@ def test_a_fitted_model_can_be_stored(tmp_path):
 @pytest.mark.long
 @native
 @pytest.mark.parametrize("trial", range(2))
-def test_a_worker_that_dies_leaves_no_trace(two_workers, trial):  # noqa: F811
+def test_a_worker_that_dies_leaves_no_trace(two_workers, trial):
     X = outlying(n=900, seed=12)
     settings = {"alpha": 0.1, "init": X[:3], "tol": 0.0}
     generator = random.Random(trial)
@@ -548,7 +547,7 @@ def test_a_worker_that_dies_leaves_no_trace(two_workers, trial):  # noqa: F811
 
 
 @native
-def test_kmeans_and_trimming_of_nothing_agree(place):  # noqa: F811
+def test_kmeans_and_trimming_of_nothing_agree(dask_place):
     X = outlying()
     collection = da.from_array(X, chunks=(250, 3))
     plain = KMeans(3, init=X[:3], certify=None).fit(collection)

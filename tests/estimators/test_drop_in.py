@@ -101,7 +101,9 @@ def mean_inertia(library, X, arguments, n_seeds):
 @pytest.mark.parametrize(
     "call",
     [
-        pytest.param(call, marks=[pytest.mark.long] if n_seeds > 1000 else [])
+        pytest.param(
+            call, marks=[pytest.mark.long] if n_seeds > 1000 or call == "all written out" else []
+        )
         for call, (_, _, n_seeds) in CALLS.items()
     ],
 )

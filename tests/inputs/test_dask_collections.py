@@ -25,7 +25,7 @@ distributed = pytest.importorskip("distributed", reason="dask and distributed ar
 import dask  # noqa: E402
 import dask.array as da  # noqa: E402
 
-from cluster import in_memory, points, same, spread, workers  # noqa: E402  # noqa: F401
+from cluster import in_memory, points, same, spread, workers  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not native_is_available(), reason="parts are worked on natively")
 
@@ -41,7 +41,7 @@ CHUNKS = [600, 150, (1, 598, 1), (0, 200, 0, 0, 399, 1, 0), tuple([40] * 15)]
     ],
     ids=str,
 )
-def test_same_bits_for_any_partitioning(place, chunks, dtype):
+def test_same_bits_for_any_partitioning(dask_place, chunks, dtype):
     X = points(dtype=dtype)
     ours = spread(X, chunks)
     same(ours, in_memory(X))
@@ -58,7 +58,7 @@ def test_same_bits_for_one_worker():
         same(spread(X, 100, tol=1e-3), in_memory(X, tol=1e-3))
 
 
-def test_unknown_sizes(place):
+def test_unknown_sizes(dask_place):
     X = points(seed=1)
     collection = da.from_array(X, chunks=(100, 3))
     unknown = collection[collection[:, 0] > 0]
@@ -73,14 +73,14 @@ def test_unknown_sizes(place):
     assert np.array_equal(ours.predict(unknown).compute(), reference.labels_)
 
 
-def test_several_chunks_of_columns(place):
+def test_several_chunks_of_columns(dask_place):
     X = points(seed=2)
     ours = KMeans(6, init=X[:6]).fit(da.from_array(X, chunks=(200, 2)))
     same(ours, in_memory(X))
 
 
 @pytest.mark.parametrize("kind", ["numpy", "dask", "dask, other chunks"])
-def test_weights(place, kind):
+def test_weights(dask_place, kind):
     X = points(seed=4)
     weights = np.random.default_rng(5).integers(0, 4, size=600) / 3.0
     given = {
@@ -95,7 +95,7 @@ def test_weights(place, kind):
     assert score == -reference.inertia_
 
 
-def test_data_frames(place):
+def test_data_frames(dask_place):
     dd = pytest.importorskip("dask.dataframe")
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(points(seed=6), columns=["a", "b", "c"])
@@ -118,7 +118,7 @@ def test_data_frames(place):
         KMeans(2, init=np.zeros((2, 5))).fit(texts)
 
 
-def test_predictions_are_lazy(place):
+def test_predictions_are_lazy(dask_place):
     X = points(seed=7)
     reference = in_memory(X)
     loaded = []
@@ -140,7 +140,7 @@ def test_predictions_are_lazy(place):
     assert np.array_equal(trimmed.predict(collection).compute(), trimmed.predict(X))
 
 
-def test_empty_clusters_and_ties(place):
+def test_empty_clusters_and_ties(dask_place):
     """Far points fill empty clusters, decided by distance and then by value."""
     grid = np.stack(np.meshgrid(np.arange(12.0), np.arange(10.0)), axis=-1).reshape(-1, 2)
     init = np.vstack([np.zeros((3, 2)), np.full((2, 2), 50.0)])
@@ -154,7 +154,7 @@ def test_empty_clusters_and_ties(place):
         assert ours.certificate_.candidate_decrease == decrease
 
 
-def test_policies_that_need_all_points(place):
+def test_policies_that_need_all_points(dask_place):
     grid = np.stack(np.meshgrid(np.arange(12.0), np.arange(10.0)), axis=-1).reshape(-1, 2)
     init = np.vstack([np.zeros((3, 2)), np.full((2, 2), 50.0)])
     for empty in ("resample", "best", "admissible"):
@@ -162,7 +162,7 @@ def test_policies_that_need_all_points(place):
             KMeans(5, init=init, empty=empty).fit(da.from_array(grid, chunks=(17, 2)))
 
 
-def test_ties_do_not_come_here(place, monkeypatch):
+def test_ties_do_not_come_here(dask_place, monkeypatch):
     """A lattice is all ties; one of each partition is enough."""
     grid = np.stack(np.meshgrid(np.arange(4.0), np.arange(30.0)), axis=-1).reshape(-1, 2)
     init = grid[[0, 119]]
@@ -186,7 +186,7 @@ def test_ties_do_not_come_here(place, monkeypatch):
 
 
 @pytest.mark.parametrize("stop", ["gap", "shift", "stationary"])
-def test_rules(place, stop):
+def test_rules(dask_place, stop):
     X = points(seed=8)
     weights = np.arange(600) % 3 + 0.25
     reference = in_memory(X, weights, stop=stop, tol_scale="total" if stop == "gap" else "initial")
@@ -195,7 +195,7 @@ def test_rules(place, stop):
 
 
 @pytest.mark.parametrize("scale", [1e200, 1e-200])
-def test_extreme_sizes(place, scale):
+def test_extreme_sizes(dask_place, scale):
     X = points(seed=9) * scale
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -207,7 +207,7 @@ def test_extreme_sizes(place, scale):
         assert ours.score(collection) == reference.score(X)
 
 
-def test_a_bad_number_is_named_with_its_place(place):
+def test_a_bad_number_is_named_with_its_place(dask_place):
     X = points()
     X[333, 2] = np.nan
     with pytest.raises(ValueError, match=r"partition 2 of X contains NaN.* row 33 .*column 2"):
@@ -221,7 +221,7 @@ def test_a_bad_number_is_named_with_its_place(place):
         spread(points(), 300, da.from_array(weights, chunks=300))
 
 
-def test_partitions_that_do_not_fit_are_named(place):
+def test_partitions_that_do_not_fit_are_named(dask_place):
     def cut(block, block_info=None):
         return block[:, :2] if block_info[0]["chunk-location"][0] == 1 else block
 
@@ -235,7 +235,7 @@ def test_partitions_that_do_not_fit_are_named(place):
         spread(points(), 200, weights)
 
 
-def test_what_needs_all_points_is_refused(place):
+def test_what_needs_all_points_is_refused(dask_place):
     X = da.from_array(points(), chunks=(200, 3))
     for settings in (
         {"init": "random"},
@@ -249,7 +249,7 @@ def test_what_needs_all_points_is_refused(place):
         KMeans(700, init=np.zeros((700, 3))).fit(X)
 
 
-def test_a_fitted_model_can_be_stored(place, tmp_path):
+def test_a_fitted_model_can_be_stored(dask_place, tmp_path):
     X = points()
     ours = spread(X, 200, checkpoint=tmp_path / "checkpoint")
     ours.save(tmp_path / "model")
@@ -260,7 +260,7 @@ def test_a_fitted_model_can_be_stored(place, tmp_path):
     assert again.checkpoint is None
 
 
-def test_a_callable_gets_the_collection(place):
+def test_a_callable_gets_the_collection(dask_place):
     X = points()
 
     def init(given, n_clusters, random_state):
@@ -471,7 +471,7 @@ def test_a_place_for_checkpoints_is_looked_at_before_the_first_step(tmp_path):
     assert not seen
 
 
-def test_other_collections_are_refused(place):
+def test_other_collections_are_refused(dask_place):
     frames = pytest.importorskip("dask.dataframe")
     pandas = pytest.importorskip("pandas")
     frame = frames.from_pandas(pandas.DataFrame(points(), columns=list("abc")), npartitions=2)
@@ -481,7 +481,7 @@ def test_other_collections_are_refused(place):
         KMeans(2).fit(dask.delayed(points()))
 
 
-def test_distances_are_not_gathered_for_a_table(place):
+def test_distances_are_not_gathered_for_a_table(dask_place):
     X = points()
     model = KMeans(6, init=X[:6]).set_output(transform="pandas")
     parts = da.from_array(X, chunks=(200, 3))

@@ -37,7 +37,17 @@ def run_script(text, names, page):
     return printed.getvalue()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+SLOW = ("choosing-k.md", "big-data.md")
+"""Pages whose examples take long."""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.long] if page.name in SLOW else [], id=name_of(page))
+        for page in PAGES
+    ],
+)
 def test_examples_run_and_print_what_is_shown(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = blocks_of(page)

@@ -67,7 +67,7 @@ def test_what_helps_tests_is_not_collected():
     done = run(
         sys.executable,
         *("-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "-n0"),
-        "tests/support/away.py",
+        "tests/support",
     )
     assert done.returncode == 5
     assert "no tests collected" in done.stdout
@@ -96,9 +96,10 @@ TYPES = (
 
 @pytest.mark.long
 def test_results_have_types_for_whoever_checks_them(tmp_path):
+    assert (ROOT / "src" / "wolfmeans" / "py.typed").exists()
     (tmp_path / "user.py").write_text(USER)
-    command = (sys.executable, "-m", "mypy", "--strict", "--config-file=", "user.py")
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    # With the settings of `make lint`, whose cache saves half a minute.
+    done = run(sys.executable, "-m", "mypy", str(tmp_path / "user.py"))
     assert done.returncode == 0, done.stdout
     revealed = [line.split('"')[1] for line in done.stdout.splitlines() if "Revealed" in line]
     assert revealed == list(TYPES)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import warnings
 from contextlib import contextmanager
 
-import dask
 import dask.array as da
 import distributed
 import numpy as np
-import pytest
 
 from wolfmeans import KMeans
 
@@ -55,19 +53,3 @@ def workers(n, **settings):
         cluster = distributed.LocalCluster(n_workers=n, threads_per_worker=1, **settings)
     with cluster, distributed.Client(cluster) as client:
         yield client
-
-
-@pytest.fixture(scope="module")
-def two_workers():
-    with workers(2) as client:
-        yield client
-
-
-@pytest.fixture(params=["threads", "cluster"])
-def place(request):
-    """Run in this process, then on the cluster."""
-    if request.param == "threads":
-        with dask.config.set(scheduler="threads"):
-            yield None
-    else:
-        yield request.getfixturevalue("two_workers")

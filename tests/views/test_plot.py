@@ -87,6 +87,7 @@ SITUATIONS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("situation", SITUATIONS)
 def test_every_clustering_can_be_drawn(situation, caplog):
     model, X = SITUATIONS[situation]()

@@ -174,7 +174,9 @@ def test_a_point_kept_in_part_counts_in_part():
 # --- map -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("d", [2, 5, 128, 129, 300])
+@pytest.mark.parametrize(
+    "d", [2, 5, 129, *(pytest.param(d, marks=pytest.mark.long) for d in (128, 300))]
+)
 @pytest.mark.parametrize("kind", ["dense", "csr", "weighted", "few rows"])
 def test_the_map_is_that_of_a_singular_value_decomposition(d, kind):
     rng = np.random.default_rng(d)
