@@ -187,21 +187,23 @@ def _loaded(estimator: Any, collection: Collection, sample_weight: Any, dtype: A
     if client is None:
         n_threads = effective_threads(estimator.n_threads)
         return ThreadParts(list(dask.compute(*blocks, scheduler="threads")), part, n_threads)
-    return ClusterParts.of_blocks(client, _computed(client, collection, given, blocks), part)
+    futures, workers = _computed(client, collection, given, blocks)
+    return ClusterParts.of_blocks(client, futures, part, workers)
 
 
 def _computed(
     client: Any, collection: Collection, given: list[Any], blocks: list[Any]
-) -> list[Any]:
-    """Return futures of the blocks; those of rows that a worker has already are made there.
+) -> tuple[list[Any], list[str]]:
+    """Return futures of the blocks, and the workers that some of them are bound to.
 
-    Without being told Dask brings them to whoever has nothing to do, which is a copy of them.
+    Blocks of rows that a worker has already are made there. Dask would bring them to any idle
+    worker, which copies the rows.
     """
     futures = {
         future.key: future for future in import_module("distributed").futures_of(collection.given)
     }
     if not futures:
-        return list(client.compute(blocks))
+        return list(client.compute(blocks)), []
     places = client.who_has(list(futures.values()))
     by_worker: dict[str | None, list[int]] = {}
     for number, block in enumerate(given):
@@ -209,10 +211,11 @@ def _computed(
         by_worker.setdefault(workers[0] if workers else None, []).append(number)
     computed: dict[int, Any] = {}
     for worker, numbers in by_worker.items():
-        told = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
+        told = {} if worker is None else {"workers": [worker], "allow_other_workers": False}
         some = client.compute([blocks[number] for number in numbers], **told)
         computed |= zip(numbers, some, strict=True)
-    return [computed[number] for number in range(len(blocks))]
+    bound = [worker for worker in by_worker if worker is not None]
+    return [computed[number] for number in range(len(blocks))], bound
 
 
 @contextmanager

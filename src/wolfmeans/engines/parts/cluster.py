@@ -16,7 +16,7 @@ questions are all tasks with a recipe: what is lost with a worker the scheduler 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import nullcontext
 from dataclasses import replace
@@ -30,7 +30,12 @@ import numpy as np
 from wolfmeans.engines.parts import blocks as on_worker
 from wolfmeans.engines.parts.arrays import Description, Labelling
 from wolfmeans.engines.parts.blocks import PartOfFit
-from wolfmeans.engines.parts.cluster_faults import errors_of, given_up_on_error, wait_for
+from wolfmeans.engines.parts.cluster_faults import (
+    errors_of,
+    given_up_on_error,
+    wait_for,
+    wait_for_bound,
+)
 from wolfmeans.engines.parts.cluster_questions import AT_ONCE, Question
 from wolfmeans.engines.parts.dask_points import FAN_IN, dask_array
 from wolfmeans.engines.parts.seeding import Sampling
@@ -72,15 +77,20 @@ class ClusterParts:
         self._sent: dict[int, tuple[Any, Any]] = {}
 
     @staticmethod
-    def of_blocks(client: Any, blocks: list[Any], part: PartOfFit) -> ClusterParts:
-        """Return the parts that blocks to come are, grouped by where they have come to be."""
+    def of_blocks(
+        client: Any, blocks: list[Any], part: PartOfFit, workers: Collection[str] = ()
+    ) -> ClusterParts:
+        """Return the parts that blocks to come are, grouped by where they have come to be.
+
+        `workers` are those that blocks are bound to.
+        """
         parts = ClusterParts(client, [], [], part)
         with given_up_on_error(blocks):
-            wait_for(client, blocks)
+            wait_for_bound(client, blocks, workers)
             with errors_of(client):
                 homes, parts.members = _grouped(client, blocks)
             some = [[blocks[number] for number in numbers] for numbers in parts.members]
-            groups = parts._tasks("group", on_worker.itself, some, at=homes, or_elsewhere=True)
+            groups = parts._tasks("group", on_worker.itself, some, at=homes)
             parts._take(groups, homes)
         return parts
 
@@ -88,6 +98,7 @@ class ClusterParts:
         """Have other groups, which are to come where these homes are, or elsewhere."""
         self.groups, self._homes = groups, list(homes)
         with given_up_on_error(groups):
+            wait_for_bound(self.client, groups, homes)
             self.find(range(len(groups)))
 
     def __len__(self) -> int:
@@ -119,7 +130,6 @@ class ClusterParts:
             [function] * len(self.groups),
             own,
             at=self._homes,
-            or_elsewhere=True,
         )
 
     def looked_at(self) -> Iterator[on_worker.Look]:
@@ -132,6 +142,7 @@ class ClusterParts:
 
     def _in_order(self, futures: list[Any]) -> dict[int, Any]:
         """Return the answers of all groups by the numbers of their blocks."""
+        wait_for_bound(self.client, futures, self._homes)
         answers: list[Any] = []
         for start in range(0, len(futures), AT_ONCE):
             some = futures[start : start + AT_ONCE]
@@ -294,7 +305,7 @@ class ClusterParts:
         name = f"wolfmeans-{method}-{uuid.uuid4().hex}"
         asked = self.numbers(arguments)
         # They outlive the fit, and maybe the worker.
-        groups = self.asking(method, arguments, asked, summing=False, or_elsewhere=True)
+        groups = self.asking(method, arguments, asked, summing=False, or_elsewhere=False)
         places = [
             (number, answer, place, home)
             for answer, numbers, home in zip(groups, asked.values(), self.homes(asked), strict=True)
@@ -302,11 +313,9 @@ class ClusterParts:
         ]
         numbers, answers, within, homes = map(list, zip(*places, strict=True))
         keys = [(name, number) for number in numbers]
-        futures = self._tasks(
-            method, getitem, answers, within, keys=keys, at=homes, or_elsewhere=True
-        )
+        futures = self._tasks(method, getitem, answers, within, keys=keys, at=homes)
         with given_up_on_error([*groups, *futures]):
-            wait_for(self.client, futures)
+            wait_for_bound(self.client, [*groups, *futures], homes)
         return dask_array(name, dict(zip(numbers, futures, strict=True)), sizes, dtype)
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from time import monotonic
@@ -81,6 +81,27 @@ def wait_for(client: Any, futures: list[Any], workers: Collection[str] = ()) -> 
                 pass
         watch.look()
         seconds = min(2 * seconds, _LONGEST_GLANCE)
+
+
+def wait_for_bound(client: Any, futures: list[Any], workers: Collection[str]) -> None:
+    """Wait until tasks that are bound to workers have ended, then unbind them.
+
+    Idle workers do not steal bound tasks, which would copy their rows. Unbound ones can be made
+    again anywhere when a worker dies, now or later.
+    """
+    with suppress(WorkersGoneError):
+        wait_for(client, futures, {worker for worker in workers if worker})
+    with errors_of(client):
+        client.run_on_scheduler(_unbind, keys=[future.key for future in futures])
+    wait_for(client, futures)
+
+
+def _unbind(keys: list[Any], dask_scheduler: Any) -> None:
+    tasks = [dask_scheduler.tasks[key] for key in keys if key in dask_scheduler.tasks]
+    dask_scheduler.set_restrictions({task.key: None for task in tasks})
+    waiting = {task.key: "processing" for task in tasks if task.state == "no-worker"}
+    if waiting:
+        dask_scheduler.transitions(waiting, stimulus_id="wolfmeans-unbind")
 
 
 def gathered(client: Any, futures: list[Any], workers: Collection[str]) -> list[Any]:
