@@ -49,7 +49,7 @@ def test_values_at_places(seed, n, lattice, in_order, forgets):
         if forgets:
             for part in parts:
                 part._eligible = type(part._eligible)()
-        return points._parts.summed("candidates", points._labelled(name, center, *question))
+        return points.parts.summed("candidates", points.labelled(name, center, *question))
 
     assert asked("many").all().tolist() == [len(inside)]
     places = np.unique(rng.integers(0, max(len(inside), 1), size=7))[: len(inside)]

@@ -153,7 +153,7 @@ def test_every_part_losing_its_labels_at_every_question_changes_nothing():
         whole = fit(get_engine(FASTEST).open(X, None, 1), seeds, empty=empty)
         parted = random_parts(rng, X, None, share=1.0)
         assert_same_fit(fit(parted, seeds, empty=empty), whole)
-        assert parted._parts.lost > 10
+        assert parted.parts.lost > 10
 
 
 def test_a_question_that_is_repeated_has_the_same_answer():
@@ -241,7 +241,7 @@ def test_centers_that_change_later_do_not_change_what_is_remembered():
     for workspace in (points, whole):
         workspace.assign(centers)
     centers *= 2.0
-    points._parts.parts[1].forget()
+    points.parts.parts[1].forget()
     assert (points.labels() == whole.labels()).all()
 
 
@@ -452,7 +452,7 @@ def test_parts_that_must_not_be_gathered_say_so():
     assert len(found.labels) == 60
     # Nor do more clusters than there are distinct points.
     few = PartedPoints(LocalParts(cut(X[[0, 0, 1, 1]], None, [1])))
-    few._parts.may_gather = False
+    few.parts.may_gather = False
     found = fit(few, X[:4].copy())
     certificate = certificate_of(
         found, X, certify=None, notes=(), random=lambda: np.random.RandomState(0)

@@ -21,10 +21,10 @@ from wolfmeans import KMeans, TrimmedKMeans
 from wolfmeans.core.frank_wolfe import State
 from wolfmeans.core.solution import Status
 from wolfmeans.core.stopping import STOPS
+from wolfmeans.core.threshold import find_threshold, gap_terms, kept_masses
 from wolfmeans.core.trimmed import POLICIES, TrimmedProblem, kept_mass, share_of, total_mass
 from wolfmeans.core.workspace import Threshold
 from wolfmeans.engines import Forced, get_engine
-from wolfmeans.engines.trimming import find_threshold, gap_terms, kept_masses
 from wolfmeans.exact.sums import unit_exponent
 from wolfmeans.files.datasets import load_banknotes
 from wolfmeans.fitting import two_stages
@@ -44,8 +44,10 @@ def mass_of(instance, share):
 
 
 def opened(instance, share, engine="reference", n_threads=2):
-    return get_engine(engine).open_trimmed(
-        instance.X, instance.weights, n_threads, mass_of(instance, share)
+    return (
+        get_engine(engine)
+        .open(instance.X, instance.weights, n_threads)
+        .trimmed(mass_of(instance, share))
     )
 
 
@@ -156,10 +158,10 @@ def test_a_workspace_refuses_masses_that_its_sums_cannot_hold():
     X = np.zeros((4, 1))
     for engine in ENGINES:
         with pytest.raises(ValueError, match="multiple of 2"):
-            get_engine(engine).open_trimmed(X, None, 1, 2.5)
+            get_engine(engine).open(X, None, 1).trimmed(2.5)
         with pytest.raises(ValueError, match="positive"):
-            get_engine(engine).open_trimmed(X, None, 1, 0.0)
-        workspace = get_engine(engine).open_trimmed(X, None, 1, 2.0)
+            get_engine(engine).open(X, None, 1).trimmed(0.0)
+        workspace = get_engine(engine).open(X, None, 1).trimmed(2.0)
         with pytest.raises(RuntimeError, match="no labels"):
             workspace.labels()
         with pytest.raises(RuntimeError, match="no labels"):
@@ -182,7 +184,7 @@ def as_stored(X):
 def test_engines_agree_bit_for_bit_over_several_steps(instance, share):
     mass = mass_of(instance, share)
     workspaces = [
-        get_engine(engine).open_trimmed(X, instance.weights, n_threads, mass)
+        get_engine(engine).open(X, instance.weights, n_threads).trimmed(mass)
         for engine in ENGINES
         for X in (instance.X, as_stored(instance.X))
         for n_threads in (1, 3)
@@ -211,8 +213,8 @@ def test_threads_and_many_points_do_not_change_a_bit(dtype, weighted):
     X = (rng.normal(size=(30_000, 3)) + 6 * rng.integers(0, 5, size=(30_000, 1))).astype(dtype)
     weights = rng.choice([0.0, 0.3, 1.0, 2.0], size=len(X)) if weighted else None
     mass = kept_mass(Fraction(1, 10), weights, len(X))
-    workspaces = [get_engine("auto").open_trimmed(X, weights, n, mass) for n in (1, 2, 5)]
-    reference = get_engine("reference").open_trimmed(X, weights, 1, mass)
+    workspaces = [get_engine("auto").open(X, weights, n).trimmed(mass) for n in (1, 2, 5)]
+    reference = get_engine("reference").open(X, weights, 1).trimmed(mass)
     centers = X[:7].copy()
     for step in range(6):
         results = [workspace.assign(centers) for workspace in workspaces]
@@ -260,7 +262,7 @@ def test_a_part_finer_than_any_weight_is_summed_exactly():
     weights = np.array([1.0, 1.0 + 2.0**-52, 1.0])
     # The nearest point whole, and of the second as little as the weights' bits allow.
     for engine in ENGINES:
-        workspace = get_engine(engine).open_trimmed(X, weights, 1, 1.0 + 2.0**-51)
+        workspace = get_engine(engine).open(X, weights, 1).trimmed(1.0 + 2.0**-51)
         found = workspace.assign(np.array([[1.0], [2.0]]))
         assert workspace.kept().tolist() == [1.0, 2.0**-51, 0.0]
         assert found.weights.tolist() == [1.0, 2.0**-51]
@@ -501,7 +503,7 @@ def test_without_trimming_seeds_are_those_of_kmeans(init):
     X = blobs(0.1, "far", 0)[0]
     plain = KMeans(4, init=init, n_init=3, random_state=5).fit(X)
     assert_same(TrimmedKMeans(4, alpha=0, init=init, n_init=3, random_state=5).fit(X), plain)
-    workspace = get_engine("auto").open_trimmed(X, None, 1, math.inf)
+    workspace = get_engine("auto").open(X, None, 1).trimmed(math.inf)
     rows = trimmed_rows(workspace, 4, np.random.RandomState(1))
     assert (rows == METHODS["plain-k-means++"](workspace, 4, np.random.RandomState(1))).all()
 
@@ -511,7 +513,7 @@ def test_trimmed_seeding_avoids_outliers_and_engines_agree(weighted):
     X, y, _, _ = blobs(0.1, "far", 2)
     weights = np.where(np.arange(len(X)) % 3 == 0, 0.7, 1.1) if weighted else None
     mass = kept_mass(Fraction(3, 20), weights, len(X))
-    workspaces = [get_engine(e).open_trimmed(X, weights, 1, mass) for e in ENGINES]
+    workspaces = [get_engine(e).open(X, weights, 1).trimmed(mass) for e in ENGINES]
     outliers = {"trimmed": 0, "plain": 0}
     for seed in range(30):
         rows = [trimmed_rows(w, 3, np.random.RandomState(seed)).tolist() for w in workspaces]

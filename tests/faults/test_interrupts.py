@@ -36,7 +36,7 @@ LONG = {
     "trimmed steps": (
         "TrimmedKMeans(4000, alpha=0.1, init=X[:4000], stop='stationary', max_iter=None, **S)",
         "fit",
-        f"{CPU}.NativeTrimmedPoints.assign",
+        f"{CPU}.NativeTrimmer.assign",
         150_000,
     ),
     "one step": (

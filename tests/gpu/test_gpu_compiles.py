@@ -93,7 +93,7 @@ def use_everything():
     for weights in (np.arange(16) * 0.5, np.linspace(0.1, 1.0, 16)):
         gpu.open(X, weights, 1).assign(X[:3].copy())
     METHODS["k-means||"](gpu.open(X, weights, 1), 3, np.random.RandomState(0))
-    gpu.open_trimmed(X, weights, 1, 2.0).assign(X[:3].copy())
+    gpu.open(X, weights, 1).trimmed(2.0).assign(X[:3].copy())
 
 
 def sort_moved_rows(patch):

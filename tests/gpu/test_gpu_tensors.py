@@ -276,7 +276,7 @@ def test_out_of_memory_says_what_to_reduce(X, monkeypatch):
     monkeypatch.setenv("WOLFMEANS_GPU_MEMORY", "1MB")
     for opened in (
         lambda: KMeans(engine="gpu", **QUICK).fit(X),
-        lambda: get_engine("gpu").open_trimmed(X, None, 1, 30.0),
+        lambda: get_engine("gpu").open(X, None, 1).trimmed(30.0),
     ):
         with pytest.raises(MemoryError, match=r"36 points of 2 .* 1\.0 MiB free: .* fewer rows"):
             opened()

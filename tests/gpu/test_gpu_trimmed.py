@@ -8,9 +8,9 @@ import pytest
 
 from interpreted import needs_triton
 from wolfmeans import TrimmedKMeans
+from wolfmeans.core.threshold import find_threshold, kept_masses
 from wolfmeans.core.trimmed import kept_mass
 from wolfmeans.engines import Forced, get_engine
-from wolfmeans.engines.trimming import find_threshold, kept_masses
 from wolfmeans.exact.sums import unit_exponent
 
 pytest.importorskip("wolfmeans.exact._native")
@@ -47,7 +47,7 @@ def weights(kind):
 
 
 def opened(X, w, mass):
-    return tuple(get_engine(name).open_trimmed(X, w, 1, mass) for name in ("cpu", "gpu"))
+    return tuple(get_engine(name).open(X, w, 1).trimmed(mass) for name in ("cpu", "gpu"))
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_assignments_have_the_bits_of_the_cpu(points_kind, weights_kind, dtype, 
     X, w = points(points_kind, dtype), weights(weights_kind)
     here, there = opened(X, w, kept_mass(Fraction(share), w, N))
     assert there.engine == there.fork(1).engine == "gpu"
-    assert (type(there).__name__ == "GpuTrimmedPoints") == device
+    assert (type(there.trimmer).__name__ == "GpuTrimmer") == device
     centers = X[-6:].copy()
     for _ in range(3 if points_kind == "plain" else 2):
         expected, found = here.assign(centers), there.assign(centers)
@@ -138,7 +138,7 @@ def test_what_cannot_be_asked_for():
     with pytest.raises(ValueError, match="forced"):
         there.assign(X[:2], Forced(np.array([0]), np.array([1], dtype=np.int32)))
     with pytest.raises(ValueError, match="multiple of"):
-        get_engine("gpu").open_trimmed(X, w, 1, 2.0**-60)
+        get_engine("gpu").open(X, w, 1).trimmed(2.0**-60)
 
 
 @pytest.mark.filterwarnings("ignore:Not converged")

@@ -7,7 +7,6 @@ same data and centers give the same bits on every engine (see docs/design.md, "E
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfmeans.core.threshold import Threshold
 from wolfmeans.exact.distances import Centers as Centers
 from wolfmeans.exact.distances import Distances as Distances
 from wolfmeans.exact.distances import Kernels as Kernels
@@ -36,23 +36,6 @@ class Forced:
     """Which rows."""
     labels: Labels
     """The label of each."""
-
-
-@dataclass(frozen=True)
-class Threshold:
-    """The last point that a mass keeps, points taken by (distance, row)."""
-
-    distance: float
-    """Its distance; infinite when all points are kept."""
-    row: int
-    """Which point it is; -1 when all are kept."""
-    mass: float
-    """What is kept of its weight."""
-
-    @staticmethod
-    def nowhere() -> Threshold:
-        """Return the threshold that keeps all points."""
-        return Threshold(math.inf, -1, 0.0)
 
 
 @dataclass(frozen=True)
@@ -180,6 +163,17 @@ class Workspace(Protocol):
     @property
     def runs_together(self) -> bool:
         """Whether several starts on such data are better run at once."""
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether the points live in parts, so that what needs all of them has no form here."""
+
+    def trimmed(self, mass: float) -> TrimmedWorkspace:
+        """Return the oracle over these points that keeps the nearest ones of a mass.
+
+        The mass is a whole multiple of the weights' unit, the largest power of two of which all
+        weights are multiples: a number of points when all weigh 1.
+        """
 
     def fork(self, n_threads: int) -> Workspace:
         """Return a workspace of the same points, without labels, that shares the data."""
@@ -389,17 +383,4 @@ class Engine(Protocol):
         """Put validated data where it is worked on. X itself is never changed.
 
         The algorithm says how nearest centers are found and never changes the result.
-        """
-
-    def open_trimmed(
-        self,
-        X: Any,
-        weights: NDArray[np.float64] | None,
-        n_threads: int,
-        mass: float,
-    ) -> TrimmedWorkspace:
-        """Put data where the nearest points of a mass are kept.
-
-        The mass is a whole multiple of the weights' unit, the largest power of two of which all
-        weights are multiples: a number of points when all weigh 1.
         """

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.core.workspace import Assignment, Centers, Distances, Partial, Threshold
+from wolfmeans.core.threshold import Threshold
+from wolfmeans.core.workspace import Assignment, Centers, Distances, Partial
 from wolfmeans.engines.labelled import LabelledPoints
-from wolfmeans.engines.trimming import Trimming
 from wolfmeans.exact.arrays import aligned
 from wolfmeans.exact.limbs import SCALAR, Limbs
 
@@ -18,19 +18,19 @@ class NativeArithmetic(LabelledPoints):
     """A workspace whose sums run in native code (engines/native/exact_sum.hpp, center_step.hpp)."""
 
     _native: Any
-    _n_threads: int
+    n_threads: int
 
     def total(self, values: NDArray[np.float64]) -> float:
         """Return the exact sum of an array, rounded once."""
         terms = aligned(values, dtype=np.float64).ravel()
-        return float(self._native.weighted_sum(None, terms, self._n_threads))
+        return float(self._native.weighted_sum(None, terms, self.n_threads))
 
     def step(self, found: Assignment, centers: Centers) -> tuple[float, float]:
         """Return the shift and the movement of a step from the centers to the means found."""
         given = aligned(centers)
         try:
             shift, movement = self._native.center_step(
-                found.means, given, found.residuals, found.weights, self._n_threads
+                found.means, given, found.residuals, found.weights, self.n_threads
             )
         except OverflowError:  # the specification says which sum it is, and what becomes of it
             return super().step(found, centers)
@@ -57,7 +57,7 @@ class NativeArithmetic(LabelledPoints):
             weights,
             means,
             residuals,
-            self._n_threads,
+            self.n_threads,
         )
         return Assignment(partial.moved, partial.gap.rounded(), weights, means, residuals)
 
@@ -66,10 +66,6 @@ class NativeArithmetic(LabelledPoints):
         short: bytes = self._native.digest(aligned(centers))
         return short
 
-
-class NativeTrimming(Trimming, NativeArithmetic):
-    """Trimming whose threshold is found in native code (engines/native/trimming.hpp)."""
-
-    def _find_threshold(self, distances: Distances) -> Threshold:
-        found = self._native.find_threshold(aligned(distances), self.weights, self.mass)
-        return Threshold(*found)
+    def find_threshold(self, distances: Distances, mass: float) -> Threshold:
+        """Return the last point that a mass keeps when the points are this far away."""
+        return Threshold(*self._native.find_threshold(aligned(distances), self.weights, mass))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from wolfmeans.core.threshold import Masses, Threshold
 from wolfmeans.core.workspace import (
     Assignment,
     Centers,
@@ -18,15 +19,14 @@ from wolfmeans.core.workspace import (
     Limits,
     Partial,
     Progress,
-    Threshold,
     Workspace,
 )
-from wolfmeans.engines.arithmetic import NativeArithmetic, NativeTrimming
+from wolfmeans.engines.arithmetic import NativeArithmetic
 from wolfmeans.engines.labelled import LabelledPoints
 from wolfmeans.engines.single_moves import SingleMoves
-from wolfmeans.engines.sparse import SparseNativePoints, SparseTrimmedPoints, can_be_native
+from wolfmeans.engines.sparse import SparseNativePoints, can_be_native
 from wolfmeans.engines.swaps import Swaps
-from wolfmeans.engines.trimming import Masses, TrimmedPoints, Trimming, refuse
+from wolfmeans.engines.trimming import Trimmer
 from wolfmeans.exact.arrays import aligned
 from wolfmeans.exact.distances import NativeKernels, ReferenceKernels
 from wolfmeans.exact.limbs import SCALAR, Grid, Grids, Limbs, Range
@@ -37,6 +37,7 @@ class NativePoints(NativeArithmetic):
     """Labels, bounds and exact moments in native code (engines/native/points.hpp, moments.hpp)."""
 
     engine = "cpu"
+    can_put_away = True
 
     def __init__(
         self,
@@ -48,7 +49,7 @@ class NativePoints(NativeArithmetic):
         X, weights = aligned(X), None if weights is None else aligned(weights)
         super().__init__(X, weights, NativeKernels(X, n_threads))
         self._native = _native
-        self._n_threads = n_threads
+        self.n_threads = n_threads
         self._method = "auto" if algorithm in ("lloyd", "elkan") else algorithm
         self._points: Any = None
 
@@ -72,7 +73,7 @@ class NativePoints(NativeArithmetic):
         """Return where exact sums over these points alone would stand."""
         # A lowest bit may come out one too low, which is as good.
         rows, *weights = (
-            Range(*_native.exponent_range(values, self._n_threads))
+            Range(*_native.exponent_range(values, self.n_threads))
             for values in (self._X, self.weights)
             if values is not None
         )
@@ -80,16 +81,17 @@ class NativePoints(NativeArithmetic):
 
     def assign_exactly(self, centers: Centers, forced: Forced | None = None) -> Partial:
         """Assign the points; return sums that can be added to those of other points."""
-        self._agreed_grids()
+        self.agreed_grids()
         if self._points is None:
             self._points = self._open(self.weights)
         rows, labels = _arrays_of(forced)
-        return self._partial(*self._points.assign_exactly(aligned(centers), rows, labels))
+        return self.partial(*self._points.assign_exactly(aligned(centers), rows, labels))
 
-    def _partial(
+    def partial(
         self, moved: int, gap: Any, totals_grid: Any, totals: Any, sums_grid: Any, sums: Any
     ) -> Partial:
-        grids = self._agreed_grids()
+        """Return native sums, which stand where they should."""
+        grids = self.agreed_grids()
         if (Grid(*totals_grid), Grid(*sums_grid)) != (grids.totals, grids.sums):
             raise RuntimeError("native sums do not stand where they should")
         return Partial(
@@ -101,11 +103,14 @@ class NativePoints(NativeArithmetic):
         self._points = self._open(self.weights)
         self._points.adopt(aligned(labels), aligned(centers))
 
-    def exact_cost(self, centers: Centers) -> Limbs:
-        """Return the cost as a sum that can be added to those of other points."""
-        given, labels = aligned(centers), self._current()
-        cost = _native.exact_cost(self._X, self.weights, given, labels, self._n_threads)
-        return Limbs(SCALAR, cost)
+    def exact_cost_at(self, centers: Centers, labels: Labels, masses: Masses | None) -> Limbs:
+        """Return the exact sum of v D at any labels and masses, None for ones."""
+        given = aligned(centers)
+        return Limbs(SCALAR, _native.exact_cost(self._X, masses, given, labels, self.n_threads))
+
+    def trimmer(self, mass: float) -> Trimmer:
+        """Return what keeps the nearest points of a mass, in native code."""
+        return NativeTrimmer(self, mass)
 
     def put_away(self) -> None:
         """Let go of the rows and weights; labels, bounds and moments stay."""
@@ -117,21 +122,21 @@ class NativePoints(NativeArithmetic):
         """Take the same rows and weights again, wherever they are now."""
         X, weights = aligned(X), None if weights is None else aligned(weights)
         self._X, self.weights = X, weights
-        self._kernels = NativeKernels(X, self._n_threads)
+        self._kernels = NativeKernels(X, self.n_threads)
         if self._points is not None:
             self._points.bring(X, weights)
 
     def _open(self, weights: NDArray[np.float64] | None) -> Any:
         kind = _native.PointsF32 if self.dtype == np.float32 else _native.PointsF64
-        ranges = None if self._grids is None else self._grids.exponents()
-        return kind(self._X, weights, self._n_threads, self._method, ranges)
+        ranges = None if self.grids is None else self.grids.exponents()
+        return kind(self._X, weights, self.n_threads, self._method, ranges)
 
     def advance(
         self, centers: Centers, weights: Distances, shift: float, limits: Limits
     ) -> Progress | None:
         """Take several steps in native code (engines/native/descent.hpp)."""
         start = (centers, weights, shift)
-        progress = self.advance_with([], [start], [limits], self._n_threads)
+        progress = self.advance_with([], [start], [limits], self.n_threads)
         return None if progress is None else progress[0]
 
     def advance_with(
@@ -160,7 +165,7 @@ class NativePoints(NativeArithmetic):
     def cost(self, centers: Centers) -> float:
         """Return the exact sum of w D over the points at their labels, rounded once."""
         labels = self._current()
-        return NativeKernels(self._X, self._n_threads).cost(centers, labels, self.weights)
+        return NativeKernels(self._X, self.n_threads).cost(centers, labels, self.weights)
 
     def mean(self, *, weighted: bool) -> Centers:
         """Return the (d,) mean of all points, rounded as a center."""
@@ -173,7 +178,7 @@ class NativePoints(NativeArithmetic):
     ) -> tuple[NDArray[np.int64], Distances, Distances]:
         """Return the rows that neither the bounds nor a screen can tell from a tie."""
         rows: NDArray[np.int64] = self._points.near_ties(aligned(centers), slack)
-        kernels = NativeKernels(self._X[rows], self._n_threads)
+        kernels = NativeKernels(self._X[rows], self.n_threads)
         return rows, *kernels.second_nearest(centers)
 
     def _current(self) -> Labels:
@@ -184,7 +189,7 @@ class NativePoints(NativeArithmetic):
 
     def roots(self, centers: Centers) -> Centers:
         """Return the (n, K) Euclidean distances to all centers, in their dtype."""
-        return NativeKernels(self._X, self._n_threads).roots(centers)
+        return NativeKernels(self._X, self.n_threads).roots(centers)
 
     def order(self) -> NDArray[np.int64]:
         """Return the rows in an order that depends on their values alone."""
@@ -198,130 +203,122 @@ class NativePoints(NativeArithmetic):
         """Return the rows that k-means++ picks (engines/native/seeding.hpp)."""
         rows = np.empty(1 + (len(drawn) - 1) // n_trials, dtype=np.int64)
         found = _native.kmeans_plus_plus(
-            self._X, self.weights, self.order(), drawn, n_trials, rows, self._n_threads
+            self._X, self.weights, self.order(), drawn, n_trials, rows, self.n_threads
         )
         return None if found < 0 else rows[:found]
 
     def row_hashes(self) -> NDArray[np.uint64]:
         """Return a hash of each row, equal for equal values."""
         hashes = np.empty(self.n_points, dtype=np.uint64)
-        _native.row_hashes(self._X, hashes, self._n_threads)
+        _native.row_hashes(self._X, hashes, self.n_threads)
         return hashes
 
     def single_moves(self, centers: Centers, labels: Labels | None = None) -> SingleMoves:
         """Return a search by single moves from the given labels, or from the current ones."""
         labels = self._current() if labels is None else labels
         kind = _native.SingleMovesF32 if self.dtype == np.float32 else _native.SingleMovesF64
-        moves: SingleMoves = kind(self._X, self.weights, labels, aligned(centers), self._n_threads)
+        moves: SingleMoves = kind(self._X, self.weights, labels, aligned(centers), self.n_threads)
         return moves
 
     def swaps(self) -> Swaps:
         """Return what tells the cost of exchanging a center for a data point."""
         kind = _native.SwapsF32 if self.dtype == np.float32 else _native.SwapsF64
-        swaps: Swaps = kind(self._X, self.weights, self._n_threads)
+        swaps: Swaps = kind(self._X, self.weights, self.n_threads)
         return swaps
 
 
-class NativeTrimmedPoints(NativeTrimming, NativePoints):
-    """Labels, kept masses and exact moments in native code (engines/native/trimming.hpp)."""
+class NativeTrimmer:
+    """A trimmer in native code: kept masses, bounds and exact moments (trimming.hpp)."""
 
-    def __init__(
-        self, X: NDArray[np.floating], weights: Masses | None, n_threads: int, mass: float
-    ) -> None:
-        NativePoints.__init__(self, X, weights, n_threads, "auto")
-        self.keeping(mass)
-        self._trimmed: Any = None
+    def __init__(self, points: NativePoints, mass: float) -> None:
+        self._points, self._mass = points, mass
+        self._state: Any = None
 
-    def fork(self, n_threads: int) -> NativeTrimmedPoints:
-        """Return a workspace of the same points, without labels, that shares the data."""
-        twin = NativeTrimmedPoints(self._X, self.weights, n_threads, self.mass)
-        twin._order = self._order
-        return twin
+    def _begun(self) -> Any:
+        if self._state is None:
+            points = self._points
+            single = points.dtype == np.float32
+            kind = _native.TrimmedPointsF32 if single else _native.TrimmedPointsF64
+            ranges = None if points.grids is None else points.grids.exponents()
+            self._state = kind(
+                points.host_rows, points.weights, self._mass, points.n_threads, ranges
+            )
+        return self._state
 
-    def assign(self, centers: Centers, forced: Forced | None = None) -> Assignment:
-        """Keep the nearest points, each with the label of its nearest center."""
-        refuse(forced)
+    def _labelled(self) -> Any:
+        if self._state is None:
+            raise RuntimeError("points have no labels before the first assignment")
+        return self._state
+
+    def assign(self, centers: Centers) -> Assignment:
+        """Keep the nearest points of the mass, each with the label of its nearest center."""
         centers = aligned(centers)
         weights, means = np.empty(len(centers)), np.empty_like(centers)
         residuals = np.empty(centers.shape)
         moved, gap = self._begun().assign(centers, weights, means, residuals)
         return Assignment(moved, gap, weights, means, residuals)
 
-    def _begun(self) -> Any:
-        if self._trimmed is None:
-            single = self.dtype == np.float32
-            kind = _native.TrimmedPointsF32 if single else _native.TrimmedPointsF64
-            ranges = None if self._grids is None else self._grids.exponents()
-            self._trimmed = kind(self._X, self.weights, self.mass, self._n_threads, ranges)
-        return self._trimmed
+    def find_threshold(self, distances: Distances) -> Threshold:
+        """Return the last point that is kept when the points are this far away."""
+        return self._points.find_threshold(distances, self._mass)
 
-    def approach(self, centers: Centers) -> Distances:
-        """Find the nearest centers, and return the distances; labels stay what they are."""
+    def approach(self, centers: Centers) -> None:
+        """Find the nearest centers."""
         self._begun().approach(aligned(centers))
-        return self.approached()
 
     def approached(self) -> Distances:
         """Return the distances to the centers that were approached."""
-        distances = np.empty(self.n_points)
-        self._state().nearest(distances)
+        distances = np.empty(self._points.n_points)
+        self._labelled().nearest(distances)
         return distances
 
-    def keep_exactly(self, centers: Centers, threshold: Threshold) -> Partial:
+    def keep(self, centers: Centers, threshold: Threshold) -> Partial:
         """Keep what is up to a threshold, at the centers approached; return sums that add up."""
-        found = self._state().keep(
+        found = self._labelled().keep(
             aligned(centers), threshold.distance, threshold.row, threshold.mass
         )
-        return self._partial(*found)
+        return self._points.partial(*found)
 
-    def put_away(self) -> None:
-        """Let go of the rows; labels, bounds, weights and moments stay."""
-        super().put_away()
-        if self._trimmed is not None:
-            self._trimmed.put_away()
-
-    def bring(self, X: NDArray[np.floating], weights: NDArray[np.float64] | None) -> None:
-        """Take the same rows and weights again, wherever they are now."""
-        super().bring(X, weights)
-        if self._trimmed is not None:
-            self._trimmed.bring(self._X)
-
-    def _state(self) -> Any:
-        if self._trimmed is None:
-            raise RuntimeError("points have no labels before the first assignment")
-        return self._trimmed
-
-    def _current(self) -> Labels:
-        labels: Labels = np.empty(self.n_points, dtype=np.int32)
-        self._state().nearest_labels(labels)
+    def nearest_labels(self) -> Labels:
+        """Return the nearest center of every point, kept or not."""
+        labels: Labels = np.empty(self._points.n_points, dtype=np.int32)
+        self._labelled().nearest_labels(labels)
         return labels
 
     def labels(self) -> Labels:
         """Return the current labels, -1 for what is trimmed."""
-        labels: Labels = np.empty(self.n_points, dtype=np.int32)
-        self._state().labels(labels)
+        labels: Labels = np.empty(self._points.n_points, dtype=np.int32)
+        self._labelled().labels(labels)
         return labels
+
+    def snapshot(self) -> Any:
+        """Return the same: they are on the host."""
+        return self.labels()
 
     def kept(self) -> Masses:
         """Return what is kept of each point's weight."""
-        kept = np.empty(self.n_points)
-        self._state().kept(kept)
+        kept = np.empty(self._points.n_points)
+        self._labelled().kept(kept)
         return kept
 
-    @property
     def threshold(self) -> Threshold:
-        """The last point that is kept."""
-        return Threshold(*self._state().threshold())
+        """Return the last point that is kept."""
+        return Threshold(*self._labelled().threshold())
 
-    def cost(self, centers: Centers) -> float:
+    def cost(self, centers: Centers) -> float | None:
         """Return the exact sum of v D over what is kept, rounded once."""
-        kernels = NativeKernels(self._X, self._n_threads)
-        return kernels.cost(centers, self._current(), self.kept())
+        kernels = NativeKernels(self._points.host_rows, self._points.n_threads)
+        return kernels.cost(centers, self.nearest_labels(), self.kept())
 
-    def exact_cost(self, centers: Centers) -> Limbs:
-        """Return the cost as a sum that can be added to those of other points."""
-        given, labels = aligned(centers), self._current()
-        cost = _native.exact_cost(self._X, self.kept(), given, labels, self._n_threads)
-        return Limbs(SCALAR, cost)
+    def put_away(self) -> None:
+        """Let go of the rows; labels, bounds and moments stay."""
+        if self._state is not None:
+            self._state.put_away()
+
+    def bring(self, X: NDArray[np.floating]) -> None:
+        """Take the same rows again, wherever they are now."""
+        if self._state is not None:
+            self._state.bring(self._points.host_rows)
 
 
 def _arrays_of(forced: Forced | None) -> tuple[Any, Any]:
@@ -368,15 +365,6 @@ class CpuEngine:
                 return SparseNativePoints(_native, X, weights, n_threads, algorithm)
             return LabelledPoints(X, weights, ReferenceKernels(X))
         return NativePoints(X, weights, n_threads, algorithm)
-
-    def open_trimmed(self, X: Any, weights: Masses | None, n_threads: int, mass: float) -> Trimming:
-        """Open dense or CSR data of which the nearest points of a mass are kept."""
-        _require_native()
-        if not sparse.issparse(X):
-            return NativeTrimmedPoints(X, weights, n_threads, mass)
-        if can_be_native(X):
-            return SparseTrimmedPoints(_native, X, weights, n_threads, mass)
-        return TrimmedPoints(X, weights, ReferenceKernels(X), mass)
 
 
 def _require_native() -> None:

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.engines.labelled import LabelledPoints
-from wolfmeans.engines.trimming import TrimmedPoints
 from wolfmeans.exact.distances import ReferenceKernels
 
 
@@ -26,13 +25,3 @@ class ReferenceEngine:
     ) -> LabelledPoints:
         """Open dense or CSR data; threads and algorithm are of no use here."""
         return LabelledPoints(X, weights, ReferenceKernels(X))
-
-    def open_trimmed(
-        self,
-        X: Any,
-        weights: NDArray[np.float64] | None,
-        n_threads: int,
-        mass: float,
-    ) -> TrimmedPoints:
-        """Open dense or CSR data of which the nearest points of a mass are kept."""
-        return TrimmedPoints(X, weights, ReferenceKernels(X), mass)

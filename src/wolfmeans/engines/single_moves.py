@@ -29,7 +29,7 @@ from wolfmeans.core.workspace import Centers, Distances, Labels
 from wolfmeans.exact.sums import exact_sum
 
 if TYPE_CHECKING:
-    from wolfmeans.engines.labelled import Moments
+    from wolfmeans.engines.moments import Moments
     from wolfmeans.exact.distances import Kernels
 
 _UNIT = 2.0**-53

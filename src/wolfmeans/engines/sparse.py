@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.core.workspace import Assignment, Centers, Distances, Forced, Labels
-from wolfmeans.engines.arithmetic import NativeArithmetic, NativeTrimming
-from wolfmeans.engines.trimming import Masses
+from wolfmeans.engines.arithmetic import NativeArithmetic
 from wolfmeans.exact.arrays import aligned
 
 _MOST_COLUMNS = np.iinfo(np.int32).max
@@ -36,13 +35,13 @@ class SparseNativeKernels:
         )
         self._native, self._X = native, X
         self._n: int = X.shape[0]
-        self._n_threads = n_threads
+        self.n_threads = n_threads
 
     def nearest(self, centers: Centers) -> tuple[Labels, Distances]:
         """Return the lowest nearest center of each point and its canonical distance."""
         labels, nearest = np.empty(self._n, dtype=np.int32), np.empty(self._n)
         centers = aligned(centers)
-        self.rows.nearest(centers, labels, nearest, None, self._n_threads)
+        self.rows.nearest(centers, labels, nearest, None, self.n_threads)
         return labels, nearest
 
     def second_nearest(self, centers: Centers) -> tuple[Distances, Distances]:
@@ -50,18 +49,18 @@ class SparseNativeKernels:
         labels = np.empty(self._n, dtype=np.int32)
         nearest, second = np.empty(self._n), np.empty(self._n)
         centers = aligned(centers)
-        self.rows.nearest(centers, labels, nearest, second, self._n_threads)
+        self.rows.nearest(centers, labels, nearest, second, self.n_threads)
         return nearest, second
 
     def distances(self, centers: Centers, labels: Labels) -> Distances:
         """Return the canonical distance of each point to the center of its label."""
         distances = np.empty(self._n)
-        self.rows.distances(aligned(centers), labels, distances, self._n_threads)
+        self.rows.distances(aligned(centers), labels, distances, self.n_threads)
         return distances
 
     def of(self, rows: NDArray[np.int64]) -> SparseNativeKernels:
         """Return the same for some of the rows."""
-        return SparseNativeKernels(self._native, self._X[rows], self._n_threads)
+        return SparseNativeKernels(self._native, self._X[rows], self.n_threads)
 
 
 class SparseNativePoints(NativeArithmetic):
@@ -81,7 +80,7 @@ class SparseNativePoints(NativeArithmetic):
     ) -> None:
         super().__init__(X, weights, kernels or SparseNativeKernels(native, X, n_threads))
         self._native = native
-        self._n_threads = n_threads
+        self.n_threads = n_threads
         self._algorithm = algorithm
         self._points: Any = None
 
@@ -106,7 +105,7 @@ class SparseNativePoints(NativeArithmetic):
     def _open(self, weights: NDArray[np.float64] | None) -> Any:
         single = self.dtype == np.float32
         kind = self._native.SparsePointsF32 if single else self._native.SparsePointsF64
-        return kind(self._kernels.rows, weights, self._n_threads)
+        return kind(self._kernels.rows, weights, self.n_threads)
 
     def _current(self) -> Labels:
         if self._points is None:
@@ -127,7 +126,7 @@ class SparseNativePoints(NativeArithmetic):
     def row_hashes(self) -> NDArray[np.uint64]:
         """Return a hash of each row, equal for equal values."""
         hashes = np.empty(self.n_points, dtype=np.uint64)
-        self._kernels.rows.hashes(hashes, self._n_threads)
+        self._kernels.rows.hashes(hashes, self.n_threads)
         return hashes
 
     def mean(self, *, weighted: bool) -> Centers:
@@ -135,27 +134,3 @@ class SparseNativePoints(NativeArithmetic):
         zero = np.zeros((1, self.n_features), dtype=self.dtype)
         mean: Centers = self._open(self.weights if weighted else None).assign(zero, False)[3][0]
         return mean
-
-
-class SparseTrimmedPoints(NativeTrimming, SparseNativePoints):
-    """Trimming by its specification, over native distances of CSR rows."""
-
-    def __init__(
-        self,
-        native: Any,
-        X: Any,
-        weights: Masses | None,
-        n_threads: int,
-        mass: float,
-        kernels: SparseNativeKernels | None = None,
-    ) -> None:
-        SparseNativePoints.__init__(self, native, X, weights, n_threads, "auto", kernels)
-        self.keeping(mass)
-
-    def fork(self, n_threads: int) -> SparseTrimmedPoints:
-        """Return a workspace of the same points, without labels, that shares the data."""
-        twin = SparseTrimmedPoints(
-            self._native, self._X, self.weights, n_threads, self.mass, self._kernels
-        )
-        twin._order = self._order
-        return twin

@@ -1,105 +1,75 @@
-"""Keeping the nearest points of a mass: the specification of the trimmed oracle.
+"""The trimmed oracle over the points of a workspace: it keeps the nearest points of a mass.
 
-Points are ordered by (distance, row). A mass h keeps the first of them; the last one may be kept in
-part, so that the kept masses v_i in [0, w_i] sum to h. The threshold names that last point, and
-whoever compares with it knows what is kept. Only points whose label or kept mass changes touch the
-sums, which are exact.
+`core.threshold` is the specification. A *trimmer* does the work where the points are: it finds the
+nearest centers, the threshold, and the exact sums of what is kept. There is one over any distance
+kernels (here), one in native code and one on the GPU. `Trimmed` is the oracle: a workspace like the
+one it is made of, whose `assign` keeps a mass.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.core.workspace import (
-    Assignment,
-    Centers,
-    Distances,
-    Forced,
-    Labels,
-    Partial,
-    Threshold,
-)
-from wolfmeans.engines.labelled import LabelledPoints, Moments
-from wolfmeans.exact.distances import Kernels
-from wolfmeans.exact.limbs import Limbs
-from wolfmeans.exact.sums import exact_sum, rounded_ratio, unit_exponent
+from wolfmeans.core.threshold import Masses, Threshold, gap_terms, kept_masses, points_inside
+from wolfmeans.core.workspace import Assignment, Centers, Distances, Forced, Labels, Partial
+from wolfmeans.engines.moments import Moments
+from wolfmeans.exact.limbs import Grids, Limbs
+from wolfmeans.exact.sums import exact_sum, unit_exponent
 
-Masses = NDArray[np.float64]
-"""(n,) what is kept of each point's weight."""
+if TYPE_CHECKING:
+    from wolfmeans.engines.labelled import LabelledPoints
 
 
-def find_threshold(distances: Distances, weights: Masses | None, mass: float) -> Threshold:
-    """Return the point at which the mass is full, the points taken by (distance, row).
+class Trimmer(Protocol):
+    """Which points are kept, and their exact sums, where the points are."""
 
-    What is kept of that point is the exact difference, rounded once. A mass that no point exceeds
-    keeps all of them, and the threshold is infinite.
-    """
-    n = len(distances)
-    if weights is None:
-        if mass >= n:
-            return Threshold.nowhere()
-        row = int(np.argsort(distances, kind="stable")[int(mass) - 1])
-        return Threshold(float(distances[row]), row, 1.0)
-    low = min(unit_exponent(weights), math.frexp(mass)[1] - 53) if math.isfinite(mass) else 0
-    if not math.isfinite(mass) or sum(_integers(weights, low)) <= whole_number(mass, low):
-        return Threshold.nowhere()
-    order = np.argsort(distances, kind="stable")
-    whole = whole_number(mass, low)
-    place, rest = filled_at(_integers(weights[order], low), whole)
-    row = int(order[place])
-    return Threshold(float(distances[row]), row, rounded_ratio(rest, 1, low))
+    def assign(self, centers: Centers) -> Assignment:
+        """Keep the nearest points of the mass, each with the label of its nearest center."""
 
+    def find_threshold(self, distances: Distances) -> Threshold:
+        """Return the last point that is kept when the points are this far away."""
 
-def filled_at(weights: Iterable[int], missing: int) -> tuple[int, int]:
-    """Return which of the weights, one after the other, fills what is missing; and how much of it.
+    def approach(self, centers: Centers) -> None:
+        """Find the nearest centers; labels stay what they are.
 
-    Examples
-    --------
-    >>> filled_at([3, 0, 5], 4)
-    (2, 1)
-    """
-    weight = 0
-    for place, weight in enumerate(weights):
-        if weight >= missing:
-            return place, missing
-        missing -= weight
-    raise AssertionError("the weights were found to sum to more than the mass")
+        That is the first half of an assignment. The other one needs a threshold, which points that
+        are a part of others have to be told (`keep`).
+        """
 
+    def approached(self) -> Distances:
+        """Return the distances to the centers that were approached."""
 
-def _integers(weights: Masses, low: int) -> list[int]:
-    return [whole_number(weight, low) for weight in weights.tolist()]
+    def keep(self, centers: Centers, threshold: Threshold) -> Partial:
+        """Keep what is up to a threshold, at the centers approached; return sums that add up."""
 
+    def nearest_labels(self) -> Labels:
+        """Return the nearest center of every point, kept or not."""
 
-def whole_number(value: float, low: int) -> int:
-    """Return value / 2**low, a whole number."""
-    top, bottom = value.as_integer_ratio()
-    return (top << max(-low, 0)) // (bottom << max(low, 0))
+    def labels(self) -> Labels:
+        """Return the current labels, -1 for what is trimmed."""
 
+    def snapshot(self) -> Any:
+        """Return the same wherever they are: an array, or what becomes one."""
 
-def kept_masses(threshold: Threshold, distances: Distances, weights: Masses | None) -> Masses:
-    """Return what is kept of each point's weight.
+    def kept(self) -> Masses:
+        """Return what is kept of each point's weight."""
 
-    The last point that is kept may be elsewhere: row -1 is before these, row n or more behind them.
-    """
-    inside = points_inside(threshold, distances)
-    kept = np.where(inside, 1.0 if weights is None else weights, 0.0)
-    if 0 <= threshold.row < len(kept):
-        kept[threshold.row] = threshold.mass
-    return kept
+    def threshold(self) -> Threshold:
+        """Return the last point that is kept."""
 
+    def cost(self, centers: Centers) -> float | None:
+        """Return the exact sum of v D over what is kept; None to leave it to the oracle."""
 
-def points_inside(threshold: Threshold, distances: Distances) -> NDArray[np.bool_]:
-    """Return which points are kept, wholly or in part; for points of no weight, would be."""
-    inside = distances < threshold.distance
-    tied = np.flatnonzero(distances == threshold.distance)
-    inside[tied[tied <= threshold.row]] = True
-    return inside
+    def put_away(self) -> None:
+        """Let go of the rows; labels, bounds and moments stay."""
+
+    def bring(self, X: NDArray[np.floating]) -> None:
+        """Take the same rows again, wherever they are now."""
 
 
 @dataclass(frozen=True)
@@ -116,62 +86,33 @@ class Vertex:
         return np.where(self.inside, self.nearest_labels, np.int32(-1)).astype(np.int32)
 
 
-class Trimming(LabelledPoints):
-    """A workspace whose oracle keeps the nearest points of a mass.
+class PlainTrimmer:
+    """A trimmer over any distance kernels: the specification."""
 
-    It stands before another kind of labelled points and takes kernels and arithmetic from them.
-    """
+    def __init__(self, points: LabelledPoints, mass: float) -> None:
+        self._points, self._mass = points, mass
+        self._vertex: Vertex | None = None
+        self._ahead: tuple[Labels, Distances] | None = None
+        self._moments: Moments | None = None
 
-    mass: float
-    _vertex: Vertex | None = None
-    _ahead: tuple[Labels, Distances] | None = None
-
-    def keeping(self, mass: float) -> Self:
-        """Set the mass to keep, once, before the first assignment."""
-        if not mass > 0:
-            raise ValueError(f"the mass to keep must be positive; got {mass}")
-        self._unit = 0 if math.isinf(mass) else unit_exponent(self.weights)
-        if math.isfinite(mass) and not math.ldexp(mass, -self._unit).is_integer():
-            raise ValueError(f"the mass to keep must be a multiple of 2**{self._unit}; got {mass}")
-        self.mass = mass
-        return self
-
-    def keep(self, distances: Distances) -> Masses:
-        """Return what is kept of each point's weight when the points are this far away."""
-        return kept_masses(self._find_threshold(distances), distances, self.weights)
-
-    def _find_threshold(self, distances: Distances) -> Threshold:
-        return find_threshold(distances, self.weights, self.mass)
-
-    def smallest_mass(self) -> float:
-        """Return a positive number that no positive kept mass is below."""
-        if self.weights is None:
-            return 1.0
-        if math.isinf(self.mass):
-            return float(self.weights[self.weights > 0].min())
-        return math.ldexp(1.0, self._unit)
-
-    def assign(self, centers: Centers, forced: Forced | None = None) -> Assignment:
-        """Keep the nearest points, each with the label of its nearest center.
+    def assign(self, centers: Centers) -> Assignment:
+        """Keep the nearest points of the mass, each with the label of its nearest center.
 
         The gap is the sum of v (D - tau) before less that after, tau the new threshold: the masses
-        are the same, so subtracting tau changes nothing, but makes every term at least 0. Labels
-        cannot be forced here.
+        are the same, so subtracting tau changes nothing, but makes every term at least 0.
         """
-        refuse(forced)
-        threshold = self._find_threshold(self.approach(centers))
+        self.approach(centers)
+        threshold = self.find_threshold(self.approached())
         moved, terms, moments = self._keep_up_to(threshold, centers)
-        gap = exact_sum(terms.tolist())
-        return Assignment(moved, gap, *moments.means(centers))
+        return Assignment(moved, exact_sum(terms.tolist()), *moments.means(centers))
 
-    def approach(self, centers: Centers) -> Distances:
-        """Find the nearest centers, and return the distances; labels stay what they are.
+    def find_threshold(self, distances: Distances) -> Threshold:
+        """Return the last point that is kept when the points are this far away."""
+        return self._points.find_threshold(distances, self._mass)
 
-        That is the first half of an assignment. The other one needs a threshold, which points that
-        are a part of others have to be told (`keep_exactly`).
-        """
-        self._ahead = self._kernels.nearest(centers)
-        return self._ahead[1]
+    def approach(self, centers: Centers) -> None:
+        """Find the nearest centers."""
+        self._ahead = self._points.nearest(centers)
 
     def approached(self) -> Distances:
         """Return the distances to the centers that were approached."""
@@ -182,27 +123,28 @@ class Trimming(LabelledPoints):
             raise RuntimeError("the centers have to be approached first")
         return self._ahead
 
-    def keep_exactly(self, centers: Centers, threshold: Threshold) -> Partial:
+    def keep(self, centers: Centers, threshold: Threshold) -> Partial:
         """Keep what is up to a threshold, at the centers approached; return sums that add up."""
-        grids = self._agreed_grids()
+        grids = self._points.agreed_grids()
         moved, terms, moments = self._keep_up_to(threshold, centers)
         totals, sums = moments.limbs(grids)
         return Partial(moved, Limbs.of_terms(terms), totals, sums)
 
     def _keep_up_to(self, threshold: Threshold, centers: Centers) -> tuple[int, Distances, Moments]:
         """Return how many points moved, the terms of the gap, and the moments."""
+        points = self._points
         labels, nearest = self._at_hand()
         new = Vertex(
             labels,
             points_inside(threshold, nearest),
-            kept_masses(threshold, nearest, self.weights),
+            kept_masses(threshold, nearest, points.weights),
             threshold,
         )
         old = self._vertex
         if old is None or self._moments is None:
-            self._moments = Moments(self._X, self.weights, len(centers), self._grids)
+            self._moments = Moments(points.host_rows, points.weights, len(centers), points.grids)
             rows, terms = np.flatnonzero(new.inside), np.zeros(0)
-            moved = self.n_points
+            moved = points.n_points
         else:
             rows = np.flatnonzero((new.labels() != old.labels()) | (new.kept != old.kept))
             terms = self._gap_between(old, new, rows, centers, nearest)
@@ -216,7 +158,7 @@ class Trimming(LabelledPoints):
 
     def _of(self, vertex: Vertex, rows: NDArray[np.int64]) -> Masses | None:
         """Return the kept masses of rows; None when all points weigh 1 and none is in part."""
-        return None if self.weights is None else vertex.kept[rows]
+        return None if self._points.weights is None else vertex.kept[rows]
 
     def _gap_between(
         self,
@@ -226,7 +168,7 @@ class Trimming(LabelledPoints):
         centers: Centers,
         nearest: Distances,
     ) -> Distances:
-        before = self._kernels.distances(centers, old.nearest_labels)[rows]
+        before = self._points.distances_at(centers, old.nearest_labels)[rows]
         after = nearest[rows]
         return gap_terms(old.kept[rows], new.kept[rows], before, after, new.threshold.distance)
 
@@ -235,36 +177,138 @@ class Trimming(LabelledPoints):
             raise RuntimeError("points have no labels before the first assignment")
         return self._vertex
 
-    def _current(self) -> Labels:
+    def nearest_labels(self) -> Labels:
+        """Return the nearest center of every point, kept or not."""
         return self._at().nearest_labels
 
     def labels(self) -> Labels:
         """Return the current labels, -1 for what is trimmed."""
         return self._at().labels()
 
+    def snapshot(self) -> Any:
+        """Return the same: they are on the host."""
+        return self.labels()
+
     def kept(self) -> Masses:
         """Return what is kept of each point's weight."""
         return self._at().kept.copy()
 
+    def threshold(self) -> Threshold:
+        """Return the last point that is kept."""
+        return self._at().threshold
+
+    def cost(self, centers: Centers) -> float | None:
+        """Leave it to the oracle."""
+        return None
+
+    def put_away(self) -> None:
+        """Refuse: everything here needs the rows."""
+        raise RuntimeError("labels and bounds are kept apart from the rows in native code only")
+
+    def bring(self, X: NDArray[np.floating]) -> None:
+        """Refuse likewise."""
+        raise RuntimeError("labels and bounds are kept apart from the rows in native code only")
+
+
+class Trimmed:
+    """The oracle: a workspace whose `assign` keeps the nearest points of a mass.
+
+    Labels are -1 for points of which nothing is kept, `cost` is the sum over what is kept. What
+    does not depend on the labels comes from the points themselves.
+
+    Parameters
+    ----------
+    points : LabelledPoints
+        The points, in memory or on a device.
+    mass : float
+        What is kept of the total weight: a multiple of the weights' unit, the largest power of two
+        of which all weights are multiples; infinite to keep all.
+    """
+
+    def __init__(self, points: Any, mass: float) -> None:
+        if not mass > 0:
+            raise ValueError(f"the mass to keep must be positive; got {mass}")
+        self._unit = 0 if math.isinf(mass) else unit_exponent(points.weights)
+        if math.isfinite(mass) and not math.ldexp(mass, -self._unit).is_integer():
+            raise ValueError(f"the mass to keep must be a multiple of 2**{self._unit}; got {mass}")
+        self.points, self.mass = points, mass
+        self.trimmer: Trimmer = points.trimmer(mass)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "points":
+            raise AttributeError(name)
+        return getattr(self.points, name)
+
+    def fork(self, n_threads: int) -> Self:
+        """Return the oracle over the same points, without labels."""
+        return type(self)(self.points.fork(n_threads), self.mass)
+
+    def summing_on(self, grids: Grids) -> Self:
+        """Set where exact sums stand, once, before the first assignment."""
+        self.points.summing_on(grids)
+        return self
+
+    def assign(self, centers: Centers, forced: Forced | None = None) -> Assignment:
+        """Keep the nearest points, each with the label of its nearest center."""
+        refuse(forced)
+        return self.trimmer.assign(centers)
+
+    def keep(self, distances: Distances) -> Masses:
+        """Return what is kept of each point's weight when the points are this far away."""
+        threshold = self.trimmer.find_threshold(distances)
+        return kept_masses(threshold, distances, self.points.weights)
+
+    def smallest_mass(self) -> float:
+        """Return a positive number that no positive kept mass is below."""
+        weights = self.points.weights
+        if weights is None:
+            return 1.0
+        if math.isinf(self.mass):
+            return float(weights[weights > 0].min())
+        return math.ldexp(1.0, self._unit)
+
+    def labels(self) -> Labels:
+        """Return the current labels, -1 for what is trimmed."""
+        return self.trimmer.labels()
+
+    def snapshot(self) -> Any:
+        """Return the same, wherever they are."""
+        return self.trimmer.snapshot()
+
+    def kept(self) -> Masses:
+        """Return what is kept of each point's weight."""
+        return self.trimmer.kept()
+
     @property
     def threshold(self) -> Threshold:
         """The last point that is kept."""
-        return self._at().threshold
+        return self.trimmer.threshold()
+
+    def distances(self, centers: Centers) -> Distances:
+        """Return each point's canonical distance to the nearest center, kept or not."""
+        found: Distances = self.points.distances_at(centers, self.trimmer.nearest_labels())
+        return found
 
     def cost(self, centers: Centers) -> float:
         """Return the exact sum of v D over what is kept, rounded once."""
-        return self.total(self.kept() * self.distances(centers))
+        cost = self.trimmer.cost(centers)
+        if cost is None:
+            cost = float(self.points.total(self.kept() * self.distances(centers)))
+        return cost
 
     def exact_cost(self, centers: Centers) -> Limbs:
         """Return the cost as a sum that can be added to those of other points."""
-        return self.exact_total(self.kept() * self.distances(centers))
+        labels = self.trimmer.nearest_labels()
+        cost: Limbs = self.points.exact_cost_at(centers, labels, self.kept())
+        return cost
 
     def _full(self) -> Masses:
-        return np.ones(self.n_points) if self.weights is None else self.weights
+        points = self.points
+        return np.ones(points.n_points) if points.weights is None else points.weights
 
     def trimmed_mass(self) -> float:
         """Return the weight that is left out, the exact sum rounded once."""
-        return self.total(self.left_out())
+        return float(self.points.total(self.left_out()))
 
     def left_out(self) -> Masses:
         """Return terms that add up to the weight that is left out."""
@@ -311,7 +355,7 @@ class Trimming(LabelledPoints):
 
         Without them other points may be kept, so both sums are taken anew.
         """
-        without = self.nearest(np.ascontiguousarray(centers[~gone]))[1]
+        without = self.points.nearest(np.ascontiguousarray(centers[~gone]))[1]
         terms = self.kept() * self.distances(centers)
         terms_without = self.keep(without) * without
         return exact_sum([gap, *terms.tolist(), *(-terms_without).tolist()])
@@ -326,7 +370,7 @@ class Trimming(LabelledPoints):
         self, centers: Centers, slack: float
     ) -> tuple[NDArray[np.int64], Distances, Distances]:
         """Return all rows with their distances to the nearest and second nearest center."""
-        return LabelledPoints.near_ties(self, centers, slack)
+        return np.arange(self.points.n_points), *self.points.second_nearest(centers)
 
     def advance(self, *_: Any) -> None:
         """Return None: steps are taken one at a time here."""
@@ -336,42 +380,18 @@ class Trimming(LabelledPoints):
         """Return None: steps are taken one start after the other here."""
         return
 
+    def put_away(self) -> None:
+        """Let go of the rows and weights; labels, bounds and moments stay."""
+        self.points.put_away()
+        self.trimmer.put_away()
 
-class TrimmedPoints(Trimming):
-    """The specification over any distance kernels."""
-
-    def __init__(self, X: Any, weights: Masses | None, kernels: Kernels, mass: float) -> None:
-        super().__init__(X, weights, kernels)
-        self.keeping(mass)
-
-    def fork(self, n_threads: int) -> TrimmedPoints:
-        """Return a workspace of the same points, without labels, that shares the data."""
-        twin = TrimmedPoints(self._X, self.weights, self._kernels, self.mass)
-        twin.engine = self.engine
-        twin._order = self._order
-        return twin
+    def bring(self, X: NDArray[np.floating], weights: Masses | None) -> None:
+        """Take the same rows and weights again, wherever they are now."""
+        self.points.bring(X, weights)
+        self.trimmer.bring(X)
 
 
 def refuse(forced: Forced | None) -> None:
     """Refuse labels to be forced: which points would have to be trimmed for them is not known."""
     if forced is not None:
         raise ValueError("labels cannot be forced where points are trimmed")
-
-
-def gap_terms(
-    old: Masses, new: Masses, before: Distances, after: Distances, threshold: float
-) -> Distances:
-    """Return the terms of the gap, all at least 0: what stays, what leaves, what enters.
-
-    `old` and `new` are the kept masses, `before` and `after` the distances to the centers of the
-    old and the new labels.
-    """
-    stay = np.minimum(old, new)
-    leaves, enters = old > new, new > old
-    return np.concatenate(
-        [
-            (stay * (before - after))[stay > 0],
-            (old[leaves] - new[leaves]) * (before[leaves] - threshold),
-            (new[enters] - old[enters]) * (threshold - after[enters]),
-        ]
-    )

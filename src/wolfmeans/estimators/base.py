@@ -350,7 +350,7 @@ class CenterEstimator(
             method = self.init
 
             def chosen(ws: Workspace, random: RandomSource) -> NDArray[np.floating]:
-                if isinstance(ws, PartedPoints):
+                if ws.in_parts:
                     return seeds_in_parts(ws, self.n_clusters, method, random())
                 return choose_seeds(ws, self.n_clusters, method, random())
 
@@ -479,7 +479,7 @@ class CenterEstimator(
             points.assign(centers)
             return -validation.unscaled(points.cost(centers), data.exponent)
 
-    def _points_to_score(self, points: PartedPoints) -> PartedPoints:
+    def _points_to_score(self, points: PartedPoints) -> Any:
         """Return the points that count."""
         return points
 

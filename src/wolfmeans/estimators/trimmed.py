@@ -24,6 +24,7 @@ from wolfmeans.certificate.warning import warn_about
 from wolfmeans.core.draws import RandomSource
 from wolfmeans.core.empty_clusters import POLICIES as ALL_POLICIES
 from wolfmeans.core.frank_wolfe import Callback
+from wolfmeans.core.threshold import find_threshold, kept_masses
 from wolfmeans.core.trimmed import (
     TrimmedProblem,
     kept_mass,
@@ -35,11 +36,8 @@ from wolfmeans.core.trimmed import (
 from wolfmeans.core.workspace import Centers, TrimmedWorkspace, Workspace
 from wolfmeans.engines import Work, effective_threads, get_engine
 from wolfmeans.engines.choosing import STEPS
-from wolfmeans.engines.parts.dask_points import TrimmedDaskPoints
 from wolfmeans.engines.parts.points import PartedPoints
-from wolfmeans.engines.parts.trimmed_points import TrimmedParts, weighed
-from wolfmeans.engines.parts.trimmed_sources import TrimmedSourcePoints
-from wolfmeans.engines.trimming import find_threshold, kept_masses
+from wolfmeans.engines.parts.trimmed_points import weighed
 from wolfmeans.estimators.base import CenterEstimator
 from wolfmeans.estimators.checkpoint import refuse_settings
 from wolfmeans.estimators.kmeans import KMeans
@@ -276,12 +274,11 @@ class TrimmedKMeans(CenterEstimator):
                 scales = weighed(data.points)
                 share = self._trimmed_share(data.points.weights, scales.total)
                 mass = kept_of_total(share, scales.total, scales.unit)
-                kind = TrimmedSourcePoints if isinstance(X, Streamed) else TrimmedDaskPoints
                 return self._fit_opened(
                     data.X,
                     data.X,
                     share,
-                    kind.of(data.points, mass, scales),
+                    data.points.trimmed(mass, scales),
                     data.exponent,
                     None,
                     data.notes(None),
@@ -291,12 +288,8 @@ class TrimmedKMeans(CenterEstimator):
         share = self._trimmed_share(weights, total_mass(weights, X.shape[0]))
         scaled = validation.rescale(X, exponent)
         chosen = self._chosen_engine(scaled, self._work(n_threads))
-        workspace = chosen.engine.open_trimmed(
-            scaled,
-            weights,
-            n_threads,
-            kept_mass(share, weights, X.shape[0]),
-        )
+        points = chosen.engine.open(scaled, weights, n_threads)
+        workspace = points.trimmed(kept_mass(share, weights, X.shape[0]))
         certify = vars(self)["certify"]
         return self._fit_opened(X, scaled, share, workspace, exponent, certify, chosen.notes)
 
@@ -424,14 +417,14 @@ class TrimmedKMeans(CenterEstimator):
             **settings,
         )
         notes = (*cut_off, *notes)
-        if some.n_points < workspace.n_points and isinstance(workspace, PartedPoints):
+        if some.n_points < workspace.n_points and workspace.in_parts:
             return best, notes, (DRAWN_FROM_SOME.format(some.n_points),)
         return best, notes, ()
 
     def _draws_from_some(self, workspace: TrimmedWorkspace) -> bool:
         """Whether seeds have to be drawn from a sample: in parts most have no other form."""
         drawn = isinstance(self.init, str) and self.init != "k-means||"
-        return drawn and isinstance(workspace, PartedPoints)
+        return drawn and workspace.in_parts
 
     def _numbered_seeding(self, X: Any, exponent: int) -> tuple[NumberedSeeds, int]:
         """Return how the seeds of each start are made, and for how many starts."""
@@ -444,7 +437,7 @@ class TrimmedKMeans(CenterEstimator):
         methods = _MIXED if self.init == "auto" else (self.init,)
 
         def seeds(number: int, ws: Workspace, random: RandomSource) -> NDArray[np.floating]:
-            if isinstance(ws, PartedPoints):
+            if ws.in_parts:
                 return seeds_in_parts(ws, self.n_clusters, self.init, random())
             return choose_seeds(ws, self.n_clusters, methods[number % len(methods)], random())
 
@@ -458,7 +451,7 @@ class TrimmedKMeans(CenterEstimator):
         generator: np.random.RandomState,
     ) -> TrimmedWorkspace:
         """Return the points on which short runs take place, with a share of them to trim."""
-        in_parts = isinstance(workspace, PartedPoints)
+        in_parts = workspace.in_parts
         rows = rows_for_short_runs(workspace, self.n_clusters, generator, by_number=in_parts)
         if rows is None and not in_parts:
             return workspace
@@ -467,12 +460,9 @@ class TrimmedKMeans(CenterEstimator):
         weights = None if workspace.weights is None else workspace.weights[some]
         if rows is not None:
             mass = kept_mass(share_for_short_runs(share, len(rows)), weights, len(rows))
-        return get_engine(workspace.engine).open_trimmed(
-            workspace.rows(some) if in_parts else scaled[some],
-            weights,
-            effective_threads(self.n_threads),
-            mass,
-        )
+        points = workspace.rows(some) if in_parts else scaled[some]
+        n_threads = effective_threads(self.n_threads)
+        return get_engine(workspace.engine).open(points, weights, n_threads).trimmed(mass)
 
     def _keep(self, fit: Fit, certificate: Certificate, exponent: int) -> None:
         """Set the fitted attributes, in the units of the caller's data."""
@@ -565,8 +555,8 @@ class TrimmedKMeans(CenterEstimator):
         kept = kept_masses(threshold, distances, weights)
         return -validation.unscaled(workspace.total(kept * distances), exponent)
 
-    def _points_to_score(self, points: PartedPoints) -> PartedPoints:
+    def _points_to_score(self, points: PartedPoints) -> Any:
         """Return the points of which the share of the fit is left out."""
         scales = weighed(points)
         mass = kept_of_total(parsed_share(self._share), scales.total, scales.unit)
-        return TrimmedParts.of(points, mass, scales)
+        return points.trimmed(mass, scales)

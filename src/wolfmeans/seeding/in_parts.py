@@ -46,7 +46,7 @@ def parallel_seeds_in_parts(
 
 
 def seeds_in_parts(
-    points: PartedPoints, n_clusters: int, init: str, random_state: np.random.RandomState
+    points: Any, n_clusters: int, init: str, random_state: np.random.RandomState
 ) -> Centers:
     """Return seeds for any `init` that has a form in parts."""
     if init != "k-means||" and init not in SPREADING:

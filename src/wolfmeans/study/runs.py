@@ -187,7 +187,7 @@ def _problem(
     trimmed = import_module("wolfmeans.core.trimmed")
     engine: Any = get_engine()
     mass = trimmed.kept_mass(trimmed.share_of(scenario.alpha), None, scenario.n)
-    return engine.open_trimmed(points, None, n_threads, mass), {"kind": trimmed.TrimmedProblem}
+    return engine.open(points, None, n_threads).trimmed(mass), {"kind": trimmed.TrimmedProblem}
 
 
 def _opened(points: Points, n_threads: int) -> Workspace:

@@ -26,11 +26,9 @@ from wolfmeans.engines.gpu.steps import spare
 from wolfmeans.engines.gpu.streamed_points import StreamedKernels, StreamedPoints
 from wolfmeans.engines.gpu.streaming import Streamed
 from wolfmeans.engines.gpu.transfers import as_tensor
-from wolfmeans.engines.gpu.trimming import GpuTrimmedPoints
 from wolfmeans.engines.gpu.weighting import weigh
-from wolfmeans.engines.labelled import LabelledPoints
+from wolfmeans.engines.labelled import LabelledPoints, on_host_sums
 from wolfmeans.engines.tensors import OnDevice
-from wolfmeans.engines.trimming import Masses, TrimmedPoints, Trimming
 
 _MOST_ROWS = 2**31 - 2**20
 """Rows are counted in int32, by programs that count some beyond the last."""
@@ -74,25 +72,11 @@ class GpuEngine:
             weighting = weigh(here, weights, streamed=isinstance(data, Streamed))
             if weighting is None:
                 # Exact sums on the host, of distances from the device.
-                points = LabelledPoints(np.asarray(X), weights, _kernels(data))
-                points.engine = "gpu"
-                return points
+                return on_host_sums(np.asarray(X), weights, _kernels(data))
         if isinstance(data, Streamed):
             return StreamedPoints(data, n_threads, weights, weighting)
         host = None if isinstance(X, OnDevice) else X
         return GpuPoints(data, host, n_threads, weights, weighting)
-
-    def open_trimmed(self, X: Any, weights: Masses | None, n_threads: int, mass: float) -> Trimming:
-        """Put dense data on the device, of which the nearest points of a mass are kept."""
-        data = _opened(X, n_threads, weighted=True)
-        if isinstance(data, Screened):
-            weighting = weigh(data, weights)
-            if weighting is not None:
-                host = None if isinstance(X, OnDevice) else X
-                return GpuTrimmedPoints(data, host, n_threads, weights, weighting, mass)
-        points = TrimmedPoints(np.asarray(X), weights, _kernels(data), mass)
-        points.engine = "gpu"
-        return points
 
 
 def _kernels(data: Screened | Streamed) -> GpuKernels | StreamedKernels:

@@ -21,7 +21,9 @@ from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.seeding import spread_rows
 from wolfmeans.engines.gpu.stepping import SteppingPoints
 from wolfmeans.engines.gpu.transfers import to_device, to_host
-from wolfmeans.engines.gpu.weighting import Weighting
+from wolfmeans.engines.gpu.trimming import GpuTrimmer
+from wolfmeans.engines.gpu.weighting import Weighting, weigh
+from wolfmeans.engines.labelled import LabelledPoints, on_host_sums
 from wolfmeans.engines.tensors import DeviceLabels
 from wolfmeans.exact.native import digest
 from wolfmeans.exact.ordering import lexicographic_order as order_on_host
@@ -68,6 +70,25 @@ class GpuPoints(SteppingPoints):
         twin.meanwhile = self.meanwhile
         twin._order, twin._order_on_device = self._order, self._order_on_device
         return twin
+
+    def fork_for_trimming(self) -> LabelledPoints:
+        """Return the points that the trimmed oracle works on: with masses on the device."""
+        weighting = self._weighting
+        if weighting is None:
+            try:
+                weighting = weigh(self.data, self.weights)
+            except torch.OutOfMemoryError:
+                weighting = None
+        if weighting is None:
+            return on_host_sums(np.asarray(self._X), self.weights, self._kernels)
+        twin = GpuPoints(self.data, self._host, self._n_threads, self.weights, weighting)
+        twin._order, twin._order_on_device = self._order, self._order_on_device
+        return twin
+
+    def trimmer(self, mass: float) -> GpuTrimmer:
+        """Return what keeps the nearest points of a mass, on the device."""
+        assert self._weighting is not None
+        return GpuTrimmer(self, self._weighting, mass)
 
     def _current(self) -> Labels:
         return to_host(self._opened_before().rows.labels)[0]

@@ -250,7 +250,12 @@ class SteppingPoints(LabelledPoints):
         heaviest = 0 if self._weighting is None else self._weighting.high
         return Lows.of(self._reach, self.n_points, self.n_features, heaviest)
 
-    def _repair(self, record: NDArray[np.float64], source: int) -> None:
+    def _repair(
+        self,
+        record: NDArray[np.float64],
+        source: int,
+        gap_terms: Callable[[Centers], NDArray[np.float64]] | None = None,
+    ) -> None:
         """Recompute on the host the sums that had no room in the device's limbs."""
         clusters = self._opened(0).clusters
         centers, means, residuals, weights = to_host(
@@ -258,7 +263,8 @@ class SteppingPoints(LabelledPoints):
         )
         found = Assignment(0, 0.0, weights, means, residuals)
         record[5], record[3] = LabelledPoints.step(self, found, centers)
-        record[2] = exact_sum(self._gap_terms(centers).tolist())
+        terms = (gap_terms or self._gap_terms)(centers)
+        record[2] = exact_sum(terms.tolist())
 
     def _gap_terms(self, centers: Centers) -> NDArray[np.float64]:
         """Return what each of the listed points gained."""

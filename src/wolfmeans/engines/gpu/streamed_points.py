@@ -34,7 +34,7 @@ from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.streaming import Part, Streamed
 from wolfmeans.engines.gpu.transfers import as_tensor, to_device, to_host
 from wolfmeans.engines.gpu.weighting import Weighting
-from wolfmeans.engines.labelled import LabelledPoints
+from wolfmeans.engines.labelled import LabelledPoints, on_host_sums
 from wolfmeans.exact.native import digest
 from wolfmeans.exact.sums import exact_sum
 
@@ -135,6 +135,10 @@ class StreamedPoints(LabelledPoints):
         twin = StreamedPoints(self.data, n_threads, self.weights, self._weighting)
         twin._host = self._on_host()
         return twin
+
+    def fork_for_trimming(self) -> LabelledPoints:
+        """Return the points that the trimmed oracle works on: exact sums are on the host."""
+        return on_host_sums(self.data.X, self.weights, self._kernels)
 
     def _on_host(self) -> Workspace:
         """Return a workspace of the same points on the host."""

@@ -7,92 +7,68 @@ not fit into 62 bits make it wait once more, for the threshold.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 import triton
 from numpy.typing import NDArray
 
-from wolfmeans.core.workspace import (
-    Assignment,
-    Centers,
-    Distances,
-    Forced,
-    Labels,
-    Limits,
-    Threshold,
-)
+from wolfmeans.core.threshold import Masses, Threshold, gap_terms
+from wolfmeans.core.workspace import Assignment, Centers, Distances, Labels, Limits, Partial
 from wolfmeans.engines.gpu.kernels import trimming as trimming_kernels
 from wolfmeans.engines.gpu.kernels.lists import MOVED
 from wolfmeans.engines.gpu.launching import PROGRAMS, UNFUSED, launch
-from wolfmeans.engines.gpu.points import GpuPoints
-from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.transfers import to_host
 from wolfmeans.engines.gpu.weighting import Weighting
 from wolfmeans.engines.tensors import DeviceLabels
-from wolfmeans.engines.trimming import Masses, Trimming, gap_terms, refuse
 from wolfmeans.exact.sums import rounded_ratio
+
+if TYPE_CHECKING:
+    from wolfmeans.engines.gpu.points import GpuPoints
 
 _ONE_WORD = 1 << 62
 
 
-class GpuTrimmedPoints(Trimming, GpuPoints):
+class GpuTrimmer:
     """Labels, kept masses and exact moments on the device."""
 
-    _weighting: Weighting
-
-    def __init__(
-        self,
-        data: Screened,
-        host: Any,
-        n_threads: int,
-        weights: Masses | None,
-        weighting: Weighting,
-        mass: float,
-    ) -> None:
-        GpuPoints.__init__(self, data, host, n_threads, weights, weighting)
-        self.keeping(mass)
+    def __init__(self, points: GpuPoints, weighting: Weighting, mass: float) -> None:
+        self._points, self._weighting = points, weighting
         self._whole = 0 if math.isinf(mass) else int(math.ldexp(mass, -weighting.unit))
         self._keeps_all = math.isinf(mass) or self._whole >= weighting.total
         # Labels of points that are kept, else -1; what was kept of each before, and is kept now.
+        data = points.data
         self._seen = torch.full((data.n,), -1, dtype=torch.int32, device=data.X.device)
         self._kept = [torch.zeros_like(weighting.values) for _ in range(2)]
         self._threshold = Threshold.nowhere()
 
-    def fork(self, n_threads: int) -> GpuTrimmedPoints:
-        """Return a workspace of the same points, without labels, that shares the data."""
-        twin = GpuTrimmedPoints(
-            self.data, self._host, n_threads, self.weights, self._weighting, self.mass
-        )
-        twin._order, twin._order_on_device = self._order, self._order_on_device
-        return twin
-
-    def assign(self, centers: Centers, forced: Forced | None = None) -> Assignment:
-        """Keep the nearest points, each with the label of its nearest center."""
-        refuse(forced)
-        first = self._step is None
-        step = self._opened(len(centers))
-        self._measure(centers)
-        lows = self._lows()
+    def assign(self, centers: Centers) -> Assignment:
+        """Keep the nearest points of the mass, each with the label of its nearest center."""
+        points = self._points
+        n = points.n_points
+        first = points._step is None
+        step = points._opened(len(centers))
+        points._measure(centers)
+        lows = points._lows()
         clusters, rows = step.clusters, step.rows
         clusters.begin(centers, Limits(1, math.inf), math.nan, 0)
         step.find_labels(0)
-        distances = self._kernels.distances_on_device(clusters.centers[0], rows.labels)
+        distances = points._kernels.distances_on_device(clusters.centers[0], rows.labels)
         threshold = self._select(distances)
         # Nothing is done with the list of new labels: not all of these points are kept.
         clusters.state[MOVED.value] = 0
         self._kept.reverse()
         launch(
-            trimming_kernels.keep_nearest, triton.cdiv(self.n_points, 1024),
+            trimming_kernels.keep_nearest, triton.cdiv(n, 1024),
             clusters.state, distances, rows.labels, self._weighting.values, threshold, self._seen,
-            *self._kept, rows.moved_rows, rows.moved_from, self.n_points, BLOCK=1024, **UNFUSED,
+            *self._kept, rows.moved_rows, rows.moved_from, n, BLOCK=1024, **UNFUSED,
         )  # fmt: skip
         if not first:
             launch(
-                trimming_kernels.sum_trimmed_gap, min(PROGRAMS, triton.cdiv(self.n_points, 64)),
-                clusters.state, self.data.X, clusters.centers[0], self._seen, rows.moved_rows,
-                rows.moved_from, *self._kept, threshold, clusters.gap, lows.gap, self.n_features,
+                trimming_kernels.sum_trimmed_gap, min(PROGRAMS, triton.cdiv(n, 64)),
+                clusters.state, points.data.X, clusters.centers[0], self._seen, rows.moved_rows,
+                rows.moved_from, *self._kept, threshold, clusters.gap, lows.gap, points.n_features,
                 BLOCK=64, num_warps=4, **UNFUSED,
             )  # fmt: skip
         rows.move_masses(clusters, self._seen, *self._kept)
@@ -100,11 +76,23 @@ class GpuTrimmedPoints(Trimming, GpuPoints):
         record, last, *vertex = to_host(clusters.records[0], threshold, *clusters.place(1))
         self._threshold = Threshold(float(last[0]), int(last[1]), float(last[2]))
         if record[7]:
-            self._repair(record, 0)
+            points._repair(record, 0, self._gap_terms)
         if first:
             # Labels that were not there before are no gain.
-            record[0], record[2] = self.n_points, 0.0
-        return self._found(record, centers, *vertex)
+            record[0], record[2] = n, 0.0
+        return points._found(record, centers, *vertex)
+
+    def approach(self, centers: Centers) -> None:
+        """Refuse: a threshold is found on the device, over all points."""
+        raise NotImplementedError("trimming on the GPU is not done in parts")
+
+    def approached(self) -> Distances:
+        """Refuse likewise."""
+        raise NotImplementedError("trimming on the GPU is not done in parts")
+
+    def keep(self, centers: Centers, threshold: Threshold) -> Partial:
+        """Refuse likewise."""
+        raise NotImplementedError("trimming on the GPU is not done in parts")
 
     def _select(self, distances: torch.Tensor) -> torch.Tensor:
         """Return distance and row of the last point that is kept, and what is kept of it.
@@ -117,7 +105,7 @@ class GpuTrimmedPoints(Trimming, GpuPoints):
             last = [nowhere.distance, nowhere.row, nowhere.mass]
             return torch.tensor(last, dtype=torch.float64, device=distances.device)
         ordered, order = torch.sort(distances, stable=True)
-        if self.weights is None:
+        if self._points.weights is None:
             place = torch.full((1,), self._whole - 1, device=distances.device)
             mass = torch.ones(1, dtype=torch.float64, device=distances.device)
         elif weighting.total < _ONE_WORD:
@@ -158,20 +146,22 @@ class GpuTrimmedPoints(Trimming, GpuPoints):
         kept = rounded_ratio(rest, 1, weighting.unit)
         return place, torch.full((1,), kept, dtype=torch.float64, device=weights.device)
 
-    def _find_threshold(self, distances: Distances) -> Threshold:
-        sent = torch.tensor(distances, dtype=torch.float64, device=self.data.X.device)
+    def find_threshold(self, distances: Distances) -> Threshold:
+        """Return the last point that is kept when the points are this far away."""
+        sent = torch.tensor(distances, dtype=torch.float64, device=self._points.data.X.device)
         distance, row, mass = self._select(sent).tolist()
         return Threshold(distance, int(row), mass)
 
     def _gap_terms(self, centers: Centers) -> NDArray[np.float64]:
         """Return what each of the listed points gained."""
-        rows, _, near, far = self._listed(centers)
+        rows, _, near, far = self._points._listed(centers)
         before, after = (kept[rows].cpu().numpy() for kept in self._kept)
         edge = self._threshold.distance
         return gap_terms(before, after, far.cpu().numpy(), near.cpu().numpy(), edge)
 
-    def _current(self) -> Labels:
-        return GpuPoints._current(self)
+    def nearest_labels(self) -> Labels:
+        """Return the nearest center of every point, kept or not."""
+        return self._points.labels()
 
     def labels(self) -> Labels:
         """Return the current labels, -1 for what is trimmed."""
@@ -179,22 +169,29 @@ class GpuTrimmedPoints(Trimming, GpuPoints):
 
     def snapshot(self) -> DeviceLabels:
         """Return the same, on the device."""
-        self._opened_before()
+        self._points._opened_before()
         return DeviceLabels(self._seen.clone())
 
     def kept(self) -> Masses:
         """Return what is kept of each point's weight."""
-        self._opened_before()
+        self._points._opened_before()
         return to_host(self._kept[1])[0]
 
-    @property
     def threshold(self) -> Threshold:
-        """The last point that is kept."""
-        self._opened_before()
+        """Return the last point that is kept."""
+        self._points._opened_before()
         return self._threshold
 
-    def cost(self, centers: Centers) -> float:
+    def cost(self, centers: Centers) -> float | None:
         """Return the exact sum of v D over what is kept, rounded once."""
-        labels = self._opened_before().rows.labels
-        distances = self._kernels.distances_on_device(centers, labels)
-        return self._total_on_device(self._kept[1] * distances)
+        labels = self._points._opened_before().rows.labels
+        distances = self._points._kernels.distances_on_device(centers, labels)
+        return self._points._total_on_device(self._kept[1] * distances)
+
+    def put_away(self) -> None:
+        """Refuse: rows stay on the device."""
+        raise NotImplementedError("trimming on the GPU is not done in parts")
+
+    def bring(self, X: NDArray[np.floating]) -> None:
+        """Refuse likewise."""
+        raise NotImplementedError("trimming on the GPU is not done in parts")

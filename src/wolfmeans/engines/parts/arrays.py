@@ -12,21 +12,22 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from wolfmeans.core.threshold import Threshold
 from wolfmeans.core.ties import told_apart
-from wolfmeans.core.workspace import Centers, Distances, Forced, Labels, Partial, Threshold
+from wolfmeans.core.workspace import Centers, Distances, Forced, Labels, Partial
 from wolfmeans.engines import get_engine
 from wolfmeans.engines.labelled import LabelledPoints
 from wolfmeans.engines.native import NativePoints
 from wolfmeans.engines.parts.candidates import Eligible
 from wolfmeans.engines.parts.seeding import Sampling, Seeding
 from wolfmeans.engines.parts.trimming import TrimmingPart
-from wolfmeans.engines.trimming import Trimming
+from wolfmeans.engines.trimming import Trimmed
 from wolfmeans.exact.limbs import SCALAR, Grids, Limbs, Range, Several, combined
 from wolfmeans.exact.native import value_range
 
@@ -112,7 +113,7 @@ class ArrayPart(TrimmingPart):
         self._kind = (X.shape, X.dtype, weights is not None)
         self._settings = (engine, n_threads, algorithm)
         self._opened: LabelledPoints | None = self._open(weights)
-        self._labelled: LabelledPoints | None = None
+        self._labelled: Any = None
         self._grids: Grids | None = None
         self._key: bytes | None = None
         self._n_clusters = 0
@@ -147,9 +148,9 @@ class ArrayPart(TrimmingPart):
         the labels alone, on a shelf of somebody's ("labels"); or "nothing".
         """
         self._X = self._weights = self._opened = None  # type: ignore[assignment]
-        if keep == "bounds" and isinstance(self._labelled, NativePoints):
+        if keep == "bounds" and self._labelled is not None and self._labelled.can_put_away:
             self._labelled.put_away()
-        elif keep == "labels" and shelf is not None and not isinstance(self._labelled, Trimming):
+        elif keep == "labels" and shelf is not None and not isinstance(self._labelled, Trimmed):
             if self._labelled is not None:
                 shelf[:] = self._labelled.labels()
                 self._shelved, self._labelled = shelf, None
@@ -166,7 +167,7 @@ class ArrayPart(TrimmingPart):
             raise ValueError(f"rows must be as they were, {self._kind}; got {here}")
         self._X, self._weights = X, weights
         self._opened = self._open(weights)
-        if isinstance(self._labelled, NativePoints):
+        if self._labelled is not None and self._labelled.can_put_away:
             self._labelled.bring(X, weights)
 
     def fork(self, n_threads: int) -> ArrayPart:
@@ -223,11 +224,11 @@ class ArrayPart(TrimmingPart):
         if to.threshold is not None:
             return self._keep(to, to.threshold)
         unlabelled, points = self._points, self._labelled
-        if points is None or self._grids != to.grids or isinstance(points, Trimming):
+        if points is None or self._grids != to.grids or isinstance(points, Trimmed):
             points = unlabelled.fork(self._settings[1]).summing_on(to.grids)
         # Whatever happens in between, nobody takes half-finished labels for the old ones.
         self._labelled = self._key = self._shelved = None
-        partial = points.assign_exactly(to.centers, to.forced)
+        partial: Partial = points.assign_exactly(to.centers, to.forced)
         self._labelled, self._grids, self._key = points, to.grids, to.key
         self._n_clusters = len(to.centers)
         return partial
@@ -244,7 +245,7 @@ class ArrayPart(TrimmingPart):
                 self.forget()
             self._go(at)
         assert self._labelled is not None
-        return self._labelled
+        return cast("LabelledPoints", self._labelled)
 
     def cost(self, at: Labelling, centers: Centers) -> Limbs:
         """Return the exact sum of w D over the points at their labels."""

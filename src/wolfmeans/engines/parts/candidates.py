@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.core.workspace import Centers, Distances
-from wolfmeans.engines.labelled import LabelledPoints
 from wolfmeans.engines.parts.seeding import Counts
-from wolfmeans.engines.trimming import Trimming
+from wolfmeans.engines.trimming import Trimmed
 from wolfmeans.exact.hashing import row_hashes, stream, uniforms
 
 Places = NDArray[np.int64]
@@ -65,7 +64,7 @@ class Eligible:
 
     def answer(
         self,
-        points: LabelledPoints,
+        points: Any,
         name: bytes,
         centers: Centers,
         question: str,
@@ -74,7 +73,7 @@ class Eligible:
         """Answer a question about the rows of positive weight off the centers of their labels."""
         if self._name != name:
             eligible = points.distances(centers) > 0
-            masses = points.kept() if isinstance(points, Trimming) else points.weights
+            masses = points.kept() if isinstance(points, Trimmed) else points.weights
             if masses is not None:
                 eligible &= masses > 0
             order = points.order()
@@ -87,7 +86,7 @@ class Eligible:
             )
         return self._pivots(points, given[0])
 
-    def _place(self, points: LabelledPoints, values: Centers, or_equal: int) -> Places:
+    def _place(self, points: Any, values: Centers, or_equal: int) -> Places:
         """Return how many rows are before each of some values, or equal to it."""
         low = np.zeros(len(values), dtype=np.int64)
         high = np.full(len(values), len(self._rows), dtype=np.int64)
@@ -99,7 +98,7 @@ class Eligible:
             high[undecided[~right]] = middle[~right]
         return low
 
-    def _pivots(self, points: LabelledPoints, between: Between) -> Pivots:
+    def _pivots(self, points: Any, between: Between) -> Pivots:
         """Return the middle row of those between, ranked so that each part wins by its share."""
         first = self._place(points, np.nan_to_num(between.below), or_equal=1)
         first[np.isnan(between.below[:, 0])] = 0

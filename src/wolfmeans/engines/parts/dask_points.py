@@ -18,8 +18,7 @@ from wolfmeans.engines.parts import blocks as on_worker
 from wolfmeans.engines.parts.arrays import Description
 from wolfmeans.engines.parts.blocks import Block, PartOfFit
 from wolfmeans.engines.parts.candidates import best_of, candidates, values_at
-from wolfmeans.engines.parts.points import PartedPoints, Parts
-from wolfmeans.engines.parts.trimmed_points import KeptMasses, TrimmedParts
+from wolfmeans.engines.parts.points import KeptMasses, PartedPoints, Parts
 
 _EACH_POINT = (
     "this needs a number for each point in one place, and Dask data stays in its partitions: "
@@ -142,11 +141,15 @@ def dask_array(name: str, blocks: Mapping[int, Any], sizes: Sequence[int], dtype
 class DaskPoints(PartedPoints):
     """A workspace over Dask's blocks: what there is for each point stays where the points are."""
 
-    _parts: Any
+    parts: Any
 
     def snapshot(self) -> Any:
         """Return the labels as a Dask array."""
-        return self._parts.array_of("labels", self._labelled(), self.sizes)
+        return self.of_points("labels", self.labelled(), np.int32)
+
+    def of_points(self, method: str, asked: dict[int, tuple[Any, ...]], dtype: Any) -> Any:
+        """Return what each part answers for each of its points, as a Dask array."""
+        return self.parts.array_of(method, asked, self.sizes, dtype)
 
     def best_candidate(self, centers: Centers, masses: Any, most: int) -> tuple[int, float] | None:
         """Return the row that as one more center gains most, of those that are tried in memory."""
@@ -161,8 +164,8 @@ class DaskPoints(PartedPoints):
             name = uuid.uuid4().bytes
 
             def asked(*question: Any) -> Any:
-                about = self._labelled(name, centers, *question)
-                return self._parts.summed("candidates", about)
+                about = self.labelled(name, centers, *question)
+                return self.parts.summed("candidates", about)
 
             many = int(asked("many").all()[0])
             places = np.unique(np.linspace(0, many - 1, half).astype(np.int64))
@@ -170,7 +173,7 @@ class DaskPoints(PartedPoints):
             tried = candidates(self.rows(far), spread)
         if len(tried) == 0:
             return -1, 0.0
-        gains = self._parts.summed("gains", self._labelled(centers, tried, None))
+        gains = self.parts.summed("gains", self.labelled(centers, tried, None))
         best = best_of(np.array([gains.rounded(k) for k in range(len(tried))]))
         if best is None:
             return -1, 0.0
@@ -178,8 +181,8 @@ class DaskPoints(PartedPoints):
 
     def _row_of(self, value: Centers) -> int:
         """Return the first row that is equal to a value that is there."""
-        found = self._parts.each("row_of", self._everywhere(value))
-        places = zip(self._places.values(), found, strict=True)
+        found = self.parts.each("row_of", self.everywhere(value))
+        places = zip(self.places.values(), found, strict=True)
         row: int = next(place.start + row for place, row in places if row >= 0)
         return row
 
@@ -187,7 +190,7 @@ class DaskPoints(PartedPoints):
         self, centers: Centers, slack: float
     ) -> tuple[NDArray[np.int64], Distances, Distances]:
         """Return one tie of each part that has any, which is all that anybody wants to know."""
-        found = list(self._parts.each("undecided", self._labelled(centers, slack)))
+        found = list(self.parts.each("undecided", self.labelled(centers, slack)))
         rows = self._numbered_through([near[0] for near in found])
         nearest, second = (np.concatenate([near[i] for near in found]) for i in (1, 2))
         return rows, nearest, second
@@ -207,11 +210,4 @@ class DaskPoints(PartedPoints):
     @property
     def sizes(self) -> list[int]:
         """How many rows each part has."""
-        return [description.n_points for description in self._parts.described]
-
-
-class TrimmedDaskPoints(TrimmedParts, DaskPoints):
-    """The same, of which the nearest points of a mass are kept."""
-
-    def _of_points(self, method: str, *given: Any) -> Any:
-        return self._parts.array_of(method, self._labelled(*given), self.sizes, np.float64)
+        return [description.n_points for description in self.parts.described]

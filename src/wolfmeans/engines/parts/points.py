@@ -30,6 +30,7 @@ from wolfmeans.core.workspace import (
 from wolfmeans.engines.labelled import LabelledPoints
 from wolfmeans.engines.native import CpuEngine
 from wolfmeans.engines.parts.arrays import Description, FarRows, Labelling
+from wolfmeans.engines.parts.trimmed_points import Scales, TrimmedParts
 from wolfmeans.engines.reference import ReferenceEngine
 from wolfmeans.engines.single_moves import SingleMoves
 from wolfmeans.engines.swaps import Swaps
@@ -78,6 +79,7 @@ class PartedPoints:
     array([0.5, 8.5])
     """
 
+    in_parts = True
     steps_to_come = 0
     meanwhile: Callable[[], object] | None = None
 
@@ -98,12 +100,12 @@ class PartedPoints:
             lightest=min(part.lightest for part in live.values()),
             grids=self.grids,
         )
-        self._parts = parts
-        self._weighted = first.weighted
-        self._places: dict[int, slice] = {}
+        self.parts = parts
+        self.weighted = first.weighted
+        self.places: dict[int, slice] = {}
         end = 0
         for number, part in live.items():
-            self._places[number] = slice(end, end + part.n_points)
+            self.places[number] = slice(end, end + part.n_points)
             end += part.n_points
         self._at: dict[int, Labelling] | None = None
         self._far = (np.empty(0, dtype=np.int64), np.empty((0, self.n_features), dtype=self.dtype))
@@ -119,9 +121,9 @@ class PartedPoints:
     @cached_property
     def weights(self) -> Any:
         """(n,) sample weights, None for ones; where rows stay, only those asked for come here."""
-        if not self._weighted:
+        if not self.weighted:
             return None
-        return self.all_weights() if self._parts.may_gather else DistantWeights(self)
+        return self.all_weights() if self.parts.may_gather else DistantWeights(self)
 
     def all_weights(self) -> NDArray[np.float64]:
         """Return all weights."""
@@ -140,12 +142,12 @@ class PartedPoints:
     ) -> Iterator[tuple[NDArray[np.int64], Any]]:
         """Ask the parts in which some rows are; yield where these are among all, and the answer."""
         wanted = {}
-        for number, place in self._places.items():
+        for number, place in self.places.items():
             inside = np.flatnonzero((place.start <= indices) & (indices < place.stop))
             if len(inside):
                 wanted[number] = (inside, indices[inside] - place.start)
         asked = {number: (local,) for number, (_, local) in wanted.items()}
-        answers = self._parts.each(method, asked)
+        answers = self.parts.each(method, asked)
         for (inside, _), answer in zip(wanted.values(), answers, strict=True):
             yield inside, answer
 
@@ -156,26 +158,38 @@ class PartedPoints:
     def fork(self, n_threads: int) -> PartedPoints:
         """Return a workspace of the same points, without labels, that shares the data."""
         twin = copy.copy(self)
-        twin._parts = self._parts.fork(n_threads)
+        twin.parts = self.parts.fork(n_threads)
         twin._at = None
         return twin
 
     def assign(self, centers: Centers, forced: Forced | None = None) -> Assignment:
         """Give each point the label of its nearest center, ties to the lowest index."""
-        to, at = self._labellings(centers, forced), self._at
+        return self.assign_to(self._labellings(centers, forced), centers)
+
+    def assign_to(self, to: dict[int, Labelling], centers: Centers) -> Assignment:
+        """Go on to labels that are described for each part."""
+        at = self._at
         asked = {number: (to[number], None if at is None else at[number]) for number in to}
-        partial = self._parts.summed("assign", asked)
+        partial = self.parts.summed("assign", asked)
         self._at = to
         return self._arithmetic.rounded(partial, centers)
+
+    def forget(self) -> None:
+        """Be without labels."""
+        self._at = None
+
+    def kept_masses(self) -> KeptMasses:
+        """Return what is kept of each point's weight, known where the points are."""
+        return KeptMasses(self, {number: at for number, (at,) in self.labelled().items()})
 
     def _labellings(self, centers: Centers, forced: Forced | None) -> dict[int, Labelling]:
         """Return the labels to come, for each part; forced rows get the part's numbers."""
         given = np.array(centers, order="C")
         everywhere = Labelling(given, None, self.grids, self._arithmetic.digest(given))
-        labellings = dict.fromkeys(self._places, everywhere)
+        labellings = dict.fromkeys(self.places, everywhere)
         if forced is None:
             return labellings
-        for number, place in self._places.items():
+        for number, place in self.places.items():
             inside = (place.start <= forced.rows) & (forced.rows < place.stop)
             if inside.any():
                 rows = np.ascontiguousarray(forced.rows[inside] - place.start, dtype=np.int64)
@@ -201,34 +215,43 @@ class PartedPoints:
         """Return None: steps are taken one start after the other here."""
         return None
 
-    def _everywhere(self, *given: Any) -> dict[int, tuple[Any, ...]]:
-        return dict.fromkeys(self._places, given)
+    def everywhere(self, *given: Any) -> dict[int, tuple[Any, ...]]:
+        """Return arguments of a question that goes to all parts."""
+        return dict.fromkeys(self.places, given)
 
     def summed(self, method: str, *given: Any) -> Any:
         """Return the sum of what all parts answer to one question (partial.Answer)."""
-        return self._parts.summed(method, self._everywhere(*given))
+        return self.parts.summed(method, self.everywhere(*given))
 
     def apply(self, function: Callable[..., Any], *given: Any) -> Iterator[Any]:
         """Yield function(rows, weights, *given) of each part, computed where the part is."""
-        return self._parts.each("apply", self._everywhere(function, *given))
+        return self.parts.each("apply", self.everywhere(function, *given))
 
     @property
     def n_parts(self) -> int:
         """How many parts have rows."""
-        return len(self._places)
+        return len(self.places)
 
-    def _labelled(self, *given: Any) -> dict[int, tuple[Any, ...]]:
+    def labelled(self, *given: Any) -> dict[int, tuple[Any, ...]]:
         """Return arguments of a question about the current labels."""
         if self._at is None:
             raise RuntimeError("points have no labels before the first assignment")
         return {number: (at, *given) for number, at in self._at.items()}
 
     def _concatenated(self, method: str, *given: Any) -> Any:
-        return np.concatenate(list(self._parts.each(method, self._everywhere(*given))))
+        return np.concatenate(list(self.parts.each(method, self.everywhere(*given))))
+
+    def trimmed(self, mass: float, scales: Scales | None = None) -> TrimmedParts:
+        """Return the oracle over these points that keeps the nearest ones of a mass."""
+        return TrimmedParts(self, mass, scales)
+
+    def of_points(self, method: str, asked: dict[int, tuple[Any, ...]], dtype: Any) -> Any:
+        """Return what each part answers for each of its points, wherever the points are."""
+        return np.concatenate(list(self.parts.each(method, asked)))
 
     def labels(self) -> Labels:
         """Return the current labels, those of all parts in turn."""
-        labels: Labels = np.concatenate(list(self._parts.each("labels", self._labelled())))
+        labels: Labels = np.concatenate(list(self.parts.each("labels", self.labelled())))
         return labels
 
     def snapshot(self) -> Any:
@@ -237,7 +260,7 @@ class PartedPoints:
 
     def distances(self, centers: Centers) -> Distances:
         """Return each point's canonical distance to the center of its label."""
-        found = list(self._parts.each("distances", self._labelled(centers)))
+        found = list(self.parts.each("distances", self.labelled(centers)))
         distances: Distances = np.concatenate(found)
         return distances
 
@@ -248,7 +271,7 @@ class PartedPoints:
 
     def nearest(self, centers: Centers) -> tuple[Labels, Distances]:
         """Return nearest labels and canonical distances without changing the state."""
-        found = list(self._parts.each("nearest", self._everywhere(centers)))
+        found = list(self.parts.each("nearest", self.everywhere(centers)))
         labels, distances = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
         return labels, distances
 
@@ -256,13 +279,13 @@ class PartedPoints:
         self, centers: Centers, slack: float
     ) -> tuple[NDArray[np.int64], Distances, Distances]:
         """Return rows with their distances to the nearest and second nearest center."""
-        found = list(self._parts.each("near_ties", self._labelled(centers, slack)))
+        found = list(self.parts.each("near_ties", self.labelled(centers, slack)))
         rows = self._numbered_through([near[0] for near in found])
         nearest, second = (np.concatenate([near[i] for near in found]) for i in (1, 2))
         return rows, nearest, second
 
     def _numbered_through(self, rows: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-        places = self._places.values()
+        places = self.places.values()
         return np.concatenate([r + place.start for r, place in zip(rows, places, strict=True)])
 
     def roots(self, centers: Centers) -> Centers:
@@ -289,20 +312,20 @@ class PartedPoints:
 
     def cost(self, centers: Centers) -> float:
         """Return the exact sum of w D over the points at their labels, rounded once."""
-        cost: float = self._parts.summed("cost", self._labelled(centers)).rounded()
+        cost: float = self.parts.summed("cost", self.labelled(centers)).rounded()
         return cost
 
     def mean(self, *, weighted: bool) -> Centers:
         """Return the (d,) mean of all points, rounded as a center."""
         grids = self.grids if weighted else self.grids.unweighted()
-        partial = self._parts.summed("moments", self._everywhere(grids))
+        partial = self.parts.summed("moments", self.everywhere(grids))
         zero = np.zeros((1, self.n_features), dtype=self.dtype)
         mean: Centers = self._arithmetic.rounded(partial, zero).means[0]
         return mean
 
     def scatter(self, *, weighted: bool) -> float:
         """Return the sum of squares about the mean, with the points' weights or without them."""
-        weighted = weighted and self._weighted
+        weighted = weighted and self.weighted
         grids = self.grids if weighted else self.grids.unweighted()
         scatter: float = self.summed("scatter", self.mean(weighted=weighted), grids).rounded()
         return scatter
@@ -310,7 +333,7 @@ class PartedPoints:
     @cached_property
     def _gathered(self) -> LabelledPoints:
         """All points in one piece, for what has no form in parts."""
-        if not self._parts.may_gather:
+        if not self.parts.may_gather:
             raise NotImplementedError(
                 "this needs all points in one place: draws by the order of values, polishing by "
                 "single moves and swaps of centers have no form in parts yet"
@@ -337,7 +360,7 @@ class PartedPoints:
 
     def losses_without(self, centers: Centers, gone: NDArray[np.bool_]) -> Distances:
         """Return what points lose whose center is gone."""
-        found = list(self._parts.each("losses_without", self._labelled(centers, gone)))
+        found = list(self.parts.each("losses_without", self.labelled(centers, gone)))
         losses: Distances = np.concatenate(found)
         return losses
 
@@ -350,7 +373,7 @@ class PartedPoints:
         values; so it is asked where rows may be gathered.
         """
         rows, _, outside = self.far_rows(centers, most, masses)
-        if outside > 0 and self._parts.may_gather:
+        if outside > 0 and self.parts.may_gather:
             return None
         best_row, best_gain = -1, 0.0
         if len(rows) == 0:
@@ -358,21 +381,23 @@ class PartedPoints:
         asked = {
             number: (*given, self.rows(rows), own)
             for (number, given), own in zip(
-                self._labelled(centers).items(), self._split(masses), strict=True
+                self.labelled(centers).items(), self._split(masses), strict=True
             )
         }
-        gains = self._parts.summed("gains", asked)
+        gains = self.parts.summed("gains", asked)
         for k, row in enumerate(rows.tolist()):
             gain = gains.rounded(k)
             if gain > best_gain:
                 best_row, best_gain = row, gain
         return best_row, best_gain
 
-    def _split(self, masses: Distances | None) -> list[Distances | None]:
-        """Return each part's masses; None for the weights that it has."""
+    def _split(self, masses: Any) -> list[Distances | None]:
+        """Return each part's masses; None for the weights that it has, or keeps."""
         if masses is None or masses is self.__dict__.get("weights"):
-            return [None] * len(self._places)
-        return [masses[place] for place in self._places.values()]
+            return [None] * len(self.places)
+        if isinstance(masses, KeptMasses):
+            return [None] * len(self.places)
+        return [masses[place] for place in self.places.values()]
 
     def far_rows(
         self, centers: Centers, many: int, masses: Distances | None
@@ -396,13 +421,15 @@ class PartedPoints:
         chosen = np.sort(by_distance[:many])
         return rows[chosen], distances[chosen], outside
 
-    def _farthest(self, centers: Centers, many: int, masses: Distances | None) -> Iterator[FarRows]:
+    def _farthest(self, centers: Centers, many: int, masses: Any) -> Iterator[FarRows]:
         """Ask each part for its farthest rows."""
+        if isinstance(masses, KeptMasses):
+            return self.parts.each("kept_far_rows", masses.asked(centers, many))
         asked = {
             number: (centers, many, own)
-            for number, own in zip(self._places, self._split(masses), strict=True)
+            for number, own in zip(self.places, self._split(masses), strict=True)
         }
-        return self._parts.each("far_rows", asked)
+        return self.parts.each("far_rows", asked)
 
     def distance_error(self, centers: Centers) -> float:
         """Return what a canonical distance may be off by beyond (d + 3) u of itself: nothing."""
@@ -458,6 +485,39 @@ class DistantWeights:
 
     def __mul__(self, other: Any) -> Any:
         return np.asarray(self) * other
+
+
+class KeptMasses:
+    """The face of an array of what is kept of each point, which is known where the points are."""
+
+    def __init__(self, points: PartedPoints, at: dict[int, Labelling]) -> None:
+        self._points, self._at = points, at
+        self.shape = (points.n_points,)
+        self.dtype = np.dtype(np.float64)
+
+    def asked(self, *given: Any) -> dict[int, tuple[Any, ...]]:
+        """Return arguments of a question about the same labels."""
+        return {number: (at, *given) for number, at in self._at.items()}
+
+    @cached_property
+    def _all(self) -> NDArray[np.float64]:
+        return np.concatenate(list(self._points.parts.each("kept", self.asked())))
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, which: Any) -> Any:
+        return self._all[which]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[np.float64]:
+        """Bring all of them here."""
+        return self._all.copy() if copy else self._all
+
+    def __gt__(self, other: Any) -> Any:
+        return self._all > other
+
+    def __mul__(self, other: Any) -> Any:
+        return self._all * other
 
 
 def _checked(described: dict[int, Description]) -> dict[int, Description]:

@@ -22,7 +22,7 @@ from wolfmeans.exact.limbs import Limbs, added
 class ReadPoints(PartedPoints):
     """Points of which rows, weights and labels are had from the chunks of a source."""
 
-    _parts: SourceParts
+    parts: SourceParts
 
     def labels(self) -> Labels:
         """Return a copy of the current labels."""
@@ -33,15 +33,28 @@ class ReadPoints(PartedPoints):
         indices = np.asarray(indices, dtype=np.int64)
         if np.isin(indices, self._far[0]).all():
             return super().rows(indices)
-        return self._parts.take(indices)
+        return self.parts.take(indices)
 
     def weights_of(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the weights of some rows."""
-        assert self._parts.weights is not None
-        return self._parts.weights[rows]
+        assert self.parts.weights is not None
+        return self.parts.weights[rows]
+
+    def of_points(self, method: str, asked: dict[int, tuple[Any, ...]], dtype: Any) -> Any:
+        """Return what each part answers for each of its points.
+
+        Labels are in memory where there is room; other numbers are mapped from a file.
+        """
+        if method == "labels":
+            shelf = self._new_labels()
+        else:
+            shelf = LabelShelf(self.n_points, in_memory=False, dtype=dtype)
+        for place, found in zip(self.places.values(), self.parts.each(method, asked), strict=True):
+            shelf.put(place, found)
+        return shelf.whole()
 
     def _new_labels(self) -> LabelShelf:
-        return LabelShelf(self.n_points, in_memory=self._parts.keeping.labels_in_memory)
+        return LabelShelf(self.n_points, in_memory=self.parts.keeping.labels_in_memory)
 
 
 class SourcePoints(ReadPoints):
@@ -83,7 +96,7 @@ class SourcePoints(ReadPoints):
             partial = None
         if partial is None:
             asked = {number: (to[number], None if at is None else at[number]) for number in to}
-            partial = self._parts.summed("assign", asked)
+            partial = self.parts.summed("assign", asked)
         self._at = to
         self._total = (_over_clusters(partial.totals), _over_clusters(partial.sums))
         self._last = self._arithmetic.rounded(partial, centers)
@@ -95,7 +108,7 @@ class SourcePoints(ReadPoints):
         In the same pass: at other centers than those of the labels, the step to these; at their
         own, the labels themselves and what is near a tie.
         """
-        asked = self._labelled(centers)
+        asked = self.labelled(centers)
         key = self._arithmetic.digest(np.ascontiguousarray(centers))
         labels_key = self._key
         if (labels_key, key) not in self._costs:
@@ -104,7 +117,7 @@ class SourcePoints(ReadPoints):
             else:
                 to = self._labellings(centers, None)
                 together = {number: (*given, to[number]) for number, given in asked.items()}
-                cost, partial = self._parts.summed("cost_and_step", together).answers
+                cost, partial = self.parts.summed("cost_and_step", together).answers
                 self._ahead = (labels_key, key, partial)
             self._costs = {(labels_key, key): cost.rounded()}
         return self._costs[labels_key, key]
@@ -121,7 +134,7 @@ class SourcePoints(ReadPoints):
         ties = []
         together = {number: (*given, slack) for number, given in asked.items()}
         for place, found in zip(
-            self._places.values(), self._parts.each("ending", together), strict=True
+            self.places.values(), self.parts.each("ending", together), strict=True
         ):
             cost = found.cost if cost is None else added([cost, found.cost])
             shelf.put(place, found.labels)
@@ -141,35 +154,31 @@ class SourcePoints(ReadPoints):
         self, centers: Centers, slack: float
     ) -> tuple[NDArray[np.int64], Distances, Distances]:
         """Return a few rows that cannot be told from a tie, if there are any."""
-        asked = self._labelled(centers)
+        asked = self.labelled(centers)
         key = self._arithmetic.digest(np.ascontiguousarray(centers))
         if self._ties is not None and self._ties[0] == self._key == key and slack == self._ties[1]:
             ties: tuple[NDArray[np.int64], Distances, Distances] = self._ties[2]
             return ties
         together = {number: (*given, slack) for number, given in asked.items()}
-        found = [end.ties for end in self._parts.each("ending", together)]
+        found = [end.ties for end in self.parts.each("ending", together)]
         joined: tuple[NDArray[np.int64], Distances, Distances] = self._joined(found)
         return joined
 
     def snapshot(self) -> Labels:
         """Return the labels: an array in memory, or mapped from a file where there is no room."""
-        asked = self._labelled()
+        asked = self.labelled()
         if self._returned is None or self._returned[0] != self._key:
-            shelf = self._new_labels()
-            answers = self._parts.each("labels", asked)
-            for place, labels in zip(self._places.values(), answers, strict=True):
-                shelf.put(place, labels)
-            self._returned = (self._key, shelf.whole())
+            self._returned = (self._key, self.of_points("labels", asked, np.int32))
         return self._returned[1]
 
     def _last_labels(self) -> LabelShelf:
         """Return where the labels go that nobody goes on from: where they are, if they are kept."""
-        shelf = self._parts.given_up_shelf()
+        shelf = self.parts.given_up_shelf()
         return self._new_labels() if shelf is None else LabelShelf(self.n_points, of=shelf)
 
     def mean(self, *, weighted: bool) -> Centers:
         """Return the (d,) mean of all points, which known sums of the clusters add up to."""
-        if self._total is None or (self._weighted and not weighted):
+        if self._total is None or (self.weighted and not weighted):
             return super().mean(weighted=weighted)
         zero = np.zeros((1, self.n_features), dtype=self.dtype)
         totals, sums = self._total

@@ -12,19 +12,24 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 from itertools import accumulate
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.core.workspace import Assignment, Centers, Distances, Forced, Threshold
-from wolfmeans.engines.parts.arrays import FarRows, Labelling
-from wolfmeans.engines.parts.points import PartedPoints
+from wolfmeans.core.threshold import (
+    Masses,
+    Threshold,
+    filled_at,
+    find_threshold,
+    kept_masses,
+    whole_number,
+)
+from wolfmeans.core.workspace import Assignment, Centers, Distances, Forced, Labels
+from wolfmeans.engines.parts.arrays import Labelling
 from wolfmeans.engines.parts.trimming import (
     BUCKET_BITS,
     BUCKETS,
@@ -33,16 +38,12 @@ from wolfmeans.engines.parts.trimming import (
     Points,
     Weighing,
 )
-from wolfmeans.engines.trimming import (
-    Masses,
-    filled_at,
-    find_threshold,
-    kept_masses,
-    refuse,
-    whole_number,
-)
+from wolfmeans.engines.trimming import refuse
 from wolfmeans.exact.limbs import Limbs, added
 from wolfmeans.exact.sums import rounded_ratio
+
+if TYPE_CHECKING:
+    from wolfmeans.engines.parts.points import PartedPoints
 
 _BEHIND = 2**62
 # A threshold moves less from step to step than it did before, as a rule.
@@ -65,9 +66,9 @@ class Scales:
 
 def weighed(points: PartedPoints) -> Scales:
     """Ask all parts for their weights, where they have any."""
-    if not points._weighted:
+    if not points.weighted:
         return Scales(Fraction(points.n_points), 0)
-    found: list[Weighing] = list(points._parts.each("weighing", points._everywhere(points.grids)))
+    found: list[Weighing] = list(points.parts.each("weighing", points.everywhere(points.grids)))
     total = added([one.total for one in found])
     return Scales(
         Fraction(total.integer()) * Fraction(2) ** total.grid.low,
@@ -75,59 +76,63 @@ def weighed(points: PartedPoints) -> Scales:
     )
 
 
-class TrimmedParts(PartedPoints):
-    """A workspace over parts whose oracle keeps the nearest points of a mass.
+class TrimmedParts:
+    """The oracle over points in parts: a workspace whose `assign` keeps the nearest of a mass.
 
-    It stands before another kind of points in parts where there is one.
+    A labelling that has a threshold is one of the points' own, so questions about labels and about
+    anything else go to the points.
+
+    Parameters
+    ----------
+    points : PartedPoints
+        The points; another oracle must not use them meanwhile.
+    mass : float
+        What is kept of the total weight; infinite to keep all.
+    scales : Scales or None
+        What the weights are like, where it is known.
     """
 
-    mass: float
-    scales: Scales
-    _threshold: Threshold | None = None
-    _threshold_before: Threshold | None = None
-
-    @classmethod
-    def of(cls, points: PartedPoints, mass: float, scales: Scales | None = None) -> Self:
-        """Return the same points, without labels, of which a mass is kept."""
+    def __init__(self, points: PartedPoints, mass: float, scales: Scales | None = None) -> None:
         if not mass > 0:
             raise ValueError(f"the mass to keep must be positive; got {mass}")
-        twin = cls.__new__(cls)
-        twin.__dict__.update(points.__dict__)
-        twin._at = None
-        twin.scales = weighed(points) if scales is None else scales
-        unit = twin.scales.unit
+        self.scales = weighed(points) if scales is None else scales
+        unit = self.scales.unit
         if math.isfinite(mass) and not math.ldexp(mass, -unit).is_integer():
             raise ValueError(f"the mass to keep must be a multiple of 2**{unit}; got {mass}")
-        twin.mass = mass
-        return twin
+        self.points, self.mass = points, mass
+        self._threshold: Threshold | None = None
+        self._threshold_before: Threshold | None = None
+        points.forget()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "points":
+            raise AttributeError(name)
+        return getattr(self.points, name)
 
     def fork(self, n_threads: int) -> Self:
-        """Return a workspace of the same points, without labels, that shares the data."""
-        twin = super().fork(n_threads)
-        assert isinstance(twin, type(self))
-        twin._threshold = twin._threshold_before = None
-        return twin
+        """Return the oracle over the same points, without labels."""
+        return type(self)(self.points.fork(n_threads), self.mass, self.scales)
 
     def smallest_mass(self) -> float:
         """Return a positive number that no positive kept mass is below."""
-        if not self._weighted:
+        if not self.points.weighted:
             return 1.0
-        return self.lightest() if math.isinf(self.mass) else math.ldexp(1.0, self.scales.unit)
+        return (
+            self.points.lightest() if math.isinf(self.mass) else math.ldexp(1.0, self.scales.unit)
+        )
 
     def assign(self, centers: Centers, forced: Forced | None = None) -> Assignment:
         """Keep the nearest points, each with the label of its nearest center."""
         refuse(forced)
         aim = self._aim(centers)
         found = self._threshold_at(aim)
-        to, at = self._up_to(aim, found), self._at
-        asked = {number: (to[number], None if at is None else at[number]) for number in to}
-        partial = self._parts.summed("assign", asked)
-        self._at, self._threshold_before, self._threshold = to, self._threshold, found
-        return self._arithmetic.rounded(partial, centers)
+        result = self.points.assign_to(self._up_to(aim, found), centers)
+        self._threshold_before, self._threshold = self._threshold, found
+        return result
 
     def _aim(self, centers: Centers) -> Labelling:
         given = np.array(centers, order="C")
-        return Labelling(given, None, self.grids, self._arithmetic.digest(given))
+        return Labelling(given, None, self.points.grids, self.points.digest(given))
 
     def _up_to(self, aim: Labelling, threshold: Threshold) -> dict[int, Labelling]:
         """Return the labels to come, for each part, with the threshold's row in its numbers.
@@ -136,7 +141,7 @@ class TrimmedParts(PartedPoints):
         """
         found: dict[int, Labelling] = {}
         labellings: dict[int, Labelling] = {}
-        for number, place in self._places.items():
+        for number, place in self.points.places.items():
             row = threshold.row - place.start
             if threshold.row < place.start:
                 row = -1
@@ -155,7 +160,7 @@ class TrimmedParts(PartedPoints):
         """Return the last point that is kept at these centers."""
         if self.mass >= self.scales.total:
             return Threshold.nowhere()
-        whole = whole_number(self.mass, self.grids.totals.low)
+        whole = whole_number(self.mass, self.points.grids.totals.low)
         bracket = self._guess()
         while True:
             found = self._nearby(aim, bracket)
@@ -175,8 +180,10 @@ class TrimmedParts(PartedPoints):
             bracket = within
 
     def _nearby(self, aim: Labelling, bracket: Bracket) -> Nearby:
-        asked = {number: (aim, bracket, place.start) for number, place in self._places.items()}
-        found: Nearby = self._parts.summed("nearby", asked)
+        asked = {
+            number: (aim, bracket, place.start) for number, place in self.points.places.items()
+        }
+        found: Nearby = self.points.parts.summed("nearby", asked)
         return found
 
     def _guess(self) -> Bracket:
@@ -194,7 +201,7 @@ class TrimmedParts(PartedPoints):
 
     def _among(self, points: Points, missing: int) -> Threshold | None:
         """Return the point that fills what is missing; None where none of these does."""
-        low = self.grids.totals.low
+        low = self.points.grids.totals.low
         order = np.lexsort((points.rows, points.bits))
         weights = [1] * len(order)
         if points.weights is not None:
@@ -207,12 +214,12 @@ class TrimmedParts(PartedPoints):
 
     def _among_tied(self, aim: Labelling, distance: int, missing: int) -> Threshold:
         """Return the row, of all that are so far away, that fills what is missing."""
-        masses = self._parts.each("mass_at", self._everywhere(aim, distance))
+        masses = self.points.parts.each("mass_at", self.points.everywhere(aim, distance))
         part, missing = filled_at((mass.integer() for mass in masses), missing)
-        number = list(self._places)[part]
-        (found,) = self._parts.each("last_row", {number: (aim, distance, missing)})
-        row = self._places[number].start + found[0]
-        kept = rounded_ratio(found[1], 1, self.grids.totals.low)
+        number = list(self.points.places)[part]
+        (found,) = self.points.parts.each("last_row", {number: (aim, distance, missing)})
+        row = self.points.places[number].start + found[0]
+        kept = rounded_ratio(found[1], 1, self.points.grids.totals.low)
         return Threshold(_distance_of(distance), row, kept)
 
     @property
@@ -229,37 +236,33 @@ class TrimmedParts(PartedPoints):
 
         Whoever needs all of it brings it here by ``numpy.asarray``.
         """
-        return KeptMasses(self, {number: at for number, (at,) in self._labelled().items()})
+        return self.points.kept_masses()
 
     def keep(self, distances: Distances) -> Masses:
         """Return what would be kept of each point's weight if the points were this far away."""
-        weights = None if self.weights is None else np.asarray(self.weights)
+        weights = None if self.points.weights is None else np.asarray(self.points.weights)
         return kept_masses(find_threshold(distances, weights, self.mass), distances, weights)
 
     def trimmed_mass(self) -> float:
         """Return the weight that is left out, the exact sum rounded once."""
-        mass: float = self._parts.summed("left_out", self._labelled()).rounded()
+        mass: float = self.points.parts.summed("left_out", self.points.labelled()).rounded()
         return mass
 
     def n_trimmed(self) -> int:
         """Return how many points of positive weight are left out wholly."""
-        return sum(self._parts.each("n_trimmed", self._labelled()))
+        return sum(self.points.parts.each("n_trimmed", self.points.labelled()))
 
     def shares(self) -> Any:
         """Return which share of each point is kept."""
-        return self._of_points("shares")
+        return self.points.of_points("shares", self.points.labelled(), np.float64)
 
     def margins(self, centers: Centers) -> Any:
         """Return by how much, in squared distance, the verdict on each point holds."""
-        return self._of_points("margins", centers)
-
-    def _of_points(self, method: str, *given: Any) -> Any:
-        """Return a number for each point, wherever the points are."""
-        return np.concatenate(list(self._parts.each(method, self._labelled(*given))))
+        return self.points.of_points("margins", self.points.labelled(centers), np.float64)
 
     def around_threshold(self, centers: Centers) -> tuple[float, float, float]:
         """Return the farthest distance inside, the last point's weight, the nearest one outside."""
-        found = self._parts.each("around_threshold", self._labelled(centers))
+        found = self.points.parts.each("around_threshold", self.points.labelled(centers))
         inside, weights, outside = zip(*found, strict=True)
         return max(inside), max(weights), min(outside)
 
@@ -268,61 +271,39 @@ class TrimmedParts(PartedPoints):
         aim = self._aim(centers[~gone])
         there = self._up_to(aim, self._threshold_at(aim))
         asked = {number: (aim, labelling.threshold) for number, labelling in there.items()}
-        without = self._parts.summed("kept_cost", asked)
-        cost = self._parts.summed("cost", self._labelled(centers))
+        without = self.points.parts.summed("kept_cost", asked)
+        cost = self.points.parts.summed("cost", self.points.labelled(centers))
         gap_itself = Limbs.of_terms(np.array([gap]))
         exact = gap_itself.integer() + cost.integer() - without.integer()
         return rounded_ratio(exact, 1, gap_itself.grid.low)
 
     def kept_ties(self, centers: Centers, slack: float) -> tuple[Distances, Distances]:
         """Return two distances of kept points that may be near a tie."""
-        found = list(self._parts.each("kept_ties", self._labelled(centers, slack)))
+        found = list(self.points.parts.each("kept_ties", self.points.labelled(centers, slack)))
         nearest, second = (np.concatenate(several) for several in zip(*found, strict=True))
         return nearest, second
 
-    def _farthest(self, centers: Centers, many: int, masses: Any) -> Iterator[FarRows]:
-        if isinstance(masses, KeptMasses):
-            return self._parts.each("kept_far_rows", masses.asked(centers, many))
-        return super()._farthest(centers, many, masses)
+    def snapshot(self) -> Any:
+        """Return the labels, -1 for what is trimmed, wherever they are."""
+        return self.points.of_points("labels", self.points.labelled(), np.int32)
 
-    def _split(self, masses: Any) -> list[Distances | None]:
-        """Return each part's masses; None for what it keeps itself."""
-        if isinstance(masses, KeptMasses):
-            return [None] * len(self._places)
-        return super()._split(masses)
+    def labels(self) -> Labels:
+        """Return the same as an array."""
+        return np.concatenate(list(self.points.parts.each("labels", self.points.labelled())))
 
+    def cost(self, centers: Centers) -> float:
+        """Return the exact sum of v D over what is kept, rounded once."""
+        asked = self.points.labelled(centers)
+        cost: float = self.points.parts.summed("cost", asked).rounded()
+        return cost
 
-class KeptMasses:
-    """The face of an array of what is kept of each point, which is known where the points are."""
+    def advance(self, *_: Any) -> None:
+        """Return None: steps are taken one at a time here."""
+        return
 
-    def __init__(self, points: TrimmedParts, at: dict[int, Labelling]) -> None:
-        self._points, self._at = points, at
-        self.shape = (points.n_points,)
-        self.dtype = np.dtype(np.float64)
-
-    def asked(self, *given: Any) -> dict[int, tuple[Any, ...]]:
-        """Return arguments of a question about the same labels."""
-        return {number: (at, *given) for number, at in self._at.items()}
-
-    @cached_property
-    def _all(self) -> Masses:
-        return np.concatenate(list(self._points._parts.each("kept", self.asked())))
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, which: Any) -> Any:
-        return self._all[which]
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Masses:
-        """Bring all of them here."""
-        return self._all.copy() if copy else self._all
-
-    def __gt__(self, other: Any) -> Any:
-        return self._all > other
-
-    def __mul__(self, other: Any) -> Any:
-        return self._all * other
+    def advance_with(self, *_: Any) -> None:
+        """Return None: steps are taken one start after the other here."""
+        return
 
 
 def _around(bits: int, width: int) -> Bracket:

@@ -16,16 +16,10 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfmeans.core.threshold import Masses, Threshold, filled_at, kept_masses, whole_number
 from wolfmeans.core.ties import told_apart
-from wolfmeans.core.workspace import Centers, Distances, Partial, Threshold
-from wolfmeans.engines import get_engine
-from wolfmeans.engines.trimming import (
-    Masses,
-    Trimming,
-    filled_at,
-    kept_masses,
-    whole_number,
-)
+from wolfmeans.core.workspace import Centers, Distances, Partial
+from wolfmeans.engines.trimming import Trimmed
 from wolfmeans.exact.limbs import Grid, Grids, Limbs, added
 from wolfmeans.exact.sums import unit_exponent
 
@@ -146,21 +140,18 @@ class TrimmingPart:
         """Return up to `many` rows of positive mass, the farthest first."""
         raise NotImplementedError
 
-    def _approach(self, aim: Labelling) -> Trimming:
+    def _approach(self, aim: Labelling) -> Trimmed:
         """Return the points after they have looked for the nearest of the centers."""
-        points = self._labelled
-        if not isinstance(points, Trimming) or self._grids != aim.grids:
-            engine, n_threads, _ = self._settings
-            points = get_engine(engine).open_trimmed(self._X, self._weights, n_threads, math.inf)
-            if not isinstance(points, Trimming):
-                raise TypeError(f"engine={engine!r} cannot work on a part of the data yet")
-            points.summing_on(aim.grids)
+        points: Any = self._labelled
+        if not isinstance(points, Trimmed) or self._grids != aim.grids:
+            points = self._points.fork(self._settings[1]).trimmed(math.inf).summing_on(aim.grids)
             self._labelled, self._grids, self._key, self._ahead = points, aim.grids, None, None
         centers = points.digest(aim.centers)
         if self._ahead != centers:
             self._ahead = None
-            points.approach(aim.centers)
+            points.trimmer.approach(aim.centers)
             self._ahead = centers
+        assert isinstance(points, Trimmed)
         return points
 
     def _keep(self, to: Labelling, threshold: Threshold) -> Partial:
@@ -171,7 +162,7 @@ class TrimmingPart:
         ahead = self._ahead
         # Whatever happens in between, nobody takes half-finished labels for the old ones.
         self._labelled = self._key = self._ahead = None
-        partial = points.keep_exactly(to.centers, threshold)
+        partial = points.trimmer.keep(to.centers, threshold)
         self._labelled, self._key, self._ahead = points, to.key, ahead
         self._n_clusters = len(to.centers)
         return partial
@@ -179,7 +170,7 @@ class TrimmingPart:
     def _distances(self, aim: Labelling) -> Distances:
         """Return the distances to the nearest of the centers; labels stay what they are."""
         if self._key is None or self._n_clusters == len(aim.centers):
-            return self._approach(aim).approached()
+            return self._approach(aim).trimmer.approached()
         centers = self._points.digest(aim.centers)
         if self._elsewhere is None or self._elsewhere[0] != centers:
             self._elsewhere = (centers, self._points.nearest(aim.centers)[1])
@@ -190,7 +181,7 @@ class TrimmingPart:
 
         Weights may have been put away with the rows.
         """
-        if not isinstance(self._labelled, Trimming) or self._kind[2]:
+        if not isinstance(self._labelled, Trimmed) or self._kind[2]:
             return False
         if method in _FROM_LABELS:
             return bool(self._key == given[0].key)

@@ -138,7 +138,7 @@ def _run_again(model: Model, points: Points, notes: Notes) -> Fit:
     if isinstance(model, TrimmedKMeans):
         kind = TrimmedProblem
         mass = kept_mass(parsed_share(model._share), points.weights, len(points.labels))
-        workspace: Any = engine.open_trimmed(points.X, points.weights, n_threads, mass)
+        workspace: Any = engine.open(points.X, points.weights, n_threads).trimmed(mass)
     else:
         workspace = engine.open(points.X, points.weights, n_threads, model.algorithm)
     seeds = validation.ldexp(model.initial_centers_.astype(workspace.dtype), points.exponent)
