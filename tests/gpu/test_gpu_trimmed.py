@@ -106,10 +106,10 @@ def test_thresholds_are_those_of_the_specification(weights_kind):
         there = opened(X, w, mass)[1]
         for far in (distances, rng.uniform(size=N), np.full(N, 3.0)):
             threshold = find_threshold(far, w, mass)
-            assert there._find_threshold(far) == threshold
+            assert there.trimmer.find_threshold(far) == threshold
             assert (there.keep(far) == kept_masses(threshold, far, w)).all()
     smallest = opened(X, w, unit)[1]
-    assert smallest._find_threshold(distances) == find_threshold(distances, w, unit)
+    assert smallest.trimmer.find_threshold(distances) == find_threshold(distances, w, unit)
 
 
 def test_sums_beyond_the_room_on_the_device_come_from_the_host():
@@ -126,7 +126,7 @@ def test_sums_beyond_the_room_on_the_device_come_from_the_host():
         assert expected.gap == found.gap
         assert here.step(expected, centers) == there.step(found, centers)
         centers = expected.means
-    assert there._step.clusters.state[INEXACT.value] == 1
+    assert there.points._step.clusters.state[INEXACT.value] == 1
 
 
 def test_what_cannot_be_asked_for():
