@@ -18,13 +18,13 @@ LONG = {
     "steps": (
         "KMeans(4000, init=X[:4000], stop='stationary', max_iter=None, **S)",
         "fit",
-        f"{CPU}.NativePoints.advance",
+        f"{CPU}.DensePoints.advance",
         150_000,
     ),
     "steps on threads": (
         "KMeans(4000, init=X[:4000], stop='stationary', max_iter=None, **(S | {'n_threads': 2}))",
         "fit",
-        f"{CPU}.NativePoints.advance",
+        f"{CPU}.DensePoints.advance",
         150_000,
     ),
     "steps of a tree": (
@@ -54,10 +54,10 @@ LONG = {
     "one sparse step": (
         "KMeans(len(X), init=X, max_iter=1, **S)",
         "fit",
-        "wolfmeans.engines.sparse.SparseNativePoints.assign",
+        f"{CPU}.NativePoints._assigned",
         50_000,
     ),
-    "seeding": ("KMeans(20_000, **S)", "fit", f"{CPU}.NativePoints.spread_rows", 150_000),
+    "seeding": ("KMeans(20_000, **S)", "fit", f"{CPU}.DensePoints.spread_rows", 150_000),
     "seeding in rounds": (
         "KMeans(20_000, init='k-means||', **S)",
         "fit",
@@ -67,7 +67,7 @@ LONG = {
     "starts": (
         "KMeans(1000, init='random', n_init=100, stop='stationary', max_iter=None, **S)",
         "fit",
-        f"{CPU}.NativePoints.advance_with",
+        f"{CPU}.DensePoints.advance_with",
         20_000,
     ),
     "polish": (
@@ -126,7 +126,7 @@ def telling(*arguments, **options):
     return inner(*arguments, **options)
 setattr(home, name, telling)
 try:
-    getattr(model, method)(sparse.csr_array(X) if "sparse" in during else X)
+    getattr(model, method)(sparse.csr_array(X) if during.endswith("NativePoints._assigned") else X)
 except KeyboardInterrupt:
     print("interrupted", *(name for name in set(vars(model)) - before if name.endswith("_")))
 """

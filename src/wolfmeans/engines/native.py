@@ -21,22 +21,155 @@ from wolfmeans.core.workspace import (
     Progress,
     Workspace,
 )
-from wolfmeans.engines.arithmetic import NativeArithmetic
 from wolfmeans.engines.labelled import LabelledPoints
 from wolfmeans.engines.single_moves import SingleMoves
-from wolfmeans.engines.sparse import SparseNativePoints, can_be_native
 from wolfmeans.engines.swaps import Swaps
 from wolfmeans.engines.trimming import Trimmer
 from wolfmeans.exact.arrays import aligned
-from wolfmeans.exact.distances import NativeKernels, ReferenceKernels
+from wolfmeans.exact.distances import NativeKernels, ReferenceKernels, SparseNativeKernels
 from wolfmeans.exact.limbs import SCALAR, Grid, Grids, Limbs, Range
 from wolfmeans.exact.native import _native, native_is_available
 
+_MOST_COLUMNS = np.iinfo(np.int32).max
+# Rows taken one by one; SciPy's own way costs as much as some dozen of them before it starts.
+_FEW_ROWS = 32
 
-class NativePoints(NativeArithmetic):
-    """Labels, bounds and exact moments in native code (engines/native/points.hpp, moments.hpp)."""
+
+def can_be_native(X: Any) -> bool:
+    """Whether native code serves this CSR matrix: no column twice in a row, not too many."""
+    return bool(X.has_canonical_format) and X.shape[1] <= _MOST_COLUMNS
+
+
+class NativePoints(LabelledPoints):
+    """Labels, bounds and exact moments in native code: CSR rows, and what dense ones share."""
 
     engine = "cpu"
+    _kernels: Any
+
+    def __init__(
+        self,
+        X: Any,
+        weights: NDArray[np.float64] | None,
+        n_threads: int,
+        algorithm: str,
+        kernels: Any = None,
+    ) -> None:
+        super().__init__(X, weights, kernels or SparseNativeKernels(X, n_threads))
+        self.n_threads, self._algorithm = n_threads, algorithm
+        self._points: Any = None
+
+    def fork(self, n_threads: int) -> NativePoints:
+        """Return a workspace of the same points, without labels, that shares the data."""
+        twin = NativePoints(self._X, self.weights, n_threads, self._algorithm, self._kernels)
+        twin._order = self._order
+        return twin
+
+    def assign(self, centers: Centers, forced: Forced | None = None) -> Assignment:
+        """Give each point the label of its nearest center, ties to the lowest index."""
+        moved, gap, weights, means, residuals, _, _ = self._assigned(centers, forced)
+        return Assignment(moved, gap, weights, means, residuals)
+
+    def _assigned(self, centers: Centers, forced: Forced | None) -> tuple[Any, ...]:
+        rows, labels = _arrays_of(forced)
+        with_bounds = self._algorithm != "dense"
+        found: tuple[Any, ...] = self._begun().assign(aligned(centers), with_bounds, rows, labels)
+        return found
+
+    def _begun(self) -> Any:
+        if self._points is None:
+            self._points = self._open(self.weights)
+        return self._points
+
+    def _open(self, weights: NDArray[np.float64] | None) -> Any:
+        single = self.dtype == np.float32
+        kind = _native.SparsePointsF32 if single else _native.SparsePointsF64
+        return kind(self._kernels.rows, weights, self.n_threads)
+
+    def _current(self) -> Labels:
+        if self._points is None:
+            raise RuntimeError("points have no labels before the first assignment")
+        labels: Labels = self._points.labels()
+        return labels
+
+    def rows(self, indices: NDArray[np.int64]) -> Centers:
+        """Return data rows, dense, in the centers' dtype."""
+        if len(indices) > _FEW_ROWS:
+            return super().rows(indices)
+        dense = np.zeros((len(indices), self.n_features), dtype=self.dtype)
+        for place, row in enumerate(indices.tolist()):
+            entries = slice(self._X.indptr[row], self._X.indptr[row + 1])
+            dense[place, self._X.indices[entries]] = self._X.data[entries]
+        return dense
+
+    def row_hashes(self) -> NDArray[np.uint64]:
+        """Return a hash of each row, equal for equal values."""
+        hashes = np.empty(self.n_points, dtype=np.uint64)
+        self._kernels.rows.hashes(hashes, self.n_threads)
+        return hashes
+
+    def mean(self, *, weighted: bool) -> Centers:
+        """Return the (d,) mean of all points, rounded as a center."""
+        zero = np.zeros((1, self.n_features), dtype=self.dtype)
+        twin = self.fork(self.n_threads)
+        if not weighted:
+            twin.weights = None
+        mean: Centers = twin.assign(zero).means[0]
+        return mean
+
+    def total(self, values: NDArray[np.float64]) -> float:
+        """Return the exact sum of an array, rounded once."""
+        terms = aligned(values, dtype=np.float64).ravel()
+        return float(_native.weighted_sum(None, terms, self.n_threads))
+
+    def step(self, found: Assignment, centers: Centers) -> tuple[float, float]:
+        """Return the shift and the movement of a step from the centers to the means found."""
+        given = aligned(centers)
+        try:
+            shift, movement = _native.center_step(
+                found.means, given, found.residuals, found.weights, self.n_threads
+            )
+        except OverflowError:  # the specification says which sum it is, and what becomes of it
+            return super().step(found, centers)
+        return float(shift), float(movement)
+
+    def exact_total(self, values: NDArray[np.float64]) -> Limbs:
+        """Return the exact sum of an array, not rounded."""
+        terms = aligned(values, dtype=np.float64).ravel()
+        return Limbs(SCALAR, _native.exact_terms(terms))
+
+    def rounded(self, partial: Partial, centers: Centers) -> Assignment:
+        """Return the assignment to these centers that the parts of all points add up to."""
+        weights, means = np.zeros(len(centers)), aligned(centers).copy()
+        residuals = np.zeros(centers.shape)
+        totals, sums = partial.totals, partial.sums
+        _native.round_moments(
+            sums.values,
+            sums.grid.low,
+            sums.grid.bits,
+            totals.values,
+            totals.grid.low,
+            totals.grid.bits,
+            np.arange(len(centers)),
+            weights,
+            means,
+            residuals,
+            self.n_threads,
+        )
+        return Assignment(partial.moved, partial.gap.rounded(), weights, means, residuals)
+
+    def digest(self, centers: Centers) -> bytes:
+        """Return 16 bytes that stand for the centers."""
+        short: bytes = _native.digest(aligned(centers))
+        return short
+
+    def find_threshold(self, distances: Distances, mass: float) -> Threshold:
+        """Return the last point that a mass keeps when the points are this far away."""
+        return Threshold(*_native.find_threshold(aligned(distances), self.weights, mass))
+
+
+class DensePoints(NativePoints):
+    """Dense rows: also steps, draws and searches in native code."""
+
     can_put_away = True
 
     def __init__(
@@ -47,27 +180,22 @@ class NativePoints(NativeArithmetic):
         algorithm: str,
     ) -> None:
         X, weights = aligned(X), None if weights is None else aligned(weights)
-        super().__init__(X, weights, NativeKernels(X, n_threads))
-        self._native = _native
-        self.n_threads = n_threads
-        self._method = "auto" if algorithm in ("lloyd", "elkan") else algorithm
-        self._points: Any = None
+        method = "auto" if algorithm in ("lloyd", "elkan") else algorithm
+        super().__init__(X, weights, n_threads, method, NativeKernels(X, n_threads))
 
-    def fork(self, n_threads: int) -> NativePoints:
+    def fork(self, n_threads: int) -> DensePoints:
         """Return a workspace of the same points, without labels, that shares the data."""
-        twin = NativePoints(self._X, self.weights, n_threads, self._method)
+        twin = DensePoints(self._X, self.weights, n_threads, self._algorithm)
         twin._order = self._order
         return twin
 
-    def assign(self, centers: Centers, forced: Forced | None = None) -> Assignment:
-        """Give each point the label of its nearest center, ties to the lowest index."""
-        if self._points is None:
-            self._points = self._open(self.weights)
-        rows, labels = _arrays_of(forced)
-        moved, gap, weights, means, residuals, _, _ = self._points.assign(
-            aligned(centers), rows, labels
-        )
-        return Assignment(moved, gap, weights, means, residuals)
+    def _assigned(self, centers: Centers, forced: Forced | None) -> tuple[Any, ...]:
+        found: tuple[Any, ...] = self._begun().assign(aligned(centers), *_arrays_of(forced))
+        return found
+
+    def rows(self, indices: NDArray[np.int64]) -> Centers:
+        """Return data rows in the centers' dtype."""
+        return LabelledPoints.rows(self, indices)
 
     def ranges(self) -> Grids:
         """Return where exact sums over these points alone would stand."""
@@ -82,10 +210,8 @@ class NativePoints(NativeArithmetic):
     def assign_exactly(self, centers: Centers, forced: Forced | None = None) -> Partial:
         """Assign the points; return sums that can be added to those of other points."""
         self.agreed_grids()
-        if self._points is None:
-            self._points = self._open(self.weights)
-        rows, labels = _arrays_of(forced)
-        return self.partial(*self._points.assign_exactly(aligned(centers), rows, labels))
+        given = aligned(centers)
+        return self.partial(*self._begun().assign_exactly(given, *_arrays_of(forced)))
 
     def partial(
         self, moved: int, gap: Any, totals_grid: Any, totals: Any, sums_grid: Any, sums: Any
@@ -114,7 +240,7 @@ class NativePoints(NativeArithmetic):
 
     def put_away(self) -> None:
         """Let go of the rows and weights; labels, bounds and moments stay."""
-        self._X = self._kernels = self.weights = None  # type: ignore[assignment]
+        self._X = self._kernels = self.weights = None
         if self._points is not None:
             self._points.put_away()
 
@@ -129,7 +255,7 @@ class NativePoints(NativeArithmetic):
     def _open(self, weights: NDArray[np.float64] | None) -> Any:
         kind = _native.PointsF32 if self.dtype == np.float32 else _native.PointsF64
         ranges = None if self.grids is None else self.grids.exponents()
-        return kind(self._X, weights, self.n_threads, self._method, ranges)
+        return kind(self._X, weights, self.n_threads, self._algorithm, ranges)
 
     def advance(
         self, centers: Centers, weights: Distances, shift: float, limits: Limits
@@ -147,7 +273,7 @@ class NativePoints(NativeArithmetic):
         n_threads: int,
     ) -> list[Progress] | None:
         """Take several steps from several starts, spread over threads, in one native call."""
-        natives = [self, *(other for other in others if isinstance(other, NativePoints))]
+        natives = [self, *(other for other in others if isinstance(other, DensePoints))]
         if len(natives) < 1 + len(others) or len({native.dtype for native in natives}) != 1:
             return None
         single = self.dtype == np.float32
@@ -167,12 +293,6 @@ class NativePoints(NativeArithmetic):
         labels = self._current()
         return NativeKernels(self._X, self.n_threads).cost(centers, labels, self.weights)
 
-    def mean(self, *, weighted: bool) -> Centers:
-        """Return the (d,) mean of all points, rounded as a center."""
-        zero = np.zeros((1, self.n_features), dtype=self.dtype)
-        mean: Centers = self._open(self.weights if weighted else None).assign(zero)[3][0]
-        return mean
-
     def near_ties(
         self, centers: Centers, slack: float
     ) -> tuple[NDArray[np.int64], Distances, Distances]:
@@ -180,12 +300,6 @@ class NativePoints(NativeArithmetic):
         rows: NDArray[np.int64] = self._points.near_ties(aligned(centers), slack)
         kernels = NativeKernels(self._X[rows], self.n_threads)
         return rows, *kernels.second_nearest(centers)
-
-    def _current(self) -> Labels:
-        if self._points is None:
-            raise RuntimeError("points have no labels before the first assignment")
-        labels: Labels = self._points.labels()
-        return labels
 
     def roots(self, centers: Centers) -> Centers:
         """Return the (n, K) Euclidean distances to all centers, in their dtype."""
@@ -230,7 +344,7 @@ class NativePoints(NativeArithmetic):
 class NativeTrimmer:
     """A trimmer in native code: kept masses, bounds and exact moments (trimming.hpp)."""
 
-    def __init__(self, points: NativePoints, mass: float) -> None:
+    def __init__(self, points: DensePoints, mass: float) -> None:
         self._points, self._mass = points, mass
         self._state: Any = None
 
@@ -362,9 +476,9 @@ class CpuEngine:
         _require_native()
         if sparse.issparse(X):
             if can_be_native(X):
-                return SparseNativePoints(_native, X, weights, n_threads, algorithm)
+                return NativePoints(X, weights, n_threads, algorithm)
             return LabelledPoints(X, weights, ReferenceKernels(X))
-        return NativePoints(X, weights, n_threads, algorithm)
+        return DensePoints(X, weights, n_threads, algorithm)
 
 
 def _require_native() -> None:

@@ -227,3 +227,45 @@ class NativeKernels:
 def dense_kernels(X: NDArray[np.floating]) -> Kernels:
     """Return the fastest kernels for a few dense rows; distances are the same bits anyway."""
     return NativeKernels(X, 1) if native_is_available() else ReferenceKernels(X)
+
+
+class SparseNativeKernels:
+    """Canonical distances between CSR rows and dense centers (engines/native/sparse_rows.hpp)."""
+
+    def __init__(self, X: Any, n_threads: int) -> None:
+        kind = _native.SparseRowsF32 if X.dtype == np.float32 else _native.SparseRowsF64
+        self.rows: Any = kind(
+            aligned(X.data),
+            aligned(X.indices, dtype=np.int32),
+            aligned(X.indptr, dtype=np.int64),
+            X.shape[1],
+            n_threads,
+        )
+        self._X = X
+        self._n: int = X.shape[0]
+        self._n_threads = n_threads
+
+    def nearest(self, centers: Centers) -> tuple[Labels, Distances]:
+        """Return the lowest nearest center of each point and its canonical distance."""
+        labels, nearest = np.empty(self._n, dtype=np.int32), np.empty(self._n)
+        centers = aligned(centers)
+        self.rows.nearest(centers, labels, nearest, None, self._n_threads)
+        return labels, nearest
+
+    def second_nearest(self, centers: Centers) -> tuple[Distances, Distances]:
+        """Return the smallest and the second smallest canonical distance of each point."""
+        labels = np.empty(self._n, dtype=np.int32)
+        nearest, second = np.empty(self._n), np.empty(self._n)
+        centers = aligned(centers)
+        self.rows.nearest(centers, labels, nearest, second, self._n_threads)
+        return nearest, second
+
+    def distances(self, centers: Centers, labels: Labels) -> Distances:
+        """Return the canonical distance of each point to the center of its label."""
+        distances = np.empty(self._n)
+        self.rows.distances(aligned(centers), labels, distances, self._n_threads)
+        return distances
+
+    def of(self, rows: NDArray[np.int64]) -> SparseNativeKernels:
+        """Return the same for some of the rows."""
+        return SparseNativeKernels(self._X[rows], self._n_threads)

@@ -112,7 +112,7 @@ def failed_fits_leave_something():
 def interrupts_heard_at_the_end():
     """Native calls are deaf: a signal comes through when they return."""
     from wolfmeans.core import kmeans
-    from wolfmeans.engines.native import NativePoints
+    from wolfmeans.engines.native import DensePoints
     from wolfmeans.exact.distances import NativeKernels
 
     def make(call):
@@ -126,7 +126,7 @@ def interrupts_heard_at_the_end():
         return deaf
 
     return [
-        *(around(NativePoints, name, make) for name in ("assign", "advance", "spread_rows")),
+        *(around(DensePoints, name, make) for name in ("assign", "advance", "spread_rows")),
         *(around(NativeKernels, name, make) for name in ("nearest", "roots")),
         around(kmeans, "advance_together", make),
     ]

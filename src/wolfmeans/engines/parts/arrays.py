@@ -23,7 +23,7 @@ from wolfmeans.core.ties import told_apart
 from wolfmeans.core.workspace import Centers, Distances, Forced, Labels, Partial
 from wolfmeans.engines import get_engine
 from wolfmeans.engines.labelled import LabelledPoints
-from wolfmeans.engines.native import NativePoints
+from wolfmeans.engines.native import DensePoints
 from wolfmeans.engines.parts.candidates import Eligible
 from wolfmeans.engines.parts.seeding import Sampling, Seeding
 from wolfmeans.engines.parts.trimming import TrimmingPart
@@ -129,7 +129,7 @@ class ArrayPart(TrimmingPart):
             points = LabelledPoints(self._X, weights, points._kernels)
             points.engine = "gpu"
         # Others keep labels where `assign_exactly` does not look for them.
-        if type(points) is not LabelledPoints and type(points) is not NativePoints:
+        if type(points) is not LabelledPoints and type(points) is not DensePoints:
             raise TypeError(f"engine={engine!r} cannot work on a part of the data yet")
         opened: LabelledPoints = points
         return opened
