@@ -111,8 +111,7 @@ def failed_fits_leave_something():
 @variant
 def interrupts_heard_at_the_end():
     """Native calls are deaf: a signal comes through when they return."""
-    from wolfmeans.core import kmeans
-    from wolfmeans.engines.native import DensePoints
+    from wolfmeans.engines.native import DensePoints, NativePoints
     from wolfmeans.exact.distances import NativeKernels
 
     def make(call):
@@ -126,9 +125,9 @@ def interrupts_heard_at_the_end():
         return deaf
 
     return [
-        *(around(DensePoints, name, make) for name in ("assign", "advance", "spread_rows")),
+        around(NativePoints, "assign", make),
+        *(around(DensePoints, name, make) for name in ("advance", "advance_with", "spread_rows")),
         *(around(NativeKernels, name, make) for name in ("nearest", "roots")),
-        around(kmeans, "advance_together", make),
     ]
 
 
