@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from wolfmeans.commands import cli, later
+from wolfmeans.commands import cli
 from wolfmeans.commands.loading import InTheMeantime
 
 # Sends Ctrl-C to itself when a module is about to be imported.
@@ -80,8 +80,7 @@ import sys
 import wolfmeans.commands.cli
 names, sys.argv = sys.argv[1], ["wolfmeans", *sys.argv[2:]]
 code = wolfmeans.commands.cli.main()
-from wolfmeans.commands.later import _Later
-print(*[n for n in names.split(",") if type(sys.modules.get(n, _Later(""))) is not _Later])
+print(*[n for n in names.split(",") if n in sys.modules])
 sys.exit(code)
 """
 
@@ -91,33 +90,6 @@ def test_help_and_wrong_usage_are_answered_without_scikit_learn(arguments):
     done = process(LOADED, "sklearn,scipy,polars,wolfmeans.engines", *arguments)
     assert done.returncode in (0, 2)
     assert done.stdout.splitlines()[-1] == ""
-
-
-def test_a_fit_needs_no_pandas_and_no_statistics(data):
-    done = process(LOADED, "sklearn,pandas,scipy.stats,scipy.optimize", "fit", "data.csv",
-                   "-k", "2", "-q")  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.split() == ["sklearn"]
-
-
-def test_what_is_put_off_is_there_when_it_is_asked_for():
-    code = """
-from wolfmeans.commands.later import absent, put_off
-put_off("scipy.stats")
-with absent("pandas"):
-    import sklearn.base
-from scipy.stats import chi2
-import scipy.stats.distributions
-print(scipy.stats.norm.cdf(0.0), chi2 is scipy.stats.chi2)
-import pandas
-"""
-    done = process(code)
-    assert (done.stdout, done.stderr) == ("0.5 True\n", "")
-
-
-def test_only_what_is_not_loaded_is_put_off():
-    later.put_off("json")
-    assert type(sys.modules["json"]).__name__ == "module"
 
 
 def test_a_result_and_an_error_come_back_from_the_other_thread():

@@ -15,11 +15,8 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Generic, NoReturn, TypeVar
 
-from wolfmeans.commands.later import absent, put_off
 from wolfmeans.commands.streams import flushed, replace_closed
 
-# Imported by scikit-learn and SciPy, and used by no command or by few.
-_UNUSED = ("numpy.f2py", "numpy.testing", "scipy.special", "scipy.stats")
 T = TypeVar("T")
 _own_process = False
 
@@ -84,10 +81,7 @@ def loading() -> Iterator[None]:
         yield
         return
     _prepare()
-    for name in _UNUSED:
-        put_off(name)
-    with absent("pandas"):
-        yield
+    yield
     begin_work()
 
 
