@@ -11,7 +11,7 @@ NATIVE := $(wildcard src/wolfmeans/engines/native/*.cpp src/wolfmeans/engines/na
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test test-all docs docs-serve lint format wheel native sanitize sanitize-threads fuzz soak lock clean
+.PHONY: help venv demo quick test test-all docs docs-serve lint format wheel native sanitize sanitize-threads fuzz soak lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,10 @@ demo: venv ## cluster the bundled image-segmentation data; certificate, figures 
 # takes tests over from the others.
 PROCESSES = $(shell $(PYTHON) -c 'import os; print(min(4, 1 + (os.cpu_count() or 1)))')
 PYTEST = $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal
+
+QUICK = tests/exact tests/core tests/engines tests/digests tests/project/test_layers.py
+quick: lint ## lint, and the tests of exact arithmetic, core and engines; a minute
+	$(PYTEST) -q -m "not long" $(QUICK)
 
 test: lint ## ruff, mypy, then pytest with doctests; minutes
 	$(PYTEST) -m "not long"
