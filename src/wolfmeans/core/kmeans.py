@@ -20,8 +20,8 @@ from wolfmeans.core.empty_clusters import CANDIDATES, admissible_assignment, bes
 from wolfmeans.core.frank_wolfe import ConcaveProblem, State
 from wolfmeans.core.solution import Record, Solution, Status
 from wolfmeans.core.stopping import StoppingRule, tolerances_of
-from wolfmeans.core.ties import UNIT, told_apart
 from wolfmeans.core.workspace import Centers, Distances, Limits, Progress, Workspace
+from wolfmeans.exact.distances import UNIT, certainly_smaller
 from wolfmeans.exact.sums import exact_sum
 
 # Long enough for many steps of a small problem, short enough to hear Ctrl-C and the deadline.
@@ -302,7 +302,7 @@ class KMeansProblem(ConcaveProblem[Partition]):
         """
         if len(point.centers) == 1:
             return False
-        return not self._told_apart(point, *self._near_ties(point, _largest_residual(point)))
+        return not self._certainly_smaller(point, *self._near_ties(point, _largest_residual(point)))
 
     def _near_ties(self, point: Partition, slack: float) -> tuple[Distances, Distances]:
         """Return two distances of each point of positive weight that may be near a tie."""
@@ -313,11 +313,11 @@ class KMeansProblem(ConcaveProblem[Partition]):
             nearest, second = nearest[heavy], second[heavy]
         return nearest, second
 
-    def _told_apart(self, point: Partition, nearest: Distances, second: Distances) -> bool:
+    def _certainly_smaller(self, point: Partition, nearest: Distances, second: Distances) -> bool:
         """Whether each of the first distances is certainly smaller than the other one."""
         error = self.workspace.distance_error(point.centers)
         slack, d = _largest_residual(point), self.workspace.n_features
-        return bool(np.all(told_apart(nearest, second, slack, d, error)))
+        return bool(np.all(certainly_smaller(nearest, second, slack, d, error)))
 
 
 def _largest_residual(point: Partition) -> float:

@@ -174,7 +174,7 @@ class TrimmedProblem(KMeansProblem):
         if not pairs:
             return False
         first, second = np.array(pairs).T
-        return not self._told_apart(point, first, second)
+        return not self._certainly_smaller(point, first, second)
 
     def _near_ties(self, point: Partition, slack: float) -> tuple[Distances, Distances]:
         return self.workspace.kept_ties(point.centers, slack)

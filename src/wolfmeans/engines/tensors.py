@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.exact.magnitudes import sampling_step
+from wolfmeans.exact.arrays import sampling_step
 
 
 def is_tensor(X: Any) -> bool:

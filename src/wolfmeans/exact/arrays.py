@@ -1,4 +1,4 @@
-"""Arrays as native code and validation need them: aligned, and holding numbers.
+"""Arrays as native code and validation need them: aligned, of numbers, of known magnitude.
 
 Parts that came over a network, or files that are mapped, have arrays at odd addresses, and
 `np.ascontiguousarray` lets them pass.
@@ -6,10 +6,13 @@ Parts that came over a network, or files that are mapped, have arrays at odd add
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+
+ROWS_LOOKED_AT = 256
+"""How many rows are looked at, about, to learn about all."""
 
 
 def aligned(array: Any, dtype: DTypeLike | None = None) -> NDArray[Any]:
@@ -37,3 +40,15 @@ def holds_texts(values: NDArray[Any]) -> bool:
     if values.dtype.kind == "O":
         return any(isinstance(value, (str, bytes)) for value in values.flat)
     return values.dtype.kind in "UST"
+
+
+class Sizes(NamedTuple):
+    """The smallest nonzero magnitude in some data, and the largest; 0 where all are 0."""
+
+    smallest: float
+    largest: float
+
+
+def sampling_step(n_rows: int) -> int:
+    """Return every which row is looked at to learn about all: some hundred are enough."""
+    return max(1, n_rows // ROWS_LOOKED_AT)

@@ -26,6 +26,8 @@ Distances = NDArray[np.float64]
 """(n,) canonical squared distances."""
 
 _BLOCK_ENTRIES = 1 << 20
+UNIT = 2.0**-53
+"""The unit roundoff of float64."""
 
 
 class Kernels(Protocol):
@@ -269,3 +271,18 @@ class SparseNativeKernels:
     def of(self, rows: NDArray[np.int64]) -> SparseNativeKernels:
         """Return the same for some of the rows."""
         return SparseNativeKernels(self._X[rows], self._n_threads)
+
+
+def certainly_smaller(
+    nearest: Distances, second: Distances, slack: float, n_features: int, error: float = 0.0
+) -> NDArray[np.bool_]:
+    """Whether each of the first squared distances is certainly smaller than the other one.
+
+    A canonical distance is off by (d + 3) u of itself and by `error`; a center that is off its mean
+    by r <= `slack` changes a distance, not squared, by at most r.
+    """
+    bound = 2.0 * UNIT * (n_features + 3) * (nearest + second)
+    bound += 2.0 * error
+    bound += 2.0 * slack * (np.sqrt(nearest) + np.sqrt(second) + slack)
+    apart: NDArray[np.bool_] = second - nearest > bound
+    return apart

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.exact.magnitudes import Sizes
+from wolfmeans.exact.arrays import Sizes
 from wolfmeans.exact.native import value_range
 from wolfmeans.files.buffers import Buffers
 from wolfmeans.files.columns import FILL_IN, Part

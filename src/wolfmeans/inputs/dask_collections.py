@@ -24,7 +24,7 @@ from wolfmeans.engines import effective_threads
 from wolfmeans.engines.parts.blocks import Look, PartOfFit, prepared, rescaled, weighted
 from wolfmeans.engines.parts.cluster import ClusterParts
 from wolfmeans.engines.parts.dask_points import DaskPoints, ThreadParts
-from wolfmeans.exact.magnitudes import sampling_step
+from wolfmeans.exact.arrays import sampling_step
 from wolfmeans.inputs import validation
 from wolfmeans.inputs.data_in_parts import Face, Opened
 

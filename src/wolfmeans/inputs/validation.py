@@ -17,8 +17,8 @@ from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
 from wolfmeans.engines.tensors import OnDevice, admit_tensor, is_tensor, on_host, to_numpy
+from wolfmeans.exact.arrays import Sizes as Sizes
 from wolfmeans.exact.arrays import aligned, holds_texts
-from wolfmeans.exact.magnitudes import Sizes as Sizes
 from wolfmeans.exact.native import value_range
 from wolfmeans.exact.sums import exponent_range, exponents_between
 from wolfmeans.inputs.checks import (

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from wolfmeans.core.threshold import Threshold
-from wolfmeans.core.ties import told_apart
 from wolfmeans.core.workspace import Centers, Distances, Forced, Labels, Partial
 from wolfmeans.engines import get_engine
 from wolfmeans.engines.labelled import LabelledPoints
@@ -28,6 +27,7 @@ from wolfmeans.engines.parts.candidates import Eligible
 from wolfmeans.engines.parts.seeding import Sampling, Seeding
 from wolfmeans.engines.parts.trimming import TrimmingPart
 from wolfmeans.engines.trimming import Trimmed
+from wolfmeans.exact.distances import certainly_smaller
 from wolfmeans.exact.limbs import SCALAR, Grids, Limbs, Range, Several, combined
 from wolfmeans.exact.native import value_range
 
@@ -282,7 +282,7 @@ class ArrayPart(TrimmingPart):
         That is by the margin of core.kmeans, whose slack it must be, or a smaller one.
         """
         rows, nearest, second = self.near_ties(at, centers, slack)
-        near = ~told_apart(nearest, second, slack, centers.shape[1])
+        near = ~certainly_smaller(nearest, second, slack, centers.shape[1])
         if self._weights is not None:
             near &= self._weights[rows] > 0
         few = np.flatnonzero(near)[:_FEW_TIES]

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from wolfmeans.core.workspace import Centers, Labels
 from wolfmeans.engines import get_engine
 from wolfmeans.engines.parts.arrays import ArrayPart, Description, Labelling, lightest
+from wolfmeans.exact.arrays import ROWS_LOOKED_AT, sampling_step
 from wolfmeans.exact.limbs import Grids, Range, combined
-from wolfmeans.exact.magnitudes import ROWS_LOOKED_AT, sampling_step
 
 _UNIT = 2.0**-53
 _FEW_TIES = 1024

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.core.threshold import Masses, Threshold, filled_at, kept_masses, whole_number
-from wolfmeans.core.ties import told_apart
 from wolfmeans.core.workspace import Centers, Distances, Partial
 from wolfmeans.engines.trimming import Trimmed
+from wolfmeans.exact.distances import certainly_smaller
 from wolfmeans.exact.limbs import Grid, Grids, Limbs, added
 from wolfmeans.exact.sums import unit_exponent
 
@@ -302,7 +302,7 @@ class TrimmingPart:
     ) -> tuple[Distances, Distances]:
         """Return two distances of one kept point that cannot be told from a tie, if any."""
         nearest, second = self._having(at).kept_ties(centers, slack)
-        tied = ~told_apart(nearest, second, slack, centers.shape[1])
+        tied = ~certainly_smaller(nearest, second, slack, centers.shape[1])
         one = np.flatnonzero(tied)[:1]
         return nearest[one], second[one]
 
