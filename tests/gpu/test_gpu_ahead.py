@@ -22,10 +22,10 @@ pytestmark = [
 @pytest.fixture
 def seen(monkeypatch):
     """What was taken ahead, and how often that was undone."""
-    from wolfmeans.engines.gpu import stepping as module
+    from wolfmeans.engines.gpu import points as module
 
     seen = {"ahead": [], "undone": 0}
-    ahead, undo = module.Ahead, module.SteppingPoints._undo
+    ahead, undo = module.Ahead, module.GpuPoints._undo
 
     def made(*given):
         seen["ahead"].append(given[-1])
@@ -36,7 +36,7 @@ def seen(monkeypatch):
         undo(*given)
 
     monkeypatch.setattr(module, "Ahead", made)
-    monkeypatch.setattr(module.SteppingPoints, "_undo", undone)
+    monkeypatch.setattr(module.GpuPoints, "_undo", undone)
     return seen
 
 
@@ -70,7 +70,7 @@ def fitted(X, monkeypatch, weights=None, without=False, **settings):
 
     The CPU says what all of them should be; without them, `test_gpu_fits` compares with it.
     """
-    from wolfmeans.engines.gpu import stepping as module
+    from wolfmeans.engines.gpu import points as module
 
     n_clusters = settings.pop("n_clusters", 3)
     settings = {"init": X[:n_clusters].copy(), "n_init": 1, "certify": None, **settings}
