@@ -22,8 +22,8 @@ import pytest
 import wolfmeans
 from wolfmeans import KMeans, TrimmedKMeans
 from wolfmeans.engines import get_engine
-from wolfmeans.engines.parts.source_points import LabelShelf, SourcePoints
-from wolfmeans.engines.parts.sources import Keeping, SourceParts
+from wolfmeans.engines.parts.source_points import SourcePoints
+from wolfmeans.engines.parts.sources import Keeping, PointBuffer, SourceParts
 from wolfmeans.exact.native import native_is_available
 from wolfmeans.files.source import Source
 from wolfmeans.fitting.fit import Start, run
@@ -599,7 +599,7 @@ def test_labels_beyond_the_limit_are_in_a_file(small_chunks, tmp_path):
 
 def test_a_shelf_leaves_no_file(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    shelf = LabelShelf(5, in_memory=False)
+    shelf = PointBuffer(5, in_memory=False)
     shelf.put(slice(3, 5), np.array([8, 9], dtype=np.int32))
     shelf.put(slice(0, 3), np.array([1, 2, 3], dtype=np.int32))
     labels = shelf.whole()

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.engines import effective_threads, get_engine
-from wolfmeans.engines.parts.source_points import LabelShelf
+from wolfmeans.engines.parts.sources import PointBuffer
 from wolfmeans.exact.limbs import Limbs, added
 from wolfmeans.exact.native import value_range
 from wolfmeans.files.atomic import written_whole
@@ -77,12 +77,12 @@ def predicted(model: Any, source: Source) -> NDArray[np.int32]:
             return np.concatenate(list(pieces))
         budget = budget_for(model, source)
         there_is_room = 4 * source.n_rows <= budget.left(budget.rows_per_chunk())
-        shelf = LabelShelf(source.n_rows, in_memory=there_is_room)
+        buffer = PointBuffer(source.n_rows, in_memory=there_is_room)
         first = 0
         for labels in pieces:
-            shelf.put(slice(first, first + len(labels)), labels)
+            buffer.put(slice(first, first + len(labels)), labels)
             first += len(labels)
-        found: NDArray[np.int32] = shelf.whole()
+        found: NDArray[np.int32] = buffer.whole()
         return found
 
 

@@ -23,7 +23,8 @@ from sklearn.utils.validation import validate_data
 from wolfmeans.engines import effective_threads
 from wolfmeans.engines.parts.blocks import Look, PartOfFit, prepared, rescaled, weighted
 from wolfmeans.engines.parts.cluster import ClusterParts
-from wolfmeans.engines.parts.dask_points import DaskPoints, ThreadParts
+from wolfmeans.engines.parts.dask_points import ThreadParts
+from wolfmeans.engines.parts.points import PartedPoints
 from wolfmeans.exact.arrays import sampling_step
 from wolfmeans.inputs import validation
 from wolfmeans.inputs.data_in_parts import Face, Opened
@@ -138,21 +139,21 @@ def _opened(
             parts, weights = _with_weights(parts, sample_weight, looks)
             looks = _refused(list(parts.looked_at()), collection)
         parts.described = [look.description for look in looks]
-        points = DaskPoints(parts)
+        points = PartedPoints(parts)
         face = Face(collection.given, points, lambda: _some_rows(points))
         found = points.description
         exponent = exponent_for(face, validation.Sizes(found.smallest, found.largest), weights)
         if exponent != 0:
             parts = parts.with_blocks(parts.mapped(rescaled, [exponent] * len(parts)))
             parts.described = [look.description for look in parts.looked_at()]
-            points = DaskPoints(parts)
+            points = PartedPoints(parts)
         many = f"{len(parts):,} partition{'' if len(parts) == 1 else 's'}"
         yield Opened(face, points, exponent, many)
     finally:
         parts.close()
 
 
-def _some_rows(points: DaskPoints) -> NDArray[np.floating]:
+def _some_rows(points: PartedPoints) -> NDArray[np.floating]:
     """Return some hundred rows, which are brought here."""
     return points.rows(np.arange(0, points.n_points, sampling_step(points.n_points)))
 

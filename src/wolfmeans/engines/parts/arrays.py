@@ -400,6 +400,7 @@ class LocalParts:
     """Parts in this process, asked one after the other."""
 
     may_gather = True
+    each_point = True
 
     def __init__(self, parts: Sequence[ArrayPart]) -> None:
         self.parts = list(parts)
@@ -419,3 +420,9 @@ class LocalParts:
     def fork(self, n_threads: int) -> LocalParts:
         """Return the same parts without labels."""
         return LocalParts([part.fork(n_threads) for part in self.parts])
+
+    def of_points(
+        self, method: str, arguments: Mapping[int, tuple[Any, ...]], dtype: Any = np.int32
+    ) -> Any:
+        """Return a number for each row."""
+        return np.concatenate(list(self.each(method, arguments)))

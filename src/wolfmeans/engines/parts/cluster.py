@@ -65,6 +65,7 @@ class ClusterParts:
     """
 
     may_gather = False
+    each_point = False
 
     def __init__(
         self, client: Any, groups: list[Any], members: list[list[int]], part: PartOfFit
@@ -294,14 +295,12 @@ class ClusterParts:
             futures: list[Any] = self.client.map(function, *given, key=list(keys), pure=False)
         return futures
 
-    def array_of(
-        self,
-        method: str,
-        arguments: Mapping[int, tuple[Any, ...]],
-        sizes: Sequence[int],
-        dtype: Any = np.int32,
+    def of_points(
+        self, method: str, arguments: Mapping[int, tuple[Any, ...]], dtype: Any = np.int32
     ) -> Any:
         """Return a number for each row as a Dask array whose blocks are on the workers."""
+        assert self.described is not None
+        sizes = [part.n_points for part in self.described]
         name = f"wolfmeans-{method}-{uuid.uuid4().hex}"
         asked = self.numbers(arguments)
         # They outlive the fit, and maybe the worker.

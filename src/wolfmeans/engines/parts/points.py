@@ -9,6 +9,7 @@ last centers: with these any part finds its labels again (engines.parts.arrays).
 from __future__ import annotations
 
 import copy
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, reduce
@@ -30,6 +31,7 @@ from wolfmeans.core.workspace import (
 from wolfmeans.engines.labelled import LabelledPoints
 from wolfmeans.engines.native import CpuEngine
 from wolfmeans.engines.parts.arrays import Description, FarRows, Labelling
+from wolfmeans.engines.parts.candidates import best_of, candidates, values_at
 from wolfmeans.engines.parts.trimmed_points import Scales, TrimmedParts
 from wolfmeans.engines.reference import ReferenceEngine
 from wolfmeans.engines.single_moves import SingleMoves
@@ -38,12 +40,19 @@ from wolfmeans.exact.limbs import Grids
 from wolfmeans.exact.native import native_is_available
 from wolfmeans.exact.ordering import lexicographic_order
 
+_EACH_POINT = (
+    "this needs a number for each point in one place, and Dask data stays in its partitions: "
+    "empty='admissible' does; fit with empty='farthest'"
+)
+
 
 class Parts(Protocol):
     """Where the parts are and how they are asked; a part answers as `ArrayPart` does."""
 
     may_gather: bool
     """Whether all rows may be brought together here, for what has no form in parts."""
+    each_point: bool
+    """Whether a number for each point may be brought here."""
 
     def __len__(self) -> int:
         """Return how many parts there are."""
@@ -53,6 +62,11 @@ class Parts(Protocol):
 
     def summed(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> Any:
         """Return the sum of the answers; it does not depend on the order of the additions."""
+
+    def of_points(
+        self, method: str, arguments: Mapping[int, tuple[Any, ...]], dtype: Any = np.int32
+    ) -> Any:
+        """Return a number for each point, wherever the points are: an array or a Dask array."""
 
     def fork(self, n_threads: int) -> Parts:
         """Return the same parts without labels."""
@@ -247,7 +261,7 @@ class PartedPoints:
 
     def of_points(self, method: str, asked: dict[int, tuple[Any, ...]], dtype: Any) -> Any:
         """Return what each part answers for each of its points, wherever the points are."""
-        return np.concatenate(list(self.parts.each(method, asked)))
+        return self.parts.of_points(method, asked, dtype)
 
     def labels(self) -> Labels:
         """Return the current labels, those of all parts in turn."""
@@ -255,22 +269,29 @@ class PartedPoints:
         return labels
 
     def snapshot(self) -> Any:
-        """Return the same."""
-        return self.labels()
+        """Return the same, wherever the points are."""
+        return self.of_points("labels", self.labelled(), np.int32)
+
+    def _need_each_point(self) -> None:
+        if not self.parts.each_point:
+            raise NotImplementedError(_EACH_POINT)
 
     def distances(self, centers: Centers) -> Distances:
         """Return each point's canonical distance to the center of its label."""
+        self._need_each_point()
         found = list(self.parts.each("distances", self.labelled(centers)))
         distances: Distances = np.concatenate(found)
         return distances
 
     def distances_to(self, center: Centers) -> Distances:
         """Return each point's canonical distance to one (d,) center."""
+        self._need_each_point()
         distances: Distances = self._concatenated("distances_to", center)
         return distances
 
     def nearest(self, centers: Centers) -> tuple[Labels, Distances]:
         """Return nearest labels and canonical distances without changing the state."""
+        self._need_each_point()
         found = list(self.parts.each("nearest", self.everywhere(centers)))
         labels, distances = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
         return labels, distances
@@ -278,8 +299,13 @@ class PartedPoints:
     def near_ties(
         self, centers: Centers, slack: float
     ) -> tuple[NDArray[np.int64], Distances, Distances]:
-        """Return rows with their distances to the nearest and second nearest center."""
-        found = list(self.parts.each("near_ties", self.labelled(centers, slack)))
+        """Return rows with their distances to the nearest and second nearest center.
+
+        Where no number for each point may come here: one tie of each part that has any, which is
+        all that is needed to know whether there are ties.
+        """
+        question = "near_ties" if self.parts.each_point else "undecided"
+        found = list(self.parts.each(question, self.labelled(centers, slack)))
         rows = self._numbered_through([near[0] for near in found])
         nearest, second = (np.concatenate([near[i] for near in found]) for i in (1, 2))
         return rows, nearest, second
@@ -372,6 +398,9 @@ class PartedPoints:
         An engine that has more of them in one place tries others too, spread evenly over all
         values; so it is asked where rows may be gathered.
         """
+        known = masses is None or masses is self.weights or isinstance(masses, KeptMasses)
+        if known and not self.parts.each_point:
+            return self._best_candidate_in_order(centers, masses, most)
         rows, _, outside = self.far_rows(centers, most, masses)
         if outside > 0 and self.parts.may_gather:
             return None
@@ -390,6 +419,44 @@ class PartedPoints:
             if gain > best_gain:
                 best_row, best_gain = row, gain
         return best_row, best_gain
+
+    def _best_candidate_in_order(
+        self, centers: Centers, masses: Any, most: int
+    ) -> tuple[int, float]:
+        """Return the row that as one more center gains most, of those that are tried in memory.
+
+        Values at given places in the order of all values are found without that order
+        (`candidates`).
+        """
+        rows, _, outside = self.far_rows(centers, most, masses)
+        tried = self.rows(rows)
+        if outside > 0:
+            half = most // 2
+            far = self.far_rows(centers, half, masses)[0]
+            name = uuid.uuid4().bytes
+
+            def asked(*question: Any) -> Any:
+                about = self.labelled(name, centers, *question)
+                return self.parts.summed("candidates", about)
+
+            many = int(asked("many").all()[0])
+            places = np.unique(np.linspace(0, many - 1, half).astype(np.int64))
+            spread = values_at(asked, places, self.n_features, self.dtype)
+            tried = candidates(self.rows(far), spread)
+        if len(tried) == 0:
+            return -1, 0.0
+        gains = self.parts.summed("gains", self.labelled(centers, tried, None))
+        best = best_of(np.array([gains.rounded(k) for k in range(len(tried))]))
+        if best is None:
+            return -1, 0.0
+        return self._row_of(tried[best]), gains.rounded(best)
+
+    def _row_of(self, value: Centers) -> int:
+        """Return the first row that is equal to a value that is there."""
+        found = self.parts.each("row_of", self.everywhere(value))
+        places = zip(self.places.values(), found, strict=True)
+        row: int = next(place.start + row for place, row in places if row >= 0)
+        return row
 
     def _split(self, masses: Any) -> list[Distances | None]:
         """Return each part's masses; None for the weights that it has, or keeps."""

@@ -7,7 +7,6 @@ points takes T + 3 passes, one of them to look at the numbers.
 
 from __future__ import annotations
 
-import tempfile
 from typing import Any
 
 import numpy as np
@@ -15,50 +14,14 @@ from numpy.typing import NDArray
 
 from wolfmeans.core.workspace import Assignment, Centers, Distances, Forced, Labels, Partial
 from wolfmeans.engines.parts.points import PartedPoints
-from wolfmeans.engines.parts.sources import SourceParts
+from wolfmeans.engines.parts.sources import PointBuffer, SourceParts
 from wolfmeans.exact.limbs import Limbs, added
 
 
-class ReadPoints(PartedPoints):
-    """Points of which rows, weights and labels are had from the chunks of a source."""
+class SourcePoints(PartedPoints):
+    """A workspace over the chunks of a source."""
 
     parts: SourceParts
-
-    def labels(self) -> Labels:
-        """Return a copy of the current labels."""
-        return np.array(self.snapshot())
-
-    def rows(self, indices: NDArray[np.int64]) -> Centers:
-        """Return data rows, dense, in the centers' dtype."""
-        indices = np.asarray(indices, dtype=np.int64)
-        if np.isin(indices, self._far[0]).all():
-            return super().rows(indices)
-        return self.parts.take(indices)
-
-    def weights_of(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the weights of some rows."""
-        assert self.parts.weights is not None
-        return self.parts.weights[rows]
-
-    def of_points(self, method: str, asked: dict[int, tuple[Any, ...]], dtype: Any) -> Any:
-        """Return what each part answers for each of its points.
-
-        Labels are in memory where there is room; other numbers are mapped from a file.
-        """
-        if method == "labels":
-            shelf = self._new_labels()
-        else:
-            shelf = LabelShelf(self.n_points, in_memory=False, dtype=dtype)
-        for place, found in zip(self.places.values(), self.parts.each(method, asked), strict=True):
-            shelf.put(place, found)
-        return shelf.whole()
-
-    def _new_labels(self) -> LabelShelf:
-        return LabelShelf(self.n_points, in_memory=self.parts.keeping.labels_in_memory)
-
-
-class SourcePoints(ReadPoints):
-    """A workspace over the chunks of a source."""
 
     def __init__(self, parts: SourceParts, n_threads: int = 1) -> None:
         super().__init__(parts, n_threads)
@@ -78,6 +41,25 @@ class SourcePoints(ReadPoints):
         assert isinstance(twin, SourcePoints)
         twin._begin_anew()
         return twin
+
+    def labels(self) -> Labels:
+        """Return a copy of the current labels."""
+        return np.array(self.snapshot())
+
+    def rows(self, indices: NDArray[np.int64]) -> Centers:
+        """Return data rows, dense, in the centers' dtype."""
+        indices = np.asarray(indices, dtype=np.int64)
+        if np.isin(indices, self._far[0]).all():
+            return super().rows(indices)
+        return self.parts.take(indices)
+
+    def weights_of(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the weights of some rows."""
+        assert self.parts.weights is not None
+        return self.parts.weights[rows]
+
+    def _new_labels(self) -> PointBuffer:
+        return self.parts.new_buffer("labels", np.int32)
 
     @property
     def _key(self) -> bytes:
@@ -171,10 +153,10 @@ class SourcePoints(ReadPoints):
             self._returned = (self._key, self.of_points("labels", asked, np.int32))
         return self._returned[1]
 
-    def _last_labels(self) -> LabelShelf:
+    def _last_labels(self) -> PointBuffer:
         """Return where the labels go that nobody goes on from: where they are, if they are kept."""
-        shelf = self.parts.given_up_shelf()
-        return self._new_labels() if shelf is None else LabelShelf(self.n_points, of=shelf)
+        shelf = self.parts.given_up_labels()
+        return self._new_labels() if shelf is None else PointBuffer(self.n_points, of=shelf)
 
     def mean(self, *, weighted: bool) -> Centers:
         """Return the (d,) mean of all points, which known sums of the clusters add up to."""
@@ -190,42 +172,3 @@ class SourcePoints(ReadPoints):
 def _over_clusters(limbs: Limbs) -> Limbs:
     """Return the sum over all clusters, one at a time so that carries come in time."""
     return added(Limbs(limbs.grid, row[np.newaxis]) for row in limbs.values)
-
-
-class LabelShelf:
-    """Labels of all rows, put down in any order: in memory, or in a file without a name.
-
-    The file is gone with the last array that shows it. Other numbers may take the labels' place.
-    """
-
-    def __init__(
-        self,
-        n_points: int,
-        *,
-        in_memory: bool = True,
-        of: Labels | None = None,
-        dtype: Any = np.int32,
-    ) -> None:
-        self._labels: Any = of
-        self._n_points, self._dtype = n_points, np.dtype(dtype)
-        if of is None and in_memory:
-            self._labels = np.empty(n_points, dtype=dtype)
-        elif of is None:
-            self._file = tempfile.TemporaryFile(prefix="wolfmeans-labels-")  # noqa: SIM115
-
-    def put(self, place: slice, labels: NDArray[Any]) -> None:
-        """Write some of the labels."""
-        if self._labels is not None:
-            self._labels[place] = labels
-        else:
-            # Written, not mapped: pages that are mapped would count as memory.
-            self._file.seek(self._dtype.itemsize * place.start)
-            self._file.write(np.ascontiguousarray(labels, dtype=self._dtype).data)
-
-    def whole(self) -> Any:
-        """Return all labels."""
-        if self._labels is not None:
-            return self._labels
-        self._file.flush()
-        with self._file as file:
-            return np.memmap(file, dtype=self._dtype, mode="r+", shape=(self._n_points,))

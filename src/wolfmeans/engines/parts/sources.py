@@ -7,6 +7,7 @@ nothing, when labels are found again from the centers; the bits are the same.
 
 from __future__ import annotations
 
+import tempfile
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -80,6 +81,7 @@ class SourceParts:
     """
 
     may_gather = False
+    each_point = True
 
     def __init__(
         self,
@@ -241,6 +243,24 @@ class SourceParts:
         first = number * self.keeping.rows_at_once
         return slice(first, first + self._described[number].n_points)
 
+    def new_buffer(self, method: str, dtype: Any) -> PointBuffer:
+        """Return room for a number of each point.
+
+        Labels are in memory where there is room; other numbers are mapped from a file.
+        """
+        in_memory = method == "labels" and self.keeping.labels_in_memory
+        n_points = sum(part.n_points for part in self._described)
+        return PointBuffer(n_points, in_memory=in_memory, dtype=dtype)
+
+    def of_points(
+        self, method: str, arguments: Mapping[int, tuple[Any, ...]], dtype: Any = np.int32
+    ) -> Any:
+        """Return a number for each point, in memory or mapped from a file."""
+        buffer = self.new_buffer(method, dtype)
+        for number, found in zip(arguments, self.each(method, arguments), strict=True):
+            buffer.put(self._place(number), found)
+        return buffer.whole()
+
     def _brought(
         self, look: Callable[[NDArray[np.floating], int], None] | None = None
     ) -> Generator[ArrayPart, None, None]:
@@ -273,7 +293,7 @@ class SourceParts:
             pass
         raise ValueError("the source has changed: other chunks than when it was first read")
 
-    def given_up_shelf(self) -> Labels | None:
+    def given_up_labels(self) -> Labels | None:
         """Return where labels are kept; the next ones are kept elsewhere."""
         shelf, self._shelf = self._shelf, None
         return shelf
@@ -314,3 +334,42 @@ class Sample:
     def rows(self) -> NDArray[np.floating]:
         """The rows, as the caller gave them."""
         return np.array(self._rows)
+
+
+class PointBuffer:
+    """A number for each row, put down in any order: in memory, or in a file without a name.
+
+    The file is gone with the last array that shows it. Other numbers may take the labels' place.
+    """
+
+    def __init__(
+        self,
+        n_points: int,
+        *,
+        in_memory: bool = True,
+        of: Labels | None = None,
+        dtype: Any = np.int32,
+    ) -> None:
+        self._labels: Any = of
+        self._n_points, self._dtype = n_points, np.dtype(dtype)
+        if of is None and in_memory:
+            self._labels = np.empty(n_points, dtype=dtype)
+        elif of is None:
+            self._file = tempfile.TemporaryFile(prefix="wolfmeans-labels-")  # noqa: SIM115
+
+    def put(self, place: slice, labels: NDArray[Any]) -> None:
+        """Write some of the labels."""
+        if self._labels is not None:
+            self._labels[place] = labels
+        else:
+            # Written, not mapped: pages that are mapped would count as memory.
+            self._file.seek(self._dtype.itemsize * place.start)
+            self._file.write(np.ascontiguousarray(labels, dtype=self._dtype).data)
+
+    def whole(self) -> Any:
+        """Return all labels."""
+        if self._labels is not None:
+            return self._labels
+        self._file.flush()
+        with self._file as file:
+            return np.memmap(file, dtype=self._dtype, mode="r+", shape=(self._n_points,))
