@@ -15,7 +15,7 @@ from wolfmeans.engines.trimming import Trimming
 
 
 class NativeArithmetic(LabelledPoints):
-    """A workspace whose sums run in native code (engines/native/exact_sum.hpp, center_step.hpp)."""
+    """A workspace whose sums run in native code (native/exact/exact_sum.hpp, center_step.hpp)."""
 
     _native: Any
     _n_threads: int
@@ -68,7 +68,7 @@ class NativeArithmetic(LabelledPoints):
 
 
 class NativeTrimming(Trimming, NativeArithmetic):
-    """Trimming whose threshold is found in native code (engines/native/trimming.hpp)."""
+    """Trimming whose threshold is found in native code (native/descent/trimming.hpp)."""
 
     def _find_threshold(self, distances: Distances) -> Threshold:
         found = self._native.find_threshold(aligned(distances), self.weights, self.mass)

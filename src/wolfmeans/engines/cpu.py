@@ -76,7 +76,7 @@ def digest(centers: Centers) -> bytes:
 
 
 class NativeKernels:
-    """Canonical distances between dense rows and centers (see engines/native)."""
+    """Canonical distances between dense rows and centers (see native/)."""
 
     def __init__(self, X: NDArray[np.floating], n_threads: int) -> None:
         self._X = X
@@ -123,7 +123,7 @@ def dense_kernels(X: NDArray[np.floating]) -> Kernels:
 
 
 class NativePoints(NativeArithmetic):
-    """Labels, bounds and exact moments in native code (engines/native/points.hpp, moments.hpp)."""
+    """Labels, bounds and exact moments in native code (native/assignment, native/exact)."""
 
     engine = "cpu"
 
@@ -218,7 +218,7 @@ class NativePoints(NativeArithmetic):
     def advance(
         self, centers: Centers, weights: Distances, shift: float, limits: Limits
     ) -> Progress | None:
-        """Take several steps in native code (engines/native/descent.hpp)."""
+        """Take several steps in native code (native/descent/descent.hpp)."""
         start = (centers, weights, shift)
         progress = advance_together([self], [start], [limits], self._n_threads)
         return None if progress is None else progress[0]
@@ -261,7 +261,7 @@ class NativePoints(NativeArithmetic):
         return self._order
 
     def spread_rows(self, drawn: NDArray[np.int64], n_trials: int) -> NDArray[np.int64] | None:
-        """Return the rows that k-means++ picks (engines/native/seeding.hpp)."""
+        """Return the rows that k-means++ picks (native/seeding/seeding.hpp)."""
         rows = np.empty(1 + (len(drawn) - 1) // n_trials, dtype=np.int64)
         found = _native.kmeans_plus_plus(
             self._X, self.weights, self.order(), drawn, n_trials, rows, self._n_threads
@@ -289,7 +289,7 @@ class NativePoints(NativeArithmetic):
 
 
 class NativeTrimmedPoints(NativeTrimming, NativePoints):
-    """Labels, kept masses and exact moments in native code (engines/native/trimming.hpp)."""
+    """Labels, kept masses and exact moments in native code (native/descent/trimming.hpp)."""
 
     def __init__(
         self, X: NDArray[np.floating], weights: Masses | None, n_threads: int, mass: float
@@ -426,7 +426,7 @@ def advance_together(
 def run_to_rest(
     X: NDArray[np.float64], seeds: NDArray[np.int64], at_most: int, algorithm: str = "auto"
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
-    """Run K-means from seeds until no label changes, many times (engines/native/whole_runs.hpp).
+    """Run K-means from seeds until no label changes, many times (native/descent/whole_runs.hpp).
 
     X is (runs, n, d), or (1, n, d) for all runs, and must have passed the door; `seeds` is
     (runs, K) rows of it. Empty clusters keep their centers. Returns (runs, 2) the movement from the

@@ -23,7 +23,7 @@ def can_be_native(X: Any) -> bool:
 
 
 class SparseNativeKernels:
-    """Canonical distances between CSR rows and dense centers (engines/native/sparse_rows.hpp)."""
+    """Canonical distances between CSR rows and dense centers (native/sparse/sparse_rows.hpp)."""
 
     def __init__(self, native: Any, X: Any, n_threads: int) -> None:
         kind = native.SparseRowsF32 if X.dtype == np.float32 else native.SparseRowsF64
@@ -65,7 +65,7 @@ class SparseNativeKernels:
 
 
 class SparseNativePoints(NativeArithmetic):
-    """Labels, bounds and exact moments of CSR rows (engines/native/sparse_points.hpp)."""
+    """Labels, bounds and exact moments of CSR rows (native/sparse/sparse_points.hpp)."""
 
     engine = "cpu"
     _kernels: SparseNativeKernels
