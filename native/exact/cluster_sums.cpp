@@ -137,6 +137,7 @@ void ClusterSums<Real>::use_fast_kernels(int top) {
     const bool weighted = rows_.weights != nullptr;
     const int scale = weighted ? -top : 0;
     rows_.weight_scale = std::ldexp(1.0, scale);
+    rows_.limbs = grid_.limbs;
     for (int l = 0; l < grid_.limbs; ++l)
         rows_.magic[l] =
             std::ldexp(1.5, 52 + scale + grid_.low + (grid_.limbs - 1 - l) * grid_.bits);

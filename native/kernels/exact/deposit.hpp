@@ -34,6 +34,7 @@ struct Rows {
     double weight_scale;
     double magic[most_fast_limbs];
     int64_t stride; // from one cluster's sums to the next: at least limbs * d
+    int limbs;      // 1..most_fast_limbs
 };
 
 // Add rows to the sums of one cluster, or take them away.
