@@ -21,23 +21,38 @@ WOLFMEANS_INLINE Factor factor_of(const Rows<Real>& rows, int64_t i) {
     return {whole, high, whole - high};
 }
 
+// `Limbs` is the number of limbs, or 0 for all numbers from most_apart + 1 on, which share their
+// code: rows.limbs, or `limbs`, says how many there are. Apart they took longest to compile.
+inline constexpr int most_apart = 3;
+
+template <int Limbs>
+inline constexpr int most_limbs = Limbs ? Limbs : most_fast_limbs;
+
+template <int Limbs>
+WOLFMEANS_INLINE bool is_last(int l, int limbs) {
+    return Limbs ? l + 1 == Limbs : l + 1 > most_apart && l + 1 == limbs;
+}
+
 // A term from limb First on: rounded to a multiple of the limb's unit by what it is added to, which
 // stays in the binade of magic[l]; what rounding left goes on to the next limb. `sums` start as
 // magic (top limb first); their bits less those of magic are the integers that were added.
 template <int First, int Lanes, int Limbs>
-WOLFMEANS_INLINE void accumulate_from(Doubles<Lanes> term, Doubles<Lanes> (&sums)[Limbs]) {
-    for (int l = First; l + 1 < Limbs; ++l) {
+WOLFMEANS_INLINE void accumulate_from(Doubles<Lanes> term, int limbs,
+                                      Doubles<Lanes> (&sums)[most_limbs<Limbs>]) {
+#pragma GCC unroll 8
+    for (int l = First; l < most_limbs<Limbs>; ++l) {
         const Doubles<Lanes> next = sums[l] + term;
-        term = term - (next - sums[l]);
+        const Doubles<Lanes> before = sums[l];
         sums[l] = next;
+        if (is_last<Limbs>(l, limbs)) break;
+        term = term - (next - before);
     }
-    sums[Limbs - 1] = sums[Limbs - 1] + term;
 }
 
 // Lanes terms, x or the exact product of weight and x. A product is two numbers, unless there is
 // but one limb: the rounded one, and a remainder, 2^-53 of it at most, no matter for the top limb.
 template <int Limbs, bool Weighted>
-inline constexpr bool has_remainder = Weighted && Limbs > 1;
+inline constexpr bool has_remainder = Weighted && Limbs != 1;
 
 template <int Lanes, int Limbs, bool Weighted>
 struct Terms {
@@ -64,17 +79,21 @@ WOLFMEANS_INLINE Terms<Lanes, Limbs, Weighted> terms_of(const Real* x, const Fac
 }
 
 template <int Lanes, int Limbs, bool Weighted>
-WOLFMEANS_INLINE void accumulate(const Terms<Lanes, Limbs, Weighted>& terms,
-                                 Doubles<Lanes> (&sums)[Limbs]) {
-    accumulate_from<0, Lanes, Limbs>(terms.leading, sums);
+WOLFMEANS_INLINE void accumulate(const Terms<Lanes, Limbs, Weighted>& terms, int limbs,
+                                 Doubles<Lanes> (&sums)[most_limbs<Limbs>]) {
+    accumulate_from<0, Lanes, Limbs>(terms.leading, limbs, sums);
     if constexpr (has_remainder<Limbs, Weighted>)
-        accumulate_from<1, Lanes, Limbs>(terms.remainder, sums);
+        accumulate_from<1, Lanes, Limbs>(terms.remainder, limbs, sums);
 }
 
 template <int Lanes, int Limbs>
-WOLFMEANS_INLINE void start(const double* magic, Doubles<Lanes> (&sums)[Limbs]) {
-    for (int l = 0; l < Limbs; ++l)
+WOLFMEANS_INLINE void start(const double* magic, int limbs,
+                            Doubles<Lanes> (&sums)[most_limbs<Limbs>]) {
+#pragma GCC unroll 8
+    for (int l = 0; l < most_limbs<Limbs>; ++l) {
         sums[l] = Doubles<Lanes>{} + magic[l];
+        if (is_last<Limbs>(l, limbs)) break;
+    }
 }
 
 // --- Rows of one cluster, several at a time ---------------------------------------------------
@@ -85,28 +104,52 @@ WOLFMEANS_INLINE void prefetch([[maybe_unused]] const Real* place) {
     __builtin_prefetch(place);
 }
 
+// A group of rows from column j on. `Group` is the number of rows, 0 where only `count` says it.
 template <int Lanes, int Limbs, bool Weighted, int Group, class Real>
 WOLFMEANS_INLINE void add_group(const Rows<Real>& rows, const Real* const* x,
-                                const Real* const* later, const Factor* weights, int64_t j,
-                                int64_t sign, int64_t* to) {
+                                const Real* const* later, const Factor* weights, int count,
+                                int64_t j, int64_t sign, int64_t* to);
+
+// The last columns of the few rows that make no whole group, for all numbers of rows together:
+// apart they took long to compile.
+template <int Lanes, int Limbs, bool Weighted, class Real>
+__attribute__((noinline)) void add_corner(const Rows<Real>& rows, const Real* const* x,
+                                          const Real* const* later, const Factor* weights,
+                                          int count, int64_t j, int64_t sign, int64_t* to) {
+    add_group<Lanes, Limbs, Weighted, 0>(rows, x, later, weights, count, j, sign, to);
+}
+
+template <int Lanes, int Limbs, bool Weighted, int Group, class Real>
+WOLFMEANS_INLINE void add_group(const Rows<Real>& rows, const Real* const* x,
+                                const Real* const* later, const Factor* weights, int count,
+                                int64_t j, int64_t sign, int64_t* to) {
     constexpr int64_t line = 64 / sizeof(Real);
+    const int limbs = Limbs ? Limbs : rows.limbs, group = Group ? Group : count;
     for (; j + Lanes <= rows.d; j += Lanes) {
         if (Lanes >= line || j % line == 0)
-            for (int g = 0; g < Group; ++g)
+            for (int g = 0; g < group; ++g)
                 prefetch(later[g] + j);
-        Doubles<Lanes> sums[Limbs];
-        start<Lanes, Limbs>(rows.magic, sums);
-        for (int g = 0; g < Group; ++g)
-            accumulate<Lanes, Limbs>(terms_of<Lanes, Limbs, Weighted>(x[g] + j, weights[g]), sums);
-        for (int l = 0; l < Limbs; ++l) {
-            int64_t* const place = to + (Limbs - 1 - l) * rows.d + j;
+        Doubles<Lanes> sums[most_limbs<Limbs>];
+        start<Lanes, Limbs>(rows.magic, limbs, sums);
+        for (int g = 0; g < group; ++g)
+            accumulate<Lanes, Limbs>(terms_of<Lanes, Limbs, Weighted>(x[g] + j, weights[g]), limbs,
+                                     sums);
+#pragma GCC unroll 8
+        for (int l = 0; l < most_limbs<Limbs>; ++l) {
+            int64_t* const place = to + (limbs - 1 - l) * rows.d + j;
             const Integers<Lanes> added =
                 bits_as<Integers<Lanes>>(sums[l]) - bits_as<int64_t>(rows.magic[l]);
             store(place, load<Integers<Lanes>>(place) + ((added ^ sign) - sign));
+            if (is_last<Limbs>(l, limbs)) break;
         }
     }
-    if constexpr (Lanes > 1)
-        add_group<Lanes / 2, Limbs, Weighted, Group>(rows, x, later, weights, j, sign, to);
+    if constexpr (Lanes > 1) {
+        if constexpr (Group == run_group || Group == 0)
+            add_group<Lanes / 2, Limbs, Weighted, Group>(rows, x, later, weights, count, j, sign,
+                                                         to);
+        else if (j < rows.d)
+            add_corner<Lanes / 2, Limbs, Weighted>(rows, x, later, weights, Group, j, sign, to);
+    }
 }
 
 // The rows from position i on: whole groups, then what is left by groups of half the size.
@@ -122,7 +165,7 @@ WOLFMEANS_INLINE void add_groups(const Rows<Real>& rows, const int64_t* indices,
             next[g] = rows.X + later[i + g] * rows.d;
             weights[g] = factor_of<Weighted>(rows, indices[i + g]);
         }
-        add_group<Lanes, Limbs, Weighted, Group>(rows, x, next, weights, 0, sign, to);
+        add_group<Lanes, Limbs, Weighted, Group>(rows, x, next, weights, Group, 0, sign, to);
     }
     if constexpr (Group > 1)
         add_groups<Lanes, Limbs, Weighted, Group / 2>(rows, indices, later, i, count, sign, to);
@@ -149,15 +192,17 @@ WOLFMEANS_INLINE int64_t padded(int64_t d) {
 
 // The bits of `term + magic` are added as they are, magic included.
 template <int First, int Lanes, int Limbs, bool Move>
-WOLFMEANS_INLINE void add_raw(Doubles<Lanes> term, const double* magic, int64_t width,
+WOLFMEANS_INLINE void add_raw(Doubles<Lanes> term, const double* magic, int limbs, int64_t width,
                               int64_t* from, int64_t* to) {
-    for (int l = First; l < Limbs; ++l) {
+#pragma GCC unroll 8
+    for (int l = First; l < most_limbs<Limbs>; ++l) {
         const Doubles<Lanes> shifted = term + magic[l];
         const auto bits = bits_as<Words<Lanes>>(shifted);
         const int64_t place = l * width;
         if constexpr (Move) store(from + place, load<Words<Lanes>>(from + place) - bits);
         store(to + place, load<Words<Lanes>>(to + place) + bits);
-        if (l + 1 < Limbs) term = term - (shifted - magic[l]);
+        if (is_last<Limbs>(l, limbs)) break;
+        term = term - (shifted - magic[l]);
     }
 }
 
@@ -167,9 +212,11 @@ WOLFMEANS_INLINE void add_narrow_row(const Rows<Real>& rows, const Real* x, cons
                                      int64_t width, int64_t* from, int64_t* to) {
     for (int64_t j = 0; j < width; j += Lanes) {
         const auto terms = terms_of<Lanes, Limbs, Weighted>(x + j, weight);
-        add_raw<0, Lanes, Limbs, Move>(terms.leading, rows.magic, width, from + j, to + j);
+        add_raw<0, Lanes, Limbs, Move>(terms.leading, rows.magic, rows.limbs, width, from + j,
+                                       to + j);
         if constexpr (has_remainder<Limbs, Weighted>)
-            add_raw<1, Lanes, Limbs, Move>(terms.remainder, rows.magic, width, from + j, to + j);
+            add_raw<1, Lanes, Limbs, Move>(terms.remainder, rows.magic, rows.limbs, width, from + j,
+                                           to + j);
     }
 }
 
@@ -186,7 +233,7 @@ WOLFMEANS_INLINE void add_narrow(const Rows<Real>& given, const int64_t* indices
                                                                 last, width, sums);
     }
     const Rows<Real> rows = given;
-    const int64_t slot = Limbs * width;
+    const int64_t slot = (Limbs ? Limbs : rows.limbs) * width;
     // Rows of which so much can be read that no read leaves X.
     const int64_t whole = rows.n * rows.d - width;
     for (int64_t i = first; i < last; ++i) {
@@ -209,17 +256,15 @@ WOLFMEANS_INLINE void add_narrow(const Rows<Real>& given, const int64_t* indices
 template <int Lanes, int Limbs, bool Weighted, class Real>
 void add_narrow_rows(const Rows<Real>& rows, const int32_t* labels, int64_t first, int64_t last,
                      int64_t* sums) {
-    constexpr int lanes = Lanes;
-    add_narrow<lanes, Limbs, Weighted, false>(rows, nullptr, nullptr, labels, first, last,
-                                              padded<lanes>(rows.d), sums);
+    add_narrow<Lanes, Limbs, Weighted, false>(rows, nullptr, nullptr, labels, first, last,
+                                              padded<Lanes>(rows.d), sums);
 }
 
 template <int Lanes, int Limbs, bool Weighted, class Real>
 void move_narrow_rows(const Rows<Real>& rows, const int64_t* indices, const int32_t* from,
                       const int32_t* to, int64_t first, int64_t last, int64_t* sums) {
-    constexpr int lanes = Lanes;
-    add_narrow<lanes, Limbs, Weighted, true>(rows, indices, from, to, first, last,
-                                             padded<lanes>(rows.d), sums);
+    add_narrow<Lanes, Limbs, Weighted, true>(rows, indices, from, to, first, last,
+                                             padded<Lanes>(rows.d), sums);
 }
 
 template <int Lanes>
@@ -232,16 +277,19 @@ int64_t narrow_width(int64_t d) {
 template <int Lanes, int Limbs, bool Weighted, class Real>
 WOLFMEANS_INLINE void move_columns(const Rows<Real>& rows, const Real* x, const Factor& weight,
                                    int64_t j, int64_t* from, int64_t* to) {
+    const int limbs = Limbs ? Limbs : rows.limbs;
     for (; j + Lanes <= rows.d; j += Lanes) {
-        Doubles<Lanes> sums[Limbs];
-        start<Lanes, Limbs>(rows.magic, sums);
-        accumulate<Lanes, Limbs>(terms_of<Lanes, Limbs, Weighted>(x + j, weight), sums);
-        for (int l = 0; l < Limbs; ++l) {
-            const int64_t place = (Limbs - 1 - l) * rows.d + j;
+        Doubles<Lanes> sums[most_limbs<Limbs>];
+        start<Lanes, Limbs>(rows.magic, limbs, sums);
+        accumulate<Lanes, Limbs>(terms_of<Lanes, Limbs, Weighted>(x + j, weight), limbs, sums);
+#pragma GCC unroll 8
+        for (int l = 0; l < most_limbs<Limbs>; ++l) {
+            const int64_t place = (limbs - 1 - l) * rows.d + j;
             const Integers<Lanes> added =
                 bits_as<Integers<Lanes>>(sums[l]) - bits_as<int64_t>(rows.magic[l]);
             store(from + place, load<Integers<Lanes>>(from + place) - added);
             store(to + place, load<Integers<Lanes>>(to + place) + added);
+            if (is_last<Limbs>(l, limbs)) break;
         }
     }
     if constexpr (Lanes > 1) move_columns<Lanes / 2, Limbs, Weighted>(rows, x, weight, j, from, to);
@@ -429,9 +477,9 @@ bool sum_terms(const double* terms, int64_t n, const double* given, int64_t* lim
     }
     Doubles<width> even[block_limbs], odd[block_limbs];
     double rest[block_limbs];
-    start<width, block_limbs>(magic, even);
-    start<width, block_limbs>(magic, odd);
-    start<1, block_limbs>(magic, rest);
+    start<width, block_limbs>(magic, block_limbs, even);
+    start<width, block_limbs>(magic, block_limbs, odd);
+    start<1, block_limbs>(magic, block_limbs, rest);
     Integers<width> left{};
     int64_t left_alone = 0, i = 0;
     for (; i + 2 * width <= n; i += 2 * width) {
@@ -452,15 +500,15 @@ bool sum_terms(const double* terms, int64_t n, const double* given, int64_t* lim
 template <int Lanes, bool Weighted, class Real>
 inline constexpr DepositsByLimbs<Real> by_limbs{
     {add_run<Lanes, 1, Weighted>, add_run<Lanes, 2, Weighted>, add_run<Lanes, 3, Weighted>,
-     add_run<Lanes, 4, Weighted>, add_run<Lanes, 5, Weighted>, add_run<Lanes, 6, Weighted>},
+     add_run<Lanes, 0, Weighted>, add_run<Lanes, 0, Weighted>, add_run<Lanes, 0, Weighted>},
     {move_rows<Lanes, 1, Weighted>, move_rows<Lanes, 2, Weighted>, move_rows<Lanes, 3, Weighted>,
-     move_rows<Lanes, 4, Weighted>, move_rows<Lanes, 5, Weighted>, move_rows<Lanes, 6, Weighted>},
+     move_rows<Lanes, 0, Weighted>, move_rows<Lanes, 0, Weighted>, move_rows<Lanes, 0, Weighted>},
     {add_narrow_rows<Lanes, 1, Weighted>, add_narrow_rows<Lanes, 2, Weighted>,
-     add_narrow_rows<Lanes, 3, Weighted>, add_narrow_rows<Lanes, 4, Weighted>,
-     add_narrow_rows<Lanes, 5, Weighted>, add_narrow_rows<Lanes, 6, Weighted>},
+     add_narrow_rows<Lanes, 3, Weighted>, add_narrow_rows<Lanes, 0, Weighted>,
+     add_narrow_rows<Lanes, 0, Weighted>, add_narrow_rows<Lanes, 0, Weighted>},
     {move_narrow_rows<Lanes, 1, Weighted>, move_narrow_rows<Lanes, 2, Weighted>,
-     move_narrow_rows<Lanes, 3, Weighted>, move_narrow_rows<Lanes, 4, Weighted>,
-     move_narrow_rows<Lanes, 5, Weighted>, move_narrow_rows<Lanes, 6, Weighted>}};
+     move_narrow_rows<Lanes, 3, Weighted>, move_narrow_rows<Lanes, 0, Weighted>,
+     move_narrow_rows<Lanes, 0, Weighted>, move_narrow_rows<Lanes, 0, Weighted>}};
 
 template <int Lanes, class Real>
 inline constexpr DepositFunctions<Real> functions{
