@@ -8,8 +8,7 @@ namespace wolfmeans {
 namespace {
 
 constexpr int mantissa_bits = 53;
-constexpr int lowest_exponent = -1074; // of the lowest bit of any float64
-constexpr int highest_exponent = 971;  // of the lowest bit of the largest float64
+constexpr int highest_exponent = 971; // of the lowest bit of the largest float64
 constexpr int window_bits = mantissa_bits + 2;
 
 // The upper word of (high, low) << shift, for a shift of 0..63.

@@ -8,6 +8,8 @@
 
 namespace wolfmeans {
 
+inline constexpr int lowest_exponent = -1074; // of the lowest bit of any float64
+
 using Word = std::uint64_t;
 inline constexpr int word_bits = 64;
 

@@ -13,7 +13,6 @@
 namespace wolfmeans {
 namespace {
 
-constexpr int lowest_exponent = -1074;
 constexpr auto block_size = static_cast<std::size_t>(most_block_terms);
 
 // Where the vector sums of a block can start: far from both ends of float64.

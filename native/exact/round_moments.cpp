@@ -13,7 +13,7 @@ namespace wolfmeans {
 namespace {
 
 // What the vector kernels of quotient.hpp take.
-constexpr int most_fast_bits = 48;
+constexpr int most_quotient_bits = 48;
 constexpr int most_scale = 700;
 
 // One thread's way from integers to means.
@@ -65,7 +65,7 @@ private:
                         words_.begin() + static_cast<std::ptrdiff_t>(totals_.words()),
                         [](Word word) { return word == 0; });
         if (!short_weight || sums_.all_limbs() > most_quotient_limbs ||
-            sums_.bits > most_fast_bits || std::abs(exponent) > most_scale)
+            sums_.bits > most_quotient_bits || std::abs(exponent) > most_scale)
             return false;
         const QuotientFunctions<Real>& functions = best_kernels().quotient->of<Real>();
         const auto divide =

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "exact/unit_roundoff.hpp"
 #include "kernels/fused/neighbours_rows.hpp"
 #include "runtime/threads.hpp"
 #include "runtime/vector_unit.hpp"
@@ -12,7 +13,6 @@
 namespace wolfmeans {
 namespace {
 
-constexpr double unit = 0x1p-53;
 // Tiles whose distances to a group of rows stay in the second cache.
 constexpr std::size_t tiles_at_once = 64;
 
@@ -20,7 +20,7 @@ constexpr std::size_t tiles_at_once = 64;
 class NearPoints {
 public:
     NearPoints(std::size_t n, bool weighted, const Prices& prices)
-        : prices_(prices), eta_((2.0 * double(n) + 16.0) * unit), weighted_(weighted) {}
+        : prices_(prices), eta_((2.0 * double(n) + 16.0) * unit_roundoff), weighted_(weighted) {}
 
     void begin(double limit) {
         limit_ = limit;

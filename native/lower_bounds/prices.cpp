@@ -9,12 +9,12 @@
 #include <limits>
 #include <numeric>
 
+#include "exact/unit_roundoff.hpp"
 #include "runtime/threads.hpp"
 
 namespace wolfmeans {
 namespace {
 
-constexpr double unit = DBL_EPSILON / 2;
 // Boxes at this depth become tasks for the threads.
 constexpr std::size_t task_depth = 10;
 // No box is halved more often; reached only where F is steep on the scale of rounding.
@@ -173,7 +173,7 @@ private:
     // (d + 4) u w a; as the maximum of F is at least w a, 8 u w a for each point is added anyway,
     // so that in up to 4 columns no data can show it.
     Verdict judge(Box& box, std::size_t depth) {
-        const double error = (double(d()) + 4) * unit;
+        const double error = (double(d()) + 4) * unit_roundoff;
         double constant = 0, mass = 0, scale = 0, at_middle = 0;
         double* const tilt = box.tilt.data();
         std::fill_n(tilt, d(), 0.0);
@@ -223,7 +223,8 @@ private:
                 steep >= 2 * mass * half ? half * (steep - mass * half) : steep / mass * steep / 4;
         }
         const auto count = double(priced_.n);
-        const double rounding = 8 * unit * (count + (double(depth) + 3) * (double(d()) + 8));
+        const double rounding =
+            8 * unit_roundoff * (count + (double(depth) + 3) * (double(d()) + 8));
         upper += rounding * scale + count * DBL_MIN;
         const double reached = kept ? box.constant + at_middle : upper - 2 * rounding * scale;
         return {upper, reached};

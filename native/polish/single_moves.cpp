@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "exact/unit_roundoff.hpp"
 #include "kernels/exact/scan.hpp"
 #include "kernels/exact/vicinity.hpp"
 #include "runtime/threads.hpp"
@@ -16,7 +17,6 @@
 namespace wolfmeans {
 namespace {
 
-constexpr double unit_roundoff = 0x1p-53;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 // Rows gathered by cluster before their groups are looked at.
 constexpr std::size_t tile_rows = 8192;

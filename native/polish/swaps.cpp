@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "assignment/assign.hpp"
+#include "exact/unit_roundoff.hpp"
 #include "runtime/threads.hpp"
 #include "runtime/vector_unit.hpp"
 
@@ -12,8 +13,7 @@ namespace wolfmeans {
 namespace {
 
 // Rows screened and looked at in one go.
-constexpr std::size_t tile_rows = 1024;
-constexpr double unit_roundoff = 0x1p-53;
+constexpr std::size_t swap_tile = 1024;
 
 } // namespace
 
@@ -23,7 +23,7 @@ Swaps<Real>::Swaps(const Real* X, std::size_t n, std::size_t d, const double* we
     : X_(X), n_(n), d_(d), weights_(weights), n_threads_(n_threads), sketch_(X, n, d), labels_(n),
       nearest_(n), second_(n), improved_(n) {
     const std::size_t chunks = worthwhile_threads(n, 2.0 * static_cast<double>(n * d), n_threads);
-    over_rows(n, chunks, tile_rows,
+    over_rows(n, chunks, swap_tile,
               [&](std::size_t, std::size_t begin, std::size_t end) { sketch_.draw(begin, end); });
 }
 
@@ -73,7 +73,7 @@ void Swaps<Real>::look_at_group(const std::size_t* rows, std::size_t count, std:
     const double operations = static_cast<double>(n_ * count * (d_ + 32)) / 8.0;
     const std::size_t chunks = worthwhile_threads(n_, operations, n_threads_);
     found_.resize(chunks);
-    over_rows(n_, chunks, tile_rows, [&](std::size_t chunk, std::size_t begin, std::size_t end) {
+    over_rows(n_, chunks, swap_tile, [&](std::size_t chunk, std::size_t begin, std::size_t end) {
         Found& found = found_[chunk];
         for (std::size_t t = 0; t < most_candidates; ++t) {
             found.rows[t].clear();
@@ -81,9 +81,9 @@ void Swaps<Real>::look_at_group(const std::size_t* rows, std::size_t count, std:
         }
         std::fill_n(found.gains, std::size_t{most_candidates}, 0.0);
         found.savings.assign(K_ * most_candidates, 0.0);
-        for (std::size_t i = begin; i < end; i += tile_rows) {
+        for (std::size_t i = begin; i < end; i += swap_tile) {
             heed();
-            look_at_tile(i, std::min(end, i + tile_rows), packed.data(), width, found);
+            look_at_tile(i, std::min(end, i + swap_tile), packed.data(), width, found);
         }
     });
     std::size_t pairs = 0;
@@ -105,9 +105,9 @@ void Swaps<Real>::look_at_group(const std::size_t* rows, std::size_t count, std:
 template <class Real>
 void Swaps<Real>::look_at_tile(std::size_t begin, std::size_t end, const double* packed,
                                std::size_t width, Found& found) {
-    unsigned char survivors[tile_rows];
-    std::uint32_t rows[tile_rows];
-    double log[(tile_rows + 1) * most_candidates];
+    unsigned char survivors[swap_tile];
+    std::uint32_t rows[swap_tile];
+    double log[(swap_tile + 1) * most_candidates];
     sketch_.screen(begin, end, sketched_, survivors);
     std::size_t count = 0;
     for (std::size_t i = begin; i < end; ++i) {

@@ -9,10 +9,6 @@
 #include <thread>
 #include <vector>
 
-#if defined(__x86_64__)
-#    include <immintrin.h>
-#endif
-
 namespace wolfmeans {
 namespace {
 
@@ -108,7 +104,7 @@ private:
 
     static void relax() {
 #if defined(__x86_64__)
-        _mm_pause();
+        __builtin_ia32_pause();
 #endif
     }
 

@@ -11,7 +11,7 @@
 namespace wolfmeans {
 namespace {
 
-constexpr std::size_t sampled_rows = 4096;
+constexpr std::size_t framing_rows = 4096;
 constexpr std::size_t entries_at_once = 64;
 constexpr std::size_t pairs_at_once = 128;
 // A center with fewer than one nonzero coordinate in so many is taken for sparse.
@@ -140,7 +140,7 @@ template <class Real>
 void SparseRows<Real>::choose_frame(int n_threads) {
     const double largest = value_range(values_, size_, n_threads).largest;
     if (largest > 0.0) factor_ = std::ldexp(1.0, std::clamp(10 - std::ilogb(largest), -1000, 1000));
-    const std::size_t step = std::max<std::size_t>(1, n_ / sampled_rows);
+    const std::size_t step = std::max<std::size_t>(1, n_ / framing_rows);
     std::size_t rows = 0;
     for (std::size_t i = 0; i < n_; i += step, ++rows) {
         const SparseRow<Real> x = row(i);

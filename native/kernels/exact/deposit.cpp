@@ -110,8 +110,8 @@ WOLFMEANS_INLINE void add_group(const Rows<Real>& rows, const Real* const* x,
                                 const Real* const* later, const Factor* weights, int count,
                                 int64_t j, int64_t sign, int64_t* to);
 
-// The last columns of the few rows that make no whole group, for all numbers of rows together:
-// apart they took long to compile.
+// The few rows that make no whole group: their last columns or, of many limbs, all. For all numbers
+// of rows together: apart they took long to compile.
 template <int Lanes, int Limbs, bool Weighted, class Real>
 __attribute__((noinline)) void add_corner(const Rows<Real>& rows, const Real* const* x,
                                           const Real* const* later, const Factor* weights,
@@ -165,7 +165,10 @@ WOLFMEANS_INLINE void add_groups(const Rows<Real>& rows, const int64_t* indices,
             next[g] = rows.X + later[i + g] * rows.d;
             weights[g] = factor_of<Weighted>(rows, indices[i + g]);
         }
-        add_group<Lanes, Limbs, Weighted, Group>(rows, x, next, weights, Group, 0, sign, to);
+        if constexpr (Limbs == 0 && Group < run_group)
+            add_corner<Lanes, Limbs, Weighted>(rows, x, next, weights, Group, 0, sign, to);
+        else
+            add_group<Lanes, Limbs, Weighted, Group>(rows, x, next, weights, Group, 0, sign, to);
     }
     if constexpr (Group > 1)
         add_groups<Lanes, Limbs, Weighted, Group / 2>(rows, indices, later, i, count, sign, to);

@@ -2,8 +2,10 @@
 //
 // The lanes are candidates, and several points go side by side, so that one sum need not wait for
 // another. A lane never mixes with another: all widths give the same distances.
-#if defined(__SSE2__)
+#if defined(__AVX2__)
 #    include <immintrin.h>
+#elif defined(__SSE2__)
+#    include <emmintrin.h> // a small part of immintrin.h
 #endif
 
 #include "kernels/exact/reach.hpp"

@@ -2,8 +2,10 @@
 //
 // A lane is a point: four of its bytes are one int32, so that a register holds a quad of columns
 // of as many points as it has lanes, and no sum ever goes across lanes.
-#if defined(__AVX512VNNI__) || defined(__AVX2__) || defined(__SSE2__)
+#if defined(__AVX2__)
 #    include <immintrin.h>
+#elif defined(__SSE2__)
+#    include <emmintrin.h> // a small part of immintrin.h
 #endif
 
 #include "kernels/fused/sketch.hpp"
