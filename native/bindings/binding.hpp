@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -29,6 +30,20 @@ public:
     using Base::Base;
     Array() = default;
     explicit Array(Base base) : Base(std::move(base)) {}
+};
+
+// Memory that becomes an array of NumPy's, shaped and owned by it.
+template <class Element>
+struct NewArray {
+    explicit NewArray(std::size_t size) : data(new Element[size]) {}
+
+    nb::ndarray<nb::numpy, Element> release(std::initializer_list<std::size_t> shape) {
+        Element* const memory = data.release();
+        nb::capsule owner(memory, [](void* p) noexcept { delete[] static_cast<Element*>(p); });
+        return nb::ndarray<nb::numpy, Element>(memory, shape, owner);
+    }
+
+    std::unique_ptr<Element[]> data;
 };
 
 // Native work: other Python threads run meanwhile, and Ctrl-C is heard (interrupts.hpp).

@@ -85,7 +85,7 @@ private:
 };
 
 template <class Real>
-void define(nb::module_& m, const char* name) {
+void define_boxes_of(nb::module_& m, const char* name) {
     using Class = BoxedPoints<Real>;
     nb::class_<Class>(m, name, "Points with labels, in a tree of boxes.")
         .def(nb::init<Array<const Real>, std::optional<Array<const double>>, int>(),
@@ -103,6 +103,6 @@ void define(nb::module_& m, const char* name) {
 } // namespace
 
 void define_boxes(nb::module_& m) {
-    define<float>(m, "BoxesF32");
-    define<double>(m, "BoxesF64");
+    define_boxes_of<float>(m, "BoxesF32");
+    define_boxes_of<double>(m, "BoxesF64");
 }

@@ -28,20 +28,6 @@ double weighted_sum(Array<const double> weights, Array<const double> values, int
                                    values.shape(0), n_threads);
 }
 
-// A new array for Python that owns its memory.
-template <class Element>
-struct NewArray {
-    explicit NewArray(std::size_t size) : data(new Element[size]) {}
-
-    NumpyArray<Element> release(std::initializer_list<std::size_t> shape) {
-        Element* const memory = data.release();
-        nb::capsule owner(memory, [](void* p) noexcept { delete[] static_cast<Element*>(p); });
-        return NumpyArray<Element>(memory, shape, owner);
-    }
-
-    std::unique_ptr<Element[]> data;
-};
-
 // Moments with the arrays they read. Without the GIL nothing else keeps two threads apart.
 template <class Real>
 class BoundMoments {

@@ -97,7 +97,7 @@ nb::object exact_terms(Array<const double> terms) {
 }
 
 template <class Real>
-void define(nb::module_& m) {
+void define_partial_of(nb::module_& m) {
     m.def("exponent_range", &exponent_range<Real>, "values"_a.noconvert(), "n_threads"_a,
           "(low, high): all values are multiples of 2**low and less than 2**high in size.\n\n"
           "Equal when all are 0. ValueError when one is not finite.");
@@ -119,8 +119,8 @@ void define(nb::module_& m) {
 } // namespace
 
 void define_partial(nb::module_& m) {
-    define<float>(m);
-    define<double>(m);
+    define_partial_of<float>(m);
+    define_partial_of<double>(m);
     m.def("exact_terms", &exact_terms, "terms"_a.noconvert(),
           "The exact sum of float64 terms, as limbs like those of exact_cost.");
     m.def("carry_limbs", &carry_limbs, "limbs"_a.noconvert(), "bits"_a, nb::call_guard<Released>(),

@@ -251,7 +251,7 @@ nb::list advance(nb::list points, nb::list starts, nb::list tolerances, std::siz
 }
 
 template <class Real>
-void define(nb::module_& m, const char* name, const char* advance_name) {
+void define_points_of(nb::module_& m, const char* name, const char* advance_name) {
     using Class = DescendingPoints<Real>;
     nb::class_<Class>(m, name, "Points with labels, bounds and exact moments.")
         .def(nb::init<Array<const Real>, std::optional<Array<const double>>, int,
@@ -290,6 +290,6 @@ void define(nb::module_& m, const char* name, const char* advance_name) {
 } // namespace
 
 void define_points(nb::module_& m) {
-    define<float>(m, "PointsF32", "advance_f32");
-    define<double>(m, "PointsF64", "advance_f64");
+    define_points_of<float>(m, "PointsF32", "advance_f32");
+    define_points_of<double>(m, "PointsF64", "advance_f64");
 }

@@ -69,7 +69,7 @@ void row_hashes(Array<const Real> X, Array<std::uint64_t> hashes, int n_threads)
 }
 
 template <class Real>
-void define(nb::module_& m) {
+void define_seeding_of(nb::module_& m) {
     m.def("lexicographic_order", &lexicographic_order<Real>, "X"_a.noconvert(),
           "order"_a.noconvert(),
           "The rows of X in lexicographic order; equal rows keep theirs.\n\n"
@@ -89,6 +89,6 @@ void define(nb::module_& m) {
 } // namespace
 
 void define_seeding(nb::module_& m) {
-    define<float>(m);
-    define<double>(m);
+    define_seeding_of<float>(m);
+    define_seeding_of<double>(m);
 }

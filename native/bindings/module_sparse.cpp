@@ -21,19 +21,6 @@ using namespace wolfmeans::binding;
 
 namespace {
 
-template <class Element>
-struct NewArray {
-    explicit NewArray(std::size_t size) : data(new Element[size]) {}
-
-    nb::ndarray<nb::numpy, Element> release(std::initializer_list<std::size_t> shape) {
-        Element* const memory = data.release();
-        nb::capsule owner(memory, [](void* p) noexcept { delete[] static_cast<Element*>(p); });
-        return nb::ndarray<nb::numpy, Element>(memory, shape, owner);
-    }
-
-    std::unique_ptr<Element[]> data;
-};
-
 // A matrix with the arrays it reads.
 template <class Real>
 class BoundRows {
@@ -185,7 +172,7 @@ private:
 };
 
 template <class Real>
-void define(nb::module_& m, const char* rows_name, const char* points_name) {
+void define_sparse_of(nb::module_& m, const char* rows_name, const char* points_name) {
     using Rows = BoundRows<Real>;
     using Points = BoundPoints<Real>;
     nb::class_<Rows>(m, rows_name, "A CSR matrix without duplicates and its canonical distances.")
@@ -219,6 +206,6 @@ void define(nb::module_& m, const char* rows_name, const char* points_name) {
 } // namespace
 
 void define_sparse(nb::module_& m) {
-    define<float>(m, "SparseRowsF32", "SparsePointsF32");
-    define<double>(m, "SparseRowsF64", "SparsePointsF64");
+    define_sparse_of<float>(m, "SparseRowsF32", "SparsePointsF32");
+    define_sparse_of<double>(m, "SparseRowsF64", "SparsePointsF64");
 }

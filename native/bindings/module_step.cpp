@@ -35,7 +35,7 @@ nb::bytes digest(Array<const Real> values) {
 }
 
 template <class Real>
-void define(nb::module_& m) {
+void define_step_of(nb::module_& m) {
     m.def("center_step", &center_step<Real>, "means"_a.noconvert(), "centers"_a.noconvert(),
           "residuals"_a.noconvert(), "weights"_a.noconvert(), "n_threads"_a,
           "(shift, movement): the exact sums of (c' - c)^2 and of what moving gains.\n\n"
@@ -47,6 +47,6 @@ void define(nb::module_& m) {
 } // namespace
 
 void define_step(nb::module_& m) {
-    define<float>(m);
-    define<double>(m);
+    define_step_of<float>(m);
+    define_step_of<double>(m);
 }

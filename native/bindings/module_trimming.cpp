@@ -165,7 +165,7 @@ private:
 };
 
 template <class Real>
-void define(nb::module_& m, const char* name) {
+void define_trimming_of(nb::module_& m, const char* name) {
     using Bound = BoundTrimmedPoints<Real>;
     nb::class_<Bound>(m, name, "Points of which the nearest up to a mass are kept.")
         .def(nb::init<Array<const Real>, std::optional<Array<const double>>, double, int,
@@ -205,6 +205,6 @@ void define_trimming(nb::module_& m) {
           "weights"_a.noconvert().none(), "mass"_a,
           "(distance, row, mass) of the last point that a mass keeps, by (distance, row).\n\n"
           "IN: distances (n,) float64; weights (n,) float64, or None for ones.");
-    define<float>(m, "TrimmedPointsF32");
-    define<double>(m, "TrimmedPointsF64");
+    define_trimming_of<float>(m, "TrimmedPointsF32");
+    define_trimming_of<double>(m, "TrimmedPointsF64");
 }
