@@ -46,11 +46,13 @@ else
 endif
 	@touch $@
 
-# Only what has changed is compiled. Nothing to do where there was no compiler.
+# Only what has changed is compiled. Nothing to do where there was no compiler. The stamp bears the
+# time at which the build began: what is changed meanwhile is built next time.
 $(BUILT): $(INSTALLED) $(NATIVE)
+	@touch $@.begun
 	@test ! -f $(BUILD)/build.ninja || { PATH="$(CURDIR)/$(BIN):$$PATH" && cmake --build $(BUILD) && \
 	    cmake --install $(BUILD) --prefix "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')"; }
-	@touch $@
+	@mv $@.begun $@
 
 demo: venv ## cluster the bundled image-segmentation data; certificate, figures and a page
 	$(BIN)/python -m wolfmeans.demo
