@@ -29,7 +29,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 sys.path[0] = str(HERE)
 
-from mutant_table import NATIVE_MUTANTS, PYTHON_MUTANTS, SOURCES, Mutant  # noqa: E402
+from mutant_table import NATIVE_MUTANTS, PYTHON_MUTANTS, Mutant  # noqa: E402
 
 NATIVE = "wolfmeans.engines._native"
 # A test that a mutant sends round in circles has failed to fail.
