@@ -7,7 +7,10 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 LOCKS := requirements/ci.txt requirements/torch.txt
-NATIVE := $(wildcard src/wolfmeans/engines/native/*.cpp src/wolfmeans/engines/native/*.hpp)
+NATIVE := $(wildcard $(foreach suffix,cpp hpp,native/*/*.$(suffix) native/*/*/*.$(suffix)))
+# Kept, so that a change of one file compiles one file.
+BUILD := build/$(notdir $(VENV))
+BUILT := $(VENV)/.built
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -16,7 +19,7 @@ NATIVE := $(wildcard src/wolfmeans/engines/native/*.cpp src/wolfmeans/engines/na
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-venv: $(INSTALLED) ## create .venv with the package (editable) and all that its tests need
+venv: $(BUILT) ## create .venv with the package (editable) and all that its tests need
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -26,19 +29,30 @@ $(BIN)/python:
 	    echo "$(PYTHON) could not create a virtual environment; on Debian and Ubuntu: apt install python3-venv" >&2; \
 	    exit 1; }
 
-# New and changed Python files are seen at once; only what is compiled needs installing again.
+# New and changed Python files are seen at once. The native module is built without isolation: an
+# isolated build finds nanobind at another place each time and compiles all that includes it.
 # LOCKED=1 takes the very files that requirements/*.txt name, PyTorch and Triton among them (Linux on
 # x86-64 with Python 3.11, as in .ci/run); else the newest versions that pyproject.toml allows.
-$(INSTALLED): pyproject.toml CMakeLists.txt $(NATIVE) $(if $(LOCKED),$(LOCKS)) | $(BIN)/python
+$(INSTALLED): pyproject.toml CMakeLists.txt $(if $(LOCKED),$(LOCKS)) | $(BIN)/python
 	@echo "Setting up $(VENV): this takes some minutes, once."
 ifdef LOCKED
 	$(PIP) install --quiet --no-compile --no-deps --require-hashes $(LOCKS:%=--requirement %)
-	$(PIP) install --quiet --no-build-isolation --no-deps --editable .
+	$(PIP) install --quiet --no-build-isolation --no-deps --config-settings build-dir=$(BUILD) --editable .
 	$(PIP) check
 else
-	$(PIP) install --quiet --editable '.[test]'
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])' | \
+	    xargs $(PIP) install --quiet cmake ninja
+	$(PIP) install --quiet --no-build-isolation --config-settings build-dir=$(BUILD) --editable '.[test]'
 endif
 	@touch $@
+
+# Only what has changed is compiled. Nothing to do where there was no compiler. The stamp bears the
+# time at which the build began: what is changed meanwhile is built next time.
+$(BUILT): $(INSTALLED) $(NATIVE)
+	@touch $@.begun
+	@test ! -f $(BUILD)/build.ninja || { PATH="$(CURDIR)/$(BIN):$$PATH" && cmake --build $(BUILD) && \
+	    cmake --install $(BUILD) --prefix "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')"; }
+	@mv $@.begun $@
 
 demo: venv ## cluster the bundled image-segmentation data; certificate, figures and a page
 	$(BIN)/python -m wolfmeans.commands.demonstration
@@ -87,11 +101,7 @@ format: venv ## rewrite the sources in the house format
 wheel: $(BIN)/python ## build a wheel into dist/
 	$(PIP) wheel --quiet --no-deps --wheel-dir dist .
 
-native: $(BIN)/python ## build the native module alone, with CMake, into build/wolfmeans/exact/
-	@command -v cmake >/dev/null || $(PIP) install --quiet cmake
-	$(PIP) install --quiet 'nanobind>=2.5'
-	PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B build -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python"
-	PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build --parallel
+native: $(BUILT) ## compile what has changed of the native module, and put it into .venv; seconds
 
 SANITIZED := build-sanitized
 THREADS_SANITIZED := build-sanitized-threads

@@ -29,7 +29,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 sys.path[0] = str(HERE)
 
-from mutant_table import NATIVE_MUTANTS, PYTHON_MUTANTS, SOURCES, Mutant  # noqa: E402
+from mutant_table import NATIVE_MUTANTS, PYTHON_MUTANTS, Mutant  # noqa: E402
 
 NATIVE = "wolfmeans.exact._native"
 # A test that a mutant sends round in circles has failed to fail.
@@ -250,8 +250,7 @@ class NativeBuild:
 
     def refresh(self):
         """Bring the copy up to date; files that are as they were keep their time."""
-        native = SOURCES / "engines" / "native"
-        wanted = [ROOT / "CMakeLists.txt", *native.iterdir()]
+        wanted = [ROOT / "CMakeLists.txt", *(ROOT / "native").rglob("*.[ch]pp")]
         for path in wanted:
             self.write(path.relative_to(ROOT), path.read_text())
 
@@ -292,7 +291,7 @@ def run_native(mutants, folder, verbose):
         return [mutant.name for mutant in mutants]
     for mutant in mutants:
         started = time.perf_counter()
-        place = (SOURCES / mutant.file).relative_to(ROOT)
+        place = mutant.path.relative_to(ROOT)
         build.write(place, mutant.text())
         try:
             if not build.make():

@@ -18,16 +18,21 @@ class Mutant:
 
     name: str
     file: str
-    """Relative to src/wolfmeans."""
+    """Relative to src/wolfmeans; of C++ to the root."""
     before: str
     """Occurs once in the file."""
     after: str
     why: str
     tests: tuple[str, ...]
 
+    @property
+    def path(self) -> Path:
+        """The file itself."""
+        return (SOURCES if self.file.endswith(".py") else ROOT) / self.file
+
     def text(self) -> str:
         """Return the file with the change."""
-        text = (SOURCES / self.file).read_text(encoding="utf-8")
+        text = self.path.read_text(encoding="utf-8")
         count = text.count(self.before)
         if count != 1:
             raise ValueError(f"{self.name}: its text occurs {count} times in {self.file}, not once")
@@ -1101,7 +1106,7 @@ PYTHON_MUTANTS = [
 
 NATIVE_MUTANTS = [
     *_mutants(
-        "engines/native/neighbours.cpp",
+        "native/lower_bounds/neighbours.cpp",
         "bounds/test_neighbours.py",
         (
             "the ratio itself is returned",
@@ -1148,7 +1153,7 @@ NATIVE_MUTANTS = [
         ),
     ),
     *_mutants(
-        "engines/native/prices.cpp",
+        "native/lower_bounds/prices.cpp",
         "bounds/test_prices.py",
         (
             "no rounding",
@@ -1194,7 +1199,7 @@ NATIVE_MUTANTS = [
         ),
     ),
     *_mutants(
-        "engines/native/one_dimensional.cpp",
+        "native/lower_bounds/one_dimensional.cpp",
         "bounds/test_one_dimensional.py",
         (
             "no error of segments",

@@ -2,8 +2,8 @@
 
 A best clustering on a line consists of intervals, so D_k(i) = min_j D_{k-1}(j) + SSE(j..i-1) over
 the sorted points leads to it (Wang & Song 2011). The best j moves to the right with i; native code
-finds all of a layer in O(n) (engines/native/one_dimensional.cpp, with the error bound); here the
-same is done by divide and conquer, in exact fractions, where there is no native code.
+finds all of a layer in O(n) (native/lower_bounds/one_dimensional.cpp, with the error bound); here
+the same is done by divide and conquer, in exact fractions, where there is no native code.
 """
 
 from __future__ import annotations

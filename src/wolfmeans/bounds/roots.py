@@ -7,8 +7,8 @@ For a point i and a price lambda of a cluster, with all points ordered by their 
 
 which is the root r of sum_j w_j (r - d2_ij / 2)_+ = lambda. The ratio of the points with
 d2_ij < 2 r is above the root for any r and, taken as the next r, falls to it in a few steps.
-Rounding: engines/native/neighbours.hpp. Here are the drivers of the native code, and the same in
-NumPy.
+Rounding: native/lower_bounds/neighbours.hpp. Here are the drivers of the native code, and the same
+in NumPy.
 """
 
 from __future__ import annotations

@@ -260,7 +260,7 @@ class DensePoints(NativePoints):
     def advance(
         self, centers: Centers, weights: Distances, shift: float, limits: Limits
     ) -> Progress | None:
-        """Take several steps in native code (engines/native/descent.hpp)."""
+        """Take several steps in native code (native/descent)."""
         start = (centers, weights, shift)
         progress = self.advance_with([], [start], [limits], self.n_threads)
         return None if progress is None else progress[0]
@@ -314,7 +314,7 @@ class DensePoints(NativePoints):
         return self._order
 
     def spread_rows(self, drawn: NDArray[np.int64], n_trials: int) -> NDArray[np.int64] | None:
-        """Return the rows that k-means++ picks (engines/native/seeding.hpp)."""
+        """Return the rows that k-means++ picks (native/seeding)."""
         rows = np.empty(1 + (len(drawn) - 1) // n_trials, dtype=np.int64)
         found = _native.kmeans_plus_plus(
             self._X, self.weights, self.order(), drawn, n_trials, rows, self.n_threads
@@ -444,7 +444,7 @@ def _arrays_of(forced: Forced | None) -> tuple[Any, Any]:
 def run_to_rest(
     X: NDArray[np.float64], seeds: NDArray[np.int64], at_most: int, algorithm: str = "auto"
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
-    """Run K-means from seeds until no label changes, many times (engines/native/whole_runs.hpp).
+    """Run K-means from seeds until no label changes, many times (native/descent).
 
     X is (runs, n, d), or (1, n, d) for all runs, and must have passed the door; `seeds` is
     (runs, K) rows of it. Empty clusters keep their centers. Returns (runs, 2) the movement from the

@@ -185,7 +185,7 @@ class ReferenceKernels:
 
 
 class NativeKernels:
-    """Canonical distances between dense rows and centers (see engines/native)."""
+    """Canonical distances between dense rows and centers (native/assignment)."""
 
     def __init__(self, X: NDArray[np.floating], n_threads: int) -> None:
         self._X = X
@@ -232,7 +232,7 @@ def dense_kernels(X: NDArray[np.floating]) -> Kernels:
 
 
 class SparseNativeKernels:
-    """Canonical distances between CSR rows and dense centers (engines/native/sparse_rows.hpp)."""
+    """Canonical distances between CSR rows and dense centers (native/sparse)."""
 
     def __init__(self, X: Any, n_threads: int) -> None:
         kind = _native.SparseRowsF32 if X.dtype == np.float32 else _native.SparseRowsF64

@@ -27,7 +27,7 @@ from wolfmeans.exact.sums import decompose, rounded_ratio
 
 Integers = NDArray[np.int64]
 
-# As in native/cluster_sums.cpp: the grids of all engines are the same.
+# As in native/exact/cluster_sums.cpp: the grids of all engines are the same.
 _MOST_FAST_BITS = 46
 _MOST_FAST_LIMBS = 6
 _MOST_FAST_EXPONENT = 700

@@ -33,7 +33,7 @@ _BOUNDS = 16
 """Bytes of a row that keeps its bounds: two floats, the label, a share of a block's."""
 _GROUPED_COLUMNS, _GROUPED = 24, 32
 """With so many columns there are bounds by groups of centers, in so many bytes or a quarter of the
-row's if that is more (engines/native/points.cpp)."""
+row's if that is more (native/assignment/points.cpp)."""
 _SEEDING = 24
 """Bytes of a row while seeds are sampled: hash, distance, nearest candidate."""
 _IN_MEMORY = 48

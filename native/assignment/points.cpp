@@ -1,0 +1,213 @@
+#include "assignment/points.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+#include "assignment/group_worker.hpp"
+#include "assignment/packed_centers.hpp"
+#include "assignment/tile_worker.hpp"
+#include "exact/exact_sum.hpp"
+#include "runtime/threads.hpp"
+#include "runtime/vector_unit.hpp"
+
+namespace wolfmeans {
+namespace {
+
+constexpr std::size_t sampled_rows = 256;
+constexpr double first_try = 0.6; // the share of open points at which bounds are tried first
+constexpr double overhead_per_point = 100.0; // in coordinate operations: bounds, packing, verdict
+constexpr std::size_t least_grouped_features = 24;
+constexpr std::size_t bytes_per_point = 32; // or a quarter of a row, if that is more
+
+} // namespace
+
+template <class Real>
+Points<Real>::Points(const Real* X, std::size_t n, std::size_t d, const double* weights,
+                     int n_threads)
+    : X_(X), n_(n), d_(d), weights_(weights), n_threads_(n_threads),
+      version_(*best_kernels().screen), frame_{std::vector<Real>(d), 1} {
+    const std::size_t step = std::max<std::size_t>(1, n / 256);
+    std::vector<double> sum(d, 0.0);
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < n; i += step, ++count)
+        for (std::size_t j = 0; j < d; ++j)
+            sum[j] += static_cast<double>(X[i * d + j]);
+    for (std::size_t j = 0; j < d; ++j)
+        frame_.origin[j] =
+            static_cast<Real>(sum[j] / static_cast<double>(std::max<std::size_t>(1, count)));
+    // A sample is enough for the factor: should a point outside it be so far out that its scores
+    // overflow, they decide nothing and the point is rechecked canonically.
+    double largest = 0.0;
+    for (std::size_t i = 0; i < n; i += step)
+        for (std::size_t j = 0; j < d; ++j)
+            largest = std::max(largest, std::abs(static_cast<double>(X[i * d + j]) -
+                                                 static_cast<double>(frame_.origin[j])));
+    if (largest > 0.0) {
+        const int exponent = std::clamp(10 - std::ilogb(largest), -1000, 1000);
+        frame_.factor = static_cast<Real>(std::ldexp(
+            1.0, std::is_same_v<Real, float> ? std::clamp(exponent, -120, 120) : exponent));
+    }
+    const double factor = static_cast<double>(frame_.factor);
+    for (std::size_t i = 0; i < n; i += step) {
+        double square = 0.0;
+        for (std::size_t j = 0; j < d; ++j) {
+            const double shifted =
+                (static_cast<double>(X[i * d + j]) - static_cast<double>(frame_.origin[j])) *
+                factor;
+            square += shifted * shifted;
+        }
+        largest_norm_ = std::max(largest_norm_, std::sqrt(square));
+    }
+}
+
+// The first step decides which bounds are kept.
+template <class Real>
+void Points<Real>::begin(const Real* centers, std::size_t K, bool bounded) {
+    labels_.assign((n_ + bounds_block - 1) / bounds_block * bounds_block, 0);
+    bounds_.resize(n_, K);
+    workers_.clear();
+    groups_.reset();
+    if (!bounded || d_ < least_grouped_features || K < 2) return;
+    // Label, upper, slack and the block's share of `until` come first.
+    const std::size_t spoken_for = 13;
+    const std::size_t bytes =
+        std::max<std::size_t>(bytes_per_point, sizeof(Real) * d_ / 4) - spoken_for;
+    const std::size_t n_groups = (K + group_width - 1) / group_width;
+    const std::size_t most = bytes / sizeof(std::uint16_t);
+    groups_.emplace(centers, K, d_, (n_groups + most - 1) / most, frame_.factor, version_);
+    coded_.values.assign(n_ * groups_->n_bounds(), 0);
+}
+
+template <class Real>
+void Points<Real>::adopt(const std::int32_t* labels, const Real* centers, std::size_t K,
+                         bool bounded) {
+    begin(centers, K, bounded);
+    std::copy_n(labels, n_, labels_.begin());
+    for (std::size_t i = 0; i < n_; ++i)
+        bounds_.forget(i);
+    previous_.assign(centers, centers + K * d_);
+}
+
+// Which share of a few points the bounds leave open before they are tightened.
+template <class Real>
+double Points<Real>::open_share() const {
+    const std::size_t step = std::max<std::size_t>(1, n_ / std::min(sampled_rows, n_ / 32 + 1));
+    std::size_t looked = 0, open = 0;
+    for (std::size_t i = 0; i < n_; i += step, ++looked) {
+        const auto own = static_cast<std::size_t>(labels_[i]);
+        open += !(bounds_.upper(i, own) < bounds_.lower(i, own)) && !bounds_.nearby(i, own);
+    }
+    return static_cast<double>(open) / static_cast<double>(looked);
+}
+
+// Bounds pay when tightening what they leave open, and screening what is still open then, takes
+// less time than screening all. Both are measured as the run goes on; a step with bounds takes time
+// in proportion to the share they leave open.
+template <class Real>
+bool Points<Real>::worth_bounding(double share) const {
+    if (seconds_bounded_ < 0.0) return share < first_try;
+    return seconds_bounded_ * (share + 0.1) < seconds_dense_ * (share_bounded_ + 0.1);
+}
+
+template <class Real>
+Change Points<Real>::assign(const Real* rows, std::size_t K, bool bounded, const Forced& forced) {
+    const bool first = labels_.empty() || previous_.size() != K * d_;
+    double share = 1.0;
+    if (first) begin(rows, K, bounded);
+    PackedCenters<Real> centers(rows, K, d_, frame_, version_, !groups_);
+    bounded = bounded && !first && centers.screenable;
+    if (!first) {
+        // Bounds are carried on even when this step does not use them.
+        centers.move_from(previous_.data(), bounded && !groups_ && 4 * K <= n_);
+        bounds_.follow(centers);
+        if (groups_) groups_->follow(centers.drift);
+        bounded = bounded && forced.count == 0;
+        if (bounded && !groups_) {
+            share = open_share();
+            bounded = worth_bounding(share);
+        }
+    } else if (groups_) {
+        // Half as much again for the paths; what lies beyond is cut off, which is never wrong.
+        const double range = 1.5 * (largest_norm_ + centers.largest_norm());
+        coded_.unit = static_cast<float>(std::clamp(range / 65535.0, 0x1p-90, 0x1p90));
+    }
+    if (groups_) {
+        groups_->pack(rows, frame_, centers);
+        // As many screens as there are centers, to spare some of as many as there were points.
+        if (bounded && 32 * K <= screened_)
+            groups_->separate(frame_, centers, version_, n_threads_);
+        else
+            groups_->forget_separation();
+    }
+    if (!bounded) bounds_.wake_all();
+
+    const double looked_at = bounded ? 0.2 * static_cast<double>(K) : static_cast<double>(K);
+    const double operations =
+        static_cast<double>(n_) * (overhead_per_point + looked_at * static_cast<double>(d_));
+    const std::size_t threads = worthwhile_threads(n_, operations, n_threads_);
+    while (workers_.size() < threads) {
+        if (groups_)
+            workers_.push_back(std::make_unique<GroupWorker<Real>>(d_, *groups_, coded_));
+        else
+            workers_.push_back(std::make_unique<TileWorker<Real>>(version_, d_));
+    }
+    const Step<Real> step{X_,      n_,      d_,     weights_, version_, frame_, labels_.data(),
+                          bounds_, centers, forced, first,    bounded};
+    // Small enough for all threads to end together, large enough to fill tiles.
+    const std::size_t block = std::clamp(n_ / (4 * threads) / bounds_block * bounds_block,
+                                         least_rows_per_block, most_rows_per_block);
+    const auto started = std::chrono::steady_clock::now();
+    std::atomic<std::size_t> next{0};
+    over_rows(threads, threads, 1, [&](std::size_t thread, std::size_t, std::size_t) {
+        // Blocks are handed out as threads come for them, because bounds skip some faster.
+        for (;;) {
+            const std::size_t begin = next.fetch_add(block);
+            if (begin >= n_) break;
+            workers_[thread]->block(step, begin, std::min(n_, begin + block));
+        }
+        workers_[thread]->finish(step);
+    });
+    previous_.assign(rows, rows + K * d_);
+
+    Change total;
+    for (std::size_t thread = 0; thread < threads; ++thread)
+        workers_[thread]->hand_over(total);
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - started;
+    if (!bounded) {
+        seconds_dense_ = elapsed.count();
+    } else {
+        seconds_bounded_ = elapsed.count();
+        share_bounded_ = share;
+    }
+    screened_ = total.screened;
+    return total;
+}
+
+template <class Real>
+std::vector<std::int64_t> Points<Real>::near_ties(const Real* centers, std::size_t K,
+                                                  double slack) const {
+    const bool same =
+        previous_.size() == K * d_ && std::equal(previous_.begin(), previous_.end(), centers);
+    const double scaled = slack * static_cast<double>(frame_.factor);
+    const double rounding = 0x1p-50 * static_cast<double>(d_ + 4);
+    std::vector<std::int64_t> rows;
+    for (std::size_t i = 0; i < n_; ++i) {
+        if (same) {
+            const auto own = static_cast<std::size_t>(labels_[i]);
+            const auto u = static_cast<double>(bounds_.upper(i, own));
+            const auto l = static_cast<double>(bounds_.lower(i, own));
+            const double margin = rounding * (l + u) + 2.0 * scaled * (1.0 + scaled / l);
+            if (l - u > margin) continue;
+        }
+        rows.push_back(static_cast<std::int64_t>(i));
+    }
+    return rows;
+}
+
+template class Points<float>;
+template class Points<double>;
+
+} // namespace wolfmeans

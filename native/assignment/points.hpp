@@ -1,0 +1,90 @@
+// Labelled points with bounds: the exact nearest-center assignment, fast.
+//
+// Three filters stand before the canonical distance, each strict, so that none can hide a tie:
+// bounds on distances carried from step to step (Hamerly 2010) skip a point whose label cannot
+// change; the float32 screen (screen.hpp) decides a label when the best score wins by more than
+// twice its rounding bound; whatever is left is decided by canonical distances to all centers.
+// The labels are therefore those of the canonical distances, whatever the filters let through.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "assignment/bounds.hpp"
+#include "assignment/center_groups.hpp"
+#include "assignment/change.hpp"
+#include "assignment/coded_bounds.hpp"
+#include "assignment/packed_centers.hpp"
+#include "assignment/worker.hpp"
+#include "kernels/fused/screen.hpp"
+
+namespace wolfmeans {
+
+template <class Real>
+class Points {
+public:
+    // X IN (n, d) row-major and weights IN (n,) or null, both finite; neither is copied, and both
+    // must outlive the points.
+    Points(const Real* X, std::size_t n, std::size_t d, const double* weights, int n_threads);
+    Points(const Points&) = delete;
+    Points& operator=(const Points&) = delete;
+
+    // Give every point the label of its nearest center, ties to the lowest index.
+    //
+    //   centers  IN   (K, d) row-major
+    //   bounded  IN   whether bounds may skip points
+    //
+    // The first assignment, and one with another K, changes every label and has no gap.
+    Change assign(const Real* centers, std::size_t K, bool bounded, const Forced& forced);
+
+    // Take over labels that somebody else has found for K centers. Nothing is known of distances.
+    void adopt(const std::int32_t* labels, const Real* centers, std::size_t K, bool bounded);
+
+    // The rows whose distances to their own and to the nearest other center may, for all that the
+    // bounds know, differ by no more than 2 slack (1 + slack / the larger one) and the rounding of
+    // canonical distances. All rows where the bounds speak of other centers.
+    //
+    //   centers  IN   (K, d)
+    //   slack    IN   >= 0, not scaled
+    std::vector<std::int64_t> near_ties(const Real* centers, std::size_t K, double slack) const;
+
+    // Look at the same numbers elsewhere from now on.
+    void rebind(const Real* X, const double* weights) {
+        X_ = X;
+        weights_ = weights;
+    }
+
+    // Give back what only a step needs; the next one makes it anew.
+    void rest() { workers_.clear(); }
+
+    bool has_labels() const { return !labels_.empty(); }
+    // The first n are the labels; the rest fills a block of bounds.
+    const std::vector<std::int32_t>& labels() const { return labels_; }
+
+private:
+    void begin(const Real* centers, std::size_t K, bool bounded);
+    double open_share() const;
+    bool worth_bounding(double share) const;
+
+    const Real* X_;
+    std::size_t n_, d_;
+    const double* weights_;
+    int n_threads_;
+    const ScreenVersion& version_;
+    Frame<Real> frame_;
+    double largest_norm_ = 0.0; // of x' in a sample
+    std::vector<std::int32_t> labels_;
+    std::vector<Real> previous_; // (K, d) the centers of the last step
+    Bounds bounds_;
+    std::optional<CenterGroups> groups_; // where bounds by group are worth their memory
+    CodedBounds coded_;
+    std::size_t screened_ = 0; // in the last step
+    // The last steps without and with bounds, and the share of points that these left open.
+    double seconds_dense_ = 0.0, seconds_bounded_ = -1.0, share_bounded_ = 0.0;
+    std::vector<std::unique_ptr<Worker<Real>>> workers_;
+};
+
+} // namespace wolfmeans

@@ -1,0 +1,200 @@
+// One thread's share of an assignment (points.hpp): what all ways of screening have in common.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <type_traits>
+#include <vector>
+
+#include "assignment/bounds.hpp"
+#include "assignment/change.hpp"
+#include "assignment/packed_centers.hpp"
+#include "exact/exact_sum.hpp"
+#include "kernels/exact/scan.hpp"
+#include "kernels/fused/screen.hpp"
+#include "runtime/interrupts.hpp"
+#include "runtime/vector_unit.hpp"
+
+namespace wolfmeans {
+
+// Rows handed out at once; a multiple of bounds_block.
+inline constexpr std::size_t least_rows_per_block = 256, most_rows_per_block = 2048;
+
+// The points that workers share, and one step of them.
+template <class Real>
+struct Step {
+    const Real* X;
+    std::size_t n, d;
+    const double* weights;
+    const ScreenVersion& version;
+    const Frame<Real>& frame;
+    std::int32_t* labels;
+    Bounds& bounds;
+    const PackedCenters<Real>& centers;
+    const Forced& forced;
+    bool first;   // whether these are the first labels
+    bool bounded; // whether bounds may skip points
+
+    const Real* row(std::size_t i) const { return X + i * d; }
+    std::size_t label(std::size_t i) const { return static_cast<std::size_t>(labels[i]); }
+
+    // Bounds of the distance of point i to its own center, squared and scaled.
+    double own_square(std::size_t i) const {
+        const Real* center = centers.rows + label(i) * d;
+        return static_cast<double>(
+            version.rows<Real>().distance(row(i), center, frame.factor, static_cast<long long>(d)));
+    }
+    double own_rounding() const { return centers.distance_rounding(); }
+};
+
+template <class Real>
+class Worker {
+public:
+    virtual ~Worker() = default;
+
+    // Take the rows begin..end-1; begin is a multiple of bounds_block.
+    virtual void block(const Step<Real>& step, std::size_t begin, std::size_t end) = 0;
+
+    void finish(const Step<Real>& step) {
+        flush(step);
+        recheck_doubtful(step);
+        sum_gap(step);
+    }
+
+    // Bring the last results to the caller and begin anew.
+    void hand_over(Change& total) {
+        total.rows.insert(total.rows.end(), change_.rows.begin(), change_.rows.end());
+        total.old.insert(total.old.end(), change_.old.begin(), change_.old.end());
+        total.now.insert(total.now.end(), change_.now.begin(), change_.now.end());
+        total.opened += change_.opened;
+        total.screened += change_.screened;
+        total.rechecked += change_.rechecked;
+        if (!change_.rows.empty()) total.gap.merge(gap_);
+        change_.rows.clear();
+        change_.old.clear();
+        change_.now.clear();
+        change_.opened = change_.screened = change_.rechecked = 0;
+    }
+
+protected:
+    // Screen what is pending.
+    virtual void flush(const Step<Real>& step) = 0;
+
+    // Call look(i) for the rows of a block whose label the bounds leave open.
+    template <class Look>
+    void over_open_rows(const Step<Real>& step, std::size_t begin, std::size_t end,
+                        const Look& look) {
+        Bounds& bounds = step.bounds;
+        const float road = bounds.road();
+        for (std::size_t i = begin; i < end; i += bounds_block) {
+            const std::size_t block = i / bounds_block;
+            if (road < bounds.until()[block]) continue;
+            float spare[bounds_block];
+            const float least =
+                step.version.spare(step.labels + i, bounds.slack(i), bounds.spent(), spare);
+            bounds.rest(block, least);
+            if (least > 0.0f) continue;
+            for (std::size_t p = 0; p < bounds_block && i + p < end; ++p)
+                if (!(spare[p] > 0.0f)) look(i + p);
+        }
+    }
+
+    void doubt(const Step<Real>& step, std::size_t i) {
+        doubtful_.push_back(i);
+        if (doubtful_.size() == group_size) recheck_doubtful(step);
+    }
+
+    void settle(const Step<Real>& step, std::size_t i, std::int32_t label, float upper,
+                float lower) {
+        const std::int32_t old = step.labels[i];
+        step.bounds.set(i, static_cast<std::size_t>(label), upper, lower);
+        if (step.forced.count > 0) label = forced_label(step, i, label);
+        step.labels[i] = label;
+        if (step.first || old == label) return;
+        change_.rows.push_back(static_cast<std::int64_t>(i));
+        change_.old.push_back(old);
+        change_.now.push_back(label);
+    }
+
+    Change change_;
+
+private:
+    static std::int32_t forced_label(const Step<Real>& step, std::size_t i, std::int32_t label) {
+        for (std::size_t f = 0; f < step.forced.count; ++f) {
+            if (step.forced.rows[f] != static_cast<std::int64_t>(i)) continue;
+            step.bounds.forget(i);
+            label = step.forced.labels[f];
+        }
+        return label;
+    }
+
+    // Decide up to group_size points by their canonical distances to all centers.
+    void recheck_doubtful(const Step<Real>& step) {
+        const std::size_t count = doubtful_.size();
+        if (count == 0) return;
+        change_.rechecked += count;
+        const std::size_t d = step.d;
+        pace_(static_cast<double>(group_size * step.centers.K * d));
+        transposed_.resize(d * group_size + 8);
+        void* start = transposed_.data();
+        std::size_t space = transposed_.size() * sizeof(double);
+        auto* points =
+            static_cast<double*>(std::align(64, d * group_size * sizeof(double), start, space));
+        for (std::size_t p = 0; p < group_size; ++p) {
+            const Real* row = step.row(doubtful_[std::min(p, count - 1)]);
+            for (std::size_t j = 0; j < d; ++j)
+                points[j * group_size + p] = static_cast<double>(row[j]);
+        }
+        GroupState state;
+        std::fill_n(state.nearest, group_size, std::numeric_limits<double>::infinity());
+        std::fill_n(state.second, group_size, std::numeric_limits<double>::infinity());
+        std::fill_n(state.label, group_size, 0);
+        best_kernels().scan->two_nearest(points, step.centers.doubles.data(),
+                                         static_cast<long long>(d), 0,
+                                         static_cast<long long>(step.centers.K), state);
+        const double factor = static_cast<double>(step.frame.factor);
+        const double relative = 0x1p-52 * static_cast<double>(d + 4);
+        for (std::size_t p = 0; p < count; ++p)
+            settle(step, doubtful_[p], static_cast<std::int32_t>(state.label[p]),
+                   root_up(state.nearest[p] * (1.0 + relative) * factor * factor),
+                   root_down(std::min(state.second[p], 0x1p1000) * (1.0 - relative) * factor *
+                             factor));
+        doubtful_.clear();
+    }
+
+    // The gap's terms w (D_old - D_new), from canonical distances, each rounded as specified.
+    void sum_gap(const Step<Real>& step) {
+        if (change_.rows.empty()) return;
+        gap_.clear();
+        const auto& pairs = best_kernels().scan->pairs<Real>();
+        const double* const centers = step.centers.doubles.data();
+        const Real* rows[group_size];
+        const double *before[group_size], *after[group_size];
+        double old[group_size], now[group_size];
+        for (std::size_t m = 0; m < change_.rows.size(); m += group_size) {
+            const std::size_t count = std::min<std::size_t>(group_size, change_.rows.size() - m);
+            for (std::size_t q = 0; q < count; ++q) {
+                rows[q] = step.row(static_cast<std::size_t>(change_.rows[m + q]));
+                before[q] = centers + static_cast<std::size_t>(change_.old[m + q]) * step.d;
+                after[q] = centers + static_cast<std::size_t>(change_.now[m + q]) * step.d;
+            }
+            pairs.two(rows, before, after, static_cast<long long>(step.d), static_cast<int>(count),
+                      old, now);
+            for (std::size_t q = 0; q < count; ++q) {
+                const auto i = static_cast<std::size_t>(change_.rows[m + q]);
+                const double term = old[q] - now[q];
+                gap_.add(step.weights ? step.weights[i] * term : term);
+            }
+        }
+    }
+
+    ExactSum gap_;
+    Pace pace_;
+    std::vector<double> transposed_;
+    std::vector<std::size_t> doubtful_;
+};
+
+} // namespace wolfmeans

@@ -1,0 +1,295 @@
+// Bindings of the labelled points: wolfmeans.exact._native.PointsF32 and PointsF64.
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include "bindings/binding.hpp"
+#include "descent/descent.hpp"
+#include "runtime/threads.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace wolfmeans::binding;
+
+namespace {
+
+template <class Element>
+nb::object copied(const std::vector<Element>& values, std::initializer_list<std::size_t> shape) {
+    Owned<Element> copy(shape);
+    std::copy(values.begin(), values.end(), copy.data);
+    return copy.release();
+}
+
+// The exponents of rows and of weights, as Python hands them over: low, high, low, high.
+using Ranges = std::array<int, 4>;
+
+std::optional<wolfmeans::SumRanges> sum_ranges(const std::optional<Ranges>& given) {
+    if (!given) return {};
+    const auto [low, high, weights_low, weights_high] = *given;
+    return wolfmeans::SumRanges{{low, high}, {weights_low, weights_high}};
+}
+
+nb::tuple grid_of(const wolfmeans::Grid& grid) {
+    return nb::make_tuple(grid.low, grid.bits, grid.limbs);
+}
+
+// Points on their way down; the arrays they look at are kept alive.
+template <class Real>
+class DescendingPoints {
+public:
+    using Partition = wolfmeans::Partition<Real>;
+
+    DescendingPoints(Array<const Real> X, std::optional<Array<const double>> weights, int n_threads,
+                     const std::string& algorithm, const std::optional<Ranges>& ranges)
+        : X_(X), weights_(weights), n_(rows_of(X)), d_(X.shape(1)), weighted_(weights.has_value()),
+          descent_(X.data(), n_, d_, weight_data(), n_threads, wolfmeans::method_named(algorithm),
+                   sum_ranges(ranges)) {
+        check_threads(n_threads);
+    }
+
+    nb::tuple assign(Array<const Real> centers,
+                     std::optional<Array<const std::int64_t>> forced_rows,
+                     std::optional<Array<const std::int32_t>> forced_labels) {
+        check_centers(centers);
+        const wolfmeans::Forced forced = checked_forced(forced_rows, forced_labels);
+        {
+            const Released release;
+            descent_.step(centers.data(), K_, forced, vertex_);
+        }
+        return nb::make_tuple(vertex_.moved, vertex_.gap, copied(vertex_.weights, {K_}),
+                              copied(vertex_.centers, {K_, d_}),
+                              copied(vertex_.residuals, {K_, d_}), descent_.screened(),
+                              descent_.rechecked());
+    }
+
+    nb::tuple assign_exactly(Array<const Real> centers,
+                             std::optional<Array<const std::int64_t>> forced_rows,
+                             std::optional<Array<const std::int32_t>> forced_labels) {
+        check_centers(centers);
+        const wolfmeans::Forced forced = checked_forced(forced_rows, forced_labels);
+        std::size_t moved = 0;
+        wolfmeans::ExactSum gap;
+        std::optional<wolfmeans::MomentLimbs> limbs;
+        {
+            const Released release;
+            gap = descent_.relabel(centers.data(), K_, forced, moved).gap;
+            limbs = descent_.limbs();
+        }
+        const std::size_t d = d_;
+        Owned<std::int64_t> totals({K_, limbs->totals_grid.all_limbs(), 1});
+        std::copy_n(limbs->totals, K_ * limbs->totals_grid.all_limbs(), totals.data);
+        Owned<std::int64_t> sums({K_, limbs->sums_grid.all_limbs(), d});
+        std::copy_n(limbs->sums, K_ * limbs->sums_grid.all_limbs() * d, sums.data);
+        return nb::make_tuple(moved, limbs_of(gap), grid_of(limbs->totals_grid), totals.release(),
+                              grid_of(limbs->sums_grid), sums.release());
+    }
+
+    // Bring a point in, without its residuals, which no step needs.
+    void set_point(const Array<const Real>& centers, const Array<const double>& weights,
+                   double shift) {
+        check_centers(centers);
+        check_vector(weights, "weights", K_);
+        point_.centers.assign(centers.data(), centers.data() + centers.size());
+        point_.weights.assign(weights.data(), weights.data() + K_);
+        point_.residuals.resize(centers.size());
+        point_.shift = shift;
+    }
+
+    void advance(const wolfmeans::Limits& limits) {
+        evaluated_ = descent_.advance(point_, vertex_, limits);
+    }
+
+    // (evaluations (m, 6), last point, vertex); the last point is None when it is the given one.
+    nb::tuple result() const {
+        Owned<double> table({evaluated_.size(), 6});
+        double* entry = table.data;
+        for (const wolfmeans::Evaluation& e : evaluated_)
+            for (const double value :
+                 {double(e.moved), double(e.empty), e.gap, e.movement, e.shift, e.seconds})
+                *entry++ = value;
+        return nb::make_tuple(table.release(),
+                              evaluated_.size() == 1 ? nb::none() : described(point_),
+                              described(vertex_));
+    }
+
+    nb::object near_ties(Array<const Real> centers, double slack) {
+        check_centers(centers);
+        std::vector<std::int64_t> rows;
+        {
+            const Released release;
+            rows = descent_.near_ties(centers.data(), K_, slack);
+        }
+        return copied(rows, {rows.size()});
+    }
+
+    // Let go of the arrays; labels, bounds and moments stay.
+    void put_away() {
+        X_ = {};
+        weights_.reset();
+        descent_.rebind(nullptr, nullptr);
+        descent_.rest();
+    }
+
+    // Take over labels that these centers gave the same rows before.
+    void adopt(Array<const std::int32_t> labels, Array<const Real> centers) {
+        check_centers(centers);
+        require(labels.ndim() == 1 && labels.shape(0) == n_, "there must be a label for each row");
+        check_range(labels, "labels", K_);
+        nb::gil_scoped_release release;
+        descent_.adopt(labels.data(), centers.data(), K_);
+    }
+
+    // Take the same rows again, wherever they are now.
+    void bring(Array<const Real> X, std::optional<Array<const double>> weights) {
+        require(X.ndim() == 2 && X.shape(0) == n_ && X.shape(1) == d_,
+                "X must have the shape it had, got " + shape_of(X));
+        require(weights.has_value() == weighted_, "there must be weights if there were");
+        if (weights) check_vector(*weights, "weights", n_);
+        X_ = X;
+        weights_ = weights;
+        descent_.rebind(X_.data(), weight_data());
+    }
+
+    nb::object labels() const {
+        Owned<std::int32_t> copy({n_});
+        descent_.copy_labels(copy.data);
+        return copy.release();
+    }
+
+private:
+    static std::size_t rows_of(const Array<const Real>& X) {
+        require(X.ndim() == 2, "X must have two dimensions");
+        return X.shape(0);
+    }
+
+    const double* weight_data() const {
+        if (!weights_) return nullptr;
+        check_vector(*weights_, "weights", n_);
+        return weights_->data();
+    }
+
+    nb::object described(const Partition& partition) const {
+        return nb::make_tuple(copied(partition.centers, {K_, d_}),
+                              copied(partition.residuals, {K_, d_}),
+                              copied(partition.weights, {K_}), partition.shift, partition.movement,
+                              partition.gap, partition.moved);
+    }
+
+    void check_centers(const Array<const Real>& centers) {
+        require(X_.is_valid(), "the rows have been put away");
+        require(centers.ndim() == 2 && centers.shape(1) == d_ && centers.shape(0) >= 1,
+                "centers must have at least one row and as many columns as X");
+        require(!descent_.has_labels() || centers.shape(0) == K_,
+                "the number of centers must stay the same");
+        K_ = centers.shape(0);
+    }
+
+    wolfmeans::Forced checked_forced(const std::optional<Array<const std::int64_t>>& rows,
+                                     const std::optional<Array<const std::int32_t>>& labels) const {
+        if (!rows && !labels) return {};
+        require(rows && labels && rows->ndim() == 1 && labels->ndim() == 1 &&
+                    rows->shape(0) == labels->shape(0),
+                "forced rows and labels must be lists of the same length");
+        check_range(*rows, "forced rows", n_);
+        check_range(*labels, "forced labels", K_);
+        return {rows->data(), labels->data(), rows->shape(0)};
+    }
+
+    Array<const Real> X_;
+    std::optional<Array<const double>> weights_;
+    std::size_t n_, d_;
+    bool weighted_;
+    std::size_t K_ = 0;
+    wolfmeans::Descent<Real> descent_;
+    Partition point_, vertex_;
+    std::vector<wolfmeans::Evaluation> evaluated_;
+};
+
+// Several points from several starts, one thread each: (centers, weights, shift) of every start.
+template <class Real>
+nb::list advance(nb::list points, nb::list starts, nb::list tolerances, std::size_t at_most,
+                 double seconds, bool keep_empty, int n_threads) {
+    using Class = DescendingPoints<Real>;
+    check_threads(n_threads);
+    require(nb::len(points) == nb::len(starts) && nb::len(points) == nb::len(tolerances),
+            "points, starts and tolerances must have the same length");
+    std::vector<Class*> all;
+    std::vector<wolfmeans::Limits> limits;
+    for (std::size_t s = 0; s < nb::len(points); ++s) {
+        all.push_back(nb::cast<Class*>(points[s]));
+        const auto start = nb::cast<nb::tuple>(starts[s]);
+        const auto within = nb::cast<nb::tuple>(tolerances[s]);
+        require(nb::len(start) == 3, "a start must be (centers, weights, shift)");
+        require(nb::len(within) == 3, "tolerances must be (gap, decrease, shift)");
+        all.back()->set_point(nb::cast<Array<const Real>>(start[0]),
+                              nb::cast<Array<const double>>(start[1]), nb::cast<double>(start[2]));
+        limits.push_back({at_most, nb::cast<double>(within[0]), nb::cast<double>(within[1]),
+                          nb::cast<double>(within[2]), seconds, keep_empty});
+    }
+    {
+        const Released release;
+        std::atomic<std::size_t> next{0};
+        const std::size_t threads =
+            std::clamp<std::size_t>(all.size(), 1, static_cast<std::size_t>(n_threads));
+        wolfmeans::over_rows(threads, threads, 1, [&](std::size_t, std::size_t, std::size_t) {
+            for (std::size_t s = next++; s < all.size(); s = next++)
+                all[s]->advance(limits[s]);
+        });
+    }
+    nb::list results;
+    for (const Class* one : all)
+        results.append(one->result());
+    return results;
+}
+
+template <class Real>
+void define_points_of(nb::module_& m, const char* name, const char* advance_name) {
+    using Class = DescendingPoints<Real>;
+    nb::class_<Class>(m, name, "Points with labels, bounds and exact moments.")
+        .def(nb::init<Array<const Real>, std::optional<Array<const double>>, int,
+                      const std::string&, const std::optional<Ranges>&>(),
+             "X"_a.noconvert(), "weights"_a.none(), "n_threads"_a, "algorithm"_a = "auto",
+             "ranges"_a.none() = nb::none())
+        .def("assign", &Class::assign, "centers"_a.noconvert(), "forced_rows"_a.none() = nb::none(),
+             "forced_labels"_a.none() = nb::none(),
+             "Label each row with the lowest index of a nearest center.\n\n"
+             "Returns (moved, gap, weights (K,), means (K, d), residuals (K, d), screened, "
+             "rechecked).")
+        .def("assign_exactly", &Class::assign_exactly, "centers"_a.noconvert(),
+             "forced_rows"_a.none() = nb::none(), "forced_labels"_a.none() = nb::none(),
+             "The same, with sums as carried limbs (see engines/partial.py).\n\n"
+             "Returns (moved, gap (1, 68, 1), grid of the totals, totals (K, limbs, 1), grid of "
+             "the sums, sums (K, limbs, d)); a grid is (low, bits, limbs that terms reach).")
+        .def("near_ties", &Class::near_ties, "centers"_a.noconvert(), "slack"_a,
+             "Rows that bounds and screen cannot tell from a tie, within a slack (see points.hpp).")
+        .def("put_away", &Class::put_away,
+             "Let go of X and weights; labels, bounds and moments stay.")
+        .def("bring", &Class::bring, "X"_a.noconvert(), "weights"_a.none(),
+             "Take the same X and weights again, wherever they are now; nobody looks whether they "
+             "are the same.")
+        .def("adopt", &Class::adopt, "labels"_a.noconvert(), "centers"_a.noconvert(),
+             "Take over labels that these centers gave the same rows before.")
+        .def("labels", &Class::labels, "The current labels, a copy.");
+    m.def(
+        advance_name, &advance<Real>, "points"_a, "starts"_a, "tolerances"_a, "at_most"_a,
+        "seconds"_a, "keep_empty"_a, "n_threads"_a,
+        "Evaluate points and take the steps between them, for one or several starts at once.\n\n"
+        "starts: (centers, weights, shift) for each; tolerances: (gap, decrease, shift), -1 for "
+        "none.\nReturns for each (evaluations (m, 6): moved, empty, gap, movement, shift, seconds; "
+        "the last point or None; the step from there).");
+}
+
+} // namespace
+
+void define_points(nb::module_& m) {
+    define_points_of<float>(m, "PointsF32", "advance_f32");
+    define_points_of<double>(m, "PointsF64", "advance_f64");
+}

@@ -1,0 +1,52 @@
+// Bindings of what a step of the centers is worth: wolfmeans.exact._native.center_step, digest.
+#include "bindings/binding.hpp"
+#include "descent/center_step.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace wolfmeans::binding;
+
+namespace {
+
+template <class Real>
+nb::tuple center_step(Array<const Real> means, Array<const Real> centers,
+                      Array<const double> residuals, Array<const double> weights, int n_threads) {
+    require(means.ndim() == 2, "means must have two dimensions, got shape " + shape_of(means));
+    const std::size_t K = means.shape(0), d = means.shape(1);
+    require(centers.ndim() == 2 && centers.shape(0) == K && centers.shape(1) == d,
+            "centers must have the shape of means, got " + shape_of(centers));
+    require(residuals.ndim() == 2 && residuals.shape(0) == K && residuals.shape(1) == d,
+            "residuals must have the shape of means, got " + shape_of(residuals));
+    check_vector(weights, "weights", K);
+    check_threads(n_threads);
+    wolfmeans::CenterStep step;
+    {
+        const Released release;
+        step = wolfmeans::center_step(means.data(), centers.data(), residuals.data(),
+                                      weights.data(), K, d, n_threads);
+    }
+    return nb::make_tuple(step.shift, step.movement);
+}
+
+template <class Real>
+nb::bytes digest(Array<const Real> values) {
+    const auto name = wolfmeans::digest(values.data(), values.size() * sizeof(Real));
+    return nb::bytes(reinterpret_cast<const char*>(name.data()), sizeof(name));
+}
+
+template <class Real>
+void define_step_of(nb::module_& m) {
+    m.def("center_step", &center_step<Real>, "means"_a.noconvert(), "centers"_a.noconvert(),
+          "residuals"_a.noconvert(), "weights"_a.noconvert(), "n_threads"_a,
+          "(shift, movement): the exact sums of (c' - c)^2 and of what moving gains.\n\n"
+          "IN: means c' and centers c (K, d), residuals (K, d) and weights (K,) float64.");
+    m.def("digest", &digest<Real>, "values"_a.noconvert(),
+          "16 bytes that are different for different arrays, but for a minute chance.");
+}
+
+} // namespace
+
+void define_step(nb::module_& m) {
+    define_step_of<float>(m);
+    define_step_of<double>(m);
+}

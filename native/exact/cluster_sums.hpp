@@ -1,0 +1,113 @@
+// Sums over the rows of each cluster, exactly: how the numbers of X (times weights) become integers
+// in limbs, and how the limbs are added, carried and read.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "exact/exact_ratio.hpp"
+#include "kernels/exact/deposit.hpp"
+
+namespace wolfmeans {
+
+// Every number is a multiple of 2^low and less than 2^high in size; low == high when all are 0.
+struct ExponentRange {
+    int low = 0;
+    int high = 0;
+
+    bool covers(const ExponentRange& other) const {
+        return other.low == other.high || (low <= other.low && other.high <= high);
+    }
+};
+
+// The range of an array; throws std::invalid_argument when a number is not finite.
+template <class Real>
+ExponentRange exponent_range(const Real* values, std::size_t n, int n_threads);
+
+// The ranges of rows and of weights. Sums over several arrays have the same grid, and can be
+// added, when they are all made with the ranges of all of them together.
+struct SumRanges {
+    ExponentRange rows;
+    ExponentRange weights;
+};
+
+// Where the integers of a sum stand: limb l (0 the lowest) counts 2^(low + l * bits). Above the
+// limbs that terms reach there is one more, for carries alone.
+struct Grid {
+    int low;
+    int bits;
+    int limbs;
+    // So many terms may be added to a sum before its limbs must be carried.
+    std::size_t terms_before_carry;
+
+    std::size_t all_limbs() const { return static_cast<std::size_t>(limbs) + 1; }
+    std::size_t words() const { return words_for(all_limbs(), bits); }
+};
+
+// The way from rows to sums. It has no sums of its own: they are int64 arrays of shape
+// (K, grid().all_limbs(), d) that the caller keeps, one or one for each thread; integers are added,
+// so who adds what, and when, leaves no trace.
+template <class Real>
+class ClusterSums {
+public:
+    ClusterSums() = default;
+
+    //   X          IN  (n, d) row-major, finite; kept
+    //   weights    IN  (n,) float64 or null: all 1; kept
+    //   given      IN  ranges that the numbers keep to, null: those of the numbers themselves
+    //
+    // Looks through X once, for the exponents that its numbers reach, and takes as many limbs as
+    // these need: with at most six the vector kernels do the work, with more a plain loop. Throws
+    // std::invalid_argument when a number is not finite or not within the given range.
+    ClusterSums(const Real* X, std::size_t n, std::size_t d, const double* weights, int n_threads,
+                const SumRanges* given = nullptr);
+
+    // Add the rows begin..end-1 to the clusters labels[begin..end-1].
+    //
+    //   gained  IN      (K,) how many rows each cluster gains
+    //   sums    IN/OUT  (K, grid().all_limbs(), d)
+    void add(const std::int32_t* labels, std::size_t begin, std::size_t end,
+             const std::vector<std::int64_t>& gained, std::int64_t* sums) const;
+
+    // Take row rows[i] out of cluster from[i] and add it to cluster to[i], for i = begin..end-1;
+    // gained and sums as above, a loss counts as less than 0.
+    void move(const std::int64_t* rows, const std::int32_t* from, const std::int32_t* to,
+              std::size_t begin, std::size_t end, const std::vector<std::int64_t>& gained,
+              std::int64_t* sums) const;
+
+    const Grid& grid() const { return grid_; }
+
+    // Look at the same numbers elsewhere from now on.
+    void rebind(const Real* X, const double* weights) {
+        rows_.X = X;
+        rows_.weights = weights;
+    }
+
+private:
+    void use_fast_kernels(int top);
+    bool narrow() const;
+    template <class Deposit>
+    void with_raw_sums(const std::vector<std::int64_t>& gained, std::int64_t* sums,
+                       const Deposit& deposit) const;
+    void add_runs(const std::int64_t* rows, const std::int32_t* labels, std::size_t count,
+                  std::size_t K, bool negative, std::int64_t* sums) const;
+    std::size_t rows_per_block(std::size_t K) const;
+    void deposit(std::size_t row, std::int32_t k, bool negative, std::int64_t* sums) const;
+
+    Rows<Real> rows_{};
+    Grid grid_{};
+    const DepositFunctions<Real>* fast_ = nullptr; // null: too many limbs for the vector kernels
+};
+
+// The grid of sums of ones: a counter.
+Grid counting_grid();
+
+// Bring every limb but the highest of sums (K, grid.all_limbs(), d) to at most 2^(bits - 1) in
+// size. The sums stay what they are.
+void carry(const Grid& grid, std::size_t K, std::size_t d, std::int64_t* sums);
+
+extern template class ClusterSums<float>;
+extern template class ClusterSums<double>;
+
+} // namespace wolfmeans

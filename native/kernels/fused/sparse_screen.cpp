@@ -1,0 +1,149 @@
+// The sparse screen. Arguments, invariant and rounding: see sparse_screen.hpp.
+//
+// A lane is a center: a stored entry (j, v) adds v times row j of the packed centers to the scores
+// of a block, which stay in registers over all entries.
+#include "kernels/fused/sparse_screen.hpp"
+#include "kernels/lanes.hpp"
+
+namespace wolfmeans {
+namespace {
+
+inline constexpr float more_than_any_score = 0x1p126f;
+
+template <int Lanes>
+struct ScoreVector {
+    typedef float Floats __attribute__((vector_size(Lanes * sizeof(float))));
+    typedef int Integers __attribute__((vector_size(Lanes * sizeof(int))));
+};
+
+template <int Lanes, int Registers>
+WOLFMEANS_INLINE void add_entry(float value, const float* centers, long long column,
+                                typename ScoreVector<Lanes>::Floats (&sum)[Registers]) {
+    using Floats = typename ScoreVector<Lanes>::Floats;
+    const float* const c = centers + column * (Registers * Lanes);
+    const Floats x = Floats{} + value;
+    for (int r = 0; r < Registers; ++r)
+        sum[r] -= x * load<Floats>(c + r * Lanes);
+}
+
+// The scores of one block of Registers * Lanes centers. Few registers are summed in several turns,
+// so that an addition need not wait for the one before.
+template <int Lanes, int Registers>
+WOLFMEANS_INLINE void score_block(const float* values, const int* columns, long long count,
+                                  const float* centers, const float* offsets, float* scores) {
+    using Floats = typename ScoreVector<Lanes>::Floats;
+    constexpr int turns = Registers >= 3 ? 1 : 4 / Registers;
+    Floats sum[turns][Registers];
+    for (int r = 0; r < Registers; ++r) {
+        sum[0][r] = load<Floats>(offsets + r * Lanes);
+        for (int t = 1; t < turns; ++t)
+            sum[t][r] = Floats{};
+    }
+    long long e = 0;
+    for (; e + turns <= count; e += turns)
+        for (int t = 0; t < turns; ++t)
+            add_entry<Lanes, Registers>(values[e + t], centers, columns[e + t], sum[t]);
+    for (; e < count; ++e)
+        add_entry<Lanes, Registers>(values[e], centers, columns[e], sum[0]);
+    for (int r = 0; r < Registers; ++r) {
+        for (int t = 1; t < turns; ++t)
+            sum[0][r] += sum[t][r];
+        store(scores + r * Lanes, sum[0][r]);
+    }
+}
+
+// Lane p of the result is lane p + Distance of v.
+template <int Lanes, int Distance, class V>
+WOLFMEANS_INLINE V rotated(const V& v) {
+#if defined(__clang__)
+    V result;
+    for (int p = 0; p < Lanes; ++p)
+        result[p] = v[(p + Distance) % Lanes];
+    return result;
+#else
+    typename ScoreVector<Lanes>::Integers from;
+    for (int p = 0; p < Lanes; ++p)
+        from[p] = (p + Distance) % Lanes;
+    return __builtin_shuffle(v, from);
+#endif
+}
+
+// Each lane meets the one Distance further, then half as far: in the end it has met them all.
+template <int Lanes, int Distance>
+WOLFMEANS_INLINE void across_lanes(typename ScoreVector<Lanes>::Floats& best,
+                                   typename ScoreVector<Lanes>::Floats& second,
+                                   typename ScoreVector<Lanes>::Integers& label) {
+    if constexpr (Distance > 0) {
+        using Floats = typename ScoreVector<Lanes>::Floats;
+        using Integers = typename ScoreVector<Lanes>::Integers;
+        const Floats other = rotated<Lanes, Distance>(best);
+        const Floats other_second = rotated<Lanes, Distance>(second);
+        const Integers other_label = rotated<Lanes, Distance>(label);
+        const Integers wins = (other < best) | ((other == best) & (other_label < label));
+        const Floats loser = wins ? best : other;
+        second = other_second < second ? other_second : second;
+        second = loser < second ? loser : second;
+        best = wins ? other : best;
+        label = wins ? other_label : label;
+        across_lanes<Lanes, Distance / 2>(best, second, label);
+    }
+}
+
+template <int Lanes>
+WOLFMEANS_INLINE ScreenedRow two_smallest(const float* scores, long long K) {
+    using Floats = typename ScoreVector<Lanes>::Floats;
+    using Integers = typename ScoreVector<Lanes>::Integers;
+    Floats best = Floats{} + more_than_any_score, second = best;
+    Integers label{}, index{};
+    for (int p = 0; p < Lanes; ++p)
+        index[p] = p;
+    for (long long k = 0; k < K; k += Lanes) {
+        const Floats score = load<Floats>(scores + k);
+        const Integers better = score < best;
+        const Floats loser = better ? best : score;
+        second = loser < second ? loser : second;
+        best = better ? score : best;
+        label = better ? index : label;
+        index += Lanes;
+    }
+    across_lanes<Lanes, Lanes / 2>(best, second, label);
+    return {best[0], second[0], label[0]};
+}
+
+// The last block: as many registers as are left.
+template <int Lanes, int Registers>
+WOLFMEANS_INLINE void score_rest(long long registers, const float* values, const int* columns,
+                                 long long count, const float* centers, const float* offsets,
+                                 float* scores) {
+    if constexpr (Registers > 0) {
+        if (registers == Registers)
+            score_block<Lanes, Registers>(values, columns, count, centers, offsets, scores);
+        else
+            score_rest<Lanes, Registers - 1>(registers, values, columns, count, centers, offsets,
+                                             scores);
+    }
+}
+
+template <int Lanes>
+ScreenedRow screen_row(const float* values, const int* columns, long long count,
+                       const float* centers, const float* offsets, long long d, long long K,
+                       float* scores) {
+    constexpr int width = block_registers * Lanes;
+    long long k = 0;
+    for (; k + width <= K; k += width)
+        score_block<Lanes, block_registers>(values, columns, count, centers + k * d, offsets + k,
+                                            scores + k);
+    score_rest<Lanes, block_registers - 1>((K - k) / Lanes, values, columns, count, centers + k * d,
+                                           offsets + k, scores + k);
+    return two_smallest<Lanes>(scores, K);
+}
+
+} // namespace
+
+namespace WOLFMEANS_UNIT {
+
+extern constinit const SparseScreenVersion sparse_screen_kernels{screen_row<floats_at_once>,
+                                                                 floats_at_once};
+
+} // namespace WOLFMEANS_UNIT
+} // namespace wolfmeans
