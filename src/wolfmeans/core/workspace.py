@@ -312,6 +312,26 @@ class Workspace(Protocol):
         """Return what tells the cost of exchanging a center for a data point (engines.swaps)."""
 
 
+class StepByStep:
+    """Workspaces that take steps one at a time; fused ones override this."""
+
+    def advance(
+        self, centers: Centers, weights: Distances, shift: float, limits: Limits
+    ) -> Progress | None:
+        """Return None: steps are taken one at a time here."""
+        return None
+
+    def advance_with(
+        self,
+        others: Sequence[Workspace],
+        starts: Sequence[tuple[Centers, Distances, float]],
+        limits: Sequence[Limits],
+        n_threads: int,
+    ) -> list[Progress] | None:
+        """Return None: steps are taken one start after the other here."""
+        return None
+
+
 class TrimmedWorkspace(Workspace, Protocol):
     """A workspace whose `assign` keeps the nearest points of a mass (engines.trimming).
 

@@ -6,7 +6,7 @@ change their label touch the sums; sums are exact, so adding and taking away nev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -20,10 +20,8 @@ from wolfmeans.core.workspace import (
     Distances,
     Forced,
     Labels,
-    Limits,
     Partial,
-    Progress,
-    Workspace,
+    StepByStep,
 )
 from wolfmeans.engines.moments import Moments
 from wolfmeans.engines.single_moves import PlainSingleMoves, SingleMoves
@@ -43,7 +41,7 @@ if TYPE_CHECKING:
 _SMALL = 1 << 18
 
 
-class LabelledPoints:
+class LabelledPoints(StepByStep):
     """A workspace (see `core.workspace`) over the given kernels."""
 
     engine = "reference"
@@ -179,22 +177,6 @@ class LabelledPoints:
     def rounded(self, partial: Partial, centers: Centers) -> Assignment:
         """Return the assignment to these centers that the parts of all points add up to."""
         return partial.rounded(centers)
-
-    def advance(
-        self, centers: Centers, weights: Distances, shift: float, limits: Limits
-    ) -> Progress | None:
-        """Return None: steps are taken one at a time here."""
-        return None
-
-    def advance_with(
-        self,
-        others: Sequence[Workspace],
-        starts: Sequence[tuple[Centers, Distances, float]],
-        limits: Sequence[Limits],
-        n_threads: int,
-    ) -> list[Progress] | None:
-        """Return None: steps are taken one start after the other here."""
-        return None
 
     def _terms_of_gap(
         self, moved: NDArray[np.int64], centers: Centers, nearest: Distances

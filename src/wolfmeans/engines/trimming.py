@@ -16,7 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.core.threshold import Masses, Threshold, gap_terms, kept_masses, points_inside
-from wolfmeans.core.workspace import Assignment, Centers, Distances, Forced, Labels, Partial
+from wolfmeans.core.workspace import (
+    Assignment,
+    Centers,
+    Distances,
+    Forced,
+    Labels,
+    Partial,
+    StepByStep,
+)
 from wolfmeans.engines.moments import Moments
 from wolfmeans.exact.limbs import Grids, Limbs
 from wolfmeans.exact.sums import exact_sum, unit_exponent
@@ -210,7 +218,7 @@ class PlainTrimmer:
         raise RuntimeError("labels and bounds are kept apart from the rows in native code only")
 
 
-class Trimmed:
+class Trimmed(StepByStep):
     """The oracle: a workspace whose `assign` keeps the nearest points of a mass.
 
     Labels are -1 for points of which nothing is kept, `cost` is the sum over what is kept. What
@@ -371,14 +379,6 @@ class Trimmed:
     ) -> tuple[NDArray[np.int64], Distances, Distances]:
         """Return all rows with their distances to the nearest and second nearest center."""
         return np.arange(self.points.n_points), *self.points.second_nearest(centers)
-
-    def advance(self, *_: Any) -> None:
-        """Return None: steps are taken one at a time here."""
-        return
-
-    def advance_with(self, *_: Any) -> None:
-        """Return None: steps are taken one start after the other here."""
-        return
 
     def put_away(self) -> None:
         """Let go of the rows and weights; labels, bounds and moments stay."""

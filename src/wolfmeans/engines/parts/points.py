@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property, reduce
 from typing import Any, Protocol
@@ -24,9 +24,7 @@ from wolfmeans.core.workspace import (
     Distances,
     Forced,
     Labels,
-    Limits,
-    Progress,
-    Workspace,
+    StepByStep,
 )
 from wolfmeans.engines.labelled import LabelledPoints
 from wolfmeans.engines.native import CpuEngine
@@ -72,7 +70,7 @@ class Parts(Protocol):
         """Return the same parts without labels."""
 
 
-class PartedPoints:
+class PartedPoints(StepByStep):
     """A workspace (see `core.workspace`) over parts.
 
     Parameters
@@ -212,22 +210,6 @@ class PartedPoints:
                 here = Forced(rows, labels)
                 labellings[number] = replace(everywhere, forced=here, key=key)
         return labellings
-
-    def advance(
-        self, centers: Centers, weights: Distances, shift: float, limits: Limits
-    ) -> Progress | None:
-        """Return None: steps are taken one at a time here."""
-        return None
-
-    def advance_with(
-        self,
-        others: Sequence[Workspace],
-        starts: Sequence[tuple[Centers, Distances, float]],
-        limits: Sequence[Limits],
-        n_threads: int,
-    ) -> list[Progress] | None:
-        """Return None: steps are taken one start after the other here."""
-        return None
 
     def everywhere(self, *given: Any) -> dict[int, tuple[Any, ...]]:
         """Return arguments of a question that goes to all parts."""

@@ -28,7 +28,7 @@ from wolfmeans.core.threshold import (
     kept_masses,
     whole_number,
 )
-from wolfmeans.core.workspace import Assignment, Centers, Distances, Forced, Labels
+from wolfmeans.core.workspace import Assignment, Centers, Distances, Forced, Labels, StepByStep
 from wolfmeans.engines.parts.arrays import Labelling
 from wolfmeans.engines.parts.trimming import (
     BUCKET_BITS,
@@ -76,7 +76,7 @@ def weighed(points: PartedPoints) -> Scales:
     )
 
 
-class TrimmedParts:
+class TrimmedParts(StepByStep):
     """The oracle over points in parts: a workspace whose `assign` keeps the nearest of a mass.
 
     A labelling that has a threshold is one of the points' own, so questions about labels and about
@@ -296,14 +296,6 @@ class TrimmedParts:
         asked = self.points.labelled(centers)
         cost: float = self.points.parts.summed("cost", asked).rounded()
         return cost
-
-    def advance(self, *_: Any) -> None:
-        """Return None: steps are taken one at a time here."""
-        return
-
-    def advance_with(self, *_: Any) -> None:
-        """Return None: steps are taken one start after the other here."""
-        return
 
 
 def _around(bits: int, width: int) -> Bracket:
