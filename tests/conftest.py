@@ -82,3 +82,18 @@ def dask_place(request):
             yield None
     else:
         yield request.getfixturevalue("two_workers")
+
+
+@pytest.fixture(params=["cpu", "sparse", "blocks", "stream", "gpu"])
+def place(request):
+    """Where a fit takes place (everywhere.fit_at); the reference engine is what it must equal."""
+    from everywhere import DASK, EVERYWHERE
+    from interpreted import needs_triton
+
+    if request.param == "gpu" and needs_triton.args[0]:
+        pytest.skip(needs_triton.kwargs["reason"])
+    if request.param == "blocks" and not DASK:
+        pytest.skip("needs Dask")
+    if request.param not in EVERYWHERE:
+        pytest.skip("the native module is not built")
+    return request.param

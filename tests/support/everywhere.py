@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 import numpy as np
+from scipy import sparse
 
 from instances import ENGINES
 from wolfmeans.inputs import streams
@@ -15,6 +16,17 @@ IN_PARTS = ("blocks", "stream") if DASK else ("stream",)
 PLACES = (*ENGINES, *IN_PARTS)
 ALL_POINTS = ("k-means++", "plain-k-means++", "random")
 """Seeds that need all points in one place; data in parts has k-means|| instead."""
+
+
+EVERYWHERE = (*PLACES, "sparse", "gpu")
+"""All places: those above, CSR rows that store all entries, and the GPU or its interpreter."""
+
+
+def with_all_entries(X):
+    """Return CSR rows in which zeros are stored, too: distances to these have the dense bits."""
+    n, d = X.shape
+    columns = np.tile(np.arange(d, dtype=np.int32), n)
+    return sparse.csr_array((X.ravel(), columns, np.arange(0, n * d + 1, d)), shape=(n, d))
 
 
 @contextmanager
@@ -52,6 +64,8 @@ def fit_at(place, model, X, weights=None, rows=5):
         with dask.config.set(scheduler="synchronous"):
             model.fit(da.from_array(X, chunks=(rows, -1)), sample_weight=heavy)
             model.labels_ = np.asarray(model.labels_)
+    elif place == "sparse":
+        model.set_params(engine="auto").fit(with_all_entries(X), sample_weight=weights)
     else:
         model.set_params(engine=place).fit(X, sample_weight=weights)
     return model
