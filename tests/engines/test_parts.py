@@ -439,8 +439,9 @@ def test_a_part_that_does_not_fit_is_named(X, weights, message):
         PartedPoints(LocalParts([first, ArrayPart(np.array(X), weights, FASTEST)]))
     with pytest.raises(ValueError, match="no part has any rows"):
         PartedPoints(LocalParts([ArrayPart(np.zeros((0, 2)), engine=FASTEST)]))
-    with pytest.raises(TypeError, match="dense"):
-        ArrayPart(sparse.csr_array(np.eye(2)))
+    rows = ArrayPart(sparse.csr_array(np.eye(2)), None, FASTEST)
+    with pytest.raises(ValueError, match="sparse is True there, False here"):
+        PartedPoints(LocalParts([ArrayPart(np.eye(2), None, FASTEST), rows]))
 
 
 def test_parts_that_must_not_be_gathered_say_so():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 import warnings
@@ -9,6 +10,7 @@ import zipfile
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import wolfmeans
 from wolfmeans import KMeans, TrimmedKMeans
@@ -501,3 +503,89 @@ def test_fits_in_tasks_of_all_workers_do_not_wait_for_each_other(two_workers):
     futures = [two_workers.submit(fitted_in_a_task, X, pure=False) for _ in range(3)]
     distributed.wait(futures, timeout=60)
     assert two_workers.gather(futures) == [expected] * 3
+
+
+# --- Sparse blocks ---------------------------------------------------------------------------
+
+
+def sparse_rows(n=300, d=40, seed=0, dtype=np.float64):
+    rows = scipy.sparse.random(
+        n, d, density=0.1, format="csr", rng=np.random.default_rng(seed), dtype=dtype
+    )
+    rows.data += np.random.default_rng(seed + 1).integers(0, 3, size=rows.nnz)
+    return scipy.sparse.csr_array(rows)
+
+
+def in_blocks(rows, sizes):
+    """Return a Dask array whose blocks are CSR matrices."""
+    ends = np.cumsum([0, *sizes])
+    blocks = [
+        da.from_delayed(
+            dask.delayed(rows[begin:end]),
+            shape=(end - begin, rows.shape[1]),
+            dtype=rows.dtype,
+            meta=scipy.sparse.csr_array((0, rows.shape[1]), dtype=rows.dtype),
+        )
+        for begin, end in itertools.pairwise(ends.tolist())
+    ]
+    return da.concatenate(blocks)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", ["given", "k-means||", "trimmed", "empty"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_sparse_blocks_have_the_bits_of_sparse_rows_in_memory(dask_place, kind, weighted, dtype):
+    X = sparse_rows(dtype=dtype)
+    weights = np.arange(300) % 4 / 2.0 if weighted else None
+    settings = {
+        "given": {"init": X[:5].toarray(), "n_init": 1},
+        "k-means||": {"init": "k-means||", "random_state": 0},
+        "trimmed": {"init": X[:5].toarray(), "n_init": 1, "alpha": 0.1},
+        "empty": {"init": np.vstack([X[:3].toarray(), np.full((2, 40), 50.0)]), "n_init": 1},
+    }[kind]
+    model = TrimmedKMeans if kind == "trimmed" else KMeans
+    reference = model(5, certify=None, **settings).fit(X, sample_weight=weights)
+    ours = model(5, **settings).fit(in_blocks(X, (100, 1, 149, 50)), sample_weight=weights)
+    assert np.array_equal(ours.cluster_centers_, reference.cluster_centers_)
+    assert np.array_equal(np.asarray(ours.labels_), reference.labels_)
+    assert (ours.inertia_, ours.n_iter_) == (reference.inertia_, reference.n_iter_)
+    assert [record.gap for record in ours.trace_] == [record.gap for record in reference.trace_]
+    assert ours.certificate_.local_optimality == reference.certificate_.local_optimality
+
+
+def test_sparse_blocks_are_predicted_where_they_are():
+    X = sparse_rows()
+    collection = in_blocks(X, (120, 180))
+    ours = KMeans(4, init=X[:4].toarray(), n_init=1).fit(collection)
+    reference = KMeans(4, init=X[:4].toarray(), n_init=1).fit(X)
+    assert np.array_equal(ours.predict(collection).compute(), reference.predict(X))
+    assert np.array_equal(ours.transform(collection).compute(), reference.transform(X))
+    assert ours.score(collection) == reference.score(X)
+
+
+@pytest.mark.filterwarnings("ignore:The squared distances of X:RuntimeWarning")
+def test_sparse_blocks_at_another_scale_and_without_entries():
+    X = sparse_rows() * 1e200
+    X = scipy.sparse.vstack([X[:100], scipy.sparse.csr_array((100, 40)), X[200:]], format="csr")
+    ours = KMeans(3, init=X[:3].toarray(), n_init=1).fit(in_blocks(X, (100, 100, 100)))
+    reference = KMeans(3, init=X[:3].toarray(), n_init=1, certify=None).fit(X)
+    assert np.array_equal(ours.cluster_centers_, reference.cluster_centers_)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"), [(np.nan, "contains NaN"), (np.inf, "contains infinity")]
+)
+def test_a_bad_entry_of_a_sparse_block_is_named_with_its_place(value, words):
+    X = sparse_rows()
+    entry = X.indptr[137]
+    X.data[entry] = value
+    column = X.indices[entry]
+    with pytest.raises(ValueError, match=f"{words}, first at row 37 .*column {column}"):
+        KMeans(3).fit(in_blocks(X, (100, 200)))
+
+
+def test_blocks_of_both_kinds_are_refused():
+    X = sparse_rows()
+    both = da.concatenate([in_blocks(X[:100], (100,)), da.from_array(X[100:].toarray())])
+    with pytest.raises(ValueError, match="sparse is"):
+        KMeans(3, init=np.zeros((3, 40))).fit(both.rechunk((100, 40)))

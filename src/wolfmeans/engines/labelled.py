@@ -27,7 +27,7 @@ from wolfmeans.engines.moments import Moments
 from wolfmeans.engines.single_moves import PlainSingleMoves, SingleMoves
 from wolfmeans.engines.swaps import PlainSwaps, Swaps
 from wolfmeans.engines.trimming import PlainTrimmer, Trimmed, Trimmer
-from wolfmeans.exact.distances import Kernels
+from wolfmeans.exact.distances import Kernels, sparse_distance_error
 from wolfmeans.exact.hashing import row_hashes
 from wolfmeans.exact.limbs import Grids, Limbs, range_of
 from wolfmeans.exact.ordering import lexicographic_order
@@ -307,14 +307,8 @@ class LabelledPoints(StepByStep):
         return None
 
     def distance_error(self, centers: Centers) -> float:
-        """Return what a canonical distance may be off by beyond (d + 3) u of itself.
-
-        A sparse one takes a part of ||c||^2 away from ||c||^2, both summed in double length.
-        """
-        if not sparse.issparse(self._X):
-            return 0.0
-        norms = (centers.astype(np.float64) ** 2).sum(axis=1)
-        return float(norms.max()) * (self.n_features + 3) ** 2 * 2.0**-100
+        """Return what a canonical distance may be off by beyond (d + 3) u of itself."""
+        return sparse_distance_error(centers) if sparse.issparse(self._X) else 0.0
 
     def step(self, found: Assignment, centers: Centers) -> tuple[float, float]:
         """Return the shift and the movement of a step from the centers to the means found.

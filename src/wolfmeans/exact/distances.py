@@ -273,6 +273,16 @@ class SparseNativeKernels:
         return SparseNativeKernels(self._X[rows], self._n_threads)
 
 
+def sparse_distance_error(centers: Centers) -> float:
+    """Return what a canonical distance of a CSR row may be off by beyond (d + 3) u of itself.
+
+    It takes a part of ||c||^2 away from ||c||^2, both summed in double length.
+    """
+    norms = (centers.astype(np.float64) ** 2).sum(axis=1)
+    error: float = float(norms.max()) * (centers.shape[1] + 3) ** 2 * 2.0**-100
+    return error
+
+
 def certainly_smaller(
     nearest: Distances, second: Distances, slack: float, n_features: int, error: float = 0.0
 ) -> NDArray[np.bool_]:

@@ -380,7 +380,7 @@ def _light(model: Any) -> Any:
 def _said(
     block: Any, model: Any, method: str, shape: tuple[int, ...], dtype: str, block_info: Any = None
 ) -> NDArray[Any]:
-    if len(block) == 0:
+    if block.shape[0] == 0:
         return np.empty((0, *shape), dtype=dtype)
     try:
         found = getattr(model, method)(block)

@@ -21,13 +21,14 @@ from scipy import sparse
 from wolfmeans.core.threshold import Threshold
 from wolfmeans.core.workspace import Centers, Distances, Forced, Labels, Partial
 from wolfmeans.engines import get_engine
-from wolfmeans.engines.labelled import LabelledPoints
+from wolfmeans.engines.labelled import LabelledPoints, on_host_sums
 from wolfmeans.engines.native import DensePoints
 from wolfmeans.engines.parts.candidates import Eligible
 from wolfmeans.engines.parts.seeding import Sampling, Seeding
 from wolfmeans.engines.parts.trimming import TrimmingPart
 from wolfmeans.engines.trimming import Trimmed
 from wolfmeans.exact.distances import certainly_smaller
+from wolfmeans.exact.hashing import row_hashes
 from wolfmeans.exact.limbs import SCALAR, Grids, Limbs, Range, Several, combined
 from wolfmeans.exact.native import value_range
 
@@ -68,6 +69,8 @@ class Description:
     """Where exact sums over this part alone would stand."""
     lightest: float = 1.0
     """The smallest positive weight; infinite when there is none."""
+    sparse: bool = False
+    """Whether rows are CSR, whose canonical distance is another one."""
 
 
 FarRows = tuple[NDArray[np.int64], Distances, Centers]
@@ -90,13 +93,13 @@ class ArrayPart(TrimmingPart):
 
     Parameters
     ----------
-    X : array of shape (n, d)
-        Dense rows that passed the door, float32 or float64.
+    X : array or CSR matrix of shape (n, d)
+        Validated rows, float32 or float64.
     weights : array of shape (n,) or None
         None for ones.
     engine : str
-        Which engine works here. On the GPU nearest centers and distances are found; exact sums of
-        what moved are made on the host.
+        Which engine works here. For CSR rows and on the GPU it finds nearest centers and distances;
+        exact sums of what moved are made on the host.
     """
 
     def __init__(
@@ -107,8 +110,6 @@ class ArrayPart(TrimmingPart):
         n_threads: int = 1,
         algorithm: str = "auto",
     ) -> None:
-        if sparse.issparse(X):
-            raise TypeError("parts are dense arrays; sparse rows have to be in one piece")
         self._X, self._weights = X, weights
         self._kind = (X.shape, X.dtype, weights is not None)
         self._settings = (engine, n_threads, algorithm)
@@ -124,13 +125,10 @@ class ArrayPart(TrimmingPart):
     def _open(self, weights: NDArray[np.float64] | None) -> LabelledPoints:
         engine, n_threads, algorithm = self._settings
         points: Any = get_engine(engine).open(self._X, weights, n_threads, algorithm)
-        if points.engine == "gpu" and type(points) is not LabelledPoints:
-            # Sums on a device have no form yet that adds up: labels and distances come from there.
-            points = LabelledPoints(self._X, weights, points._kernels)
-            points.engine = "gpu"
-        # Others keep labels where `assign_exactly` does not look for them.
         if type(points) is not LabelledPoints and type(points) is not DensePoints:
-            raise TypeError(f"engine={engine!r} cannot work on a part of the data yet")
+            # Only these make sums that add up: for CSR rows and on a device, labels and distances
+            # come from there, and sums of what moved are made on the host.
+            points = on_host_sums(self._X, weights, points._kernels, points.engine)
         opened: LabelledPoints = points
         return opened
 
@@ -196,7 +194,8 @@ class ArrayPart(TrimmingPart):
         """Look through the data once."""
         points, weights = self._points, self._weights
         n_threads = self._settings[1]
-        finite, smallest, largest = value_range(self._X, n_threads)
+        values: Any = self._X.data if sparse.issparse(self._X) else self._X
+        finite, smallest, largest = value_range(values, n_threads)
         if weights is not None:
             finite = finite and value_range(weights, n_threads)[0]
         return Description(
@@ -210,6 +209,7 @@ class ArrayPart(TrimmingPart):
             largest=largest,
             grids=points.ranges() if finite else Grids(Range(), None),
             lightest=lightest(weights),
+            sparse=sparse.issparse(self._X),
         )
 
     def assign(self, to: Labelling, at: Labelling | None) -> Partial:
@@ -282,7 +282,9 @@ class ArrayPart(TrimmingPart):
         That is by the margin of core.kmeans, whose slack it must be, or a smaller one.
         """
         rows, nearest, second = self.near_ties(at, centers, slack)
-        near = ~certainly_smaller(nearest, second, slack, centers.shape[1])
+        near = ~certainly_smaller(
+            nearest, second, slack, centers.shape[1], self._points.distance_error(centers)
+        )
         if self._weights is not None:
             near &= self._weights[rows] > 0
         few = np.flatnonzero(near)[:_FEW_TIES]
@@ -316,7 +318,11 @@ class ArrayPart(TrimmingPart):
 
     def row_of(self, value: Centers) -> int:
         """Return the first row that is equal to a value, -1 where none is."""
-        equal = np.flatnonzero((value == self._X).all(axis=1))
+        if sparse.issparse(self._X):
+            rows = np.flatnonzero(self.row_hashes() == row_hashes(value[np.newaxis])[0])
+            equal = rows[(value == self.rows(rows)).all(axis=1)]
+        else:
+            equal = np.flatnonzero((value == self._X).all(axis=1))
         return int(equal[0]) if len(equal) else -1
 
     def moments(self, grids: Grids) -> Partial:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from wolfmeans.engines.parts.arrays import ArrayPart, Description
 from wolfmeans.exact.arrays import aligned, holds_texts
@@ -25,8 +26,11 @@ from wolfmeans.exact.limbs import Grids, Range, combined
 from wolfmeans.exact.native import value_range
 from wolfmeans.exact.sums import exponent_range
 
-Block = tuple[NDArray[np.floating], NDArray[np.float64] | None, str | None]
-"""Rows, weights, and what is wrong with them. A tuple, so that Dask knows how large it is."""
+Block = tuple[Any, NDArray[np.float64] | None, str | None]
+"""Rows (an array or CSR), weights, and what is wrong with them.
+
+A tuple, so that Dask knows how large it is.
+"""
 
 _EXACT_INTEGERS = 2**53
 
@@ -67,10 +71,10 @@ def prepared(given: Any, weights: Any, n_features: int, dtype: Any) -> Block:
         problem = f"has {rows.shape[1]} columns; X has {n_features}"
     if problem is not None:
         return nothing, None, problem
-    return rows, *_weights(weights, len(rows))
+    return rows, *_weights(weights, rows.shape[0])
 
 
-def _rows(given: Any, dtype: np.dtype[Any]) -> tuple[NDArray[np.floating], str | None]:
+def _rows(given: Any, dtype: np.dtype[Any]) -> tuple[Any, str | None]:
     nothing = np.empty((0, 0), dtype=dtype)
     if hasattr(given, "iloc"):
         columns = [given.iloc[:, j].to_numpy() for j in range(given.shape[1])]
@@ -78,20 +82,39 @@ def _rows(given: Any, dtype: np.dtype[Any]) -> tuple[NDArray[np.floating], str |
             return nothing, _LARGE_INTEGERS
         rows = given.to_numpy(dtype=dtype, na_value=np.nan)
         return aligned(rows), None
+    if sparse.issparse(given):
+        return _csr(given, dtype)
     if hasattr(given, "tocsr") or hasattr(given, "todense"):
-        return nothing, f"is a {type(given).__name__}; only dense blocks can be clustered"
+        kind = type(given).__name__
+        return nothing, f"is a {kind}; blocks must be NumPy arrays, data frames or SciPy's CSR"
     if np.ma.is_masked(given):
         return nothing, "has masked entries; fill them or drop those rows first"
     array = np.asarray(given)
     if array.ndim != 2:
         return nothing, f"has {array.ndim} dimensions; 2 are needed"
-    if array.dtype.kind == "c":
-        return nothing, "has complex numbers, which have no order"
-    if array.dtype.kind == "f" and array.dtype.itemsize > dtype.itemsize:
-        return nothing, f"has {array.dtype} although X says {dtype}; use X.astype(...)"
-    if _has_large_integers(array):
-        return nothing, _LARGE_INTEGERS
+    problem = _wrong_numbers(array, dtype)
+    if problem is not None:
+        return nothing, problem
     return aligned(array, dtype=dtype), None
+
+
+def _wrong_numbers(array: NDArray[Any], dtype: np.dtype[Any]) -> str | None:
+    """Return why numbers cannot be taken as they are; None where they can."""
+    if array.dtype.kind == "c":
+        return "has complex numbers, which have no order"
+    if array.dtype.kind == "f" and array.dtype.itemsize > dtype.itemsize:
+        return f"has {array.dtype} although X says {dtype}; use X.astype(...)"
+    return _LARGE_INTEGERS if _has_large_integers(array) else None
+
+
+def _csr(given: Any, dtype: np.dtype[Any]) -> tuple[Any, str | None]:
+    """Return a sparse block as CSR rows, each column once and in order."""
+    problem = _wrong_numbers(given.data if hasattr(given, "data") else given.tocoo().data, dtype)
+    if problem is not None:
+        return np.empty((0, 0), dtype=dtype), problem
+    rows = sparse.csr_array(given, dtype=dtype, copy=True)
+    rows.sum_duplicates()
+    return rows, None
 
 
 _LARGE_INTEGERS = "has integers beyond 2**53, which float64 cannot hold exactly"
@@ -122,12 +145,16 @@ def weighted(block: Block, weights: NDArray[np.float64]) -> Block:
     rows, _, problem = block
     if problem is not None:
         return block
-    return rows, *_weights(weights, len(rows))
+    return rows, *_weights(weights, rows.shape[0])
 
 
 def rescaled(block: Block, exponent: int) -> Block:
     """Return the block with 2**exponent times its rows."""
     rows, weights, problem = block
+    if sparse.issparse(rows):
+        larger = rows.copy()
+        larger.data = np.ldexp(rows.data, exponent)
+        return larger, weights, problem
     return np.ldexp(rows, exponent), weights, problem
 
 
@@ -137,7 +164,7 @@ def look(block: Block, part: PartOfFit) -> Look:
     problem = problem or _bad_weight(weights) or _bad_entry(rows, part.n_threads)
     if problem is not None:
         return Look(None, problem)
-    if len(rows) == 0:
+    if rows.shape[0] == 0:
         grids = Grids(Range(), None if weights is None else Range())
         return Look(
             Description(
@@ -147,14 +174,22 @@ def look(block: Block, part: PartOfFit) -> Look:
         )
     described = _opened(block, part).describe()
     if weights is None:
-        return Look(described, None, float(len(rows)))
+        return Look(described, None, float(rows.shape[0]))
     return Look(described, None, math.fsum(weights), exponent_range(weights))
 
 
-def _bad_entry(rows: NDArray[np.floating], n_threads: int) -> str | None:
-    if rows.size == 0 or value_range(rows, n_threads)[0]:
+def _bad_entry(rows: Any, n_threads: int) -> str | None:
+    values = rows.data if sparse.issparse(rows) else rows
+    if values.size == 0 or value_range(values, n_threads)[0]:
         return None
-    row, column = np.argwhere(~np.isfinite(rows))[0].tolist()
+    if sparse.issparse(rows):
+        entry = int(np.argmax(~np.isfinite(values)))
+        row, column = (
+            int(np.searchsorted(rows.indptr, entry, "right")) - 1,
+            int(rows.indices[entry]),
+        )
+    else:
+        row, column = np.argwhere(~np.isfinite(rows))[0].tolist()
     kind = "NaN" if np.isnan(rows[row, column]) else "infinity"
     return f"contains {kind}, first at row {row} of the partition, column {column}"
 

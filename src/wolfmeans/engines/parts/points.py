@@ -34,6 +34,7 @@ from wolfmeans.engines.parts.trimmed_points import Scales, TrimmedParts
 from wolfmeans.engines.reference import ReferenceEngine
 from wolfmeans.engines.single_moves import SingleMoves
 from wolfmeans.engines.swaps import Swaps
+from wolfmeans.exact.distances import sparse_distance_error
 from wolfmeans.exact.limbs import Grids
 from wolfmeans.exact.native import native_is_available
 from wolfmeans.exact.ordering import lexicographic_order
@@ -481,8 +482,8 @@ class PartedPoints(StepByStep):
         return self.parts.each("far_rows", asked)
 
     def distance_error(self, centers: Centers) -> float:
-        """Return what a canonical distance may be off by beyond (d + 3) u of itself: nothing."""
-        return 0.0
+        """Return what a canonical distance may be off by beyond (d + 3) u of itself."""
+        return sparse_distance_error(centers) if self.description.sparse else 0.0
 
     def total(self, values: NDArray[np.float64]) -> float:
         """Return the exact sum of an array, rounded once."""
@@ -578,7 +579,7 @@ def _checked(described: dict[int, Description]) -> dict[int, Description]:
     for number, part in live.items():
         if not part.finite:
             raise ValueError(f"part {number} has NaN or infinity in its rows or weights")
-        for what in ("n_features", "dtype", "weighted"):
+        for what in ("n_features", "dtype", "weighted", "sparse"):
             here, there = getattr(part, what), getattr(first, what)
             if here != there:
                 raise ValueError(

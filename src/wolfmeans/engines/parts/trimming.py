@@ -302,7 +302,8 @@ class TrimmingPart:
     ) -> tuple[Distances, Distances]:
         """Return two distances of one kept point that cannot be told from a tie, if any."""
         nearest, second = self._having(at).kept_ties(centers, slack)
-        tied = ~certainly_smaller(nearest, second, slack, centers.shape[1])
+        error = self._points.distance_error(centers)
+        tied = ~certainly_smaller(nearest, second, slack, centers.shape[1], error)
         one = np.flatnonzero(tied)[:1]
         return nearest[one], second[one]
 
