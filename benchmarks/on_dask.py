@@ -38,8 +38,8 @@ from pages import spaced, table, write_between_marks
 from wolfmeans import KMeans
 from wolfmeans.bench.machine import machine
 from wolfmeans.bench.problems import Shape
-from wolfmeans.engines.parts.arrays import ArrayPart, Labelling, LocalParts
-from wolfmeans.engines.parts.points import PartedPoints
+from wolfmeans.engines.places.memory import Labelling, MemoryPart, MemoryPlace
+from wolfmeans.engines.places.workspace import PartsWorkspace
 
 BEGIN, END = "<!-- dask-benchmark:begin -->", "<!-- dask-benchmark:end -->"
 SHAPES = (Shape(400_000, 16, 50), Shape(1_000_000, 16, 100), Shape(400_000, 64, 20))
@@ -250,9 +250,9 @@ def traffic(client: Client, shape: Shape, workers: int) -> Traffic:
             written.append([after - b for after, b in zip(counted(), before, strict=True)])
     there, back = ((b - a) / (many - few) / workers for a, b in zip(*written, strict=True))
     sample = X[:1000].compute()
-    points = PartedPoints(LocalParts([ArrayPart(sample)]))
+    points = PartsWorkspace(MemoryPlace([MemoryPart(sample)]))
     question = Labelling(seeds, None, points.grids, bytes(16))
-    answer = ArrayPart(sample).assign(question, None)
+    answer = MemoryPart(sample).assign(question, None)
     return Traffic(shape, len(pickle.dumps(question)), len(pickle.dumps(answer)), there, back)
 
 

@@ -27,8 +27,8 @@ import numpy as np
 from pages import write_between_marks
 
 from wolfmeans.engines import effective_threads, get_engine
-from wolfmeans.engines.parts.source_points import SourcePoints
-from wolfmeans.engines.parts.sources import Keeping, SourceParts
+from wolfmeans.engines.places.file import FilePlace, Keeping
+from wolfmeans.engines.places.file_workspace import FileWorkspace
 from wolfmeans.files.source import Source
 from wolfmeans.inputs.memory_budget import Budget, bytes_of
 from wolfmeans.inputs.opening import open_source
@@ -125,12 +125,12 @@ def compared(
     budget = Budget(limit, X.shape[1], X.dtype, n_clusters, reading_bytes, at_once=at_once)
     rows = budget.rows_per_chunk()
     seeds = X[np.random.default_rng(0).choice(len(X), n_clusters, replace=False)].copy()
-    parts = SourceParts(source, Keeping(rows, state, at_once=at_once), n_threads=n_threads)
+    parts = FilePlace(source, Keeping(rows, state, at_once=at_once), n_threads=n_threads)
     whole = get_engine("cpu").open(X, None, n_threads, "bounds")
     reading = reading_time(source, rows)
     streamed = in_memory = [np.inf] * n_passes
     for _ in range(repeats):
-        ours, found = assignments(SourcePoints(parts.fork(n_threads)), seeds, n_passes)
+        ours, found = assignments(FileWorkspace(parts.fork(n_threads)), seeds, n_passes)
         others, expected = assignments(whole.fork(n_threads), seeds, n_passes)
         if not same(found, expected):
             raise AssertionError("streamed and in memory are not the same")

@@ -33,10 +33,10 @@ from scale_model import (
 
 from wolfmeans.bench.problems import Shape
 from wolfmeans.engines import get_engine
-from wolfmeans.engines.parts.arrays import ArrayPart, Labelling, LocalParts
-from wolfmeans.engines.parts.points import PartedPoints
-from wolfmeans.engines.parts.source_points import SourcePoints
-from wolfmeans.engines.parts.sources import Keeping, SourceParts
+from wolfmeans.engines.places.file import FilePlace, Keeping
+from wolfmeans.engines.places.file_workspace import FileWorkspace
+from wolfmeans.engines.places.memory import Labelling, MemoryPart, MemoryPlace
+from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.inputs.dask_collections import opened
 from wolfmeans.inputs.opening import open_source
 from wolfmeans.seeding.in_parts import parallel_seeds_in_parts
@@ -96,9 +96,9 @@ def open_shares(X: np.ndarray, seeds: np.ndarray, n_steps: int) -> list[float]:
     return shares
 
 
-def in_parts(X: np.ndarray, n_parts: int) -> PartedPoints:
+def in_parts(X: np.ndarray, n_parts: int) -> PartsWorkspace:
     split = np.array_split(X, n_parts)
-    return PartedPoints(LocalParts([ArrayPart(rows, algorithm="bounds") for rows in split]))
+    return PartsWorkspace(MemoryPlace([MemoryPart(rows, algorithm="bounds") for rows in split]))
 
 
 def core_seconds(call: Callable[[], Any]) -> float:
@@ -144,7 +144,7 @@ def work(shapes: Sequence[Shape], repeats: int) -> Work:
 def rounding(d: int, k: int, repeats: int) -> float:
     """Return the seconds in which an entry of the centers is rounded and judged."""
     X, seeds = blobs(Shape(4 * k, d, k))
-    here, part = in_parts(X, 1), ArrayPart(X)
+    here, part = in_parts(X, 1), MemoryPart(X)
     sums = part.assign(Labelling(seeds, None, here.grids, bytes(16)), None)
 
     def judged() -> None:
@@ -280,8 +280,8 @@ def file_rates(folder: Path, megabytes: float) -> tuple[float, float]:
 
 def streamed(X: np.ndarray, seeds: np.ndarray, path: Path, rows: int, repeats: int) -> Steps:
     """Time steps that are streamed from a file by one thread."""
-    parts = SourceParts(open_source(path), Keeping(rows, "bounds"), n_threads=1)
-    return steps_of(lambda: SourcePoints(parts.fork(1)), X, seeds, repeats)
+    parts = FilePlace(open_source(path), Keeping(rows, "bounds"), n_threads=1)
+    return steps_of(lambda: FileWorkspace(parts.fork(1)), X, seeds, repeats)
 
 
 def chunk_overheads(

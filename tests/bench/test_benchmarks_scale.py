@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from wolfmeans.bench.problems import Shape
-from wolfmeans.engines.parts import seeding as seeding_in_parts
-from wolfmeans.engines.parts.arrays import ArrayPart, LocalParts
-from wolfmeans.engines.parts.points import PartedPoints
+from wolfmeans.engines.places import seeding as seeding_in_parts
+from wolfmeans.engines.places.memory import MemoryPart, MemoryPlace
+from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.exact.limbs import range_of
 from wolfmeans.seeding.in_parts import parallel_seeds_in_parts
 
@@ -82,7 +82,7 @@ def test_the_tree_is_that_of_the_cluster(
 @pytest.mark.parametrize("n", [16, 1_000, 100_000])
 def test_sums_take_as_many_integers_as_the_model_says(scale: SimpleNamespace, n: int) -> None:
     X = np.random.default_rng(0).normal(size=(n, 16)).astype(np.float32)
-    points = PartedPoints(LocalParts([ArrayPart(X)]))
+    points = PartsWorkspace(MemoryPlace([MemoryPart(X)]))
     assert range_of(X).high == points.grids.rows.high
     assert points.grids.sums.shape == scale.scale_model.limbs(16 * n)
 
@@ -105,6 +105,6 @@ def test_a_round_of_seeding_tells_as_many_values_as_the_model_says(
     monkeypatch.setattr(oversampling, "_MOST_BUCKET_BITS", bits)
     monkeypatch.setattr(scale.scale_model, "BUCKETS", 1 << bits)
     X = np.random.default_rng(0).normal(size=(n, 4))
-    points = PartedPoints(LocalParts([ArrayPart(X[:5000]), ArrayPart(X[5000:])]))
+    points = PartsWorkspace(MemoryPlace([MemoryPart(X[:5000]), MemoryPart(X[5000:])]))
     parallel_seeds_in_parts(points, k, np.random.RandomState(0))
     assert np.mean(told[-5:]) == pytest.approx(scale.scale_model.listed(n, k), rel=0.1)

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wolfmeans import KMeans
-from wolfmeans.engines.parts.arrays import ArrayPart, LocalParts
-from wolfmeans.engines.parts.candidates import values_at
-from wolfmeans.engines.parts.points import PartedPoints
+from wolfmeans.engines.places.candidates import values_at
+from wolfmeans.engines.places.memory import MemoryPart, MemoryPlace
+from wolfmeans.engines.places.workspace import PartsWorkspace
 
 
 @settings(max_examples=40)
@@ -33,11 +33,11 @@ def test_values_at_places(seed, n, lattice, in_order, forgets):
     weights = rng.integers(0, 3, size=n) * 1.0 if seed % 2 else None
     ends = [0, *np.sort(rng.integers(0, n + 1, size=3)).tolist(), n]
     parts = [
-        ArrayPart(X[a:b], None if weights is None else weights[a:b], "reference")
+        MemoryPart(X[a:b], None if weights is None else weights[a:b], "reference")
         for a, b in pairwise(ends)
         if b > a
     ]
-    points = PartedPoints(LocalParts(parts))
+    points = PartsWorkspace(MemoryPlace(parts))
     center = X[:1]
     points.assign(center)
     eligible = (center != X).any(axis=1) & (True if weights is None else weights > 0)
@@ -49,7 +49,7 @@ def test_values_at_places(seed, n, lattice, in_order, forgets):
         if forgets:
             for part in parts:
                 part._eligible = type(part._eligible)()
-        return points.parts.summed("candidates", points.labelled(name, center, *question))
+        return points.place.summed("candidates", points.labelled(name, center, *question))
 
     assert asked("many").all().tolist() == [len(inside)]
     places = np.unique(rng.integers(0, max(len(inside), 1), size=7))[: len(inside)]

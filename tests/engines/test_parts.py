@@ -15,8 +15,8 @@ from instances import ENGINES, instances
 from wolfmeans.core.empty_clusters import POLICIES, best_candidate
 from wolfmeans.core.stopping import STOPS
 from wolfmeans.engines import Forced, get_engine
-from wolfmeans.engines.parts.arrays import ArrayPart, LocalParts
-from wolfmeans.engines.parts.points import PartedPoints
+from wolfmeans.engines.places.memory import MemoryPart, MemoryPlace
+from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.exact.limbs import SCALAR, Grid, Grids, Limbs, Range, added, combined, range_of
 from wolfmeans.exact.native import native_is_available
 from wolfmeans.exact.sums import exact_sum
@@ -27,7 +27,7 @@ FASTEST = ENGINES[-1]
 KINDS = ["blobs", "lattice", "duplicates", "offset", "outliers", "columns apart", "heavy tails"]
 
 
-class Forgetful(LocalParts):
+class Forgetful(MemoryPlace):
     """Parts that lose their labels now and then: killed workers."""
 
     def __init__(self, parts, rng=None, share=0.0):
@@ -51,7 +51,7 @@ def cut(X, weights, ends, engine=FASTEST, algorithm="auto", n_threads=1):
     engines = [engine] if isinstance(engine, str) else engine
     borders = [0, *sorted(ends), len(X)]
     return [
-        ArrayPart(
+        MemoryPart(
             np.ascontiguousarray(X[a:b]),
             None if weights is None else weights[a:b],
             engines[i % len(engines)],
@@ -64,7 +64,7 @@ def cut(X, weights, ends, engine=FASTEST, algorithm="auto", n_threads=1):
 
 def random_parts(rng, X, weights, engine=FASTEST, share=0.0, **settings):
     ends = rng.integers(0, len(X) + 1, size=rng.integers(0, 7))
-    return PartedPoints(Forgetful(cut(X, weights, ends, engine, **settings), rng, share))
+    return PartsWorkspace(Forgetful(cut(X, weights, ends, engine, **settings), rng, share))
 
 
 def fit(workspace, seeds, *, stop="decrease", tol=1e-6, empty="farthest", max_steps=100):
@@ -142,7 +142,7 @@ def test_policies_ties_and_lost_labels(instance, seed, empty, share):
 def test_parts_of_no_rows_of_one_and_of_all(ends):
     X = difficult.points("blobs", 300, 3)
     whole = fit(get_engine(FASTEST).open(X, None, 1), X[:9].copy())
-    assert_same_fit(fit(PartedPoints(LocalParts(cut(X, None, ends))), X[:9].copy()), whole)
+    assert_same_fit(fit(PartsWorkspace(MemoryPlace(cut(X, None, ends))), X[:9].copy()), whole)
 
 
 def test_every_part_losing_its_labels_at_every_question_changes_nothing():
@@ -153,7 +153,7 @@ def test_every_part_losing_its_labels_at_every_question_changes_nothing():
         whole = fit(get_engine(FASTEST).open(X, None, 1), seeds, empty=empty)
         parted = random_parts(rng, X, None, share=1.0)
         assert_same_fit(fit(parted, seeds, empty=empty), whole)
-        assert parted.parts.lost > 10
+        assert parted.place.lost > 10
 
 
 def test_a_question_that_is_repeated_has_the_same_answer():
@@ -161,7 +161,7 @@ def test_a_question_that_is_repeated_has_the_same_answer():
     X = difficult.points("lattice", 200, 3)
     weights = np.random.default_rng(0).uniform(size=200)
     part, fresh = cut(X, weights, [])[0], cut(X, weights, [])[0]
-    points = PartedPoints(LocalParts([part]))
+    points = PartsWorkspace(MemoryPlace([part]))
     forced = Forced(np.array([3, 7, 20]), np.array([0, 5, 5], dtype=np.int32))
     here, plain = X[:6] + 0.25, X[:6] * 0.5
     free, bound = (points._labellings(here, force)[0] for force in (None, forced))
@@ -178,7 +178,7 @@ def test_a_question_that_is_repeated_has_the_same_answer():
             assert (found.totals.values == expected.totals.values).all()
 
 
-class Elsewhere(LocalParts):
+class Elsewhere(MemoryPlace):
     """Parts whose rows are there while they are asked, each time at another place."""
 
     def __init__(self, X, weights, ends, **settings):
@@ -209,14 +209,14 @@ def test_rows_that_are_put_away_between_questions(engine, algorithm):
         _, X, weights, seeds = problem(kind, dtype, weighted, seed)
         whole = fit(get_engine(FASTEST).open(X, weights, 1), seeds)
         ends = [len(X) // 3, len(X) // 2]
-        parted = PartedPoints(Elsewhere(X, weights, ends, engine=engine, algorithm=algorithm))
+        parted = PartsWorkspace(Elsewhere(X, weights, ends, engine=engine, algorithm=algorithm))
         assert_same_fit(fit(parted, seeds), whole)
 
 
 def test_a_part_without_its_rows_says_so():
     X = difficult.points("blobs", 50, 2)
     part = cut(X, None, [])[0]
-    labelling = PartedPoints(LocalParts([part]))._labellings(X[:3], None)[0]
+    labelling = PartsWorkspace(MemoryPlace([part]))._labellings(X[:3], None)[0]
     part.assign(labelling, None)
     part.put_away()
     for ask in (part.describe, lambda: part.rows(np.array([0]))):
@@ -234,14 +234,14 @@ def test_a_part_without_its_rows_says_so():
 def test_centers_that_change_later_do_not_change_what_is_remembered():
     X = difficult.points("blobs", 100, 2)
     points, whole = (
-        PartedPoints(LocalParts(cut(X, None, [30]))),
+        PartsWorkspace(MemoryPlace(cut(X, None, [30]))),
         get_engine(FASTEST).open(X, None, 1),
     )
     centers = X[:4].copy()
     for workspace in (points, whole):
         workspace.assign(centers)
     centers *= 2.0
-    points.parts.parts[1].forget()
+    points.place.parts[1].forget()
     assert (points.labels() == whole.labels()).all()
 
 
@@ -332,7 +332,7 @@ def test_partial_results_add_up_in_any_tree(seed):
     weights = rng.choice([0.0, 1e-7, 1.0, 3.0], size=n) if weighted else None
     parts = cut(X, weights, rng.integers(0, n + 1, size=7), rng.choice(ENGINES, 8).tolist())
     parts = [part for part in parts if part.describe().n_points]
-    points = PartedPoints(LocalParts(parts))
+    points = PartsWorkspace(MemoryPlace(parts))
     points.assign(X[:3].copy())
     at, to = points._labellings(X[:3], None)[0], points._labellings(X[3:6], None)[0]
     answers = [part.assign(to, at) for part in parts]
@@ -433,27 +433,27 @@ def test_the_range_of_an_array():
     ],
 )
 def test_a_part_that_does_not_fit_is_named(X, weights, message):
-    first = ArrayPart(np.zeros((2, 2)), None if weights != [np.inf] else np.ones(2), FASTEST)
+    first = MemoryPart(np.zeros((2, 2)), None if weights != [np.inf] else np.ones(2), FASTEST)
     weights = None if weights is None else np.array(weights)
     with pytest.raises(ValueError, match=message):
-        PartedPoints(LocalParts([first, ArrayPart(np.array(X), weights, FASTEST)]))
+        PartsWorkspace(MemoryPlace([first, MemoryPart(np.array(X), weights, FASTEST)]))
     with pytest.raises(ValueError, match="no part has any rows"):
-        PartedPoints(LocalParts([ArrayPart(np.zeros((0, 2)), engine=FASTEST)]))
-    rows = ArrayPart(sparse.csr_array(np.eye(2)), None, FASTEST)
+        PartsWorkspace(MemoryPlace([MemoryPart(np.zeros((0, 2)), engine=FASTEST)]))
+    rows = MemoryPart(sparse.csr_array(np.eye(2)), None, FASTEST)
     with pytest.raises(ValueError, match="sparse is True there, False here"):
-        PartedPoints(LocalParts([ArrayPart(np.eye(2), None, FASTEST), rows]))
+        PartsWorkspace(MemoryPlace([MemoryPart(np.eye(2), None, FASTEST), rows]))
 
 
 def test_parts_that_must_not_be_gathered_say_so():
     X = difficult.points("blobs", 60, 2)
-    parts = LocalParts(cut(X, None, [20]))
+    parts = MemoryPlace(cut(X, None, [20]))
     parts.may_gather = False
-    points = PartedPoints(parts)
+    points = PartsWorkspace(parts)
     found = fit(points, X[:5].copy())  # the loop itself needs no gathering
     assert len(found.labels) == 60
     # Nor do more clusters than there are distinct points.
-    few = PartedPoints(LocalParts(cut(X[[0, 0, 1, 1]], None, [1])))
-    few.parts.may_gather = False
+    few = PartsWorkspace(MemoryPlace(cut(X[[0, 0, 1, 1]], None, [1])))
+    few.place.may_gather = False
     found = fit(few, X[:4].copy())
     certificate = certificate_of(
         found, X, certify=None, notes=(), random=lambda: np.random.RandomState(0)

@@ -31,11 +31,11 @@ from wolfmeans.core.threshold import find_threshold
 from wolfmeans.core.trimmed import POLICIES, TrimmedProblem, kept_mass, total_mass
 from wolfmeans.core.workspace import Threshold
 from wolfmeans.engines import get_engine
-from wolfmeans.engines.parts import trimming as trimming_part
-from wolfmeans.engines.parts.arrays import LocalParts
-from wolfmeans.engines.parts.points import PartedPoints
-from wolfmeans.engines.parts.trimmed_points import TrimmedParts, weighed
-from wolfmeans.engines.parts.trimming import Bracket
+from wolfmeans.engines.places import trimming as trimming_part
+from wolfmeans.engines.places.memory import MemoryPlace
+from wolfmeans.engines.places.trimmed_workspace import TrimmedParts, weighed
+from wolfmeans.engines.places.trimming import Bracket
+from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.exact.sums import unit_exponent
 from wolfmeans.fitting import two_stages
 from wolfmeans.fitting.fit import Start, certificate_of, run
@@ -62,7 +62,7 @@ def whole_of(X, weights, share, engine=FASTEST):
 
 def random_parts(rng, X, weights, share, engine=FASTEST, lost=0.0):
     ends = rng.integers(0, len(X) + 1, size=rng.integers(0, 7))
-    parted = PartedPoints(Forgetful(cut(X, weights, ends, engine), rng, lost))
+    parted = PartsWorkspace(Forgetful(cut(X, weights, ends, engine), rng, lost))
     return TrimmedParts(parted, kept_mass(share, weights, len(X)))
 
 
@@ -148,7 +148,7 @@ def test_the_threshold_is_that_of_the_whole_wherever_one_looks_first(case, few):
     X, weights, mass, before, rng = case
     distances = get_engine("reference").open(X, None, 1).distances_to(np.zeros(1))
     ends = rng.integers(0, len(X) + 1, size=3)
-    points = TrimmedParts(PartedPoints(LocalParts(cut(X, weights, ends))), mass)
+    points = TrimmedParts(PartsWorkspace(MemoryPlace(cut(X, weights, ends))), mass)
     if before:
         points._threshold = Threshold(before[0], 0, 1.0)
         points._threshold_before = Threshold(before[-1], 0, 1.0)
@@ -176,7 +176,7 @@ def test_what_the_weights_are_like():
     X = rng.normal(size=(50, 2))
     for weights in (None, rng.choice([0.0, 0.375, 1e-30, 1e30, 12.0], size=50)):
         ends = [0, 1, 20, 20, 49]
-        scales = weighed(PartedPoints(LocalParts(cut(X, weights, ends))))
+        scales = weighed(PartsWorkspace(MemoryPlace(cut(X, weights, ends))))
         assert scales.total == total_mass(weights, 50)
         assert scales.unit == unit_exponent(weights)
 
@@ -185,7 +185,7 @@ def test_a_part_may_have_no_weight_at_all():
     rng, X, _, seeds = problem("outliers", "float64", False, 1)
     weights = np.where(np.arange(len(X)) < len(X) // 2, 0.0, rng.uniform(size=len(X)))
     whole = fit(whole_of(X, weights, Fraction(1, 10)), seeds)
-    parts = PartedPoints(LocalParts(cut(X, weights, [5, len(X) // 2])))
+    parts = PartsWorkspace(MemoryPlace(cut(X, weights, [5, len(X) // 2])))
     assert_same_fit(fit(TrimmedParts(parts, whole.problem.workspace.mass), seeds), whole)
 
 
@@ -194,7 +194,7 @@ def test_a_mass_may_be_finer_than_all_weights_of_its_part(engine):
     X, weights = np.array([[0.0], [1.0], [2.0], [3.5]]), np.array([2.0**-80, 1.0, 3.0, 0.5])
     mass = 1.0 + 2.0**-40
     whole = get_engine(engine).open(X, weights, 1).trimmed(mass)
-    parts = PartedPoints(LocalParts(cut(X, weights, [1, 2], engine)))
+    parts = PartsWorkspace(MemoryPlace(cut(X, weights, [1, 2], engine)))
     parted = TrimmedParts(parts, mass)
     for centers in (np.zeros((1, 1)), np.full((1, 1), 2.5)):
         assert_same_assignment(parted.assign(centers), whole.assign(centers))
@@ -204,7 +204,7 @@ def test_a_mass_may_be_finer_than_all_weights_of_its_part(engine):
 
 def test_masses_that_sums_cannot_hold_are_refused():
     X, weights = np.zeros((3, 1)), np.array([0.5, 1.0, 2.0])
-    parts = PartedPoints(LocalParts(cut(X, weights, [1])))
+    parts = PartsWorkspace(MemoryPlace(cut(X, weights, [1])))
     for mass in (0.0, -1.0, math.nan):
         with pytest.raises(ValueError, match="must be positive"):
             TrimmedParts(parts, mass)
@@ -222,7 +222,7 @@ def test_rows_that_are_put_away_between_questions(engine):
         _, X, weights, seeds = problem(kind, dtype, weighted, seed)
         whole = fit(whole_of(X, weights, Fraction(1, 10)), seeds)
         elsewhere = Elsewhere(X, weights, [len(X) // 3, len(X) // 2], engine=engine)
-        parted = TrimmedParts(PartedPoints(elsewhere), whole.problem.workspace.mass)
+        parted = TrimmedParts(PartsWorkspace(elsewhere), whole.problem.workspace.mass)
         found = fit(parted, seeds)
         assert_same_fit(found, whole)
         assert_same_answers(parted, whole.problem.workspace, whole.solution.point)
@@ -232,7 +232,7 @@ def test_rows_that_are_put_away_between_questions(engine):
 def test_what_is_kept_of_a_part_is_told_without_its_rows():
     X = difficult.points("blobs", 300, 2)
     part = cut(X, None, [])[0]
-    points = TrimmedParts(PartedPoints(LocalParts(cut(X, None, []))), 200.0)
+    points = TrimmedParts(PartsWorkspace(MemoryPlace(cut(X, None, []))), 200.0)
     here, there = points._aim(X[:4]), points._aim(X[4:8])
     threshold = points._threshold_at(here)
     at, other = (points._up_to(aim, threshold)[0] for aim in (here, there))
@@ -270,7 +270,7 @@ def test_rows_that_are_put_away_without_bounds(keep):
     _, X, weights, seeds = problem("outliers", "float64", True, 4)
     whole = fit(whole_of(X, weights, Fraction(1, 10)), seeds)
     elsewhere = Shelved(X, weights, [len(X) // 3])
-    parted = TrimmedParts(PartedPoints(elsewhere), whole.problem.workspace.mass)
+    parted = TrimmedParts(PartsWorkspace(elsewhere), whole.problem.workspace.mass)
     assert_same_fit(fit(parted, seeds), whole)
 
 
@@ -279,7 +279,7 @@ def test_a_question_that_is_repeated_has_the_same_answer():
     X = difficult.points("lattice", 200, 3)
     weights = np.random.default_rng(0).uniform(size=200)
     part, fresh = cut(X, weights, [])[0], cut(X, weights, [])[0]
-    points = TrimmedParts(PartedPoints(LocalParts(cut(X, weights, []))), 0.0 + 50.0)
+    points = TrimmedParts(PartsWorkspace(MemoryPlace(cut(X, weights, []))), 0.0 + 50.0)
     here, plain = (points._aim(centers) for centers in (X[:6] + 0.25, X[:6] * 0.5))
     at, to = (points._up_to(aim, points._threshold_at(aim))[0] for aim in (here, plain))
     part.assign(points._up_to(points._aim(X[:9]), Threshold(1.0, -1, 0.0))[0], None)
@@ -296,7 +296,7 @@ def test_a_question_that_is_repeated_has_the_same_answer():
 
 def test_without_trimming_it_is_kmeans_in_parts():
     X = difficult.points("blobs", 400, 3)
-    parts = PartedPoints(LocalParts(cut(X, None, [100, 250])))
+    parts = PartsWorkspace(MemoryPlace(cut(X, None, [100, 250])))
     trimmed = TrimmedParts(parts, math.inf)
     for centers in (X[:7], X[10:17]):
         assert_same_assignment(trimmed.assign(centers), parts.assign(centers))
@@ -305,7 +305,7 @@ def test_without_trimming_it_is_kmeans_in_parts():
     assert trimmed.threshold == Threshold.nowhere()
 
 
-class Weighed(LocalParts):
+class Weighed(MemoryPlace):
     """Parts that count what their answers weigh, as they would on the way to a client."""
 
     largest = 0
@@ -335,7 +335,7 @@ def test_nothing_of_the_size_of_the_data_comes_back(weighted, lattice):
     Weighed.largest = 0
     parts = Weighed(cut(X, weights, [n // 2, n - 100]))
     mass = kept_mass(Fraction(1, 10), weights, n)
-    found = fit(TrimmedParts(PartedPoints(parts), mass), seeds, max_steps=4)
+    found = fit(TrimmedParts(PartsWorkspace(parts), mass), seeds, max_steps=4)
     certificate_of(found, X, certify=None, notes=(), random=lambda: np.random.RandomState(0))
     found.problem.trimmed_mass()
     assert 10_000 < Weighed.largest < n * 8 / 2

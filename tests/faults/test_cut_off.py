@@ -376,7 +376,7 @@ def test_parts_that_could_not_be_compared_are_not_certified(place, error, monkey
     with put(place, X) as (given, settings):
         model = KMeans(2, init=X[:2], **settings).fit(given)
         before = state(model)
-        monkeypatch.setattr("wolfmeans.engines.parts.arrays.ArrayPart.assign", raising(error))
+        monkeypatch.setattr("wolfmeans.engines.places.memory.MemoryPart.assign", raising(error))
         with pytest.raises(error, match="cut off here"):
             model.certify(given, method="neighbours")
     assert state(model) == before

@@ -9,8 +9,8 @@ from difficult import points
 from interpreted import needs_triton
 from wolfmeans import KMeans
 from wolfmeans.core.workspace import Forced
-from wolfmeans.engines.parts.arrays import ArrayPart, LocalParts
-from wolfmeans.engines.parts.points import PartedPoints
+from wolfmeans.engines.places.memory import MemoryPart, MemoryPlace
+from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.seeding.in_parts import parallel_seeds_in_parts
 
 pytest.importorskip("wolfmeans.exact._native")
@@ -19,10 +19,10 @@ pytestmark = [needs_triton, pytest.mark.filterwarnings("ignore:Not converged")]
 
 def parted(X, weights, engines):
     ends = [0, 11, 12, len(X)]
-    return PartedPoints(
-        LocalParts(
+    return PartsWorkspace(
+        MemoryPlace(
             [
-                ArrayPart(X[a:b], None if weights is None else weights[a:b], engine)
+                MemoryPart(X[a:b], None if weights is None else weights[a:b], engine)
                 for a, b, engine in zip(ends, ends[1:], engines, strict=False)
             ]
         )

@@ -14,11 +14,11 @@ import scipy.sparse
 
 import wolfmeans
 from wolfmeans import KMeans, TrimmedKMeans
-from wolfmeans.engines.parts import blocks
-from wolfmeans.engines.parts import cluster as cluster_parts
-from wolfmeans.engines.parts.arrays import Labelling
-from wolfmeans.engines.parts.cluster_faults import errors_of
-from wolfmeans.engines.parts.points import PartedPoints
+from wolfmeans.engines.places import dask_blocks as blocks
+from wolfmeans.engines.places import dask_cluster as cluster_parts
+from wolfmeans.engines.places.dask_faults import errors_of
+from wolfmeans.engines.places.memory import Labelling
+from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.exact.native import native_is_available
 
 pytest.importorskip("dask.array", reason="dask and distributed are not installed")
@@ -169,14 +169,14 @@ def test_ties_do_not_come_here(dask_place, monkeypatch):
     grid = np.stack(np.meshgrid(np.arange(4.0), np.arange(30.0)), axis=-1).reshape(-1, 2)
     init = grid[[0, 119]]
     told = []
-    near_ties = PartedPoints.near_ties
+    near_ties = PartsWorkspace.near_ties
 
     def counting(self, *given):
         found = near_ties(self, *given)
         told.append(len(found[0]))
         return found
 
-    monkeypatch.setattr(PartedPoints, "near_ties", counting)
+    monkeypatch.setattr(PartsWorkspace, "near_ties", counting)
     for weights in (None, np.arange(120) % 2.0):
         reference = KMeans(2, init=init, engine="cpu", certify=None, stop="stationary")
         reference.fit(grid, sample_weight=weights)

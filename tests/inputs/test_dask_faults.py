@@ -18,8 +18,9 @@ import numpy as np
 import pytest
 
 from wolfmeans import KMeans
-from wolfmeans.engines.parts import blocks, cluster_faults
-from wolfmeans.engines.parts import cluster as cluster_parts
+from wolfmeans.engines.places import dask_blocks as blocks
+from wolfmeans.engines.places import dask_cluster as cluster_parts
+from wolfmeans.engines.places import dask_faults as cluster_faults
 from wolfmeans.exact.native import native_is_available
 
 pytest.importorskip("dask.array", reason="dask and distributed are not installed")
@@ -97,7 +98,7 @@ def test_a_worker_that_dies_while_seeds_are_drawn(three_workers, monkeypatch):
     settings = {"init": "k-means||", "random_state": 5, "max_iter": 3, "tol": 0.5}
     reference = in_memory(X, **settings)
     three_workers.wait_for_workers(2, timeout=60)
-    summed = cluster_parts.ClusterParts.summed
+    summed = cluster_parts.ClusterPlace.summed
     asked = []
 
     def killing(self, method, arguments):
@@ -106,7 +107,7 @@ def test_a_worker_that_dies_while_seeds_are_drawn(three_workers, monkeypatch):
             os.kill(min(three_workers.run(os.getpid).values()), signal.SIGKILL)
         return summed(self, method, arguments)
 
-    monkeypatch.setattr(cluster_parts.ClusterParts, "summed", killing)
+    monkeypatch.setattr(cluster_parts.ClusterPlace, "summed", killing)
     ours = spread(X, 100, **settings)
     assert asked.count("seeding") > 5
     same(ours, reference)
@@ -119,7 +120,7 @@ def test_a_worker_that_dies_while_parts_are_bounded(three_workers, monkeypatch):
     three_workers.wait_for_workers(2, timeout=60)
     ours, undisturbed = (KMeans(6, init=X[:6]).fit(collection) for _ in range(2))
     bound = undisturbed.certify(collection, method="neighbours").lower_bound
-    asking, killed = cluster_parts.ClusterParts.asking, []
+    asking, killed = cluster_parts.ClusterPlace.asking, []
 
     def killing(self, method, *arguments, **options):
         tasks = asking(self, method, *arguments, **options)
@@ -128,7 +129,7 @@ def test_a_worker_that_dies_while_parts_are_bounded(three_workers, monkeypatch):
             os.kill(killed[0], signal.SIGKILL)
         return tasks
 
-    monkeypatch.setattr(cluster_parts.ClusterParts, "asking", killing)
+    monkeypatch.setattr(cluster_parts.ClusterPlace, "asking", killing)
     assert ours.certify(collection, method="neighbours").lower_bound == bound
     assert 0 < bound <= ours.inertia_
     assert killed

@@ -22,8 +22,8 @@ import pytest
 import wolfmeans
 from wolfmeans import KMeans, TrimmedKMeans
 from wolfmeans.engines import get_engine
-from wolfmeans.engines.parts.source_points import SourcePoints
-from wolfmeans.engines.parts.sources import Keeping, PointBuffer, SourceParts
+from wolfmeans.engines.places.file import FilePlace, Keeping, PointBuffer
+from wolfmeans.engines.places.file_workspace import FileWorkspace
 from wolfmeans.exact.native import native_is_available
 from wolfmeans.files.source import Source
 from wolfmeans.fitting.fit import Start, run
@@ -210,7 +210,7 @@ def test_same_bits_whatever_is_kept(state, seed, engine):
     weights = [None, rng.choice([0.0, 0.5, 3.0], size=300)][seed % 2]
     for rows in (300, 64, 37):
         keeping = Keeping(rows, state, seed != 1, at_once=1 + seed, sums_are_large=seed == 2)
-        parts = SourceParts(open_source(X), keeping, engine)
+        parts = FilePlace(open_source(X), keeping, engine)
         if weights is not None:
             parts = parts.weighted(weights)
         fits = [
@@ -222,7 +222,7 @@ def test_same_bits_whatever_is_kept(state, seed, engine):
                 empty="farthest",
                 max_steps=50,
             )
-            for workspace in (SourcePoints(parts), get_engine("cpu").open(X, weights, 1))
+            for workspace in (FileWorkspace(parts), get_engine("cpu").open(X, weights, 1))
         ]
         ours, reference = fits
         assert np.array_equal(ours.labels, reference.labels)
@@ -348,8 +348,8 @@ def test_passes_of_other_rules(small_chunks, tmp_path, passes):
 def test_passes_of_seeds(tmp_path, passes):
     X = points(seed=10)
     for seeding, most in ((True, 16), (False, 30)):
-        parts = SourceParts(open_source(X), Keeping(200, "nothing", seeding=seeding))
-        workspace = SourcePoints(parts)
+        parts = FilePlace(open_source(X), Keeping(200, "nothing", seeding=seeding))
+        workspace = FileWorkspace(parts)
         passes.clear()
         seeds = parallel_seeds_in_parts(workspace, K, np.random.RandomState(0))
         assert len(passes) <= most
@@ -465,7 +465,7 @@ def test_ctrl_c_leaves_nothing_behind(small_chunks, tmp_path, monkeypatch):
         assert not hasattr(km, "cluster_centers_")
         assert not reading_threads()
     # In the middle of a pass.
-    assign = SourceParts._with_rows
+    assign = FilePlace._with_rows
     asked = []
 
     def interrupted(self, number, *given):
@@ -474,7 +474,7 @@ def test_ctrl_c_leaves_nothing_behind(small_chunks, tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return assign(self, number, *given)
 
-    monkeypatch.setattr(SourceParts, "_with_rows", interrupted)
+    monkeypatch.setattr(FilePlace, "_with_rows", interrupted)
     with pytest.raises(KeyboardInterrupt) as caught:
         km.fit(path)
     assert caught

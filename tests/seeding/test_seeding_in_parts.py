@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from instances import ENGINES, instances
 from wolfmeans import KMeans
 from wolfmeans.engines import get_engine
-from wolfmeans.engines.parts.arrays import ArrayPart, LocalParts
-from wolfmeans.engines.parts.points import PartedPoints
-from wolfmeans.engines.parts.seeding import Counts
+from wolfmeans.engines.places.memory import MemoryPart, MemoryPlace
+from wolfmeans.engines.places.seeding import Counts
+from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.exact.limbs import combined
 from wolfmeans.seeding import oversampling
 from wolfmeans.seeding.in_parts import parallel_seeds_in_parts, seeds_in_parts
@@ -31,15 +31,15 @@ def in_memory(X, weights, k, seed):
 def divided(X, weights, cuts):
     """Return the rows in parts that end at the cuts; some of them may be empty."""
     edges = sorted([0, len(X), *(cut % (len(X) + 1) for cut in cuts)])
-    return LocalParts(
+    return MemoryPlace(
         [
-            ArrayPart(X[a:b], None if weights is None else weights[a:b], engine)
+            MemoryPart(X[a:b], None if weights is None else weights[a:b], engine)
             for (a, b), engine in zip(pairwise(edges), cycle(ENGINES), strict=False)
         ]
     )
 
 
-class Forgetful(LocalParts):
+class Forgetful(MemoryPlace):
     """Parts that forget what they know, or were asked before, every now and then."""
 
     def __init__(self, parts, seed):
@@ -65,7 +65,7 @@ def test_values_that_are_too_many_are_looked_at_more_closely(monkeypatch):
     seeds = in_memory(X, weights, 4, 7)
     monkeypatch.setattr(oversampling, "_MOST_BUCKET_BITS", 8)
     monkeypatch.setattr(oversampling, "_FEW_VALUES", 1)
-    points = PartedPoints(divided(X, weights, [10, 700, 700]))
+    points = PartsWorkspace(divided(X, weights, [10, 700, 700]))
     assert (parallel_seeds_in_parts(points, 4, np.random.RandomState(7)) == seeds).all()
 
 
@@ -80,7 +80,7 @@ def test_seeds_are_those_in_memory(instance, seed, cuts):
     parts = divided(X, weights, cuts)
     for where in (parts, Forgetful(parts.parts, seed)):
         rng = np.random.RandomState(seed)
-        seeds = parallel_seeds_in_parts(PartedPoints(where), k, rng)
+        seeds = parallel_seeds_in_parts(PartsWorkspace(where), k, rng)
         assert (seeds == expected).all()
         assert seeds.dtype == expected.dtype
 
@@ -96,21 +96,21 @@ def test_more_rows_than_buckets(monkeypatch, dtype, weighted):
     weights = rng.integers(0, 4, size=3000) / 3.0 if weighted else None
     parts = divided(X, weights, [10, 700, 1600, 1600, 2999])
     for k in (1, 7, 60):
-        seeds = parallel_seeds_in_parts(PartedPoints(parts), k, np.random.RandomState(k))
+        seeds = parallel_seeds_in_parts(PartsWorkspace(parts), k, np.random.RandomState(k))
         assert (seeds == in_memory(X, weights, k, k)).all()
 
 
 def test_more_clusters_than_distinct_points():
     X = np.repeat(np.array([[0.0, 1.0], [2.0, 0.0], [3.0, 3.0]]), 20, axis=0)
     parts = divided(X, None, [7, 30, 45])
-    seeds = parallel_seeds_in_parts(PartedPoints(parts), 9, np.random.RandomState(0))
+    seeds = parallel_seeds_in_parts(PartsWorkspace(parts), 9, np.random.RandomState(0))
     assert (seeds == in_memory(X, None, 9, 0)).all()
 
 
 def test_a_part_keeps_nothing_after_the_seeds():
     X = np.random.default_rng(0).normal(size=(50, 2))
     parts = divided(X, None, [20])
-    parallel_seeds_in_parts(PartedPoints(parts), 3, np.random.RandomState(0))
+    parallel_seeds_in_parts(PartsWorkspace(parts), 3, np.random.RandomState(0))
     assert [part._seeding._state for part in parts.parts] == [None, None]
 
 
@@ -124,7 +124,7 @@ def test_counts_add_up_in_either_form():
 
 
 def test_what_has_no_form_in_parts_says_so():
-    parts = PartedPoints(divided(np.zeros((4, 1)), None, [2]))
+    parts = PartsWorkspace(divided(np.zeros((4, 1)), None, [2]))
     with pytest.raises(NotImplementedError, match=r"init='random'.*take init='k-means\|\|'"):
         seeds_in_parts(parts, 2, "random", np.random.RandomState(0))
 

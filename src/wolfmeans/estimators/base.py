@@ -31,7 +31,7 @@ from wolfmeans.core.notices import progress_on_terminal, warn
 from wolfmeans.core.solution import Record, Trace
 from wolfmeans.core.stopping import Criterion, criterion
 from wolfmeans.engines import Chosen, Work, Workspace, choose_engine, effective_threads
-from wolfmeans.engines.parts.points import PartedPoints
+from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.engines.tensors import as_given
 from wolfmeans.estimators import saving
 from wolfmeans.estimators.bounds_in_parts import Looking, bounds_in_parts, loaded_within_limit
@@ -479,7 +479,7 @@ class CenterEstimator(
             points.assign(centers)
             return -validation.unscaled(points.cost(centers), data.exponent)
 
-    def _points_to_score(self, points: PartedPoints) -> Any:
+    def _points_to_score(self, points: PartsWorkspace) -> Any:
         """Return the points that count."""
         return points
 

@@ -26,8 +26,8 @@ from wolfmeans.bounds.in_parts import (
 from wolfmeans.bounds.neighbours import neighbours
 from wolfmeans.bounds.subsampled import subsampled_elsewhere
 from wolfmeans.engines import effective_threads
-from wolfmeans.engines.parts.points import PartedPoints
-from wolfmeans.engines.parts.trimmed_points import TrimmedParts
+from wolfmeans.engines.places.trimmed_workspace import TrimmedParts
+from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.estimators.streamed import source_for
 from wolfmeans.fitting.lower_bound import check_arguments
 from wolfmeans.inputs import dask_collections, streams, validation
@@ -55,7 +55,7 @@ class _Elsewhere:
     A mask brings nothing: it gives the rows that it selects, elsewhere, too.
     """
 
-    def __init__(self, points: PartedPoints, selected: NDArray[np.int64] | None = None) -> None:
+    def __init__(self, points: PartsWorkspace, selected: NDArray[np.int64] | None = None) -> None:
         self._points, self._selected = points, selected
         n_rows = points.n_points if selected is None else len(selected)
         self.shape = (n_rows, points.n_features)
@@ -83,7 +83,7 @@ class _Trimming:
     """The rest as a share of all, about."""
 
     @staticmethod
-    def of(points: PartedPoints) -> _Trimming | None:
+    def of(points: PartsWorkspace) -> _Trimming | None:
         """Return what may be left out of the points; None where all must be clustered."""
         if not isinstance(points, TrimmedParts) or math.isinf(points.mass):
             return None
@@ -170,7 +170,7 @@ def _centers(model: Any, exponent: int) -> NDArray[np.floating]:
     return validation.ldexp(centers, exponent - model._scale_exponent)
 
 
-def _inertia(model: Any, points: PartedPoints, exponent: int) -> float:
+def _inertia(model: Any, points: PartsWorkspace, exponent: int) -> float:
     """Return the inertia of the model on the points, in the caller's units."""
     centers = _centers(model, exponent)
     if centers.dtype != points.dtype:
@@ -184,7 +184,7 @@ def _inertia(model: Any, points: PartedPoints, exponent: int) -> float:
 
 def _by_parts(
     model: Any,
-    points: PartedPoints,
+    points: PartsWorkspace,
     exponent: int,
     trimming: _Trimming | None,
     looking: Looking,
@@ -207,7 +207,7 @@ def _by_parts(
     return LowerBound(value, name_of(found), 1.0, perf_counter() - started)
 
 
-def _cap(model: Any, points: PartedPoints, exponent: int, share: float) -> float:
+def _cap(model: Any, points: PartsWorkspace, exponent: int, share: float) -> float:
     """Return the price of leaving a point out that does best on some rows.
 
     Any price gives a valid bound. The squared radius is the right one where the bounds of parts
@@ -230,7 +230,7 @@ def _cap(model: Any, points: PartedPoints, exponent: int, share: float) -> float
 
 
 def _by_sample(
-    model: Any, points: PartedPoints, trimming: _Trimming | None, looking: Looking
+    model: Any, points: PartsWorkspace, trimming: _Trimming | None, looking: Looking
 ) -> LowerBound:
     weights = None if points.weights is None else points.all_weights()
     return subsampled_elsewhere(

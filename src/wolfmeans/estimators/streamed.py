@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.engines import effective_threads, get_engine
-from wolfmeans.engines.parts.sources import PointBuffer
+from wolfmeans.engines.places.file import PointBuffer
 from wolfmeans.exact.limbs import Limbs, added
 from wolfmeans.exact.native import value_range
 from wolfmeans.files.atomic import written_whole

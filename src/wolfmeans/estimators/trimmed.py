@@ -36,8 +36,8 @@ from wolfmeans.core.trimmed import (
 from wolfmeans.core.workspace import Centers, TrimmedWorkspace, Workspace
 from wolfmeans.engines import Work, effective_threads, get_engine
 from wolfmeans.engines.choosing import STEPS
-from wolfmeans.engines.parts.points import PartedPoints
-from wolfmeans.engines.parts.trimmed_points import weighed
+from wolfmeans.engines.places.trimmed_workspace import weighed
+from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.estimators.base import CenterEstimator
 from wolfmeans.estimators.checkpoint import refuse_settings
 from wolfmeans.estimators.kmeans import KMeans
@@ -555,7 +555,7 @@ class TrimmedKMeans(CenterEstimator):
         kept = kept_masses(threshold, distances, weights)
         return -validation.unscaled(workspace.total(kept * distances), exponent)
 
-    def _points_to_score(self, points: PartedPoints) -> Any:
+    def _points_to_score(self, points: PartsWorkspace) -> Any:
         """Return the points of which the share of the fit is left out."""
         scales = weighed(points)
         mass = kept_of_total(parsed_share(self._share), scales.total, scales.unit)

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from wolfmeans.engines import effective_threads
-from wolfmeans.engines.parts.blocks import Look, PartOfFit, prepared, rescaled, weighted
-from wolfmeans.engines.parts.cluster import ClusterParts
-from wolfmeans.engines.parts.dask_points import ThreadParts
-from wolfmeans.engines.parts.points import PartedPoints
+from wolfmeans.engines.places.dask_blocks import Look, PartOfFit, prepared, rescaled, weighted
+from wolfmeans.engines.places.dask_cluster import ClusterPlace
+from wolfmeans.engines.places.dask_threads import ThreadPlace
+from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.exact.arrays import sampling_step
 from wolfmeans.inputs import validation
 from wolfmeans.inputs.data_in_parts import Face, Opened
@@ -139,21 +139,21 @@ def _opened(
             parts, weights = _with_weights(parts, sample_weight, looks)
             looks = _refused(list(parts.looked_at()), collection)
         parts.described = [look.description for look in looks]
-        points = PartedPoints(parts)
+        points = PartsWorkspace(parts)
         face = Face(collection.given, points, lambda: _some_rows(points))
         found = points.description
         exponent = exponent_for(face, validation.Sizes(found.smallest, found.largest), weights)
         if exponent != 0:
             parts = parts.with_blocks(parts.mapped(rescaled, [exponent] * len(parts)))
             parts.described = [look.description for look in parts.looked_at()]
-            points = PartedPoints(parts)
+            points = PartsWorkspace(parts)
         many = f"{len(parts):,} partition{'' if len(parts) == 1 else 's'}"
         yield Opened(face, points, exponent, many)
     finally:
         parts.close()
 
 
-def _some_rows(points: PartedPoints) -> NDArray[np.floating]:
+def _some_rows(points: PartsWorkspace) -> NDArray[np.floating]:
     """Return some hundred rows, which are brought here."""
     return points.rows(np.arange(0, points.n_points, sampling_step(points.n_points)))
 
@@ -187,9 +187,9 @@ def _loaded(estimator: Any, collection: Collection, sample_weight: Any, dtype: A
     ]
     if client is None:
         n_threads = effective_threads(estimator.n_threads)
-        return ThreadParts(list(dask.compute(*blocks, scheduler="threads")), part, n_threads)
+        return ThreadPlace(list(dask.compute(*blocks, scheduler="threads")), part, n_threads)
     futures, workers = _computed(client, collection, given, blocks)
-    return ClusterParts.of_blocks(client, futures, part, workers)
+    return ClusterPlace.of_blocks(client, futures, part, workers)
 
 
 def _computed(

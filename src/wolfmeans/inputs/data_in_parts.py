@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.engines.parts.points import PartedPoints
+from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.seeding.in_parts import SPREADING, drawn_by_order, notes_on_seeds
 
 _IN_ONE_PLACE = "needs all points in one place, and these stay in parts"
@@ -24,14 +24,14 @@ class Face:
     ----------
     given : object
         What the caller gave.
-    points : PartedPoints
+    points : PartsWorkspace
         The rows.
     some : callable
         Returns some hundred of them.
     """
 
     def __init__(
-        self, given: Any, points: PartedPoints, some: Callable[[], NDArray[np.floating]]
+        self, given: Any, points: PartsWorkspace, some: Callable[[], NDArray[np.floating]]
     ) -> None:
         self.collection = given
         self.shape = (points.n_points, points.n_features)
@@ -49,7 +49,7 @@ class Opened:
     """Data in parts that has passed the door."""
 
     X: Face
-    points: PartedPoints
+    points: PartsWorkspace
     exponent: int
     """The points are 2**exponent times the caller's."""
     where: str

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from wolfmeans.engines import effective_threads
-from wolfmeans.engines.parts.source_points import SourcePoints
-from wolfmeans.engines.parts.sources import Keeping, SourceParts
+from wolfmeans.engines.places.file import FilePlace, Keeping
+from wolfmeans.engines.places.file_workspace import FileWorkspace
 from wolfmeans.files.source import Source
 from wolfmeans.inputs import validation
 from wolfmeans.inputs.data_in_parts import Face, Opened
@@ -195,7 +195,7 @@ def opened(estimator: Any, X: Streamed, sample_weight: Any, n_starts: int = 1) -
     n_threads = effective_threads(estimator.n_threads)
     algorithm = getattr(estimator, "algorithm", "auto")
     rows = budget.rows_per_chunk()
-    parts = SourceParts(source, Keeping(rows, "nothing"), estimator.engine, n_threads, algorithm)
+    parts = FilePlace(source, Keeping(rows, "nothing"), estimator.engine, n_threads, algorithm)
     try:
         stand_in = np.broadcast_to(np.zeros(1, dtype=np.float32), (parts.n_rows, 1))
         weights = validation.admit_weights(sample_weight, stand_in)
@@ -204,14 +204,14 @@ def opened(estimator: Any, X: Streamed, sample_weight: Any, n_starts: int = 1) -
         states = {state: estimator._bytes_of_a_point(state, weights) for state in STATES}
         times = estimator._states_at_once()
         parts = parts.with_room(_room(budget, rows, n_starts, states, times))
-        points = SourcePoints(parts, n_threads)
+        points = FileWorkspace(parts, n_threads)
         face = Face(X.given, points, lambda: parts.sample.rows)
         found = points.description
         exponent = validation.scale_exponent(
             face, validation.Sizes(found.smallest, found.largest), weights
         )
         if exponent != 0:
-            points = SourcePoints(parts.scaled(exponent), n_threads)
+            points = FileWorkspace(parts.scaled(exponent), n_threads)
         yield Opened(face, points, exponent, f"{len(parts):,} chunks of a source")
     finally:
         parts.close()

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from wolfmeans.core.workspace import Centers
-from wolfmeans.engines.parts.points import PartedPoints
-from wolfmeans.engines.parts.seeding import Everywhere, Sampling
+from wolfmeans.engines.places.seeding import Everywhere, Sampling
+from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.seeding.methods import parallel_seeds
 
 SPREADING = ("k-means++", "plain-k-means++", "greedy-k-means++")
@@ -21,7 +21,7 @@ DRAWN_OTHERWISE = (
 
 
 def parallel_seeds_in_parts(
-    points: PartedPoints, n_clusters: int, random_state: np.random.RandomState
+    points: PartsWorkspace, n_clusters: int, random_state: np.random.RandomState
 ) -> Centers:
     """Return the (K, d) seeds that init="k-means||" chooses for the same points in memory.
 
@@ -29,12 +29,12 @@ def parallel_seeds_in_parts(
     --------
     >>> import numpy as np
     >>> from wolfmeans.engines import get_engine
-    >>> from wolfmeans.engines.parts.arrays import ArrayPart, LocalParts
-    >>> from wolfmeans.engines.parts.points import PartedPoints
+    >>> from wolfmeans.engines.places.memory import MemoryPart, MemoryPlace
+    >>> from wolfmeans.engines.places.workspace import PartsWorkspace
     >>> from wolfmeans.seeding.methods import choose_seeds
     >>> X = np.random.default_rng(0).normal(size=(60, 2))
-    >>> parts = LocalParts([ArrayPart(X[40:]), ArrayPart(X[:40])])
-    >>> seeds = parallel_seeds_in_parts(PartedPoints(parts), 3, np.random.RandomState(0))
+    >>> parts = MemoryPlace([MemoryPart(X[40:]), MemoryPart(X[:40])])
+    >>> seeds = parallel_seeds_in_parts(PartsWorkspace(parts), 3, np.random.RandomState(0))
     >>> together = get_engine("reference").open(X, None, 1)
     >>> bool((seeds == choose_seeds(together, 3, "k-means||", np.random.RandomState(0))).all())
     True

@@ -189,7 +189,7 @@ def other_data_in_parts_is_certified():
 @variant
 def parts_that_failed_are_left_out():
     """The bounds of the parts that were reached are added up, as if there were no others."""
-    from wolfmeans.engines.parts.points import PartedPoints
+    from wolfmeans.engines.places.workspace import PartsWorkspace
 
     def make(apply):
         def applied(self, *arguments):
@@ -198,7 +198,7 @@ def parts_that_failed_are_left_out():
 
         return applied
 
-    return [around(PartedPoints, "apply", make)]
+    return [around(PartsWorkspace, "apply", make)]
 
 
 @variant

@@ -13,17 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.core.workspace import Assignment, Centers, Distances, Forced, Labels, Partial
-from wolfmeans.engines.parts.points import PartedPoints
-from wolfmeans.engines.parts.sources import PointBuffer, SourceParts
+from wolfmeans.engines.places.file import FilePlace, PointBuffer
+from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.exact.limbs import Limbs, added
 
 
-class SourcePoints(PartedPoints):
+class FileWorkspace(PartsWorkspace):
     """A workspace over the chunks of a source."""
 
-    parts: SourceParts
+    place: FilePlace
 
-    def __init__(self, parts: SourceParts, n_threads: int = 1) -> None:
+    def __init__(self, parts: FilePlace, n_threads: int = 1) -> None:
         super().__init__(parts, n_threads)
         self._begin_anew()
 
@@ -35,10 +35,10 @@ class SourcePoints(PartedPoints):
         self._ties: tuple[bytes, float, Any] | None = None
         self._total: tuple[Limbs, Limbs] | None = None
 
-    def fork(self, n_threads: int) -> SourcePoints:
+    def fork(self, n_threads: int) -> FileWorkspace:
         """Return a workspace of the same points, without labels, that shares the source."""
         twin = super().fork(n_threads)
-        assert isinstance(twin, SourcePoints)
+        assert isinstance(twin, FileWorkspace)
         twin._begin_anew()
         return twin
 
@@ -51,15 +51,15 @@ class SourcePoints(PartedPoints):
         indices = np.asarray(indices, dtype=np.int64)
         if np.isin(indices, self._far[0]).all():
             return super().rows(indices)
-        return self.parts.take(indices)
+        return self.place.take(indices)
 
     def weights_of(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the weights of some rows."""
-        assert self.parts.weights is not None
-        return self.parts.weights[rows]
+        assert self.place.weights is not None
+        return self.place.weights[rows]
 
     def _new_labels(self) -> PointBuffer:
-        return self.parts.new_buffer("labels", np.int32)
+        return self.place.new_buffer("labels", np.int32)
 
     @property
     def _key(self) -> bytes:
@@ -78,7 +78,7 @@ class SourcePoints(PartedPoints):
             partial = None
         if partial is None:
             asked = {number: (to[number], None if at is None else at[number]) for number in to}
-            partial = self.parts.summed("assign", asked)
+            partial = self.place.summed("assign", asked)
         self._at = to
         self._total = (_over_clusters(partial.totals), _over_clusters(partial.sums))
         self._last = self._arithmetic.rounded(partial, centers)
@@ -99,7 +99,7 @@ class SourcePoints(PartedPoints):
             else:
                 to = self._labellings(centers, None)
                 together = {number: (*given, to[number]) for number, given in asked.items()}
-                cost, partial = self.parts.summed("cost_and_step", together).answers
+                cost, partial = self.place.summed("cost_and_step", together).answers
                 self._ahead = (labels_key, key, partial)
             self._costs = {(labels_key, key): cost.rounded()}
         return self._costs[labels_key, key]
@@ -116,7 +116,7 @@ class SourcePoints(PartedPoints):
         ties = []
         together = {number: (*given, slack) for number, given in asked.items()}
         for place, found in zip(
-            self.places.values(), self.parts.each("ending", together), strict=True
+            self.row_ranges.values(), self.place.each("ending", together), strict=True
         ):
             cost = found.cost if cost is None else added([cost, found.cost])
             shelf.put(place, found.labels)
@@ -142,7 +142,7 @@ class SourcePoints(PartedPoints):
             ties: tuple[NDArray[np.int64], Distances, Distances] = self._ties[2]
             return ties
         together = {number: (*given, slack) for number, given in asked.items()}
-        found = [end.ties for end in self.parts.each("ending", together)]
+        found = [end.ties for end in self.place.each("ending", together)]
         joined: tuple[NDArray[np.int64], Distances, Distances] = self._joined(found)
         return joined
 
@@ -155,7 +155,7 @@ class SourcePoints(PartedPoints):
 
     def _last_labels(self) -> PointBuffer:
         """Return where the labels go that nobody goes on from: where they are, if they are kept."""
-        shelf = self.parts.given_up_labels()
+        shelf = self.place.given_up_labels()
         return self._new_labels() if shelf is None else PointBuffer(self.n_points, of=shelf)
 
     def mean(self, *, weighted: bool) -> Centers:

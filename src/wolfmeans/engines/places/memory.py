@@ -23,9 +23,9 @@ from wolfmeans.core.workspace import Centers, Distances, Forced, Labels, Partial
 from wolfmeans.engines import get_engine
 from wolfmeans.engines.labelled import LabelledPoints, on_host_sums
 from wolfmeans.engines.native import DensePoints
-from wolfmeans.engines.parts.candidates import Eligible
-from wolfmeans.engines.parts.seeding import Sampling, Seeding
-from wolfmeans.engines.parts.trimming import TrimmingPart
+from wolfmeans.engines.places.candidates import Eligible
+from wolfmeans.engines.places.seeding import Sampling, Seeding
+from wolfmeans.engines.places.trimming import TrimmingPart
 from wolfmeans.engines.trimming import Trimmed
 from wolfmeans.exact.distances import certainly_smaller
 from wolfmeans.exact.hashing import row_hashes
@@ -88,7 +88,7 @@ class Ending:
     ties: Ties | None
 
 
-class ArrayPart(TrimmingPart):
+class MemoryPart(TrimmingPart):
     """Rows in memory, and their weights, with the labels that were asked for last.
 
     Parameters
@@ -168,10 +168,10 @@ class ArrayPart(TrimmingPart):
         if self._labelled is not None and self._labelled.can_put_away:
             self._labelled.bring(X, weights)
 
-    def fork(self, n_threads: int) -> ArrayPart:
+    def fork(self, n_threads: int) -> MemoryPart:
         """Return the same part without labels."""
         engine, _, algorithm = self._settings
-        return ArrayPart(self._X, self._weights, engine, n_threads, algorithm)
+        return MemoryPart(self._X, self._weights, engine, n_threads, algorithm)
 
     def forget(self) -> None:
         """Lose the labels."""
@@ -313,7 +313,7 @@ class ArrayPart(TrimmingPart):
     def candidates(
         self, at: Labelling, name: bytes, centers: Centers, question: str, *given: Any
     ) -> Any:
-        """Answer a question about the rows off all centers (engines.parts.candidates)."""
+        """Answer a question about the rows off all centers (engines.places.candidates)."""
         return self._eligible.answer(self._having(at), name, centers, question, *given)
 
     def row_of(self, value: Centers) -> int:
@@ -358,7 +358,7 @@ class ArrayPart(TrimmingPart):
         return self._points.row_hashes()
 
     def seeding(self, at: Sampling, question: str, *given: Any) -> Any:
-        """Answer a question of k-means|| (engines.parts.seeding)."""
+        """Answer a question of k-means|| (engines.places.seeding)."""
         return self._seeding.answer(self._points, at, question, *given)
 
     def can_seed(self, at: Sampling, question: str) -> bool:
@@ -402,13 +402,13 @@ def lightest(weights: NDArray[np.float64] | None) -> float:
     return float(weights.min(where=weights > 0, initial=math.inf))
 
 
-class LocalParts:
+class MemoryPlace:
     """Parts in this process, asked one after the other."""
 
     may_gather = True
     each_point = True
 
-    def __init__(self, parts: Sequence[ArrayPart]) -> None:
+    def __init__(self, parts: Sequence[MemoryPart]) -> None:
         self.parts = list(parts)
 
     def __len__(self) -> int:
@@ -423,9 +423,9 @@ class LocalParts:
         """Return the sum of the answers (partial.Answer)."""
         return combined(self.each(method, arguments))
 
-    def fork(self, n_threads: int) -> LocalParts:
+    def fork(self, n_threads: int) -> MemoryPlace:
         """Return the same parts without labels."""
-        return LocalParts([part.fork(n_threads) for part in self.parts])
+        return MemoryPlace([part.fork(n_threads) for part in self.parts])
 
     def of_points(
         self, method: str, arguments: Mapping[int, tuple[Any, ...]], dtype: Any = np.int32

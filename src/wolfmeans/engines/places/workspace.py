@@ -3,7 +3,7 @@
 Centers go out to all parts; integers come back and add up (`partial`), so the result does not
 depend on how the points are spread. What is about single points (labels, distances) is put together
 in the order of the parts; rows are numbered through. The workspace itself keeps nothing but the
-last centers: with these any part finds its labels again (engines.parts.arrays).
+last centers: with these any part finds its labels again (engines.places.memory).
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from wolfmeans.core.workspace import (
 )
 from wolfmeans.engines.labelled import LabelledPoints
 from wolfmeans.engines.native import CpuEngine
-from wolfmeans.engines.parts.arrays import Description, FarRows, Labelling
-from wolfmeans.engines.parts.candidates import best_of, candidates, values_at
-from wolfmeans.engines.parts.trimmed_points import Scales, TrimmedParts
+from wolfmeans.engines.places.candidates import best_of, candidates, values_at
+from wolfmeans.engines.places.memory import Description, FarRows, Labelling
+from wolfmeans.engines.places.trimmed_workspace import Scales, TrimmedParts
 from wolfmeans.engines.reference import ReferenceEngine
 from wolfmeans.engines.single_moves import SingleMoves
 from wolfmeans.engines.swaps import Swaps
@@ -45,8 +45,8 @@ _EACH_POINT = (
 )
 
 
-class Parts(Protocol):
-    """Where the parts are and how they are asked; a part answers as `ArrayPart` does."""
+class Place(Protocol):
+    """Where the parts are and how they are asked; a part answers as `MemoryPart` does."""
 
     may_gather: bool
     """Whether all rows may be brought together here, for what has no form in parts."""
@@ -67,27 +67,27 @@ class Parts(Protocol):
     ) -> Any:
         """Return a number for each point, wherever the points are: an array or a Dask array."""
 
-    def fork(self, n_threads: int) -> Parts:
+    def fork(self, n_threads: int) -> Place:
         """Return the same parts without labels."""
 
 
-class PartedPoints(StepByStep):
+class PartsWorkspace(StepByStep):
     """A workspace (see `core.workspace`) over parts.
 
     Parameters
     ----------
-    parts : Parts
-        Where the points are. Parts without rows are allowed, if not all of them are.
+    parts : Place
+        Where the points are. Place without rows are allowed, if not all of them are.
     n_threads : int
         For what is done here, with centers and sums.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from wolfmeans.engines.parts.arrays import ArrayPart, LocalParts
+    >>> from wolfmeans.engines.places.memory import MemoryPart, MemoryPlace
     >>> X = np.array([[0.0], [1.0], [8.0], [9.0]])
-    >>> parts = [ArrayPart(rows, engine="reference") for rows in (X[:1], X[1:])]
-    >>> points = PartedPoints(LocalParts(parts))
+    >>> parts = [MemoryPart(rows, engine="reference") for rows in (X[:1], X[1:])]
+    >>> points = PartsWorkspace(MemoryPlace(parts))
     >>> points.assign(np.array([[1.0], [8.0]])).means.ravel()
     array([0.5, 8.5])
     """
@@ -96,9 +96,9 @@ class PartedPoints(StepByStep):
     steps_to_come = 0
     meanwhile: Callable[[], object] | None = None
 
-    def __init__(self, parts: Parts, n_threads: int = 1) -> None:
-        everybody = dict.fromkeys(range(len(parts)), ())
-        live = _checked(dict(enumerate(parts.each("describe", everybody))))
+    def __init__(self, place: Place, n_threads: int = 1) -> None:
+        everybody = dict.fromkeys(range(len(place)), ())
+        live = _checked(dict(enumerate(place.each("describe", everybody))))
         first = next(iter(live.values()))
         self.engine = first.engine
         self.n_features = first.n_features
@@ -113,12 +113,12 @@ class PartedPoints(StepByStep):
             lightest=min(part.lightest for part in live.values()),
             grids=self.grids,
         )
-        self.parts = parts
+        self.place = place
         self.weighted = first.weighted
-        self.places: dict[int, slice] = {}
+        self.row_ranges: dict[int, slice] = {}
         end = 0
         for number, part in live.items():
-            self.places[number] = slice(end, end + part.n_points)
+            self.row_ranges[number] = slice(end, end + part.n_points)
             end += part.n_points
         self._at: dict[int, Labelling] | None = None
         self._far = (np.empty(0, dtype=np.int64), np.empty((0, self.n_features), dtype=self.dtype))
@@ -136,7 +136,7 @@ class PartedPoints(StepByStep):
         """(n,) sample weights, None for ones; where rows stay, only those asked for come here."""
         if not self.weighted:
             return None
-        return self.all_weights() if self.parts.may_gather else DistantWeights(self)
+        return self.all_weights() if self.place.may_gather else DistantWeights(self)
 
     def all_weights(self) -> NDArray[np.float64]:
         """Return all weights."""
@@ -155,12 +155,12 @@ class PartedPoints(StepByStep):
     ) -> Iterator[tuple[NDArray[np.int64], Any]]:
         """Ask the parts in which some rows are; yield where these are among all, and the answer."""
         wanted = {}
-        for number, place in self.places.items():
+        for number, place in self.row_ranges.items():
             inside = np.flatnonzero((place.start <= indices) & (indices < place.stop))
             if len(inside):
                 wanted[number] = (inside, indices[inside] - place.start)
         asked = {number: (local,) for number, (_, local) in wanted.items()}
-        answers = self.parts.each(method, asked)
+        answers = self.place.each(method, asked)
         for (inside, _), answer in zip(wanted.values(), answers, strict=True):
             yield inside, answer
 
@@ -168,10 +168,10 @@ class PartedPoints(StepByStep):
         """Return the smallest positive weight; 1 where points have none."""
         return self.description.lightest
 
-    def fork(self, n_threads: int) -> PartedPoints:
+    def fork(self, n_threads: int) -> PartsWorkspace:
         """Return a workspace of the same points, without labels, that shares the data."""
         twin = copy.copy(self)
-        twin.parts = self.parts.fork(n_threads)
+        twin.place = self.place.fork(n_threads)
         twin._at = None
         return twin
 
@@ -183,7 +183,7 @@ class PartedPoints(StepByStep):
         """Go on to labels that are described for each part."""
         at = self._at
         asked = {number: (to[number], None if at is None else at[number]) for number in to}
-        partial = self.parts.summed("assign", asked)
+        partial = self.place.summed("assign", asked)
         self._at = to
         return self._arithmetic.rounded(partial, centers)
 
@@ -199,10 +199,10 @@ class PartedPoints(StepByStep):
         """Return the labels to come, for each part; forced rows get the part's numbers."""
         given = np.array(centers, order="C")
         everywhere = Labelling(given, None, self.grids, self._arithmetic.digest(given))
-        labellings = dict.fromkeys(self.places, everywhere)
+        labellings = dict.fromkeys(self.row_ranges, everywhere)
         if forced is None:
             return labellings
-        for number, place in self.places.items():
+        for number, place in self.row_ranges.items():
             inside = (place.start <= forced.rows) & (forced.rows < place.stop)
             if inside.any():
                 rows = np.ascontiguousarray(forced.rows[inside] - place.start, dtype=np.int64)
@@ -214,20 +214,20 @@ class PartedPoints(StepByStep):
 
     def everywhere(self, *given: Any) -> dict[int, tuple[Any, ...]]:
         """Return arguments of a question that goes to all parts."""
-        return dict.fromkeys(self.places, given)
+        return dict.fromkeys(self.row_ranges, given)
 
     def summed(self, method: str, *given: Any) -> Any:
         """Return the sum of what all parts answer to one question (partial.Answer)."""
-        return self.parts.summed(method, self.everywhere(*given))
+        return self.place.summed(method, self.everywhere(*given))
 
     def apply(self, function: Callable[..., Any], *given: Any) -> Iterator[Any]:
         """Yield function(rows, weights, *given) of each part, computed where the part is."""
-        return self.parts.each("apply", self.everywhere(function, *given))
+        return self.place.each("apply", self.everywhere(function, *given))
 
     @property
     def n_parts(self) -> int:
         """How many parts have rows."""
-        return len(self.places)
+        return len(self.row_ranges)
 
     def labelled(self, *given: Any) -> dict[int, tuple[Any, ...]]:
         """Return arguments of a question about the current labels."""
@@ -236,7 +236,7 @@ class PartedPoints(StepByStep):
         return {number: (at, *given) for number, at in self._at.items()}
 
     def _concatenated(self, method: str, *given: Any) -> Any:
-        return np.concatenate(list(self.parts.each(method, self.everywhere(*given))))
+        return np.concatenate(list(self.place.each(method, self.everywhere(*given))))
 
     def trimmed(self, mass: float, scales: Scales | None = None) -> TrimmedParts:
         """Return the oracle over these points that keeps the nearest ones of a mass."""
@@ -244,11 +244,11 @@ class PartedPoints(StepByStep):
 
     def of_points(self, method: str, asked: dict[int, tuple[Any, ...]], dtype: Any) -> Any:
         """Return what each part answers for each of its points, wherever the points are."""
-        return self.parts.of_points(method, asked, dtype)
+        return self.place.of_points(method, asked, dtype)
 
     def labels(self) -> Labels:
         """Return the current labels, those of all parts in turn."""
-        labels: Labels = np.concatenate(list(self.parts.each("labels", self.labelled())))
+        labels: Labels = np.concatenate(list(self.place.each("labels", self.labelled())))
         return labels
 
     def snapshot(self) -> Any:
@@ -256,13 +256,13 @@ class PartedPoints(StepByStep):
         return self.of_points("labels", self.labelled(), np.int32)
 
     def _need_each_point(self) -> None:
-        if not self.parts.each_point:
+        if not self.place.each_point:
             raise NotImplementedError(_EACH_POINT)
 
     def distances(self, centers: Centers) -> Distances:
         """Return each point's canonical distance to the center of its label."""
         self._need_each_point()
-        found = list(self.parts.each("distances", self.labelled(centers)))
+        found = list(self.place.each("distances", self.labelled(centers)))
         distances: Distances = np.concatenate(found)
         return distances
 
@@ -275,7 +275,7 @@ class PartedPoints(StepByStep):
     def nearest(self, centers: Centers) -> tuple[Labels, Distances]:
         """Return nearest labels and canonical distances without changing the state."""
         self._need_each_point()
-        found = list(self.parts.each("nearest", self.everywhere(centers)))
+        found = list(self.place.each("nearest", self.everywhere(centers)))
         labels, distances = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
         return labels, distances
 
@@ -287,14 +287,14 @@ class PartedPoints(StepByStep):
         Where no number for each point may come here: one tie of each part that has any, which is
         all that is needed to know whether there are ties.
         """
-        question = "near_ties" if self.parts.each_point else "undecided"
-        found = list(self.parts.each(question, self.labelled(centers, slack)))
+        question = "near_ties" if self.place.each_point else "undecided"
+        found = list(self.place.each(question, self.labelled(centers, slack)))
         rows = self._numbered_through([near[0] for near in found])
         nearest, second = (np.concatenate([near[i] for near in found]) for i in (1, 2))
         return rows, nearest, second
 
     def _numbered_through(self, rows: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-        places = self.places.values()
+        places = self.row_ranges.values()
         return np.concatenate([r + place.start for r, place in zip(rows, places, strict=True)])
 
     def roots(self, centers: Centers) -> Centers:
@@ -321,13 +321,13 @@ class PartedPoints(StepByStep):
 
     def cost(self, centers: Centers) -> float:
         """Return the exact sum of w D over the points at their labels, rounded once."""
-        cost: float = self.parts.summed("cost", self.labelled(centers)).rounded()
+        cost: float = self.place.summed("cost", self.labelled(centers)).rounded()
         return cost
 
     def mean(self, *, weighted: bool) -> Centers:
         """Return the (d,) mean of all points, rounded as a center."""
         grids = self.grids if weighted else self.grids.unweighted()
-        partial = self.parts.summed("moments", self.everywhere(grids))
+        partial = self.place.summed("moments", self.everywhere(grids))
         zero = np.zeros((1, self.n_features), dtype=self.dtype)
         mean: Centers = self._arithmetic.rounded(partial, zero).means[0]
         return mean
@@ -342,7 +342,7 @@ class PartedPoints(StepByStep):
     @cached_property
     def _gathered(self) -> LabelledPoints:
         """All points in one piece, for what has no form in parts."""
-        if not self.parts.may_gather:
+        if not self.place.may_gather:
             raise NotImplementedError(
                 "this needs all points in one place: draws by the order of values, polishing by "
                 "single moves and swaps of centers have no form in parts yet"
@@ -369,7 +369,7 @@ class PartedPoints(StepByStep):
 
     def losses_without(self, centers: Centers, gone: NDArray[np.bool_]) -> Distances:
         """Return what points lose whose center is gone."""
-        found = list(self.parts.each("losses_without", self.labelled(centers, gone)))
+        found = list(self.place.each("losses_without", self.labelled(centers, gone)))
         losses: Distances = np.concatenate(found)
         return losses
 
@@ -382,10 +382,10 @@ class PartedPoints(StepByStep):
         values; so it is asked where rows may be gathered.
         """
         known = masses is None or masses is self.weights or isinstance(masses, KeptMasses)
-        if known and not self.parts.each_point:
+        if known and not self.place.each_point:
             return self._best_candidate_in_order(centers, masses, most)
         rows, _, outside = self.far_rows(centers, most, masses)
-        if outside > 0 and self.parts.may_gather:
+        if outside > 0 and self.place.may_gather:
             return None
         best_row, best_gain = -1, 0.0
         if len(rows) == 0:
@@ -396,7 +396,7 @@ class PartedPoints(StepByStep):
                 self.labelled(centers).items(), self._split(masses), strict=True
             )
         }
-        gains = self.parts.summed("gains", asked)
+        gains = self.place.summed("gains", asked)
         for k, row in enumerate(rows.tolist()):
             gain = gains.rounded(k)
             if gain > best_gain:
@@ -420,7 +420,7 @@ class PartedPoints(StepByStep):
 
             def asked(*question: Any) -> Any:
                 about = self.labelled(name, centers, *question)
-                return self.parts.summed("candidates", about)
+                return self.place.summed("candidates", about)
 
             many = int(asked("many").all()[0])
             places = np.unique(np.linspace(0, many - 1, half).astype(np.int64))
@@ -428,7 +428,7 @@ class PartedPoints(StepByStep):
             tried = candidates(self.rows(far), spread)
         if len(tried) == 0:
             return -1, 0.0
-        gains = self.parts.summed("gains", self.labelled(centers, tried, None))
+        gains = self.place.summed("gains", self.labelled(centers, tried, None))
         best = best_of(np.array([gains.rounded(k) for k in range(len(tried))]))
         if best is None:
             return -1, 0.0
@@ -436,18 +436,18 @@ class PartedPoints(StepByStep):
 
     def _row_of(self, value: Centers) -> int:
         """Return the first row that is equal to a value that is there."""
-        found = self.parts.each("row_of", self.everywhere(value))
-        places = zip(self.places.values(), found, strict=True)
+        found = self.place.each("row_of", self.everywhere(value))
+        places = zip(self.row_ranges.values(), found, strict=True)
         row: int = next(place.start + row for place, row in places if row >= 0)
         return row
 
     def _split(self, masses: Any) -> list[Distances | None]:
         """Return each part's masses; None for the weights that it has, or keeps."""
         if masses is None or masses is self.__dict__.get("weights"):
-            return [None] * len(self.places)
+            return [None] * len(self.row_ranges)
         if isinstance(masses, KeptMasses):
-            return [None] * len(self.places)
-        return [masses[place] for place in self.places.values()]
+            return [None] * len(self.row_ranges)
+        return [masses[place] for place in self.row_ranges.values()]
 
     def far_rows(
         self, centers: Centers, many: int, masses: Distances | None
@@ -474,12 +474,12 @@ class PartedPoints(StepByStep):
     def _farthest(self, centers: Centers, many: int, masses: Any) -> Iterator[FarRows]:
         """Ask each part for its farthest rows."""
         if isinstance(masses, KeptMasses):
-            return self.parts.each("kept_far_rows", masses.asked(centers, many))
+            return self.place.each("kept_far_rows", masses.asked(centers, many))
         asked = {
             number: (centers, many, own)
-            for number, own in zip(self.places, self._split(masses), strict=True)
+            for number, own in zip(self.row_ranges, self._split(masses), strict=True)
         }
-        return self.parts.each("far_rows", asked)
+        return self.place.each("far_rows", asked)
 
     def distance_error(self, centers: Centers) -> float:
         """Return what a canonical distance may be off by beyond (d + 3) u of itself."""
@@ -513,7 +513,7 @@ class PartedPoints(StepByStep):
 class DistantWeights:
     """The face of an array of weights that are elsewhere."""
 
-    def __init__(self, points: PartedPoints) -> None:
+    def __init__(self, points: PartsWorkspace) -> None:
         self._points = points
         self.shape = (points.n_points,)
         self.dtype = np.dtype(np.float64)
@@ -540,7 +540,7 @@ class DistantWeights:
 class KeptMasses:
     """The face of an array of what is kept of each point, which is known where the points are."""
 
-    def __init__(self, points: PartedPoints, at: dict[int, Labelling]) -> None:
+    def __init__(self, points: PartsWorkspace, at: dict[int, Labelling]) -> None:
         self._points, self._at = points, at
         self.shape = (points.n_points,)
         self.dtype = np.dtype(np.float64)
@@ -551,7 +551,7 @@ class KeptMasses:
 
     @cached_property
     def _all(self) -> NDArray[np.float64]:
-        return np.concatenate(list(self._points.parts.each("kept", self.asked())))
+        return np.concatenate(list(self._points.place.each("kept", self.asked())))
 
     def __len__(self) -> int:
         return self.shape[0]

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from wolfmeans.core.workspace import Centers, Labels
 from wolfmeans.engines import get_engine
-from wolfmeans.engines.parts.arrays import ArrayPart, Description, Labelling, lightest
+from wolfmeans.engines.places.memory import Description, Labelling, MemoryPart, lightest
 from wolfmeans.exact.arrays import ROWS_LOOKED_AT, sampling_step
 from wolfmeans.exact.limbs import Grids, Range, combined
 
@@ -60,7 +60,7 @@ class ChunkSource(Protocol):
         """Return some rows."""
 
 
-class SourceParts:
+class FilePlace:
     """The chunks of a source.
 
     Parameters
@@ -70,7 +70,7 @@ class SourceParts:
     keeping : Keeping
         How they are read, and what is kept of them.
     engine, n_threads
-        For `ArrayPart`.
+        For `MemoryPart`.
     algorithm : str
         How nearest centers are found. A tree would have a copy of the rows.
 
@@ -96,7 +96,7 @@ class SourceParts:
         self.exponent = 0
         self._settings = (engine, n_threads, "dense" if algorithm == "dense" else "bounds")
         self._passes: list[Any] = []
-        self._parts: dict[int, ArrayPart] = {}
+        self._parts: dict[int, MemoryPart] = {}
         self._shelf: Labels | None = None
         self.sample = Sample(source)
         self._described: list[Description] = []
@@ -113,13 +113,13 @@ class SourceParts:
         """How many rows the source has."""
         return sum(part.n_points for part in self._described)
 
-    def with_room(self, keeping: Keeping) -> SourceParts:
+    def with_room(self, keeping: Keeping) -> FilePlace:
         """Return the same chunks, of which more or less is kept."""
         twin = self.fork(self._settings[1])
         twin.keeping = keeping
         return twin
 
-    def scaled(self, exponent: int) -> SourceParts:
+    def scaled(self, exponent: int) -> FilePlace:
         """Return 2**exponent times the rows."""
         twin = self.fork(self._settings[1])
         twin.exponent = self.exponent + exponent
@@ -134,7 +134,7 @@ class SourceParts:
         ]
         return twin
 
-    def weighted(self, weights: NDArray[np.float64]) -> SourceParts:
+    def weighted(self, weights: NDArray[np.float64]) -> FilePlace:
         """Return the same rows with weights."""
         twin = self.fork(self._settings[1])
         twin.weights, twin._described = weights, list(self._described)
@@ -151,9 +151,9 @@ class SourceParts:
             )
         return twin
 
-    def fork(self, n_threads: int) -> SourceParts:
+    def fork(self, n_threads: int) -> FilePlace:
         """Return the same parts without labels."""
-        twin = SourceParts.__new__(SourceParts)
+        twin = FilePlace.__new__(FilePlace)
         twin.__dict__.update(self.__dict__)
         twin._parts, twin._shelf = {}, None
         twin._settings = (self._settings[0], n_threads, self._settings[2])
@@ -225,13 +225,13 @@ class SourceParts:
     def _workers(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(self.keeping.at_once, thread_name_prefix="wolfmeans chunk")
 
-    def _answer(self, number: int, part: ArrayPart, method: str, given: tuple[Any, ...]) -> Any:
+    def _answer(self, number: int, part: MemoryPart, method: str, given: tuple[Any, ...]) -> Any:
         answer = getattr(part, method)(*given)
         # Nobody goes on from the end.
         self._put_away(number, part, "nothing" if method == "ending" else self.keeping.state)
         return answer
 
-    def _put_away(self, number: int, part: ArrayPart, keep: str) -> None:
+    def _put_away(self, number: int, part: MemoryPart, keep: str) -> None:
         shelf = None
         if keep == "labels" and self._shelf is not None:
             shelf = self._shelf[self._place(number)]
@@ -263,7 +263,7 @@ class SourceParts:
 
     def _brought(
         self, look: Callable[[NDArray[np.floating], int], None] | None = None
-    ) -> Generator[ArrayPart, None, None]:
+    ) -> Generator[MemoryPart, None, None]:
         """Yield the parts with their rows, in a pass; whoever gets one puts it away again."""
         with closing(self.source.chunks(self.keeping.rows_at_once)) as chunks:
             for number, (first, rows) in enumerate(chunks):
@@ -275,14 +275,14 @@ class SourceParts:
                 # The next chunk is asked for when nobody holds this one.
                 del rows
 
-    def _with_rows(self, number: int, first: int, given: NDArray[np.floating]) -> ArrayPart:
+    def _with_rows(self, number: int, first: int, given: NDArray[np.floating]) -> MemoryPart:
         rows = np.ldexp(given, self.exponent) if self.exponent else given
         weights = None if self.weights is None else self.weights[first : first + len(rows)]
         part = self._parts.get(number)
         if part is None:
             engine, n_threads, algorithm = self._settings
             each = max(1, n_threads // self.keeping.at_once)
-            part = self._parts[number] = ArrayPart(rows, weights, engine, each, algorithm)
+            part = self._parts[number] = MemoryPart(rows, weights, engine, each, algorithm)
         else:
             part.bring(rows, weights)
         return part

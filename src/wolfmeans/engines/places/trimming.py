@@ -24,7 +24,7 @@ from wolfmeans.exact.limbs import Grid, Grids, Limbs, added
 from wolfmeans.exact.sums import unit_exponent
 
 if TYPE_CHECKING:
-    from wolfmeans.engines.parts.arrays import FarRows, Labelling
+    from wolfmeans.engines.places.memory import FarRows, Labelling
 
 BUCKET_BITS = 12
 BUCKETS = 1 << BUCKET_BITS
@@ -113,7 +113,7 @@ class Weighing:
 
 
 class TrimmingPart:
-    """The questions of `ArrayPart` that are about trimming.
+    """The questions of `MemoryPart` that are about trimming.
 
     `aim` is a labelling to come: its centers are known, its threshold is not.
     """

@@ -27,18 +27,18 @@ from typing import Any
 
 import numpy as np
 
-from wolfmeans.engines.parts import blocks as on_worker
-from wolfmeans.engines.parts.arrays import Description, Labelling
-from wolfmeans.engines.parts.blocks import PartOfFit
-from wolfmeans.engines.parts.cluster_faults import (
+from wolfmeans.engines.places import dask_blocks as on_worker
+from wolfmeans.engines.places.dask_blocks import PartOfFit
+from wolfmeans.engines.places.dask_faults import (
     errors_of,
     given_up_on_error,
     wait_for,
     wait_for_bound,
 )
-from wolfmeans.engines.parts.cluster_questions import AT_ONCE, Question
-from wolfmeans.engines.parts.dask_points import FAN_IN, dask_array
-from wolfmeans.engines.parts.seeding import Sampling
+from wolfmeans.engines.places.dask_questions import AT_ONCE, Question
+from wolfmeans.engines.places.dask_threads import FAN_IN, dask_array
+from wolfmeans.engines.places.memory import Description, Labelling
+from wolfmeans.engines.places.seeding import Sampling
 
 # What a task carries along costs less than another task that has to come before it.
 _SMALL = 1 << 14
@@ -49,7 +49,7 @@ _GROUPS = 2
 _MOMENT = 0.05
 
 
-class ClusterParts:
+class ClusterPlace:
     """Blocks on the workers of a `distributed.Client`.
 
     Parameters
@@ -80,12 +80,12 @@ class ClusterParts:
     @staticmethod
     def of_blocks(
         client: Any, blocks: list[Any], part: PartOfFit, workers: Collection[str] = ()
-    ) -> ClusterParts:
+    ) -> ClusterPlace:
         """Return the parts that blocks to come are, grouped by where they have come to be.
 
         `workers` are those that blocks are bound to.
         """
-        parts = ClusterParts(client, [], [], part)
+        parts = ClusterPlace(client, [], [], part)
         with given_up_on_error(blocks):
             wait_for_bound(client, blocks, workers)
             with errors_of(client):
@@ -105,16 +105,16 @@ class ClusterParts:
     def __len__(self) -> int:
         return sum(map(len, self.members))
 
-    def fork(self, n_threads: int) -> ClusterParts:
+    def fork(self, n_threads: int) -> ClusterPlace:
         """Return the same parts without labels."""
         part = replace(self._part, fit=uuid.uuid4().hex)
-        twin = ClusterParts(self.client, self.groups, self.members, part)
+        twin = ClusterPlace(self.client, self.groups, self.members, part)
         twin.described = self.described
         twin._fits, twin._homes, twin._sent = self._fits, self._homes, self._sent
         self._fits.append(part.fit)
         return twin
 
-    def with_blocks(self, groups: list[Any]) -> ClusterParts:
+    def with_blocks(self, groups: list[Any]) -> ClusterPlace:
         """Return the parts that other blocks are, grouped likewise."""
         twin = self.fork(1)
         twin.described = None

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from wolfmeans.engines.parts.cluster_faults import WorkersGoneError, gathered, wait_for
+from wolfmeans.engines.places.dask_faults import WorkersGoneError, gathered, wait_for
 
 if TYPE_CHECKING:
-    from wolfmeans.engines.parts.cluster import ClusterParts
+    from wolfmeans.engines.places.dask_cluster import ClusterPlace
 
 AT_ONCE = 32
 """So many answers come here at a time."""
@@ -23,7 +23,7 @@ class Question:
 
     def __init__(
         self,
-        parts: ClusterParts,
+        parts: ClusterPlace,
         method: str,
         arguments: Mapping[int, tuple[Any, ...]],
         *,

@@ -3,7 +3,7 @@
 Nothing here needs Dask. A block becomes rows as the engines take them, and weights; what is wrong
 with it is told with its place in the block. Parts are kept in this process, by fit and number, with
 their labels and bounds. All of that can be lost: a question says which labels it is about
-(engines.parts.arrays), so a part that is made anew from its block gives the same bits.
+(engines.places.memory), so a part that is made anew from its block gives the same bits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from wolfmeans.engines.parts.arrays import ArrayPart, Description
+from wolfmeans.engines.places.memory import Description, MemoryPart
 from wolfmeans.exact.arrays import aligned, holds_texts
 from wolfmeans.exact.limbs import Grids, Range, combined
 from wolfmeans.exact.native import value_range
@@ -246,9 +246,9 @@ def called_for_each(
     return [function(block, *own) for block, own in zip(blocks, given, strict=True)]
 
 
-def _opened(block: Block, part: PartOfFit) -> ArrayPart:
+def _opened(block: Block, part: PartOfFit) -> MemoryPart:
     rows, weights, _ = block
-    return ArrayPart(rows, weights, part.engine, part.n_threads, part.algorithm)
+    return MemoryPart(rows, weights, part.engine, part.n_threads, part.algorithm)
 
 
 def summed(answers: Sequence[Any]) -> Any:
@@ -269,7 +269,7 @@ def forget(client: str, fits: Sequence[str]) -> None:
 @dataclass
 class _Held:
     lock: threading.Lock = field(default_factory=threading.Lock)
-    part: ArrayPart | None = None
+    part: MemoryPart | None = None
 
 
 class _Kept:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.core.workspace import Centers, Distances
-from wolfmeans.engines.parts.seeding import Counts
+from wolfmeans.engines.places.seeding import Counts
 from wolfmeans.engines.trimming import Trimmed
 from wolfmeans.exact.hashing import row_hashes, stream, uniforms
 

@@ -29,8 +29,8 @@ from wolfmeans.core.threshold import (
     whole_number,
 )
 from wolfmeans.core.workspace import Assignment, Centers, Distances, Forced, Labels, StepByStep
-from wolfmeans.engines.parts.arrays import Labelling
-from wolfmeans.engines.parts.trimming import (
+from wolfmeans.engines.places.memory import Labelling
+from wolfmeans.engines.places.trimming import (
     BUCKET_BITS,
     BUCKETS,
     Bracket,
@@ -43,7 +43,7 @@ from wolfmeans.exact.limbs import Limbs, added
 from wolfmeans.exact.sums import rounded_ratio
 
 if TYPE_CHECKING:
-    from wolfmeans.engines.parts.points import PartedPoints
+    from wolfmeans.engines.places.workspace import PartsWorkspace
 
 _BEHIND = 2**62
 # A threshold moves less from step to step than it did before, as a rule.
@@ -64,11 +64,11 @@ class Scales:
     """The largest e for which all are multiples of 2**e."""
 
 
-def weighed(points: PartedPoints) -> Scales:
+def weighed(points: PartsWorkspace) -> Scales:
     """Ask all parts for their weights, where they have any."""
     if not points.weighted:
         return Scales(Fraction(points.n_points), 0)
-    found: list[Weighing] = list(points.parts.each("weighing", points.everywhere(points.grids)))
+    found: list[Weighing] = list(points.place.each("weighing", points.everywhere(points.grids)))
     total = added([one.total for one in found])
     return Scales(
         Fraction(total.integer()) * Fraction(2) ** total.grid.low,
@@ -84,7 +84,7 @@ class TrimmedParts(StepByStep):
 
     Parameters
     ----------
-    points : PartedPoints
+    points : PartsWorkspace
         The points; another oracle must not use them meanwhile.
     mass : float
         What is kept of the total weight; infinite to keep all.
@@ -92,7 +92,7 @@ class TrimmedParts(StepByStep):
         What the weights are like, where it is known.
     """
 
-    def __init__(self, points: PartedPoints, mass: float, scales: Scales | None = None) -> None:
+    def __init__(self, points: PartsWorkspace, mass: float, scales: Scales | None = None) -> None:
         if not mass > 0:
             raise ValueError(f"the mass to keep must be positive; got {mass}")
         self.scales = weighed(points) if scales is None else scales
@@ -141,7 +141,7 @@ class TrimmedParts(StepByStep):
         """
         found: dict[int, Labelling] = {}
         labellings: dict[int, Labelling] = {}
-        for number, place in self.points.places.items():
+        for number, place in self.points.row_ranges.items():
             row = threshold.row - place.start
             if threshold.row < place.start:
                 row = -1
@@ -181,9 +181,9 @@ class TrimmedParts(StepByStep):
 
     def _nearby(self, aim: Labelling, bracket: Bracket) -> Nearby:
         asked = {
-            number: (aim, bracket, place.start) for number, place in self.points.places.items()
+            number: (aim, bracket, place.start) for number, place in self.points.row_ranges.items()
         }
-        found: Nearby = self.points.parts.summed("nearby", asked)
+        found: Nearby = self.points.place.summed("nearby", asked)
         return found
 
     def _guess(self) -> Bracket:
@@ -214,11 +214,11 @@ class TrimmedParts(StepByStep):
 
     def _among_tied(self, aim: Labelling, distance: int, missing: int) -> Threshold:
         """Return the row, of all that are so far away, that fills what is missing."""
-        masses = self.points.parts.each("mass_at", self.points.everywhere(aim, distance))
+        masses = self.points.place.each("mass_at", self.points.everywhere(aim, distance))
         part, missing = filled_at((mass.integer() for mass in masses), missing)
-        number = list(self.points.places)[part]
-        (found,) = self.points.parts.each("last_row", {number: (aim, distance, missing)})
-        row = self.points.places[number].start + found[0]
+        number = list(self.points.row_ranges)[part]
+        (found,) = self.points.place.each("last_row", {number: (aim, distance, missing)})
+        row = self.points.row_ranges[number].start + found[0]
         kept = rounded_ratio(found[1], 1, self.points.grids.totals.low)
         return Threshold(_distance_of(distance), row, kept)
 
@@ -245,12 +245,12 @@ class TrimmedParts(StepByStep):
 
     def trimmed_mass(self) -> float:
         """Return the weight that is left out, the exact sum rounded once."""
-        mass: float = self.points.parts.summed("left_out", self.points.labelled()).rounded()
+        mass: float = self.points.place.summed("left_out", self.points.labelled()).rounded()
         return mass
 
     def n_trimmed(self) -> int:
         """Return how many points of positive weight are left out wholly."""
-        return sum(self.points.parts.each("n_trimmed", self.points.labelled()))
+        return sum(self.points.place.each("n_trimmed", self.points.labelled()))
 
     def shares(self) -> Any:
         """Return which share of each point is kept."""
@@ -262,7 +262,7 @@ class TrimmedParts(StepByStep):
 
     def around_threshold(self, centers: Centers) -> tuple[float, float, float]:
         """Return the farthest distance inside, the last point's weight, the nearest one outside."""
-        found = self.points.parts.each("around_threshold", self.points.labelled(centers))
+        found = self.points.place.each("around_threshold", self.points.labelled(centers))
         inside, weights, outside = zip(*found, strict=True)
         return max(inside), max(weights), min(outside)
 
@@ -271,15 +271,15 @@ class TrimmedParts(StepByStep):
         aim = self._aim(centers[~gone])
         there = self._up_to(aim, self._threshold_at(aim))
         asked = {number: (aim, labelling.threshold) for number, labelling in there.items()}
-        without = self.points.parts.summed("kept_cost", asked)
-        cost = self.points.parts.summed("cost", self.points.labelled(centers))
+        without = self.points.place.summed("kept_cost", asked)
+        cost = self.points.place.summed("cost", self.points.labelled(centers))
         gap_itself = Limbs.of_terms(np.array([gap]))
         exact = gap_itself.integer() + cost.integer() - without.integer()
         return rounded_ratio(exact, 1, gap_itself.grid.low)
 
     def kept_ties(self, centers: Centers, slack: float) -> tuple[Distances, Distances]:
         """Return two distances of kept points that may be near a tie."""
-        found = list(self.points.parts.each("kept_ties", self.points.labelled(centers, slack)))
+        found = list(self.points.place.each("kept_ties", self.points.labelled(centers, slack)))
         nearest, second = (np.concatenate(several) for several in zip(*found, strict=True))
         return nearest, second
 
@@ -289,12 +289,12 @@ class TrimmedParts(StepByStep):
 
     def labels(self) -> Labels:
         """Return the same as an array."""
-        return np.concatenate(list(self.points.parts.each("labels", self.points.labelled())))
+        return np.concatenate(list(self.points.place.each("labels", self.points.labelled())))
 
     def cost(self, centers: Centers) -> float:
         """Return the exact sum of v D over what is kept, rounded once."""
         asked = self.points.labelled(centers)
-        cost: float = self.points.parts.summed("cost", asked).rounded()
+        cost: float = self.points.place.summed("cost", asked).rounded()
         return cost
 
 

@@ -12,17 +12,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from wolfmeans.engines.parts import blocks as on_worker
-from wolfmeans.engines.parts.arrays import Description
-from wolfmeans.engines.parts.blocks import Block, PartOfFit
-from wolfmeans.engines.parts.points import Parts
+from wolfmeans.engines.places import dask_blocks as on_worker
+from wolfmeans.engines.places.dask_blocks import Block, PartOfFit
+from wolfmeans.engines.places.memory import Description
+from wolfmeans.engines.places.workspace import Place
 
 FAN_IN = 8
 """So many answers are added by one task."""
 
 
-class DaskParts(Parts, Protocol):
-    """What the two kinds of places have beyond `Parts`."""
+class DaskPlace(Place, Protocol):
+    """What the two kinds of places have beyond `Place`."""
 
     def mapped(self, function: Callable[..., Any], *given: Sequence[Any]) -> list[Any]:
         """Call a function with each block and more, and leave what it returns there."""
@@ -30,14 +30,14 @@ class DaskParts(Parts, Protocol):
     def looked_at(self) -> Iterator[Any]:
         """Look through all blocks (`blocks.Look`)."""
 
-    def with_blocks(self, blocks: list[Any]) -> DaskParts:
+    def with_blocks(self, blocks: list[Any]) -> DaskPlace:
         """Return the parts that other blocks are."""
 
     def close(self) -> None:
         """Free what is kept for these parts and for their forks."""
 
 
-class ThreadParts:
+class ThreadPlace:
     """Blocks in this process, asked by threads."""
 
     may_gather = False
@@ -52,15 +52,15 @@ class ThreadParts:
     def __len__(self) -> int:
         return len(self.blocks)
 
-    def fork(self, n_threads: int) -> ThreadParts:
+    def fork(self, n_threads: int) -> ThreadPlace:
         """Return the same parts without labels."""
-        twin = ThreadParts(self.blocks, replace(self._part, fit=uuid.uuid4().hex), self._n_threads)
+        twin = ThreadPlace(self.blocks, replace(self._part, fit=uuid.uuid4().hex), self._n_threads)
         twin.described = self.described
         twin._fits = self._fits
         self._fits.append(twin._part.fit)
         return twin
 
-    def with_blocks(self, blocks: list[Any]) -> ThreadParts:
+    def with_blocks(self, blocks: list[Any]) -> ThreadPlace:
         """Return the parts that other blocks are."""
         twin = self.fork(1)
         twin.blocks, twin.described = blocks, None

@@ -30,7 +30,7 @@ from wolfmeans.engines.sampling import (
 from wolfmeans.exact.hashing import Hashes
 
 if TYPE_CHECKING:
-    from wolfmeans.engines.parts.points import PartedPoints
+    from wolfmeans.engines.places.workspace import PartsWorkspace
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ _ANSWERS: dict[str, Callable[..., Any]] = {
 class Everywhere:
     """All parts as one (`seeding_parts.Parts`)."""
 
-    def __init__(self, points: PartedPoints, at: Sampling) -> None:
+    def __init__(self, points: PartsWorkspace, at: Sampling) -> None:
         self._points, self._at = points, at
 
     def _asked(self, question: str, *given: Any) -> Any:
