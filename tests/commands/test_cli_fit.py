@@ -499,7 +499,7 @@ def test_certify_judges_labels_from_anywhere(data, points):
     assert (found["n_clusters"], found["gap"], found["level"]) == (3, 0.0, "hartigan")
     pl.DataFrame({"team": ["a", "b", "c"] * 30}).write_csv("bad.csv")
     plain = run("certify", "data.csv", "bad.csv", "--columns", "x,y").stdout
-    assert "points are nearer to another cluster's mean" in plain
+    assert "points are closer to another cluster's mean" in plain
     assert "single moves" in plain
 
 
@@ -622,7 +622,7 @@ def test_remarks_come_with_results_and_a_refusal_is_alone(data, capsys):
 def test_not_converged_is_said_in_the_words_of_the_command(data, capsys):
     command = ["fit", "data.csv", "-k", "20", "--max-iter", "1", "--require-converged"]
     assert cli.main(command) == 1
-    assert "raise --max-iter" in capsys.readouterr().err
+    assert "increase --max-iter" in capsys.readouterr().err
 
 
 def test_decimal_commas_are_said(inside):
@@ -742,7 +742,7 @@ def test_a_long_fit_is_shown_on_a_terminal_and_ctrl_c_keeps_the_result(inside):
     said = child.communicate(timeout=30)[0]
     assert child.returncode == 130
     assert b"SSE" in shown
-    assert b"Ctrl-C ended it" in said
+    assert b"the run was interrupted (Ctrl-C)" in said
     assert json.loads(Path("c.json").read_text())["status"] == Status.CALLBACK.value
 
 

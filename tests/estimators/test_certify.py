@@ -85,7 +85,7 @@ def test_a_scale_inside_changes_no_ratio(scale):
 def test_bounds_come_in_the_units_of_the_certificate(scale):
     X = blobs(60)
     ratio = KMeans(6, random_state=0, certify="neighbours").fit(X).certificate_.ratio
-    with pytest.warns(RuntimeWarning, match="do not fit into float64"):
+    with pytest.warns(RuntimeWarning, match="are outside the range of float64"):
         km = KMeans(6, random_state=0, certify="neighbours").fit(X * scale)
     assert km.certificate_.unit_exponent != 0
     assert km.certificate_.ratio == pytest.approx(ratio, rel=1e-9)
@@ -199,7 +199,7 @@ def test_effort_and_polish_must_be_what_they_can_be():
 def test_certifying_afterwards_knows_the_units_of_the_certificate(scale):
     X = blobs(60)
     ratio = KMeans(6, random_state=0, certify="neighbours").fit(X).certificate_.ratio
-    with pytest.warns(RuntimeWarning, match="do not fit into float64"):
+    with pytest.warns(RuntimeWarning, match="are outside the range of float64"):
         km = KMeans(6, random_state=0, certify=None).fit(X * scale)
     assert km.certify(X * scale, method="neighbours").ratio == pytest.approx(ratio, rel=1e-9)
 
