@@ -166,7 +166,7 @@ def test_effort_never_does_worse_and_says_what_it_gained():
     assert effort.before == plain.inertia_
     assert effort.after >= km.inertia_
     assert (km.predict(X) == km.labels_).all()
-    assert "lowered the SSE of the first fit by" in str(km.certificate_)
+    assert "lowered the inertia of the first fit by" in str(km.certificate_)
 
 
 def test_a_bound_may_take_as_long_as_the_search_took():

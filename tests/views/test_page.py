@@ -463,7 +463,7 @@ def test_sums_of_squares_have_their_unit_wherever_the_certificate_has_one():
         row[:2] for row in Document(report.page(model, X).html).rows["certificate"]
     ]
     found = Document(report.page(model, X).html)
-    assert f"SSE, in {unit}" in found.rows["clusters"][0]
+    assert f"inertia, in {unit}" in found.rows["clusters"][0]
     assert {f"inertia, in {unit}", f"gap, in {unit}"} <= set(found.rows["iterations"][0])
     html = report.page(model, X).html
     assert f"<dt>Inertia, in {unit}</dt>" in html

@@ -21,7 +21,7 @@ from wolfmeans.views.portrait.profiles import zero_if_rounding
 
 Line = tuple[str, str, str]
 
-# What is shown before somebody asks for the rest.
+# Rows shown before the reader expands a table.
 _FEATURES, _CLUSTERS = 15, 20
 # Longer tables of iterations are thinned.
 _ROWS = 300
@@ -209,13 +209,13 @@ def _map(found: Portrait) -> str:
     shown = found.map
     explained = sum(shown.explained)
     caption = (
-        f"The plane of the first two principal components, which holds {explained:.0%} of the "
-        "variance. Numbered circles are the centers."
+        f"The first two principal components, which explain {explained:.0%} of the variance. "
+        "Numbered circles are the centers."
     )
     if shown.sampled:
-        caption += f" A sample of {len(shown.rows):,} of {shown.n_points:,} points."
+        caption += f" The map shows a sample of {len(shown.rows):,} of {shown.n_points:,} points."
     if found.left_out:
-        caption += " Gray crosses are left out."
+        caption += " Gray crosses are left-out points."
     notes = [found.replay.path_note if found.replay else "", found.replay_note]
     note = markup.paragraph(" ".join(filter(None, (_sentence(note) for note in notes))))
     figure = markup.chart("map", "Points and centers", caption, alone=True)
@@ -228,8 +228,11 @@ def _sentence(note: str) -> str:
 
 def _clusters(found: Portrait, unit: str) -> tuple[str, str]:
     weighted = ("weight",) if found.weighted else ()
-    sse = f"SSE{_in(unit)}"
-    header = ("cluster", "points", *weighted, "share", sse, "radius", "nearest", "at", "margin")
+    inertia = f"inertia{_in(unit)}"
+    header = (
+        *("cluster", "points", *weighted, "share", inertia),
+        *("radius", "nearest", "distance", "margin"),
+    )
     rows = [
         [
             markup.cluster(cluster.index),
@@ -245,8 +248,8 @@ def _clusters(found: Portrait, unit: str) -> tuple[str, str]:
         for cluster in found.clusters
     ]
     words = (
-        "The radius is the root mean square distance to the center; “nearest” is the nearest other "
-        "center and how far away it is."
+        "The radius is the root mean square distance to the center; “nearest” is the cluster with "
+        "the nearest center, and “distance” the distance between the two centers."
     )
     if found.n_clusters == 1:
         return markup.table("clusters", header, rows), markup.paragraph(words)
@@ -260,11 +263,11 @@ def _profiles(found: Portrait) -> tuple[str, str]:
     kept = features_kept(found)
     words = (
         "How far the mean of each column in a cluster lies above or below the mean of all points, "
-        "in standard deviations of that column. The columns that tell clusters apart best come "
-        "first: “between” is the share of the column’s variance that lies between clusters."
+        "in standard deviations of that column. The columns that separate the clusters best come "
+        "first: “between” is the fraction of the column’s variance that lies between clusters."
     )
     if len(kept) < found.n_features:
-        words += f" Only the first {len(kept):,} of {found.n_features:,} columns are in this page."
+        words += f" This page contains only the first {len(kept):,} of {found.n_features:,} columns."
     header: list[str | Cell] = ["column", "between", "mean of all"]
     header += [markup.cluster(k) for k in range(n_clusters)]
     rows = [
@@ -289,8 +292,9 @@ def _deviation(value: float) -> Cell:
 
 def _margins(found: Portrait) -> str:
     caption = (
-        "One bar for each point, sorted within its cluster: (b − a) / b with the distances a to "
-        "its center and b to the next one. 1 is on the center, 0 on the border to another cluster. "
+        "One bar for each point, sorted within its cluster: (b − a) / b, where a is the distance to "
+        "its own center and b the distance to the nearest other center. The value is 1 at the "
+        "center and 0 on the border to another cluster. "
     )
     if np.isfinite(found.margins.mean):
         caption += f"The mean is {found.margins.mean:.2f}."
