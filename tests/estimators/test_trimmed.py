@@ -767,7 +767,7 @@ def test_limits_callbacks_and_progress(capsys):
     records = []
     TrimmedKMeans(3, random_state=0, n_init=6, callback=records.append, verbose=1).fit(X)
     assert records
-    assert "start 0, iteration 1: sse" in capsys.readouterr().out
+    assert "start 0, iteration 1: inertia" in capsys.readouterr().out
     X = np.random.default_rng(0).normal(size=(300, 3))
     with pytest.warns(ConvergenceWarning, match="iteration limit"):
         short = TrimmedKMeans(8, random_state=0, n_init=1, max_iter=1).fit(X)

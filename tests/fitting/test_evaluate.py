@@ -95,7 +95,8 @@ def test_nothing_can_be_better_than_no_error():
 
 
 @pytest.mark.parametrize(
-    ("labels", "said"), [([0, 1], "X has 4 rows, labels has 2"), ([-1] * 4, "no point is in a cluster")]
+    ("labels", "said"),
+    [([0, 1], "X has 4 rows, labels has 2"), ([-1] * 4, "no point is in a cluster")],
 )
 def test_labels_must_fit(labels, said):
     with pytest.raises(ValueError, match=said):

@@ -519,7 +519,7 @@ def test_the_demonstration_writes_its_files_and_prints_the_certificate(tmp_path,
     printed = capsys.readouterr().out
     assert "Certificate" in printed
     assert "global" in printed and "of the optimum" in printed
-    assert printed.splitlines()[-1].startswith("The page:")
+    assert printed.splitlines()[-1].startswith("Page:")
     found = Document((tmp_path / "out" / "page.html").read_text(encoding="utf-8"))
     assert found.texts["h1"] == "Image segmentation in seven clusters"
     means = {row[0]: row for row in found.rows["profiles"]}

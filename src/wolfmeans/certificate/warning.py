@@ -34,8 +34,8 @@ def warn_about(
     vanished = inertia < sys.float_info.min and certificate.inertia > 0
     if vanished or not math.isfinite(inertia):
         warn(
-            f"The squared distances of X are outside the range of float64, so inertia_ is {inertia}; "
-            f"certificate_ gives it in units of 2^{certificate.unit_exponent}.",
+            "The squared distances of X are outside the range of float64, so inertia_ is "
+            f"{inertia}; certificate_ gives it in units of 2^{certificate.unit_exponent}.",
             RuntimeWarning,
         )
     if not certificate.status.converged:

@@ -23,7 +23,7 @@ READINGS = {
     Status.MAX_ITER: "the iteration limit was reached; increase max_iter to continue",
     Status.TIME_LIMIT: "the time limit was reached; increase time_limit to continue",
     Status.CALLBACK: "the callback stopped the run",
-    Status.DESCENT_VIOLATED: "an internal check failed: a step lowered inertia by less than its gap",
+    Status.DESCENT_VIOLATED: "internal check failed: a step lowered inertia by less than its gap",
     Status.REPEATED_STATE: "the run returned to an earlier partition and would cycle",
 }
 
@@ -219,7 +219,9 @@ def _empty_row(certificate: Certificate) -> Row:
     gain = certificate.candidate_decrease
     reading = f"the gap without them (Clarke gap) is {certificate.clarke_gap:.3g}"
     if gain is not None:
-        reading += f"; moving one of them to a data point would lower inertia by at least {gain:.3g}"
+        reading += (
+            f"; moving one of them to a data point would lower inertia by at least {gain:.3g}"
+        )
     return ("empty", f"{certificate.empty_clusters} of {certificate.n_clusters}", reading)
 
 

@@ -31,7 +31,7 @@ from wolfmeans.inputs import validation
 # read while rows are tried. The rows to try are found first, in one call that does not read it.
 _SECONDS_FOR_MOVES = 2.0
 _ROUNDING = 1e-9
-# The door names who asks in its messages.
+# Validation uses the name of this class in its messages.
 _ASKER = type("judge", (BaseEstimator,), {})
 
 
@@ -84,7 +84,9 @@ class Judgement:
     def verdict(self) -> str:
         """The evaluation in one sentence."""
         if self.sse == 0:
-            return "Every point coincides with the mean of its cluster: no clustering can be better."
+            return (
+                "Every point coincides with the mean of its cluster: no clustering can be better."
+            )
         if self.misplaced:
             head = f"{_points(self.misplaced)} closer to another cluster's mean"
         elif self.single_moves:
@@ -130,7 +132,9 @@ class Judgement:
     def _moves_reading(self) -> str:
         if self.single_moves:
             share = self.single_moves_gain / self.sse if self.sse > 0 else 0.0
-            gain = f"moving single points one by one would lower inertia by {share:.2g} of its value"
+            gain = (
+                f"moving single points one by one would lower inertia by {share:.2g} of its value"
+            )
             return gain if self.moves_looked_at else f"{gain} or more: not all points were checked"
         if not self.moves_looked_at:
             return "time ran out before all points were checked"

@@ -267,7 +267,9 @@ def _profiles(found: Portrait) -> tuple[str, str]:
         "first: “between” is the fraction of the column’s variance that lies between clusters."
     )
     if len(kept) < found.n_features:
-        words += f" This page contains only the first {len(kept):,} of {found.n_features:,} columns."
+        words += (
+            f" This page contains only the first {len(kept):,} of {found.n_features:,} columns."
+        )
     header: list[str | Cell] = ["column", "between", "mean of all"]
     header += [markup.cluster(k) for k in range(n_clusters)]
     rows = [
@@ -292,8 +294,8 @@ def _deviation(value: float) -> Cell:
 
 def _margins(found: Portrait) -> str:
     caption = (
-        "One bar for each point, sorted within its cluster: (b − a) / b, where a is the distance to "
-        "its own center and b the distance to the nearest other center. The value is 1 at the "
+        "One bar for each point, sorted within its cluster: (b − a) / b, where a is the distance "
+        "to its own center and b the distance to the nearest other center. The value is 1 at the "
         "center and 0 on the border to another cluster. "
     )
     if np.isfinite(found.margins.mean):
