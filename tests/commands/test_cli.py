@@ -162,7 +162,7 @@ def test_ctrl_c_says_how_to_go_on(inside, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["study", "grid", "--n", "many"], "--n takes whole numbers; got 'many'"),
+        (["study", "grid", "--n", "many"], "--n takes integers; got 'many'"),
         (["study", "grid", "--k", "0"], "--k must be at least 1"),
         (["study", "grid", "--k", ","], "--k needs a number"),
         (["study", "grid", "--gap", "duality"], "--gap must be one of published, decrease, gap"),
@@ -175,7 +175,7 @@ def test_ctrl_c_says_how_to_go_on(inside, capsys, monkeypatch):
         (["study", "grid", "--colour", "red"], "No such option"),
         (["study", "gird"], "No such command"),
         (["study", "segmentation", "--features", "wild"], "features must be one of"),
-        (["study", "data", "absent.csv"], "there is no file absent.csv"),
+        (["study", "data", "absent.csv"], "no such file: absent.csv"),
         (["study", "report", "absent"], "absent holds no study"),
         (["study", "report", "a", "b"], "--out"),
     ],
@@ -229,7 +229,7 @@ def test_a_csv_file_loses_its_words(inside, capsys):
     text = "name,x,y\n" + "\n".join(f"a{i},{i},{i % 7}" for i in range(30))
     (inside / "mine.csv").write_text(text)
     assert data("mine.csv", "--k", "3") == 0
-    assert "left out: name." in capsys.readouterr().err
+    assert "non-numeric columns: name." in capsys.readouterr().err
     assert names(inside / "study-mine") == ["mine-n30-d2-k3"]
     assert "--k" in refused(capsys, ["study", "data", "mine.csv"])
     assert "already" in refused(capsys, ["study", "data", "mine.csv", "--k", "3", "-r", "5"])

@@ -66,7 +66,7 @@ def test_json_has_every_cell_with_its_checks(inside):
 def test_the_table_says_what_is_missing_and_how_to_get_it(inside):
     done = run("--dtype", "float32")
     assert "sklearn lloyd" in done.stdout
-    assert "Wrong labels of wolfmeans, where another center is nearer: 0 of 600" in done.stdout
+    assert "Wrong labels of wolfmeans (another center is closer): 0 of 600" in done.stdout
     assert "faiss-cpu (pip install faiss-cpu)" in done.stdout
 
 
@@ -92,7 +92,7 @@ def test_ctrl_c_keeps_what_was_finished(inside, monkeypatch):
 
     monkeypatch.setattr(comparison, "race", interrupted)
     done = run("--out", "b.json", "--json", code=130)
-    assert "stopped; what was finished is kept" in done.stderr
+    assert "interrupted; finished comparisons are kept" in done.stderr
     for text in (done.stdout, (inside / "b.json").read_text(encoding="utf-8")):
         found = json.loads(text)
         assert len(found["races"]) == 2
@@ -105,7 +105,7 @@ def test_ctrl_c_before_anything_is_finished_leaves_nothing(inside, monkeypatch):
 
     monkeypatch.setattr(comparison, "race", interrupted)
     done = run("--out", "b.json", code=130)
-    assert done.stderr == "wolfmeans: stopped\n"
+    assert done.stderr == "wolfmeans: interrupted\n"
     assert list(inside.iterdir()) == []
 
 
@@ -115,7 +115,7 @@ def test_ctrl_c_before_anything_is_finished_leaves_nothing(inside, monkeypatch):
         (["--size", "huge"], "--size must be one of small, medium, large"),
         (["--dtype", "int8"], "--dtype must be one of float32, float64, both"),
         (["--out", "b.pdf"], "--out: b.pdf must end in one of .md, .json"),
-        (["--out", "no/b.md"], "--out: there is no folder no"),
+        (["--out", "no/b.md"], "--out: no such folder: no"),
         (["--threads", "0"], "--threads"),
     ],
 )

@@ -125,7 +125,7 @@ def test_fit_is_that_of_the_estimator(data, points):
 def test_columns_that_are_words_are_left_out_and_named(data, capsys):
     assert cli.main(["fit", "data.csv", "-k", "3", "--exclude", "w", "--json"]) == 0
     said = capsys.readouterr()
-    assert "left out: name ('p0')" in said.err
+    assert "non-numeric columns: name ('p0')" in said.err
     found = json.loads(said.out)
     assert found["data"]["columns"] == ["x", "y"]
     assert found["data"]["n_samples"] == 90
@@ -297,7 +297,7 @@ def test_a_pipe_gets_no_colours_and_standard_input_is_read(data):
     assert done.returncode == 0
     assert done.stdout.startswith(b"Converged after")
     assert b"\x1b[" not in done.stdout + done.stderr
-    assert b"left out: name" in done.stderr
+    assert b"non-numeric columns: name" in done.stderr
 
 
 # --- What is refused -------------------------------------------------------------------------
@@ -307,11 +307,11 @@ def test_a_pipe_gets_no_colours_and_standard_input_is_read(data):
     ("text", "said"),
     [
         ("a,b\n1,2\n3,4,5\n", "line 3 has 3 fields"),
-        ("a,b\n1,2\n3,four\n5,6\n", "row 2, column 'b' is 'four', which is not a number"),
+        ("a,b\n1,2\n3,four\n5,6\n", "row 2, column 'b': 'four' is not a number"),
         ("a,b\n1,2\n3,NA\n5,6\n", "--exclude b"),
         ("a,b c\n1,2\n3,four\n5,6\n", "--exclude 'b c'"),
         ("a,b\n1,2\n3,\n5,6\n", "row 2, column 'b' is missing"),
-        ("a,b\nx,y\n", "no column of numbers"),
+        ("a,b\nx,y\n", "no numeric column"),
         ("", "is empty"),
         (b"\x00\x01\x02\x03" * 9, "is not text"),
     ],
@@ -328,37 +328,46 @@ def test_bad_files_are_one_line_and_exit_code_2(inside, capsys, text, said):
     ("arguments", "said"),
     [
         (["--columns", "x,z"], "--columns: data.csv has no column 'z'; it has name, x, y, w"),
-        (["--columns", "name"], "row 1, column 'name' is 'p0', which is not a number"),
+        (["--columns", "name"], "row 1, column 'name': 'p0' is not a number"),
         (["--exclude", "z"], "--exclude: data.csv has no column 'z'"),
         (["--weights", "z"], "--weights: data.csv has no column 'z'"),
         (["--weights", "name"], "is not a number"),
         (["--labels", "l.xlsx"], "--labels: l.xlsx must end in one of .csv"),
-        (["--labels", "no/l.csv"], "--labels: there is no folder no"),
+        (["--labels", "no/l.csv"], "--labels: no such folder: no"),
         (["--labels", "."], "--labels: . is a folder"),
-        (["--labels", "data.csv"], "--labels: data.csv is already the file of the data"),
-        (["*.csv", "--labels", "data.csv"], "--labels: data.csv is already the file of the data"),
-        (["--labels", "l.csv", "--centers", "l.csv"], "is already the file of --labels"),
+        (["--labels", "data.csv"], "--labels: data.csv is already used for the data"),
+        (["*.csv", "--labels", "data.csv"], "--labels: data.csv is already used for the data"),
+        (["--labels", "l.csv", "--centers", "l.csv"], "is already used for --labels"),
         (["--with-data"], "--with-data needs --labels"),
-        (["--with-data", "--labels", "l.npy"], "an .npy file has numbers only"),
+        (["--with-data", "--labels", "l.npy"], "an .npy file can hold only numbers"),
         (["--init", "best"], "--init must be one of"),
-        (["--init", "trimmed-k-means++"], "is for fits with --alpha or --trim"),
+        (["--init", "trimmed-k-means++"], "needs --alpha or --trim"),
         (["--polish", "shine"], "--polish must be one of hartigan, swap"),
-        (["--polish", "swap", "--alpha", "0.1"], "--polish is for fits without"),
+        (
+            ["--polish", "swap", "--alpha", "0.1"],
+            "--polish cannot be combined with --alpha or --trim",
+        ),
         (["--effort", "0"], "--effort must be more than 0"),
-        (["--alpha", "0.1", "--trim", "3"], "give one"),
+        (["--alpha", "0.1", "--trim", "3"], "use only one"),
         (["--alpha", "1.5"], "--alpha must be at least 0 and below 1"),
         (["--certify", "maybe"], "--certify must be one of"),
         (["--format", "xml"], "--format must be one of"),
         (["--colour", "red"], "No such option"),
-        (["-k", "91"], "-k: there are 90 rows for 91 clusters"),
-        (["--columns", ""], "--columns names no column of data.csv; it has name, x, y, w"),
-        (["--columns", ","], "--columns names no column of data.csv"),
-        (["--model", "-"], "--model: - is standard output; name a file"),
-        (["--page", "-"], "--page: - is standard output; name a file"),
-        (["--page", "/dev/stdout"], "--page: /dev/stdout is standard output; name a file"),
-        (["--labels", "-", "--json"], "--labels: - is standard output, where --json goes"),
-        (["--certificate", "/dev/stdout", "--json"], "is standard output, where --json goes"),
-        (["--labels", "-", "--centers", "/dev/stdout"], "where --labels goes"),
+        (["-k", "91"], "-k: 91 clusters, but the data has only 90 rows"),
+        (["--columns", ""], "--columns: data.csv has none of these columns; it has name, x, y, w"),
+        (["--columns", ","], "--columns: data.csv has none of these columns"),
+        (["--model", "-"], "--model: - is standard output; give the name of a file"),
+        (["--page", "-"], "--page: - is standard output; give the name of a file"),
+        (
+            ["--page", "/dev/stdout"],
+            "--page: /dev/stdout is standard output; give the name of a file",
+        ),
+        (["--labels", "-", "--json"], "--labels: - is standard output, which --json already uses"),
+        (
+            ["--certificate", "/dev/stdout", "--json"],
+            "is standard output, which --json already uses",
+        ),
+        (["--labels", "-", "--centers", "/dev/stdout"], "which --labels already uses"),
         (["-k", "many"], "-k"),
     ],
 )
@@ -369,7 +378,7 @@ def test_bad_usage_is_one_line_and_exit_code_2(data, inside, capsys, arguments, 
 
 
 def test_files_that_cannot_be_read_are_refused(inside, capsys):
-    assert "there is no file absent.csv" in refused(capsys, ["fit", "absent.csv", "-k", "2"])
+    assert "no such file: absent.csv" in refused(capsys, ["fit", "absent.csv", "-k", "2"])
     assert "is a folder" in refused(capsys, ["fit", ".", "-k", "2"])
 
 
@@ -391,7 +400,7 @@ def test_an_unreadable_file_is_refused_by_the_opener(data, capsys, monkeypatch):
 def test_negative_weights_are_refused_with_their_row(inside, capsys):
     (inside / "w.csv").write_text("x,w\n1,1\n2,-1\n3,1\n")
     line = refused(capsys, ["fit", "w.csv", "-k", "2", "--weights", "w"])
-    assert "w.csv: row 2, column 'w' is a negative weight" in line
+    assert "w.csv: row 2, column 'w': the weight is negative" in line
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux")
@@ -425,7 +434,7 @@ def test_ctrl_c_is_130(data, capsys, monkeypatch):
 
     monkeypatch.setattr(fit_command, "_run", stopped)
     assert cli.main(["fit", "data.csv", "-k", "3", "-q", "--labels", "l.csv"]) == 130
-    assert capsys.readouterr().err == "wolfmeans: stopped\n"
+    assert capsys.readouterr().err == "wolfmeans: interrupted\n"
     assert not Path("l.csv").exists()
 
 
@@ -450,7 +459,7 @@ def test_ctrl_c_from_outside_is_130_too(inside):
             break
         time.sleep(0.1)
     child.send_signal(signal.SIGINT)
-    assert child.communicate(timeout=30)[1] == "wolfmeans: stopped\n"
+    assert child.communicate(timeout=30)[1] == "wolfmeans: interrupted\n"
     assert child.returncode == 130
 
 
@@ -474,7 +483,9 @@ def test_predict_refuses_what_does_not_fit(data, inside, capsys):
     line = refused(capsys, ["predict", "m.wolf", "new.csv"])
     assert "new.csv has no column 'y', which the model was fitted to" in line
     assert "is not a wolfmeans model" in refused(capsys, ["predict", "new.csv", "data.csv"])
-    assert "there is no model" in refused(capsys, ["predict", "absent.wolf", "data.csv"])
+    assert "no such model file: absent.wolf" in refused(
+        capsys, ["predict", "absent.wolf", "data.csv"]
+    )
     line = refused(capsys, ["predict", "m.wolf", "data.csv", "--columns", "x", "-q"])
     assert "was fitted to 2 columns" in line
     line = refused(capsys, ["predict", "m.wolf", "data.csv", "--labels", "m.wolf"])
@@ -499,7 +510,7 @@ def test_certify_judges_labels_from_anywhere(data, points):
     assert (found["n_clusters"], found["gap"], found["level"]) == (3, 0.0, "hartigan")
     pl.DataFrame({"team": ["a", "b", "c"] * 30}).write_csv("bad.csv")
     plain = run("certify", "data.csv", "bad.csv", "--columns", "x,y").stdout
-    assert "points are nearer to another cluster's mean" in plain
+    assert "points are closer to another cluster's mean" in plain
     assert "single moves" in plain
 
 
@@ -532,9 +543,9 @@ def test_certify_tells_labels_apart_whatever_their_size(data, labels, clusters, 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "say where the labels are"),
-        (["short.csv"], "data.csv has 90 rows and short.csv 2"),
-        (["data.csv"], "say which with --label-column"),
+        ([], "no labels given: pass a second file, or --label-column NAME"),
+        (["short.csv"], "data.csv has 90 rows, but short.csv has 2"),
+        (["data.csv"], "choose one with --label-column"),
         (["data.csv", "--label-column", "z"], "has no column 'z'"),
         (["short.csv", "--method", "magic"], "--method must be one of"),
         (["holes.csv"], "row 2 has no label"),
@@ -567,10 +578,13 @@ def test_scan_tabulates_draws_and_writes(data, points):
     [
         (["-k", "5:2"], "-k takes numbers and ranges such as 2:10"),
         (["-k", "2:"], "-k takes numbers and ranges such as 2:10; got '2:'"),
-        (["-k", "2:many"], "-k takes whole numbers; got 'many'"),
-        (["-k", "1:1000000000000000000"], "there are 90 rows for 1,000,000,000,000,000,000"),
-        (["--csv", "-", "--json"], "--csv: - is standard output, where --json goes"),
-        (["-k", "200"], "there are 90 rows for 200 clusters"),
+        (["-k", "2:many"], "-k takes integers; got 'many'"),
+        (
+            ["-k", "1:1000000000000000000"],
+            "1,000,000,000,000,000,000 clusters, but the data has only 90 rows",
+        ),
+        (["--csv", "-", "--json"], "--csv: - is standard output, which --json already uses"),
+        (["-k", "200"], "200 clusters, but the data has only 90 rows"),
         (["--alpha", "2"], "--alpha must be at least 0 and below 1"),
         (["--plot", "s.doc"], "--plot: s.doc must end in one of .png"),
         (["--csv", "s.doc"], "--csv: s.doc must end in one of"),
@@ -603,12 +617,12 @@ def test_what_goes_to_standard_output_is_alone_there(data, capsysbinary, target)
 def test_remarks_come_with_results_and_a_refusal_is_alone(data, capsys):
     Path("words.csv").write_text("a,b\nx,y\n")
     Path("one.csv").write_text("x,y\n1,2\n")
-    assert "no column of numbers" in refused(capsys, ["fit", "words.csv", "-k", "1"])
+    assert "no numeric column" in refused(capsys, ["fit", "words.csv", "-k", "1"])
     many = ["fit", "data.csv", "-k", "3", "--trim", "90"]
     assert "would leave nothing" in refused(capsys, many)
     assert cli.main(["fit", "data.csv", "-k", "3", "--exclude", "w"]) == 0
     assert capsys.readouterr().err.splitlines() == [
-        "Columns that are not numbers are left out: name ('p0').",
+        "Ignoring non-numeric columns: name ('p0').",
         "Clustering 90 rows by 2 columns: x, y.",
     ]
     Path("same.csv").write_text("x\n" + "1\n" * 5)
@@ -616,13 +630,15 @@ def test_remarks_come_with_results_and_a_refusal_is_alone(data, capsys):
     first, second = capsys.readouterr().err.splitlines()
     assert first == "Clustering 5 rows by 1 column: x."
     assert second.startswith("wolfmeans: Number of distinct clusters")
-    assert "there is 1 row for 2" in refused(capsys, ["fit", "one.csv", "-k", "2"])
+    assert "2 clusters, but the data has only 1 row" in refused(
+        capsys, ["fit", "one.csv", "-k", "2"]
+    )
 
 
 def test_not_converged_is_said_in_the_words_of_the_command(data, capsys):
     command = ["fit", "data.csv", "-k", "20", "--max-iter", "1", "--require-converged"]
     assert cli.main(command) == 1
-    assert "raise --max-iter" in capsys.readouterr().err
+    assert "increase --max-iter" in capsys.readouterr().err
 
 
 def test_decimal_commas_are_said(inside):
@@ -671,9 +687,10 @@ COMPLETE = {"driver": True, "smi": "NVIDIA H200, 143771\nother, 1\n", "torch": "
     [
         (NOTHING, "none", False, "no NVIDIA driver"),
         (COMPLETE, "NVIDIA H200, 140.4 GiB", True, "PyTorch 2.11.0 for CUDA 12.8, Triton 3.6.0"),
-        (COMPLETE | {"smi": None}, "an NVIDIA GPU", True, "runs"),
-        (COMPLETE | {"smi": "No devices were found\n"}, "an NVIDIA GPU", True, "runs"),
-        (COMPLETE | {"cuda": None}, "NVIDIA H200, 140.4 GiB", False, "built for CPUs"),
+        (COMPLETE | {"smi": None}, "an NVIDIA GPU", True, "the gpu engine is available"),
+        (COMPLETE | {"smi": "No devices were found\n"}, "an NVIDIA GPU", True,
+         "the gpu engine is available"),
+        (COMPLETE | {"cuda": None}, "NVIDIA H200, 140.4 GiB", False, "is a CPU build"),
         (COMPLETE | {"triton": None}, "NVIDIA H200, 140.4 GiB", False,
          "Triton missing: pip install 'wolfmeans[gpu]'"),
         (COMPLETE | {"torch": None, "triton": None, "cuda": None}, "NVIDIA H200, 140.4 GiB", False,
@@ -741,8 +758,8 @@ def test_a_long_fit_is_shown_on_a_terminal_and_ctrl_c_keeps_the_result(inside):
     os.close(main)
     said = child.communicate(timeout=30)[0]
     assert child.returncode == 130
-    assert b"SSE" in shown
-    assert b"Ctrl-C ended it" in said
+    assert b"inertia" in shown
+    assert b"the run was interrupted (Ctrl-C)" in said
     assert json.loads(Path("c.json").read_text())["status"] == Status.CALLBACK.value
 
 

@@ -46,7 +46,7 @@ def data(tmp_path, monkeypatch):
 )  # fmt: skip
 def test_ctrl_c_during_imports_is_130_and_one_line(data, module):
     done = process(INTERRUPTED, module, "fit", "data.csv", "-k", "2", "--labels", "l.csv")
-    assert done.stderr == "wolfmeans: stopped\n"
+    assert done.stderr == "wolfmeans: interrupted\n"
     assert done.returncode == 130
     assert [path.name for path in data.iterdir()] == ["data.csv"]
 

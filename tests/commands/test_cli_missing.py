@@ -50,7 +50,7 @@ def test_labels_have_a_row_for_each_row_and_are_empty_where_it_was_left_out(
     more = ["--with-data"] if with_data else []
     done = run("fit", "data.csv", "-k", 2, "--exclude", "w", "--drop-missing",
                "--labels", name, *more)  # fmt: skip
-    assert "4 of 40 rows have missing values and are left out." in done.stderr
+    assert "Skipping 4 of 40 rows, which have missing values." in done.stderr
     if name.endswith("sv"):
         found = pl.read_csv(name, separator="\t" if name == "l.tsv" else ",")
         labels = found["label"]
@@ -99,7 +99,7 @@ def test_files_in_chunks_give_the_same_labels_of_the_same_rows(data, points, suf
 def test_an_npy_file_has_no_empty_labels(data, capsys):
     command = ["fit", "data.csv", "-k", "2", "--drop-missing", "-q", "--labels", "l.npy"]
     assert cli.main(command) == 2
-    assert "has no empty entries for rows that are left out" in capsys.readouterr().err
+    assert "cannot hold empty labels for skipped rows" in capsys.readouterr().err
     assert not Path("l.npy").exists()
 
 
@@ -139,7 +139,7 @@ def test_missing_weights_count_and_negative_ones_are_refused(data, capsys):
     text[1] += "-1"
     Path("w.csv").write_text("\n".join(text) + "\n")
     assert cli.main(["fit", "w.csv", "-k", "2", "--weights", "w", "--drop-missing", "-q"]) == 2
-    assert "row 1, column 'w' is a negative weight" in capsys.readouterr().err
+    assert "row 1, column 'w': the weight is negative" in capsys.readouterr().err
 
 
 def test_infinite_values_are_refused_all_the_same(data, capsys):

@@ -85,9 +85,9 @@ INPUTS = {
     "a word in a column": (
         "d.csv",
         write("d.csv", "x,y\n1,2\n3,four\n5,6\n"),
-        "d.csv: row 2, column 'y' is 'four', which is not a number",
+        "d.csv: row 2, column 'y': 'four' is not a number",
     ),
-    "words only": ("d.csv", write("d.csv", "a,b\nx,y\nz,w\n"), "no column of numbers"),
+    "words only": ("d.csv", write("d.csv", "a,b\nx,y\nz,w\n"), "no numeric column"),
     "an empty cell": ("d.csv", write("d.csv", "x,y\n1,\n3,4\n"), "row 1, column 'y' is missing"),
     "NaN": ("d.csv", write("d.csv", "x,y\n1,2\nnan,4\n"), "row 2, column 'x' is missing"),
     "infinity": ("d.csv", write("d.csv", "x,y\n1,2\n3,-inf\n"), "row 2, column 'y' is infinite"),
@@ -119,7 +119,7 @@ INPUTS = {
     "csv named gz": ("d.csv.gz", write("d.csv.gz", GOOD), "d.csv.gz is not compressed by gzip"),
     "zip named csv": ("d.csv", zipped("d.csv"), "a zip or a spreadsheet, not text"),
     "zip named parquet": ("d.parquet", zipped("d.parquet"), "a zip or a spreadsheet, not parquet"),
-    "an unknown ending": ("d.xyz", write("d.xyz", GOOD), "say what it is with --format"),
+    "an unknown ending": ("d.xyz", write("d.xyz", GOOD), "set the format with --format"),
     "torn gzip": (
         "d.csv.gz",
         write("d.csv.gz", gzip.compress(GOOD.encode())[:-20]),
@@ -134,8 +134,8 @@ INPUTS = {
         "Python objects in it, which are never loaded",
     ),
     "a pickle named npy": ("d.npy", write("d.npy", pickle.dumps(Trap())), "is a pickle, not npy"),
-    "no file": ("absent.csv", lambda: None, "there is no file absent.csv"),
-    "no file of that pattern": ("*.csv", lambda: None, "no file is called like *.csv"),
+    "no file": ("absent.csv", lambda: None, "no such file: absent.csv"),
+    "no file of that pattern": ("*.csv", lambda: None, "no file matches *.csv"),
     "a folder": ("d.csv", lambda: Path("d.csv").mkdir(), "d.csv is a folder"),
     "columns of one name": (
         "d.parquet",
@@ -150,7 +150,7 @@ INPUTS = {
     "a broken link": (
         "d.csv",
         lambda: Path("d.csv").symlink_to("gone.csv"),
-        "d.csv is a link to gone.csv, which is not there",
+        "d.csv is a link to gone.csv, which does not exist",
     ),
     "a link to itself": ("d.csv", lambda: Path("d.csv").symlink_to("d.csv"), "d.csv is a link"),
 }
@@ -319,7 +319,7 @@ def test_names_of_files_need_not_be_text(inside, capsys, kind):
     assert f"bad\\xff.{kind}" in Path("s.html").read_text("utf-8")
     assert cli.main(["predict", "m\udcff.wolf", name, "--labels", "l\udcff.csv"]) == 0
     capsys.readouterr()
-    assert "there is no file no\\xff.csv" in refused(capsys, ["fit", "no\udcff.csv", "-k", "2"])
+    assert "no such file: no\\xff.csv" in refused(capsys, ["fit", "no\udcff.csv", "-k", "2"])
 
 
 def test_standard_input_without_anything_is_one_line(inside, capsys, monkeypatch):
@@ -392,7 +392,7 @@ def test_a_folder_that_cannot_be_written_to_is_one_line(inside, capsys, monkeypa
         patch.setattr("wolfmeans.files.atomic.tempfile.mkstemp", closed)
         line = refused(capsys, [*command, OUTPUTS[option]])
         assert line == f"wolfmeans: {OUTPUTS[option]} cannot be written: Permission denied"
-    assert f"{option}: there is no folder no" in refused(capsys, [*command, "no/l.csv"])
+    assert f"{option}: no such folder: no" in refused(capsys, [*command, "no/l.csv"])
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux")
@@ -416,4 +416,4 @@ def test_a_model_that_is_none_is_one_line(inside, capsys):
     wolfmeans.KMeans(2, random_state=0).fit(np.arange(8.0).reshape(4, 2)).save("m.wolf")
     Path("m.wolf").write_bytes(Path("m.wolf").read_bytes()[:300])
     assert "is not a wolfmeans model" in refused(capsys, ["predict", "m.wolf", "d.csv"])
-    assert "there is no model" in refused(capsys, ["predict", "absent.wolf", "d.csv"])
+    assert "no such model file: absent.wolf" in refused(capsys, ["predict", "absent.wolf", "d.csv"])

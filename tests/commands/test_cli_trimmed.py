@@ -173,14 +173,17 @@ def test_checkpoints_are_refused_in_a_line(memory, folder, capsys):
         (["--alpha", 0.2, "--checkpoint", "c.ckpt"], "alpha is 0.1 there and 0.2 here"),
         (["--checkpoint", "c.ckpt"], "estimator is 'TrimmedKMeans' there and 'KMeans' here"),
         (["--checkpoint", "bad.ckpt"], "bad.ckpt is no checkpoint"),
-        (["--checkpoint", "x.npy"], "--checkpoint: x.npy is already the file of the data"),
-        (["--checkpoint", "no/c"], "--checkpoint: there is no folder no"),
+        (["--checkpoint", "x.npy"], "--checkpoint: x.npy is already used for the data"),
+        (["--checkpoint", "no/c"], "--checkpoint: no such folder: no"),
         (["--checkpoint", "."], "--checkpoint: . is a folder"),
         (["--checkpoint", "-"], "--checkpoint: - is standard output"),
-        (["--checkpoint", "m", "--model", "m"], "--checkpoint: m is already the file of --model"),
-        (["--checkpoint", "d", "--effort", 1], "--checkpoint does not go with --effort 1"),
-        (["--checkpoint", "d", "--polish", "swap"], "--checkpoint does not go with --polish swap"),
-        (["--checkpoint", "d", "--empty", "resample"], "does not go with --empty resample"),
+        (["--checkpoint", "m", "--model", "m"], "--checkpoint: m is already used for --model"),
+        (["--checkpoint", "d", "--effort", 1], "--checkpoint cannot be combined with --effort 1"),
+        (
+            ["--checkpoint", "d", "--polish", "swap"],
+            "--checkpoint cannot be combined with --polish swap",
+        ),
+        (["--checkpoint", "d", "--empty", "resample"], "cannot be combined with --empty resample"),
     ):
         code, _, errors = command(capsys, *fit, *more)
         assert code == 2, more

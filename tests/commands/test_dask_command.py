@@ -141,15 +141,15 @@ def test_arrays(folder, address, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        (["--standardize"], "--standardize does not go with --dask"),
-        (["--with-data", "--labels", "l.csv"], "--with-data does not go with --dask"),
+        (["--standardize"], "--standardize cannot be combined with --dask"),
+        (["--with-data", "--labels", "l.csv"], "--with-data cannot be combined with --dask"),
         (["--columns", "z"], "--columns: parts/*.parquet has no column 'z'; it has a, b, c, w"),
         (["--weights", "z"], "--weights: parts/*.parquet has no column 'z'"),
         (["--init", "random"], "init='random' draws rows by the order of all values"),
         (["--polish", "hartigan"], "needs all points in one place"),
-        (["--checkpoint", "no/c"], "--checkpoint: there is no folder no"),
+        (["--checkpoint", "no/c"], "--checkpoint: no such folder: no"),
         (["--checkpoint", "parts"], "--checkpoint: parts is a folder"),
-        (["--checkpoint", "c", "--effort", "1"], "--checkpoint does not go with --effort 1"),
+        (["--checkpoint", "c", "--effort", "1"], "--checkpoint cannot be combined with --effort 1"),
     ],
 )
 def test_what_is_refused(folder, address, capsys, more, sentence):
@@ -159,11 +159,11 @@ def test_what_is_refused(folder, address, capsys, more, sentence):
 
 def test_files_that_cannot_be_read(folder, address, capsys):
     for file, sentence in (
-        ("nothing/*.parquet", "no file is called like nothing/*.parquet"),
-        ("nothing.parquet", "there is no file nothing.parquet"),
+        ("nothing/*.parquet", "no file matches nothing/*.parquet"),
+        ("nothing.parquet", "no such file: nothing.parquet"),
         ("nothing.xls", "--dask reads .parquet, .csv, .npy and .zarr"),
         ("nosuch://bucket/x.parquet", "nosuch"),
-        (".", "is a folder; for the files in it say './*.parquet'"),
+        (".", "is a folder; to read the files in it, use './*.parquet'"),
     ):
         assert cli.main(["fit", file, "-k", "2", "--dask", address]) == 2
         assert sentence in capsys.readouterr().err
@@ -185,4 +185,4 @@ def test_a_missing_file_system_is_named(folder, address, capsys, monkeypatch):
 def test_nobody_answers(folder, capsys, monkeypatch):
     monkeypatch.setattr("wolfmeans.commands.on_cluster._SECONDS_TO_CONNECT", 0.3)
     assert cli.main(command("tcp://127.0.0.1:1")) == 2
-    assert "no scheduler answers at tcp://127.0.0.1:1" in capsys.readouterr().err
+    assert "cannot connect to a scheduler at tcp://127.0.0.1:1" in capsys.readouterr().err

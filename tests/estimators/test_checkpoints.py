@@ -251,7 +251,7 @@ def test_the_checkpoint_of_another_fit(other, sentence, tmp_path):
     with pytest.raises(ValueError, match="c is the checkpoint of another fit") as refused:
         TrimmedKMeans(**{"n_clusters": K, **settings, **other}).fit(X)
     assert sentence in str(refused.value)
-    assert "remove the file to begin anew" in str(refused.value)
+    assert "remove the file to start over" in str(refused.value)
 
 
 @pytest.mark.filterwarnings("ignore:Not converged")
@@ -285,10 +285,10 @@ def test_what_does_not_go_with_it(tmp_path):
         (KMeans, {"empty": "admissible"}),
         (TrimmedKMeans, {"empty": "resample"}),
     ):
-        with pytest.raises(ValueError, match="checkpoint= does not go with"):
+        with pytest.raises(ValueError, match="checkpoint= cannot be combined with"):
             make(2, checkpoint=tmp_path / "c", **settings).fit(points())
     for make in (KMeans, TrimmedKMeans):
-        with pytest.raises(FileNotFoundError, match="checkpoint: there is no folder"):
+        with pytest.raises(FileNotFoundError, match="checkpoint: no such folder"):
             make(2, checkpoint=tmp_path / "no" / "c").fit(points())
         with pytest.raises(IsADirectoryError, match=r"checkpoint: .* is a folder"):
             make(2, checkpoint=tmp_path).fit(points())

@@ -77,7 +77,7 @@ def test_a_scan_of_one_number_of_clusters_names_no_best_one(X, counts):
     result = wolfmeans.scan(X, n_clusters=counts, random_state=0)
     assert result.clearest(0.0) is None
     [sentence] = result.sentences()
-    assert "highest" not in sentence and "the only K here" in sentence
+    assert "highest" not in sentence and "the only K in this scan with a silhouette" in sentence
     assert 'class="best"' not in result._repr_html_()
     both = wolfmeans.scan(X, n_clusters=[3, 4], random_state=0)
     assert both.clearest(0.0) is both[4] and "highest at K = 4" in both.sentences()[0]

@@ -289,7 +289,7 @@ def test_rows_on_the_centers_make_other_data():
     X = np.array([[0.0], [2.0], [100.0], [110.0]])
     model = KMeans(3, init=[[0.0], [2.0], [105.0]], certify=None).fit(X)
     assert model.inertia_ == 50.0
-    with pytest.raises(ValueError, match="it has 604 rows, and the data of the fit had 4"):
+    with pytest.raises(ValueError, match="it has 604 rows, but the fit had 4"):
         model.certify(np.vstack([X] + [model.cluster_centers_] * 200))
     assert model.certify(X).lower_bound == pytest.approx(2.0)
 
@@ -394,7 +394,7 @@ def test_parts_of_other_data_are_not_certified(place, kind):
     with put(place, X) as (given, settings):
         model = KMeans(2, init=X[:2], **settings).fit(given)
     other = np.vstack([X, *[model.cluster_centers_] * 20])
-    said = "it has 100 rows, and the data of the fit had 60"
+    said = "it has 100 rows, but the fit had 60"
     if kind == "another row":
         other = np.vstack([X[:-1], X[:1]])
         said = "with these centers their inertia is"
@@ -443,7 +443,7 @@ def test_starts_that_the_time_limit_cut_off_are_counted(monkeypatch):
         return X[len(begun) : len(begun) + n_clusters]
 
     model = KMeans(4, init=seeds, n_init=5, time_limit=1e3, certify=None, stop="stationary")
-    said = "within the time limit 2 of 5 starts were finished"
+    said = "2 of 5 starts finished within the time limit"
     with pytest.warns(ConvergenceWarning, match=f"W{said[1:]}"):
         model.fit(X)
     assert len(begun) == 3
@@ -463,7 +463,7 @@ def test_starts_that_a_callback_cut_off_are_counted():
     model = KMeans(
         4, init="random", n_init=5, random_state=0, callback=stop, certify=None, stop="stationary"
     )
-    said = "3 of 5 starts were stopped before they were finished"
+    said = "3 of 5 starts were stopped before they finished"
     with pytest.warns(ConvergenceWarning, match=said):
         model.fit(X)
     assert model.certificate_.status.converged

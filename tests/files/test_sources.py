@@ -309,8 +309,12 @@ def test_chunks_do_not_depend_on_pieces(lengths, rows, ahead, dtype):
         (7, TypeError, "no file, array or tensor"),
         (b"abc", TypeError, "bytes"),
         ({"a": X}, TypeError, "dict"),
-        ((piece for piece in [X]), TypeError, "generator ends once; pass something that can"),
-        (iter([X]), TypeError, "ends once"),
+        (
+            (piece for piece in [X]),
+            TypeError,
+            "generator can be used only once; pass something that can",
+        ),
+        (iter([X]), TypeError, "can be used only once"),
         (io.BytesIO(b"x"), TypeError, "pass its name"),
         (lambda: 5, TypeError, "returns of type int, and no iterator"),
         (list, ValueError, "no rows"),
@@ -327,7 +331,7 @@ def test_chunks_do_not_depend_on_pieces(lengths, rows, ahead, dtype):
         (np.ones((2, 2, 2)), ValueError, "3 axes"),
         (np.ma.masked_less(X, 0), ValueError, "masked"),
         ("nowhere.npy", FileNotFoundError, "no file nowhere.npy"),
-        ("nowhere*.npy", FileNotFoundError, "called like"),
+        ("nowhere*.npy", FileNotFoundError, "no file matches"),
         ("s3://bucket/x.parquet", ValueError, "only files of this machine"),
         ("-", ValueError, "standard input can be read once"),
     ],
@@ -365,7 +369,7 @@ def test_files_that_are_refused(tmp_path):
     np.save(tmp_path / "objects.npy", np.array([{}, None]))
     refused("Python objects", "objects.npy")
     (tmp_path / "x.xlsx").write_bytes(b"PK")
-    refused("its ending is none of", "x.xlsx")
+    refused("its extension is none of", "x.xlsx")
     np.save(tmp_path / "wide.npy", X)
     np.save(tmp_path / "wide2.npy", X[:, :4])
     refused("wide2.npy has 4 columns, and .*wide.npy 5", "wide*.npy")
@@ -374,7 +378,7 @@ def test_files_that_are_refused(tmp_path):
     refused("no column 'c'", "wide*.parquet")
     refused("of one format", "wide.*")
     pl.DataFrame({"w": ["a", "b"]}).write_parquet(tmp_path / "words.parquet")
-    refused("no column of numbers", "words.parquet")
+    refused("no numeric column", "words.parquet")
     pl.DataFrame({"x": [1, 2], "w": ["1", "2"]}).write_parquet(tmp_path / "texts.parquet")
     refused("most of which are numbers", "texts.parquet")
     with pytest.raises(ValueError, match="no column 'z'; it has a, b, c"):
@@ -470,11 +474,11 @@ def test_large_integers_are_refused(tmp_path):
 
 def test_arrays_that_do_not_fit_the_first():
     with pytest.raises(
-        ValueError, match="array 1 of the source has 4 columns, and the first one 5"
+        ValueError, match="array 1 of the source has 4 columns, but the first one has 5"
     ):
         read(open_source([X, X[:, :4]]), 10)
     with pytest.raises(
-        ValueError, match="array 1 of the source is float64, and the first one float32"
+        ValueError, match="array 1 of the source is float64, but the first one is float32"
     ):
         read(open_source([X.astype(np.float32), X]), 10)
     with pytest.raises(ValueError, match="array 1 of the source has other columns"):

@@ -46,7 +46,7 @@ def test_sse_and_gap_are_those_of_the_labels(blobs, weighted, dtype):
     assert found.single_moves > 0
     assert 0 < found.single_moves_gain < found.sse
     assert found.ratio > 2
-    assert "nearer to another" in found.verdict
+    assert "closer to another" in found.verdict
 
 
 def test_a_good_clustering_of_another_library_is_recognized(blobs):
@@ -95,7 +95,8 @@ def test_nothing_can_be_better_than_no_error():
 
 
 @pytest.mark.parametrize(
-    ("labels", "said"), [([0, 1], "4 points and 2 labels"), ([-1] * 4, "no point is in a cluster")]
+    ("labels", "said"),
+    [([0, 1], "X has 4 rows, labels has 2"), ([-1] * 4, "no point is in a cluster")],
 )
 def test_labels_must_fit(labels, said):
     with pytest.raises(ValueError, match=said):
@@ -133,7 +134,7 @@ def test_moves_of_a_look_that_was_cut_off_may_not_be_all():
     cut = replace(found, single_moves=7, single_moves_gain=0.5, moves_looked_at=False)
     readings = {name: reading for name, _, reading in cut.rows()}
     assert cut.level == "stationary"
-    assert "or more: not all were looked at" in readings["single moves"]
+    assert "or more: not all points were checked" in readings["single moves"]
 
 
 def test_a_bound_passes_the_sse_by_rounding_only(monkeypatch):

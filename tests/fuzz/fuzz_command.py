@@ -120,7 +120,7 @@ def run(arguments, files, stdin=b""):
             errors = err.buffer.getvalue().decode(errors="replace")
         if code not in CODES:
             raise Finding(f"exit code {code}")
-        if b"Traceback" in said or b"this should not happen" in said:
+        if b"Traceback" in said or b"internal error" in said:
             raise Finding(f"a traceback: {said[-600:]!r}")
         if code == 2 and not errors.startswith("wolfmeans: "):
             raise Finding(f"a refusal without a sentence: {errors[:200]!r}")

@@ -463,10 +463,10 @@ def test_sums_of_squares_have_their_unit_wherever_the_certificate_has_one():
         row[:2] for row in Document(report.page(model, X).html).rows["certificate"]
     ]
     found = Document(report.page(model, X).html)
-    assert f"SSE, in {unit}" in found.rows["clusters"][0]
-    assert {f"SSE, in {unit}", f"gap, in {unit}"} <= set(found.rows["iterations"][0])
+    assert f"inertia, in {unit}" in found.rows["clusters"][0]
+    assert {f"inertia, in {unit}", f"gap, in {unit}"} <= set(found.rows["iterations"][0])
     html = report.page(model, X).html
-    assert f"<dt>Sum of squared errors, in {unit}</dt>" in html
+    assert f"<dt>Inertia, in {unit}</dt>" in html
     assert f"<dt>Gap, in {unit}</dt>" in html
 
 
@@ -518,8 +518,8 @@ def test_the_demonstration_writes_its_files_and_prints_the_certificate(tmp_path,
     assert names == {"trace.png", "trace.svg", "clusters.png", "clusters.svg", "page.html"}
     printed = capsys.readouterr().out
     assert "Certificate" in printed
-    assert "global" in printed and "of the best possible" in printed
-    assert printed.splitlines()[-1].startswith("The page:")
+    assert "global" in printed and "of the optimum" in printed
+    assert printed.splitlines()[-1].startswith("Page:")
     found = Document((tmp_path / "out" / "page.html").read_text(encoding="utf-8"))
     assert found.texts["h1"] == "Image segmentation in seven clusters"
     means = {row[0]: row for row in found.rows["profiles"]}

@@ -250,7 +250,7 @@ def test_the_replay_shows_the_first_and_the_last_frame(shown):
 def test_without_a_replay_there_is_nothing_to_draw(shown):
     with pytest.raises(ValueError, match="no replay to draw: because"):
         replay_figure(replace(shown, replay=None, replay_note="because"))
-    with pytest.raises(ValueError, match="made without one"):
+    with pytest.raises(ValueError, match="made with replay=False"):
         replay_figure(replace(shown, replay=None, replay_note=""))
     with pytest.raises(ValueError, match="n_frames must be at least 1"):
         replay_figure(shown, 0)

@@ -535,7 +535,7 @@ def test_what_cannot_be_portrayed_is_refused_in_a_sentence():
         portrait(km, X[:, 1:])
     with pytest.raises(ValueError, match="this X has shape"):
         portrait(km, X.ravel().tolist())
-    with pytest.raises(TypeError, match="a portrait is made of a wolfmeans KMeans"):
+    with pytest.raises(TypeError, match="a portrait needs a fitted wolfmeans KMeans"):
         portrait(sklearn.cluster.KMeans(2, n_init=1).fit(X), X)
     with pytest.raises(NotFittedError):
         portrait(KMeans(3), X)
@@ -566,7 +566,7 @@ def test_weights_of_another_fit_are_refused():
     plain, weighted = KMeans(3, random_state=0), KMeans(3, random_state=0)
     plain.fit(X), weighted.fit(X, sample_weight=weights)
     for model, wrong in ((plain, weights), (weighted, None), (weighted, weights[::-1])):
-        with pytest.raises(ValueError, match="X and sample_weight are not what was clustered"):
+        with pytest.raises(ValueError, match="X and sample_weight are not the data of the fit"):
             portrait(model, X, sample_weight=wrong)
 
 

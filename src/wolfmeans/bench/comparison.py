@@ -75,9 +75,9 @@ class Comparison:
         checked = sum(one.labels_checked for one in self.races)
         wrong = sum(one.ours.wrong_labels or 0 for one in self.races)
         return [
-            f"wolfmeans ran {geometric_mean(ratios):.2f} times as fast as the fastest exact peer "
+            f"wolfmeans is {geometric_mean(ratios):.2f} times as fast as the fastest exact library "
             f"of each cell (geometric mean of {len(ratios)} cells; {min(ratios):.2f} at worst).",
-            f"Wrong labels of wolfmeans, where another center is nearer: {wrong:,} of {checked:,}.",
+            f"Wrong labels of wolfmeans (another center is closer): {wrong:,} of {checked:,}.",
             *self._busy(),
         ]
 
@@ -87,8 +87,8 @@ class Comparison:
         if load < 0.5 * cores:
             return []
         return [
-            f"The machine was busy (load {load:g} on {cores} cores), which costs libraries most "
-            "whose threads wait by spinning; measure again when it is quiet."
+            f"The machine was busy (load {load:g} on {cores} cores), which slows most the "
+            "libraries whose threads wait by spinning; measure again when the machine is idle."
         ]
 
     def agreement(self) -> list[tuple[str, str, str, str]]:
@@ -129,7 +129,7 @@ class Comparison:
             " ".join(self.sentences()),
             RATIOS,
             _markdown(ratio_rows(self)),
-            "Do they agree?",
+            "Agreement of the results:",
             _markdown([AGREEMENT, *self.agreement()]),
         ]
         if self.missing:
@@ -138,9 +138,10 @@ class Comparison:
 
 
 RATIOS = (
-    "Median times of whole fits: of wolfmeans in ms, of peers over that. * found something else."
+    "Median time of a whole fit: wolfmeans in ms, other libraries as a multiple of it. * marks a "
+    "library with a different inertia or iteration count."
 )
-AGREEMENT = ("peer", "wrong labels", "inertia beside ours", "other iterations")
+AGREEMENT = ("library", "wrong labels", "inertia vs ours", "other iterations")
 
 
 def ratio_rows(found: Comparison) -> list[tuple[str, ...]]:

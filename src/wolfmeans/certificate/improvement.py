@@ -1,4 +1,4 @@
-"""What was done to improve a clustering beyond the descent: polish and search."""
+"""Records of improvements beyond the descent: polishing and searching."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Polish:
-    """What polishing did, and what is known at the point where it ended."""
+    """What polishing did, and what is known about the point it returned."""
 
     level: str | None
     """"hartigan" or "swap", verified at the returned point; None if neither."""
     tied: bool
-    """Whether the last look at single moves met one that changes f by no more than rounding."""
+    """Whether the last pass over single moves found one that changes f only by rounding."""
     moves: int
     """Single moves taken."""
     swaps: int
     """Centers exchanged for data points."""
     swaps_tried: int
-    """Data points looked at."""
+    """Data points tried as centers."""
     iterations: int
     """Frank-Wolfe steps between them."""
     decrease: float
-    """What all of it lowered f by."""
+    """By how much polishing lowered f."""
     timed_out: bool
-    """Whether it ended because the time was over."""
+    """Whether the time limit ended it."""
 
 
 @dataclass(frozen=True)
@@ -33,21 +33,21 @@ class Effort:
 
     seconds: float
     rounds: int
-    """Times that something was tried, one thing or a few at once."""
+    """Rounds of the search; each tries one swap or several at once."""
     tried: int
-    """Trials of exchanging centers for data points."""
+    """Swaps of centers for data points that were tried."""
     accepted: int
-    """Those that lowered the SSE."""
+    """Swaps that lowered the inertia."""
     starts: int
-    """How often the search began anew."""
+    """How often the search restarted."""
     before: float
-    """The SSE where it began."""
+    """The inertia at the start of the search."""
     after: float
-    """The SSE of the best clustering found."""
+    """The inertia of the best clustering found."""
 
     @property
     def gained(self) -> float:
-        """The share of the SSE that was gained."""
+        """The relative decrease of the inertia."""
         return 1.0 - self.after / self.before if self.before > 0 else 0.0
 
     def in_units(self, exponent: int) -> Effort:
@@ -60,8 +60,8 @@ class Effort:
         )
 
     def __str__(self) -> str:
-        again = f" and {self.starts:,} new starts" if self.starts else ""
-        tried = f"{self.tried:,} exchanges of centers{again}"
+        again = f" and {self.starts:,} restarts" if self.starts else ""
+        tried = f"{self.tried:,} center swaps{again}"
         if self.gained <= 0:
             return f"{tried} found nothing better than the first fit"
-        return f"{tried} lowered the SSE of the first fit by {100 * self.gained:.3g} %"
+        return f"{tried} lowered the inertia of the first fit by {100 * self.gained:.3g} %"

@@ -1,6 +1,6 @@
-"""The certificate: what is known about a returned clustering, each line with its plain reading.
+"""The certificate: what is known about a returned clustering, with an explanation of each number.
 
-Every number was computed at the returned point. Nothing here claims more than that.
+Every number is computed at the returned point, and the certificate claims no more than that.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SUMS_OF_SQUARES = (
 )
 
 
-# A bound may pass the inertia by their rounding; by more, one of them is wrong.
+# A bound may exceed the inertia by the rounding of both; if it exceeds it by more, one is wrong.
 _ROUNDING = 1e-9
 
 
@@ -53,13 +53,13 @@ class Certificate:
     gap: float
     """The Frank-Wolfe gap: f(w) - inertia at the returned partition w."""
     movement: float
-    """What moving the centers would gain after that reassignment."""
+    """By how much moving the centers would lower the inertia after that reassignment."""
     decrease: float
-    """gap + movement: what one more full step would gain."""
+    """gap + movement: by how much one more step would lower the inertia."""
     clarke_gap: float
     """The gap with empty clusters ignored; equal to the gap when there are none."""
     candidate_decrease: float | None
-    """With empty clusters: the largest decrease found that one of them would guarantee."""
+    """With empty clusters: the largest decrease found that using one of them guarantees."""
     tol: float
     """The absolute tolerance of the stopping rule."""
     stop: str
@@ -69,9 +69,9 @@ class Certificate:
     iterations: int
     """Frank-Wolfe steps."""
     extra_iterations: int
-    """Steps after that, taken to fill empty clusters."""
+    """Further steps taken to fill empty clusters."""
     max_iterations: int | None
-    """The number of steps that was guaranteed to suffice; None where there is none."""
+    """The guaranteed limit on the number of steps; None if the rule guarantees none."""
     initial_sse: float
     """f at the first partition."""
     inertia: float
@@ -79,53 +79,53 @@ class Certificate:
     n_clusters: int
     """K."""
     empty_clusters: int
-    """How many of the K clusters have no points of positive weight."""
+    """Number of clusters without a point of positive weight."""
     local_optimality: str
     """The level of local optimality that was verified."""
     lower_bound: float | None = None
-    """No clustering into K clusters has an SSE below it; None without a useful bound."""
+    """No clustering into K clusters has a lower inertia; None without a useful bound."""
     lower_bound_kind: str | None = None
-    """How the lower bound was found."""
+    """The method that found the lower bound."""
     lower_bound_confidence: float | None = None
-    """1.0 for a proof."""
+    """The confidence of the lower bound; 1.0 for a proof."""
     proven_bound: float = 0.0
-    """The largest lower bound that is a proof; 0 always is one."""
+    """The largest proven lower bound; 0 always holds."""
     level: str | None = None
-    """The rung of the ladder that was verified: stationary, hartigan or swap; None below."""
+    """The verified level of local optimality: stationary, hartigan or swap; None below these."""
     polish: Polish | None = None
-    """What polishing did; None where it was not asked for."""
+    """What polishing did; None without polishing."""
     effort: Effort | None = None
-    """What a search for a better clustering did; None where it was not asked for."""
+    """What the search for a better clustering did; None without a search."""
     trimmed_points: int = 0
-    """How many points of positive weight are left out wholly."""
+    """Number of points of positive weight that are trimmed entirely."""
     trimmed_mass: float = 0.0
-    """The weight that is left out; a point kept in part counts with the rest of it."""
+    """The trimmed weight; of a point kept in part, the trimmed part counts."""
     threshold: float | None = None
-    """Squared distance of the last kept point from its center; None when nothing is trimmed."""
+    """Largest squared distance of a kept point from its center; None when nothing is trimmed."""
     engine: str = "reference"
     """The engine that ran."""
     unit_exponent: int = 0
-    """Sums of squares here are in units of 2**unit_exponent (0 unless they would not fit)."""
+    """Sums of squares are in units of 2**unit_exponent (0 unless float64 could not hold them)."""
     notes: tuple[str, ...] = field(default=())
-    """Advice that the data calls for, and what `engine="auto"` chose where there is a GPU."""
+    """Advice about the data, and the choice of `engine="auto"` on a machine with a GPU."""
 
     @property
     def ratio(self) -> float | None:
-        """Inertia / lower bound: at most this factor from the best possible; None if unknown."""
+        """Inertia / lower bound, an upper limit on inertia / optimum; None if unknown."""
         if self.lower_bound is None or not self.lower_bound > 0:
             return None
         return self.inertia / self.lower_bound
 
     def bounded_by(self, bound: LowerBound, least_decrease: float | None = None) -> Certificate:
-        """Return the certificate with a lower bound, where it says more than the one so far.
+        """Return the certificate with this lower bound, if it is better than the present one.
 
-        A proven bound lowers the number of steps that could be needed when every step that does
-        not end the run takes at least `least_decrease` off the value. Of several bounds that hold
-        with a confidence the largest holds with that of all of them together.
+        A proven bound also lowers the guaranteed number of steps, provided that every step that
+        does not end the run lowers the value by at least `least_decrease`. The largest of several
+        bounds that hold with a confidence holds with their joint confidence.
         """
         if bound.value > self.inertia * (1.0 + _ROUNDING):
             return replace(self, notes=(*self.notes, _contradiction(bound)))
-        # It may pass the inertia by the rounding of both.
+        # It may exceed the inertia by the rounding of both.
         value = min(bound.value, self.inertia)
         if bound.confidence == 1.0:
             return self._proven(value, bound.kind, least_decrease)
@@ -147,7 +147,7 @@ class Certificate:
         return result if steps is None else replace(result, max_iterations=steps)
 
     def _showing(self, value: float, kind: str, confidence: float) -> Certificate:
-        """Return the certificate with this bound to show, unless the one it shows is as good."""
+        """Return the certificate with this bound, unless the present one is as good."""
         if self.lower_bound is not None and value <= self.lower_bound:
             return self
         return replace(
@@ -159,7 +159,7 @@ class Certificate:
 
     @property
     def radius(self) -> float | None:
-        """Distance of the last kept point from its center; None when nothing is trimmed."""
+        """Largest distance of a kept point from its center; None when nothing is trimmed."""
         if self.threshold is None:
             return None
         return math.ldexp(math.sqrt(self.threshold), self.unit_exponent // 2)
@@ -167,8 +167,8 @@ class Certificate:
     def in_units(self, exponent: int) -> Certificate:
         """Return the certificate with sums of squares multiplied by 2**exponent.
 
-        When the large ones do not fit into float64, or the inertia would vanish, they stay as they
-        are and `unit_exponent` says so.
+        If float64 cannot hold the large ones, or the inertia would underflow, they keep their unit
+        and `unit_exponent` names it.
         """
         if exponent == 0:
             return self
@@ -178,7 +178,7 @@ class Certificate:
         if not (_fits(largest, exponent) and _fits(self.inertia, exponent)):
             return replace(self, unit_exponent=exponent)
         scaled: dict[str, Any] = {n: math.ldexp(v, exponent) for n, v in values.items()}
-        # A bound may be far below the inertia, where numbers lose digits; it is rounded down there.
+        # A bound far below the inertia may be subnormal and lose digits; it is rounded down.
         for name in {"lower_bound", "proven_bound"} & values.keys():
             scaled[name] = scaled_down(values[name], exponent)
         if self.polish is not None:
@@ -189,7 +189,7 @@ class Certificate:
         return replace(self, **scaled)
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """Return (name, value, plain reading) of each line."""
+        """Return (name, value, meaning) for each line."""
         return rows_of(self)
 
     @property
@@ -224,8 +224,8 @@ def _contradiction(bound: LowerBound) -> str:
     if bound.confidence == 1.0:
         return "the lower bound contradicts the result; please report this"
     return (
-        f"a {bound.kind} bound of confidence {bound.confidence:.1%} came out above the result, as "
-        "may happen; it was dropped"
+        f"a {bound.kind} bound of confidence {bound.confidence:.1%} exceeded the inertia and was "
+        "dropped; a bound with a confidence below 100% can do that"
     )
 
 

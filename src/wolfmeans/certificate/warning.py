@@ -1,4 +1,4 @@
-"""Warnings about a fit: starts left out, clusters not found, early endings."""
+"""Warnings about a fit: skipped starts, missing clusters, early endings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wolfmeans.core.notices import warn
 def warn_about(
     certificate: Certificate, *, inertia: float, empty: str, notes: tuple[str, ...]
 ) -> None:
-    """Warn of starts left out, clusters not found, numbers that do not fit, and early endings."""
+    """Warn about skipped starts, missing clusters, overflowing numbers and early endings."""
     n_clusters, unused = certificate.n_clusters, certificate.empty_clusters
     for note in notes if certificate.status.converged else ():
         warn(f"{note[0].upper()}{note[1:]}.", ConvergenceWarning)
@@ -27,20 +27,20 @@ def warn_about(
         )
     elif unused:
         warn(
-            f"{unused} of {n_clusters} clusters are empty (empty='keep'); another policy would "
-            "use them.",
+            f"{unused} of {n_clusters} clusters are empty (empty='keep'); choose another value of "
+            "`empty` to use them.",
             ConvergenceWarning,
         )
     vanished = inertia < sys.float_info.min and certificate.inertia > 0
     if vanished or not math.isfinite(inertia):
         warn(
-            f"The squared distances of X do not fit into float64, so inertia_ is {inertia}; "
-            f"certificate_ has it in units of 2^{certificate.unit_exponent}.",
+            "The squared distances of X are outside the range of float64, so inertia_ is "
+            f"{inertia}; certificate_ gives it in units of 2^{certificate.unit_exponent}.",
             RuntimeWarning,
         )
     if not certificate.status.converged:
         warn(
-            f"Not converged: {READINGS[certificate.status]}. One more step would lower the "
-            f"SSE by {certificate.decrease:.3g} of {certificate.inertia:.6g}.",
+            f"Not converged: {READINGS[certificate.status]}. One more step would lower "
+            f"inertia ({certificate.inertia:.6g}) by {certificate.decrease:.3g}.",
             ConvergenceWarning,
         )

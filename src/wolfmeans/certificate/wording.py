@@ -1,6 +1,6 @@
-"""The certificate in plain words: one line a fact, one sentence for all of it.
+"""The certificate in plain words: one line for each fact, and a one-sentence verdict.
 
-Every printed number errs on the safe side: a ratio is rounded up, a lower bound down.
+Every printed number errs on the safe side: ratios are rounded up, lower bounds down.
 """
 
 from __future__ import annotations
@@ -16,40 +16,40 @@ if TYPE_CHECKING:
     from wolfmeans.certificate.record import Certificate
 
 READINGS = {
-    Status.STATIONARY: "no point changes its cluster any more",
-    Status.DECREASE: "one more full step would gain no more than the tolerance",
-    Status.GAP: "moving points to nearer centers would gain no more than the tolerance",
-    Status.SHIFT: "the centers no longer move by more than the tolerance",
-    Status.MAX_ITER: "the iteration limit came first; raise max_iter to go on",
-    Status.TIME_LIMIT: "the time limit came first; raise time_limit to go on",
-    Status.CALLBACK: "the callback asked to stop",
-    Status.DESCENT_VIOLATED: "the books do not balance: a step gained less than its gap",
-    Status.REPEATED_STATE: "the run came back to an earlier partition; it would circle",
+    Status.STATIONARY: "no point changes cluster",
+    Status.DECREASE: "one more step would lower inertia by no more than the tolerance",
+    Status.GAP: "reassigning points would lower inertia by no more than the tolerance",
+    Status.SHIFT: "the centers move by no more than the tolerance",
+    Status.MAX_ITER: "the iteration limit was reached; increase max_iter to continue",
+    Status.TIME_LIMIT: "the time limit was reached; increase time_limit to continue",
+    Status.CALLBACK: "the callback stopped the run",
+    Status.DESCENT_VIOLATED: "internal check failed: a step lowered inertia by less than its gap",
+    Status.REPEATED_STATE: "the run returned to an earlier partition and would cycle",
 }
 
 LOCAL_OPTIMALITY = {
-    "strict local minimum": "every point is strictly nearest to its own center",
-    "stationary, with ties": "no point moves, but some point is as near to another center",
-    "stationary, with empty clusters": "no point moves, but some clusters are not in use",
-    "rule met": "the stopping rule was met; some points would still move",
-    "not stationary": "the run ended early; going on would lower the inertia",
+    "strict local minimum": "every point is strictly closest to its own center",
+    "stationary, with ties": "no point moves, but some point is equally close to another center",
+    "stationary, with empty clusters": "no point moves, but some clusters are empty",
+    "rule met": "the stopping rule was met, but some points would still move",
+    "not stationary": "the run ended early; more steps would lower inertia",
 }
 
 TRIMMED_OPTIMALITY = {
-    "strict local minimum": "every kept point is strictly nearest to its own center, and every "
-    "trimmed one strictly farther out",
-    "stationary, with ties": "no point moves, but some point is as near to another center, or "
-    "as far out as one on the other side of the threshold",
+    "strict local minimum": "every kept point is strictly closest to its own center, and every "
+    "trimmed point is strictly farther away",
+    "stationary, with ties": "no point moves, but some point is equally close to another center, "
+    "or a kept and a trimmed point are equally far away",
 }
 
 LEVELS = {
-    "stationary": "no reassignment of points to the centers as they are lowers the SSE",
-    "hartigan": "no single point can change its cluster at a gain",
-    "swap": "no center can be exchanged for a data point at a gain, and no single point can move",
+    "stationary": "reassigning points to the current centers does not lower inertia",
+    "hartigan": "moving any single point to another cluster does not lower inertia",
+    "swap": "neither moving a single point nor replacing a center by a data point lowers inertia",
 }
-"""The ladder of local optimality; each rung includes those before it."""
+"""Levels of local optimality; each one includes those before it."""
 
-# A bound this far off is worth another try.
+# A ratio above this one earns the advice to compute a tighter bound.
 _WEAK = 1.2
 # So that 1.1, which is a little more in binary, is not printed as 1.101.
 _NEARLY = 1.0 - 1e-13
@@ -58,7 +58,7 @@ Row = tuple[str, str, str]
 
 
 def rows_of(certificate: Certificate) -> list[Row]:
-    """Return (name, value, plain reading) of each line."""
+    """Return (name, value, meaning) for each line."""
     status, local = certificate.status, certificate.local_optimality
     rows = [
         ("status", status.value.partition(":")[0].lower(), READINGS[status]),
@@ -78,7 +78,7 @@ def rows_of(certificate: Certificate) -> list[Row]:
     if certificate.empty_clusters:
         rows.append(_empty_row(certificate))
     if certificate.unit_exponent:
-        rows.append(("unit", f"2^{certificate.unit_exponent}", "sums of squares are in this unit"))
+        rows.append(("unit", f"2^{certificate.unit_exponent}", "unit of all sums of squares"))
     rows.extend(("note", "", note) for note in certificate.notes)
     return rows
 
@@ -90,10 +90,10 @@ def verdict_of(certificate: Certificate) -> str:
     if certificate.inertia == 0:
         tail = "no clustering can be better"
     elif certificate.ratio is None:
-        tail = "how far it is from the best possible clustering is not known"
+        tail = "its distance from the optimum is unknown"
     else:
         sure = "proven" if certificate.lower_bound_confidence == 1.0 else "likely"
-        tail = f"its inertia is {sure} to be {_distance(certificate.ratio)} the best possible"
+        tail = f"its inertia is {sure} to be {_distance(certificate.ratio)} the optimum"
     steps = "1 step" if certificate.iterations == 1 else f"{certificate.iterations} steps"
     return f"{head} after {steps}: {ended}; {tail}."
 
@@ -116,40 +116,40 @@ def _inertia(certificate: Certificate) -> str:
     kept = "" if certificate.threshold is None else " of kept points"
     summed = f"sum of squared distances{kept} to the nearest center"
     if certificate.effort is not None:
-        return summed  # the start is where the search ended, and says little
+        return summed  # the first partition is the result of the search
     if not certificate.initial_sse > 0:
-        return f"{summed}; every point sits on one"
+        return f"{summed}; every point coincides with a center"
     saved = 1.0 - certificate.inertia / certificate.initial_sse
     return f"{summed}; {saved:.1%} below the first partition"
 
 
 def _gap(certificate: Certificate) -> str:
     if certificate.gap == 0:
-        return "no point is nearer to another center than to its own"
+        return "no point is closer to another center than to its own"
     share = certificate.gap / certificate.inertia if certificate.inertia > 0 else math.inf
-    return f"moving points to nearer centers would gain {share:.1e} of the inertia"
+    return f"reassigning points would lower inertia by this, {share:.1e} of its value"
 
 
 def _decrease(certificate: Certificate) -> str:
     tol = certificate.tol
+    gain = "one more step would lower inertia by this"
     if certificate.stop == "shift":
-        return f"one more full step would gain this (rule: shift of centers <= {tol:.3g})"
+        return f"{gain} (stopping rule: center shift <= {tol:.3g})"
     if certificate.stop == "stationary":
-        return "one more full step would gain this (rule: labels no longer change)"
-    side = "no more than" if certificate.decrease <= tol else "more than"
+        return f"{gain} (stopping rule: no label changes)"
+    above = "" if certificate.decrease <= tol else "above the "
     if certificate.stop == "gap" and certificate.gap <= tol < certificate.decrease:
-        return f"one more full step would gain this; the gap is within {tol:.3g}"
-    return f"one more full step would gain this, {side} the tolerance {tol:.3g}"
+        return f"{gain} (stopping rule: gap <= {tol:.3g})"
+    return f"{gain} ({above}stop threshold: {tol:.3g})"
 
 
 def _iterations(certificate: Certificate) -> str:
     extra = ""
     if certificate.extra_iterations:
-        extra = f"; {certificate.extra_iterations} more filled empty clusters"
+        extra = f"; {certificate.extra_iterations} more to fill empty clusters"
     if certificate.max_iterations is None:
-        return f"steps; this rule promises no number in advance{extra}"
-    why = "by the lower bound" if certificate.proven_bound > 0 else "known in advance"
-    return f"steps; no more than {certificate.max_iterations:,} could be needed, {why}{extra}"
+        return f"steps (this stopping rule guarantees no limit){extra}"
+    return f"steps (guaranteed to finish within {certificate.max_iterations:,}){extra}"
 
 
 def _local(certificate: Certificate) -> str:
@@ -160,9 +160,9 @@ def _local(certificate: Certificate) -> str:
 
 def _trimmed_row(certificate: Certificate) -> Row:
     count, mass = certificate.trimmed_points, certificate.trimmed_mass
-    reading = f"left out: no center is nearer to them than {certificate.radius:.6g}"
+    reading = f"left out as outliers: at least {certificate.radius:.6g} from every center"
     if mass != count:
-        reading += f"; their weight is {mass:.6g}, one point may count in part"
+        reading += f"; total weight {mass:.6g}, where one point may count in part"
     return ("trimmed", "1 point" if count == 1 else f"{count} points", reading)
 
 
@@ -170,15 +170,17 @@ def _polish_row(certificate: Certificate, polish: Polish) -> Row:
     counts = [(polish.moves, "single move"), (polish.swaps, "swap")]
     found = [f"{n:,} {what}{'s' if n > 1 else ''}" for n, what in counts if n]
     share = polish.decrease / (certificate.inertia + polish.decrease) if found else 0.0
-    facts = [f"{' and '.join(found)} gained {share:.2g} of the SSE" if found else "nothing gained"]
+    facts = ["no improvement found"]
+    if found:
+        facts = [f"{' and '.join(found)} lowered inertia by {share:.2g} of its value"]
     if polish.swaps_tried and certificate.level != "swap":
         facts.append(f"{polish.swaps_tried:,} points were tried as centers")
     if polish.timed_out:
-        facts.append("time was up")
+        facts.append("stopped by the time limit")
     level = certificate.level or "none"
-    reading = LEVELS.get(level, "going on would lower the SSE")
+    reading = LEVELS.get(level, "more steps would lower inertia")
     if certificate.level == "hartigan" and polish.tied:
-        reading += ", but some could at no loss"
+        reading += ", but some move would leave it unchanged"
     return ("level", level, "; ".join([reading, *facts]))
 
 
@@ -195,9 +197,9 @@ def _global_row(certificate: Certificate) -> Row:
     if certificate.lower_bound_confidence != 1.0:
         sure = f", with confidence {certificate.lower_bound_confidence:.1%}"
     if certificate.ratio > _WEAK and certificate.lower_bound_kind == "spectral":
-        hint = "; certify(X) looks for a better one"
+        hint = "; certify(X) tries tighter ones"
     reading = (
-        f"{_distance(certificate.ratio)} the best possible{sure}: no clustering is below "
+        f"{_distance(certificate.ratio)} the optimum{sure}: no clustering has inertia below "
         f"{rounded_down(certificate.lower_bound, 6)} ({certificate.lower_bound_kind} bound{hint})"
     )
     ratio = f"{1.0 + percent / 100:.4f}" if percent < 100 else rounded_up(certificate.ratio, 4)
@@ -208,24 +210,26 @@ def _no_bound(certificate: Certificate) -> str:
     if certificate.lower_bound_kind is None:
         return "no lower bound was computed during the fit; certify(X) computes one"
     return (
-        f"the {certificate.lower_bound_kind} bound says nothing here; certify(X) tries the others, "
-        "and effort=SECONDS looks for a better clustering"
+        f"the {certificate.lower_bound_kind} bound is not useful here; certify(X) tries the "
+        "others, and effort=SECONDS searches for a better clustering"
     )
 
 
 def _empty_row(certificate: Certificate) -> Row:
     gain = certificate.candidate_decrease
-    reading = f"gap without them (Clarke): {certificate.clarke_gap:.3g}"
+    reading = f"the gap without them (Clarke gap) is {certificate.clarke_gap:.3g}"
     if gain is not None:
-        reading += f"; one of them moved to a data point would gain at least {gain:.3g}"
+        reading += (
+            f"; moving one of them to a data point would lower inertia by at least {gain:.3g}"
+        )
     return ("empty", f"{certificate.empty_clusters} of {certificate.n_clusters}", reading)
 
 
 def rounded_up(value: float, digits: int) -> str:
-    """Write a positive number with so many digits, rounded up."""
+    """Format a positive number with this many significant digits, rounded up."""
     return f"{Context(prec=digits, rounding=ROUND_CEILING).create_decimal(value * _NEARLY):g}"
 
 
 def rounded_down(value: float, digits: int) -> str:
-    """Write a positive number with so many digits, rounded down."""
+    """Format a positive number with this many significant digits, rounded down."""
     return f"{Context(prec=digits, rounding=ROUND_FLOOR).create_decimal(value):g}"

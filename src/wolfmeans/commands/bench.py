@@ -1,4 +1,4 @@
-"""`wolfmeans bench`: this machine, wolfmeans and the K-means libraries that are installed."""
+"""`wolfmeans bench`: compare wolfmeans with the installed K-means libraries on this machine."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ _ENDINGS = (".md", ".json")
 @errors_in_one_line
 def bench(
     size: Annotated[str, named(BENCH_SIZES, "How much to measure")] = "small",
-    dtype: Annotated[str, named((*DTYPES, "both"), "Numbers of the data")] = "both",
+    dtype: Annotated[str, named((*DTYPES, "both"), "Data type")] = "both",
     threads: Threads = None,
     json_: Json = False,
     out: Annotated[
         str | None, typer.Option(metavar="PATH", help="Write the comparison: .md or .json.")
     ] = None,
 ) -> None:
-    """Race wolfmeans against the K-means libraries that are installed, on this machine.
+    """Compare the speed of wolfmeans and the installed K-means libraries.
 
-    All get the same data, the same start and the same end, in turn; what
-    counts is the median time of a whole fit. Who finds another inertia, or
-    needs other iterations, is marked with *. Nothing is installed. Ctrl-C
-    keeps what is finished.
+    All libraries take turns with the same data, the same start and the same
+    stopping rule; the median time of a whole fit counts. * marks a library
+    with a different inertia or iteration count. Nothing is installed. Ctrl-C
+    keeps the finished comparisons.
 
     [bold]Examples[/bold]
 
@@ -69,8 +69,8 @@ def bench(
     if work.found.races:
         _report(work.found, out, json_)
     if stopped:
-        say("wolfmeans: stopped; what was finished is kept" if work.found.races else
-            "wolfmeans: stopped")  # fmt: skip
+        say("wolfmeans: interrupted; finished comparisons are kept" if work.found.races else
+            "wolfmeans: interrupted")  # fmt: skip
         raise typer.Exit(130)
 
 
@@ -90,7 +90,7 @@ def _report(found: Comparison, out: str | None, json_: bool) -> None:
 def _shown(
     found: Comparison, n_cells: int
 ) -> Iterator[tuple[Callable[[str], Any], Callable[[Race], Any]]]:
-    """Keep a table up to date on a terminal; say a line for each cell elsewhere."""
+    """Update a table on a terminal; print a line for each cell elsewhere."""
     console = live_console()
     doing = ""
 
@@ -107,7 +107,10 @@ def _shown(
         return
 
     def picture() -> Group:
-        status = Text(f"{len(found.races)} of {n_cells} done; {doing} … (Ctrl-C keeps it)", "dim")
+        status = Text(
+            f"{len(found.races)} of {n_cells} done; {doing} … (Ctrl-C stops and keeps the results)",
+            "dim",
+        )
         return Group(_ratios(found), status)
 
     with Live(console=console, get_renderable=picture, transient=True, refresh_per_second=4):

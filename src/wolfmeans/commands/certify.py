@@ -1,4 +1,4 @@
-"""`wolfmeans certify`: judge a clustering that came from anywhere."""
+"""`wolfmeans certify`: evaluate a clustering from any source."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def certify(
     ] = None,
     label_column: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The column of LABELS, or of FILE, that has them."),
+        typer.Option(metavar="NAME", help="The column of LABELS, or of FILE, with the labels."),
     ] = None,
     outlier: Annotated[
-        str, typer.Option(metavar="LABEL", help="The label of points in no cluster.")
+        str, typer.Option(metavar="LABEL", help="The label of points without a cluster.")
     ] = "-1",
     columns: Columns = None,
     exclude: Exclude = None,
@@ -68,16 +68,16 @@ def certify(
     seed: Seed = 0,
     threads: Threads = None,
     certificate: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Write the judgement as JSON.")
+        str | None, typer.Option(metavar="PATH", help="Write the evaluation as JSON.")
     ] = None,
     quiet: Quiet = False,
     json_: Json = False,
 ) -> None:
-    """Judge a clustering, whatever made it: only its labels are needed.
+    """Evaluate a clustering from any source, given its labels.
 
-    Says its SSE at the means of its clusters, its Frank-Wolfe gap, whether a
-    single point could change its cluster at a gain, and how far it is from
-    the best possible.
+    Prints the inertia at the means of the clusters, the Frank-Wolfe gap,
+    whether moving a single point lowers inertia, and an upper limit on the
+    distance from the optimum.
 
     [bold]Examples[/bold]
 
@@ -99,8 +99,8 @@ def certify(
     given, aside = _labels(table, labels, label_column, drop_missing)
     if len(given) != table.n_rows:
         raise ValueError(
-            f"{file} has {table.n_rows:,} rows and {labels} {len(given):,}; "
-            "a clustering has a label for each row"
+            f"{file} has {table.n_rows:,} rows, but {labels} has {len(given):,}; "
+            "there must be one label for each row"
         )
     points = choose(
         table,
@@ -142,10 +142,10 @@ def certify(
 def _labels(
     table: Table, labels: str | None, name: str | None, drop_missing: bool
 ) -> tuple[NDArray[Any], tuple[str, ...]]:
-    """Return the labels as texts, and the columns of the data that are not data then."""
+    """Return the labels as texts, and the columns that hold labels rather than data."""
     if labels is None:
         if name is None:
-            raise ValueError("say where the labels are: a second file, or --label-column NAME")
+            raise ValueError("no labels given: pass a second file, or --label-column NAME")
         check_column(table, name, "--label-column")
         return _texts(table, name, drop_missing), (name,)
     other = read_table([labels], None)
@@ -155,7 +155,7 @@ def _labels(
         name = "label"
     elif name is None:
         raise ValueError(
-            f"{labels} has columns {', '.join(other.names[:12])}; say which with --label-column"
+            f"{labels} has columns {', '.join(other.names[:12])}; choose one with --label-column"
         )
     check_column(other, name, "--label-column")
     return _texts(other, name, drop_missing), ()
@@ -172,6 +172,6 @@ def _texts(table: Table, name: str, drop_missing: bool) -> NDArray[Any]:
     if missing.any() and not drop_missing:
         raise ValueError(
             f"{table.place(int(np.argmax(missing)))} has no label; "
-            "give it one, or leave such rows out with --drop-missing"
+            "add one, or skip such rows with --drop-missing"
         )
     return texts

@@ -1,7 +1,7 @@
-"""The command `wolfmeans`: puts the groups of wolfmeans.commands together.
+"""The command `wolfmeans`, assembled from the modules of wolfmeans.commands.
 
-Typer and rich are imported when the command runs, never with the package; NumPy and scikit-learn
-when a command has work to do. Help and wrong usage are answered before.
+Typer and rich are imported when the command runs, never with the package. NumPy and scikit-learn
+are imported only when a command has work to do, after help and usage errors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _COMMANDS = ("fit", "predict", "certify", "scan", "demo", "study", "bench", "info")
 _GROUPS = ("study",)
-_INSTALL = "wolfmeans: the command needs typer and rich: pip install typer rich"
+_INSTALL = "wolfmeans: this command needs typer and rich; install them: pip install typer rich"
 
 
 def application(only: str | None = None) -> Typer:
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with printing():  # help, and the version
             code = command.main(given, prog_name="wolfmeans", standalone_mode=False, obj=given)
     except KeyboardInterrupt:
-        say("wolfmeans: stopped")
+        say("wolfmeans: interrupted")
         return finish(130)
     except OSError as error:
         if not isinstance(error, BrokenPipeError):
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         # Wrong usage; the class of such errors has moved between versions of typer.
         if type(error).__name__ == "Abort":  # which click makes of Ctrl-C
-            say("wolfmeans: stopped")
+            say("wolfmeans: interrupted")
             return finish(130)
         message = getattr(error, "format_message", None)
         if message is None:

@@ -12,11 +12,11 @@ from wolfmeans.commands.terminal import errors_in_one_line
 
 @errors_in_one_line
 def demo(
-    directory: Annotated[
-        Path, typer.Argument(help="Where figures and the page go.", metavar="[DIR]")
-    ] = Path("demo-output"),
+    directory: Annotated[Path, typer.Argument(help="Output folder.", metavar="[DIR]")] = Path(
+        "demo-output"
+    ),
 ) -> None:
-    """Cluster the bundled image data; print the certificate, write figures and a page.
+    """Cluster the bundled image data, print the certificate, write figures and a page.
 
     [bold]Examples[/bold]
 

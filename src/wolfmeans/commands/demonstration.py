@@ -50,7 +50,7 @@ def main(directory: str = "demo-output") -> None:
         preparation=Preparation.standardizing(names, segmentation.data),
     ).save(folder / "page.html")
     print("\nWritten: " + ", ".join(str(path) for path in written))
-    print(f"The page: {target} (open it in a browser)")
+    print(f"Page: {target} (open it in a browser)")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`wolfmeans fit`: cluster the rows of files, say what is proven, and write what is wanted."""
+"""`wolfmeans fit`: cluster the rows of files, print the certificate, write the requested files."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ CERTIFY = ("auto", "none", STRONGEST, *BOUNDS)
 # Multiplications of bounds; see bounds.methods.
 _A_SECOND = 1e9
 _NEAR_ENOUGH = 1.001
-_OUTPUT, _SEARCH, _TRIMMING = "Output", "How hard to try", "Outliers"
+_OUTPUT, _SEARCH, _TRIMMING = "Output", "Search and proof", "Outliers"
 
 
 def _target(text: str) -> Any:
@@ -79,9 +79,11 @@ def _target(text: str) -> Any:
 
 
 Certify = Annotated[
-    str, named(CERTIFY, "Lower bound (auto: the best proof that takes about a second)", _SEARCH)
+    str, named(CERTIFY, "Lower bound; auto: the best proof within about a second", _SEARCH)
 ]
-Engine = Annotated[str, named(ENGINES, "What computes; all give the same bits, auto the soonest")]
+Engine = Annotated[
+    str, named(ENGINES, "Compute engine; results are identical, auto picks the fastest")
+]
 
 
 @errors_in_one_line
@@ -100,8 +102,8 @@ def fit(
         float | None,
         typer.Option(
             min=0.0,
-            metavar="SHARE",
-            help="Leave out this share of the points, the farthest.",
+            metavar="FRACTION",
+            help="Leave out this fraction of the points, the farthest ones.",
             rich_help_panel=_TRIMMING,
         ),
     ] = None,
@@ -110,13 +112,17 @@ def fit(
         typer.Option(
             min=0.0,
             metavar="N",
-            help="Leave out so many points, or so much weight.",
+            help="Leave out this many points, or this much weight.",
             rich_help_panel=_TRIMMING,
         ),
     ] = None,
     init: Annotated[
         str | None,
-        named((*SEEDINGS, *TRIMMED_SEEDINGS), "Where to start", show_default="by the kind of fit"),
+        named(
+            (*SEEDINGS, *TRIMMED_SEEDINGS),
+            "Initial centers",
+            show_default="depends on the kind of fit",
+        ),
     ] = None,
     n_init: Annotated[
         int | None,
@@ -130,11 +136,11 @@ def fit(
     ] = None,
     max_iter: Annotated[
         int,
-        typer.Option(min=1, metavar="N", help="Most iterations of a start."),
+        typer.Option(min=1, metavar="N", help="Maximum number of iterations of each start."),
     ] = 300,
     stop: Annotated[
         str | None,
-        named(STOPS, "When to stop", show_default="decrease; shift where --tol alone is given"),
+        named(STOPS, "Stopping rule", show_default="decrease; shift if only --tol is given"),
     ] = None,
     tol: Annotated[
         float | None,
@@ -145,15 +151,15 @@ def fit(
             show_default="1e-6; 1e-4 for shift",
         ),
     ] = None,
-    empty: Annotated[str, named(POLICIES, "Centers of empty clusters")] = "farthest",
+    empty: Annotated[str, named(POLICIES, "New centers for empty clusters")] = "farthest",
     polish: Annotated[
-        str | None, named(POLISHES, "Go on to a better local optimum", _SEARCH)
+        str | None, named(POLISHES, "Continue to a better local optimum", _SEARCH)
     ] = None,
     effort: Annotated[
         float | None,
         typer.Option(
             metavar="SECONDS",
-            help="Search so long for a better clustering.",
+            help="Search this long for a better clustering.",
             rich_help_panel=_SEARCH,
         ),
     ] = None,
@@ -163,20 +169,20 @@ def fit(
     seed: Seed = 0,
     time_limit: Annotated[
         float | None,
-        typer.Option(min=0.0, metavar="SECONDS", help="Begin no further step after so long."),
+        typer.Option(min=0.0, metavar="SECONDS", help="Start no further step after this time."),
     ] = None,
     memory: Memory = None,
     dask: Annotated[
         str | None,
         typer.Option(
             metavar="ADDRESS",
-            help="Read and cluster on the Dask cluster of this scheduler, as in tcp://host:8786.",
+            help="Read and cluster on the Dask cluster at this address, e.g. tcp://host:8786.",
         ),
     ] = None,
     checkpoint: Annotated[
         str | None,
         typer.Option(
-            metavar="PATH", help="Keep where the fit stands in this file, and go on from it."
+            metavar="PATH", help="Save progress to this file, and resume from it if it exists."
         ),
     ] = None,
     labels: Annotated[
@@ -185,26 +191,26 @@ def fit(
     with_data: Annotated[
         bool,
         typer.Option(
-            "--with-data", help="Put labels next to the columns.", rich_help_panel=_OUTPUT
+            "--with-data", help="Write the labels next to the data.", rich_help_panel=_OUTPUT
         ),
     ] = False,
     centers: Annotated[
-        str | None, _target("Centers and sizes, in the units of the columns: a table.")
+        str | None, _target("Table of centers and sizes, in the units of the columns.")
     ] = None,
     model: Annotated[str | None, _target("The model, for wolfmeans predict.")] = None,
     certificate: Annotated[str | None, _target("The certificate as JSON.")] = None,
-    page: Annotated[str | None, _target("A page about the result, as HTML.")] = None,
+    page: Annotated[str | None, _target("An HTML page about the result.")] = None,
     quiet: Quiet = False,
     json_: Json = False,
     require_converged: Annotated[
         bool,
-        typer.Option("--require-converged", help="Exit with 1 if the stopping rule was not met."),
+        typer.Option("--require-converged", help="Exit with code 1 if the fit did not converge."),
     ] = False,
 ) -> None:
-    """Cluster the rows of files, and say what is proven about the result.
+    """Cluster the rows of files and print a certificate of the result.
 
-    Exit codes: 0 fine, 1 not converged (with --require-converged),
-    2 wrong usage or input, 130 stopped by Ctrl-C.
+    Exit codes: 0 success, 1 not converged (with --require-converged),
+    2 invalid usage or input, 130 interrupted by Ctrl-C.
 
     [bold]Examples[/bold]
 
@@ -236,7 +242,7 @@ def fit(
             outputs.check_table_target(option, targets[option])
         outputs.check_targets(targets | {"--checkpoint": checkpoint}, files, json=json_)
     if with_data and labels is None:
-        raise ValueError("--with-data needs --labels, which says where they go")
+        raise ValueError("--with-data needs --labels PATH, the file to write")
     settings = {
         "n_init": "auto" if n_init is None else n_init,
         "max_iter": max_iter,
@@ -326,10 +332,10 @@ def fit(
         if memory is None or points.weights is None:
             raise
         raise MemoryError(
-            f"{error}. That is beside the weights, which take {said(points.weights.nbytes)} of the "
-            f"{memory} given"
+            f"{error}. In addition, the weights take {said(points.weights.nbytes)} of --memory "
+            f"{memory}"
         ) from None
-    # A model file has the names of its columns, for whoever loads it.
+    # The model file stores the names of the columns.
     estimator.feature_names_in_ = np.array(points.names, dtype=object)
     facts = facts_of(estimator, points, preparation, perf_counter() - begun)
 
@@ -369,10 +375,10 @@ def fit(
 def _exit_code(
     estimator: Model, interrupted: bool, require_converged: bool, *, quiet: bool
 ) -> None:
-    """End with 130 after Ctrl-C, and with 1 where it should have converged and has not."""
+    """Exit with 130 after Ctrl-C, and with 1 if convergence was required and not reached."""
     if interrupted:
-        kept = "" if estimator.checkpoint is None else "; the same command goes on from here"
-        say(f"wolfmeans: stopped; the result is the one so far{kept}")
+        kept = "" if estimator.checkpoint is None else "; run the same command to continue"
+        say(f"wolfmeans: interrupted; this is the result so far{kept}")
         raise typer.Exit(130)
     if require_converged and not estimator.certificate_.status.converged:
         if not quiet:
@@ -381,7 +387,7 @@ def _exit_code(
 
 
 def _bound(certify: str) -> str | None:
-    """Return the bound that the fit itself looks for."""
+    """Return the bound that the fit itself computes."""
     one_of("--certify", certify, CERTIFY)
     return None if certify in ("none", STRONGEST) else certify
 
@@ -393,10 +399,10 @@ def _check_kind_of_fit(
     effort: float | None,
     init: str | None,
 ) -> None:
-    """Refuse options that do not go together."""
+    """Check that the options can be combined."""
     if alpha is None and trim is None:
         if init in TRIMMED_SEEDINGS:
-            raise ValueError(f"--init {init} is for fits with --alpha or --trim")
+            raise ValueError(f"--init {init} needs --alpha or --trim")
         if polish is not None:
             one_of("--polish", polish, POLISHES)
         if effort is not None and not effort > 0:
@@ -404,21 +410,21 @@ def _check_kind_of_fit(
         return
     for option, value in (("--polish", polish), ("--effort", effort)):
         if value is not None:
-            raise ValueError(f"{option} is for fits without --alpha and --trim")
+            raise ValueError(f"{option} cannot be combined with --alpha or --trim")
     if alpha is not None and trim is not None:
-        raise ValueError("--alpha and --trim both say how much to leave out; give one")
+        raise ValueError("--alpha and --trim both set how much to leave out; use only one")
     if alpha is not None and alpha >= 1:
         raise ValueError(f"--alpha must be at least 0 and below 1; got {alpha:g}")
 
 
 def _check_checkpoint(polish: str | None, effort: float | None, empty: str) -> None:
-    """Refuse what a fit cannot go on from."""
+    """Check that the fit can be resumed with these options."""
     refused = {"--polish": polish, "--effort": effort}
     if empty in ("resample", "admissible"):
         refused["--empty"] = empty
     for option, value in refused.items():
         if value is not None:
-            raise ValueError(f"--checkpoint does not go with {option} {value}")
+            raise ValueError(f"--checkpoint cannot be combined with {option} {value}")
 
 
 def _estimator(
@@ -445,13 +451,13 @@ def _run(
     *,
     quiet: bool,
 ) -> bool:
-    """Fit, with a display where steps are long and somebody looks; whether Ctrl-C ended it."""
+    """Fit, with a live display if steps are long; return whether Ctrl-C ended the fit."""
     from wolfmeans.core.notices import progress_on_terminal
 
-    # Small problems run faster than anybody could watch, many starts of them at once.
+    # Small problems are too fast for a live display, and run many starts at once.
     long = isinstance(points, FilePoints) or data.size * estimator.n_clusters >= LONG_STEP
     with (
-        # That it has not converged is what the certificate begins with.
+        # The certificate begins with this warning.
         warnings_in_one_line(quiet=quiet, known="Not converged"),
         watching(estimator, wanted=long, shown=not quiet) as (watch, callback),
         remarking(remarks),
@@ -479,10 +485,10 @@ def _run(
 
 
 def _further_bounds(estimator: Model, data: NDArray[np.floating], certify: str) -> Sequence[str]:
-    """Return the bounds to look for after the fit: all for the strongest, else cheap proofs.
+    """Return the bounds to compute after the fit: all for the strongest, else cheap proofs.
 
-    A command takes a second to begin; a proof may take as long. One that a fit has found already
-    or that would add little is not looked for.
+    A command takes a second to start, so a proof may take as long. Bounds that the fit has computed
+    already, or that would add little, are skipped.
     """
     from wolfmeans.bounds import REGISTRY, affordable
 

@@ -30,7 +30,7 @@ _ADVICE = {
     "max_iter": "--max-iter",
     "time_limit": "--time-limit",
     "memory_limit": "--memory",
-    "the callback asked to stop": "Ctrl-C ended it",
+    "the callback stopped the run": "the run was interrupted (Ctrl-C)",
 }
 
 

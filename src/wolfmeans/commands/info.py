@@ -1,4 +1,4 @@
-"""`wolfmeans info`: what runs here, for oneself and for reports of problems."""
+"""`wolfmeans info`: versions and hardware, for bug reports."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OPTIONAL = {
     "torch": "tensors in Python, and the gpu engine",
     "triton": "the gpu engine",
     "zarr": "Zarr arrays in chunks",
-    "dask": "collections that are larger than one machine",
+    "dask": "collections larger than the memory of one machine",
     "distributed": "Dask clusters, and --dask",
 }
 _EXTRAS = {
@@ -43,7 +43,7 @@ _EXTRAS = {
 
 @errors_in_one_line
 def info(json_: Json = False) -> None:
-    """Say what runs here: versions, vector unit, GPU, threads, extras and peers.
+    """Show versions, vector unit, GPU, threads, extras and other K-means libraries.
 
     [bold]Examples[/bold]
 
@@ -55,7 +55,7 @@ def info(json_: Json = False) -> None:
     if json_:
         print_json(facts)
     else:
-        print_facts("What runs here", _rows(facts))
+        print_facts("Installation and hardware", _rows(facts))
 
 
 def _rows(facts: dict[str, Any]) -> list[tuple[str, str, str]]:
@@ -64,11 +64,11 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str, str]]:
     rows = [
         ("wolfmeans", facts["wolfmeans"], ""),
         ("python", facts["python"], facts["platform"]),
-        ("engine", facts["engine"], "" if native else "slow: the native module is missing"),
+        ("engine", facts["engine"], "" if native else "slow, because the native module is missing"),
         (
             "vector unit",
             facts["vector_unit"] or "none",
-            "asked for by WOLFMEANS_VECTOR_UNIT" if forced else "the widest here that is supported",
+            "set by WOLFMEANS_VECTOR_UNIT" if forced else "the widest supported on this machine",
         ),
         ("threads", str(facts["threads"]), f"of {facts['cores']} cores"),
         ("gpu", _card(gpu), gpu["remark"]),
@@ -102,7 +102,7 @@ def _card(gpu: dict[str, Any]) -> str:
 
 
 def gather() -> dict[str, Any]:
-    """Return what is known about this installation."""
+    """Return the facts about this installation."""
     with loading():
         from wolfmeans.engines import effective_threads
         from wolfmeans.exact.native import native_is_available
@@ -150,9 +150,9 @@ def _gpu() -> dict[str, Any]:
     elif missing:
         remark = f"{' and '.join(missing)} missing: pip install 'wolfmeans[gpu]'"
     elif cuda is None:
-        remark = f"PyTorch {torch} is built for CPUs; the gpu engine needs a build for CUDA"
+        remark = f"PyTorch {torch} is a CPU build; the gpu engine needs a CUDA build"
     else:
-        remark = f"the gpu engine runs: PyTorch {torch} for CUDA {cuda}, Triton {triton}"
+        remark = f"the gpu engine is available: PyTorch {torch} for CUDA {cuda}, Triton {triton}"
     return {
         "name": name,
         "memory_gib": memory,
@@ -170,6 +170,6 @@ def _first_card() -> tuple[str, float | None]:
         done = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True)
         name, _, mebibytes = done.stdout.splitlines()[0].rpartition(",")
         return name.strip() or unknown, round(float(mebibytes) / 1024, 1)
-    # The tool may be missing, not answer or have nothing to say; that is no reason to say no more.
+    # The tool may be missing, hang or print nothing; the other facts are still shown.
     except (OSError, subprocess.SubprocessError, IndexError, ValueError):
         return unknown, None

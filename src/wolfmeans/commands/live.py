@@ -1,4 +1,4 @@
-"""What a long fit shows while it runs, on a terminal: where it stands and when it may end."""
+"""The live display of a long fit on a terminal: its progress and the estimated time left."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from wolfmeans.core.solution import Record
     from wolfmeans.estimators.base import CenterEstimator
 
-# Multiplications in a step from which on a call of Python between two steps costs nothing.
+# From this many multiplications a step, a Python call between two steps costs almost nothing.
 LONG_STEP = 5_000_000
 _SECONDS_BEFORE = 1.0
 _REMEMBERED = 12
 
 
 class Watch:
-    """Follows the records of a fit, of one start after the other."""
+    """Follows the records of a fit, start by start."""
 
     def __init__(self, stop: str, tol: float, n_starts: int) -> None:
         self._stop, self._tol, self._n_starts = stop, tol, n_starts
@@ -37,7 +37,7 @@ class Watch:
         self.interrupted = False
 
     def see(self, record: Record) -> bool:
-        """Take note of a step; whether the run is to end."""
+        """Record a step; return whether the run should end."""
         if record.t == 0:
             self.start += 1
             self._recent.clear()
@@ -47,18 +47,18 @@ class Watch:
 
     @property
     def tolerance(self) -> float | None:
-        """What the watched number must fall to; None where the rule is another."""
+        """The threshold of the watched number; None for other stopping rules."""
         known = self._stop in ("decrease", "gap")
         return self._tol * self._first_value if known else None
 
     def watched(self, record: Record) -> float:
-        """The number that the rule looks at."""
+        """The number that the stopping rule tests."""
         return record.gap if self._stop == "gap" else record.decrease
 
     def seconds_left(self) -> float | None:
-        """Return when the start may end, if the number goes on falling as it did of late.
+        """Estimate the time left for this start from the recent fall of the watched number.
 
-        It falls about geometrically near a fixed point, by fits and starts; an estimate.
+        Near a fixed point it falls roughly geometrically, but irregularly.
         """
         goal = self.tolerance
         records = [r for r in self._recent if self.watched(r) > 0]
@@ -76,27 +76,27 @@ class Watch:
         return n_steps * pace
 
     def table(self) -> Table:
-        """Return what is shown."""
+        """Return the table to show."""
         table = Table(box=None, pad_edge=False, show_header=False)
         table.add_column(style="bold")
         table.add_column(justify="right")
         table.add_column(style="dim")
         if not self._recent:
-            table.add_row("reading and seeding", "", "")
+            table.add_row("reading data and seeding", "", "")
             return table
         record = self._recent[-1]
         starts = f"start {self.start}" + (f" of {self._n_starts}" if self._n_starts > 1 else "")
         goal = self.tolerance
         left = self.seconds_left()
-        until = "" if goal is None else f"until the {self._stop} is {goal:.3g}"
+        until = "" if goal is None else f"(stops when the {self._stop} reaches {goal:.3g})"
         table.add_row("iteration", f"{record.t + 1:,}", f"of {starts} {until}".rstrip())
-        table.add_row("SSE", f"{record.value:.6g}", "sum of squared distances")
-        table.add_row("gap", f"{record.gap:.3g}", "what moving points to nearer centers gains")
-        table.add_row("decrease", f"{record.decrease:.3g}", "what a full step gains")
-        table.add_row("moved", f"{record.moved:,}", "points that change their cluster")
+        table.add_row("inertia", f"{record.value:.6g}", "sum of squared distances")
+        table.add_row("gap", f"{record.gap:.3g}", "gain from reassigning points")
+        table.add_row("decrease", f"{record.decrease:.3g}", "gain from a full step")
+        table.add_row("moved", f"{record.moved:,}", "points that change cluster")
         if left is not None:
-            table.add_row("left", f"≈ {clock(left)}", "an estimate, from the last steps")
-        table.add_row("", "", "Ctrl-C ends it and keeps the result; twice, nothing")
+            table.add_row("time left", f"≈ {clock(left)}", "estimated from the last steps")
+        table.add_row("", "", "Ctrl-C stops and keeps the result; press twice to discard it")
         return table
 
 
@@ -104,9 +104,9 @@ class Watch:
 def watching(
     estimator: CenterEstimator, *, wanted: bool, shown: bool
 ) -> Iterator[tuple[Watch, Callable[[Record], Any] | None]]:
-    """Let Ctrl-C end a fit with what it has, and show it on a terminal while it runs.
+    """Let Ctrl-C end a fit with its current result, and show the fit on a terminal.
 
-    The callback is None where that is not wanted, because all is over in no time.
+    The callback is None if that is not wanted, because the fit is short.
     """
     rule = estimator._criterion()
     watch = Watch(rule.stop, rule.tol, estimator._continued_starts())
@@ -115,7 +115,7 @@ def watching(
         return
     console = live_console() if shown else None
     live = Live(console=console, get_renderable=watch.table, transient=True, refresh_per_second=8)
-    # By the clock and not with a step: reading and seeding may take long, too.
+    # The display starts by the clock, not with a step: reading and seeding may take long, too.
     later = threading.Timer(_SECONDS_BEFORE, live.start)
     later.daemon = True
     if console is not None:
@@ -124,7 +124,7 @@ def watching(
     before = signal.getsignal(signal.SIGINT)
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        # Once is a wish that the next step fulfils, twice is an order.
+        # The first Ctrl-C ends the fit after the current step, the second one at once.
         if watch.interrupted or not watch.start:
             raise KeyboardInterrupt
         watch.interrupted = True

@@ -38,7 +38,7 @@ def _prepare() -> None:
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:
     with suppress(OSError):
-        os.write(2, b"wolfmeans: stopped\n")
+        os.write(2, b"wolfmeans: interrupted\n")
     os._exit(130)
 
 

@@ -35,14 +35,16 @@ _BYTES_OF_A_BLOCK = 1 << 26
 
 
 def refuse_options(given: Mapping[str, Any]) -> None:
-    """Say which options have no form on a cluster."""
+    """Check that no option is given that does not work on a cluster."""
     for option, value in given.items():
         if value:
-            raise ValueError(f"{option} does not go with --dask: rows stay on the workers")
+            raise ValueError(
+                f"{option} cannot be combined with --dask, because rows stay on the workers"
+            )
 
 
 def check_targets(targets: Mapping[str, str | None], *, json: bool) -> None:
-    """Refuse targets that cannot be written; labels may go to a folder, which workers write."""
+    """Check that the targets can be written; labels may go to a folder, which workers write."""
     folder = targets["--labels"] is not None and _is_folder(targets["--labels"])
     here = {option: t for option, t in targets.items() if not (folder and option == "--labels")}
     for option in ("--labels", "--centers"):
@@ -68,12 +70,12 @@ def fit_on_cluster(
     quiet: bool,
     json: bool,
 ) -> bool:
-    """Fit files on the cluster at an address, and write what is wanted; whether Ctrl-C ended it."""
+    """Fit files on the cluster at an address and write the targets; whether Ctrl-C ended it."""
     distributed = _imported("distributed", "--dask needs Dask: pip install 'wolfmeans[dask]'")
     try:
         client = distributed.Client(address, timeout=_SECONDS_TO_CONNECT)
     except (OSError, ValueError) as error:
-        raise OSError(f"--dask: no scheduler answers at {address}: {error}") from error
+        raise OSError(f"--dask: cannot connect to a scheduler at {address}: {error}") from error
     with client:
         try:
             X, masses, names = opened(files, columns, exclude, weights)
@@ -189,7 +191,9 @@ def opened(
     """Return a collection of the columns to cluster, weights or None, and the columns' names."""
     kinds = {_kind(file) for file in files}
     if len(kinds) > 1:
-        raise ValueError(f"--dask reads files of one kind; these are {', '.join(sorted(kinds))}")
+        raise ValueError(
+            f"--dask needs files of one format, but these are {', '.join(sorted(kinds))}"
+        )
     kind = kinds.pop()
     for file in files:
         _check_file_system(file)
@@ -235,7 +239,7 @@ def _chosen(
     ]
     chosen = [name for name in asked if name not in (*unwanted, weights)] if asked else numbers
     if not chosen:
-        raise ValueError(f"{source} has no column of numbers to cluster")
+        raise ValueError(f"{source} has no numeric column to cluster")
     return frame[chosen], None if weights is None else frame[weights], tuple(chosen)
 
 
@@ -245,18 +249,18 @@ def _kind(file: str) -> str:
     if kind not in ("parquet", "csv", "npy", "zarr"):
         if Path(file).is_dir():
             raise IsADirectoryError(
-                f"{file} is a folder; for the files in it say '{file.rstrip('/')}/*.parquet'"
+                f"{file} is a folder; to read the files in it, use '{file.rstrip('/')}/*.parquet'"
             )
-        raise ValueError(f"--dask reads .parquet, .csv, .npy and .zarr; {file} is none of them")
+        raise ValueError(f"--dask reads only .parquet, .csv, .npy and .zarr files, not {file}")
     return kind
 
 
 def _check_file_system(file: str) -> None:
-    """Say what is missing to read from elsewhere."""
+    """Check that the package for a remote file system is installed."""
     protocol, is_remote, _ = file.partition("://")
     if not is_remote:
         return
-    fsspec = _imported("fsspec", f"{file} is read through fsspec: pip install fsspec")
+    fsspec = _imported("fsspec", f"reading {file} needs fsspec: pip install fsspec")
     try:
         fsspec.get_filesystem_class(protocol)
     except ImportError as error:
@@ -266,14 +270,14 @@ def _check_file_system(file: str) -> None:
 
 
 def _found(file: str) -> list[str]:
-    """Return the files of a pattern; those elsewhere are found by whoever reads them."""
+    """Return the files that match a pattern; Dask finds remote ones itself."""
     if "://" in file or not glob.has_magic(file):
         if "://" not in file and not Path(file).exists():
-            raise FileNotFoundError(f"there is no file {file}")
+            raise FileNotFoundError(f"no such file: {file}")
         return [file]
     found = sorted(glob.glob(file, recursive=True))  # noqa: PTH207 - of any folder
     if not found:
-        raise FileNotFoundError(f"no file is called like {file}")
+        raise FileNotFoundError(f"no file matches {file}")
     return found
 
 
@@ -285,10 +289,10 @@ def _array(files: Sequence[str], kind: str) -> Any:
     blocks = []
     for name in (name for file in files for name in _found(file)):
         if "://" in name:
-            raise ValueError(f"{name}: NPY files are read from folders that all workers see")
+            raise ValueError(f"{name}: NPY files must be in a folder that all workers can read")
         array = np.load(name, mmap_mode="r")
         if array.ndim != 2:
-            raise ValueError(f"{name} has {array.ndim} dimensions; 2 are needed")
+            raise ValueError(f"{name} has {array.ndim} dimensions, but 2 are needed")
         rows = max(1, _BYTES_OF_A_BLOCK // max(1, array.itemsize * array.shape[1]))
         place = str(Path(name).resolve())
         for start in range(0, len(array), rows):

@@ -1,4 +1,4 @@
-"""Points that a command does not read but leaves in their files: options with `--memory`."""
+"""Points that stay in their files and are read in chunks, for the option `--memory`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Memory = Annotated[
     str | None,
     typer.Option(
         metavar="SIZE",
-        help="Take so much memory at most, like 2GB, and read larger files in chunks.",
+        help="Use at most this much memory, e.g. 2GB, and read larger files in chunks.",
     ),
 ]
 _ROWS = 1 << 20
@@ -91,7 +91,7 @@ def refuse_with_memory(options: Mapping[str, Any]) -> None:
     """Refuse options that need all rows in memory, by their names; those that are set."""
     for option, value in options.items():
         if value:
-            raise ValueError(f"{option} needs all rows in memory; leave out --memory, or {option}")
+            raise ValueError(f"{option} needs all rows in memory; omit --memory or {option}")
 
 
 def open_points(
@@ -109,7 +109,9 @@ def open_points(
 
     limit = parse_bytes(memory, "--memory")
     if weights is not None and drop_missing:
-        raise ValueError("--weights with --drop-missing needs all rows in memory; leave out one")
+        raise ValueError(
+            "--weights with --drop-missing needs all rows in memory; omit --memory or one of them"
+        )
     masses = None
     unwanted = words(exclude or ())
     if weights is not None:
@@ -117,7 +119,7 @@ def open_points(
         unwanted = [*unwanted, weights]
         if masses.nbytes >= limit:
             raise ValueError(
-                f"--memory {memory} is no more than the weights take, {said(masses.nbytes)}"
+                f"--memory {memory} is too small: the weights alone take {said(masses.nbytes)}"
             )
         limit -= masses.nbytes
     source = open_source(

@@ -1,4 +1,4 @@
-"""The files that commands write: tables by their ending, JSON, the model and the page."""
+"""The output files of commands: tables (format by file extension), JSON, models and pages."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FOR_EYES = ("--labels", "--centers", "--certificate", "--csv")
 
 
 def is_standard_output(target: str | None) -> bool:
-    """Whether a target is no file but standard output, by one of its names."""
+    """Whether a target is standard output, by one of its names."""
     return target in _ITS_NAMES
 
 
@@ -43,14 +43,16 @@ def written_files(targets: Iterable[str | None]) -> list[str]:
 def check_targets(
     targets: Mapping[str, str | None], inputs: Sequence[str], *, json: bool = False
 ) -> None:
-    """Refuse, before anything long begins, targets that could not or should not be written."""
+    """Check, before any long work, that the targets can and should be written."""
     printed = "--json" if json else None
     for option, target in targets.items():
         if is_standard_output(target):
             if option not in _FOR_EYES:
-                raise ValueError(f"{option}: {target} is standard output; name a file")
+                raise ValueError(f"{option}: {target} is standard output; give the name of a file")
             if printed is not None:
-                raise ValueError(f"{option}: {target} is standard output, where {printed} goes")
+                raise ValueError(
+                    f"{option}: {target} is standard output, which {printed} already uses"
+                )
             printed = option
     files = [file for source in inputs for file in matching(source)]
     seen: dict[str, str] = {os.path.realpath(file): "the data" for file in files}
@@ -59,20 +61,20 @@ def check_targets(
             continue
         path = Path(target)
         if path.is_dir():
-            raise IsADirectoryError(f"{option}: {target} is a folder; name a file")
+            raise IsADirectoryError(f"{option}: {target} is a folder; give the name of a file")
         if not path.parent.is_dir():
-            raise FileNotFoundError(f"{option}: there is no folder {path.parent}")
+            raise FileNotFoundError(f"{option}: no such folder: {path.parent}")
         if not os.access(path if path.exists() else path.parent, os.W_OK):
             raise PermissionError(f"{option}: {target} cannot be written: Permission denied")
         place = os.path.realpath(path)
         special = path.exists() and not path.is_file()
         if place in seen and not special:
-            raise ValueError(f"{option}: {target} is already the file of {seen[place]}")
+            raise ValueError(f"{option}: {target} is already used for {seen[place]}")
         seen[place] = option
 
 
 def check_table_target(option: str, target: str | None) -> None:
-    """Refuse the name of a table whose ending says no format that can be written."""
+    """Check that the extension of a table's name is a format that can be written."""
     if target is None or is_standard_output(target):
         return
     kind = _kind(target)
@@ -83,16 +85,16 @@ def check_table_target(option: str, target: str | None) -> None:
 
 
 def check_gaps(target: str | None, kept: NDArray[np.bool_] | None) -> None:
-    """Refuse labels in a file that cannot say which rows have none."""
+    """Check that the file format can mark rows without a label."""
     if target is not None and kept is not None and _kind(target) == "npy":
         raise ValueError(
-            f"{target}: an .npy file has no empty entries for rows that are left out; "
-            "write .csv or .parquet"
+            f"{target}: an .npy file cannot hold empty labels for skipped rows; "
+            "use .csv or .parquet"
         )
 
 
 def check_gaps_to_come(target: str | None, *, drop_missing: bool) -> None:
-    """Refuse the same before anybody knows whether rows are left out."""
+    """Check the same before it is known whether rows are skipped."""
     if target is not None and drop_missing and _kind(target) == "npy":
         check_gaps(target, np.zeros(1, dtype=bool))
 
@@ -251,7 +253,7 @@ def _write_npy(file: IO[bytes], columns: Mapping[str, NDArray[Any]], beside: Tab
     arrays = list(columns.values())
     if beside is not None:
         if not all(map(beside.is_numeric, beside.names)):
-            raise ValueError("an .npy file has numbers only; write labels and data to .csv")
+            raise ValueError("an .npy file can hold only numbers; write labels and data to .csv")
         arrays = [beside.numbers(beside.names), *arrays]
     array = arrays[0] if len(arrays) == 1 else np.column_stack(arrays)
     np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))

@@ -1,4 +1,4 @@
-"""The points of a command: files read, columns chosen, and what was left out, said."""
+"""The points of a command: reads files, chooses columns, and reports what it ignores."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from wolfmeans.files.columns import FILL_IN, Part, Table
 from wolfmeans.files.tables import STANDARD_INPUT, read
 from wolfmeans.files.text_tables import MARKS
 
-# A column with more numbers than this has a mistake in it, rather than words.
+# If a larger fraction of a column is numeric, its other entries are errors rather than words.
 _MOSTLY_NUMBERS = 0.5
 _SHOWN = 5
-_DROP = "fill it in, or leave such rows out with --drop-missing"
+_DROP = "fill it in, or skip such rows with --drop-missing"
 
 
 # --- Options that several commands have ------------------------------------------------------
@@ -31,45 +31,44 @@ _DROP = "fill it in, or leave such rows out with --drop-missing"
 File = Annotated[
     list[str],
     typer.Argument(
-        metavar="FILE", help="CSV, TSV, Parquet, Arrow or NPY; several, a pattern, or - (stdin)."
+        metavar="FILE", help="CSV, TSV, Parquet, Arrow or NPY: files, a pattern, or - (stdin)."
     ),
 ]
 Columns = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME,...", help="Use these columns.", show_default="all numbers"),
+    typer.Option(metavar="NAME,...", help="Use these columns.", show_default="all numeric"),
 ]
 Exclude = Annotated[
-    list[str] | None, typer.Option(metavar="NAME,...", help="Leave these columns out.")
+    list[str] | None, typer.Option(metavar="NAME,...", help="Ignore these columns.")
 ]
 Weights = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="The column that has the points' weights.")
+    str | None, typer.Option(metavar="COLUMN", help="The column with the weights of the points.")
 ]
 Format = Annotated[
     str | None,
     typer.Option(
         "--format",
         metavar="NAME",
-        help=f"What the files are: {', '.join(FORMATS)}.",
-        show_default="by the ending",
+        help=f"File format: {', '.join(FORMATS)}.",
+        show_default="by file extension",
         autocompletion=lambda: list(FORMATS),
     ),
 ]
 Standardize = Annotated[
-    bool, typer.Option("--standardize", help="Turn columns into z-scores first.")
+    bool, typer.Option("--standardize", help="Convert columns to z-scores first.")
 ]
 DropMissing = Annotated[
     bool,
-    typer.Option(
-        "--drop-missing", help="Leave out rows with missing values; their labels are empty."
-    ),
+    typer.Option("--drop-missing", help="Skip rows with missing values; their labels are empty."),
 ]
 Seed = Annotated[
-    int | None, typer.Option(min=0, metavar="S", help="Random numbers: same seed, same result.")
+    int | None,
+    typer.Option(min=0, metavar="S", help="Random seed; the same seed, the same result."),
 ]
 Threads = Annotated[
-    int | None, typer.Option(min=1, metavar="T", help="Threads; results do not depend on it.")
+    int | None, typer.Option(min=1, metavar="T", help="Number of threads; does not affect results.")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
@@ -84,7 +83,7 @@ class Points:
     kept: NDArray[np.bool_] | None = None
     """Which rows of the table these are; None if all."""
     remarks: tuple[str, ...] = ()
-    """What a person should know about them."""
+    """Remarks about them, to be printed."""
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -137,11 +136,11 @@ def choose(
     drop_missing: bool | None = None,
     missing: NDArray[np.bool_] | None = None,
 ) -> Points:
-    """Take the columns that were asked for, or all that have numbers.
+    """Take the requested columns, or all numeric ones.
 
-    Columns of words are left out, and named in the remarks. A column of numbers with a word in it
-    is a mistake, and refused. `aside` are columns with another role. Rows with missing values are
-    refused, or left out with `drop_missing`, and then those of `missing` as well.
+    Non-numeric columns are ignored and named in the remarks. A mostly numeric column with a word in
+    it raises an error. `aside` are columns with another role. Missing values raise an error, or
+    their rows are skipped with `drop_missing`, and then those of `missing` as well.
     """
     if drop_missing:
         table.read_marks()
@@ -154,7 +153,7 @@ def choose(
         for name in names:
             check_column(table, name, option)
     if columns and not asked:
-        raise ValueError(f"--columns names no column of {table.source}; {_there(table)}")
+        raise ValueError(f"--columns: {table.source} has none of these columns; {_there(table)}")
     special = {*unwanted, *aside, *([] if weights is None else [weights])}
     names = [name for name in asked or table.names if name not in special]
     for name in asked:
@@ -163,7 +162,7 @@ def choose(
     others = [name for name in names if not table.is_numeric(name)]
     remarks = (*table.remarks, *_dropped(table, others))
     if not numeric:
-        raise ValueError(f"{table.source} has no column of numbers to cluster")
+        raise ValueError(f"{table.source} has no numeric column to cluster")
     if drop_missing:
         return _complete_rows(table, numeric, weights, missing, remarks)
     advice = FILL_IN if drop_missing is None else _DROP
@@ -183,7 +182,7 @@ def _complete_rows(
     missing: NDArray[np.bool_] | None,
     remarks: tuple[str, ...],
 ) -> Points:
-    """Return the rows that have all values, and remark how many have not."""
+    """Return the complete rows, and remark how many are incomplete."""
     data = table.numbers_or_missing(names)
     kept = ~np.isnan(data).any(axis=1)
     if missing is not None:
@@ -201,33 +200,33 @@ def _complete_rows(
         _refuse_zeros(table, weights, masses)
     if kept.all():
         return Points(table, tuple(names), data, masses, remarks=remarks)
-    left = f"{int(np.sum(~kept)):,} of {len(kept):,} rows have missing values and are left out."
+    left = f"Skipping {int(np.sum(~kept)):,} of {len(kept):,} rows, which have missing values."
     data = np.ascontiguousarray(data[kept])
     return Points(table, tuple(names), data, masses, kept, (*remarks, left))
 
 
 def check_count(n_clusters: int, n_rows: int) -> None:
-    """Refuse more clusters than there are rows."""
+    """Check that there are at least as many rows as clusters."""
     if n_clusters > n_rows:
-        there = "there is 1 row" if n_rows == 1 else f"there are {n_rows:,} rows"
-        raise ValueError(f"-k: {there} for {n_clusters:,} clusters")
+        there = "1 row" if n_rows == 1 else f"{n_rows:,} rows"
+        raise ValueError(f"-k: {n_clusters:,} clusters, but the data has only {there}")
 
 
 def title_of(files: Sequence[str]) -> str:
-    """Return what data is called on a page about it."""
+    """Return the name of the data on its page."""
     if list(files) == [STANDARD_INPUT]:
         return "standard input"
     return shown(", ".join(Path(file).name for file in files))
 
 
 def names_in(table: Table, texts: Sequence[str]) -> list[str]:
-    """Return the columns named by an option; a name may have a comma of its own."""
+    """Return the columns named by an option; a column's name may contain a comma."""
     found = [[text] if text in table.names else words([text]) for text in texts]
     return list(dict.fromkeys(name for names in found for name in names))
 
 
 def check_column(table: Table, name: str, option: str) -> None:
-    """Refuse the name of a column that is not there."""
+    """Check that a column exists."""
     if name in table.names:
         return
     raise ValueError(f"{option}: {table.source} has no column {name!r}; {_there(table)}")
@@ -254,7 +253,7 @@ def _refuse_words(table: Table, name: str) -> None:
 def _refuse_negative(table: Table, name: str, weights: NDArray[np.float64]) -> None:
     if (weights < 0).any():
         row = int(np.argmax(weights < 0))
-        raise ValueError(f"{table.place(row)}, column {name!r} is a negative weight")
+        raise ValueError(f"{table.place(row)}, column {name!r}: the weight is negative")
 
 
 def _refuse_zeros(table: Table, name: str, weights: NDArray[np.float64]) -> None:
@@ -267,7 +266,7 @@ def _not_a_number(table: Table, name: str) -> str:
     if found is None:
         return f"{table.source}: column {name!r} has no numbers"
     row, text, _ = found
-    return f"{table.place(row)}, column {name!r} is {_short(text)}, which is not a number"
+    return f"{table.place(row)}, column {name!r}: {_short(text)} is not a number"
 
 
 def _short(text: str) -> str:
@@ -275,17 +274,17 @@ def _short(text: str) -> str:
 
 
 def _dropped(table: Table, names: Sequence[str]) -> list[str]:
-    """Return a sentence about columns of words; refuse one that should have been of numbers."""
+    """Return a remark about non-numeric columns; raise an error for a mostly numeric one."""
     examples = []
     for name in names:
         found = table.word_in(name)
         if found is not None and found[2] >= _MOSTLY_NUMBERS:
-            rows = "leave such rows out with --drop-missing" if found[1].lower() in MARKS else ""
+            rows = "skip such rows with --drop-missing" if found[1].lower() in MARKS else ""
             raise ValueError(
-                f"{_not_a_number(table, name)}, and most of the column is; "
-                f"{rows or 'mend it'}, or leave the column out with --exclude {shlex.quote(name)}"
+                f"{_not_a_number(table, name)} although the rest of the column is; "
+                f"{rows or 'fix it'}, or ignore the column with --exclude {shlex.quote(name)}"
             )
         examples.append(f"{name} (no values)" if found is None else f"{name} ({_short(found[1])})")
     more = f" and {len(examples) - _SHOWN} more" if len(examples) > _SHOWN else ""
     named = f"{', '.join(examples[:_SHOWN])}{more}"
-    return [f"Columns that are not numbers are left out: {named}."] if examples else []
+    return [f"Ignoring non-numeric columns: {named}."] if examples else []

@@ -1,4 +1,4 @@
-"""`wolfmeans predict`: the clusters of new rows, by a model that `wolfmeans fit` wrote."""
+"""`wolfmeans predict`: label new rows with a model written by `wolfmeans fit`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @errors_in_one_line
 def predict(
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="The file of wolfmeans fit --model.")
+        str, typer.Argument(metavar="MODEL", help="A model written by wolfmeans fit --model.")
     ],
     files: File,
     columns: Columns = None,
@@ -43,20 +43,20 @@ def predict(
         str,
         typer.Option(
             metavar="PATH",
-            help="Where labels go: .csv, .tsv, .parquet, .arrow, .npy, or - (stdout).",
+            help="Output file: .csv, .tsv, .parquet, .arrow, .npy, or - (stdout).",
         ),
     ] = outputs.STANDARD_OUTPUT,
     with_data: Annotated[
-        bool, typer.Option("--with-data", help="Put labels next to the columns.")
+        bool, typer.Option("--with-data", help="Write the labels next to the data.")
     ] = False,
     threads: Threads = None,
     memory: Memory = None,
     quiet: Quiet = False,
 ) -> None:
-    """Label new rows by the nearest center of a model, outliers of a trimmed one by -1.
+    """Label new rows by the nearest center of a model.
 
-    Columns are found by the names they had in the fit, and standardized
-    as they were there.
+    Outliers of a trimmed model get the label -1. Columns are matched by
+    name and standardized as in the fit.
 
     [bold]Examples[/bold]
 
@@ -69,7 +69,7 @@ def predict(
     outputs.check_table_target("--labels", labels)
     outputs.check_targets({"--labels": labels}, [model, *files])
     if Path(model).is_dir() or not Path(model).exists():
-        raise FileNotFoundError(f"there is no model {model}")
+        raise FileNotFoundError(f"no such model file: {model}")
     if memory is not None:
         refuse_with_memory({"--with-data": with_data, "--format": format_})
         outputs.check_gaps_to_come(labels, drop_missing=drop_missing)
@@ -106,7 +106,7 @@ def _say_written(labels: str, n_rows: int, outliers: int, quiet: bool) -> None:
 def _check_width(model: str, estimator: CenterEstimator, names: Sequence[str]) -> None:
     if len(names) != estimator.n_features_in_:
         raise ValueError(
-            f"{model} was fitted to {estimator.n_features_in_} columns, and these are "
+            f"{model} was fitted to {estimator.n_features_in_} columns, but the data has "
             f"{len(names)}: {', '.join(names)}"
         )
 
@@ -121,7 +121,7 @@ def _predict_within(
     drop_missing: bool,
     quiet: bool,
 ) -> None:
-    """Write the labels of files while they are read in chunks."""
+    """Read files in chunks and write the labels as they are computed."""
     with loading():
         from wolfmeans.estimators.saving import load_prepared
 
@@ -154,7 +154,7 @@ def _wanted(
     estimator: CenterEstimator,
     preparation: Preparation | None,
 ) -> list[str] | None:
-    """Return the names that the fit's columns had; None where nobody wrote them down."""
+    """Return the names of the columns in the fit; None if the model has none."""
     if preparation is not None:
         wanted = list(preparation.columns)
     elif hasattr(estimator, "feature_names_in_"):
@@ -163,5 +163,5 @@ def _wanted(
         return None
     missing = [name for name in wanted if name not in names]
     if missing:
-        raise ValueError(f"{source} has no column {missing[0]!r}, which the model was fitted to")
+        raise ValueError(f"{source} has no column {missing[0]!r}, which the model needs")
     return wanted

@@ -13,7 +13,7 @@ from wolfmeans.files import datasets, tables
 from wolfmeans.files.atomic import shown
 
 BUNDLED = {"iris": 3, "banknotes": 2, "wine": 3, "digits": 10}
-"""Names of the data sets that come along, and how many classes they have."""
+"""Names of the bundled data sets, with their numbers of classes."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,9 @@ class Numbers:
     dropped: tuple[str, ...] = ()
     """Names of the columns that are not numbers."""
     remarks: tuple[str, ...] = ()
-    """What a person should know about how the file was read."""
+    """Remarks about how the file was read, to be printed."""
     classes: int | None = None
-    """How many classes are known, where it is."""
+    """Number of classes, if known."""
 
     def standardized(self) -> NDArray[np.float64]:
         """Return the columns as z-scores; constant columns become 0."""
@@ -35,7 +35,7 @@ class Numbers:
             spread = self.data.std(axis=0)
             centered = self.data - self.data.mean(axis=0)
         if not np.isfinite(spread).all():
-            raise ValueError("values are too large to be standardized; rescale the columns")
+            raise ValueError("the values are too large to standardize; rescale the columns")
         return np.asarray(centered / np.where(spread > 0, spread, 1.0), dtype=np.float64)
 
 
@@ -46,7 +46,7 @@ def read(source: str) -> Numbers:
     path = Path(source)
     if not path.exists():
         names = ", ".join(BUNDLED)
-        raise FileNotFoundError(f"there is no file {source}, and bundled data is called {names}")
+        raise FileNotFoundError(f"no such file: {source}; bundled data sets: {names}")
     table = tables.read([source])
     points = choose(table)
     dropped = tuple(name for name in table.names if name not in points.names)

@@ -61,7 +61,7 @@ def scan(
     ] = ["2:10"],  # noqa: B006
     alpha: Annotated[
         list[str],
-        typer.Option(metavar="SHARE,...", help="Shares of the points to leave out."),
+        typer.Option(metavar="FRACTION,...", help="Fractions of the points to leave out."),
     ] = ["0"],  # noqa: B006
     columns: Columns = None,
     exclude: Exclude = None,
@@ -71,7 +71,7 @@ def scan(
     format_: Format = None,
     n_init: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Starts of each fit.", show_default="auto"),
+        typer.Option(min=1, metavar="N", help="Number of starts of each fit.", show_default="auto"),
     ] = None,
     certify: Annotated[str, named(_METHODS, "Lower bounds")] = "auto",
     threads: Threads = None,
@@ -80,15 +80,15 @@ def scan(
         str | None, typer.Option(metavar="PATH", help="Write the table: .csv, .parquet, ...")
     ] = None,
     plot: Annotated[
-        str | None, typer.Option(metavar="PATH", help=f"Draw it: {', '.join(_PICTURES)}.")
+        str | None, typer.Option(metavar="PATH", help=f"Write the figure: {', '.join(_PICTURES)}.")
     ] = None,
     page: Annotated[
-        str | None, typer.Option(metavar="PATH", help="A page about the scan, as HTML.")
+        str | None, typer.Option(metavar="PATH", help="Write an HTML page about the scan.")
     ] = None,
     quiet: Quiet = False,
     json_: Json = False,
 ) -> None:
-    """Fit every number of clusters and trimmed share, and say what is proven about each.
+    """Fit every number of clusters and trimmed fraction, with a lower bound for each.
 
     [bold]Examples[/bold]
 
@@ -156,7 +156,7 @@ def _rows(found: Scan) -> list[tuple[Any, ...]]:
 
 
 def _columns(found: Scan) -> dict[str, Any]:
-    """Return the table with NaN where nothing is known."""
+    """Return the table with NaN for unknown values."""
     return {
         name: np.array([np.nan if value is None else value for value in values])
         for name, values in found.columns().items()

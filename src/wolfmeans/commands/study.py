@@ -1,4 +1,4 @@
-"""`wolfmeans study`: the paper's study, on its data or on yours."""
+"""`wolfmeans study`: the paper's study, on its data or on your own."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from wolfmeans.study.scenarios import Scenario
 
 app = typer.Typer(
-    help="Redo the paper's study, compare with its printed numbers, or study your own data.",
+    help="Repeat the paper's study, compare with its printed numbers, or study your own data.",
     no_args_is_help=True,
 )
 
@@ -45,26 +45,26 @@ Replications = Annotated[
 ]
 Gap = Annotated[
     str,
-    named((*GAPS, "all"), "Tabulate and draw"),
+    named((*GAPS, "all"), "Gap to tabulate and draw"),
 ]
-Empty = Annotated[str, named(POLICIES, "Empty clusters")]
-Seeding = Annotated[str, named(STUDY_SEEDINGS, "Seeds")]
+Empty = Annotated[str, named(POLICIES, "New centers for empty clusters")]
+Seeding = Annotated[str, named(STUDY_SEEDINGS, "Initial centers")]
 Alpha = Annotated[
     float,
-    typer.Option(min=0.0, metavar="SHARE", help="Trimmed K-means: the share of points left out."),
+    typer.Option(min=0.0, metavar="FRACTION", help="Trimmed K-means: fraction of points left out."),
 ]
 Seed = Annotated[
-    int, typer.Option(min=0, metavar="S", help="Random numbers: same seed, same bytes.")
+    int, typer.Option(min=0, metavar="S", help="Random seed; the same seed gives the same bytes.")
 ]
 Repeats = Annotated[
-    int, typer.Option(min=1, metavar="M", help="Independent studies; shows how noisy they are.")
+    int, typer.Option(min=1, metavar="M", help="Number of independent studies, to show the noise.")
 ]
 Workers = Annotated[
-    int | None, typer.Option(min=1, metavar="W", help="Threads; results do not depend on it.")
+    int | None, typer.Option(min=1, metavar="W", help="Number of threads; does not affect results.")
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue an interrupted study in --out.")]
 Report = Annotated[
-    bool, typer.Option("--report/--no-report", help="Write tables, figures and page at the end.")
+    bool, typer.Option("--report/--no-report", help="Write tables, figures and a page at the end.")
 ]
 
 
@@ -92,13 +92,11 @@ def grid(
     workers: Workers = None,
     resume: Resume = False,
     report: Report = True,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where everything goes.")] = Path(
-        "study-grid"
-    ),
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Output folder.")] = Path("study-grid"),
 ) -> None:
-    """Synthetic data: the paper's 36 scenarios, a part of them, or other ones.
+    """Study synthetic data: the paper's 36 scenarios, some of them, or others.
 
-    Numbers are given with commas or by repeating the option.
+    Separate numbers by commas, or repeat the option.
 
     [bold]Examples[/bold]
 
@@ -123,7 +121,8 @@ def segmentation(
     features: Annotated[
         list[str],
         typer.Option(
-            metavar="NAME,...", help=f"Columns: {', '.join(SEGMENTATION_FEATURES)} (one earlier)."
+            metavar="NAME,...",
+            help=f"Columns: {', '.join(SEGMENTATION_FEATURES)} (one column earlier).",
         ),
     ] = ["standardized,raw"],  # noqa: B006
     k: Annotated[int, typer.Option(min=1, metavar="K", help="Number of clusters.")] = 7,
@@ -137,11 +136,11 @@ def segmentation(
     workers: Workers = None,
     resume: Resume = False,
     report: Report = True,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where everything goes.")] = Path(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Output folder.")] = Path(
         "study-segmentation"
     ),
 ) -> None:
-    """The image segmentation data, seeded 50,000 times, standardized and raw.
+    """Study the image segmentation data: 50,000 seedings, standardized and raw.
 
     [bold]Examples[/bold]
 
@@ -168,7 +167,7 @@ def data_(
         typer.Option(metavar="K,...", help="Numbers of clusters; known for bundled data."),
     ] = None,
     standardize: Annotated[
-        bool, typer.Option("--standardize", help="Turn columns into z-scores first.")
+        bool, typer.Option("--standardize", help="Convert columns to z-scores first.")
     ] = False,
     replications: Replications = 10_000,
     gap: Gap = "all",
@@ -182,10 +181,10 @@ def data_(
     report: Report = True,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where everything goes.", show_default="study-FILE"),
+        typer.Option(metavar="DIR", help="Output folder.", show_default="study-FILE"),
     ] = None,
 ) -> None:
-    """Your data, seeded again and again. Columns that are not numbers are left out.
+    """Study your own data with many seedings. Non-numeric columns are ignored.
 
     [bold]Examples[/bold]
 
@@ -196,12 +195,12 @@ def data_(
     gaps = _gaps(gap)
     table = read(file)
     if k is None and table.classes is None:
-        raise ValueError("say how many clusters with --k, for example --k 5")
+        raise ValueError("the number of clusters is missing; set it with --k, e.g. --k 5")
     numbers = whole_numbers("--k", k or [str(table.classes)])
     settings = _settings(replications, empty, seeding, alpha, seed, repeats)
     remarks = list(table.remarks)
     if table.dropped:
-        remarks.append(f"Columns that are not numbers are left out: {', '.join(table.dropped)}.")
+        remarks.append(f"Ignoring non-numeric columns: {', '.join(table.dropped)}.")
     points = table.standardized() if standardize else table.data
     name = f"{table.name}-standardized" if standardize else table.name
     from wolfmeans.study.collection import FILE
@@ -221,12 +220,10 @@ def report_(
     gap: Gap = "all",
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR", help="Where the report goes.", show_default="the folder itself"
-        ),
+        typer.Option(metavar="DIR", help="Output folder.", show_default="the folder itself"),
     ] = None,
 ) -> None:
-    """Make tables, figures and page anew from results; of several folders, one page.
+    """Rewrite tables, figures and page from results; several folders give one page.
 
     [bold]Examples[/bold]
 
@@ -235,16 +232,16 @@ def report_(
       wolfmeans study report grid segmentation elliptic --out everything
     """
     if out is None and len(directories) > 1:
-        raise ValueError("say with --out where the report on several folders goes")
+        raise ValueError("a report on several folders needs --out DIR, the folder to write")
     page = _study().write_report(*directories, out=out, gaps=_gaps(gap))
-    typer.echo(f"The page: {page}")
+    typer.echo(f"Page: {page}")
 
 
 # --- What they do ----------------------------------------------------------------------------
 
 
 def _study() -> ModuleType:
-    """Import the study when it is needed; help is said without it."""
+    """Import the study when it is needed; help works without it."""
     with loading():
         from wolfmeans import study
     return study
@@ -284,14 +281,14 @@ def _carry_out(
             results = study.run(scenarios, out, workers=workers, resume=resume, progress=progress)
     except KeyboardInterrupt:
         again = _command_to_resume(context, out)
-        say(f"Stopped. What was done is kept in {out}; go on with: {again}")
+        say(f"Interrupted. Finished work is saved in {out}; continue with: {again}")
         raise typer.Exit(130) from None
     _print_fits(results, gaps)
     if report:
-        say("Writing tables, figures and page …")
-        typer.echo(f"The page: {study.write_report(out, gaps=gaps)}")
+        say("Writing tables, figures and the page …")
+        typer.echo(f"Page: {study.write_report(out, gaps=gaps)}")
     else:
-        typer.echo(f"The results: {out / 'scenarios'}")
+        typer.echo(f"Results: {out / 'scenarios'}")
 
 
 def _command_to_resume(context: typer.Context, out: Path) -> str:

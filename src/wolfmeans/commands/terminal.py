@@ -1,4 +1,4 @@
-"""What all commands share: errors in one line, lists of numbers, tables and a progress bar."""
+"""Shared by all commands: one-line errors, lists of numbers, tables and a progress bar."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SECONDS_OF_PATIENCE = 0.5
 
 
 def errors_in_one_line(command: Callable[P, R]) -> Callable[P, R]:
-    """Turn what a user can do something about into one line and the exit code 2."""
+    """Turn errors that a user can fix into one line and exit code 2."""
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -39,10 +39,10 @@ def errors_in_one_line(command: Callable[P, R]) -> Callable[P, R]:
         try:
             return command(*args, **kwargs)
         except KeyboardInterrupt:
-            say("wolfmeans: stopped")
+            say("wolfmeans: interrupted")
             raise typer.Exit(130) from None
         except BrokenPipeError:
-            # Whoever read has had enough; nothing is left to say, nor to flush at the end.
+            # The reader of the output is gone; there is nothing to print, nor to flush at the end.
             give_up(sys.stdout)
             raise typer.Exit(141) from None
         except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
@@ -51,12 +51,12 @@ def errors_in_one_line(command: Callable[P, R]) -> Callable[P, R]:
         except (typer.Exit, typer.Abort):
             raise
         except Exception as error:
-            # Nobody can do anything about it but us; where a program called, it sees it all.
+            # An error of our own. A program that called this function sees the exception itself.
             if not owns_process():
                 raise
             say(
-                f"wolfmeans: this should not happen ({type(error).__name__}: {error}); "
-                "please report it with the command and what wolfmeans info says"
+                f"wolfmeans: internal error ({type(error).__name__}: {error}); "
+                "please report it with the command and the output of wolfmeans info"
             )
             raise typer.Exit(2) from error
         finally:
@@ -78,7 +78,7 @@ def whole_numbers(option: str, texts: Sequence[str]) -> list[int]:
         try:
             numbers.append(int(part))
         except ValueError:
-            raise ValueError(f"{option} takes whole numbers; got {part!r}") from None
+            raise ValueError(f"{option} takes integers; got {part!r}") from None
         if numbers[-1] < 1:
             raise ValueError(f"{option} must be at least 1; got {numbers[-1]}")
     if not numbers:
@@ -140,16 +140,16 @@ def named(names: Sequence[str], text: str, panel: str | None = None, **more: Any
 
 
 def one_of(option: str, value: str, allowed: Sequence[str]) -> str:
-    """Return the value if it is allowed, or say what is."""
+    """Return the value if it is allowed; otherwise raise an error that lists the choices."""
     if value not in allowed:
         raise ValueError(f"{option} must be one of {', '.join(allowed)}; got {value!r}")
     return value
 
 
 def live_console() -> Console | None:
-    """Return where something that changes can be shown, None where nobody looks.
+    """Return the console for a live display; None if standard error is not a terminal.
 
-    FORCE_COLOR is about colours: a file gets none of what moves a cursor.
+    FORCE_COLOR affects only colours: a file never gets cursor movements.
     """
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         return None
@@ -163,7 +163,7 @@ def print_json(content: Any) -> None:
 
 
 def print_facts(verdict: str, rows: Iterable[Sequence[str]]) -> None:
-    """Print a sentence and lines of name, value and plain reading; in colour on a terminal."""
+    """Print a sentence and lines of name, value and meaning, in colour on a terminal."""
     with printing():
         _print_facts(verdict, rows)
 
@@ -193,9 +193,9 @@ def _print_plainly(verdict: str, rows: Sequence[Sequence[str]]) -> None:
 
 @contextmanager
 def warnings_in_one_line(*, quiet: bool = False, known: str | None = None) -> Iterator[None]:
-    """Say warnings as sentences, without the place in the program where they arose.
+    """Print warnings as sentences, without their location in the program.
 
-    None if quiet, and none that begins with what is `known` from elsewhere.
+    If quiet, print none. Skip those that begin with `known`, which are reported elsewhere.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -209,9 +209,9 @@ def warnings_in_one_line(*, quiet: bool = False, known: str | None = None) -> It
 
 @contextmanager
 def remarking(remarks: Sequence[str]) -> Iterator[None]:
-    """Say what was noticed about the data, once the work on it goes well.
+    """Print remarks about the data once the work on it is going well.
 
-    That is when it takes a while, or when it is over: a refusal is the only line there is.
+    That is after half a second, or at the end. If the work fails, only the error is printed.
     """
 
     def tell() -> None:
@@ -235,7 +235,7 @@ def remarking(remarks: Sequence[str]) -> Iterator[None]:
 
 @contextmanager
 def meter(what: str) -> Iterator[Callable[[int, int, float | None], None]]:
-    """Show progress: a bar with the time left on a terminal, now and then a line elsewhere."""
+    """Show progress: a bar with the time left on a terminal, occasional lines elsewhere."""
     console = live_console()
     if console is None:
         yield _lines(what)
@@ -267,7 +267,7 @@ def _lines(what: str) -> Callable[[int, int, float | None], None]:
 
 
 def clock(seconds: float) -> str:
-    """Return a time as people say it.
+    """Return a duration in readable form.
 
     Examples
     --------

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 ARRAYS = ("centers", "residuals", "weights")
 """What of a partition follows from the points and the centers before it."""
-_ANEW = "remove the file to begin anew"
+_ANEW = "remove the file to start over"
 
 
 @dataclass(frozen=True)

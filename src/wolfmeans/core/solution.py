@@ -40,19 +40,19 @@ class Status(Enum):
     GAP = "Converged: the Frank-Wolfe gap is no larger than the tolerance."
     SHIFT = "Converged: the centers moved by no more than the tolerance."
     MAX_ITER = (
-        "Not converged: the iteration limit was reached; raise max_iter or accept the gap as it is."
+        "Not converged: the iteration limit was reached; increase max_iter or accept this gap."
     )
     TIME_LIMIT = (
-        "Not converged: the time limit was reached; raise time_limit or accept the gap as it is."
+        "Not converged: the time limit was reached; increase time_limit or accept this gap."
     )
-    CALLBACK = "Not converged: the callback asked to stop."
+    CALLBACK = "Not converged: the callback stopped the run."
     DESCENT_VIOLATED = (
         "Failed: a step lowered the value by less than its gap, which no concave objective allows; "
         "check that the objective is concave and that supergradient and oracle belong to it."
     )
     REPEATED_STATE = (
-        "Failed: the run came back to an earlier point, so it would circle for ever; "
-        "differences between its points have drowned in rounding."
+        "Failed: the run returned to an earlier point and would cycle forever; "
+        "the differences between its points are lost to rounding."
     )
 
     @property

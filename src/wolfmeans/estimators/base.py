@@ -188,7 +188,7 @@ class CenterEstimator(
         return chosen
 
     def _tell(self, text: str) -> None:
-        """Print a line where every step is told; at once, for whoever reads it from a file."""
+        """Print a line if verbose, flushed at once so that a log file is up to date."""
         if self.verbose:
             print(text, flush=True)
 
@@ -209,26 +209,26 @@ class CenterEstimator(
         random_state: Any = None,
         progress: Callable[[float, str], Any] | None = None,
     ) -> Certificate:
-        """Look for a better lower bound, whatever it costs, and put it into `certificate_`.
+        """Compute a better lower bound, with no limit on its cost, and store it in `certificate_`.
 
         Parameters
         ----------
         X : array-like, sparse matrix, Dask collection or source of shape (n_samples, n_features)
-            The points that were clustered. Dask data, and files too large for the `memory_limit`,
-            stay in parts: each part is bounded by itself, and the bounds add up to one for all.
+            The points that were clustered. Dask data and files that exceed `memory_limit` are
+            bounded part by part, and the sum of these bounds is a bound for all points.
         sample_weight : array-like of shape (n_samples,) or str, default=None
-            The weights they were clustered with.
+            The weights that were passed to `fit`.
         method : str, default="auto"
-            The method of `wolfmeans.lower_bound`; "auto" takes the strongest of those that end in
-            minutes. In parts, "auto" takes a random sample as well where the sum of their bounds
-            is weak, for example if rows are sorted by cluster; the certificate shows the better
-            bound with its confidence.
+            The method of `wolfmeans.lower_bound`; "auto" takes the strongest of those that finish
+            in minutes. If the data is in parts and the sum of their bounds is weak, for example
+            because rows are sorted by cluster, "auto" also tries a random sample; the certificate
+            shows the better bound with its confidence.
         confidence : float, default=0.95
-            For bounds from random subsamples.
+            Confidence of bounds from random subsamples.
         random_state : int, RandomState or None, default=None
             Seed of the subsamples.
         progress : callable or None, default=None
-            Called with the share that is done and a text; None prints to a terminal.
+            Called with the completed fraction and a text; None prints to a terminal.
 
         Returns
         -------
@@ -297,8 +297,8 @@ class CenterEstimator(
         n_fitted = len(self.cluster_centers_)
         if n_fitted != self.n_clusters:
             raise ValueError(
-                f"n_clusters={self.n_clusters}, and the model was fitted with {n_fitted}; fit it "
-                f"anew, or set n_clusters={n_fitted} again"
+                f"n_clusters={self.n_clusters}, but the model was fitted with {n_fitted}; refit "
+                f"it, or set n_clusters={n_fitted} again"
             )
 
     def _refuse_other_data(self, X: Any, weights: NDArray[np.float64] | None) -> None:
@@ -315,16 +315,15 @@ class CenterEstimator(
         # Dask does not always know how many there are.
         if n_rows != fitted and fitted == fitted:
             raise ValueError(
-                f"X is not what was clustered: it has {n_rows:,} rows, and the data of the fit had "
-                f"{fitted:,}"
+                f"X is not the data of the fit: it has {n_rows:,} rows, but the fit had {fitted:,}"
             )
 
     def _refuse_other_inertia(self, inertia: float) -> None:
         if inertia != self.inertia_:
             raise ValueError(
-                "X and sample_weight are not what was clustered: with these centers their inertia "
-                f"is {inertia}, and that of the fit was {self.inertia_}. Pass the data that went "
-                "into fit; with a Pipeline, the output of its earlier steps"
+                "X and sample_weight are not the data of the fit: with these centers their inertia "
+                f"is {inertia}, but that of the fit was {self.inertia_}. Pass the data that was "
+                "passed to fit; with a Pipeline, the output of its earlier steps"
             )
 
     def _without_names(self) -> Self:
@@ -398,7 +397,7 @@ class CenterEstimator(
         if kept is not None and not isinstance(self.init, str) and not callable(self.init):
             kept.refuse_other_seeds(self._given(self.init, X, exponent))
         if kept is not None and kept.standings:
-            self._tell(f"going on from {kept.path}: {kept.progress}")
+            self._tell(f"resuming from {kept.path}: {kept.progress}")
         return kept
 
     def _watcher(self, start: int) -> Callback | None:
@@ -408,7 +407,7 @@ class CenterEstimator(
 
         def watch(record: Record) -> Any:
             self._tell(
-                f"start {start}, iteration {record.t + 1}: sse {record.value:.6g}, "
+                f"start {start}, iteration {record.t + 1}: inertia {record.value:.6g}, "
                 f"gap {record.gap:.3g}, decrease {record.decrease:.3g}, moved {record.moved:,}, "
                 f"{record.seconds:.1f} s"
             )

@@ -143,7 +143,7 @@ def bounds_in_parts(model: Any, X: Any, sample_weight: Any, looking: Looking) ->
     Raises
     ------
     ValueError
-        If X is not what was clustered.
+        If X is not the data of the fit.
     """
     check_arguments(model.n_clusters, looking.method, looking.confidence, 0)
     with opened_for(model, X, sample_weight) as data:
@@ -175,8 +175,8 @@ def _inertia(model: Any, points: PartsWorkspace, exponent: int) -> float:
     centers = _centers(model, exponent)
     if centers.dtype != points.dtype:
         raise ValueError(
-            f"X and sample_weight are not what was clustered: the numbers of X are {points.dtype}, "
-            f"and those of the fit were {centers.dtype}"
+            "X and sample_weight are not the data of the fit: the numbers of X are "
+            f"{points.dtype}, but those of the fit were {centers.dtype}"
         )
     points.assign(centers)
     return float(validation.unscaled(points.cost(centers), exponent))

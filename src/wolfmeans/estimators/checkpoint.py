@@ -102,7 +102,7 @@ class Checkpoint:
         if self.seeds and not np.array_equal(self.seeds[0], given):
             raise ValueError(
                 f"{self.path} is the checkpoint of another fit, from other initial centers; "
-                "remove the file to begin anew"
+                "remove the file to start over"
             )
 
     def seeds_of(self, number: int) -> Centers | None:
@@ -141,7 +141,7 @@ class Checkpoint:
             raise IsADirectoryError(f"checkpoint: {self.path} is a folder")
         if not self.path.parent.is_dir():
             # Said before the first steps are taken, not when they are to be written.
-            raise FileNotFoundError(f"checkpoint: there is no folder {self.path.parent}")
+            raise FileNotFoundError(f"checkpoint: no such folder: {self.path.parent}")
         if self.path.exists() and not self.path.is_file():
             # A device may never end, and a file would take its place.
             raise ValueError(f"checkpoint: {self.path} is no plain file; name another one")
@@ -170,7 +170,7 @@ class Checkpoint:
     def _damaged(self, error: Exception) -> ValueError:
         return ValueError(
             f"{self.path} is no checkpoint of this version of wolfmeans, or is damaged: "
-            f"{error}; name another file, or remove this one to begin anew"
+            f"{error}; name another file, or remove this one to start over"
         )
 
     def _refuse_another(self, identity: dict[str, Any]) -> None:
@@ -179,7 +179,7 @@ class Checkpoint:
             if there != here:
                 raise ValueError(
                     f"{self.path} is the checkpoint of another fit: {name} is {there!r:.60} there "
-                    f"and {here!r:.60} here; remove the file to begin anew"
+                    f"and {here!r:.60} here; remove the file to start over"
                 )
 
     def _refuse_longer(self, records: Sequence[Record]) -> None:
@@ -188,7 +188,7 @@ class Checkpoint:
         if limit is not None and not all(record.empty for record in records[limit + 1 :]):
             raise ValueError(
                 f"{self.path} has {last + 1} iterations already, and max_iter is {limit + 1}; "
-                "raise it, or remove the file to begin anew"
+                "raise it, or remove the file to start over"
             )
 
     def _found(
@@ -268,13 +268,13 @@ def refuse_settings(estimator: Any) -> None:
     if estimator.checkpoint is None:
         return
     if not os.fspath(estimator.checkpoint):
-        raise ValueError("checkpoint='' names no file")
+        raise ValueError("checkpoint='' is not a file name")
     for name in ("polish", "effort"):
         value = getattr(estimator, name, None)
         if value is not None:
-            raise ValueError(f"checkpoint= does not go with {name}={value!r}")
+            raise ValueError(f"checkpoint= cannot be combined with {name}={value!r}")
     if estimator.empty in ("resample", "admissible"):
-        raise ValueError(f"checkpoint= does not go with empty={estimator.empty!r}")
+        raise ValueError(f"checkpoint= cannot be combined with empty={estimator.empty!r}")
 
 
 def _known_seed(estimator: Any) -> int | None:

@@ -44,7 +44,7 @@ _LARGEST_STATE = int(np.iinfo(np.int32).max)
 
 
 class KMeans(CenterEstimator):
-    """K-means clustering with a certificate; a drop-in for `sklearn.cluster.KMeans`.
+    """K-means clustering with a certificate; a drop-in replacement for `sklearn.cluster.KMeans`.
 
     Parameters
     ----------
@@ -52,18 +52,18 @@ class KMeans(CenterEstimator):
         The number of clusters K.
     init : "k-means++", "plain-k-means++", "k-means||", "random", callable or array, \
             default="k-means++"
-        Where to start. "k-means++" is greedy, as in scikit-learn: it draws several candidates for
+        Initial centers. "k-means++" is greedy, as in scikit-learn: it draws several candidates for
         each seed and keeps the best. "plain-k-means++" draws one. A callable is called with
         ``(X, n_clusters, random_state)`` and returns an array of shape (n_clusters, n_features).
     n_init : "auto" or int, default="auto"
         Number of starts; the result with the lowest inertia is kept. "auto" is 10 for "random" and
         callables, else 1.
     max_iter : int or None, default=300
-        Largest number of iterations of one start, counted as scikit-learn does. None stands for
-        the guaranteed maximum.
+        Maximum number of iterations of one start, counted as in scikit-learn. None uses the
+        guaranteed limit.
     tol : float or None, default=None
-        The tolerance of the stopping rule. If it is given without `stop` and `tol_scale`, it means
-        what it means in scikit-learn, that is ``stop="shift"``. None is 1e-6 (1e-4 for "shift").
+        Tolerance of the stopping rule. Without `stop` and `tol_scale` it has the same meaning as in
+        scikit-learn, that is, ``stop="shift"``. None means 1e-6 (1e-4 for "shift").
     verbose : int, default=0
         Print every iteration.
     random_state : int, RandomState or None, default=None
@@ -71,82 +71,82 @@ class KMeans(CenterEstimator):
     copy_x : bool, default=True
         Accepted for compatibility; X is never changed.
     algorithm : {"auto", "dense", "bounds", "tree"}, default="auto"
-        How nearest centers are found: by looking at all of them ("dense"), with bounds that skip
+        How nearest centers are found: by comparing all of them ("dense"), with bounds that skip
         points and centers that cannot matter ("bounds"), or for whole boxes of points at once
-        ("tree", for few columns). Every choice gives the same bits; "auto" decides by the shape of
-        the data and by what it measures on the way. scikit-learn's names "lloyd" and "elkan" are
-        taken for "auto".
+        ("tree", for few columns). Results are identical; "auto" decides by the shape of the data
+        and by timings during the run. scikit-learn's names "lloyd" and "elkan" mean "auto".
     stop : {"decrease", "gap", "shift", "stationary"} or None, default=None
-        When to stop: a full step gains no more than the tolerance; the Frank-Wolfe gap is within
-        it; the centers shift by no more (scikit-learn's rule); labels no longer change. None is
-        "decrease", or "shift" if `tol` alone is given.
+        The stopping rule. "decrease": one more step would lower inertia by no more than the
+        tolerance. "gap": the Frank-Wolfe gap is no more than the tolerance. "shift": the centers
+        shift by no more than the tolerance (scikit-learn's rule). "stationary": no label changes.
+        None means "decrease", or "shift" if only `tol` is given.
     tol_scale : {"initial", "total", "absolute"} or None, default=None
-        What `tol` multiplies: the SSE of the first partition, the total sum of squares about the
-        mean, or 1. None is "initial". With ``stop="shift"`` it is the mean variance of the columns,
-        or 1 for "absolute".
+        What `tol` is multiplied by: the inertia of the first partition, the total sum of squares
+        about the mean, or 1. None means "initial". With ``stop="shift"`` it is the mean variance of
+        the columns, or 1 for "absolute".
     empty : {"farthest", "keep", "resample", "best", "admissible"}, default="farthest"
         How the center of an empty cluster is chosen.
     certify : str or None, default="auto"
-        The lower bound of the certificate, by the name of its method (see `wolfmeans.lower_bound`);
-        "auto" takes the best of those that are cheaper than the fit, None none. The attribute of
-        this name is a method: ``km.certify(X)`` looks for a better bound afterwards.
+        Method of the lower bound in the certificate (see `wolfmeans.lower_bound`). "auto" takes
+        the best of the methods that cost less than the fit; None computes no bound. The attribute
+        of this name is a method: ``km.certify(X)`` computes a better bound after the fit.
     polish : "hartigan", "swap" or None, default=None
-        What to do after the last step: move single points as long as that lowers the SSE
-        ("hartigan"), and exchange centers for data points as well ("swap"). The certificate names
-        the level of local optimality that was reached.
+        Improvement after the last step: move single points while that lowers inertia ("hartigan"),
+        and also swap centers for data points ("swap"). The certificate names the verified level of
+        local optimality.
     effort : float or None, default=None
-        Seconds to spend on a search for a better clustering: exchanges of centers, many at a time
-        at first, new starts, crossings of the best ones, and single moves at the end. Results
-        depend on what the machine gets done in that time.
+        Seconds to search for a better clustering: by swaps of centers, at first many at a time,
+        restarts, combinations of the best clusterings, and single moves at the end. Results depend
+        on the speed of the machine.
     engine : {"auto", "cpu", "gpu", "reference"}, default="auto"
-        What computes; all engines give the same bits. "auto" leaves tensors where they are, and
-        takes an array to the GPU if there is one and the fit takes longer without it; the
-        certificate's notes tell.
+        Compute engine; results are identical. "auto" picks the fastest: it leaves tensors on their
+        device, and copies an array to the GPU if there is one and the fit is faster there. The
+        certificate's notes report the choice.
     n_threads : int or None, default=None
-        Number of threads; None uses all cores this process may use. Does not change the result.
+        Number of threads; None uses all cores this process may use. Does not affect the result.
     time_limit : float or None, default=None
-        Seconds after which no further step and no further start is begun; the seeding of a start
+        Time in seconds after which no new step and no new start begins. The seeding of a start
         counts, but is not interrupted.
     callback : callable or None, default=None
-        Called with the `Record` of every step; a true return value ends the start.
+        Called with the `Record` of every step; if it returns a true value, the start ends.
     checkpoint : str, path or None, default=None
-        A file that is written after every block of steps, with the centers and the trace so far of
-        every start. If it is there when a fit begins, the fit goes on from it, and ends with the
-        same bits as if it had never been interrupted; a file of other data or other parameters is
-        refused. It stays there afterwards. Not with `polish` and `effort`, nor with
-        ``empty="resample"`` and "admissible".
+        A file that is written after every block of steps, with the centers and the trace of every
+        start. If it exists when a fit begins, the fit resumes from it and gives the same result as
+        without the interruption. A file of other data or other parameters raises an error. The
+        file is kept after the fit. It cannot be combined with `polish`, `effort`,
+        ``empty="resample"`` or ``empty="admissible"``.
     memory_limit : str, number of bytes or None, default=None
-        How much memory a fit may take, like "2GB", beside what the process has before it. What of a
-        file or another source fits is loaded; else it is read in chunks, once for each step, and as
-        much is kept of every point as there is room for (labels and bounds, labels, nothing). The
-        bits are the same. Arrays in memory are taken as they are. None loads all.
+        Memory that a fit may use, e.g. "2GB", in addition to what the process already uses. A file
+        or another source is loaded if it fits; otherwise it is read in chunks, once for each step,
+        and memory holds as much about every point as fits (labels and bounds, labels, or nothing).
+        Results are identical. Arrays are used as they are. None loads everything.
 
     Attributes
     ----------
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
         The centers, in the dtype of the data.
     initial_centers_ : ndarray of shape (n_clusters, n_features)
-        Where the run began that `trace_` describes: the best start, or what a search (`effort`)
-        found. With ``init=km.initial_centers_, n_init=1`` it is repeated bit for bit, save for what
-        is drawn (``empty="resample"``, ``polish="swap"``) or ends by the clock.
+        The initial centers of the run in `trace_`: those of the best start, or the result of a
+        search (`effort`). ``init=km.initial_centers_, n_init=1`` repeats the run exactly, except
+        where it is random (``empty="resample"``, ``polish="swap"``) or depends on the clock.
     labels_ : ndarray of shape (n_samples,)
         Nearest center of each point, ties to the lowest index; equal to ``predict(X)``. A tensor
-        on the device of X if X is one. Mapped from a temporary file, which is gone with the last
-        array that shows it, where `memory_limit` has no room for them.
+        on the device of X if X is a tensor. If `memory_limit` leaves no room for the labels, they
+        are memory-mapped from a temporary file, which is deleted with the last array that uses it.
     inertia_ : float
         Weighted sum of squared distances to the nearest center; equal to ``-score(X)``.
     n_iter_ : int
-        Number of iterations, counted as scikit-learn does: Frank-Wolfe steps + 1.
+        Number of iterations, counted as in scikit-learn: Frank-Wolfe steps + 1.
     certificate_ : Certificate
         What was verified about the result.
     trace_ : Trace
-        SSE, gap, movement, moved points and empty clusters of every iteration.
+        Inertia, gap, movement, moved points and empty clusters of every iteration.
     engine_ : str
-        The engine that ran.
+        The engine that was used.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Their names, when X had string names for all of them.
+        Names of the features, if X had string names for all of them.
 
     Examples
     --------

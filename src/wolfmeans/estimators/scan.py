@@ -43,11 +43,11 @@ def scan(
     progress: Progress | None = None,
     **parameters: Any,
 ) -> Scan:
-    """Fit every number of clusters and every trimmed share, and say what is proven about each.
+    """Fit every number of clusters and every trimmed fraction, with a lower bound for each.
 
-    Every cell has a start of its own. It is also started from its neighbours: from the fit with
-    fewer clusters and one more center, from the fit with more clusters and one center less, and
-    from the fit with less trimming. The best is kept, so that the SSE falls along both axes.
+    Each cell has its own start. It is also started from its neighbours: from the fit with fewer
+    clusters and an added center, from the fit with more clusters and one center removed, and from
+    the fit with less trimming. The best result is kept, so that inertia falls along both axes.
 
     Parameters
     ----------
@@ -56,17 +56,17 @@ def scan(
     n_clusters : int or iterable of int, default=range(2, 11)
         The numbers of clusters.
     alpha : float or iterable of float, default=(0.0,)
-        The shares of the mass that may be trimmed; 0 is K-means.
+        The fractions of the mass that may be trimmed; 0 is K-means.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the points.
     certify : str or None, default="auto"
-        The method of `lower_bound`; None for none.
+        The method of `lower_bound`; None computes no bounds.
     confidence : float, default=0.95
-        The probability with which all bounds from samples hold together.
+        The joint confidence of all bounds from samples.
     random_state : int, RandomState or None, default=None
         Seed of all draws.
     progress : callable or None, default=None
-        Called with the share that is done and a text.
+        Called with the completed fraction and a text.
     **parameters
         Further parameters of the estimators, such as ``n_init`` (5 by default for K-means).
 

@@ -1,4 +1,4 @@
-"""What a scan found: its cells as a table, a figure and a few sentences."""
+"""The result of a scan as a table, a figure and a few sentences."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Model = KMeans | TrimmedKMeans
 _COLUMNS = ("n_clusters", "alpha", "inertia", "lower_bound", "ratio", "confidence", "silhouette")
-# What there is room for on an axis of K: ticks, and digits on all of them.
+# The room on an axis of K: the number of ticks, and of digits on all of them together.
 _MOST_TICKS, _MOST_DIGITS = 12, 24
 
 
@@ -29,33 +29,33 @@ class Cell:
     n_clusters: int
     """K."""
     alpha: float
-    """The trimmed share of the mass."""
+    """The trimmed fraction of the mass."""
     inertia: float
-    """The SSE that was reached, over the kept mass."""
+    """The inertia found, over the kept mass."""
     lower_bound: float | None
-    """No clustering with K clusters, this much trimmed, is below; None if nothing is known."""
+    """No clustering with this K and alpha has a lower inertia; None if no bound is known."""
     confidence: float | None
-    """1.0 for a proof; else the probability that all such bounds of the scan hold together."""
+    """1.0 for a proof; else the probability that all such bounds of the scan hold jointly."""
     proven: float
-    """The largest bound that is a proof; 0 always is one."""
+    """The largest proven lower bound; 0 always holds."""
     silhouette: float
-    """Mean of (b - a) / b over the kept mass: distances a to the own center, b to the next one;
-    0 for points that are alone."""
+    """Mean of (b - a) / b over the kept mass, where a is the distance to the own center and b the
+    distance to the nearest other center; 0 for points that are alone in their cluster."""
     seconds: float
-    """What fit and bound took."""
+    """Time taken by the fit and the bound."""
     model: Model
     """The fitted estimator."""
 
     @property
     def ratio(self) -> float | None:
-        """Inertia / lower bound; None if nothing is known."""
+        """Inertia / lower bound; None if no bound is known."""
         if self.lower_bound is None:
             return None
         return 1.0 if self.inertia == self.lower_bound else self.inertia / self.lower_bound
 
 
 class Scan:
-    """The cells of a scan, as a table, a figure and a few sentences.
+    """The cells of a scan as a table, a figure and a few sentences.
 
     Examples
     --------
@@ -67,10 +67,10 @@ class Scan:
 
     def __init__(self, cells: Iterable[Cell]) -> None:
         self.cells = tuple(sorted(cells, key=lambda cell: (cell.alpha, cell.n_clusters)))
-        """One for each K and alpha, by alpha and then by K."""
+        """One cell for each K and alpha, sorted by alpha and then by K."""
 
     def __getitem__(self, key: int | tuple[int, float]) -> Cell:
-        """Return the cell of (K, alpha), or of K where alpha is smallest."""
+        """Return the cell of (K, alpha), or of K with the smallest alpha."""
         n_clusters, alpha = key if isinstance(key, tuple) else (key, self.alphas[0])
         for cell in self.cells:
             if cell.n_clusters == n_clusters and cell.alpha == alpha:
@@ -79,20 +79,20 @@ class Scan:
 
     @property
     def alphas(self) -> list[float]:
-        """The trimmed shares, ascending."""
+        """The trimmed fractions in ascending order."""
         return sorted({cell.alpha for cell in self.cells})
 
     @property
     def n_clusters(self) -> list[int]:
-        """The numbers of clusters, ascending."""
+        """The numbers of clusters in ascending order."""
         return sorted({cell.n_clusters for cell in self.cells})
 
     def along_clusters(self, alpha: float) -> list[Cell]:
-        """Return the cells of one alpha by rising K."""
+        """Return the cells of one alpha, sorted by K."""
         return [cell for cell in self.cells if cell.alpha == alpha]
 
     def along_alpha(self, n_clusters: int) -> list[Cell]:
-        """Return the cells of one K by rising alpha."""
+        """Return the cells of one K, sorted by alpha."""
         return [cell for cell in self.cells if cell.n_clusters == n_clusters]
 
     def __iter__(self) -> Iterator[Cell]:
@@ -114,7 +114,7 @@ class Scan:
     def needed(self, alpha: float) -> int | None:
         """Return the largest K that is proven to beat every clustering with fewer clusters.
 
-        That is, whose SSE lies below the proven bound for K - 1, which was scanned as well.
+        Its inertia is below the proven lower bound for K - 1, which must be in the scan, too.
         """
         found = [
             more.n_clusters
@@ -124,7 +124,7 @@ class Scan:
         return max(found, default=None)
 
     def clearest(self, alpha: float) -> Cell | None:
-        """Return the cell of the highest silhouette; None where there are not two to compare.
+        """Return the cell with the highest silhouette; None if fewer than two cells have one.
 
         One cluster has no silhouette.
         """
@@ -144,7 +144,7 @@ class Scan:
                 only = cells[0]
                 text += (
                     f"the silhouette is {only.silhouette:.3f} at K = {only.n_clusters}, "
-                    "the only K here that has one"
+                    "the only K in this scan with a silhouette"
                 )
             else:
                 text += (
@@ -159,7 +159,7 @@ class Scan:
     def texts(self) -> list[tuple[str, ...]]:
         """Return the table as text, header first."""
         rows: list[tuple[str, ...]] = [
-            ("K", "alpha", "inertia", "no clustering below", "at most", "silhouette")
+            ("K", "alpha", "inertia", "lower bound", "ratio at most", "silhouette")
         ]
         for cell in self.cells:
             known = cell.lower_bound is not None and cell.ratio is not None
@@ -195,7 +195,7 @@ class Scan:
 
 
 def written(value: float, digits: int) -> str:
-    """Write a number with so many significant digits, zeros at the end included.
+    """Format a number with this many significant digits, including trailing zeros.
 
     Examples
     --------
@@ -206,9 +206,9 @@ def written(value: float, digits: int) -> str:
 
 
 def ticks_of(numbers: Sequence[int]) -> list[int]:
-    """Return the ticks of an axis of ascending whole numbers: themselves, where there is room.
+    """Return the ticks of an axis of ascending integers: all of them if there is room.
 
-    Otherwise multiples of 1, 2 or 5 times a power of ten between them.
+    Otherwise, return multiples of 1, 2 or 5 times a power of ten.
 
     Examples
     --------

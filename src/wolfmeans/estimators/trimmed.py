@@ -72,9 +72,9 @@ _AT_WORK, _MASSES_AT_WORK = 128, 112
 _LOOKING = 3_000_000
 _MIXED = ("trimmed-k-means++", "random")
 _NO_CHECKPOINT = (
-    ". No checkpoint was written, because the time ended before the first full run: the same fit "
-    f"begins anew. Raise time_limit, or leave out the short runs: with at most {CONTINUED} starts, "
-    "or with initial centers that are given, there are none"
+    ". No checkpoint was written, because time ran out before the first full run; the same fit "
+    f"would start over. Increase time_limit, or avoid the short runs: set n_init to at most "
+    f"{CONTINUED}, or pass initial centers"
 )
 _LIKE_KMEANS = (
     "n_clusters",
@@ -97,34 +97,34 @@ _LIKE_KMEANS = (
 class TrimmedKMeans(CenterEstimator):
     """K-means that leaves out the points farthest from all centers, with a certificate.
 
-    A share of the points, chosen together with the clusters so that the rest fits best, is set
-    aside. Gross outliers then neither pull centers away nor get clusters of their own.
+    A fraction of the points is left out, chosen together with the clusters so that the rest fits
+    best. Gross outliers then neither shift centers nor get clusters of their own.
 
     Parameters
     ----------
     n_clusters : int, default=8
         The number of clusters K.
     alpha : float or None, default=None
-        The share of the points, or of their total weight, to trim: at least 0 and below 1. The
-        trimmed number of points is rounded down; so is the trimmed weight, to a multiple of the
-        largest power of two of which all weights are multiples. None is 0.05 unless `trim` is
-        given. With 0 the result is that of `KMeans` from the same start, to the last bit.
+        Fraction of the points, or of their total weight, to trim: at least 0 and below 1. The
+        number of trimmed points is rounded down. So is the trimmed weight, to a multiple of the
+        largest power of two that divides all weights. None means 0.05 unless `trim` is given. With
+        0 the result is exactly that of `KMeans` from the same start.
     trim : float or None, default=None
-        The number of points to trim instead, or with weights their weight.
+        Number of points to trim, or, with weights, their weight; replaces `alpha`.
     init : "auto", "trimmed-k-means++", "random", "k-means++", "plain-k-means++", "k-means||", \
             callable or array, default="auto"
-        Where to start. "trimmed-k-means++" draws as k-means++ does, but each time sets the farthest
-        points aside before; the other kinds of k-means++ tend to begin with outliers. "auto" takes
-        turns with "random". Callables and arrays as for `KMeans`.
+        Initial centers. "trimmed-k-means++" is k-means++ that excludes the farthest points before
+        each draw; the other kinds of k-means++ tend to choose outliers. "auto" alternates between
+        it and "random". Callables and arrays are as for `KMeans`.
     n_init : "auto" or int, default="auto"
-        Number of short runs, two steps each; the best five are continued, and the result with the
-        lowest inertia is kept. "auto" is 50. Up to five starts are all run to the end at once.
-        Above 20,000 points (or 200 for each cluster) short runs see a random part of them. Where
-        points stay in parts, as those of Dask data, seeds are drawn from such a part too, save for
-        "k-means||".
+        Number of short runs of two steps each. The best five are continued, and the result with
+        the lowest inertia is kept. "auto" means 50. Up to five starts are run to the end without
+        short runs. With more than 20,000 points (or 200 for each cluster), short runs use a random
+        subset. If the data is in parts, as Dask data is, seeds are also drawn from such a subset,
+        except for "k-means||".
     max_iter : int or None, default=300
-        Largest number of iterations of one start, counted as scikit-learn does, short runs not
-        included. None stands for the guaranteed maximum.
+        Maximum number of iterations of one start, counted as in scikit-learn, without the short
+        runs. None uses the guaranteed limit.
     tol : float or None, default=None
         The tolerance of the stopping rule, as for `KMeans`.
     verbose : int, default=0
@@ -132,74 +132,74 @@ class TrimmedKMeans(CenterEstimator):
     random_state : int, RandomState or None, default=None
         Seed of all draws.
     stop : {"decrease", "gap", "shift", "stationary"} or None, default=None
-        When to stop, as for `KMeans`: None is "decrease", or "shift" if `tol` alone is given.
+        The stopping rule, as for `KMeans`: None is "decrease", or "shift" if only `tol` is given.
     tol_scale : {"initial", "total", "absolute"} or None, default=None
-        What `tol` multiplies, as for `KMeans`. "total" and the variances of ``stop="shift"`` are
-        those of all points, outliers included.
+        What `tol` is multiplied by, as for `KMeans`. "total" and the variances of ``stop="shift"``
+        are those of all points, including outliers.
     empty : {"farthest", "keep", "resample", "best"}, default="farthest"
         How the center of an empty cluster is chosen, always among the kept points.
     certify : "auto", "neighbours", "prices", "subsampled" or None, default="auto"
-        The lower bound of the certificate, as for `KMeans`; two methods hold for trimmed problems,
-        and "subsampled" with a confidence.
+        Method of the lower bound in the certificate, as for `KMeans`. Two methods hold for trimmed
+        problems, and "subsampled" with a confidence.
     engine : {"auto", "cpu", "gpu", "reference"}, default="auto"
-        What computes; all engines give the same bits. "auto" leaves tensors where they are, and
-        takes an array to the GPU if there is one and the fit takes longer without it; the
-        certificate's notes tell.
+        Compute engine; results are identical. "auto" picks the fastest: it leaves tensors on their
+        device, and copies an array to the GPU if there is one and the fit is faster there. The
+        certificate's notes report the choice.
     n_threads : int or None, default=None
-        Number of threads; None uses all cores this process may use. Does not change the result.
+        Number of threads; None uses all cores this process may use. Does not affect the result.
     time_limit : float or None, default=None
-        Seconds after which no further step and no further start is begun.
+        Time in seconds after which no new step and no new start begins.
     callback : callable or None, default=None
-        Called with the `Record` of every step of the continued starts; a true return value ends
-        the start.
+        Called with the `Record` of every step of the continued starts; if it returns a true value,
+        the start ends.
     checkpoint : str, path or None, default=None
-        A file from which an interrupted fit goes on, as for `KMeans`. It is written from the first
-        step of the first start that is continued; what it says of all of them is where they began
-        and where they stand. Short runs are not repeated then. A fit that ends during its short
-        runs writes no file and begins anew; if `time_limit` ended it, the certificate says so.
+        A file from which an interrupted fit resumes, as for `KMeans`. It is written from the first
+        step of the first continued start, and holds the seeds and the state of all continued
+        starts, so that short runs are not repeated. A fit that ends during its short runs writes
+        no file and starts over; if `time_limit` ended it, the certificate says so.
     memory_limit : str, number of bytes or None, default=None
-        How much memory a fit may take, as for `KMeans`. A source that does not fit is read twice
-        for each step; labels stay between, with bounds and distances, or nothing does.
+        Memory that a fit may use, as for `KMeans`. A source that does not fit is read twice for
+        each step; memory holds labels, bounds and distances between the steps, or nothing.
 
     Attributes
     ----------
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
         The centers, in the dtype of the data.
     initial_centers_ : ndarray of shape (n_clusters, n_features)
-        Where the best start began: its seeds, or with many points the centers of its short run.
-        With ``init=km.initial_centers_, n_init=1`` the run is repeated bit for bit.
+        The initial centers of the best start: its seeds, or, with many points, the centers of its
+        short run. ``init=km.initial_centers_, n_init=1`` repeats the run exactly.
     labels_ : ndarray of shape (n_samples,)
-        Nearest center of each kept point, -1 for points that are trimmed. Points of no weight are
-        labelled by the threshold like the others. For Dask data this is a Dask array, and so are
-        `kept_` and `margins_`; of a source that was read in chunks they may be mapped from a
-        temporary file.
+        Nearest center of each kept point, -1 for trimmed points. Points of weight 0 are labelled
+        by the threshold like the others. For Dask data this is a Dask array, and so are `kept_` and
+        `margins_`. For a source that was read in chunks they may be memory-mapped from a temporary
+        file.
     inertia_ : float
-        Sum of squared distances to the nearest center over what is kept; equal to ``-score(X)``.
+        Sum of squared distances of the kept mass to the nearest center; equal to ``-score(X)``.
     radius_ : float
-        Distance of the last kept point from its center; `predict` calls points outliers that are
-        farther from all centers. Infinite when nothing is trimmed.
+        Largest distance of a kept point from its center; `predict` labels points that are farther
+        from all centers as outliers. Infinite when nothing is trimmed.
     kept_ : ndarray of shape (n_samples,)
-        The share of each point that is kept: 1 or 0, and with weights something between for at
-        most one point.
+        The kept fraction of each point: 1 or 0, and, with weights, a value in between for at most
+        one point.
     margins_ : ndarray of shape (n_samples,)
-        How clear the verdict on each point is, as a difference of squared distances: for a kept
-        point to the second nearest center or the radius, for a trimmed one beyond the radius.
+        How clear the decision on each point is, as a difference of squared distances: for a kept
+        point to the second nearest center or the radius, for a trimmed point beyond the radius.
     n_trimmed_ : int
-        Number of points of positive weight that are trimmed wholly.
+        Number of points of positive weight that are trimmed entirely.
     trimmed_mass_ : float
-        The weight that is trimmed.
+        The trimmed weight.
     n_iter_ : int
-        Number of iterations of the best start, counted as scikit-learn does.
+        Number of iterations of the best start, counted as in scikit-learn.
     certificate_ : Certificate
         What was verified about the result.
     trace_ : Trace
-        SSE, gap, movement, moved points and empty clusters of every iteration.
+        Inertia, gap, movement, moved points and empty clusters of every iteration.
     engine_ : str
-        The engine that ran.
+        The engine that was used.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Their names, when X had string names for all of them.
+        Names of the features, if X had string names for all of them.
 
     Examples
     --------
@@ -334,16 +334,16 @@ class TrimmedKMeans(CenterEstimator):
             return share_of(_DEFAULT_SHARE if self.alpha is None else self.alpha)
         if self.alpha is not None:
             raise ValueError(
-                f"alpha={self.alpha} and trim={self.trim} both say how much to trim; give one"
+                f"alpha={self.alpha} and trim={self.trim} both set how much to trim; use only one"
             )
         if weights is None and float(self.trim) != int(self.trim):
             raise ValueError(
-                f"trim={self.trim} is a number of points when there are no weights, so it must be "
-                "whole; alpha is the share of the points"
+                f"trim={self.trim} must be an integer, because it is a number of points when there "
+                "are no weights; use alpha for a fraction of the points"
             )
         if Fraction(self.trim) >= total:
             raise ValueError(
-                f"trim={self.trim} would leave nothing: the total weight is {float(total):g}"
+                f"trim={self.trim} would trim everything: the total weight is {float(total):g}"
             )
         return Fraction(self.trim) / total
 

@@ -52,7 +52,7 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         return
     target = Path(os.path.realpath(target))
     if not target.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {target.parent} to write {target.name} into")
+        raise FileNotFoundError(f"no such folder: {target.parent} (to write {target.name})")
     descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=".part")
     try:
         with os.fdopen(descriptor, "wb") as file:

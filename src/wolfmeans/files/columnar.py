@@ -192,7 +192,7 @@ class ColumnarSource(FilledSource):
                 for name in one.names:
                     if name not in other.names:
                         raise ValueError(
-                            f"{other.name} has no column {name!r}, and {one.name} has one"
+                            f"{other.name} has no column {name!r}, but {one.name} has one"
                         )
 
     # --- Which columns -------------------------------------------------------------------------
@@ -213,10 +213,10 @@ class ColumnarSource(FilledSource):
         if columns is not None and others:
             raise ValueError(f"{first.name}: column {others[0]!r} has no numbers")
         if not numeric:
-            raise ValueError(f"{first.name} has no column of numbers to cluster")
+            raise ValueError(f"{first.name} has no numeric column to cluster")
         if others:
             self._refuse_mistakes(others)
-            self.remarks = (f"Columns that are not numbers are left out: {', '.join(others)}.",)
+            self.remarks = (f"Ignoring non-numeric columns: {', '.join(others)}.",)
         yield from numeric
 
     def _types(self, name: str) -> list[Any]:

@@ -62,7 +62,7 @@ class _File:
             with self.path.open("rb") as file:
                 content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except FileNotFoundError:
-            raise FileNotFoundError(f"{self.name} is not there any more") from None
+            raise FileNotFoundError(f"{self.name} no longer exists") from None
         except (OSError, ValueError) as error:
             raise OSError(f"{self.name} cannot be read: {error}") from error
         if len(content) != self.size:
@@ -93,7 +93,8 @@ class NpySource(FilledSource):
         for file in self._files[1:]:
             if file.shape[1] != first.shape[1]:
                 raise ValueError(
-                    f"{file.name} has {file.shape[1]} columns, and {first.name} {first.shape[1]}"
+                    f"{file.name} has {file.shape[1]} columns, but {first.name} has "
+                    f"{first.shape[1]}"
                 )
         self.parts = tuple(Part(file.name, file.shape[0]) for file in self._files)
         self.n_rows, self.n_columns = self._count, first.shape[1]

@@ -211,7 +211,7 @@ class Source:
         if self._facts is None:
             if self.n_rows is not None and found.n_rows != self.n_rows:
                 raise ValueError(
-                    f"{self._called} has {found.n_rows:,} rows, and was to have {self.n_rows:,}"
+                    f"{self._called} has {found.n_rows:,} rows instead of {self.n_rows:,}"
                 )
             if found.n_rows == 0:
                 raise ValueError(f"{self._called} has no rows")

@@ -77,7 +77,7 @@ def matching(source: str) -> list[str]:
         return [source]
     found = sorted(glob.glob(source, recursive=True))  # noqa: PTH207 - of any folder
     if not found:
-        raise FileNotFoundError(f"no file is called like {source}")
+        raise FileNotFoundError(f"no file matches {source}")
     return found
 
 
@@ -94,7 +94,9 @@ def _read_one(source: str, kind: str | None) -> Table:
         kind, promised = kind_of(content)
         if kind is None:
             known = ", ".join(SUFFIXES)
-            raise ValueError(f"{name}: its ending is none of {known}; say what it is with --format")
+            raise ValueError(
+                f"{name}: its extension is none of {known}; set the format with --format"
+            )
         if packing != promised:
             _refuse_other_packing(name, packing, promised)
     if isinstance(content, Path) and name != source:
@@ -130,7 +132,7 @@ def _refuse_other_packing(name: str, packing: str | None, promised: str | None) 
 def _refuse_other_kind(name: str, kind: str, found: str | None, head: bytes) -> None:
     if found is not None:
         raise ValueError(
-            f"{name} is a file of format {found}, not {kind}; rename it or say --format {found}"
+            f"{name} is a file of format {found}, not {kind}; rename it or use --format {found}"
         )
     what = _foreign(head) or "damaged or something else"
     if _is_text(head):
@@ -149,11 +151,13 @@ def _content(source: str) -> Path | bytes:
         return sys.stdin.buffer.read()
     path = Path(source)
     if path.is_symlink() and not path.exists():
-        raise FileNotFoundError(f"{source} is a link to {path.readlink()}, which is not there")
+        raise FileNotFoundError(f"{source} is a link to {path.readlink()}, which does not exist")
     if path.is_dir():
-        raise IsADirectoryError(f"{source} is a folder; for the files in it say '{source}/*.csv'")
+        raise IsADirectoryError(
+            f"{source} is a folder; to read the files in it, use '{source}/*.csv'"
+        )
     if not path.exists():
-        raise FileNotFoundError(f"there is no file {source}")
+        raise FileNotFoundError(f"no such file: {source}")
     if path.is_file():
         return path
     with _opened(path) as file:
@@ -397,7 +401,7 @@ def _stacked(tables: list[Table]) -> Table:
             for name in one.names:
                 if name not in other.names:
                     raise ValueError(
-                        f"{other.source} has no column {name!r}, and {one.source} has one"
+                        f"{other.source} has no column {name!r}, but {one.source} has one"
                     )
     parts = [part for table in tables for part in table.parts]
     if all(isinstance(table, FrameTable) for table in tables):

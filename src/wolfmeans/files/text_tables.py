@@ -178,7 +178,7 @@ def fault_of(file: IO[bytes], name: str, layout: Layout) -> str | None:
             if len(row) != len(layout.names):
                 return (
                     f"{name}: line {line} has {len(row)} fields, "
-                    f"and the first one {len(layout.names)}"
+                    f"but the first line has {len(layout.names)}"
                 )
     except UnicodeDecodeError:
         return f"{name} is not text in UTF-8"

@@ -1,9 +1,9 @@
-"""What can be said about a clustering that came from anywhere: its labels are all that is needed.
+"""Evaluation of any clustering, given only its labels.
 
-At the means of its clusters: the SSE, the Frank-Wolfe gap (what moving points to nearer centers
-would gain), whether some single point could change its cluster at a gain, and how far the SSE is
-from the best possible. Points that the clustering leaves out are left out here as well, and the
-bound is one for clusterings that may leave out as much.
+Computed at the means of the clusters: the inertia, the Frank-Wolfe gap (how much reassigning points
+to closer means would lower it), whether moving a single point would lower it, and how far it is
+from the optimum. Points without a cluster stay outside, and the lower bound is one for clusterings
+that may trim the same weight.
 """
 
 from __future__ import annotations
@@ -31,95 +31,97 @@ from wolfmeans.inputs import validation
 # read while rows are tried. The rows to try are found first, in one call that does not read it.
 _SECONDS_FOR_MOVES = 2.0
 _ROUNDING = 1e-9
-# The door names who asks in its messages.
+# Validation uses the name of this class in its messages.
 _ASKER = type("judge", (BaseEstimator,), {})
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What was verified about somebody's clustering."""
+    """What was verified about a clustering."""
 
     n_clusters: int
     """K: the number of labels in use."""
     n_points: int
-    """How many points are in clusters."""
+    """Number of points in clusters."""
     left_out: int
-    """How many are not."""
+    """Number of points without a cluster."""
     sse: float
-    """Sum of squared distances to the means of the clusters."""
+    """The inertia: sum of squared distances to the means of the clusters."""
     gap: float
-    """The Frank-Wolfe gap: what moving points to nearer means would gain, the means kept."""
+    """The Frank-Wolfe gap: how much reassigning points would lower inertia, with fixed means."""
     misplaced: int
-    """How many points of positive weight are nearer to another mean."""
+    """Number of points of positive weight that are closer to another mean."""
     single_moves: int
-    """How many single points changed their cluster at a gain in one look at the points."""
+    """Number of single moves that lowered inertia in one pass over the points."""
     single_moves_gain: float
-    """What these moves gained; the means went along."""
+    """By how much these moves lowered inertia, the means updated with each move."""
     moves_looked_at: bool
-    """Whether that look came to its end: all points were looked at before the time was over."""
+    """Whether that pass checked all points within its time limit."""
     tied: bool
-    """Whether the look met a single move that changes the SSE by no more than rounding."""
+    """Whether the pass found a single move that changes inertia only by rounding."""
     lower_bound: float | None
-    """No clustering into K clusters is below; None if nothing is known."""
+    """No clustering into K clusters has a lower inertia; None if no bound is known."""
     lower_bound_kind: str | None
-    """How it was found."""
+    """The method that found the lower bound."""
     lower_bound_confidence: float | None
-    """1.0 for a proof."""
+    """The confidence of the lower bound; 1.0 for a proof."""
 
     @property
     def level(self) -> str | None:
-        """The rung of local optimality: None, stationary or hartigan."""
+        """The verified level of local optimality: None, stationary or hartigan."""
         if self.misplaced:
             return None
         return "hartigan" if self.moves_looked_at and not self.single_moves else "stationary"
 
     @property
     def ratio(self) -> float | None:
-        """SSE / lower bound; None if nothing is known."""
+        """Inertia / lower bound; None if no bound is known."""
         if self.sse == 0:
             return 1.0
         return None if not self.lower_bound else max(1.0, self.sse / self.lower_bound)
 
     @property
     def verdict(self) -> str:
-        """All of it in one sentence."""
+        """The evaluation in one sentence."""
         if self.sse == 0:
-            return "Every point sits on its mean: no clustering can be better."
+            return (
+                "Every point coincides with the mean of its cluster: no clustering can be better."
+            )
         if self.misplaced:
-            head = f"{_points(self.misplaced)} nearer to another cluster's mean"
+            head = f"{_points(self.misplaced)} closer to another cluster's mean"
         elif self.single_moves:
-            head = "No point is nearer to another mean, but single points can move at a gain"
+            head = "No point is closer to another mean, but moving single points lowers inertia"
         elif self.moves_looked_at:
             head = "No step of Lloyd's algorithm and no single move can improve it"
         else:
-            head = "No point is nearer to another mean"
+            head = "No point is closer to another mean"
         if self.ratio is None:
-            return f"{head}; how far it is from the best possible is not known."
+            return f"{head}; its distance from the optimum is unknown."
         sure = "proven" if self.lower_bound_confidence == 1.0 else "likely"
         most = rounded_up(self.ratio, 4)
-        return f"{head}; its SSE is {sure} to be at most {most} times the best possible."
+        return f"{head}; its inertia is {sure} to be at most {most} times the optimum."
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """Return (name, value, plain reading) of each line."""
+        """Return (name, value, meaning) for each line."""
         rows = [
             ("clusters", str(self.n_clusters), f"with {self.n_points:,} points"),
-            ("SSE", f"{self.sse:.6g}", "sum of squared distances to the means of the clusters"),
+            ("inertia", f"{self.sse:.6g}", "sum of squared distances to the cluster means"),
             ("gap", f"{self.gap:.3g}", self._gap_reading()),
             ("single moves", self._moves_value(), self._moves_reading()),
             self._global_row(),
         ]
         if self.left_out:
-            reading = "points in no cluster; the bound is for clusterings that leave out as much"
+            reading = "points without a cluster; the lower bound allows trimming the same weight"
             rows.insert(1, ("left out", f"{self.left_out:,}", reading))
         return rows
 
     def _gap_reading(self) -> str:
         if not self.misplaced:
-            return "no point is nearer to another mean than to its own"
+            return "no point is closer to another mean than to its own"
         share = self.gap / self.sse if self.sse > 0 else 0.0
         return (
-            f"{_points(self.misplaced)} nearer to another mean; moving gains "
-            f"{share:.2g} of the SSE, and moving the means then more"
+            f"{_points(self.misplaced)} closer to another mean; reassigning lowers inertia by "
+            f"{share:.2g} of its value, and updating the means lowers it further"
         )
 
     def _moves_value(self) -> str:
@@ -130,24 +132,26 @@ class Judgement:
     def _moves_reading(self) -> str:
         if self.single_moves:
             share = self.single_moves_gain / self.sse if self.sse > 0 else 0.0
-            gain = f"points changing their cluster one by one would gain {share:.2g} of the SSE"
-            return gain if self.moves_looked_at else f"{gain}, or more: not all were looked at"
+            gain = (
+                f"moving single points one by one would lower inertia by {share:.2g} of its value"
+            )
+            return gain if self.moves_looked_at else f"{gain} or more: not all points were checked"
         if not self.moves_looked_at:
-            return "there was no time to look at all points"
-        tied = ", but some could at no loss" if self.tied else ""
-        return f"no single point can change its cluster at a gain{tied}"
+            return "time ran out before all points were checked"
+        tied = ", but some move would leave it unchanged" if self.tied else ""
+        return f"moving any single point to another cluster does not lower inertia{tied}"
 
     def _global_row(self) -> tuple[str, str, str]:
         if self.sse == 0:
-            return ("global", "optimal", "no clustering can have an SSE below 0")
+            return ("global", "optimal", "no clustering can have an inertia below 0")
         if self.ratio is None or self.lower_bound is None:
-            return ("global", "unknown", "no method finds a useful lower bound here")
+            return ("global", "unknown", "no method found a useful lower bound")
         sure = ""
         if self.lower_bound_confidence != 1.0:
             sure = f" (confidence {self.lower_bound_confidence:.1%})"
         reading = (
-            f"no clustering into {self.n_clusters} is below {rounded_down(self.lower_bound, 6)}"
-            f"{sure}: {self.lower_bound_kind} bound"
+            f"no clustering into {self.n_clusters} has inertia below "
+            f"{rounded_down(self.lower_bound, 6)}{sure}: {self.lower_bound_kind} bound"
         )
         return ("global", f"≤ {rounded_up(self.ratio, 5)}×", reading)
 
@@ -177,33 +181,33 @@ def judge(
     n_threads: int | None = None,
     progress: Callable[[float, str], Any] | None = None,
 ) -> Judgement:
-    """Judge a clustering, whatever made it.
+    """Evaluate a clustering from any source.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
         The points.
     labels : array-like of shape (n_samples,)
-        The cluster of each; numbers or texts.
+        The cluster of each point; numbers or strings.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the points.
     outlier : default=-1
-        The label of points in no cluster.
+        The label of points without a cluster.
     method : str or None, default="auto"
-        The method of `lower_bound`; None for none.
+        The method of `lower_bound`; None computes no lower bound.
     confidence : float, default=0.95
-        For bounds from random subsamples.
+        Confidence of bounds from random subsamples.
     random_state : int, RandomState or None, default=None
         Seed of the subsamples.
     n_threads : int or None, default=None
         Number of threads; None uses all cores this process may use.
     progress : callable or None, default=None
-        Called with the share that is done and a text.
+        Called with the completed fraction and a text.
 
     Returns
     -------
     Judgement
-        Numbers, sentences (`rows`, `verdict`) and `to_dict`.
+        The numbers, with `rows`, `verdict` and `to_dict` to print them.
 
     Examples
     --------
@@ -221,10 +225,13 @@ def judge(
     weights = validation.admit_weights(sample_weight, X)
     given = np.asarray(on_host(labels))
     if given.shape != (X.shape[0],):
-        raise ValueError(f"there are {X.shape[0]:,} points and {given.size:,} labels")
+        raise ValueError(
+            f"labels must have one entry for each point: X has {X.shape[0]:,} rows, labels has "
+            f"{given.size:,}"
+        )
     kept = given.astype(str) != str(outlier)
     if not kept.any():
-        raise ValueError(f"every label is {outlier}: no point is in a cluster")
+        raise ValueError(f"every label is {outlier}, the outlier label: no point is in a cluster")
     _, numbers = np.unique(given[kept], return_inverse=True)
     exponent = validation.scale_exponent(X, sizes, weights)
     found = _Found(validation.rescale(X, exponent)[kept], _some(weights, kept), numbers, threads)

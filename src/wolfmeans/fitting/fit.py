@@ -203,9 +203,9 @@ def best_of_starts(
     notes = []
     if in_time < len(states):
         finished = in_time - stopped
-        notes.append(f"within the time limit {finished} of {len(states)} starts were finished")
+        notes.append(f"{finished} of {len(states)} starts finished within the time limit")
     if stopped:
-        notes.append(f"{stopped} of {len(states)} starts were stopped before they were finished")
+        notes.append(f"{stopped} of {len(states)} starts were stopped before they finished")
     return best, tuple(notes)
 
 
@@ -397,5 +397,6 @@ def scale_notes(X: Any) -> tuple[str, ...]:
     times = f"{float(ratio):.1e}" if ratio < _LARGEST else f"{ratio:.1e}"
     return (
         f"the variance of column {largest} is {times} times that of column {smallest}: "
-        "columns of large variance decide alone; standardize them unless that is meant",
+        "columns of large variance dominate the distances; standardize the columns unless that is "
+        "intended",
     )

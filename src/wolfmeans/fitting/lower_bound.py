@@ -1,4 +1,4 @@
-"""The function `lower_bound`: data in by the door, a bound out in the caller's units."""
+"""The function `lower_bound`: validates the data and returns a bound in the caller's units."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from wolfmeans.bounds.methods import (
 from wolfmeans.engines import effective_threads, get_engine
 from wolfmeans.inputs import validation
 
-# The door names who asks in its messages.
+# Validation uses the name of this class in its messages.
 _ASKER = type("lower_bound", (BaseEstimator,), {})
 
 
@@ -41,7 +41,7 @@ def lower_bound(
     budget: float = SOME_SECONDS,
     progress: Report | None = None,
 ) -> LowerBound:
-    """Return a number that the SSE of no clustering of X into n_clusters clusters is below.
+    """Return a lower bound on the inertia of every clustering of X into n_clusters clusters.
 
     Parameters
     ----------
@@ -52,28 +52,28 @@ def lower_bound(
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the points, at least 0.
     trim : float, default=None
-        The weight (the number of points, without weights) that a clustering may leave out.
+        The weight (without weights, the number of points) that a clustering may trim.
     method : {"auto", "exact", "spectral", "neighbours", "prices", "subsampled"}, default="auto"
-        How the bound is found. "exact" is the optimum itself, for one column, untrimmed.
-        "spectral" is what K - 1 directions cannot explain; it needs n_features >= n_clusters,
-        untrimmed. "neighbours" adds up what each point's nearest neighbours cost; its time grows
-        with the square of n_samples. "prices" is for few columns and clusters that touch: it finds
-        prices for the points that centers anywhere can undercut only so far. "subsampled"
-        estimates from a sample, and holds with the stated confidence only. "auto" takes the
-        largest of those that are valid and affordable.
+        How the bound is computed. "exact" is the optimum itself, for one column without trimming.
+        "spectral" is the variance that K - 1 directions cannot explain; it needs
+        n_features >= n_clusters and no trimming. "neighbours" sums the costs of each point's
+        nearest neighbours; its time grows with the square of n_samples. "prices" is for few columns
+        and touching clusters; it is a dual bound with a price for each point. "subsampled" uses a
+        random sample and holds only with the given confidence. "auto" takes the largest bound of
+        the methods that are valid and affordable.
     confidence : float, default=0.95
-        The probability with which a bound from a sample holds, at least.
+        The probability, at least, that a bound from a sample holds.
     random_state : int, RandomState or None, default=None
-        Where samples come from.
+        Seed of the samples.
     n_threads : int, default=None
-        At most so many threads; None for as many as scikit-learn would take.
+        Maximum number of threads; None for as many as scikit-learn would use.
     centers : array-like of shape (n_clusters, n_features), default=None
-        Those of a good clustering, if you have one. They show "prices" where to look, and "auto"
-        when there is nothing left to gain.
+        Centers of a good clustering, if you have one. They help "prices" find good prices, and let
+        "auto" stop when no better bound is possible.
     budget : float, default=5e10
-        How many multiplications "auto" may take, about; the default is some seconds.
+        Approximate number of multiplications that "auto" may take; the default is some seconds.
     progress : callable, default=None
-        Called now and then with the fraction that is done and a text.
+        Called from time to time with the completed fraction and a text.
 
     Returns
     -------

@@ -28,8 +28,7 @@ STEPS = 2
 CONTINUED = 5
 """How many are continued to the end."""
 DRAWN_FROM_SOME = (
-    "where to begin was found on {} rows that were drawn at random: in parts nobody sees all "
-    "points at once"
+    "the initial centers were found on {} randomly drawn rows, because the data is in parts"
 )
 """What a certificate says of starts on points in parts."""
 _FEW_ROWS = 20_000

@@ -25,8 +25,8 @@ def refuse_stray_indices(X: Any) -> None:
             or (ends[1:] < ends[:-1]).any()
         ):
             raise ValueError(
-                "Input X is no sparse matrix: its indptr does not ascend from 0 to the number of "
-                "its entries; build it anew"
+                "Input X is not a valid sparse matrix: its indptr does not ascend from 0 to the "
+                "number of its entries; rebuild it"
             )
         indices = {"indices": (X.indices[: ends[-1]], columns // width)}
     elif X.format == "coo" and X.ndim == 2:
@@ -37,8 +37,8 @@ def refuse_stray_indices(X: Any) -> None:
         if len(given) and (given.min() < 0 or given.max() >= limit):
             first = int(np.flatnonzero((given < 0) | (given >= limit))[0])
             raise ValueError(
-                f"Input X is no sparse matrix: its {name}[{first}] is {given[first]}, outside "
-                f"0..{limit - 1}; build it anew"
+                f"Input X is not a valid sparse matrix: its {name}[{first}] is {given[first]}, "
+                f"outside 0..{limit - 1}; rebuild it"
             )
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.seeding.in_parts import SPREADING, drawn_by_order, notes_on_seeds
 
-_IN_ONE_PLACE = "needs all points in one place, and these stay in parts"
+_IN_ONE_PLACE = "needs all points in one place, but the data is in parts"
 _DRAWING = ("resample", "best")
 
 

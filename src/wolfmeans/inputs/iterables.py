@@ -74,7 +74,7 @@ class IterableSource(FilledSource):
                 continue
             if array.shape[1] != self.n_columns:
                 raise ValueError(
-                    f"{called} has {array.shape[1]} columns, and the first one {self.n_columns}"
+                    f"{called} has {array.shape[1]} columns, but the first one has {self.n_columns}"
                 )
             names = names_of(chunk)
             if None not in (names, self.names) and names != self.names:
@@ -83,8 +83,8 @@ class IterableSource(FilledSource):
                 array.dtype.kind in "iub" and array.dtype.itemsize <= 2
             ):
                 raise ValueError(
-                    f"{called} is {array.dtype}, and the first one {self.dtype}, in which not all "
-                    "its numbers can be held; give all arrays the same dtype"
+                    f"{called} is {array.dtype}, but the first one is {self.dtype}, which cannot "
+                    "hold all of its numbers; give all arrays the same dtype"
                 )
             yield block_of(array, called)
 

@@ -79,7 +79,7 @@ def _are_paths(data: Any) -> bool:
 
 def _source_of_object(data: Any) -> Source:
     if isinstance(data, (bytes, bytearray, dict, set)) or data is None:
-        raise TypeError(f"a source of rows cannot be of type {type(data).__name__}")
+        raise TypeError(f"rows cannot be read from an object of type {type(data).__name__}")
     if sparse.issparse(data):
         raise TypeError("sparse data is not read in chunks; it has to fit into memory")
     if hasattr(data, "__dask_graph__"):
@@ -99,11 +99,13 @@ def _source_of_object(data: Any) -> Source:
 def _source_of_iterable(data: Any) -> Source:
     if isinstance(data, Iterable):
         if not isinstance(data, Sequence) and iter(data) is data:
-            raise TypeError(f"an iterator of type {type(data).__name__} ends once; {CALLABLE}")
+            raise TypeError(
+                f"an iterator of type {type(data).__name__} can be used only once; {CALLABLE}"
+            )
     elif not isinstance(data, Callable):  # type: ignore[arg-type]
         raise TypeError(
-            f"a source of rows cannot be of type {type(data).__name__}: it is no file, array or "
-            f"tensor; {CALLABLE}"
+            f"rows cannot be read from an object of type {type(data).__name__}: it is not a file, "
+            f"array or tensor; {CALLABLE}"
         )
     return IterableSource(data)
 
@@ -137,7 +139,7 @@ def _files(name: str) -> Iterator[Path]:
     if not name:
         raise ValueError("the name of a file is empty")
     if name == STANDARD_INPUT:
-        raise ValueError("standard input can be read once only; write it to a file first")
+        raise ValueError("standard input can be read only once; write it to a file first")
     if re.match(r"[a-z][a-z0-9+]+://", name):
         raise ValueError(f"{name} is an address; only files of this machine are read in chunks")
     for found in matching(name):
@@ -149,7 +151,7 @@ def _files(name: str) -> Iterator[Path]:
                 raise FileNotFoundError(f"the folder {shown(found)} has no file of {known}")
             yield from inside
         elif not path.exists():
-            raise FileNotFoundError(f"there is no file {shown(found)}")
+            raise FileNotFoundError(f"no such file: {shown(found)}")
         else:
             yield path
 
@@ -175,7 +177,7 @@ def _kind(path: Path) -> str:
     kind, _ = kind_of(path)
     if kind is None:
         known = ", ".join((*SUFFIXES, ".zarr"))
-        raise ValueError(f"{shown(str(path))}: its ending is none of {known}")
+        raise ValueError(f"{shown(str(path))}: its extension is none of {known}")
     return kind
 
 

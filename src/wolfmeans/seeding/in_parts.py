@@ -15,8 +15,8 @@ from wolfmeans.seeding.methods import parallel_seeds
 SPREADING = ("k-means++", "plain-k-means++", "greedy-k-means++")
 """Seedings that pick one point after the other, each time looking at all of them in one order."""
 DRAWN_OTHERWISE = (
-    "seeds were drawn by k-means||: init={!r} looks at all points in one place once for each "
-    "cluster, and these are in parts; in memory init='k-means||' gives the same"
+    "the seeds were drawn by k-means||, because init={!r} needs all points in one place and the "
+    "data is in parts; in memory, init='k-means||' gives the same result"
 )
 
 

@@ -81,7 +81,7 @@ class Collection:
         for directory in directories:
             folder = Path(directory) / "scenarios"
             if not folder.is_dir():
-                raise FileNotFoundError(f"{directory} holds no study: there is no folder {folder}")
+                raise FileNotFoundError(f"{directory} holds no study: no such folder: {folder}")
             found = [_load(path) for path in sorted(folder.glob("*.json"))]
             if not found:
                 raise ValueError(f"no scenario is finished in {folder}")

@@ -1,8 +1,8 @@
-"""How results look in notebooks: fragments of HTML, without scripts, in one style.
+"""HTML representations of results for notebooks, without scripts.
 
-Colors are mixed from that of the notebook's own text, or stand out from white and from black, so
-that the same fragment is readable in light and in dark notebooks. Every text is escaped. Where a
-style sheet is stripped, plain tables and paragraphs remain.
+Colors derive from the notebook's text color, or contrast with both white and black, so the same
+HTML is readable in light and in dark notebooks. Every text is escaped. If the style sheet is
+stripped, plain tables and paragraphs remain.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def table(
 
 
 def sparkline(values: Sequence[float], meaning: str, *, logarithmic: bool = False) -> str:
-    """Return a small picture of how values changed; what is not positive has no logarithm."""
+    """Return a sparkline of the values; a logarithmic one skips values that are not positive."""
     known = [
         (place, math.log(value) if logarithmic else value)
         for place, value in enumerate(values)
@@ -108,30 +108,31 @@ def sparkline(values: Sequence[float], meaning: str, *, logarithmic: bool = Fals
 
 
 def certificate_view(certificate: Certificate) -> str:
-    """Return a certificate: its verdict, then every line with its plain reading."""
+    """Return a certificate: its verdict, then each line with its meaning."""
     status = certificate.status
     kind = "" if status.converged else " failed" if status.value.startswith("Failed") else " open"
     return fragment(
         paragraph(certificate.verdict, f"verdict{kind}"),
-        table(("what", "value", "in plain words"), certificate.rows()),
+        table(("quantity", "value", "meaning"), certificate.rows()),
     )
 
 
 def trace_view(trace: Trace) -> str:
-    """Return a trace: the ways of SSE and gap, and its first and last rows."""
+    """Return a trace: sparklines of inertia and gap, and its first and last rows."""
     records = list(trace)
     if not records:
-        return fragment(paragraph("A trace without rows.", "soft"))
+        return fragment(paragraph("The trace is empty.", "soft"))
     shown: list[Record | None] = [*records]
     if len(records) > _MOST_ROWS:
         half = _MOST_ROWS // 2
         shown = [*records[:half], None, *records[len(records) - half + 1 :]]
     gaps = sparkline(trace.gap.tolist(), "the gap, on a logarithmic scale", logarithmic=True)
-    pictures = f"SSE {sparkline(trace.sse.tolist(), 'the SSE')}" + (f"gap {gaps}" if gaps else "")
+    inertia = sparkline(trace.sse.tolist(), "the inertia")
+    pictures = f"inertia {inertia}" + (f"gap {gaps}" if gaps else "")
     return fragment(
         f"<p>{pictures}</p>",
         table(
-            ("t", "SSE", "gap", "decrease", "moved", "empty", "seconds"),
+            ("t", "inertia", "gap", "decrease", "moved", "empty", "seconds"),
             [_cells(record) for record in shown],
             numbers=range(7),
         ),

@@ -130,7 +130,7 @@ const CHARTS = {
   gap({ trace, unit }, colors) {
     const positive = trace.gap.map((gap) => (gap > 0 ? gap : null));
     if (positive.every((gap) => gap === null)) {
-      return nothing("The gap is 0 from the first step on: no point is nearer to another center.");
+      return nothing("The gap is 0 from the first step: no point is closer to another center.");
     }
     const ends = trace.gap.at(-1) === 0 ? "gap, then 0" : "gap";
     const smallest = trace.smallest.map((gap) => (gap > 0 ? gap : null));
@@ -168,13 +168,13 @@ const CHARTS = {
 
   sse({ trace, unit }, colors) {
     if (trace.sse.length < 2) {
-      return nothing(`It is ${figures(trace.sse[0], 6)}${inUnit(",", unit)} from the start.`);
+      return nothing(`Constant at ${figures(trace.sse[0], 6)}${inUnit(",", unit)}.`);
     }
     const data = [
       {
-        x: trace.iteration, y: trace.sse, name: "SSE", mode: "lines+markers",
+        x: trace.iteration, y: trace.sse, name: "inertia", mode: "lines+markers",
         line: { color: colors.accent, width: 2 }, marker: { size: 5 },
-        hovertemplate: "iteration %{x}<br>SSE %{y:.6~g}<extra></extra>",
+        hovertemplate: "iteration %{x}<br>inertia %{y:.6~g}<extra></extra>",
       },
     ];
     if (trace.lower_bound !== null) {
@@ -197,7 +197,7 @@ const CHARTS = {
   },
 
   moved({ trace }, colors) {
-    if (!trace.moved.some((moved) => moved > 0)) return nothing("No point changed its cluster.");
+    if (!trace.moved.some((moved) => moved > 0)) return nothing("No point changed cluster.");
     return {
       data: [
         {
@@ -289,7 +289,7 @@ const CHARTS = {
           marker: { symbol: "line-ew-open", size: 14, color },
           line: { color, width: 1.5, dash: "dash" }, name: "lower bound",
           showlegend: number === 0, legendrank: 2000,
-          hovertemplate: "K = %{x}<br>none below %{y:.6~g}<extra></extra>",
+          hovertemplate: "K = %{x}<br>no clustering below %{y:.6~g}<extra></extra>",
         },
         {
           x: known.map((cell) => cell.k), y: known.map((cell) => cell.inertia), mode: "lines",
@@ -317,7 +317,7 @@ const CHARTS = {
   silhouette(page, colors) {
     const { scan } = page;
     const several = scan.map(({ cells }) => cells.filter((cell) => cell.silhouette !== null));
-    if (several.every((cells) => !cells.length)) return nothing("It takes two clusters.");
+    if (several.every((cells) => !cells.length)) return nothing("The silhouette needs two clusters.");
     return {
       data: several.map((cells, number) => ({
         x: cells.map((cell) => cell.k), y: cells.map((cell) => cell.silhouette),
@@ -346,11 +346,11 @@ const CHARTS = {
         mode: "lines+markers+text", line: { color: colors.accent, width: 1.5 },
         marker: { size: 5 }, cliponaxis: false, textposition: "middle right",
         text: scan.map((_, j) => (j === scan.length - 1 && named.has(i) ? ` ${k}` : "")),
-        hovertemplate: `K = ${k}, trimmed %{x:.1%}<br>SSE %{y:.6~g}<extra></extra>`,
+        hovertemplate: `K = ${k}, trimmed %{x:.1%}<br>inertia %{y:.6~g}<extra></extra>`,
       })),
       layout: layoutOf(
         colors,
-        axis(colors, "trimmed share", { tickformat: "~%" }),
+        axis(colors, "trimmed fraction", { tickformat: "~%" }),
         axis(colors, "", SUMS),
         { margin: { l: 52, r: 30, t: 8, b: 44 } },
       ),

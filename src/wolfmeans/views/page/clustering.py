@@ -21,7 +21,7 @@ from wolfmeans.views.portrait.profiles import zero_if_rounding
 
 Line = tuple[str, str, str]
 
-# What is shown before somebody asks for the rest.
+# Rows shown before the reader expands a table.
 _FEATURES, _CLUSTERS = 15, 20
 # Longer tables of iterations are thinned.
 _ROWS = 300
@@ -45,26 +45,27 @@ def page(
     model : KMeans or TrimmedKMeans
         The fitted estimator.
     X : array-like or sparse matrix of shape (n_samples, n_features)
-        The points that it was fitted to, in the same order. Refused are another number of rows,
-        another inertia, and rows whose nearest centers are not those in `labels_`. With a
-        scikit-learn Pipeline, ``pipe[:-1].transform(X)``.
+        The points that the model was fitted to, in the same order. An error is raised if the
+        number of rows, the inertia or the nearest centers of the rows differ from those of the
+        fit. With a scikit-learn Pipeline, pass ``pipe[:-1].transform(X)``.
     sample_weight : array-like of shape (n_samples,), default=None
-        The weights that it was fitted with.
+        The weights that the model was fitted with.
     names : sequence of str or None, default=None
-        What the columns are called; None takes what the fit saw.
+        Names of the columns; None takes the names seen during the fit.
     title : str or None, default=None
-        The heading.
+        Heading of the page.
     replay : bool, default=True
         Whether to run the fit again and show its iterations.
     preparation : Preparation or None, default=None
-        How X was made from columns whose units the means are to be shown in.
+        How X was computed from the original columns; means are then shown in their units.
     wording : callable or None, default=None
-        What each text of the certificate goes through, for advice that is not about Python.
+        Function applied to each text of the certificate, e.g. to turn advice for Python into
+        advice for the command line.
 
     Returns
     -------
     Page
-        With `save(path)`; in a notebook it shows itself.
+        A page with the method `save(path)`; notebooks display it.
 
     Examples
     --------
@@ -123,7 +124,7 @@ def draw(
         top=_top(certificate, lines, say(certificate.verdict), unit),
         sections=[section for section in sections if section],
         data=script_data(found, trace, unit),
-        footer=f"Computed by the engine {certificate.engine}.",
+        footer=f"Computed by the {certificate.engine} engine.",
     )
 
 
@@ -171,20 +172,20 @@ def _top(certificate: Certificate, lines: list[Line], verdict: str, unit: str) -
     distance = {
         "optimal": ("optimal", "no clustering is better"),
         "unknown": ("unknown", "no lower bound is known"),
-    }.get(values["global"], (values["global"], "the best possible sum"))
+    }.get(values["global"], (values["global"], "the optimal inertia"))
     limit = certificate.max_iterations
     tiles = [
         (
-            f"Sum of squared errors{_in(unit)}",
+            f"Inertia{_in(unit)}",
             markup.figures(certificate.inertia, 6),
             readings["inertia"].partition("; ")[2],
         ),
-        ("Distance from the best", *distance),
-        (f"Gap{_in(unit)}", values["gap"], "left to gain by moving points to nearer centers"),
+        ("Distance from the optimum", *distance),
+        (f"Gap{_in(unit)}", values["gap"], "possible gain from reassigning points"),
         (
             "Iterations",
             f"{certificate.iterations:,}",
-            "no number was promised" if limit is None else f"no more than {limit:,} were possible",
+            "no guaranteed limit" if limit is None else f"guaranteed limit: {limit:,}",
         ),
     ]
     converged = certificate.status.converged
@@ -197,7 +198,7 @@ def _top(certificate: Certificate, lines: list[Line], verdict: str, unit: str) -
 
 def _certificate(lines: list[Line]) -> str:
     rows = [[Cell(part) for part in line] for line in lines]
-    header = ("what", "value", "in plain words")
+    header = ("quantity", "value", "meaning")
     return markup.table("certificate", header, rows, numbers=False, kind="words")
 
 
@@ -208,13 +209,13 @@ def _map(found: Portrait) -> str:
     shown = found.map
     explained = sum(shown.explained)
     caption = (
-        f"The plane of the first two principal components, which holds {explained:.0%} of the "
-        "variance. Numbered circles are the centers."
+        f"The first two principal components, which explain {explained:.0%} of the variance. "
+        "Numbered circles are the centers."
     )
     if shown.sampled:
-        caption += f" A sample of {len(shown.rows):,} of {shown.n_points:,} points."
+        caption += f" The map shows a sample of {len(shown.rows):,} of {shown.n_points:,} points."
     if found.left_out:
-        caption += " Gray crosses are left out."
+        caption += " Gray crosses are left-out points."
     notes = [found.replay.path_note if found.replay else "", found.replay_note]
     note = markup.paragraph(" ".join(filter(None, (_sentence(note) for note in notes))))
     figure = markup.chart("map", "Points and centers", caption, alone=True)
@@ -227,8 +228,11 @@ def _sentence(note: str) -> str:
 
 def _clusters(found: Portrait, unit: str) -> tuple[str, str]:
     weighted = ("weight",) if found.weighted else ()
-    sse = f"SSE{_in(unit)}"
-    header = ("cluster", "points", *weighted, "share", sse, "radius", "nearest", "at", "margin")
+    inertia = f"inertia{_in(unit)}"
+    header = (
+        *("cluster", "points", *weighted, "share", inertia),
+        *("radius", "nearest", "distance", "margin"),
+    )
     rows = [
         [
             markup.cluster(cluster.index),
@@ -244,8 +248,8 @@ def _clusters(found: Portrait, unit: str) -> tuple[str, str]:
         for cluster in found.clusters
     ]
     words = (
-        "The radius is the root mean square distance to the center; “nearest” is the nearest other "
-        "center and how far away it is."
+        "The radius is the root mean square distance to the center; “nearest” is the cluster with "
+        "the nearest center, and “distance” the distance between the two centers."
     )
     if found.n_clusters == 1:
         return markup.table("clusters", header, rows), markup.paragraph(words)
@@ -259,11 +263,13 @@ def _profiles(found: Portrait) -> tuple[str, str]:
     kept = features_kept(found)
     words = (
         "How far the mean of each column in a cluster lies above or below the mean of all points, "
-        "in standard deviations of that column. The columns that tell clusters apart best come "
-        "first: “between” is the share of the column’s variance that lies between clusters."
+        "in standard deviations of that column. The columns that separate the clusters best come "
+        "first: “between” is the fraction of the column’s variance that lies between clusters."
     )
     if len(kept) < found.n_features:
-        words += f" Only the first {len(kept):,} of {found.n_features:,} columns are in this page."
+        words += (
+            f" This page contains only the first {len(kept):,} of {found.n_features:,} columns."
+        )
     header: list[str | Cell] = ["column", "between", "mean of all"]
     header += [markup.cluster(k) for k in range(n_clusters)]
     rows = [
@@ -288,8 +294,9 @@ def _deviation(value: float) -> Cell:
 
 def _margins(found: Portrait) -> str:
     caption = (
-        "One bar for each point, sorted within its cluster: (b − a) / b with the distances a to "
-        "its center and b to the next one. 1 is on the center, 0 on the border to another cluster. "
+        "One bar for each point, sorted within its cluster: (b − a) / b, where a is the distance "
+        "to its own center and b the distance to the nearest other center. The value is 1 at the "
+        "center and 0 on the border to another cluster. "
     )
     if np.isfinite(found.margins.mean):
         caption += f"The mean is {found.margins.mean:.2f}."
@@ -299,25 +306,25 @@ def _margins(found: Portrait) -> str:
 
 
 def _run(trace: Trace, unit: str) -> tuple[str, str]:
-    below = "the dashed line is a lower bound: no clustering is below it"
+    below = "the dashed line is a lower bound for every clustering"
     bounded = trace.lower_bound > 0
     plates = (
         markup.chart(
             "gap",
             "Frank-Wolfe gap",
-            "What moving points to nearer centers would gain, before each step. Theory guarantees "
-            "that its running minimum stays below the dashed line h₀/(t + 1); h₀ is how far above "
-            f"{'the lower bound' if bounded else 'zero'} the run began.",
+            "How much reassigning points would lower inertia, before each step. Its running "
+            "minimum is guaranteed to stay below the dashed line h₀/(t + 1), where h₀ is the "
+            f"initial inertia{' minus the lower bound' if bounded else ''}.",
         )
         + markup.chart(
             "sse",
-            "Sum of squared errors",
-            "Before each step, every cluster at its mean. It falls with every step"
+            "Inertia",
+            "Before each step, with every center at the mean of its cluster. Every step lowers it"
             f"{'; ' + below if bounded else ''}.",
         )
-        + markup.chart("moved", "Points that change cluster", "How many, in each step.")
+        + markup.chart("moved", "Points that change cluster", "Number of points in each step.")
     )
-    squares = (f"{name}{_in(unit)}" for name in ("SSE", "gap", "guaranteed", "decrease"))
+    squares = (f"{name}{_in(unit)}" for name in ("inertia", "gap", "guaranteed", "decrease"))
     header = ("iteration", *squares, "moved")
     shown = thinned(len(trace), _ROWS)
     columns = (trace.t + 1, trace.sse, trace.gap, trace.rate_bound, trace.decrease, trace.moved)
@@ -333,7 +340,7 @@ def _run(trace: Trace, unit: str) -> tuple[str, str]:
         )
     ]
     table = markup.table("iterations", header, rows)
-    title = "The iterations as a table"
+    title = "Table of iterations"
     if len(rows) < len(trace):
         title += f" ({len(rows):,} of {len(trace):,})"
     return f'<div class="plates">{plates}</div>', markup.folded(title, table)

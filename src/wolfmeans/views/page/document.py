@@ -1,4 +1,4 @@
-"""A page: one HTML file with everything inside, which can reach no network."""
+"""A page: one self-contained HTML file that makes no network requests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Page:
     title: str
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the page and return its path; it appears whole or not at all."""
+        """Write the page atomically and return its path."""
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         with written_whole(target) as file:
@@ -82,7 +82,7 @@ def document(
 <main>
 {body}
 </main>
-<noscript><p class="soft">Charts, sorting and the replay need JavaScript; it is switched off here.\
+<noscript><p class="soft">Charts, sorting and the replay need JavaScript, which is disabled here.\
 </p></noscript>
 <footer>{text(footer)} Made by wolfmeans {text(__version__)}; charts by plotly.js (MIT licence). \
 This file needs no network.</footer>

@@ -222,7 +222,7 @@ class Panel {
     if (replay.nClusters > 1) this.addChips();
     const caption = place.parentElement.querySelector("figcaption");
     const outside = replay.outside();
-    if (outside) caption.append(` ${outside} of them are outside; a double click shows them.`);
+    if (outside) caption.append(` ${outside} of them are out of view; double-click to show them.`);
     if (!replay.trueToScale()) caption.append(" The axes have different scales.");
     if (!this.box.childNodes.length) this.box.hidden = true;
   }
@@ -281,7 +281,7 @@ class Panel {
   read() {
     const frame = this.replay.frames[this.replay.shown];
     const facts = [
-      [inUnit("SSE", this.page.unit), figures(frame.sse, 7)],
+      [inUnit("inertia", this.page.unit), figures(frame.sse, 7)],
       [inUnit("gap", this.page.unit), frame.gap === null ? "–" : figures(frame.gap, 4)],
       ["points that moved", this.replay.shown === 0 ? "–" : frame.moved.toLocaleString("en")],
     ];
@@ -289,7 +289,7 @@ class Panel {
     for (const [name, value] of facts) {
       this.readout.append(element("dt", {}, name), element("dd", {}, value));
     }
-    this.slider.setAttribute("aria-valuetext", `${frame.title}, SSE ${facts[0][1]}`);
+    this.slider.setAttribute("aria-valuetext", `${frame.title}, inertia ${facts[0][1]}`);
   }
 
   start() {

@@ -1,4 +1,4 @@
-"""The page of a scan: SSE with certified bands, silhouettes, and a table of all fits."""
+"""The page of a scan: inertia with certified bands, silhouettes, and a table of all fits."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ def scan_page(scan: Scan, *, title: str = "How many clusters?", n_points: int = 
     facts.append("1 fit with a certificate" if many == 1 else f"{many:,} fits with a certificate")
     plates = markup.chart(
         "inertia",
-        "SSE, and where the best one can be",
-        "A band reaches from the lower bound to the value found: the best possible sum of squared "
-        "errors lies inside.",
+        "Inertia and its lower bound",
+        "The band reaches from the lower bound to the inertia found; the optimum lies inside.",
     ) + markup.chart(
         "silhouette",
         "Silhouette by centers",
-        "Mean of (b − a) / b with the distances a to the own center and b to the next one.",
+        "Mean of (b − a) / b, where a is the distance to a point's own center and b the distance "
+        "to the nearest other center.",
     )
     if trimmed:
         plates += markup.chart(
             "trimming",
             "Trimmed curves",
-            "SSE over the trimmed share, one curve for each number of clusters.",
+            "Inertia by trimmed fraction, one curve for each number of clusters.",
         )
     return document(
         title=title,
@@ -64,7 +64,7 @@ def scan_page(scan: Scan, *, title: str = "How many clusters?", n_points: int = 
                 for alpha in scan.alphas
             ],
         },
-        footer="Lower bounds with a percentage hold with that confidence; the others are proofs.",
+        footer="A lower bound with a percentage holds with that confidence; the others are proven.",
     )
 
 

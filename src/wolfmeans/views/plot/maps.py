@@ -54,7 +54,7 @@ def replay_figure(portrait: Portrait, n_frames: int = 6) -> Figure:
     centers from where they were in it.
     """
     if portrait.replay is None:
-        reason = portrait.replay_note or "the portrait was made without one"
+        reason = portrait.replay_note or "the portrait was made with replay=False"
         raise ValueError(f"there is no replay to draw: {reason}")
     if n_frames < 1:
         raise ValueError(f"n_frames must be at least 1; got {n_frames}")
@@ -94,7 +94,7 @@ def _chosen(frames: tuple[Frame, ...], n_frames: int) -> list[Frame]:
 
 def _frame_remark(frame: Frame) -> str:
     moved = f", {frame.moved:,} moved" if frame.moved else ""
-    return f"SSE {frame.sse:.5g}{moved}"
+    return f"inertia {frame.sse:.5g}{moved}"
 
 
 def _map_remark(portrait: Portrait, places: Places, ax: Axes) -> str:

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 def trace_figure(trace: Trace) -> Figure:
-    """Draw the gap with its guaranteed line, the SSE, and the moved points of a run."""
+    """Draw the gap with its guaranteed line, the inertia, and the moved points of a run."""
     figure, (gap, sse, moved) = new_figure(3, 12.0, 3.6)
     draw_gap(gap, trace)
     iteration = trace.t + 1
-    sse.plot(iteration, trace.sse, color=GAP, marker="o", markersize=3, label="SSE")
+    sse.plot(iteration, trace.sse, color=GAP, marker="o", markersize=3, label="inertia")
     sse.set(xlabel="iteration")
-    titled(sse, "sum of squared errors")
+    titled(sse, "inertia")
     if trace.lower_bound > 0:
         sse.axhline(trace.lower_bound, color=BOUND, linestyle="--", label="lower bound")
         sse.legend(frameon=False)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def scan_figure(scan: Scan) -> Figure:
     """Draw a scan: inertia with certified bands, silhouettes, and trimmed curves if there are any.
 
-    A band reaches from the lower bound to the value found: the best possible SSE lies inside, with
+    A band reaches from the lower bound to the inertia found: the optimum lies inside, with
     the confidence of the scan's bounds.
     """
     trimmed = len(scan.alphas) > 1
@@ -39,7 +39,7 @@ def scan_figure(scan: Scan) -> Figure:
             markersize=3,
             label=label,
         )
-    titled(axes[0], "SSE, and where the best one can be")
+    titled(axes[0], "inertia and its lower bound")
     titled(axes[1], "silhouette by centers")
     numbers = scan.n_clusters
     for ax in axes[:2]:
@@ -88,7 +88,7 @@ def _draw_curves(ax: Axes, scan: Scan) -> None:
             textcoords="offset points",
             color=SOFT,
         )
-    ax.set_xlabel("trimmed share alpha")
+    ax.set_xlabel("trimmed fraction alpha")
     titled(ax, "trimmed curves, one for each K")
     ax.margins(x=0.12)
     ax.set_ylim(bottom=0)

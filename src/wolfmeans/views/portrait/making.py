@@ -73,7 +73,7 @@ def portrait(
     """
     if not isinstance(model, (KMeans, TrimmedKMeans)):
         raise TypeError(
-            "a portrait is made of a wolfmeans KMeans or TrimmedKMeans; "
+            "a portrait needs a fitted wolfmeans KMeans or TrimmedKMeans; "
             f"got a {type(model).__name__}"
         )
     check_is_fitted(model)

@@ -1,7 +1,7 @@
-"""The run once more, and what it looked like on the way.
+"""The replay of a run: the fit repeated from its start, with a picture of each step.
 
-A model keeps where its run began and not where it went: the same start gives the same bits. So the
-loop runs again, on a problem that notes the labels of the rows shown after each assignment.
+A model stores the start of its run, not its path: the same start gives identical results. So the
+loop runs again, on a problem that records the labels of the rows shown after each assignment.
 """
 
 from __future__ import annotations
@@ -34,18 +34,19 @@ _FIRST_FRAMES = 20
 _PER_DOUBLING_BITS = 5
 
 SAME = (
-    "The run again from the same start: the same bits, so the same run. The SSE is that of the "
-    "picture, each point at the nearest of the centers shown, before they move to the means."
+    "The fit was repeated from the same start and gave identical results. The inertia belongs to "
+    "the picture: each point is assigned to the nearest center shown, before the centers move to "
+    "the means."
 )
 ELSEWHERE = (
-    "Repeating the run led elsewhere, so the last picture shows the model itself: the parameters "
-    "are not those of the fit, or something was drawn or timed in it."
+    "Repeating the fit gave a different result, so the last picture shows the model itself. The "
+    "parameters changed after the fit, or the fit was random or depended on the clock."
 )
 POLISHED = (
-    "The run again from the same start; the last picture shows where moves of single points and "
-    "swaps of centers led from there."
+    "The fit was repeated from the same start. The last picture shows the result after single "
+    "moves and center swaps."
 )
-NO_START = "No replay: the model was saved before models kept where their runs began."
+NO_START = "No replay: the model was saved by an older version that did not store its start."
 
 
 @dataclass
