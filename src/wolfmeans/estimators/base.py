@@ -19,7 +19,6 @@ from sklearn.base import (
     TransformerMixin,
     _fit_context,
 )
-from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from wolfmeans.bounds import WHATEVER_IT_COSTS, LowerBound
@@ -37,23 +36,21 @@ from wolfmeans.estimators import saving
 from wolfmeans.estimators.bounds_in_parts import Looking, bounds_in_parts, loaded_within_limit
 from wolfmeans.estimators.certify import ParameterAndMethod
 from wolfmeans.estimators.checkpoint import Checkpoint
+from wolfmeans.estimators.data import DaskData, FileData, data_for, stays_in_parts
 from wolfmeans.estimators.parameters import validate
 from wolfmeans.estimators.streamed import (
-    predicted,
     predicted_to,
     said_of_chunks,
     scored,
     source_for,
-    transformed,
 )
 from wolfmeans.fitting.fit import Fit
 from wolfmeans.fitting.lower_bound import bound_in_units
 from wolfmeans.inputs import dask_collections, streams, validation
 from wolfmeans.inputs.checks import refuse_other_names
-from wolfmeans.inputs.dask_collections import admit, is_dask, lazily
 from wolfmeans.inputs.data_in_parts import Opened
 from wolfmeans.inputs.memory_budget import bytes_of
-from wolfmeans.inputs.streams import Streamed, brought, is_source
+from wolfmeans.inputs.streams import Streamed
 from wolfmeans.seeding.in_parts import seeds_in_parts
 from wolfmeans.seeding.methods import choose_seeds
 
@@ -124,11 +121,9 @@ class CenterEstimator(
         """Validate the parameters and fit; an estimator whose fit fails stays as it was."""
         before = self.__dict__.copy()
         try:
-            names = None
-            if is_source(X, self._memory_limit() is not None):
-                X, sample_weight, names = brought(self, X, sample_weight)
+            X, sample_weight, names = data_for(self, X).for_fit(sample_weight)
             self._fit(X, sample_weight)
-            if not is_dask(X) and not isinstance(X, Streamed):
+            if not stays_in_parts(X):
                 self.labels_ = as_given(self.labels_, X)
             if names is not None:
                 self.feature_names_in_ = np.array(names, dtype=object)
@@ -249,8 +244,9 @@ class CenterEstimator(
         """
         check_is_fitted(self)
         self._refuse_other_number_of_clusters()
-        model, in_parts = self, is_dask(X)
-        if not in_parts and is_source(X, limited=self._memory_limit() is not None):
+        data = data_for(self, X)
+        model, in_parts = self, isinstance(data, DaskData)
+        if isinstance(data, FileData):
             in_memory = loaded_within_limit(self, X, sample_weight)
             in_parts = in_memory is None
             if in_memory is not None:
@@ -458,26 +454,6 @@ class CenterEstimator(
             self._tell(f"{data.X.shape[0]:,} rows in {data.where}")
             yield data
 
-    def _score_in_parts(self, X: Any, sample_weight: Any) -> float:
-        """Return minus the inertia of Dask data, summed where the data is."""
-        centers = self._centers_at_scale()
-        dtype = admit(self, X, reset=False).dtype
-        if dtype != centers.dtype:
-            dtype, centers = np.dtype(np.float64), centers.astype(np.float64)
-
-        def exponent_for(face: Any, sizes: validation.Sizes, weights: Any) -> int:
-            return validation.fitting_exponent(face, sizes, self._scale_exponent)
-
-        loading = dask_collections.opened(
-            self, X, sample_weight, reset=False, dtype=dtype, exponent_for=exponent_for
-        )
-        with loading as data:
-            if data.exponent != self._scale_exponent:
-                centers = validation.ldexp(centers, data.exponent - self._scale_exponent)
-            points = self._points_to_score(data.points)
-            points.assign(centers)
-            return -validation.unscaled(points.cost(centers), data.exponent)
-
     def _points_to_score(self, points: PartsWorkspace) -> Any:
         """Return the points that count."""
         return points
@@ -489,12 +465,7 @@ class CenterEstimator(
         where their labels do not fit into `memory_limit`, they are mapped from a temporary file.
         """
         check_is_fitted(self)
-        if is_source(X, self._memory_limit() is not None):
-            return predicted(self, source_for(self, X))
-        if is_dask(X):
-            labels_to_come: NDArray[np.int32] = lazily(self, X, "predict", None, np.int32)
-            return labels_to_come
-        labels: NDArray[np.int32] = as_given(self._labels_of(X), X)
+        labels: NDArray[np.int32] = data_for(self, X).predict()
         return labels
 
     def _labels_of(self, X: Any) -> NDArray[np.int32]:
@@ -539,36 +510,20 @@ class CenterEstimator(
         For Dask data that is a Dask array, not yet computed.
         """
         check_is_fitted(self)
-        if is_source(X, self._memory_limit() is not None):
-            return transformed(self, source_for(self, X))
-        if is_dask(X):
-            if _get_output_config("transform", self)["dense"] != "default":
-                raise TypeError(
-                    "set_output makes tables in memory, and X is a Dask collection: take "
-                    "set_output(transform='default'), and make a Dask frame of what comes back"
-                )
-            single = admit(self, X, reset=False).dtype == self.cluster_centers_.dtype == np.float32
-            dtype = np.float32 if single else np.float64
-            distant: NDArray[np.floating] = lazily(
-                self, X, "transform", self._n_features_out, dtype
-            )
-            return distant
-        workspace, centers, exponent = self._opened(X)
-        roots = workspace.roots(centers)
-        if exponent != 0:
-            roots = validation.ldexp(roots, -exponent, out=roots)
-        if _get_output_config("transform", self)["dense"] != "default":
-            return roots  # for the table that set_output asked for
-        distances: NDArray[np.floating] = as_given(roots, X)
+        distances: NDArray[np.floating] = data_for(self, X).transform()
         return distances
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return minus the weighted sum of squared distances to the nearest centers."""
         check_is_fitted(self)
-        if is_source(X, self._memory_limit() is not None):
-            return scored(self, X, sample_weight)
-        if is_dask(X):
-            return self._score_in_parts(X, sample_weight)
+        return data_for(self, X).score(sample_weight)
+
+    def _score_of_file(self, X: Any, sample_weight: Any) -> float:
+        """Return minus the inertia of a source, which is read in chunks."""
+        return scored(self, X, sample_weight)
+
+    def _score_of(self, X: Any, sample_weight: Any) -> float:
+        """Return minus the inertia of points in memory."""
         workspace, centers, exponent = self._opened(X, passes=1)
         weights = validation.admit_weights(sample_weight, X)
         distances = workspace.nearest(centers)[1]

@@ -23,6 +23,7 @@ from wolfmeans.engines import ALGORITHMS, ENGINES, Work, Workspace, effective_th
 from wolfmeans.engines.choosing import STEPS
 from wolfmeans.estimators.base import CenterEstimator
 from wolfmeans.estimators.checkpoint import refuse_settings
+from wolfmeans.estimators.data import stays_in_parts
 from wolfmeans.fitting.fit import (
     Fit,
     Start,
@@ -35,9 +36,7 @@ from wolfmeans.fitting.fit import (
 )
 from wolfmeans.fitting.polish import POLISHES
 from wolfmeans.inputs import validation
-from wolfmeans.inputs.dask_collections import is_dask
 from wolfmeans.inputs.data_in_parts import refuse_what_needs_all_points
-from wolfmeans.inputs.streams import Streamed
 from wolfmeans.seeding.methods import METHODS as SEEDINGS
 
 _LARGEST_STATE = int(np.iinfo(np.int32).max)
@@ -235,7 +234,7 @@ class KMeans(CenterEstimator):
         begun = perf_counter()
         refuse_settings(self)
         n_threads = effective_threads(self.n_threads)
-        if is_dask(X) or isinstance(X, Streamed):
+        if stays_in_parts(X):
             refuse_what_needs_all_points(self)
             with self._opened_in_parts(X, sample_weight) as data:
                 notes = data.notes(self.init)

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from wolfmeans.bounds import METHODS as BOUNDS
 from wolfmeans.certificate.record import Certificate
@@ -40,6 +39,7 @@ from wolfmeans.engines.places.trimmed_workspace import weighed
 from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.estimators.base import CenterEstimator
 from wolfmeans.estimators.checkpoint import refuse_settings
+from wolfmeans.estimators.data import stays_in_parts
 from wolfmeans.estimators.kmeans import KMeans
 from wolfmeans.estimators.streamed import source_for
 from wolfmeans.fitting.fit import Fit, Start, best_of_starts, certificate_of, scale_notes
@@ -53,9 +53,8 @@ from wolfmeans.fitting.two_stages import (
     share_for_short_runs,
 )
 from wolfmeans.inputs import validation
-from wolfmeans.inputs.dask_collections import is_dask
 from wolfmeans.inputs.data_in_parts import refuse_what_needs_all_points
-from wolfmeans.inputs.streams import Streamed, is_source, loaded, weights_named
+from wolfmeans.inputs.streams import loaded, weights_named
 from wolfmeans.seeding.in_parts import seeds_in_parts
 from wolfmeans.seeding.methods import METHODS as SEEDINGS
 from wolfmeans.seeding.methods import TRIMMED_METHODS, choose_seeds
@@ -268,7 +267,7 @@ class TrimmedKMeans(CenterEstimator):
 
     def _fit(self, X: Any, sample_weight: Any) -> Self:
         refuse_settings(self)
-        if is_dask(X) or isinstance(X, Streamed):
+        if stays_in_parts(X):
             refuse_what_needs_all_points(self, drawn_from_some=True)
             with self._opened_in_parts(X, sample_weight) as data:
                 scales = weighed(data.points)
@@ -539,14 +538,17 @@ class TrimmedKMeans(CenterEstimator):
         of several models with the same `alpha` can be compared on the same data. Sources
         are loaded.
         """
-        check_is_fitted(self)
-        if is_source(X, self._memory_limit() is not None):
-            if isinstance(sample_weight, str):
-                sample_weight = weights_named(X, sample_weight)
-            X = loaded(source_for(self, X))
-            return self._without_names().score(X, sample_weight=sample_weight)
-        if is_dask(X):
-            return self._score_in_parts(X, sample_weight)
+        return super().score(X, sample_weight=sample_weight)
+
+    def _score_of_file(self, X: Any, sample_weight: Any) -> float:
+        """Return minus the inertia of a source, whose rows are loaded."""
+        if isinstance(sample_weight, str):
+            sample_weight = weights_named(X, sample_weight)
+        rows = loaded(source_for(self, X))
+        return self._without_names().score(rows, sample_weight=sample_weight)
+
+    def _score_of(self, X: Any, sample_weight: Any) -> float:
+        """Return minus the inertia of points in memory."""
         workspace, centers, exponent = self._opened(X)
         weights = validation.admit_weights(sample_weight, X)
         distances = workspace.nearest(centers)[1]
