@@ -92,7 +92,7 @@ lint: venv ## ruff (rules and format), mypy, layers of imports
 	$(BIN)/mypy
 	$(BIN)/python tests/project/layers.py
 
-format: venv ## rewrite the sources in the house format
+format: venv ## format the sources
 	$(BIN)/ruff check --fix --exit-zero --quiet .
 	$(BIN)/ruff format .
 	$(PIP) install --quiet 'clang-format>=18'

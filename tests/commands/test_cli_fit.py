@@ -481,7 +481,7 @@ def test_predict_refuses_what_does_not_fit(data, inside, capsys):
     fit("data.csv", "-k", 3, "--model", "m.wolf")
     pl.DataFrame({"x": [1.0]}).write_csv("new.csv")
     line = refused(capsys, ["predict", "m.wolf", "new.csv"])
-    assert "new.csv has no column 'y', which the model was fitted to" in line
+    assert "new.csv has no column 'y', which the model needs" in line
     assert "is not a wolfmeans model" in refused(capsys, ["predict", "new.csv", "data.csv"])
     assert "no such model file: absent.wolf" in refused(
         capsys, ["predict", "absent.wolf", "data.csv"]
@@ -619,7 +619,7 @@ def test_remarks_come_with_results_and_a_refusal_is_alone(data, capsys):
     Path("one.csv").write_text("x,y\n1,2\n")
     assert "no numeric column" in refused(capsys, ["fit", "words.csv", "-k", "1"])
     many = ["fit", "data.csv", "-k", "3", "--trim", "90"]
-    assert "would leave nothing" in refused(capsys, many)
+    assert "would trim everything" in refused(capsys, many)
     assert cli.main(["fit", "data.csv", "-k", "3", "--exclude", "w"]) == 0
     assert capsys.readouterr().err.splitlines() == [
         "Ignoring non-numeric columns: name ('p0').",
@@ -779,7 +779,7 @@ def test_ctrl_c_keeps_the_result_of_a_long_fit_without_a_terminal(
     monkeypatch.setattr(Watch, "see", interrupted)
     options = ["-k", "8", "--tol", "0", "--stop", "stationary", "--certify", "none", *more]
     assert cli.main(["fit", "x.npy", *options, "--certificate", "c.json"]) == 130
-    assert "the result is the one so far" in capsys.readouterr().err
+    assert "interrupted; this is the result so far" in capsys.readouterr().err
     kept = json.loads(Path("c.json").read_text())
     assert kept["status"] == Status.CALLBACK.value
     assert kept["iterations"] == 2

@@ -508,7 +508,7 @@ def test_what_has_no_form_in_parts_is_refused():
     X = da.from_array(outlying(), chunks=(300, 3))
     with pytest.raises(NotImplementedError, match="certify='neighbours'"):
         TrimmedKMeans(3, certify="neighbours").fit(X)
-    with pytest.raises(ValueError, match="would leave nothing"):
+    with pytest.raises(ValueError, match="would trim everything"):
         TrimmedKMeans(3, trim=900).fit(X)
 
 

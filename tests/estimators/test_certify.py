@@ -64,9 +64,9 @@ def test_certifying_asks_for_the_data_of_the_fit():
     X = blobs()
     km = KMeans(6, random_state=0).fit(X)
     before = km.certificate_
-    with pytest.raises(ValueError, match="not what was clustered"):
+    with pytest.raises(ValueError, match="not the data of the fit"):
         km.certify(X[:-1])
-    with pytest.raises(ValueError, match="not what was clustered"):
+    with pytest.raises(ValueError, match="not the data of the fit"):
         km.certify(X, sample_weight=np.arange(len(X)))
     with pytest.raises(ValueError, match="method must be one of"):
         km.certify(X, method="magic")

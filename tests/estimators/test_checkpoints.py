@@ -139,7 +139,7 @@ def test_short_runs_that_leave_no_checkpoint_are_noted(tmp_path):
 
     for _ in range(2):
         [note] = notes(checkpoint=path)
-        assert "No checkpoint was written" in note and "Raise time_limit" in note
+        assert "No checkpoint was written" in note and "Increase time_limit" in note
         assert not path.exists()
     assert notes() == []
     # What the note advises leaves a file to go on from.
@@ -300,7 +300,7 @@ def test_a_link_stays_one(tmp_path):
     KMeans(K, random_state=0, checkpoint=tmp_path / "link").fit(points())
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "c").stat().st_size > 0
-    with pytest.raises(ValueError, match="names no file"):
+    with pytest.raises(ValueError, match="is not a file name"):
         KMeans(K, checkpoint="").fit(points())
 
 
@@ -337,7 +337,7 @@ def test_what_is_told_of_it(tmp_path, capsys):
             make(K, **settings, callback=stop_after(3)).fit(X)
         make(K, **settings, verbose=1).fit(X)
         told = capsys.readouterr().out
-        assert f"going on from {tmp_path / make.__name__}: start 0 was at iteration 3\n" in told
+        assert f"resuming from {tmp_path / make.__name__}: start 0 was at iteration 3\n" in told
 
 
 def test_numbers_of_numpy_are_numbers(tmp_path):

@@ -718,8 +718,8 @@ def test_how_much_to_trim_is_said_once():
     assert TrimmedKMeans(2, trim=7, random_state=0).fit(X).n_trimmed_ == 7
     for wrong, message in [
         ({"alpha": 0.1, "trim": 3}, "alpha=0.1 and trim=3 both"),
-        ({"trim": 2.5}, "must be whole"),
-        ({"trim": 40}, "would leave nothing"),
+        ({"trim": 2.5}, "must be an integer"),
+        ({"trim": 40}, "would trim everything"),
         ({"alpha": 1.0}, "alpha"),
         ({"alpha": -0.1}, "alpha"),
         ({"trim": -1}, "trim"),

@@ -306,7 +306,7 @@ def test_chunks_do_not_depend_on_pieces(lengths, rows, ahead, dtype):
     ("wrong", "kind", "message"),
     [
         (None, TypeError, "NoneType"),
-        (7, TypeError, "no file, array or tensor"),
+        (7, TypeError, "not a file, array or tensor"),
         (b"abc", TypeError, "bytes"),
         ({"a": X}, TypeError, "dict"),
         (
@@ -330,10 +330,10 @@ def test_chunks_do_not_depend_on_pieces(lengths, rows, ahead, dtype):
         (X.astype(complex), ValueError, "table of numbers"),
         (np.ones((2, 2, 2)), ValueError, "3 axes"),
         (np.ma.masked_less(X, 0), ValueError, "masked"),
-        ("nowhere.npy", FileNotFoundError, "no file nowhere.npy"),
+        ("nowhere.npy", FileNotFoundError, "no such file: nowhere.npy"),
         ("nowhere*.npy", FileNotFoundError, "no file matches"),
         ("s3://bucket/x.parquet", ValueError, "only files of this machine"),
-        ("-", ValueError, "standard input can be read once"),
+        ("-", ValueError, "standard input can be read only once"),
     ],
 )
 def test_what_is_no_source(wrong, kind, message):
@@ -372,7 +372,7 @@ def test_files_that_are_refused(tmp_path):
     refused("its extension is none of", "x.xlsx")
     np.save(tmp_path / "wide.npy", X)
     np.save(tmp_path / "wide2.npy", X[:, :4])
-    refused("wide2.npy has 4 columns, and .*wide.npy 5", "wide*.npy")
+    refused("wide2.npy has 4 columns, but .*wide.npy has 5", "wide*.npy")
     frame_of(X).write_parquet(tmp_path / "wide.parquet")
     frame_of(X).drop("c").write_parquet(tmp_path / "wide2.parquet")
     refused("no column 'c'", "wide*.parquet")

@@ -443,7 +443,7 @@ def test_settings_that_need_all_points(small_chunks, tmp_path):
         KMeans(K, init=X[:K], memory_limit=2000).fit(path)
     with pytest.raises(ValueError, match="n_samples=1500"):
         KMeans(2000, memory_limit=LIMIT + 2000 * 64 * 3).fit(path)
-    with pytest.raises(FileNotFoundError, match="no file"):
+    with pytest.raises(FileNotFoundError, match="no such file"):
         KMeans(K).fit(tmp_path / "nothing.npy")
 
 

@@ -73,7 +73,7 @@ def test_a_search_leaves_where_its_last_run_began(monkeypatch):
     assert np.array_equal(again.labels_, model.labels_)
 
 
-@pytest.mark.filterwarnings("ignore:The squared distances of X do not fit:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:The squared distances of X are outside:RuntimeWarning")
 @pytest.mark.parametrize("exponent", [-900, -480, 0, 700])
 def test_initial_centers_are_in_the_units_of_the_data(exponent):
     X = np.ldexp(points(), exponent)

@@ -254,7 +254,7 @@ def test_left_out_points_are_told():
     model = TrimmedKMeans(3, trim=5, random_state=0).fit(X)
     found = Document(report.page(model, X).html)
     assert "5 points left out" in found.texts["p"]
-    assert "left out" in found.texts["figcaption"]
+    assert "left-out points" in found.texts["figcaption"]
 
 
 def test_a_page_without_replay_has_none(model):
@@ -264,7 +264,7 @@ def test_a_page_without_replay_has_none(model):
 def test_a_page_of_other_data_is_refused(model):
     with pytest.raises(ValueError, match="column"):
         report.page(model, points(d=2))
-    with pytest.raises(ValueError, match="not what was clustered"):
+    with pytest.raises(ValueError, match="not the data of the fit"):
         report.page(model, 1e3 * points())
 
 

@@ -553,7 +553,7 @@ def swapped(X, one, other):
 def test_data_that_was_not_clustered_is_refused_with_the_way_out():
     table = pd.DataFrame(points() * [1.0, 1e3, 1e6, 1.0], columns=list("abcd"))
     pipe = make_pipeline(StandardScaler(), KMeans(3, random_state=0)).fit(table)
-    with pytest.raises(ValueError, match="not what was clustered") as refusal:
+    with pytest.raises(ValueError, match="not the data of the fit") as refusal:
         portrait(pipe[-1], table.to_numpy())
     assert "pipe[:-1].transform(X)" in str(refusal.value)
     assert portrait(pipe[-1], pipe[:-1].transform(table)).n_points == 400

@@ -393,7 +393,7 @@ class TrimmedKMeans(CenterEstimator):
                 **settings,
             )
             if made < n_starts:
-                note = f"within the time limit {made} of {n_starts} short runs were made"
+                note = f"{made} of {n_starts} short runs were made within the time limit"
                 cut_off = (note if kept is None else note + _NO_CHECKPOINT,)
                 # A fit that goes on from the file would never make the others.
                 kept = None
