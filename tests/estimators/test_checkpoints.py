@@ -274,7 +274,7 @@ def test_the_checkpoint_of_another_estimator_and_of_other_data(tmp_path):
             TrimmedKMeans(K, **settings).fit(other)
     with pytest.raises(ValueError, match="n_points is 400 there and 399 here"):
         TrimmedKMeans(K, **settings).fit(X[:-1])
-    with pytest.raises(ValueError, match="c has 3 iterations already, and max_iter is 2"):
+    with pytest.raises(ValueError, match="c has 3 iterations already, but max_iter is 2"):
         TrimmedKMeans(K, max_iter=2, **settings).fit(X)
 
 
@@ -306,7 +306,7 @@ def test_a_link_stays_one(tmp_path):
 
 def test_what_is_no_plain_file_is_neither_read_nor_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ValueError, match="is no plain file"):
+    with pytest.raises(ValueError, match="is not a regular file"):
         KMeans(K, checkpoint=tmp_path / "pipe").fit(points())
     assert (tmp_path / "pipe").is_fifo()
 

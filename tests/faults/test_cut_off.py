@@ -484,7 +484,8 @@ def test_short_runs_that_the_time_limit_cut_off_are_counted_and_not_kept(tmp_pat
         return run(*arguments, **options)
 
     monkeypatch.setattr("wolfmeans.fitting.two_stages.run", counted)
-    with pytest.warns(ConvergenceWarning, match="3 of 50 short runs were made within the time limit"):
+    said = "3 of 50 short runs were made within the time limit"
+    with pytest.warns(ConvergenceWarning, match=said):
         TrimmedKMeans(5, time_limit=1e3, checkpoint=path, **settings).fit(X)
     monkeypatch.undo()
     # What goes on from a file ends as if nothing had cut it off, so that there is none.

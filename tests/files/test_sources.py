@@ -808,7 +808,7 @@ def test_chunks_fit_into_the_limit(ahead, dtype):
             assert rows * width * np.dtype(dtype).itemsize * (ahead + 2) <= limit
             assert budget.left(rows) >= 0
     for limit, reading in (("100kB", 0), ("20MB", 12_000_000)):
-        with pytest.raises(MemoryError, match=r"memory_limit is .* MiB, and at least .* are need"):
+        with pytest.raises(MemoryError, match=r"memory_limit is .* MiB, but at least .* are need"):
             Budget(bytes_of(limit), 16, np.dtype(dtype), 10, reading, ahead).rows_per_chunk()
 
 

@@ -54,7 +54,7 @@ def all_done() -> None:
 
 
 def finish(code: int) -> int:
-    """Return the exit code, unless something is still being read that nobody waits for."""
+    """Return the exit code; exit at once if a thread is still reading data that is not needed."""
     if not _own_process:
         return code
     all_done()

@@ -40,7 +40,7 @@ def replace_closed() -> None:
 
 
 def say(text: str) -> None:
-    """Say something to the person, away from the results: a line, if anybody hears it."""
+    """Print a line to standard error, if it is open."""
     try:
         print(" ".join(shown(text).split()), file=sys.stderr, flush=True)
     except OSError:

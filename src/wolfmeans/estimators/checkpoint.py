@@ -144,7 +144,7 @@ class Checkpoint:
             raise FileNotFoundError(f"checkpoint: no such folder: {self.path.parent}")
         if self.path.exists() and not self.path.is_file():
             # A device may never end, and a file would take its place.
-            raise ValueError(f"checkpoint: {self.path} is no plain file; name another one")
+            raise ValueError(f"checkpoint: {self.path} is not a regular file; choose another one")
         try:
             file = self.path.open("rb")
         except FileNotFoundError:
@@ -187,7 +187,7 @@ class Checkpoint:
         last, limit = records[-1].t, self.max_steps
         if limit is not None and not all(record.empty for record in records[limit + 1 :]):
             raise ValueError(
-                f"{self.path} has {last + 1} iterations already, and max_iter is {limit + 1}; "
+                f"{self.path} has {last + 1} iterations already, but max_iter is {limit + 1}; "
                 "raise it, or remove the file to start over"
             )
 

@@ -44,7 +44,7 @@ _OF_CLASS = {
 
 
 def save(model: CenterEstimator, path: Path, preparation: Preparation | None = None) -> None:
-    """Write a fitted model, and what its columns went through before; whole or not at all."""
+    """Write a fitted model and the preparation of its columns to a file, atomically."""
     kind = type(model).__name__
     if kind not in _LOADABLE:
         raise ValueError(f"only a {' or a '.join(_LOADABLE)} can be saved, not a {kind}")
@@ -55,7 +55,7 @@ def save(model: CenterEstimator, path: Path, preparation: Preparation | None = N
     if "feature_names_in_" in arrays:
         arrays["feature_names_in_"] = np.asarray(arrays["feature_names_in_"], dtype=np.str_)
     if callable(parameters["init"]):
-        raise ValueError("init is a callable, which a model file cannot hold; set it to a name")
+        raise ValueError("init is a callable, which cannot be saved; set init to a name or array")
     if not isinstance(parameters["init"], str):
         arrays["init"] = np.asarray(on_host(parameters["init"]))
         parameters["init"] = None
@@ -85,7 +85,7 @@ def _refuse_unloadable(model: CenterEstimator) -> None:
     model._validate_params()
     model._refuse_other_number_of_clusters()
     if not np.isfinite(model.cluster_centers_).all():
-        raise ValueError("cluster_centers_ has been changed since the fit: it is not finite")
+        raise ValueError("cluster_centers_ was changed after the fit: it is not finite")
 
 
 def _preparation_fields(preparation: Preparation) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def load(path: str | os.PathLike[str]) -> CenterEstimator:
     model, preparation = load_prepared(path)
     if preparation is not None and preparation.standardizes:
         raise ValueError(
-            f"{path} is a model of standardized columns, and its predict alone would not "
+            f"{path} is a model of standardized columns, but its predict alone would not "
             "standardize; use wolfmeans.storage.load_prepared, or the command wolfmeans predict"
         )
     return model

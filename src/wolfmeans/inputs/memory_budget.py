@@ -147,11 +147,9 @@ class Budget:
         if self.left(rows) >= 0:
             return rows
         needed = self.limit - self.left(fewest)
-        beside = f", {said(self.beside)} for weights and what else there is beside" * (
-            self.beside > 0
-        )
+        beside = f", {said(self.beside)} for weights and other data" * (self.beside > 0)
         raise MemoryError(
-            f"memory_limit is {said(self.limit)}, and at least {-(-needed // 10**6)}MB are needed: "
+            f"memory_limit is {said(self.limit)}, but at least {-(-needed // 10**6)}MB are needed: "
             f"{said(self._fixed - self.beside)} for {self.n_clusters:,} centers of "
             f"{self.n_columns:,} columns and for reading{beside}, and {self._n_chunks} chunks of "
             f"{fewest:,} rows, {self._row:,} bytes each"

@@ -53,7 +53,8 @@ def admit(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, 
     given = X
     if hasattr(X, "__dask_graph__"):
         raise TypeError(
-            f"X is a Dask {type(X).__name__}, and this works on arrays in memory: use X.compute()"
+            f"X is a Dask {type(X).__name__}, but this function needs arrays in memory: use "
+            "X.compute()"
         )
     refuse_lazy_frames(X)
     if np.ma.is_masked(X):

@@ -1,4 +1,4 @@
-"""Figures for papers, each of them one function (needs matplotlib, imported when one is drawn).
+"""Figures for papers, one function for each (matplotlib is imported when a figure is drawn).
 
 Figures of a clustering are drawn from its portrait:
 

@@ -23,7 +23,7 @@ _LEAST_DEVIATION, _MOST_DEVIATION = 1.5, 3.0
 
 
 def sizes_figure(portrait: Portrait) -> Figure:
-    """Draw how many points the clusters have, the largest first."""
+    """Draw the number of points in each cluster, the largest first."""
     order = sorted(portrait.clusters, key=lambda cluster: (-cluster.weight, cluster.index))
     weights = [cluster.weight for cluster in order]
     colors = [color_of(cluster.index) for cluster in order]
@@ -68,8 +68,8 @@ def _weight_left_out(portrait: Portrait) -> float:
 def profiles_figure(portrait: Portrait, at_most: int = _MOST_FEATURES) -> Figure:
     """Draw the means of the features in the clusters, the most distinguishing features first.
 
-    Colors tell how many standard deviations a mean lies above or below that of all points; the bars
-    above tell which share of the feature's variance lies between the clusters.
+    Colors show how many standard deviations a mean lies above or below that of all points; the bars
+    above show which fraction of the feature's variance lies between the clusters.
     """
     profiles = portrait.profiles
     features = profiles.order[: max(1, at_most)]
@@ -134,10 +134,10 @@ def _write_cells(ax: Axes, deviation: NDArray[np.float64], most: float) -> None:
 
 
 def margins_figure(portrait: Portrait) -> Figure:
-    """Draw how clearly points belong to their clusters: 0 on a border, 1 on the center.
+    """Draw how clearly points belong to their clusters: 0 on a border, 1 at the center.
 
-    For each cluster the margins of its points, sorted; with very many clusters only the range in
-    which four of five of them lie, and their mean.
+    Shows the sorted margins of the points of each cluster; with very many clusters, only the range
+    that contains four fifths of them, and their mean.
     """
     margins = portrait.margins
     inside = margins.labels >= 0

@@ -30,8 +30,8 @@ Places = NDArray[np.float64]
 def map_figure(portrait: Portrait) -> Figure:
     """Draw the points of a portrait in the colors of their clusters, and the centers.
 
-    Centers carry the numbers of their clusters. Points that are left out are grey; those far away
-    from all clusters may lie outside of the picture, which then says so.
+    Centers show the numbers of their clusters. Points that are left out are grey; if some of them
+    are far from all clusters and outside the picture, a remark says so.
     """
     figure, (ax,) = new_figure(1, 7.6, 5.4)
     shown = portrait.map
@@ -48,10 +48,10 @@ def map_figure(portrait: Portrait) -> Figure:
 
 
 def replay_figure(portrait: Portrait, n_frames: int = 6) -> Figure:
-    """Draw some moments of the run: the first, the last, and between them more of the early ones.
+    """Draw some steps of the run: the first, the last, and more of the early ones in between.
 
-    Points that changed cluster since the picture before are marked, and thin lines lead to the
-    centers from where they were in it.
+    Points that changed cluster since the previous picture are marked, and thin lines show how the
+    centers moved since then.
     """
     if portrait.replay is None:
         reason = portrait.replay_note or "the portrait was made with replay=False"

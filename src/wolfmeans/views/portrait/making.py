@@ -29,32 +29,32 @@ def portrait(
     at_most: int = 3000,
     random_state: Any = 0,
 ) -> Portrait:
-    """Compute what pictures of a fitted clustering show.
+    """Compute the numbers that pictures of a fitted clustering show.
 
     Parameters
     ----------
     model : KMeans or TrimmedKMeans
         The fitted model.
     X : array-like or sparse matrix of shape (n_samples, n_features)
-        The points it was fitted to, in the same order. Refused are another number of rows, another
-        inertia, and rows whose nearest centers are not those in `labels_`. With a scikit-learn
-        Pipeline, ``pipe[:-1].transform(X)``.
+        The points that the model was fitted to, in the same order. An error is raised if the
+        number of rows, the inertia or the nearest centers of the rows differ from those of the
+        fit. With a scikit-learn Pipeline, pass ``pipe[:-1].transform(X)``.
     sample_weight : array-like of shape (n_samples,), default=None
-        Their weights.
+        The weights that the model was fitted with.
     names : sequence of str or None, default=None
         Names of the columns; None takes those of the fit, or numbers.
     replay : bool, default=True
-        Whether to run the fit once more, for the pictures on the way.
+        Whether to run the fit again and record its steps.
     at_most : int, default=3000
-        How many points are shown; with more clusters than that, one of each.
+        Maximum number of points shown; with more clusters than that, one point of each.
     random_state : int, RandomState or None, default=0
         Seed of the sample.
 
     Returns
     -------
     Portrait
-        Clusters in numbers, profiles, map, margins and replay. Means, variances and the plane of
-        the map are those of the points in clusters, each with its weight.
+        Clusters, profiles, map, margins and replay. Means, variances and the plane of the map are
+        those of the points in clusters, with their weights.
 
     Examples
     --------

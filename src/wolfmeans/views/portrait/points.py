@@ -93,7 +93,7 @@ def points_of(model: Model, X: Any, sample_weight: Any) -> Points:
         raise ValueError(
             "a portrait needs the points that were clustered, "
             f"{expected[0]} rows and {expected[1]} columns; this X has shape {shape}. Pass the "
-            "data that went into fit; with a Pipeline, the output of its earlier steps: "
+            "data that was passed to fit; with a Pipeline, the output of its earlier steps: "
             f"{_EARLIER_STEPS}"
         )
     labels = _checked_labels(model)
@@ -138,8 +138,8 @@ def _refuse_other_points(
     inside = labels >= 0
     if not np.array_equal(unnamed._labels_of(X)[inside], labels[inside]):
         raise ValueError(
-            "the rows of X are not in the order in which they were clustered: their nearest "
-            "centers are not those in labels_. Pass the data that went into fit"
+            "the rows of X are not in the order of the fit: their nearest "
+            "centers are not those in labels_. Pass the data that was passed to fit"
         )
 
 
