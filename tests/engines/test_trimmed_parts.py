@@ -495,7 +495,7 @@ def test_short_runs_see_the_same_rows_whatever_the_partitions(monkeypatch):
                 for chunks in (900, 123)
             )
             assert np.array_equal(one.cluster_centers_, other.cluster_centers_)
-            assert any("drawn at random" in note for note in one.certificate_.notes)
+            assert any("randomly drawn rows" in note for note in one.certificate_.notes)
             assert one.inertia_ < 2500 * (1 if sample_weight is None else 4)
         nowhere = np.zeros(900)
         nowhere[[3, 500]] = 1.0
