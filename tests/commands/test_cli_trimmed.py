@@ -161,7 +161,7 @@ def test_a_command_that_is_asked_to_stop_says_how_to_go_on(folder):
     arguments = ["fit", "x.npy", "-k", K, "--memory", "64MB", "--tol", 0, "--checkpoint", "c.ckpt"]
     code, errors = stopped(arguments, after=2, how=signal.SIGINT)
     assert code == 130
-    assert "the result is the one so far; the same command goes on from here" in errors
+    assert "interrupted; this is the result so far; run the same command to continue" in errors
 
 
 @pytest.mark.parametrize("memory", [[], ["--memory", "64MB"]])
@@ -198,6 +198,6 @@ def test_weights_are_counted_by_the_limit_of_memory(tmp_path, capsys):
     table.write_parquet(tmp_path / "x.parquet")
     command = ["fit", str(tmp_path / "x.parquet"), "-k", "3", "--weights", "w", "--memory"]
     assert cli.main([*command, "3MB"]) != 0
-    assert "no more than the weights take" in capsys.readouterr().err
+    assert "--memory 3MB is too small: the weights alone take" in capsys.readouterr().err
     assert cli.main([*command, "12MB"]) != 0
-    assert "beside the weights, which take 3.8 MiB of the 12MB given" in capsys.readouterr().err
+    assert "In addition, the weights take 3.8 MiB of --memory 12MB" in capsys.readouterr().err

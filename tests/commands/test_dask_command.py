@@ -161,7 +161,7 @@ def test_files_that_cannot_be_read(folder, address, capsys):
     for file, sentence in (
         ("nothing/*.parquet", "no file matches nothing/*.parquet"),
         ("nothing.parquet", "no such file: nothing.parquet"),
-        ("nothing.xls", "--dask reads .parquet, .csv, .npy and .zarr"),
+        ("nothing.xls", "--dask reads only .parquet, .csv, .npy and .zarr files"),
         ("nosuch://bucket/x.parquet", "nosuch"),
         (".", "is a folder; to read the files in it, use './*.parquet'"),
     ):

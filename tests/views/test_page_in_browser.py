@@ -505,7 +505,7 @@ def test_other_pages_open_without_complaint(browser, tmp_path, make):
         for button in opened.locator(".unfold").all():
             button.click()
         if make is trimmed:
-            assert "20 of them are outside" in opened.inner_text("#map figcaption")
+            assert "20 of them are out of view" in opened.inner_text("#map figcaption")
         if make is wide:
             assert opened.locator('[data-name="profiles"] tbody tr').count() == 40
         opened.check()

@@ -63,7 +63,7 @@ DropMissing = Annotated[
 ]
 Seed = Annotated[
     int | None,
-    typer.Option(min=0, metavar="S", help="Random seed; the same seed, the same result."),
+    typer.Option(min=0, metavar="S", help="Random seed; the same seed gives the same result."),
 ]
 Threads = Annotated[
     int | None, typer.Option(min=1, metavar="T", help="Number of threads; does not affect results.")
