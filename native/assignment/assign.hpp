@@ -1,4 +1,4 @@
-// The linear minimization oracle: each point to its nearest center (DESIGN: labels, the exactness
+// The linear minimization oracle: each point to its nearest center (docs/design.md: labels, the exactness
 // contract), and the canonical distance of each point to the center of its label.
 #pragma once
 

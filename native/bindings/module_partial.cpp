@@ -1,5 +1,5 @@
 // Partial results for the Python module wolfmeans.exact._native: what parts of the data answer
-// with, as integers in limbs, and what is made of their sums. Specification: engines/partial.py.
+// with, as integers in limbs, and what is made of their sums. Specification: exact/limbs.py.
 #include <algorithm>
 #include <cstdint>
 #include <string>

@@ -265,7 +265,7 @@ void define_points_of(nb::module_& m, const char* name, const char* advance_name
              "rechecked).")
         .def("assign_exactly", &Class::assign_exactly, "centers"_a.noconvert(),
              "forced_rows"_a.none() = nb::none(), "forced_labels"_a.none() = nb::none(),
-             "The same, with sums as carried limbs (see engines/partial.py).\n\n"
+             "The same, with sums as carried limbs (see exact/limbs.py).\n\n"
              "Returns (moved, gap (1, 68, 1), grid of the totals, totals (K, limbs, 1), grid of "
              "the sums, sums (K, limbs, d)); a grid is (low, bits, limbs that terms reach).")
         .def("near_ties", &Class::near_ties, "centers"_a.noconvert(), "slack"_a,

@@ -183,7 +183,7 @@ void define_trimming_of(nb::module_& m, const char* name) {
              "OUT: (n,) float64, the distances to the centers that were approached.")
         .def("keep", &Bound::keep, "centers"_a.noconvert(), "distance"_a, "row"_a, "mass"_a,
              "Keep what is up to a threshold, at the centers approached, with sums as carried\n"
-             "limbs (see engines/partial.py).\n\n"
+             "limbs (see exact/limbs.py).\n\n"
              "Returns (moved, gap (1, 68, 1), grid of the totals, totals (K, limbs, 1), grid of "
              "the sums, sums (K, limbs, d)); a grid is (low, bits, limbs that terms reach).")
         .def("put_away", &Bound::put_away, "Let go of X; labels, bounds, weights and moments stay.")

@@ -1,4 +1,4 @@
-// Algorithm 1 on K-means, several steps in one go: what problems/kmeans.py does step by step, with
+// Algorithm 1 on K-means, several steps in one go: what core/kmeans.py does step by step, with
 // the same bits. Nothing here decides what a run means; it stops where Python wants to look.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace wolfmeans {
 
-// A vertex of the polytope; see class Partition in problems/kmeans.py.
+// A vertex of the polytope; see class Partition in core/kmeans.py.
 template <class Real>
 struct Partition {
     std::vector<Real> centers;     // (K, d)

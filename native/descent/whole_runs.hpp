@@ -25,7 +25,7 @@ struct WholeRun {
 //   seeds     IN  (K,) rows of X, the first centers (checked by the caller)
 //   at_most   IN  so many points are evaluated at most
 //
-// The records are those of problems/kmeans.py with empty="keep" and stop="stationary", bit for bit.
+// The records are those of core/kmeans.py with empty="keep" and stop="stationary", bit for bit.
 WholeRun run_to_rest(const double* X, std::size_t n, std::size_t d, const std::int64_t* seeds,
                      std::size_t K, std::size_t at_most, Method method);
 

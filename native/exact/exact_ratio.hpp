@@ -1,5 +1,5 @@
 // Integers of many words, rounded once: what stands between exact sums and the float64 numbers
-// that are made of them. Specification: rounded_ratio and mean_and_residual in exact_sums.py.
+// that are made of them. Specification: rounded_ratio and mean_and_residual in exact/sums.py.
 #pragma once
 
 #include <cstddef>

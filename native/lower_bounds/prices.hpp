@@ -1,4 +1,4 @@
-// The kernels of the price bound (lower_bounds/prices.py). Points x_i with weights w_i > 0 and
+// The kernels of the price bound (bounds/prices.py). Points x_i with weights w_i > 0 and
 // prices a_i; a center at c is worth
 //     F(c) = sum_i w_i (a_i - ||x_i - c||^2)_+ .
 // ceiling() bounds its maximum over all c, with proof. settle() and climb() look for good prices,

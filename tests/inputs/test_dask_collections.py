@@ -589,3 +589,28 @@ def test_blocks_of_both_kinds_are_refused():
     both = da.concatenate([in_blocks(X[:100], (100,)), da.from_array(X[100:].toarray())])
     with pytest.raises(ValueError, match="sparse is"):
         KMeans(3, init=np.zeros((3, 40))).fit(both.rechunk((100, 40)))
+
+
+@pytest.mark.parametrize(
+    "dtypes",
+    [
+        ("float16", "float32"),
+        ("float16", "float16"),
+        ("float32", "int8"),
+        ("float32", "int64"),
+        ("float32", "bool"),
+        ("float64", "float16"),
+    ],
+    ids=str,
+)
+def test_mixed_columns_have_the_dtype_of_a_frame_in_memory(dtypes):
+    dd = pytest.importorskip("dask.dataframe")
+    pd = pytest.importorskip("pandas")
+    values = np.random.default_rng(0).integers(0, 2, size=(40, 2))
+    frame = pd.DataFrame({name: values[:, j] for j, name in enumerate("ab")})
+    frame = frame.astype(dict(zip("ab", dtypes, strict=True)))
+    init = np.array([[0.0, 0.0], [1.0, 1.0]])
+    reference = KMeans(2, init=init, n_init=1, certify=None).fit(frame)
+    ours = KMeans(2, init=init, n_init=1).fit(dd.from_pandas(frame, npartitions=3))
+    assert ours.cluster_centers_.dtype == reference.cluster_centers_.dtype
+    assert np.array_equal(ours.cluster_centers_, reference.cluster_centers_)

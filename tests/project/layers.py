@@ -48,8 +48,10 @@ def imports_of(tree):
             continue
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            # A relative import would hide its target: it counts as one of the highest layer.
+            home = node.module if node.level == 0 else "wolfmeans.commands"
+            yield from (f"{home}.{alias.name}" for alias in node.names)
 
 
 def graph(package=PACKAGE):

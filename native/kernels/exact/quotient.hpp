@@ -1,6 +1,6 @@
 // Means from exact sums, fast: quotients of integers of up to 105 bits by a weight of up to 50,
 // correctly rounded, with what rounding left. Built once per vector unit. Specification:
-// mean_and_residual in exact_sums.py; exact_ratio.hpp does the same without limits.
+// mean_and_residual in exact/sums.py; exact_ratio.hpp does the same without limits.
 #pragma once
 
 #include <stdint.h>

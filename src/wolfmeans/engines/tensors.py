@@ -24,12 +24,15 @@ def is_tensor(X: Any) -> bool:
 
 def to_numpy(tensor: Any) -> NDArray[Any]:
     """Return a tensor on the CPU as the array it is; half precision becomes float32."""
-    torch = sys.modules["torch"]
-    tensor = tensor.detach()
-    if tensor.dtype in (torch.bfloat16, torch.float16):
-        tensor = tensor.float()
+    tensor = _without_halves(tensor.detach())
     array: NDArray[Any] = tensor.resolve_conj().resolve_neg().numpy()
     return array
+
+
+def _without_halves(tensor: Any) -> Any:
+    """Return a tensor of half precision in single precision, others as they are."""
+    torch = sys.modules["torch"]
+    return tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor
 
 
 def on_host(values: Any) -> Any:
@@ -161,9 +164,8 @@ def admit_tensor(tensor: Any) -> Any:
     if tensor.ndim != 2 or 0 in tensor.shape or tensor.is_complex():
         # scikit-learn's words for whatever is wrong with it.
         return to_numpy(tensor.cpu())
-    if tensor.dtype in (torch.bfloat16, torch.float16):
-        tensor = tensor.float()
-    elif tensor.dtype not in (torch.float32, torch.float64):
+    tensor = _without_halves(tensor)
+    if tensor.dtype not in (torch.float32, torch.float64):
         if tensor.dtype == torch.uint64 or (
             tensor.dtype == torch.int64 and int(tensor.abs().max()) > 2**53
         ):

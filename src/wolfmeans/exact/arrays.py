@@ -15,6 +15,23 @@ ROWS_LOOKED_AT = 256
 """How many rows are looked at, about, to learn about all."""
 
 
+EXACT_INTEGERS = 2**53
+"""float64 holds all integers up to this, and not all beyond."""
+
+
+def working_dtype(dtype: DTypeLike) -> np.dtype[Any]:
+    """Return the dtype in which numbers are clustered; only native single precision is kept.
+
+    Half precision becomes single, which holds all its numbers; everything else double.
+
+    Examples
+    --------
+    >>> [str(working_dtype(dtype)) for dtype in ("float16", ">f4", "int8", "float64")]
+    ['float32', 'float64', 'float64', 'float64']
+    """
+    return np.dtype(np.float32 if np.dtype(dtype) in (np.float16, np.float32) else np.float64)
+
+
 def aligned(array: Any, dtype: DTypeLike | None = None) -> NDArray[Any]:
     """Return a C-contiguous array at an address that fits its entries, a copy only if it must be.
 

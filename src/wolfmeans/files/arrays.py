@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.files.conversion import float_of, is_real, put
+from wolfmeans.exact.arrays import working_dtype
+from wolfmeans.files.conversion import is_real, put
 from wolfmeans.files.source import Block, FilledSource, Source
 
 _SLAB = 1 << 22
@@ -56,7 +57,7 @@ class MappedSource(FilledSource):
         super().__init__()
         self._array = array
         self.n_rows, self.n_columns = array.shape
-        self.dtype, self.names = float_of(array.dtype), names
+        self.dtype, self.names = working_dtype(array.dtype), names
 
     def _blocks(self, rows: int) -> Iterator[Block]:
         step = max(1, _SLAB // self._row_bytes)
@@ -114,7 +115,7 @@ class SlicedSource(FilledSource):
         check_table(table, called)
         self._table, self._name = table, called
         self.n_rows, self.n_columns = table.shape[0], table.shape[1] if table.ndim == 2 else 1
-        self.dtype, self.names = float_of(table.dtype), names
+        self.dtype, self.names = working_dtype(table.dtype), names
         self.reads_ahead = not isinstance(table, np.ndarray)
         self._spares_memory = False
 
@@ -218,7 +219,7 @@ def source_of_array(
         array = array[:, None]
     if isinstance(array, np.memmap) and array.flags.c_contiguous:
         return MappedSource(array, names)
-    plain = array.dtype == float_of(array.dtype) and array.dtype.isnative
+    plain = array.dtype == working_dtype(array.dtype) and array.dtype.isnative
     if plain and array.flags.c_contiguous and array.flags.aligned:
         return ArraySource(array, names)
     return SlicedSource(array, called, names)

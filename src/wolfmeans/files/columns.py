@@ -241,13 +241,12 @@ def _name_of(value: float) -> str:
 
 def _floats(array: Any) -> NDArray[np.floating]:
     """Return native float32 or float64, C-contiguous and aligned, as it is where it is that."""
-    from wolfmeans.exact.arrays import aligned
+    from wolfmeans.exact.arrays import aligned, working_dtype
 
     if array.dtype.kind in "iu":
         refuse_large(max(abs(int(array.min())), int(array.max())), "the data")
-    dtype = np.float32 if array.dtype in (np.float16, np.float32) else np.float64
     with np.errstate(over="ignore"):  # infinite then, and refused as such
-        result: NDArray[np.floating] = aligned(array, dtype)
+        result: NDArray[np.floating] = aligned(array, working_dtype(array.dtype))
     return result
 
 

@@ -1,27 +1,16 @@
-"""From numbers of any kind to float32 or float64, by the rules of the door."""
+"""From numbers of any kind to float32 or float64, by one rule (exact.arrays)."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from wolfmeans.files.columns import refuse_large
 
 _NEAR = 1 << 19
 """Bytes of rows that stay in a cache while column after column is written into them."""
-
-
-def float_of(dtype: DTypeLike) -> np.dtype[Any]:
-    """Return the dtype in which numbers are clustered; only native single precision is kept.
-
-    Examples
-    --------
-    >>> [str(float_of(dtype)) for dtype in ("float16", ">f4", "int8", "float64")]
-    ['float32', 'float64', 'float64', 'float64']
-    """
-    return np.dtype(np.float32 if np.dtype(dtype) in (np.float16, np.float32) else np.float64)
 
 
 def is_real(dtype: np.dtype[Any]) -> bool:

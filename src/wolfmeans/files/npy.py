@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfmeans.exact.arrays import working_dtype
 from wolfmeans.files.arrays import block_of, in_stretches
 from wolfmeans.files.atomic import shown
 from wolfmeans.files.columns import ArrayTable, Part
-from wolfmeans.files.conversion import float_of, put
+from wolfmeans.files.conversion import put
 from wolfmeans.files.source import Block, FilledSource
 from wolfmeans.files.tables import read
 
@@ -99,7 +100,7 @@ class NpySource(FilledSource):
         self.parts = tuple(Part(file.name, file.shape[0]) for file in self._files)
         self.n_rows, self.n_columns = self._count, first.shape[1]
         dtypes = [file.dtype for file in self._files]
-        self.dtype = float_of(np.result_type(*dtypes) if len(dtypes) > 1 else dtypes[0])
+        self.dtype = working_dtype(np.result_type(*dtypes) if len(dtypes) > 1 else dtypes[0])
 
     @property
     def reading_bytes(self) -> int:

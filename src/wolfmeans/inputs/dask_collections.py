@@ -25,7 +25,7 @@ from wolfmeans.engines.places.dask_blocks import Look, PartOfFit, prepared, resc
 from wolfmeans.engines.places.dask_cluster import ClusterPlace
 from wolfmeans.engines.places.dask_threads import ThreadPlace
 from wolfmeans.engines.places.workspace import PartsWorkspace
-from wolfmeans.exact.arrays import sampling_step
+from wolfmeans.exact.arrays import sampling_step, working_dtype
 from wolfmeans.inputs import validation
 from wolfmeans.inputs.data_in_parts import Face, Opened
 
@@ -85,7 +85,7 @@ def admit(estimator: Any, X: Any, *, reset: bool) -> Collection:
             raise ValueError(
                 "X has an unknown number of columns; call X.compute_chunk_sizes() first"
             )
-        dtype = np.dtype(np.float32 if X.dtype in (np.float16, np.float32) else np.float64)
+        dtype = working_dtype(X.dtype)
         if len(X.chunks[1]) > 1:
             X = X.rechunk({1: -1})
         face, names = np.empty((1, X.shape[1]), dtype=dtype), None
@@ -101,10 +101,8 @@ def _dtype_of_columns(dtypes: Any) -> np.dtype[Any]:
     for name, dtype in dtypes.items():
         if getattr(dtype, "kind", "O") not in "fiub":
             raise ValueError(f"column {name!r} of X has type {dtype}, which is no number")
-    singles = {np.dtype(np.float32)}
-    halves = {np.dtype(np.float16)}
-    plain = {np.dtype(getattr(dtype, "numpy_dtype", dtype)) for dtype in dtypes}
-    return np.dtype(np.float32 if plain in (singles, halves) else np.float64)
+    plain = [np.dtype(getattr(dtype, "numpy_dtype", dtype)) for dtype in dtypes]
+    return working_dtype(np.result_type(*plain))
 
 
 @contextmanager

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.engines.tensors import is_tensor, on_host
+from wolfmeans.exact.arrays import working_dtype
 from wolfmeans.files.arrays import block_of
-from wolfmeans.files.conversion import float_of, is_real
+from wolfmeans.files.conversion import is_real
 from wolfmeans.files.source import Block, FilledSource
 
 CALLABLE = (
@@ -36,7 +37,7 @@ class IterableSource(FilledSource):
         if array.shape[1] == 0:
             raise ValueError(f"array {number} of the source has no columns")
         self.names = names_of(chunk)
-        self.n_columns, self.dtype = array.shape[1], float_of(array.dtype)
+        self.n_columns, self.dtype = array.shape[1], working_dtype(array.dtype)
 
     def _begun(self) -> Iterator[Any]:
         if callable(self._iterable):
@@ -79,7 +80,7 @@ class IterableSource(FilledSource):
             names = names_of(chunk)
             if None not in (names, self.names) and names != self.names:
                 raise ValueError(f"{called} has other columns: {', '.join(names or ())}")
-            if np.promote_types(float_of(array.dtype), self.dtype) != self.dtype and not (
+            if np.promote_types(working_dtype(array.dtype), self.dtype) != self.dtype and not (
                 array.dtype.kind in "iub" and array.dtype.itemsize <= 2
             ):
                 raise ValueError(

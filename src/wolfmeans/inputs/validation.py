@@ -18,7 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, check_array, validate
 
 from wolfmeans.engines.tensors import OnDevice, admit_tensor, is_tensor, on_host, to_numpy
 from wolfmeans.exact.arrays import Sizes as Sizes
-from wolfmeans.exact.arrays import aligned, holds_texts
+from wolfmeans.exact.arrays import aligned, holds_texts, working_dtype
 from wolfmeans.exact.native import value_range
 from wolfmeans.exact.sums import exponent_range, exponents_between
 from wolfmeans.inputs.checks import (
@@ -62,7 +62,7 @@ def admit(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, 
     if sparse.issparse(X):
         refuse_stray_indices(X)
     if _is_half_precision(X):
-        X = X.astype(np.float32)
+        X = X.astype(working_dtype(np.float16))
     if _is_plain(X):
         _check_columns(estimator, X, reset=reset)
     else:

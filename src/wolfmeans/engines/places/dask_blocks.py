@@ -252,7 +252,7 @@ def _opened(block: Block, part: PartOfFit) -> MemoryPart:
 
 
 def summed(answers: Sequence[Any]) -> Any:
-    """Return the sum of answers (partial.Answer)."""
+    """Return the sum of answers (exact.limbs.Answer)."""
     return combined(answers)
 
 

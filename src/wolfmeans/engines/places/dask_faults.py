@@ -1,7 +1,7 @@
 """Waiting for the workers of a Dask cluster, and what is said when they do not come.
 
-Tasks of ours may be bound to one worker (`cluster`). So who waits looks from time to time which
-workers are there, and is told those for which waiting is in vain.
+Tasks may be bound to one worker (`dask_cluster`). So a wait checks from time to time which workers
+are there, and ends with an error that names those that are gone.
 """
 
 from __future__ import annotations

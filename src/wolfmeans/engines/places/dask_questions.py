@@ -1,7 +1,7 @@
 """A question to groups of blocks on a cluster, asked until all of them have answered.
 
-Tasks are bound to the workers that have the groups (`cluster`). Of those whose worker is gone the
-new home is found, and they are asked again there; what others have answered is kept.
+Tasks are bound to the workers that have the groups (`dask_cluster`). If a worker is gone, its
+groups are found elsewhere and asked again; other answers are kept.
 """
 
 from __future__ import annotations

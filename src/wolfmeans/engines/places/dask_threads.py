@@ -1,4 +1,4 @@
-"""Points that are blocks of a Dask collection, on a cluster (`cluster`) or in this process."""
+"""Points that are blocks of a Dask collection, on a cluster (`dask_cluster`) or in this process."""
 
 from __future__ import annotations
 

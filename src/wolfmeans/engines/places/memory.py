@@ -420,7 +420,7 @@ class MemoryPlace:
             yield getattr(self.parts[number], method)(*given)
 
     def summed(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> Any:
-        """Return the sum of the answers (partial.Answer)."""
+        """Return the sum of the answers (exact.limbs.Answer)."""
         return combined(self.each(method, arguments))
 
     def fork(self, n_threads: int) -> MemoryPlace:

@@ -1,7 +1,7 @@
 """k-means|| over points in parts: rows stay where they are, and so do their distances.
 
 `oversampling` asks for sums and maxima of integers and for a few values; each of its questions goes
-to all parts, and the answers are added on the way (`partial.Answer`). A question says which
+to all parts, and the answers are added on the way (`exact.limbs.Answer`). A question says which
 candidates it is about. A part keeps the hashes of its rows and the distances to the candidates it
 was asked about last; where these were lost, or are fewer, it finds them from its rows and the
 candidates, with the same bits. So a part is harmless to lose and a question harmless to repeat.

@@ -76,8 +76,8 @@ class PartsWorkspace(StepByStep):
 
     Parameters
     ----------
-    parts : Place
-        Where the points are. Place without rows are allowed, if not all of them are.
+    place : Place
+        Where the points are. Some parts may be without rows, but not all.
     n_threads : int
         For what is done here, with centers and sums.
 
@@ -217,7 +217,7 @@ class PartsWorkspace(StepByStep):
         return dict.fromkeys(self.row_ranges, given)
 
     def summed(self, method: str, *given: Any) -> Any:
-        """Return the sum of what all parts answer to one question (partial.Answer)."""
+        """Return the sum of what all parts answer to one question (exact.limbs.Answer)."""
         return self.place.summed(method, self.everywhere(*given))
 
     def apply(self, function: Callable[..., Any], *given: Any) -> Iterator[Any]:
