@@ -6,14 +6,18 @@ Every number is computed at the returned point, and the certificate claims no mo
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+
+from sklearn.exceptions import ConvergenceWarning
 
 from wolfmeans.bounds import LowerBound
 from wolfmeans.bounds.bound import scaled_down
 from wolfmeans.certificate.improvement import Effort, Polish
-from wolfmeans.certificate.wording import rows_of, verdict_of
+from wolfmeans.certificate.wording import READINGS, rows_of, verdict_of
 from wolfmeans.core.hooks import hook
+from wolfmeans.core.notices import warn
 from wolfmeans.core.solution import Status
 from wolfmeans.core.stopping import steps_until_spent
 
@@ -241,3 +245,37 @@ def local_optimality(status: Status, *, stationary: bool, empty: bool, tied: boo
     if empty:
         return "stationary, with empty clusters"
     return "stationary, with ties" if tied else "strict local minimum"
+
+
+def warn_about(
+    certificate: Certificate, *, inertia: float, empty: str, notes: tuple[str, ...]
+) -> None:
+    """Warn about skipped starts, missing clusters, overflowing numbers and early endings."""
+    n_clusters, unused = certificate.n_clusters, certificate.empty_clusters
+    for note in notes if certificate.status.converged else ():
+        warn(f"{note[0].upper()}{note[1:]}.", ConvergenceWarning)
+    if unused and empty != "keep":
+        warn(
+            f"Number of distinct clusters ({n_clusters - unused}) found smaller than n_clusters "
+            f"({n_clusters}). Possibly due to duplicate points in X.",
+            ConvergenceWarning,
+        )
+    elif unused:
+        warn(
+            f"{unused} of {n_clusters} clusters are empty (empty='keep'); choose another value of "
+            "`empty` to use them.",
+            ConvergenceWarning,
+        )
+    vanished = inertia < sys.float_info.min and certificate.inertia > 0
+    if vanished or not math.isfinite(inertia):
+        warn(
+            "The squared distances of X are outside the range of float64, so inertia_ is "
+            f"{inertia}; certificate_ gives it in units of 2^{certificate.unit_exponent}.",
+            RuntimeWarning,
+        )
+    if not certificate.status.converged:
+        warn(
+            f"Not converged: {READINGS[certificate.status]}. One more step would lower "
+            f"inertia ({certificate.inertia:.6g}) by {certificate.decrease:.3g}.",
+            ConvergenceWarning,
+        )

@@ -34,10 +34,9 @@ from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.engines.tensors import as_given
 from wolfmeans.estimators import saving
 from wolfmeans.estimators.bounds_in_parts import Looking, bounds_in_parts, loaded_within_limit
-from wolfmeans.estimators.certify import ParameterAndMethod
 from wolfmeans.estimators.checkpoint import Checkpoint
 from wolfmeans.estimators.data import DaskData, FileData, data_for, stays_in_parts
-from wolfmeans.estimators.parameters import validate
+from wolfmeans.estimators.parameters import ParameterAndMethod, validate
 from wolfmeans.estimators.streamed import (
     predicted_to,
     said_of_chunks,
@@ -47,10 +46,10 @@ from wolfmeans.estimators.streamed import (
 from wolfmeans.fitting.fit import Fit
 from wolfmeans.fitting.lower_bound import bound_in_units
 from wolfmeans.inputs import dask_collections, streams, validation
-from wolfmeans.inputs.checks import refuse_other_names
 from wolfmeans.inputs.data_in_parts import Opened
 from wolfmeans.inputs.memory_budget import bytes_of
 from wolfmeans.inputs.streams import Streamed
+from wolfmeans.inputs.validation import refuse_other_names
 from wolfmeans.seeding.in_parts import seeds_in_parts
 from wolfmeans.seeding.methods import choose_seeds
 

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from wolfmeans.bounds import METHODS as BOUNDS
-from wolfmeans.certificate.warning import warn_about
+from wolfmeans.certificate.record import warn_about
 from wolfmeans.core.empty_clusters import POLICIES
 from wolfmeans.core.frank_wolfe import Callback
 from wolfmeans.core.stopping import STOPS, TOLERANCE_SCALES

@@ -1,12 +1,16 @@
-"""Parameters are checked as scikit-learn does, and plain values not again for every fit."""
+"""Parameters: checked as scikit-learn does, plain values not again for every fit; `certify`."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from types import MethodType
+from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar, cast, overload
 from weakref import WeakKeyDictionary
 
 from sklearn.utils._param_validation import make_constraint, validate_parameter_constraints
 
+P = ParamSpec("P")
+R = TypeVar("R")
 _PLAIN = frozenset({bool, int, float, str, type(None)})
 """What a value of these types is never changes, and so neither does whether it may be one."""
 _MOST = 1024
@@ -54,3 +58,46 @@ def validate(estimator: Any) -> None:
             if len(passed) >= _MOST:
                 passed.clear()
             passed.add((name, type(value), value))
+
+
+class ParameterAndMethod(Generic[P, R]):
+    """`certify`, which is a parameter and a method: setting it sets the parameter.
+
+    `KMeans(certify="spectral")` says which lower bound a fit computes; `km.certify(X)` computes the
+    strongest one later. Reading the attribute gives the method. The parameter is read where
+    scikit-learn keeps parameters: `km.get_params()["certify"]`.
+
+    Examples
+    --------
+    >>> class Model:
+    ...     @ParameterAndMethod
+    ...     def certify(self):
+    ...         return f"the parameter is {vars(self)['certify']}"
+    >>> model = Model()
+    >>> model.certify = "auto"
+    >>> model.certify()
+    'the parameter is auto'
+    """
+
+    def __init__(self, method: Callable[Concatenate[Any, P], R]) -> None:
+        self._method = method
+        self.__doc__ = method.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        vars(instance)[self._name] = value
+
+    @overload
+    def __get__(
+        self, instance: None, owner: type | None = None
+    ) -> Callable[Concatenate[Any, P], R]: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type | None = None) -> Callable[P, R]: ...
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self._method
+        return cast("Callable[P, R]", MethodType(self._method, instance))

@@ -18,8 +18,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from wolfmeans.bounds import METHODS as BOUNDS
-from wolfmeans.certificate.record import Certificate
-from wolfmeans.certificate.warning import warn_about
+from wolfmeans.certificate.record import Certificate, warn_about
 from wolfmeans.core.draws import RandomSource
 from wolfmeans.core.empty_clusters import POLICIES as ALL_POLICIES
 from wolfmeans.core.frank_wolfe import Callback

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfmeans.exact.arrays import EXACT_INTEGERS
 from wolfmeans.files.text_tables import MARKS, as_numbers, is_number
 
 FILL_IN = "fill it in or remove the row first"
-_EXACT_INTEGERS = 2**53
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ class FrameTable(Table):
 
 
 def _name_of(value: float) -> str:
-    return str(int(value)) if value.is_integer() and abs(value) < _EXACT_INTEGERS else repr(value)
+    return str(int(value)) if value.is_integer() and abs(value) < EXACT_INTEGERS else repr(value)
 
 
 def _floats(array: Any) -> NDArray[np.floating]:
@@ -252,7 +252,7 @@ def _floats(array: Any) -> NDArray[np.floating]:
 
 def refuse_large(size: int, where: str) -> None:
     """Refuse integers of such a size, if they are beyond what float64 holds exactly."""
-    if size > _EXACT_INTEGERS:
+    if size > EXACT_INTEGERS:
         raise ValueError(
             f"{where} has integers beyond 2**53, which float64 cannot hold exactly: "
             "an identifier, perhaps? Leave it out with --exclude"

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from wolfmeans.engines.places.memory import Description, MemoryPart
-from wolfmeans.exact.arrays import aligned, holds_texts
+from wolfmeans.exact.arrays import EXACT_INTEGERS, aligned, holds_texts
 from wolfmeans.exact.limbs import Grids, Range, combined
 from wolfmeans.exact.native import value_range
 from wolfmeans.exact.sums import exponent_range
@@ -31,8 +31,6 @@ Block = tuple[Any, NDArray[np.float64] | None, str | None]
 
 A tuple, so that Dask knows how large it is.
 """
-
-_EXACT_INTEGERS = 2**53
 
 
 @dataclass(frozen=True)
@@ -123,7 +121,7 @@ _LARGE_INTEGERS = "has integers beyond 2**53, which float64 cannot hold exactly"
 def _has_large_integers(array: NDArray[Any]) -> bool:
     if array.dtype.kind not in "iu" or array.size == 0:
         return False
-    return max(int(array.max()), -int(array.min())) > _EXACT_INTEGERS
+    return max(int(array.max()), -int(array.min())) > EXACT_INTEGERS
 
 
 def _weights(given: Any, n_rows: int) -> tuple[NDArray[np.float64] | None, str | None]:
