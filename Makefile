@@ -62,7 +62,8 @@ demo: venv ## cluster the bundled image-segmentation data; certificate, figures 
 PROCESSES = $(shell $(PYTHON) -c 'import os; print(min(4, 1 + (os.cpu_count() or 1)))')
 PYTEST = $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal
 
-QUICK = tests/exact tests/core tests/engines tests/digests tests/project/test_layers.py
+QUICK = tests/exact tests/core tests/engines tests/estimators/test_trimmed.py tests/digests \
+    tests/project/test_layers.py
 quick: lint ## lint, and the tests of exact arithmetic, core and engines; a minute
 	$(PYTEST) -q -m "not long" $(QUICK)
 

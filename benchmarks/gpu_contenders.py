@@ -78,7 +78,7 @@ def model_of(start: Any, max_iter: int, *, engine: str = "gpu", **more: Any) -> 
 
 
 class Wolfmeans(Contender):
-    """Ours, through the public door; the certificate's lower bound is left out."""
+    """Ours, through the public interface; the certificate's lower bound is left out."""
 
     title = package = "wolfmeans"
 

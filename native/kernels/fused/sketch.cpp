@@ -171,7 +171,7 @@ void pack_bytes(const Real* const* rows, const Real* origin, Real factor, long l
         long long j = 0;
         for (; j + Lanes <= d; j += Lanes) {
             const Floats y = shifted<Lanes>(rows[p] + j, origin + j, factor);
-            // In this order NaN, which the door refuses, is clipped as well.
+            // In this order NaN, which validation refuses, is clipped as well.
             Floats clipped = y > -128.0f ? y : Floats{} - 128.0f;
             clipped = clipped > 127.0f ? Floats{} + 127.0f : clipped;
             const Floats rounded = (clipped + rounding) - rounding;
