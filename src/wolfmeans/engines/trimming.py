@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,19 +42,6 @@ class Trimmer(Protocol):
     def find_threshold(self, distances: Distances) -> Threshold:
         """Return the last point that is kept when the points are this far away."""
 
-    def approach(self, centers: Centers) -> None:
-        """Find the nearest centers; labels stay what they are.
-
-        That is the first half of an assignment. The other one needs a threshold, which points that
-        are a part of others have to be told (`keep`).
-        """
-
-    def approached(self) -> Distances:
-        """Return the distances to the centers that were approached."""
-
-    def keep(self, centers: Centers, threshold: Threshold) -> Partial:
-        """Keep what is up to a threshold, at the centers approached; return sums that add up."""
-
     def nearest_labels(self) -> Labels:
         """Return the nearest center of every point, kept or not."""
 
@@ -72,6 +59,23 @@ class Trimmer(Protocol):
 
     def cost(self, centers: Centers) -> float | None:
         """Return the exact sum of v D over what is kept; None to leave it to the oracle."""
+
+
+class PartTrimmer(Trimmer, Protocol):
+    """A trimmer of points that are a part of others: the threshold comes from outside."""
+
+    def approach(self, centers: Centers) -> None:
+        """Find the nearest centers; labels stay what they are.
+
+        That is the first half of an assignment. The other one needs a threshold, which points that
+        are a part of others have to be told (`keep`).
+        """
+
+    def approached(self) -> Distances:
+        """Return the distances to the centers that were approached."""
+
+    def keep(self, centers: Centers, threshold: Threshold) -> Partial:
+        """Keep what is up to a threshold, at the centers approached; return sums that add up."""
 
     def put_away(self) -> None:
         """Let go of the rows; labels, bounds and moments stay."""
@@ -209,14 +213,6 @@ class PlainTrimmer:
         """Leave it to the oracle."""
         return None
 
-    def put_away(self) -> None:
-        """Refuse: everything here needs the rows."""
-        raise RuntimeError("labels and bounds are kept apart from the rows in native code only")
-
-    def bring(self, X: NDArray[np.floating]) -> None:
-        """Refuse likewise."""
-        raise RuntimeError("labels and bounds are kept apart from the rows in native code only")
-
 
 class Trimmed(StepByStep):
     """The oracle: a workspace whose `assign` keeps the nearest points of a mass.
@@ -246,6 +242,11 @@ class Trimmed(StepByStep):
         if name.startswith("_") or name == "points":
             raise AttributeError(name)
         return getattr(self.points, name)
+
+    @property
+    def part_trimmer(self) -> PartTrimmer:
+        """The trimmer, for points that are a part of others."""
+        return cast("PartTrimmer", self.trimmer)
 
     def fork(self, n_threads: int) -> Self:
         """Return the oracle over the same points, without labels."""
@@ -383,12 +384,12 @@ class Trimmed(StepByStep):
     def put_away(self) -> None:
         """Let go of the rows and weights; labels, bounds and moments stay."""
         self.points.put_away()
-        self.trimmer.put_away()
+        self.part_trimmer.put_away()
 
     def bring(self, X: NDArray[np.floating], weights: Masses | None) -> None:
         """Take the same rows and weights again, wherever they are now."""
         self.points.bring(X, weights)
-        self.trimmer.bring(X)
+        self.part_trimmer.bring(X)
 
 
 def refuse(forced: Forced | None) -> None:

@@ -15,7 +15,7 @@ import triton
 from numpy.typing import NDArray
 
 from wolfmeans.core.threshold import Masses, Threshold, gap_terms
-from wolfmeans.core.workspace import Assignment, Centers, Distances, Labels, Limits, Partial
+from wolfmeans.core.workspace import Assignment, Centers, Distances, Labels, Limits
 from wolfmeans.engines.gpu.kernels import trimming as trimming_kernels
 from wolfmeans.engines.gpu.kernels.lists import MOVED
 from wolfmeans.engines.gpu.launching import PROGRAMS, UNFUSED, launch
@@ -81,18 +81,6 @@ class GpuTrimmer:
             # Labels that were not there before are no gain.
             record[0], record[2] = n, 0.0
         return points._found(record, centers, *vertex)
-
-    def approach(self, centers: Centers) -> None:
-        """Refuse: a threshold is found on the device, over all points."""
-        raise NotImplementedError("trimming on the GPU is not done in parts")
-
-    def approached(self) -> Distances:
-        """Refuse likewise."""
-        raise NotImplementedError("trimming on the GPU is not done in parts")
-
-    def keep(self, centers: Centers, threshold: Threshold) -> Partial:
-        """Refuse likewise."""
-        raise NotImplementedError("trimming on the GPU is not done in parts")
 
     def _select(self, distances: torch.Tensor) -> torch.Tensor:
         """Return distance and row of the last point that is kept, and what is kept of it.
@@ -187,11 +175,3 @@ class GpuTrimmer:
         labels = self._points._opened_before().rows.labels
         distances = self._points._kernels.distances_on_device(centers, labels)
         return self._points._total_on_device(self._kept[1] * distances)
-
-    def put_away(self) -> None:
-        """Refuse: rows stay on the device."""
-        raise NotImplementedError("trimming on the GPU is not done in parts")
-
-    def bring(self, X: NDArray[np.floating]) -> None:
-        """Refuse likewise."""
-        raise NotImplementedError("trimming on the GPU is not done in parts")

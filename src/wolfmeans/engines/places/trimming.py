@@ -149,7 +149,7 @@ class TrimmingPart:
         centers = points.digest(aim.centers)
         if self._ahead != centers:
             self._ahead = None
-            points.trimmer.approach(aim.centers)
+            points.part_trimmer.approach(aim.centers)
             self._ahead = centers
         assert isinstance(points, Trimmed)
         return points
@@ -162,7 +162,7 @@ class TrimmingPart:
         ahead = self._ahead
         # Whatever happens in between, nobody takes half-finished labels for the old ones.
         self._labelled = self._key = self._ahead = None
-        partial = points.trimmer.keep(to.centers, threshold)
+        partial = points.part_trimmer.keep(to.centers, threshold)
         self._labelled, self._key, self._ahead = points, to.key, ahead
         self._n_clusters = len(to.centers)
         return partial
@@ -170,7 +170,7 @@ class TrimmingPart:
     def _distances(self, aim: Labelling) -> Distances:
         """Return the distances to the nearest of the centers; labels stay what they are."""
         if self._key is None or self._n_clusters == len(aim.centers):
-            return self._approach(aim).trimmer.approached()
+            return self._approach(aim).part_trimmer.approached()
         centers = self._points.digest(aim.centers)
         if self._elsewhere is None or self._elsewhere[0] != centers:
             self._elsewhere = (centers, self._points.nearest(aim.centers)[1])
