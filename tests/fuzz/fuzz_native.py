@@ -134,6 +134,12 @@ def _other_length(a, rng):
     return np.ascontiguousarray(np.concatenate([a, np.take(a, range(min(1, len(a))), axis=0)]))
 
 
+def _other_type(a, rng):
+    kind = rng.choice(["f4", "f8", "i4", "i8", "u8", "f2", "?"])
+    # Negative objects have no unsigned form: NumPy would refuse them here, before the native call.
+    return a if a.dtype == object else a.astype(kind)
+
+
 ARRAYS = {
     "misaligned": _misaligned,
     "read-only": _read_only,
@@ -145,7 +151,7 @@ ARRAYS = {
     "backwards": lambda a, rng: a[::-1] if a.ndim else a,
     "a stride of 0": lambda a, rng: np.broadcast_to(a[:1], a.shape) if a.ndim and len(a) else a,
     "bytes swapped": lambda a, rng: a.astype(a.dtype.newbyteorder()),
-    "another type": lambda a, rng: a.astype(rng.choice(["f4", "f8", "i4", "i8", "u8", "f2", "?"])),
+    "another type": _other_type,
     "objects": lambda a, rng: a.astype(object),
     "no size": lambda a, rng: np.zeros((0,) * a.ndim, dtype=a.dtype),
     "an axis of no size": lambda a, rng: np.zeros((*a.shape[:-1], 0), dtype=a.dtype),
