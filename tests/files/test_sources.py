@@ -17,6 +17,7 @@ import wolfmeans
 from wolfmeans.commands.points import choose
 from wolfmeans.core.byte_sizes import parse_bytes, said
 from wolfmeans.files import tables
+from wolfmeans.files.arrays import SlicedSource
 from wolfmeans.files.buffers import Buffers
 from wolfmeans.files.read_ahead import reading_ahead
 from wolfmeans.files.source import Source
@@ -836,3 +837,15 @@ def test_loading_takes_the_memory_of_the_rows_once(tmp_path):
     finally:
         tracemalloc.stop()
     assert whole.nbytes <= peak < 1.6 * whole.nbytes
+
+
+def test_stored_chunks_without_rows_are_damage():
+    class Damaged:
+        shape, ndim, dtype, chunks = (4, 2), 2, np.dtype(np.float64), (0, 2)
+
+        def __getitem__(self, rows):
+            return np.zeros((4, 2))[rows]
+
+    source = SlicedSource(Damaged(), "x.zarr")
+    with pytest.raises(ValueError, match=r"x\.zarr is damaged: its chunks have no rows"):
+        source.whole()

@@ -150,6 +150,8 @@ class SlicedSource(FilledSource):
         """Return how many rows to take at once: whole stored pieces, and enough of them."""
         stored = getattr(self._table, "shards", None) or getattr(self._table, "chunks", None)
         piece = int(stored[0]) if isinstance(stored, tuple) else 1
+        if piece < 1:
+            raise ValueError(f"{self._name} is damaged: its chunks have no rows")
         width = max(1, self.n_columns * int(self._table.dtype.itemsize))
         return piece * max(1, _SLAB // (piece * width))
 
