@@ -75,7 +75,7 @@ test: lint ## ruff, mypy, then pytest with doctests; minutes
 test-all: lint ## make test, and what takes long: GPU kernels, browser, faults, mutants, fuzzing, soak
 	$(PYTEST)
 	$(BIN)/python tests/mutants
-	$(BIN)/python tests/fuzz --seconds 30 --seed 0
+	$(BIN)/python tests/fuzz --seconds 30
 	$(BIN)/python tests/soak --seconds 30
 
 # The package is installed already; this adds what its extra `docs` names.

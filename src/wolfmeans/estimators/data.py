@@ -1,7 +1,7 @@
 """Data as estimators see it: in memory, in the blocks of a Dask collection, or in a file.
 
-This is the only place that tells these kinds apart. Each kind answers the same questions: what a
-fit gets of it, and what a fitted model says about it.
+Each kind answers the same questions: what a fit gets of it, and what a fitted model says about it.
+Opening data for a fit (`base`) and for bounds (`bounds_in_parts`) still tells the kinds apart, too.
 """
 
 from __future__ import annotations
