@@ -31,8 +31,8 @@ from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.estimators.streamed import source_for
 from wolfmeans.fitting.lower_bound import check_arguments
 from wolfmeans.inputs import dask_collections, streams, validation
-from wolfmeans.inputs.dask_collections import is_dask
 from wolfmeans.inputs.data_in_parts import Opened
+from wolfmeans.inputs.kinds import is_dask
 
 _GOOD_ENOUGH = 1.25
 """A bound by parts within this factor of the inertia needs no second one from a sample."""

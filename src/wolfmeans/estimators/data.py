@@ -15,6 +15,7 @@ from sklearn.utils._set_output import _get_output_config
 from wolfmeans.engines.tensors import as_given
 from wolfmeans.estimators.streamed import predicted, source_for, transformed
 from wolfmeans.inputs import dask_collections, streams, validation
+from wolfmeans.inputs.kinds import DataKind, kind_of_data
 from wolfmeans.inputs.streams import Brought, Streamed
 
 
@@ -120,17 +121,19 @@ class FileData:
 
 
 Data = MemoryData | DaskData | FileData
+_KINDS: dict[DataKind, type[Data]] = {
+    DataKind.MEMORY: MemoryData,
+    DataKind.DASK: DaskData,
+    DataKind.CHUNKS: FileData,
+}
 
 
 def data_for(model: Any, X: Any) -> Data:
     """Return X as the kind of data that it is."""
-    if streams.is_source(X, model._memory_limit() is not None):
-        return FileData(model, X)
-    if dask_collections.is_dask(X):
-        return DaskData(model, X)
-    return MemoryData(model, X)
+    kind = kind_of_data(X, limited=model._memory_limit() is not None)
+    return _KINDS[kind](model, X)
 
 
 def stays_in_parts(X: Any) -> bool:
     """Whether what a fit gets (`for_fit`) stays in parts, on workers or in a file."""
-    return isinstance(X, Streamed) or dask_collections.is_dask(X)
+    return isinstance(X, Streamed) or kind_of_data(X) is DataKind.DASK

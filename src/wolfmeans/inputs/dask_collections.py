@@ -28,14 +28,9 @@ from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.exact.arrays import sampling_step, working_dtype
 from wolfmeans.inputs import validation
 from wolfmeans.inputs.data_in_parts import Face, Opened
+from wolfmeans.inputs.kinds import is_dask
 
 _NOT_ON_WORKERS = ("labels_", "certificate_", "trace_", "initial_centers_", "kept_", "margins_")
-
-
-def is_dask(X: Any) -> bool:
-    """Whether X is a Dask collection; nothing is one before Dask is imported."""
-    dask = sys.modules.get("dask.base")
-    return dask is not None and bool(dask.is_dask_collection(X))
 
 
 @dataclass(frozen=True)

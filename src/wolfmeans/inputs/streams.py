@@ -6,8 +6,7 @@ array. Everything else is read in chunks, in as many passes as there are steps.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -25,7 +24,6 @@ from wolfmeans.inputs.data_in_parts import Face, Opened
 from wolfmeans.inputs.memory_budget import STATES, Budget
 from wolfmeans.inputs.opening import open_source
 
-_LIKE_FILES = ("zarr", "h5py")
 _MOST_AT_ONCE = 4
 """Chunks that are worked on at the same time, by more threads each where there are more."""
 _ADMISSIBLE = 40
@@ -33,33 +31,6 @@ _ADMISSIBLE = 40
 _CHECKED, _WEIGHT = 4, 8
 """Bytes of a weight while it is looked at, and of one that is not the caller's own."""
 _WEIGHTS_AT_ONCE = 1 << 16
-
-
-def is_source(X: Any, limited: bool) -> bool:
-    """Whether X is read in chunks: a path, a source, an array in a file, arrays one by one.
-
-    An array that is mapped into memory is one if there is a limit, else an array like any other.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.zeros((4, 2))
-    >>> is_source("points.npy", False), is_source([X, X], False), is_source(X, True)
-    (True, True, False)
-    """
-    if isinstance(X, (str, os.PathLike, Source)):
-        return True
-    if isinstance(X, np.ndarray):
-        return limited and isinstance(X, np.memmap)
-    if isinstance(X, (list, tuple)):
-        return len(X) > 0 and (
-            isinstance(X[0], (str, os.PathLike)) or getattr(X[0], "ndim", None) == 2
-        )
-    if type(X).__module__.partition(".")[0] in _LIKE_FILES:
-        return True
-    if hasattr(X, "shape") or hasattr(X, "__array__") or hasattr(X, "__dataframe__"):
-        return False
-    return callable(X) or (isinstance(X, Iterable) and not isinstance(X, (Sequence, set, dict)))
 
 
 @dataclass(frozen=True)
