@@ -6,7 +6,6 @@ import copy
 import math
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,7 +20,7 @@ from sklearn.base import (
 )
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from wolfmeans.bounds import WHATEVER_IT_COSTS, LowerBound
+from wolfmeans.bounds import LowerBound
 from wolfmeans.certificate.record import Certificate
 from wolfmeans.core.draws import RandomSource
 from wolfmeans.core.frank_wolfe import Callback
@@ -31,11 +30,10 @@ from wolfmeans.core.solution import Record, Trace
 from wolfmeans.core.stopping import Criterion, criterion
 from wolfmeans.engines import Chosen, Work, Workspace, choose_engine, effective_threads
 from wolfmeans.engines.places.workspace import PartsWorkspace
-from wolfmeans.engines.tensors import as_given
 from wolfmeans.estimators import saving
-from wolfmeans.estimators.bounds_in_parts import Looking, bounds_in_parts, loaded_within_limit
-from wolfmeans.estimators.checkpoint import Checkpoint
-from wolfmeans.estimators.data import DaskData, FileData, data_for, stays_in_parts
+from wolfmeans.estimators.bounds_in_parts import Looking
+from wolfmeans.estimators.checkpoint import Checkpoint, refuse_settings
+from wolfmeans.estimators.dataset import OpenedForFit, dataset_for
 from wolfmeans.estimators.parameters import ParameterAndMethod, validate
 from wolfmeans.estimators.streamed import (
     predicted_to,
@@ -44,11 +42,8 @@ from wolfmeans.estimators.streamed import (
     source_for,
 )
 from wolfmeans.fitting.fit import Fit
-from wolfmeans.fitting.lower_bound import bound_in_units
-from wolfmeans.inputs import dask_collections, streams, validation
-from wolfmeans.inputs.data_in_parts import Opened
+from wolfmeans.inputs import validation
 from wolfmeans.inputs.memory_budget import bytes_of
-from wolfmeans.inputs.streams import Streamed
 from wolfmeans.inputs.validation import refuse_other_names
 from wolfmeans.seeding.in_parts import seeds_in_parts
 from wolfmeans.seeding.methods import choose_seeds
@@ -65,6 +60,8 @@ class CenterEstimator(
     """
 
     _parameter_constraints: dict[str, Any]
+    _draws_from_sample = False
+    """Whether seeds of data in parts are drawn from a sample of the rows."""
     n_clusters: int
     init: Any
     n_init: int | str
@@ -83,6 +80,7 @@ class CenterEstimator(
     n_iter_: int
     certificate_: Certificate
     trace_: Trace
+    checkpoint: str | os.PathLike[str] | None
     engine_: str
     n_features_in_: int
     feature_names_in_: NDArray[Any]
@@ -120,18 +118,22 @@ class CenterEstimator(
         """Validate the parameters and fit; an estimator whose fit fails stays as it was."""
         before = self.__dict__.copy()
         try:
-            X, sample_weight, names = data_for(self, X).for_fit(sample_weight)
-            self._fit(X, sample_weight)
-            if not stays_in_parts(X):
-                self.labels_ = as_given(self.labels_, X)
-            if names is not None:
-                self.feature_names_in_ = np.array(names, dtype=object)
+            self._refuse_infinite_tolerance()
+            if self.checkpoint is not None:
+                refuse_settings(self)
+            with dataset_for(self, X).opened(sample_weight) as data:
+                self._fit(data)
+                if data.names is not None:
+                    self.feature_names_in_ = np.array(data.names, dtype=object)
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
 
-    def _fit(self, X: Any, sample_weight: Any) -> Self:
+    def _fit(self, data: OpenedForFit) -> None:
+        raise NotImplementedError
+
+    def _work(self, n_threads: int) -> Work | None:
         raise NotImplementedError
 
     def _memory_limit(self) -> int | None:
@@ -155,16 +157,9 @@ class CenterEstimator(
         """Return what a state takes of each point beyond what K-means needs; None for no state."""
         return 0
 
-    def _admitted(
-        self, X: Any, sample_weight: Any, n_threads: int
-    ) -> tuple[Any, NDArray[np.float64] | None, int]:
-        """Return what passes the door: the points, their weights, and the exponent of the scale."""
-        X, sizes = validation.admit(self, X, reset=True, n_threads=n_threads)
-        weights = validation.admit_weights(sample_weight, X)
-        if X.shape[0] < self.n_clusters:
-            raise ValueError(f"n_samples={X.shape[0]} should be >= n_clusters={self.n_clusters}.")
-        self._refuse_infinite_tolerance()
-        return X, weights, validation.scale_exponent(X, sizes, weights)
+    def _refuse_few_rows(self, n_rows: int) -> None:
+        if n_rows < self.n_clusters:
+            raise ValueError(f"n_samples={n_rows} should be >= n_clusters={self.n_clusters}.")
 
     def _criterion(self) -> Criterion:
         """Return the stopping rule that the parameters mean."""
@@ -174,9 +169,9 @@ class CenterEstimator(
         if self.tol is not None and not math.isfinite(self.tol):
             raise ValueError(f"tol must be a finite number; got {self.tol!r}")
 
-    def _chosen_engine(self, X: Any, work: Work | None) -> Chosen:
-        """Return the engine for a fit, and say what "auto" chose if every step is told."""
-        chosen = choose_engine(self.engine, X, work)
+    def _chosen_engine(self, X: Any, n_threads: int) -> Chosen:
+        """Return the engine for a fit; if verbose, print what "auto" chose."""
+        chosen = choose_engine(self.engine, X, self._work(n_threads))
         for note in chosen.notes:
             self._tell(note)
         return chosen
@@ -243,38 +238,10 @@ class CenterEstimator(
         """
         check_is_fitted(self)
         self._refuse_other_number_of_clusters()
-        data = data_for(self, X)
-        model, in_parts = self, isinstance(data, DaskData)
-        if isinstance(data, FileData):
-            in_memory = loaded_within_limit(self, X, sample_weight)
-            in_parts = in_memory is None
-            if in_memory is not None:
-                X, sample_weight = in_memory
-                model = self._without_names()
-        if in_parts:
-            with progress_on_terminal(progress) as told:
-                looking = Looking(method, confidence, random_state, told)
-                found = bounds_in_parts(self, X, sample_weight, looking)
-            return self._certified_by(found)
-        certificate = self.certificate_
-        weights = validation.admit_weights(sample_weight, X)
-        model._refuse_other_data(X, weights)
-        with progress_on_terminal(progress) as told:
-            bound = bound_in_units(
-                X,
-                self.n_clusters,
-                sample_weight=sample_weight,
-                trim=model._trim_on(X, weights),
-                method=method,
-                confidence=confidence,
-                random_state=random_state,
-                n_threads=self.n_threads,
-                centers=self.cluster_centers_,
-                budget=WHATEVER_IT_COSTS,
-                progress=told,
-                unit_exponent=certificate.unit_exponent,
-            )
-        return self._certified_by([bound])
+        with progress_on_terminal(progress) as report:
+            looking = Looking(method, confidence, random_state, report)
+            bounds = dataset_for(self, X).lower_bounds(sample_weight, looking)
+        return self._certified_by(bounds)
 
     def _certified_by(self, bounds: list[LowerBound]) -> Certificate:
         """Put lower bounds into the certificate, and return it."""
@@ -388,6 +355,8 @@ class CenterEstimator(
         self, X: Any, workspace: Workspace, exponent: int, **further: Any
     ) -> Checkpoint | None:
         """Return the file that the fit goes on from and is kept in; None where none is wanted."""
+        if self.checkpoint is None:
+            return None
         kept = Checkpoint.of(self, workspace, exponent, **further)
         if kept is not None and not isinstance(self.init, str) and not callable(self.init):
             kept.refuse_other_seeds(self._given(self.init, X, exponent))
@@ -437,22 +406,6 @@ class CenterEstimator(
         """Cluster X and return the distances of its points to all centers."""
         return self.fit(X, sample_weight=sample_weight).transform(X)
 
-    @contextmanager
-    def _opened_in_parts(self, X: Any, sample_weight: Any) -> Iterator[Opened]:
-        """Open data in parts for a fit, with the checks that data in memory gets."""
-        self._refuse_infinite_tolerance()
-        if isinstance(X, Streamed):
-            opening = streams.opened(self, X, sample_weight, self._number_of_starts())
-        else:
-            opening = dask_collections.opened(self, X, sample_weight)
-        with opening as data:
-            if data.X.shape[0] < self.n_clusters:
-                raise ValueError(
-                    f"n_samples={data.X.shape[0]} should be >= n_clusters={self.n_clusters}."
-                )
-            self._tell(f"{data.X.shape[0]:,} rows in {data.where}")
-            yield data
-
     def _points_to_score(self, points: PartsWorkspace) -> Any:
         """Return the points that count."""
         return points
@@ -464,7 +417,7 @@ class CenterEstimator(
         where their labels do not fit into `memory_limit`, they are mapped from a temporary file.
         """
         check_is_fitted(self)
-        labels: NDArray[np.int32] = data_for(self, X).predict()
+        labels: NDArray[np.int32] = dataset_for(self, X).predict()
         return labels
 
     def _labels_of(self, X: Any) -> NDArray[np.int32]:
@@ -509,13 +462,13 @@ class CenterEstimator(
         For Dask data that is a Dask array, not yet computed.
         """
         check_is_fitted(self)
-        distances: NDArray[np.floating] = data_for(self, X).transform()
+        distances: NDArray[np.floating] = dataset_for(self, X).transform()
         return distances
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return minus the weighted sum of squared distances to the nearest centers."""
         check_is_fitted(self)
-        return data_for(self, X).score(sample_weight)
+        return dataset_for(self, X).score(sample_weight)
 
     def _score_of_file(self, X: Any, sample_weight: Any) -> float:
         """Return minus the inertia of a source, which is read in chunks."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 from numbers import Integral, Real
 from time import perf_counter
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -22,8 +22,7 @@ from wolfmeans.core.stopping import STOPS, TOLERANCE_SCALES
 from wolfmeans.engines import ALGORITHMS, ENGINES, Work, Workspace, effective_threads
 from wolfmeans.engines.choosing import STEPS
 from wolfmeans.estimators.base import CenterEstimator
-from wolfmeans.estimators.checkpoint import refuse_settings
-from wolfmeans.estimators.data import stays_in_parts
+from wolfmeans.estimators.dataset import OpenedForFit
 from wolfmeans.fitting.fit import (
     Fit,
     Start,
@@ -35,8 +34,6 @@ from wolfmeans.fitting.fit import (
     searched,
 )
 from wolfmeans.fitting.polish import POLISHES
-from wolfmeans.inputs import validation
-from wolfmeans.inputs.data_in_parts import refuse_what_needs_all_points
 from wolfmeans.seeding.methods import METHODS as SEEDINGS
 
 _LARGEST_STATE = int(np.iinfo(np.int32).max)
@@ -230,42 +227,14 @@ class KMeans(CenterEstimator):
         self.checkpoint = checkpoint
         self.memory_limit = memory_limit
 
-    def _fit(self, X: Any, sample_weight: Any) -> Self:
-        begun = perf_counter()
-        refuse_settings(self)
+    def _fit(self, data: OpenedForFit) -> None:
+        begun, workspace, exponent = data.begun, data.workspace, data.exponent
         n_threads = effective_threads(self.n_threads)
-        if stays_in_parts(X):
-            refuse_what_needs_all_points(self)
-            with self._opened_in_parts(X, sample_weight) as data:
-                notes = data.notes(self.init)
-                return self._fit_opened(
-                    begun, data.X, data.X, data.points, data.exponent, None, notes, n_threads
-                )
-        X, weights, exponent = self._admitted(X, sample_weight, n_threads)
-        scaled = validation.rescale(X, exponent)
-        chosen = self._chosen_engine(scaled, self._work(n_threads))
-        workspace = chosen.engine.open(scaled, weights, n_threads, self.algorithm)
-        certify = vars(self)["certify"]
-        return self._fit_opened(
-            begun, X, scaled, workspace, exponent, certify, chosen.notes, n_threads
-        )
-
-    def _fit_opened(
-        self,
-        begun: float,
-        X: Any,
-        scaled: Any,
-        workspace: Any,
-        exponent: int,
-        certify: str | None,
-        further_notes: tuple[str, ...],
-        n_threads: int,
-    ) -> Self:
         generator = check_random_state(self.random_state)
-        said_of_scales = cache(lambda: scale_notes(X))
-        workspace.meanwhile = said_of_scales
+        notes_on_scales = cache(lambda: scale_notes(data.X))
+        workspace.meanwhile = notes_on_scales
 
-        best, notes = self._best_of_starts(X, workspace, exponent, generator, n_threads)
+        best, notes = self._best_of_starts(data.X, workspace, exponent, generator, n_threads)
         if self.effort is not None:
             best = self._search(best, begun, workspace, exponent, generator)
         limits = [limit for limit in (self.time_limit, self.effort) if limit is not None]
@@ -283,15 +252,14 @@ class KMeans(CenterEstimator):
                 best = replace(last, effort=best.effort, polish=known)
         certificate = certificate_of(
             best,
-            scaled,
-            certify=certify,
-            notes=(*notes, *said_of_scales(), *further_notes),
+            data.scaled,
+            certify=None if data.in_parts else vars(self)["certify"],
+            notes=(*notes, *notes_on_scales(), *data.notes),
             n_threads=n_threads,
             random=lambda: check_random_state(self.random_state),
         )
         self._keep(best, certificate, exponent)
         warn_about(self.certificate_, inertia=self.inertia_, empty=self.empty, notes=notes)
-        return self
 
     def _work(self, n_threads: int) -> Work | None:
         """Return what a fit will ask for; None for a search, most of which the CPU does."""

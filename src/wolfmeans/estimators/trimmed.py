@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import cache
 from numbers import Real
 from time import perf_counter
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +37,7 @@ from wolfmeans.engines.choosing import STEPS
 from wolfmeans.engines.places.trimmed_workspace import weighed
 from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.estimators.base import CenterEstimator
-from wolfmeans.estimators.checkpoint import refuse_settings
-from wolfmeans.estimators.data import stays_in_parts
+from wolfmeans.estimators.dataset import OpenedForFit
 from wolfmeans.estimators.kmeans import KMeans
 from wolfmeans.estimators.streamed import source_for
 from wolfmeans.fitting.fit import Fit, Start, best_of_starts, certificate_of, scale_notes
@@ -52,7 +51,6 @@ from wolfmeans.fitting.two_stages import (
     share_for_short_runs,
 )
 from wolfmeans.inputs import validation
-from wolfmeans.inputs.data_in_parts import refuse_what_needs_all_points
 from wolfmeans.inputs.streams import loaded, weights_named
 from wolfmeans.seeding.in_parts import seeds_in_parts
 from wolfmeans.seeding.methods import METHODS as SEEDINGS
@@ -211,6 +209,7 @@ class TrimmedKMeans(CenterEstimator):
     (-1, [-1])
     """
 
+    _draws_from_sample = True
     _parameter_constraints: dict[str, Any] = {  # noqa: RUF012 - scikit-learn's protocol
         **{name: KMeans._parameter_constraints[name] for name in _LIKE_KMEANS},
         "alpha": [Interval(Real, 0, 1, closed="left"), None],
@@ -264,56 +263,29 @@ class TrimmedKMeans(CenterEstimator):
         self.checkpoint = checkpoint
         self.memory_limit = memory_limit
 
-    def _fit(self, X: Any, sample_weight: Any) -> Self:
-        refuse_settings(self)
-        if stays_in_parts(X):
-            refuse_what_needs_all_points(self, drawn_from_some=True)
-            with self._opened_in_parts(X, sample_weight) as data:
-                scales = weighed(data.points)
-                share = self._trimmed_share(data.points.weights, scales.total)
-                mass = kept_of_total(share, scales.total, scales.unit)
-                return self._fit_opened(
-                    data.X,
-                    data.X,
-                    share,
-                    data.points.trimmed(mass, scales),
-                    data.exponent,
-                    None,
-                    data.notes(None),
-                )
-        n_threads = effective_threads(self.n_threads)
-        X, weights, exponent = self._admitted(X, sample_weight, n_threads)
-        share = self._trimmed_share(weights, total_mass(weights, X.shape[0]))
-        scaled = validation.rescale(X, exponent)
-        chosen = self._chosen_engine(scaled, self._work(n_threads))
-        points = chosen.engine.open(scaled, weights, n_threads)
-        workspace = points.trimmed(kept_mass(share, weights, X.shape[0]))
-        certify = vars(self)["certify"]
-        return self._fit_opened(X, scaled, share, workspace, exponent, certify, chosen.notes)
-
-    def _fit_opened(
-        self,
-        X: Any,
-        scaled: Any,
-        share: Fraction,
-        workspace: Any,
-        exponent: int,
-        certify: str | None,
-        further_notes: tuple[str, ...],
-    ) -> Self:
-        best, notes, on_starts = self._best_of_starts(X, scaled, share, workspace, exponent)
+    def _fit(self, data: OpenedForFit) -> None:
+        points: Any = data.workspace
+        if data.in_parts:
+            scales = weighed(points)
+            share = self._trimmed_share(points.weights, scales.total)
+            mass = kept_of_total(share, scales.total, scales.unit)
+            workspace = points.trimmed(mass, scales)
+        else:
+            n_points = points.n_points
+            share = self._trimmed_share(points.weights, total_mass(points.weights, n_points))
+            workspace = points.trimmed(kept_mass(share, points.weights, n_points))
+        best, notes, on_starts = self._best_of_starts(data, share, workspace)
         certificate = certificate_of(
             best,
-            scaled,
-            certify=certify,
-            notes=(*notes, *on_starts, *scale_notes(X), *further_notes),
+            data.scaled,
+            certify=None if data.in_parts else vars(self)["certify"],
+            notes=(*notes, *on_starts, *scale_notes(data.X), *data.notes),
             n_threads=effective_threads(self.n_threads),
             random=lambda: check_random_state(self.random_state),
         )
         self._share = f"{share.numerator}/{share.denominator}"
-        self._keep(best, certificate, exponent)
+        self._keep(best, certificate, data.exponent)
         warn_about(self.certificate_, inertia=self.inertia_, empty=self.empty, notes=notes)
-        return self
 
     def _work(self, n_threads: int) -> Work:
         """Return what a fit will ask for: the starts that are continued, on all points."""
@@ -352,10 +324,10 @@ class TrimmedKMeans(CenterEstimator):
         return {"alpha": float(_DEFAULT_SHARE if self.alpha is None else self.alpha), "trim": None}
 
     def _best_of_starts(
-        self, X: Any, scaled: Any, share: Fraction, workspace: TrimmedWorkspace, exponent: int
+        self, data: OpenedForFit, share: Fraction, workspace: TrimmedWorkspace
     ) -> tuple[Fit, tuple[str, ...], tuple[str, ...]]:
         """Return the best fit, what to warn about, and what else there is to say of its start."""
-        begun = perf_counter()
+        X, scaled, exponent, begun = data.X, data.scaled, data.exponent, perf_counter()
         generator = check_random_state(self.random_state)
         seeds_from, n_starts = self._numbered_seeding(X, exponent)
         states = generator.randint(np.iinfo(np.int32).max, size=n_starts).tolist()
