@@ -216,10 +216,7 @@ def minimize_concave(
     guarantee = rule.guarantee(state.value, lower_bound)
     limit = guarantee if max_iter is None else max_iter
     trace = Trace(lower_bound=math.nan if lower_bound is None else lower_bound)
-    history = _History(problem)
-    violated = False
-    best_gap = math.inf
-    scale = abs(state.value)
+    checks = _Checks(problem, abs(state.value))
     asked_to_stop = False
     iterations: int | None = None
 
@@ -232,14 +229,12 @@ def minimize_concave(
         state.met = None
         for record in problem.advance(state, rule, at_most=block):
             trace.append(record)
-            violated |= _violates_descent(problem, record, scale)
-            if not best_gap <= record.gap and not math.isnan(best_gap):
-                best_gap = record.gap
+            checks.add(record)
             if callback is not None and callback(record):
                 asked_to_stop = True
         record = trace[-1]
 
-        failure = Status.DESCENT_VIOLATED if violated else history.repeated(state)
+        failure = checks.failure(state)
         if failure is not None:
             status, iterations = failure, record.t if iterations is None else iterations
             break
@@ -262,7 +257,7 @@ def minimize_concave(
         value=state.value,
         gap=record.gap,
         movement=record.movement,
-        best_gap=float(best_gap),
+        best_gap=float(checks.best_gap),
         status=status,
         iterations=iterations,
         max_iterations=guarantee,
@@ -295,21 +290,29 @@ def _count_steps(ending: Status, t: int, limit: int | None) -> int:
     return steps if limit is None else min(steps, limit)
 
 
-def _violates_descent(problem: ConcaveProblem[Any], record: Record, scale: float) -> bool:
-    """Whether f(x_t) - f(x_{t+1}) >= g_t >= 0 fails by more than rounding."""
-    next_value = record.value - record.decrease
-    slack = problem.rounding * max(scale, abs(record.value), abs(next_value), abs(record.gap))
-    return not (record.gap >= -slack and record.movement >= -slack)
+class _Checks:
+    """Recognizes the two failures: no descent, and a return to an earlier point."""
 
-
-class _History:
-    """Recognizes a point that was left and has come back."""
-
-    def __init__(self, problem: ConcaveProblem[Any]) -> None:
-        self._problem = problem
+    def __init__(self, problem: ConcaveProblem[Any], scale: float) -> None:
+        self._problem, self._scale = problem, scale
+        self._violated = False
         self._last_seen: dict[bytes, int] = {}
+        self.best_gap = math.inf
 
-    def repeated(self, state: State[Any]) -> Status | None:
+    def add(self, record: Record) -> None:
+        """Check that f(x_t) - f(x_{t+1}) >= g_t >= 0 holds up to rounding."""
+        next_value = record.value - record.decrease
+        largest = max(self._scale, abs(record.value), abs(next_value), abs(record.gap))
+        slack = self._problem.rounding * largest
+        self._violated |= not (record.gap >= -slack and record.movement >= -slack)
+        # A NaN, once seen, stays.
+        if not self.best_gap <= record.gap and not math.isnan(self.best_gap):
+            self.best_gap = record.gap
+
+    def failure(self, state: State[Any]) -> Status | None:
+        """Return the failure that the records or the current point show, None for none."""
+        if self._violated:
+            return Status.DESCENT_VIOLATED
         digest = blake2b(self._problem.fingerprint(state.point), digest_size=16).digest()
         seen = self._last_seen.get(digest)
         self._last_seen[digest] = state.t

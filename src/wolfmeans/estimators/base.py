@@ -85,6 +85,10 @@ class CenterEstimator(
     n_features_in_: int
     feature_names_in_: NDArray[Any]
 
+    def _set_parameters(self, given: dict[str, Any]) -> None:
+        """Set an attribute for each argument of `__init__`; `given` are its local variables."""
+        self.__dict__.update((name, value) for name, value in given.items() if value is not self)
+
     def _validate_params(self) -> None:
         """Check the parameters as scikit-learn does, plain values once."""
         validate(self)

@@ -205,27 +205,7 @@ class KMeans(CenterEstimator):
         checkpoint: str | os.PathLike[str] | None = None,
         memory_limit: str | float | None = None,
     ) -> None:
-        self.n_clusters = n_clusters
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
-        self.random_state = random_state
-        self.copy_x = copy_x
-        self.algorithm = algorithm
-        self.stop = stop
-        self.tol_scale = tol_scale
-        self.empty = empty
-        self.certify = certify
-        self.polish = polish
-        self.effort = effort
-        self.engine = engine
-        self.n_threads = n_threads
-        self.time_limit = time_limit
-        self.callback = callback
-        self.checkpoint = checkpoint
-        self.memory_limit = memory_limit
+        self._set_parameters(locals())
 
     def _fit(self, data: OpenedForFit) -> None:
         begun, workspace, exponent = data.begun, data.workspace, data.exponent

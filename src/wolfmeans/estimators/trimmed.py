@@ -184,18 +184,8 @@ class TrimmedKMeans(CenterEstimator):
         Number of points of positive weight that are trimmed entirely.
     trimmed_mass_ : float
         The trimmed weight.
-    n_iter_ : int
-        Number of iterations of the best start, counted as in scikit-learn.
-    certificate_ : Certificate
-        What was verified about the result.
-    trace_ : Trace
-        Inertia, gap, movement, moved points and empty clusters of every iteration.
-    engine_ : str
-        The engine that was used.
-    n_features_in_ : int
-        Number of features seen during `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, if X had string names for all of them.
+    n_iter_, certificate_, trace_, engine_, n_features_in_, feature_names_in_
+        As for `KMeans`; `n_iter_` and `trace_` are those of the best start.
 
     Examples
     --------
@@ -243,25 +233,7 @@ class TrimmedKMeans(CenterEstimator):
         checkpoint: str | os.PathLike[str] | None = None,
         memory_limit: str | float | None = None,
     ) -> None:
-        self.n_clusters = n_clusters
-        self.alpha = alpha
-        self.trim = trim
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
-        self.random_state = random_state
-        self.stop = stop
-        self.tol_scale = tol_scale
-        self.empty = empty
-        self.certify = certify
-        self.engine = engine
-        self.n_threads = n_threads
-        self.time_limit = time_limit
-        self.callback = callback
-        self.checkpoint = checkpoint
-        self.memory_limit = memory_limit
+        self._set_parameters(locals())
 
     def _fit(self, data: OpenedForFit) -> None:
         points: Any = data.workspace
@@ -317,8 +289,8 @@ class TrimmedKMeans(CenterEstimator):
             )
         return Fraction(self.trim) / total
 
-    def _said_of_trimming(self) -> dict[str, float | None]:
-        """Return what says how much to trim."""
+    def _amount_to_trim(self) -> dict[str, float | None]:
+        """Return the parameters that say how much to trim."""
         if self.trim is not None:
             return {"alpha": None, "trim": float(self.trim)}
         return {"alpha": float(_DEFAULT_SHARE if self.alpha is None else self.alpha), "trim": None}
@@ -326,70 +298,69 @@ class TrimmedKMeans(CenterEstimator):
     def _best_of_starts(
         self, data: OpenedForFit, share: Fraction, workspace: TrimmedWorkspace
     ) -> tuple[Fit, tuple[str, ...], tuple[str, ...]]:
-        """Return the best fit, what to warn about, and what else there is to say of its start."""
-        X, scaled, exponent, begun = data.X, data.scaled, data.exponent, perf_counter()
+        """Return the best fit, notes that are also warnings, and other notes on its start."""
+        begun, exponent = perf_counter(), data.exponent
         generator = check_random_state(self.random_state)
-        seeds_from, n_starts = self._numbered_seeding(X, exponent)
+        seeds_from, n_starts = self._numbered_seeding(data.X, exponent)
         states = generator.randint(np.iinfo(np.int32).max, size=n_starts).tolist()
-        settings: dict[str, Any] = {
-            **self._criterion()._asdict(),
-            "empty": self.empty,
-            "kind": TrimmedProblem,
-        }
+        n_threads = effective_threads(self.n_threads)
+        checkpoint = self._checkpoint(data.X, workspace, exponent, **self._amount_to_trim())
+        two_stages = n_starts > CONTINUED
+        sample = workspace
+        if two_stages or self._draws_from_some(workspace):
+            sample = self._some_points(data.scaled, share, workspace, generator)
 
         def begin(
             number: int, on: TrimmedWorkspace, n_threads: int, seeds: Centers | None = None
         ) -> Start:
             random = cache(lambda: np.random.RandomState(states[number]))
             if seeds is None:
-                seeds = seeds_from(number, some, random)
+                seeds = seeds_from(number, sample, random)
             return Start(on.fork(n_threads), seeds, random, exponent)
 
-        n_threads = effective_threads(self.n_threads)
-        kept = self._checkpoint(X, workspace, exponent, **self._said_of_trimming())
-        ahead: list[Centers] = []
+        settings: dict[str, Any] = {**self._criterion()._asdict(), "empty": self.empty}
+        settings["kind"] = TrimmedProblem
+        chosen = checkpoint.seeds if two_stages and checkpoint is not None else []
         cut_off: tuple[str, ...] = ()
-        some = workspace
-        if n_starts > CONTINUED or self._draws_from_some(workspace):
-            some = self._some_points(scaled, share, workspace, generator)
-        if n_starts > CONTINUED and kept is not None:
-            ahead = kept.seeds
-        if n_starts > CONTINUED and not ahead:
-            self._tell(f"{n_starts} short runs on {some.n_points:,} rows")
-            ahead, made = best_short_runs(
-                lambda number: begin(number, some, n_threads),
+        if two_stages and not chosen:
+            self._tell(f"{n_starts} short runs on {sample.n_points:,} rows")
+            chosen, made = best_short_runs(
+                lambda number: begin(number, sample, n_threads),
                 n_starts,
-                on_all_points=some.n_points == workspace.n_points,
+                on_all_points=sample.n_points == workspace.n_points,
                 time_limit=self.time_limit,
                 **settings,
             )
             if made < n_starts:
                 note = f"{made} of {n_starts} short runs were made within the time limit"
-                cut_off = (note if kept is None else note + _NO_CHECKPOINT,)
-                # A fit that goes on from the file would never make the others.
-                kept = None
-        if kept is not None:
-            kept.seeds = list(ahead or kept.seeds)
-            settings |= {"kind": kept.trimmed_problem, "at_once": False}
+                cut_off = (note if checkpoint is None else note + _NO_CHECKPOINT,)
+                # A fit that resumes from the file would never make the others.
+                checkpoint = None
+        if checkpoint is not None:
+            checkpoint.seeds = list(chosen or checkpoint.seeds)
+            settings |= {"kind": checkpoint.trimmed_problem, "at_once": False}
 
-        def go_on(number: int, n_threads: int) -> Start:
-            known = ahead[number] if ahead else None if kept is None else kept.seeds_of(number)
-            return begin(number, workspace, n_threads, known)
+        def start(number: int, n_threads: int) -> Start:
+            seeds = chosen[number] if chosen else None
+            if seeds is None and checkpoint is not None:
+                seeds = checkpoint.seeds_of(number)
+            return begin(number, workspace, n_threads, seeds)
 
-        spent = perf_counter() - begun
         best, notes = best_of_starts(
-            go_on,
-            list(range(len(ahead) or n_starts)),
+            start,
+            list(range(len(chosen) or n_starts)),
             n_threads=n_threads,
-            time_limit=None if self.time_limit is None else max(0.0, self.time_limit - spent),
+            time_limit=self._time_left(perf_counter() - begun),
             watcher=self._watcher,
             max_steps=None if self.max_iter is None else self.max_iter - 1,
             **settings,
         )
-        notes = (*cut_off, *notes)
-        if some.n_points < workspace.n_points and workspace.in_parts:
-            return best, notes, (DRAWN_FROM_SOME.format(some.n_points),)
-        return best, notes, ()
+        drawn_from_some = workspace.in_parts and sample.n_points < workspace.n_points
+        further = (DRAWN_FROM_SOME.format(sample.n_points),) if drawn_from_some else ()
+        return best, (*cut_off, *notes), further
+
+    def _time_left(self, spent: float) -> float | None:
+        return None if self.time_limit is None else max(0.0, self.time_limit - spent)
 
     def _draws_from_some(self, workspace: TrimmedWorkspace) -> bool:
         """Whether seeds have to be drawn from a sample: in parts most have no other form."""
