@@ -1,6 +1,6 @@
-"""What can be chosen by name, in one place, and nothing else.
+"""The names of all options: engines, algorithms, rules, policies, seedings, bounds, formats.
 
-The command's help and its checks need the names long before what they stand for is imported.
+This module imports nothing, so that the command line can print its help at once.
 """
 
 ENGINES = ("auto", "reference", "cpu", "gpu")

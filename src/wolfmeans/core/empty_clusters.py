@@ -77,7 +77,7 @@ def _farthest_from(
 ) -> NDArray[np.int64]:
     """Choose up to `count` points, each the farthest from the centers and those chosen before.
 
-    An engine that keeps distances to itself tells about far points only.
+    Some engines return far points only (`Workspace.far_rows`).
     """
     chosen: list[int] = []
     while len(chosen) < count:
@@ -100,7 +100,7 @@ def farthest_first(
     """Choose up to `count` points, each the farthest from all centers and points chosen before.
 
     Distances only shrink as points are chosen. So the farthest of a few far points is the farthest
-    of all while it is farther than everything outside; after that all points are looked at again.
+    of all while it is farther than everything outside; after that all distances are computed again.
     """
     chosen: list[int] = []
     while len(chosen) < count:

@@ -43,7 +43,7 @@ class State(Generic[Point]):
     vertex_value: float = math.nan
     """f there."""
     met: Status | None = None
-    """How the stopping rule ended the run; None while it goes on."""
+    """How the stopping rule ended the run; None while it continues."""
     deadline: float = math.inf
     """When, by `perf_counter`, no further step is to be taken."""
 
@@ -84,7 +84,7 @@ class ConcaveProblem(ABC, Generic[Point]):
     """
 
     steps_per_block = 1
-    """How many steps `advance` is asked for at once when nobody watches single steps."""
+    """Number of steps in one call of `advance` if there is no callback."""
     rounding = 1e-10
     """Relative size of what may be rounding when the descent inequality is checked."""
 
@@ -113,7 +113,7 @@ class ConcaveProblem(ABC, Generic[Point]):
         return np.ascontiguousarray(np.asarray(point)).tobytes()
 
     def acceptable(self, state: State[Point]) -> bool:
-        """Whether the evaluated point may be returned; the loop goes on until it is."""
+        """Whether the evaluated point may be returned; the loop continues until it may."""
         return True
 
     def evaluate(self, state: State[Point]) -> Record:
@@ -137,7 +137,7 @@ class ConcaveProblem(ABC, Generic[Point]):
         """Evaluate up to `at_most` points, taking the steps between them, until `stop` is met.
 
         On return `state.point` is the last evaluated point and its step is not taken. Problems may
-        override this with a fused multi-step, which looks at `state.deadline` now and then; the
+        override this with a fused multi-step, which checks `state.deadline` regularly; the
         records must be the same.
         """
         records: list[Record] = []
@@ -172,7 +172,7 @@ def minimize_concave(
     tol : float, default=0.0
         The absolute tolerance of the rule.
     max_iter : int or None, default=None
-        The largest number of steps; None stands for the guaranteed maximum where there is one.
+        The largest number of steps; None means the guaranteed maximum, if there is one.
     time_limit : float or None, default=None
         Seconds after which no further step is taken.
     callback : callable or None, default=None
@@ -284,7 +284,7 @@ def _interruption(
 
 
 def _count_steps(ending: Status, t: int, limit: int | None) -> int:
-    """The step that meets a rule is counted; one that is only looked at after a limit is not."""
+    """The step that meets a rule is counted; a step that is only evaluated at a limit is not."""
     met_by_this_step = ending in (Status.STATIONARY, Status.DECREASE, Status.GAP)
     steps = t + 1 if met_by_this_step else t
     return steps if limit is None else min(steps, limit)

@@ -24,7 +24,7 @@ from wolfmeans.core.workspace import Centers, Distances, Limits, Progress, Works
 from wolfmeans.exact.distances import UNIT, certainly_smaller
 from wolfmeans.exact.sums import exact_sum
 
-# Long enough for many steps of a small problem, short enough to hear Ctrl-C and the deadline.
+# Long enough for many steps of a small problem, short enough for Ctrl-C and the deadline.
 _SECONDS_AT_ONCE = 0.02
 _STEPS_TOGETHER = 1024
 
@@ -151,7 +151,7 @@ class KMeansProblem(ConcaveProblem[Partition]):
         return vertex.gap
 
     def fingerprint(self, point: Partition) -> bytes:
-        """Return what stands for the means and weights; they determine all that follows."""
+        """Return bytes that identify the means and weights; these determine all later steps."""
         return self.workspace.digest(point.centers) + point.weights.tobytes()
 
     def evaluate(self, state: State[Partition]) -> Record:
@@ -210,7 +210,7 @@ class KMeansProblem(ConcaveProblem[Partition]):
         return self.workspace.advance(point.centers, point.weights, point.shift, limits)
 
     def _follow(self, state: State[Partition], progress: Progress) -> list[Record]:
-        """Bring the state to the end of steps that an engine took, and write down their records."""
+        """Move the state to the end of steps that an engine took, and return their records."""
         records: list[Record] = []
         begun = self._begun - state.started
         value = state.value
@@ -274,7 +274,7 @@ class KMeansProblem(ConcaveProblem[Partition]):
         """
         point = solution.point
         empty = point.empty
-        # Where nobody of any weight came to their centers, nobody would lose anything.
+        # If no point of positive weight is nearest to these centers, the gap does not change.
         if not solution.vertex.weights[empty].any():
             return solution.gap
         losses = self.workspace.losses_without(point.centers, empty)
@@ -295,9 +295,9 @@ class KMeansProblem(ConcaveProblem[Partition]):
         return found[1]
 
     def tied(self, point: Partition) -> bool:
-        """Whether some point of positive weight cannot be told apart from a tie.
+        """Whether some point of positive weight may be tied between two centers.
 
-        Two distances are told apart when they differ by more than the rounding of the canonical
+        Two distances certainly differ if they do so by more than the rounding of the canonical
         sum and of the centers: a center off its mean by r changes ||x - c|| by at most r.
         """
         if len(point.centers) == 1:
@@ -337,11 +337,11 @@ def look_ahead(
 
     Each problem keeps what was found and hands it out when its loop asks for these steps. Where
     the engine or a rule does not allow it, nothing happens here and the loops take their steps.
-    No step is taken later than so many seconds from now.
+    No step is taken later than `seconds` from now.
     """
     starts, limits = [], []
     for problem, first, rule in zip(problems, firsts, rules, strict=True):
-        # As the loop will ask for them, but for longer blocks: nobody waits between these steps.
+        # Longer blocks than the loop would ask for: no callback runs between these steps.
         problem.steps_per_block = _STEPS_TOGETHER
         limit = rule.guarantee(first.sse, problem.lower_bound()) if max_steps is None else max_steps
         at_most = _STEPS_TOGETHER if limit is None else max(1, min(_STEPS_TOGETHER, limit))

@@ -1,8 +1,8 @@
-"""Problems whose run is kept in a file, from which it goes on.
+"""K-means problems that write checkpoints and resume from them.
 
-Going on is a block of steps that were taken before (`ConcaveProblem.advance` may return many). One
-assignment finds the labels again, and tells data that are not those of the file. Starts that were
-at their end are there again after it.
+A resumed run returns the steps of the file as its first block (`ConcaveProblem.advance` may return
+many). One assignment finds the labels again and detects other data. Starts that had finished are
+finished after that block.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ANEW = "remove the file to start over"
 
 @dataclass(frozen=True)
 class Standing:
-    """Where one start stood when the file was written."""
+    """The state of one start when the file was written."""
 
     initial_sse: float
     point: Partition
@@ -43,7 +43,7 @@ class Standing:
 
 
 class KeptProblem(KMeansProblem):
-    """K-means that writes where it stands after every block of steps."""
+    """K-means that writes a checkpoint after every block of steps."""
 
     def __init__(self, kept: Checkpoint, workspace: Any, empty: str, random: RandomSource) -> None:
         super().__init__(workspace, empty, random)
@@ -54,7 +54,7 @@ class KeptProblem(KMeansProblem):
         self._initial_sse = 0.0
 
     def partition(self, seeds: Centers) -> Partition:
-        """Return the first partition, and look whether it is that of the file."""
+        """Return the first partition; raise an error unless it is that of the file."""
         first = super().partition(seeds)
         self._number, self._initial_sse = self._kept.number_of(seeds), first.sse
         before = self._before()
@@ -68,12 +68,12 @@ class KeptProblem(KMeansProblem):
         return first
 
     def _before(self) -> Standing | None:
-        """Return where this start stood in the file, None where it is new."""
+        """Return the state of this start in the file; None for a new start."""
         standings = self._kept.standings
         return standings[self._number] if self._number < len(standings) else None
 
     def advance(self, state: State[Partition], stop: StoppingRule, at_most: int) -> list[Record]:
-        """Take steps and write where they led; at first those of the file, if there are some."""
+        """Take steps and write a checkpoint; first return the steps of the file, if any."""
         if self._to_come:
             return self._go_on(state, stop)
         records = super().advance(state, stop, at_most)
@@ -93,9 +93,9 @@ class KeptProblem(KMeansProblem):
         return records
 
     def _go_on(self, state: State[Partition], stop: StoppingRule) -> list[Record]:
-        """Bring the state to where the file stands, and the labels too.
+        """Move the state and the labels to those of the file.
 
-        A run that went on after its end, to fill clusters, ends there once more and goes on.
+        A run that continued after its end, to fill clusters, ends there once more and continues.
         """
         before = self._before()
         assert before is not None
@@ -120,20 +120,20 @@ class KeptProblem(KMeansProblem):
         return records
 
     def acceptable(self, state: State[Partition]) -> bool:
-        """Whether the run may end: not on the way to where the file stands."""
+        """Whether the run may end; not while the steps of the file are returned."""
         return not self._to_come and super().acceptable(state)
 
     def fingerprint(self, point: Partition) -> bytes:
-        """Return what stands for the point; on the way to it, what stands for no point."""
+        """Return bytes that identify the point; empty while the steps of the file are returned."""
         return b"" if self._to_come else super().fingerprint(point)
 
 
 class KeptTrimmedProblem(KeptProblem, TrimmedProblem):
-    """Trimmed K-means that does the same."""
+    """Trimmed K-means that writes checkpoints."""
 
 
 def _first_end(records: Sequence[Record], stop: StoppingRule, limit: int | None) -> int:
-    """Return how many records there are up to the first at which the loop looks for an end."""
+    """Return the number of records up to the first at which the loop may end."""
     for many, record in enumerate(records, start=1):
         if stop.met(record) is not None or (limit is not None and record.t >= limit):
             return many

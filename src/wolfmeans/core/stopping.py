@@ -1,7 +1,7 @@
 """When to stop: the four rules, the tolerance scales, and the number of steps each guarantees.
 
 With h_0 = f(x_0) - min f, every step lowers the value by its decrease g_t + m_t >= g_t, and all
-decreases together cannot exceed h_0. A rule that goes on only while some part of the decrease is
+decreases together cannot exceed h_0. A rule that continues only while some part of the decrease is
 larger than a fixed amount must therefore stop; `guarantee` says after how many steps at the latest.
 """
 
@@ -49,13 +49,13 @@ def criterion(stop: str | None, tol: float | None, tol_scale: str | None) -> Cri
 
 @dataclass(frozen=True)
 class StoppingRule(ABC):
-    """A rule that looks at one record at a time."""
+    """A rule that decides by one record at a time."""
 
     tol: float = 0.0
     """The absolute tolerance."""
 
     def met(self, record: Record) -> Status | None:
-        """Return the status with which the run ends at this record, or None to go on."""
+        """Return the status with which the run ends at this record, or None to continue."""
         if record.stationary:
             return Status.STATIONARY
         return self._within_tolerance(record)
@@ -123,7 +123,7 @@ class ShiftRule(StoppingRule):
     """N: the number of coordinates of all centers together."""
 
     def met(self, record: Record) -> Status | None:
-        """Look at the arrival first: scikit-learn would have stopped before this assignment."""
+        """Test the last shift first: scikit-learn would have stopped before this assignment."""
         return self._within_tolerance(record) or super().met(record)
 
     def _within_tolerance(self, record: Record) -> Status | None:
@@ -139,7 +139,7 @@ class ShiftRule(StoppingRule):
 
 
 def tolerances_of(rule: StoppingRule) -> dict[str, float] | None:
-    """Return what an engine must look at to end where the rule does; None for rules of others.
+    """Return the tolerances by which an engine stops where the rule does; None for custom rules.
 
     Examples
     --------

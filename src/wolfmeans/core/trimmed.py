@@ -59,7 +59,7 @@ def total_mass(weights: NDArray[np.float64] | None, n_points: int) -> Fraction:
     if weights is None:
         return Fraction(n_points)
     terms, parts = weights.tolist(), [0.0]
-    # Each round finds what the rounding of the one before has left.
+    # Each round finds the rounding error of the round before.
     while (part := exact_sum([*terms, *(-found for found in parts)])) != 0:
         parts.append(part)
     return sum(map(Fraction, parts), Fraction(0))
@@ -87,7 +87,7 @@ def kept_of_total(share: Fraction, total: Fraction, exponent: int) -> float:
 
 
 def _rounded_down(mass: Fraction) -> float:
-    """Return the largest float64 that is no more: a little less is kept, never a trace more."""
+    """Return the largest float64 that is not larger: too much mass is never kept."""
     nearest = float(mass)
     return nearest if Fraction(nearest) <= mass else math.nextafter(nearest, 0.0)
 
@@ -155,10 +155,10 @@ class TrimmedProblem(KMeansProblem):
         return super().tied(point) or self._tied_at_threshold(point)
 
     def _tied_at_threshold(self, point: Partition) -> bool:
-        """Whether mass could be exchanged between points without loss, as far as rounding tells.
+        """Whether mass could be exchanged between points without loss, up to rounding.
 
-        A point kept in part gives to those outside and takes from those inside: it must be told
-        apart from both. Without one, the last inside must be told apart from the first outside.
+        A point kept in part can exchange mass with points outside and inside, so its distance must
+        differ from both. Without one, the last kept and the first trimmed distance must differ.
         """
         last = self.workspace.threshold
         if math.isinf(last.distance):

@@ -1,8 +1,8 @@
 """The protocol every engine meets, and the records that cross it.
 
-An engine puts data where it is worked on and keeps one label per point there. Centers go in;
-labels, exact sums and gaps come out. Engines may be approximate inside and are exact outside: the
-same data and centers give the same bits on every engine (see docs/design.md, "Exactness").
+An engine puts data where it is processed and keeps one label per point there. It takes centers and
+returns labels, exact sums and gaps. Engines may compute approximately, but their results are exact:
+the same data and centers give the same bits on every engine (see docs/design.md, "Exactness").
 """
 
 from __future__ import annotations
@@ -110,12 +110,12 @@ class Partial:
 
 @dataclass(frozen=True)
 class Limits:
-    """When several steps at once come to their end."""
+    """When a block of several steps ends."""
 
     at_most: int
-    """So many points are evaluated at most."""
+    """Maximum number of points to evaluate."""
     seconds: float
-    """No step is taken later than this."""
+    """No step is taken after this many seconds."""
     gap: float = -1.0
     """Stop at a gap of at most this."""
     decrease: float = -1.0
@@ -158,15 +158,15 @@ class Workspace(Protocol):
     steps_to_come: int
     """How many steps `advance` will be asked for right after the first assignment, 0 if unknown."""
     meanwhile: Callable[[], object] | None
-    """What else is to be done: called, perhaps often, perhaps never, where the host would wait."""
+    """A function to call while the host waits for a device; it may be called often, or never."""
 
     @property
     def runs_together(self) -> bool:
-        """Whether several starts on such data are better run at once."""
+        """Whether several starts on such data run faster at once."""
 
     @property
     def in_parts(self) -> bool:
-        """Whether the points live in parts, so that what needs all of them has no form here."""
+        """Whether the points are in parts; methods that need all of them are then missing."""
 
     def trimmed(self, mass: float) -> TrimmedWorkspace:
         """Return the oracle over these points that keeps the nearest ones of a mass.
@@ -250,8 +250,8 @@ class Workspace(Protocol):
     def spread_rows(self, drawn: NDArray[np.int64], n_trials: int) -> NDArray[np.int64] | None:
         """Return the rows that k-means++ picks (seeding.spread_rows), None to leave it to that.
 
-        `drawn` has 1 + (K - 1) n_trials integers of 0..2**63 - 2; fewer than K rows come back
-        when no point has any mass left.
+        `drawn` has 1 + (K - 1) n_trials integers of 0..2**63 - 2; fewer than K rows are
+        returned if no point has positive mass any more.
         """
 
     def row_hashes(self) -> NDArray[np.uint64]:
@@ -271,8 +271,8 @@ class Workspace(Protocol):
     ) -> tuple[int, float] | None:
         """Return the row that as one more center gains most, of `most` tried, and how much.
 
-        The labels must be those of the nearest centers (core.empty_clusters). None where the
-        caller had better do it with distances.
+        The labels must be those of the nearest centers (core.empty_clusters). None: the caller
+        computes it from distances.
         """
 
     def far_rows(
@@ -281,8 +281,8 @@ class Workspace(Protocol):
         """Return points far from the centers, in the order of their values, with their distances.
 
         All points of positive mass that are farther than the last number are among them, and about
-        `many` in all; `masses` say what counts of each point, None for its weight. None where the
-        caller had better look at all distances.
+        `many` in all; `masses` say what counts of each point, None for its weight. None: the
+        caller computes all distances.
         """
 
     def distance_error(self, centers: Centers) -> float:
@@ -303,9 +303,8 @@ class Workspace(Protocol):
     def single_moves(self, centers: Centers, labels: Labels | None = None) -> SingleMoves:
         """Return a search by single moves from the labels (engines.single_moves).
 
-        None stands for the current ones; given ones may be anybody's, and change nothing here.
-
-        The centers are those of clusters without weight; all others have their means.
+        None means the current labels; given labels need not be nearest, and the workspace keeps
+        its own. Centers of clusters without weight are as given; all others are means.
         """
 
     def swaps(self) -> Swaps:
@@ -335,7 +334,7 @@ class StepByStep:
 class TrimmedWorkspace(Workspace, Protocol):
     """A workspace whose `assign` keeps the nearest points of a mass (engines.trimming).
 
-    Labels are -1 for points of which nothing is kept, `cost` is the sum over what is kept.
+    Labels are -1 for trimmed points; `cost` is the sum over the kept mass.
     """
 
     mass: float
@@ -373,7 +372,7 @@ class TrimmedWorkspace(Workspace, Protocol):
     def around_threshold(self, centers: Centers) -> tuple[float, float, float]:
         """Return the farthest distance inside, the last point's weight, the nearest one outside.
 
-        The last point itself is neither; infinities stand for nobody.
+        The last point itself counts as neither; infinite where there is no such point.
         """
 
     def gap_without(self, gap: float, centers: Centers, gone: NDArray[np.bool_]) -> float:
@@ -382,8 +381,7 @@ class TrimmedWorkspace(Workspace, Protocol):
     def kept_ties(self, centers: Centers, slack: float) -> tuple[Distances, Distances]:
         """Return distances to the nearest and second nearest center of kept points near a tie.
 
-        All kept points that `near_ties` is about are among them, or one that cannot be told from a
-        tie.
+        Either all kept points that `near_ties` describes are among them, or one that may be a tie.
         """
 
 

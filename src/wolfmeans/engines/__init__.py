@@ -47,7 +47,7 @@ _MOST_THREADS = 1024
 
 @dataclass(frozen=True)
 class Chosen:
-    """An engine, and what is to be said about its choice."""
+    """An engine, and notes on why it was chosen."""
 
     engine: Engine
     notes: tuple[str, ...] = ()

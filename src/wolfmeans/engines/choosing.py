@@ -1,7 +1,7 @@
 """`engine="auto"`: the CPU or the GPU for data on the host, by what the work would cost on each.
 
-The result is the same to the last bit, so only time is at stake. PyTorch is not imported to find
-out: a driver must be in sight, and the GPU must win after paying for the import.
+Results are identical, so only time matters. PyTorch is not imported to decide: a driver must be
+present, and the GPU must be faster even with the time for importing PyTorch.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Work:
 
     @property
     def candidates(self) -> int:
-        """How many candidates a start looks at for its seeds: several for each of them."""
+        """Number of candidates that a start tries for its seeds."""
         trials = 2 + int(math.log(self.n_clusters))
         return self.n_clusters * trials if self.seeding else 0
 
@@ -124,12 +124,12 @@ COMPILE_KERNELS = 23.0
 """The same with an empty cache."""
 
 FEW_COLUMNS = 4
-# The figures are those of one machine, and a GPU that hardly wins is not worth the trouble.
+# The costs were measured on one machine, so the GPU must be clearly faster.
 _CLEARLY = 2.0
-# A fit that is over before one could wonder where it ran needs no look for a GPU and no note.
+# For such short work no GPU is searched, and no note is written.
 _NOT_WORTH_A_WORD = 0.01
 _SAME = "any engine gives the same bits"
-# Below that the GPU is somebody else's.
+# With less free memory the GPU is in use by another process.
 _LEAST_MEMORY = 1 << 30
 
 
@@ -191,7 +191,7 @@ def is_installed(name: str) -> bool:
 def _spec(name: str) -> ModuleSpec | None:
     try:
         return find_spec(name)
-    except (ImportError, ValueError):  # somebody made sure that it cannot be imported
+    except (ImportError, ValueError):  # an import hook forbids it
         return None
 
 
@@ -254,7 +254,7 @@ def free_memory() -> int | None:
         # What PyTorch keeps for later is as good as free.
         kept = cuda.memory_reserved() - cuda.memory_allocated()
         return int(cuda.mem_get_info()[0] + kept)
-    # Broken installations and drivers that do not fit fail in any way; nobody asked for them.
+    # Broken installations and drivers may raise anything; "auto" must not fail because of them.
     except Exception:
         return None
 

@@ -65,7 +65,7 @@ class LabelledPoints(StepByStep):
 
     @property
     def runs_together(self) -> bool:
-        """Whether the data is so small that each start had better have a thread of its own."""
+        """Whether the data is so small that one thread for each start is faster."""
         return self.n_points * self.n_features <= _SMALL
 
     def fork(self, n_threads: int) -> LabelledPoints:
@@ -297,13 +297,13 @@ class LabelledPoints(StepByStep):
     def best_candidate(
         self, centers: Centers, masses: Distances | None, most: int
     ) -> tuple[int, float] | None:
-        """Leave it to whoever asks: here distances are at hand."""
+        """Return None: the caller computes it from distances."""
         return None
 
     def far_rows(
         self, centers: Centers, many: int, masses: Distances | None
     ) -> tuple[NDArray[np.int64], Distances, float] | None:
-        """Leave it to whoever asks: here distances are at hand."""
+        """Return None: the caller computes it from distances."""
         return None
 
     def distance_error(self, centers: Centers) -> float:

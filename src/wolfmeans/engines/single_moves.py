@@ -53,7 +53,7 @@ class SingleMoves(Protocol):
         """The exact sum of what they gained, rounded once."""
 
     def run(self, seconds: float, sweeps: int) -> bool:
-        """Go on until no move is left to take, then return True.
+        """Sweep until no move lowers the cost, then return True.
 
         Return False when the time is over or so many more sweeps have begun and ended. With 0 more
         a sweep that was cut off is ended. The time is looked at between rows that are tried, not
@@ -155,7 +155,7 @@ class PlainSingleMoves:
         return exact_sum(self._decreases)
 
     def run(self, seconds: float, sweeps: int) -> bool:
-        """Go on until no move is left to take, then return True; False before that."""
+        """Sweep until no move lowers the cost, then return True; False if stopped earlier."""
         deadline = perf_counter() + seconds
         last = self.sweeps + sweeps
         while True:

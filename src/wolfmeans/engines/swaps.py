@@ -33,7 +33,7 @@ class Swaps(Protocol):
     cost: float
 
     def look(self, centers: Centers) -> None:
-        """Look at exchanges of these centers from now on."""
+        """Evaluate exchanges of these centers from now on."""
 
     def changes(self, rows: NDArray[np.int64]) -> tuple[Labels, Distances]:
         """Return for each data point the center to give up for it and how the cost changes then.
@@ -56,7 +56,7 @@ class PlainSwaps:
         self._distances_to_row = distances_to_row
 
     def look(self, centers: Centers) -> None:
-        """Look at exchanges of these centers from now on."""
+        """Evaluate exchanges of these centers from now on."""
         self.labels, self.nearest, self.second = self._two_nearest(centers)
         self._members = [np.flatnonzero(self.labels == k) for k in range(len(centers))]
         self._old = self._masses(self.nearest)

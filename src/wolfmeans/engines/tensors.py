@@ -1,6 +1,6 @@
-"""PyTorch tensors at the door: those on the CPU are NumPy arrays in disguise, others stay away.
+"""PyTorch tensors as input: those on the CPU become NumPy arrays, those on a GPU stay there.
 
-PyTorch is never imported here; whoever has a tensor has imported it.
+PyTorch is never imported here: a caller that has a tensor has imported it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def as_given(values: Any, given: Any) -> Any:
 
 
 class DeviceLabels:
-    """Labels on another device; whoever asks for an array gets a copy on the host."""
+    """Labels on a GPU; `numpy.asarray` copies them to the host."""
 
     def __init__(self, tensor: Any) -> None:
         self.tensor = tensor
@@ -63,9 +63,9 @@ class DeviceLabels:
 
 
 class OnDevice:
-    """A table of float32 or float64 on another device, with the face of a NumPy array.
+    """A table of float32 or float64 on a GPU, with the interface of a NumPy array.
 
-    Engines that work there take the tensor; whoever asks for an array gets a copy on the host.
+    The GPU engine takes the tensor; `numpy.asarray` copies it to the host.
     """
 
     ndim = 2

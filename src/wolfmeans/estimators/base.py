@@ -1,4 +1,4 @@
-"""What estimators with centers share: seeds, progress, prediction and storage."""
+"""The common part of KMeans and TrimmedKMeans: parameters, seeds, prediction, storage."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from wolfmeans.estimators.dataset import OpenedForFit, dataset_for
 from wolfmeans.estimators.parameters import ParameterAndMethod, validate
 from wolfmeans.estimators.streamed import (
     predicted_to,
-    said_of_chunks,
+    results_of_chunks,
     scored,
     source_for,
 )
@@ -141,24 +141,24 @@ class CenterEstimator(
         raise NotImplementedError
 
     def _memory_limit(self) -> int | None:
-        """Return how much memory may be taken; None for any."""
+        """Return the memory limit in bytes; None for no limit."""
         limit = getattr(self, "memory_limit", None)
         return None if limit is None else bytes_of(limit)
 
     def _bytes_beside(self, source: Any) -> int:
-        """Return what a fit in chunks takes beside them."""
+        """Return the bytes that a fit in chunks needs besides the chunks."""
         return 0
 
     def _states_at_once(self) -> int:
-        """Return of how many starts all is kept at the same time; of the best, labels are."""
+        """Return of how many starts labels and bounds are kept at the same time."""
         return 1
 
     def _bytes_of_a_row(self, *, weighted: bool) -> int:
-        """Return what a row takes, while it is worked on, beyond what K-means needs."""
+        """Return the bytes that a row needs during a step, beyond those of K-means."""
         return 0
 
     def _bytes_of_a_point(self, state: str, weights: Any) -> int | None:
-        """Return what a state takes of each point beyond what K-means needs; None for no state."""
+        """Return the bytes of a point in this state beyond those of K-means; None: no such state."""
         return 0
 
     def _refuse_few_rows(self, n_rows: int) -> None:
@@ -309,7 +309,7 @@ class CenterEstimator(
     def _seeding(
         self, X: Any, exponent: int
     ) -> tuple[Callable[[Workspace, RandomSource], NDArray[np.floating]], int]:
-        """Return how seeds are made, and for how many starts."""
+        """Return a function that makes seeds, and the number of starts."""
         n_starts = self._number_of_starts()
         if isinstance(self.init, str):
             method = self.init
@@ -338,7 +338,7 @@ class CenterEstimator(
         return lambda ws, random: given, 1
 
     def _number_of_starts(self) -> int:
-        """Return how many starts are asked for; seeds that are given make one."""
+        """Return the number of starts; 1 for given centers."""
         if not isinstance(self.init, str) and not callable(self.init):
             return 1
         if self.n_init != "auto":
@@ -358,7 +358,7 @@ class CenterEstimator(
     def _checkpoint(
         self, X: Any, workspace: Workspace, exponent: int, **further: Any
     ) -> Checkpoint | None:
-        """Return the file that the fit goes on from and is kept in; None where none is wanted."""
+        """Return the checkpoint that the fit resumes from and writes; None without `checkpoint`."""
         if self.checkpoint is None:
             return None
         kept = Checkpoint.of(self, workspace, exponent, **further)
@@ -458,7 +458,7 @@ class CenterEstimator(
         4
         """
         check_is_fitted(self)
-        return said_of_chunks(self, source_for(self, X), "predict")
+        return results_of_chunks(self, source_for(self, X), "predict")
 
     def transform(self, X: Any) -> NDArray[np.floating]:
         """Return the (n_samples, n_clusters) Euclidean distances to all centers.
@@ -489,8 +489,8 @@ class CenterEstimator(
     def _opened(self, X: Any, passes: int = 0) -> tuple[Workspace, NDArray[np.floating], int]:
         """Open new data for the fitted centers, in a dtype and at a scale that hold both.
 
-        With passes to make, "auto" may take data to the GPU. Distances to all centers would have to
-        come back from there.
+        With `passes`, "auto" may copy data to the GPU. For distances to all centers that does not
+        pay, since they would have to be copied back.
         """
         check_is_fitted(self)
         n_threads = effective_threads(self.n_threads)

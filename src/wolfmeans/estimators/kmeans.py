@@ -1,4 +1,4 @@
-"""KMeans: scikit-learn's interface over the one loop, thin."""
+"""KMeans: a thin layer with scikit-learn's interface over the loop."""
 
 from __future__ import annotations
 
@@ -218,16 +218,16 @@ class KMeans(CenterEstimator):
         if self.effort is not None:
             best = self._search(best, begun, workspace, exponent, generator)
         limits = [limit for limit in (self.time_limit, self.effort) if limit is not None]
-        # Single moves are what a search leaves undone.
+        # The search does not try single moves.
         level = self.polish or (None if self.effort is None else "hartigan")
         if level is not None:
             deadline = begun + min(limits, default=math.inf)
             best = polished(best, level, lambda: generator, deadline)
             if self.time_limit is None and not best.solution.converged:
-                # An effort that is spent ends the search, not the last fit.
+                # The end of the effort ends the search, not the last fit.
                 start = Start(workspace.fork(n_threads), best.centers, lambda: generator, exponent)
                 last = run(start, **self._settings())
-                # What polishing verified, it verified at another point.
+                # Polishing verified its level at another point.
                 known = None if best.polish is None else replace(best.polish, level=None)
                 best = replace(last, effort=best.effort, polish=known)
         certificate = certificate_of(
@@ -242,7 +242,7 @@ class KMeans(CenterEstimator):
         warn_about(self.certificate_, inertia=self.inertia_, empty=self.empty, notes=notes)
 
     def _work(self, n_threads: int) -> Work | None:
-        """Return what a fit will ask for; None for a search, most of which the CPU does."""
+        """Return the work of a fit, to choose an engine; None for a search (mostly CPU work)."""
         if self.effort is not None:
             return None
         return Work(
@@ -262,12 +262,12 @@ class KMeans(CenterEstimator):
         n_threads: int,
     ) -> tuple[Fit, tuple[str, ...]]:
         seeds_from, n_starts = self._seeding(X, exponent)
-        # Those of an array of them, which takes longer to make.
+        # The same numbers as randint(size=n_starts), which is slower.
         states = [generator.randint(_LARGEST_STATE) for _ in range(n_starts)]
         further: dict[str, Any] = {}
         kept = self._checkpoint(X, workspace, exponent)
         if kept is not None:
-            # One after the other, so that it is known which of them are at their end.
+            # One start after the other, so that the file says which of them have finished.
             further |= {"kind": kept.problem, "at_once": False}
 
         def begin(number: int, n_threads: int) -> Start:
@@ -289,7 +289,7 @@ class KMeans(CenterEstimator):
         )
 
     def _settings(self) -> dict[str, Any]:
-        """Return what every run of the loop is told."""
+        """Return the settings of every run of the loop."""
         return {
             **self._criterion()._asdict(),
             "empty": self.empty,
@@ -304,7 +304,7 @@ class KMeans(CenterEstimator):
         exponent: int,
         generator: np.random.RandomState,
     ) -> Fit:
-        """Spend what is left of the effort, and of the time limit, on a better clustering."""
+        """Search for a better clustering for the rest of the effort and of the time limit."""
         assert self.effort is not None
         whole = self.effort if self.time_limit is None else min(self.effort, self.time_limit)
         # The fit from what is found and its polish take about as long as the first one did.

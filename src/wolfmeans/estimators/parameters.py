@@ -1,4 +1,4 @@
-"""Parameters: checked as scikit-learn does, plain values not again for every fit; `certify`."""
+"""Validation of parameters by scikit-learn's rules, with a cache; the `certify` attribute."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from sklearn.utils._param_validation import make_constraint, validate_parameter_
 P = ParamSpec("P")
 R = TypeVar("R")
 _PLAIN = frozenset({bool, int, float, str, type(None)})
-"""What a value of these types is never changes, and so neither does whether it may be one."""
+"""Types whose values never change, so that a check of them can be cached."""
 _MOST = 1024
 
 
 class _Known(NamedTuple):
-    """What is known of a class of estimators."""
+    """The constraints of a class of estimators, and values that met them."""
 
     constraints: dict[str, Any]
-    """As the class has them."""
+    """The class attribute they were made from."""
     tests: dict[str, list[Any]]
-    """As scikit-learn tests values by them."""
+    """scikit-learn's test objects for each parameter."""
     passed: set[tuple[str, type, Any]]
-    """Plain values of parameters that met them."""
+    """(name, type, value) of plain values that passed."""
 
 
 _known: WeakKeyDictionary[type, _Known] = WeakKeyDictionary()
@@ -33,8 +33,8 @@ _known: WeakKeyDictionary[type, _Known] = WeakKeyDictionary()
 def validate(estimator: Any) -> None:
     """Refuse parameters that do not meet the constraints of the estimator, in scikit-learn's words.
 
-    It takes scikit-learn longer than some fits take. Arrays, callables and generators can change:
-    those are looked at each time.
+    scikit-learn's check takes longer than some fits, so plain values that passed are cached.
+    Arrays, callables and generators can change and are checked each time.
     """
     kind, constraints = type(estimator), estimator._parameter_constraints
     known = _known.get(kind)
@@ -49,7 +49,7 @@ def validate(estimator: Any) -> None:
     for name, tests_of_it in known.tests.items():
         value = given[name]
         plain = type(value) in _PLAIN
-        # True and 1 are equal, but need not both do: the type belongs to the value.
+        # True == 1, but only one of them may be valid: the type belongs to the key.
         if plain and (name, type(value), value) in passed:
             continue
         if not any(test.is_satisfied_by(value) for test in tests_of_it):

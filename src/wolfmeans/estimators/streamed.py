@@ -1,4 +1,4 @@
-"""What a model says about the rows of a source, chunk after chunk."""
+"""Predictions, distances and scores of a fitted model for data that is read in chunks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WITHOUT_LIMIT = 1 << 62
 
 
 def source_for(model: Any, X: Any) -> Source:
-    """Open new rows for a model; columns with names are those it was fitted to, in their order."""
+    """Open new rows for a model, with the named columns of its fit in their order."""
     source = open_source(X)
     wanted = getattr(model, "feature_names_in_", None)
     if wanted is not None and source.names is not None and source.names != tuple(wanted):
@@ -46,7 +46,7 @@ def source_for(model: Any, X: Any) -> Source:
 
 
 def budget_for(model: Any, source: Source, beside: int = 0) -> Budget:
-    """Return what memory there is for chunks of new rows, if so many bytes are taken."""
+    """Return the memory budget for chunks of new rows; `beside` bytes are in use already."""
     limit = model._memory_limit()
     known = _WITHOUT_LIMIT if limit is None else limit
     source.spare_memory(known)
@@ -60,8 +60,8 @@ def budget_for(model: Any, source: Source, beside: int = 0) -> Budget:
     )
 
 
-def said_of_chunks(model: Any, source: Source, method: str) -> Generator[Any, None, None]:
-    """Yield what a method of the model returns for each chunk."""
+def results_of_chunks(model: Any, source: Source, method: str) -> Generator[Any, None, None]:
+    """Yield the result of a method of the model for each chunk."""
     # Names were matched when the source was opened; chunks are numbers.
     light = model._without_names()
     with closing(source.chunks(budget_for(model, source).rows_per_chunk())) as chunks:
@@ -71,8 +71,8 @@ def said_of_chunks(model: Any, source: Source, method: str) -> Generator[Any, No
 
 
 def predicted(model: Any, source: Source) -> NDArray[np.int32]:
-    """Return the labels of all rows: in memory, or mapped from a file where there is no room."""
-    with closing(said_of_chunks(model, source, "predict")) as pieces:
+    """Return the labels of all rows, mapped from a file if memory has no room."""
+    with closing(results_of_chunks(model, source, "predict")) as pieces:
         if source.n_rows is None:
             return np.concatenate(list(pieces))
         budget = budget_for(model, source)
@@ -93,7 +93,7 @@ def predicted_to(model: Any, source: Source, out: str | os.PathLike[str]) -> NDA
     if any(_are_one(out, part.name) for part in source.parts):
         raise ValueError(f"{os.fspath(out)} is a file of X; labels would take its place")
     with (
-        closing(said_of_chunks(model, source, "predict")) as pieces,
+        closing(results_of_chunks(model, source, "predict")) as pieces,
         written_whole(out) as file,
     ):
         write_npy_pieces(file, pieces)
@@ -117,7 +117,7 @@ def transformed(model: Any, source: Source) -> NDArray[np.floating]:
                 "centers are more than memory_limit; transform chunk after chunk: "
                 "[km.transform(rows) for _, rows in wolfmeans.sources.open_source(X).chunks(10**5)]"
             )
-    with closing(said_of_chunks(model, source, "transform")) as pieces:
+    with closing(results_of_chunks(model, source, "transform")) as pieces:
         return np.concatenate(list(pieces))
 
 
@@ -133,7 +133,7 @@ def scored(model: Any, X: Any, sample_weight: Any) -> float:
         sample_weight = validation.admit_weights(sample_weight, stand_in)
     exponent = model._scale_exponent
     while True:
-        # At which scale is known after a pass only, and almost always that of the fit.
+        # The right scale is known only after a pass; almost always it is that of the fit.
         total, fitting = _inertia(model, source, sample_weight, exponent, rows)
         if fitting == exponent:
             return -validation.unscaled(total.rounded(), exponent)
@@ -143,7 +143,7 @@ def scored(model: Any, X: Any, sample_weight: Any) -> float:
 def _inertia(
     model: Any, source: Source, sample_weight: Any, exponent: int, rows_at_once: int
 ) -> tuple[Limbs, int]:
-    """Return the sum at a scale, and the scale that would have been right."""
+    """Return the inertia at a scale, and the scale that the data needs."""
     centers = model._centers_at_scale()
     if exponent != model._scale_exponent:
         centers = validation.ldexp(centers, exponent - model._scale_exponent)

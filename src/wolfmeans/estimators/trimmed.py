@@ -1,4 +1,4 @@
-"""TrimmedKMeans: K-means that leaves a share of the points out, over the same loop."""
+"""TrimmedKMeans: K-means that trims outliers, over the same loop."""
 
 from __future__ import annotations
 
@@ -260,12 +260,12 @@ class TrimmedKMeans(CenterEstimator):
         warn_about(self.certificate_, inertia=self.inertia_, empty=self.empty, notes=notes)
 
     def _work(self, n_threads: int) -> Work:
-        """Return what a fit will ask for: the starts that are continued, on all points."""
+        """Return the work of a fit, to choose an engine: the continued starts, on all points."""
         passes = min(STEPS, self.max_iter or STEPS)
         return Work(self.n_clusters, n_threads, passes, starts=self._continued_starts())
 
     def _continued_starts(self) -> int:
-        """Return how many starts are run to the end at most; seeds that are given make one."""
+        """Return the maximum number of starts that are run to the end; 1 for given centers."""
         if not isinstance(self.init, str) and not callable(self.init):
             return 1
         return CONTINUED if self.n_init == "auto" else min(int(self.n_init), CONTINUED)
@@ -363,12 +363,12 @@ class TrimmedKMeans(CenterEstimator):
         return None if self.time_limit is None else max(0.0, self.time_limit - spent)
 
     def _draws_from_some(self, workspace: TrimmedWorkspace) -> bool:
-        """Whether seeds have to be drawn from a sample: in parts most have no other form."""
+        """Whether seeds are drawn from a sample: most methods need it for data in parts."""
         drawn = isinstance(self.init, str) and self.init != "k-means||"
         return drawn and workspace.in_parts
 
     def _numbered_seeding(self, X: Any, exponent: int) -> tuple[NumberedSeeds, int]:
-        """Return how the seeds of each start are made, and for how many starts."""
+        """Return a function that makes the seeds of each start, and the number of starts."""
         n_starts = SHORT_RUNS if self.n_init == "auto" else int(self.n_init)
         if not isinstance(self.init, str):
             seeds_from, n_given = self._seeding(X, exponent)
@@ -391,7 +391,7 @@ class TrimmedKMeans(CenterEstimator):
         workspace: TrimmedWorkspace,
         generator: np.random.RandomState,
     ) -> TrimmedWorkspace:
-        """Return the points on which short runs take place, with a share of them to trim."""
+        """Return the sample of points for the short runs, with the mass to keep of it."""
         in_parts = workspace.in_parts
         rows = rows_for_short_runs(workspace, self.n_clusters, generator, by_number=in_parts)
         if rows is None and not in_parts:
@@ -423,7 +423,7 @@ class TrimmedKMeans(CenterEstimator):
         self.radius_ = math.ldexp(math.sqrt(threshold), -exponent)
         self.kept_ = workspace.shares()
         margins = workspace.margins(fit.solution.point.centers)
-        # They may be mapped from a file, for want of memory for a copy.
+        # In place: they may be mapped from a file because memory has no room for a copy.
         self.margins_ = (
             validation.ldexp(margins, -2 * exponent, out=margins) if exponent else margins
         )
@@ -431,30 +431,30 @@ class TrimmedKMeans(CenterEstimator):
         self.trimmed_mass_ = certificate.trimmed_mass
 
     def _bytes_beside(self, source: Any) -> int:
-        """Return what short runs take, which see some of the points; given centers need none."""
+        """Return the bytes of the short runs, which use a sample; given centers need none."""
         if not isinstance(self.init, str) and not callable(self.init):
             return _LOOKING
         row: int = source.n_columns * source.dtype.itemsize
         return _LOOKING + most_rows_for_short_runs(self.n_clusters) * (row + _OF_A_SHORT_RUN)
 
     def _states_at_once(self) -> int:
-        """Return of how many starts all is kept: of the best one margins are asked at the end."""
+        """Return of how many starts labels are kept: the best one's margins come at the end."""
         given = not isinstance(self.init, str) and not callable(self.init)
         return 1 if given or self.n_init == 1 else 2
 
     def _bytes_of_a_row(self, *, weighted: bool) -> int:
-        """Return what a row takes, while it is worked on, beyond what K-means needs."""
+        """Return the bytes that a row needs during a step, beyond those of K-means."""
         return _AT_WORK + (_MASSES_AT_WORK if weighted else 0)
 
     def _bytes_of_a_point(self, state: str, weights: Any) -> int | None:
-        """Return what labels and distances take beside bounds; labels alone are not kept."""
+        """Return the bytes of labels and distances; labels alone are not kept."""
         if state == "labels":
             return None
         more = _TRIMMED if weights is None else _TRIMMED + _MASSES
         return more if state == "bounds" else 0
 
     def _trim_on(self, X: Any, weights: NDArray[np.float64] | None) -> float | None:
-        """Return the mass that may be left out, None where all must be clustered."""
+        """Return the mass that may be trimmed; None if all points must be clustered."""
         return self.trimmed_mass_ or None
 
     def predict(self, X: Any) -> NDArray[np.int32]:
@@ -500,7 +500,7 @@ class TrimmedKMeans(CenterEstimator):
         return -validation.unscaled(workspace.total(kept * distances), exponent)
 
     def _points_to_score(self, points: PartsWorkspace) -> Any:
-        """Return the points of which the share of the fit is left out."""
+        """Return the points with the share of the fit trimmed."""
         scales = weighed(points)
         mass = kept_of_total(parsed_share(self._share), scales.total, scales.unit)
         return points.trimmed(mass, scales)

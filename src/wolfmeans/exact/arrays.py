@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 ROWS_LOOKED_AT = 256
-"""How many rows are looked at, about, to learn about all."""
+"""About how many rows a sample has."""
 
 
 EXACT_INTEGERS = 2**53
@@ -67,5 +67,5 @@ class Sizes(NamedTuple):
 
 
 def sampling_step(n_rows: int) -> int:
-    """Return every which row is looked at to learn about all: some hundred are enough."""
+    """Return the step between rows of an evenly spaced sample of some hundred rows."""
     return max(1, n_rows // ROWS_LOOKED_AT)

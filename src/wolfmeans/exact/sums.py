@@ -83,7 +83,7 @@ def exact_products(
 
 
 def exact_squares(values: Floats) -> tuple[Floats, Floats]:
-    """Return x * x as a rounded product and its remainder, for values that the door lets pass."""
+    """Return x * x as a rounded product and its remainder, for validated values."""
     square = values * values
     high = _upper_half(values)
     low = values - high

@@ -28,7 +28,7 @@ from wolfmeans.fitting.polish import polish
 from wolfmeans.fitting.search import search
 from wolfmeans.inputs import validation
 
-# What a fit of next to nothing takes, in multiplications.
+# Multiplications that even the smallest fit takes.
 _LEAST_FIT = 500_000
 _UNEVEN_VARIANCES = 10_000
 _LARGEST = Decimal(sys.float_info.max)
@@ -131,7 +131,7 @@ def run(
     **settings: Any,
 ) -> Fit:
     """Run the loop from the seeds; the settings are those of `prepare`."""
-    # Who watches steps, or the clock, gets them as they are asked for.
+    # With a callback or a time limit, steps are taken one block at a time.
     if callback is None and time_limit is None:
         start.workspace.steps_to_come = sys.maxsize if max_steps is None else max_steps + 1
     return prepare(start, **settings).finish(max_steps, time_limit, callback)
@@ -186,7 +186,7 @@ def best_of_starts(
         if best is not None and perf_counter() >= deadline:
             break
         if number == 0 and first is not None:
-            # Seeds are drawn once: that may take long, and whoever is asked for some may count.
+            # Seeds are drawn once: drawing may take long, and a callable may count its calls.
             start = replace(first, workspace=first.workspace.fork(n_threads))
         else:
             start = begin(state, n_threads)
@@ -234,7 +234,7 @@ def searched(
 
 
 def polished(fit: Fit, kind: str, random: RandomSource, deadline: float) -> Fit:
-    """Go on from a fit to a better local optimum (see `wolfmeans.fitting.polish`)."""
+    """Continue from a fit to a better local optimum (see `wolfmeans.fitting.polish`)."""
     problem, workspace = fit.problem, fit.problem.workspace
     found = polish(problem, fit.solution, kind, random, deadline)
     if found.solution is fit.solution:
@@ -293,7 +293,7 @@ def certificate_of(
     n_threads: int = 1,
     random: RandomSource,
 ) -> Certificate:
-    """Write down what is known at the returned point."""
+    """Return the certificate: what was verified at the returned point."""
     problem, solution = fit.problem, fit.solution
     empty = int(solution.vertex.empty.sum())
     stationary = solution.vertex.moved == 0
@@ -350,7 +350,7 @@ def _lower_bound(
     weights, mass = fit.problem.workspace.weights, fit.problem.kept_mass()
     trimmed = mass is not None
     if certify == "auto":
-        # Counted in multiplications and not in seconds, so that the certificate is reproducible.
+        # Costs are multiplications, not seconds, so that the certificate is reproducible.
         spent = n * d * n_clusters * (len(fit.solution.trace) + 1)
         methods = affordable(
             n,
@@ -374,7 +374,7 @@ def _lower_bound(
 
 
 def scale_notes(X: Any) -> tuple[str, ...]:
-    """Tell whoever clusters columns of very different variance, from a sample of the rows."""
+    """Return a note if column variances differ by a factor of 10,000, judged by a sample."""
     if sparse.issparse(X) or X.shape[1] < 2:
         return ()
     some = X.sample if hasattr(X, "sample") else X[:: sampling_step(X.shape[0])]
@@ -390,7 +390,7 @@ def scale_notes(X: Any) -> tuple[str, ...]:
         return ()
     largest = int(positive[np.argmax(variances[positive])])
     smallest = int(positive[np.argmin(variances[positive])])
-    # As decimals, for float64 does not hold every ratio of its numbers.
+    # As decimals: the ratio of two float64 may overflow.
     ratio = Decimal(float(variances[largest])) / Decimal(float(variances[smallest]))
     if ratio < _UNEVEN_VARIANCES:
         return ()

@@ -1,7 +1,7 @@
-"""The door: everything that comes in is looked at here, once, and never changed.
+"""Validation of arrays, frames, sparse matrices and tensors: once, and without changing them.
 
-What passes is finite, two-dimensional, float32 or float64, C-contiguous or canonical CSR, aligned,
-and of a size whose squares float64 can hold. Whatever does not pass is told why, with its place.
+Validated data is finite, two-dimensional, float32 or float64, C-contiguous or canonical CSR, and
+aligned; squares of its values fit into float64. Errors name the row and column of what is wrong.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FLOAT32_MAX = float(np.finfo(np.float32).max)
 def admit(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, Sizes]:
     """Return X as float32 or float64, dense C-contiguous or canonical CSR; refuse what is not.
 
-    The sizes of its entries come from the same look at them.
+    The smallest and largest magnitudes of its entries come from the same pass.
     """
     if getattr(estimator, "engine", "cpu") not in ("auto", "gpu"):
         X = on_host(X)
@@ -85,7 +85,7 @@ def admit(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, 
 def _admit_there(estimator: Any, X: OnDevice, *, reset: bool) -> tuple[OnDevice, Sizes]:
     """Admit a table of floats on another device, which needs no conversion.
 
-    While that device looks at it, all that needs no answer is done here.
+    While the device computes their range, other checks run here.
     """
     X.look(getattr(estimator, "init", None) if reset else None)
     _check_columns(estimator, X, reset=reset)
@@ -96,10 +96,10 @@ def _admit_there(estimator: Any, X: OnDevice, *, reset: bool) -> tuple[OnDevice,
 
 
 def _check_columns(estimator: Any, X: Any, *, reset: bool) -> None:
-    """Check the number of columns of a table without names, or take note of it.
+    """Check the number of columns of a table without names, or store it.
 
-    What there is to take note of is done here: scikit-learn asks whether it is one of many kinds of
-    tables, which takes longer than all other checks.
+    The number is set here because scikit-learn tests for many kinds of tables, which takes longer
+    than all other checks.
     """
     if not reset:
         validate_data(estimator, X, reset=False, skip_check_array=True)
@@ -122,7 +122,7 @@ def _canonical(X: Any) -> Any:
 
 
 def _is_plain(X: Any) -> bool:
-    """Whether X is a table of native floats that can be worked on as it is."""
+    """Whether X is an array of native floats that needs no conversion."""
     return (
         type(X) is np.ndarray
         and X.ndim == 2
@@ -265,7 +265,7 @@ def admit_centers(init: Any, n_clusters: int, X: Any) -> NDArray[np.floating]:
 
 
 def unwritable(X: Any) -> Any:
-    """Return what others may look at: an array or CSR matrix as a view that they cannot change."""
+    """Return an array or CSR matrix as a read-only view, for functions of the caller."""
     if sparse.issparse(X):
         parts = [_unwritable(part) for part in (X.data, X.indices, X.indptr)]
         return type(X)(tuple(parts), shape=X.shape)
@@ -359,7 +359,7 @@ def rescale(X: Any, exponent: int) -> Any:
 def ldexp(
     values: NDArray[np.floating], exponent: int, out: NDArray[np.floating] | None = None
 ) -> NDArray[np.floating]:
-    """Return 2**exponent values, infinite or 0 where that is what is left of them."""
+    """Return 2**exponent values, infinite or 0 where float64 cannot hold them."""
     with np.errstate(over="ignore", under="ignore"):
         scaled: NDArray[np.floating] = np.ldexp(values, exponent, out=out)
     return scaled
@@ -418,7 +418,7 @@ def refuse_stray_indices(X: Any) -> None:
 def is_canonical(X: Any) -> bool:
     """Whether the rows of a CSR matrix have ascending columns, each once.
 
-    SciPy keeps the answer with a matrix, and keeps it when somebody changes the indices in place.
+    SciPy caches the answer, and the cache is wrong after the indices are changed in place.
     """
     indices = X.indices[: X.indptr[-1]]
     rises = indices[1:] > indices[:-1]
