@@ -158,7 +158,7 @@ class CenterEstimator(
         return 0
 
     def _bytes_of_a_point(self, state: str, weights: Any) -> int | None:
-        """Return the bytes of a point in this state beyond those of K-means; None: no such state."""
+        """Return the bytes of a point in this state beyond those of K-means, or None."""
         return 0
 
     def _refuse_few_rows(self, n_rows: int) -> None:
