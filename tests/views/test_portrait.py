@@ -17,7 +17,8 @@ import wolfmeans
 from wolfmeans import KMeans, TrimmedKMeans
 from wolfmeans.fitting import fit
 from wolfmeans.fitting.search import Effort
-from wolfmeans.views.portrait import plane, portrait
+from wolfmeans.views.portrait import map as maps
+from wolfmeans.views.portrait import portrait
 from wolfmeans.views.portrait import replay as replays
 from wolfmeans.views.portrait.profiles import zero_if_rounding
 
@@ -202,7 +203,7 @@ def test_the_plane_of_very_many_points_comes_from_some_of_them(monkeypatch):
     X = points(5000)
     km = KMeans(3, random_state=0).fit(X)
     whole = portrait(km, X, replay=False).map
-    monkeypatch.setattr(plane, "_MOST_COORDINATES", 1000 * X.shape[1])
+    monkeypatch.setattr(maps, "_MOST_COORDINATES", 1000 * X.shape[1])
     some = portrait(km, X, replay=False).map
     assert not np.array_equal(some.points, whole.points)
     np.testing.assert_allclose(some.points, whole.points, atol=1.5)

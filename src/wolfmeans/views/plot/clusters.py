@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from wolfmeans.views.palette import OUT, color_of
 from wolfmeans.views.plot.canvas import INK, LINE, SOFT, counted, new_figure, shortened, titled
-from wolfmeans.views.portrait.shapes import Portrait
+from wolfmeans.views.portrait import Portrait
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,22 +1,76 @@
-"""From a fitted model and its points to a portrait."""
+"""The portrait of a fitted model: frozen records of NumPy arrays, nothing drawn."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from wolfmeans.estimators import KMeans, TrimmedKMeans
-from wolfmeans.views.portrait.margins import margins_of
-from wolfmeans.views.portrait.plane import map_of, plane_of
-from wolfmeans.views.portrait.points import Model, points_of
-from wolfmeans.views.portrait.profiles import clusters_of, moments_of, profiles_of
-from wolfmeans.views.portrait.replay import replay_of
-from wolfmeans.views.portrait.sample import sampled_rows
-from wolfmeans.views.portrait.shapes import Portrait
+from wolfmeans.views.portrait.map import (
+    DISTANCES_AT_ONCE,
+    Map,
+    Margins,
+    map_of,
+    margins_of,
+    plane_of,
+    sampled_rows,
+)
+from wolfmeans.views.portrait.points import Model, Points, points_of
+from wolfmeans.views.portrait.profiles import Moments, Profiles, moments_of, profiles_of
+from wolfmeans.views.portrait.replay import Replay, replay_of
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """One cluster in numbers."""
+
+    index: int
+    points: int
+    """Number of points with this label."""
+    weight: float
+    """Their total weight; equal to `points` without weights."""
+    share: float
+    """`weight` as a share of the weight of all points."""
+    sse: float
+    """Sum of the weighted squared distances to the center, in the units of the certificate."""
+    radius: float
+    """Root mean square distance to the center; 0 without weight."""
+    nearest: int
+    """Index of the nearest other center; -1 if there is none."""
+    distance: float
+    """Distance to it; nan if there is none."""
+    margin: float
+    """Mean margin of its points in the sample; nan if there are none."""
+
+
+@dataclass(frozen=True)
+class Portrait:
+    """Everything that pictures of a fitted clustering need."""
+
+    n_points: int
+    n_features: int
+    n_clusters: int
+    names: tuple[str, ...]
+    """Names of the columns."""
+    weighted: bool
+    clusters: tuple[Cluster, ...]
+    """One entry for each cluster, by index."""
+    left_out: int
+    """Number of points in no cluster."""
+    profiles: Profiles
+    map: Map
+    margins: Margins
+    replay: Replay | None
+    """None if it was not requested or is impossible; `replay_note` says why."""
+    replay_note: str
+    """What the replay shows, or why there is none; "" if it was not requested."""
 
 
 def portrait(
@@ -80,20 +134,20 @@ def portrait(
     if at_most < 1:
         raise ValueError(f"at_most must be at least 1; got {at_most}")
     points = points_of(model, X, sample_weight)
-    labels = _column_names(model, names)
+    column_names = _column_names(model, names)
     rng = check_random_state(random_state)
     rows = sampled_rows(points.labels, at_most, rng)
     moments = moments_of(points)
     plane = plane_of(points, moments, rng)
     margins = margins_of(model, points, rows)
-    again, note = replay_of(model, points, plane, rows) if replay else (None, "")
+    again, note = replay_of(model, plane, rows) if replay else (None, "")
     return Portrait(
         n_points=points.X.shape[0],
         n_features=points.X.shape[1],
         n_clusters=len(points.centers),
-        names=labels,
+        names=column_names,
         weighted=points.weights is not None,
-        clusters=clusters_of(points, moments, margins),
+        clusters=_clusters_of(points, moments, margins),
         left_out=int(np.count_nonzero(points.labels < 0)),
         profiles=profiles_of(points, moments),
         map=map_of(plane, rows),
@@ -110,3 +164,50 @@ def _column_names(model: Model, names: Sequence[str] | None) -> tuple[str, ...]:
     if len(names) != d:
         raise ValueError(f"there are {d} columns and {len(names)} names for them")
     return tuple(map(str, names))
+
+
+def _clusters_of(points: Points, moments: Moments, margins: Margins) -> tuple[Cluster, ...]:
+    n_clusters = len(points.centers)
+    whole = float(len(points.labels) if points.weights is None else points.weights.sum())
+    counts = np.bincount(points.labels[points.labels >= 0], minlength=n_clusters)
+    used = moments.weights > 0
+    mean_squares = np.divide(moments.sse, moments.weights, out=np.zeros(n_clusters), where=used)
+    radii = points.in_units(np.sqrt(mean_squares))
+    nearest, distances = _nearest_others(points.centers)
+    distances = points.in_units(distances)
+    inside = margins.labels >= 0
+    shown = np.bincount(margins.labels[inside], minlength=n_clusters)
+    summed = np.bincount(margins.labels[inside], margins.values[inside], minlength=n_clusters)
+    return tuple(
+        Cluster(
+            index=k,
+            points=int(counts[k]),
+            weight=float(moments.weights[k]),
+            share=float(moments.weights[k]) / whole,
+            sse=points.as_certified(float(moments.sse[k])),
+            radius=float(radii[k]),
+            nearest=int(nearest[k]),
+            distance=float(distances[k]),
+            margin=float(summed[k] / shown[k]) if shown[k] else float("nan"),
+        )
+        for k in range(n_clusters)
+    )
+
+
+def _nearest_others(
+    centers: NDArray[np.float64],
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the nearest other center of each, ties to the lowest index, and its distance."""
+    n_clusters = len(centers)
+    nearest = np.full(n_clusters, -1, dtype=np.int64)
+    distances = np.full(n_clusters, np.nan)
+    if n_clusters == 1:
+        return nearest, distances
+    step = max(1, DISTANCES_AT_ONCE // n_clusters)
+    for start in range(0, n_clusters, step):
+        block = cdist(centers[start : start + step], centers)
+        own = np.arange(len(block))
+        block[own, start + own] = np.inf
+        nearest[start + own] = block.argmin(axis=1)
+        distances[start + own] = block.min(axis=1)
+    return nearest, distances

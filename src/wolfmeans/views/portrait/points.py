@@ -1,9 +1,9 @@
-"""The points of a portrait as the model sees them: admitted at the door, at the fit's scale."""
+"""The points of a portrait: validated, checked to be those of the fit, and scaled as in the fit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,14 +24,14 @@ _EARLIER_STEPS = "pipe[:-1].transform(X)"
 
 @dataclass(frozen=True)
 class Points:
-    """Points, what each of them weighs in its cluster, and the centers, all at one scale."""
+    """Points, their masses, labels and centers, all at one scale."""
 
     X: Any
     """(n, d) dense or CSR, 2**exponent times the caller's."""
     weights: NDArray[np.float64] | None
     """(n,) the caller's weights; None for ones."""
     masses: NDArray[np.float64]
-    """(n,) what is kept of the weights: 0 for points outside all clusters."""
+    """(n,) the kept part of the weights: 0 for points outside all clusters."""
     labels: Labels
     """(n,) clusters of the points, -1 outside."""
     centers: NDArray[np.float64]
@@ -41,8 +41,8 @@ class Points:
     """Sums of squares are shown in units of 2**unit_exponent, as in the certificate."""
 
     @property
-    def homes(self) -> NDArray[np.intp]:
-        """(n,) a cluster for each point: its own, or any for those outside, which weigh nothing."""
+    def clusters(self) -> NDArray[np.intp]:
+        """(n,) a cluster for each point; 0 for points outside all clusters, whose mass is 0."""
         return np.maximum(self.labels, 0).astype(np.intp)
 
     @property
@@ -51,24 +51,22 @@ class Points:
         return bool(sparse.issparse(self.X))
 
     def blocks(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """Yield slices of the rows and these rows, dense and in float64."""
+        """Yield slices of the rows of dense X, and these rows in float64."""
         n, d = self.X.shape
         # A block is at least as large as the sums over clusters that come from it.
         step = max(1, max(_AT_ONCE, self.centers.size) // d)
         for start in range(0, n, step):
             rows = slice(start, min(n, start + step))
-            yield rows, dense(self.X[rows])
+            yield rows, np.asarray(self.X[rows], dtype=np.float64)
 
     def some(self, rows: NDArray[np.int64]) -> Points:
         """Return these rows alone."""
-        return Points(
-            self.X[rows],
-            None if self.weights is None else self.weights[rows],
-            self.masses[rows],
-            self.labels[rows],
-            self.centers,
-            self.exponent,
-            self.unit_exponent,
+        return replace(
+            self,
+            X=self.X[rows],
+            weights=None if self.weights is None else self.weights[rows],
+            masses=self.masses[rows],
+            labels=self.labels[rows],
         )
 
     def in_units(self, lengths: Any) -> Any:
@@ -80,13 +78,8 @@ class Points:
         return validation.unscaled(sum_of_squares, self.exponent + self.unit_exponent // 2)
 
 
-def dense(rows: Any) -> NDArray[np.float64]:
-    """Return dense or sparse rows as a float64 array."""
-    return np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
-
-
 def points_of(model: Model, X: Any, sample_weight: Any) -> Points:
-    """Let the points in, which must be those of the fit, in the same order."""
+    """Validate the points, which must be those of the fit, in the same order."""
     shape = tuple(X.shape) if hasattr(X, "shape") else np.shape(X)
     expected = (len(model.labels_), model.n_features_in_)
     if shape != expected:
@@ -106,15 +99,12 @@ def points_of(model: Model, X: Any, sample_weight: Any) -> Points:
     if isinstance(model, TrimmedKMeans):
         masses = masses * model.kept_
     centers = np.asarray(model._centers_at_scale(), dtype=np.float64)
-    centers = np.asarray(
-        validation.ldexp(centers, exponent - model._scale_exponent), dtype=np.float64
-    )
     return Points(
         X=validation.rescale(X, exponent),
         weights=weights,
         masses=masses,
         labels=labels,
-        centers=centers,
+        centers=np.asarray(validation.ldexp(centers, exponent - model._scale_exponent)),
         exponent=exponent,
         unit_exponent=model.certificate_.unit_exponent,
     )
@@ -123,12 +113,12 @@ def points_of(model: Model, X: Any, sample_weight: Any) -> Points:
 def _refuse_other_points(
     model: Model, X: Any, weights: NDArray[np.float64] | None, labels: Labels
 ) -> None:
-    """Raise an error if the points, already admitted, are seen not to be those of the fit.
+    """Raise an error if the validated points are not those of the fit.
 
-    Sums of squares say nothing about the order of rows. A portrait shows `labels_` row by row, so
-    each row must also have the label that its nearest center gives it. Rows that are exchanged
-    within a cluster pass. Points left out have -1, and of several that are as far out as the
-    threshold a trimmed fit may keep some and not others.
+    Sums of squares do not depend on the order of rows. A portrait shows `labels_` row by row, so
+    the nearest center of each row must also be that of its label. Rows that were exchanged within
+    a cluster pass. Points left out are skipped: of several at the threshold, a trimmed fit may keep
+    some and not others.
     """
     unnamed = model._without_names()
     try:
@@ -144,7 +134,7 @@ def _refuse_other_points(
 
 
 def _checked_labels(model: Model) -> Labels:
-    """Return the labels; refuse those of clusters that there are not, which somebody put there."""
+    """Return the labels; raise an error if they were replaced by labels of no cluster."""
     labels: Labels = on_host(model.labels_)
     n_clusters = len(model.cluster_centers_)
     if labels.dtype.kind != "i" or labels.min() < -1 or labels.max() >= n_clusters:

@@ -1,4 +1,4 @@
-"""What the clusters are like: the means of the features in them, and each cluster in numbers.
+"""Profiles: the means of the features in the clusters, against those of all points.
 
 Sums are taken of differences from the centers, which are small, so that a far offset of the data
 costs no digits. With R_k the sum of w (x - c_k) over cluster k and W_k its weight, its mean is
@@ -13,16 +13,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.spatial.distance import cdist
 
 from wolfmeans.views.portrait.points import Points
-from wolfmeans.views.portrait.shapes import Cluster, Margins, Profiles
 
 _UNIT = 2.0**-53
-# In standard deviations: former means that are allowed for where all was computed in float64, and
-# where they were subtracted in the dtype of the data (see `_rounding`).
+# The largest former mean assumed in `_rounding`, in standard deviations: of columns computed in
+# float64 throughout, and of columns from which it was subtracted in the dtype of the data.
 _FORMER_MEANS, _FORMER_MEANS_IN_DTYPE = 2000, 30
-_DISTANCES_AT_ONCE = 1 << 22
+
+
+@dataclass(frozen=True)
+class Profiles:
+    """Feature means of the clusters relative to the whole: all points that are in clusters."""
+
+    order: NDArray[np.int64]
+    """(d,) features, the most distinguishing first."""
+    strength: NDArray[np.float64]
+    """(d,) share of each feature's variance that lies between the clusters, 0 to 1."""
+    overall: NDArray[np.float64]
+    """(d,) mean of each feature."""
+    spread: NDArray[np.float64]
+    """(d,) standard deviation of each feature."""
+    means: NDArray[np.float64]
+    """(K, d) mean of each feature in each cluster; `overall` where a cluster has no weight."""
+    deviation: NDArray[np.float64]
+    """(K, d) (means - overall) / spread; 0 where the spread is 0."""
+    rounding: NDArray[np.float64]
+    """(d,) means this close to 0 may come from rounding alone; pages show them as 0."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +69,7 @@ class Moments:
 def moments_of(points: Points) -> Moments:
     """Sum over the clusters."""
     weights: NDArray[np.float64] = np.bincount(
-        points.homes, weights=points.masses, minlength=len(points.centers)
+        points.clusters, weights=points.masses, minlength=len(points.centers)
     ).astype(np.float64)
     deviations, squares, sse = (_sparse_sums if points.is_sparse else _dense_sums)(points, weights)
     used = weights > 0
@@ -76,11 +93,11 @@ def moments_of(points: Points) -> Moments:
 
 
 def _dense_sums(points: Points, weights: NDArray[np.float64]) -> tuple[Any, Any, Any]:
-    centers, homes = points.centers, points.homes
+    centers, clusters = points.centers, points.clusters
     deviations, squares = np.zeros_like(centers), np.zeros(centers.shape[1])
     sse = np.zeros(len(centers))
     for rows, block in points.blocks():
-        here, masses = homes[rows], points.masses[rows]
+        here, masses = clusters[rows], points.masses[rows]
         block = block - centers[here]
         deviations += _membership(here, masses, len(centers)) @ block
         block *= block
@@ -91,31 +108,31 @@ def _dense_sums(points: Points, weights: NDArray[np.float64]) -> tuple[Any, Any,
 
 def _sparse_sums(points: Points, weights: NDArray[np.float64]) -> tuple[Any, Any, Any]:
     """Expand the squares, so that zeros cost nothing."""
-    X, centers, homes = points.X, points.centers, points.homes
+    X, centers, clusters = points.X, points.centers, points.clusters
     X = sparse.csr_array((X.data.astype(np.float64), X.indices, X.indptr), shape=X.shape)
-    sums = np.asarray((_membership(homes, points.masses, len(centers)) @ X).toarray())
+    sums = np.asarray((_membership(clusters, points.masses, len(centers)) @ X).toarray())
     squared = sparse.csr_array((X.data**2, X.indices, X.indptr), shape=X.shape)
     raw = squared.T @ points.masses
     squares = raw - 2.0 * (centers * sums).sum(axis=0) + weights @ centers**2
-    # What is left of a constant column is rounding.
-    squares[squares <= 8 * _UNIT * len(homes) * raw] = 0.0
-    owner = np.repeat(homes, np.diff(X.indptr))
+    # The variance of a constant column is 0; anything else is rounding.
+    squares[squares <= 8 * _UNIT * len(clusters) * raw] = 0.0
+    owner = np.repeat(clusters, np.diff(X.indptr))
     crossed = sparse.csr_array((X.data * centers[owner, X.indices], X.indices, X.indptr), X.shape)
     norms = (centers**2).sum(axis=1)
-    distances = squared.sum(axis=1) - 2.0 * crossed.sum(axis=1) + norms[homes]
+    distances = squared.sum(axis=1) - 2.0 * crossed.sum(axis=1) + norms[clusters]
     masses = points.masses * np.maximum(distances, 0.0)
-    sse = np.bincount(homes, weights=masses, minlength=len(centers))
+    sse = np.bincount(clusters, weights=masses, minlength=len(centers))
     return sums - weights[:, None] * centers, squares, sse
 
 
-def _membership(homes: NDArray[np.intp], masses: NDArray[np.float64], n_clusters: int) -> Any:
+def _membership(clusters: NDArray[np.intp], masses: NDArray[np.float64], n_clusters: int) -> Any:
     """Return the (K, n) matrix that sums rows by cluster."""
-    places = (homes, np.arange(len(homes)))
-    return sparse.csr_array((masses, places), shape=(n_clusters, len(homes)))
+    places = (clusters, np.arange(len(clusters)))
+    return sparse.csr_array((masses, places), shape=(n_clusters, len(clusters)))
 
 
 def profiles_of(points: Points, moments: Moments) -> Profiles:
-    """Set the means of the clusters against the whole."""
+    """Compare the means of the clusters with those of all points."""
     total = moments.within + moments.between
     strength = np.divide(moments.between, total, out=np.zeros_like(total), where=total > 0)
     spread = np.sqrt(moments.variances)
@@ -151,7 +168,7 @@ def _rounding(spread: NDArray[np.float64], dtype: Any) -> NDArray[np.float64]:
 
 
 def zero_if_rounding(profiles: Profiles) -> Profiles:
-    """Return profiles as they are shown: with 0 for means that are nothing but rounding.
+    """Return the profiles with 0 for means that may come from rounding alone, as pages show them.
 
     A constant column has no spread, and its mean is shown as it is.
     """
@@ -160,51 +177,3 @@ def zero_if_rounding(profiles: Profiles) -> Profiles:
         for found in (profiles.overall, profiles.means)
     )
     return replace(profiles, overall=overall, means=means)
-
-
-def clusters_of(points: Points, moments: Moments, margins: Margins) -> tuple[Cluster, ...]:
-    """Return each cluster in numbers."""
-    n_clusters = len(points.centers)
-    whole = float(len(points.labels) if points.weights is None else points.weights.sum())
-    counts = np.bincount(points.labels[points.labels >= 0], minlength=n_clusters)
-    used = moments.weights > 0
-    mean_squares = np.divide(moments.sse, moments.weights, out=np.zeros(n_clusters), where=used)
-    radii = points.in_units(np.sqrt(mean_squares))
-    nearest, distances = _nearest_others(points.centers)
-    distances = points.in_units(distances)
-    inside = margins.labels >= 0
-    shown = np.bincount(margins.labels[inside], minlength=n_clusters)
-    summed = np.bincount(margins.labels[inside], margins.values[inside], minlength=n_clusters)
-    return tuple(
-        Cluster(
-            index=k,
-            points=int(counts[k]),
-            weight=float(moments.weights[k]),
-            share=float(moments.weights[k]) / whole,
-            sse=points.as_certified(float(moments.sse[k])),
-            radius=float(radii[k]),
-            nearest=int(nearest[k]),
-            distance=float(distances[k]),
-            margin=float(summed[k] / shown[k]) if shown[k] else float("nan"),
-        )
-        for k in range(n_clusters)
-    )
-
-
-def _nearest_others(
-    centers: NDArray[np.float64],
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the nearest other center of each, ties to the lowest index, and its distance."""
-    n_clusters = len(centers)
-    nearest = np.full(n_clusters, -1, dtype=np.int64)
-    distances = np.full(n_clusters, np.nan)
-    if n_clusters == 1:
-        return nearest, distances
-    step = max(1, _DISTANCES_AT_ONCE // n_clusters)
-    for start in range(0, n_clusters, step):
-        block = cdist(centers[start : start + step], centers)
-        own = np.arange(len(block))
-        block[own, start + own] = np.inf
-        nearest[start + own] = block.argmin(axis=1)
-        distances[start + own] = block.min(axis=1)
-    return nearest, distances

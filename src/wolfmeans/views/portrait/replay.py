@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,13 +23,12 @@ from wolfmeans.engines import effective_threads, get_engine
 from wolfmeans.estimators import TrimmedKMeans
 from wolfmeans.fitting.fit import Fit, Start, prepare
 from wolfmeans.inputs import validation
-from wolfmeans.views.portrait.plane import Plane
-from wolfmeans.views.portrait.points import Model, Points
-from wolfmeans.views.portrait.shapes import Frame, Replay
+from wolfmeans.views.portrait.map import Plane
+from wolfmeans.views.portrait.points import Model
 
 _MOST_FRAMES = 60
 _FIRST_FRAMES = 20
-# So many frames are noted for each doubling of their number.
+# Of the iterations from t to 2 t, 2**5 are recorded.
 _PER_DOUBLING_BITS = 5
 
 SAME = (
@@ -49,95 +47,144 @@ POLISHED = (
 NO_START = "No replay: the model was saved by an older version that did not store its start."
 
 
+@dataclass(frozen=True)
+class Frame:
+    """One moment of a run: centers, and every point with its nearest one.
+
+    Frame 0 shows the initial centers. Frame t shows what ``max_iter=t`` would return; it belongs to
+    row t - 1 of the model's trace.
+    """
+
+    t: int
+    """The iteration."""
+    title: str
+    """"the start", "iteration 3", "after polishing", "the model"."""
+    sse: float
+    """Sum of squared distances to these centers, in the units of the certificate."""
+    gap: float
+    """The Frank-Wolfe gap of the reassignment to these centers; nan at the start."""
+    moved: int
+    """Number of points, shown or not, that changed cluster in this iteration."""
+    centers: NDArray[np.float64]
+    """(K, 2) in the plane of the map."""
+    labels: NDArray[np.int32]
+    """(m,) of the rows of the map."""
+    changed: NDArray[np.bool_]
+    """(m,) rows of the map whose label differs from that in the frame before."""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """The run, repeated from the same start."""
+
+    frames: tuple[Frame, ...]
+    """From the first partition to the returned one."""
+    path_note: str
+    """Which iterations are shown."""
+
+
 @dataclass
-class Notes:
-    """What is written down during a run."""
+class _Recorder:
+    """Collects the frames of a run."""
 
     rows: NDArray[np.int64]
     plane: Plane
     frames: list[Frame] = field(default_factory=list)
     last: Frame | None = None
 
-    def add(self, t: int, values: tuple[float, float, int], centers: Any, labels: Labels) -> None:
-        """Note the picture after iteration t; of many iterations, rarer the longer the run is."""
-        sse, gap, moved = values
-        points = self.plane.points
-        self.last = Frame(
-            t=t,
-            title=f"iteration {t}" if t else "the start",
-            sse=points.as_certified(sse),
-            gap=points.as_certified(gap),
-            moved=moved,
+    def frame(
+        self, t: int, title: str, values: tuple[float, float, int], centers: Any, labels: Labels
+    ) -> Frame:
+        """Return a frame; `values` are its SSE, its gap and the number of points that moved."""
+        return Frame(
+            t,
+            title,
+            *values,
             centers=self.plane.places(centers),
             labels=labels[self.rows],
             changed=np.zeros(len(self.rows), dtype=np.bool_),
         )
+
+    def add(self, t: int, sse: float, gap: float, moved: int, centers: Any, labels: Labels) -> None:
+        """Record the frame after iteration t; the later in a long run, the fewer are kept."""
+        points = self.plane.points
+        values = (points.as_certified(sse), points.as_certified(gap), moved)
+        title = f"iteration {t}" if t else "the start"
+        self.last = self.frame(t, title, values, centers, labels)
         if t & ((1 << max(0, t.bit_length() - 1 - _PER_DOUBLING_BITS)) - 1) == 0:
             self.frames.append(self.last)
 
 
 class _Recorded(KMeansProblem):
-    """A problem that notes each assignment; it takes one step at a time."""
+    """A problem that records each assignment; it takes one step at a time."""
 
-    notes: ClassVar[Notes]
+    recorder: ClassVar[_Recorder]
 
     def partition(self, seeds: Centers) -> Partition:
-        """Return the first partition, and note it at the seeds."""
+        """Return the first partition, and record it at the seeds."""
         first = super().partition(seeds)
         sse = self.workspace.cost(seeds)
-        self.notes.add(0, (sse, math.nan, 0), seeds, self.workspace.labels())
+        self.recorder.add(0, sse, math.nan, 0, seeds, self.workspace.labels())
         return first
 
     def limits(
         self, point: Partition, stop: StoppingRule, at_most: int, seconds: float
     ) -> Limits | None:
-        """Return None: no step goes unseen."""
+        """Return None: every step is evaluated here, so that it can be recorded."""
         return None
 
     def evaluate(self, state: State[Partition]) -> Record:
-        """Measure the step, and note the labels that the centers gave rise to."""
+        """Measure the step, and record the labels that the centers give."""
         record = super().evaluate(state)
-        values = (max(0.0, record.value - record.gap), record.gap, record.moved)
-        self.notes.add(state.t + 1, values, state.point.centers, self.workspace.labels())
+        sse = max(0.0, record.value - record.gap)
+        centers, labels = state.point.centers, self.workspace.labels()
+        self.recorder.add(state.t + 1, sse, record.gap, record.moved, centers, labels)
         return record
 
 
-def _recorded(kind: type[KMeansProblem], notes: Notes) -> type[KMeansProblem]:
-    return cast(type[KMeansProblem], type("Recorded", (_Recorded, kind), {"notes": notes}))
+class _RecordedTrimmed(_Recorded, TrimmedProblem):
+    """The same with trimming."""
 
 
-def replay_of(
-    model: Model, points: Points, plane: Plane, rows: NDArray[np.int64]
-) -> tuple[Replay | None, str]:
-    """Run the model's run again; return its frames, and a sentence about them."""
+def replay_of(model: Model, plane: Plane, rows: NDArray[np.int64]) -> tuple[Replay | None, str]:
+    """Repeat the model's run; return its frames, and a sentence about them."""
     if not hasattr(model, "initial_centers_"):
         return None, NO_START
-    notes = Notes(rows, plane)
-    fit = _run_again(model, points, notes)
-    assert notes.last is not None
-    last = notes.last
-    frames = notes.frames if notes.frames[-1] is last else [*notes.frames, last]
-    frames = _thinned(frames)
-    shown = f"iterations 0 to {last.t}; {len(frames)} of {last.t + 1} shown"
-    polish = model.certificate_.polish
+    recorder = _Recorder(rows, plane)
+    fit = _run_again(model, recorder)
+    last, points, certificate = recorder.last, plane.points, model.certificate_
+    assert last is not None
+    if recorder.frames[-1] is not last:
+        recorder.frames.append(last)
+    frames = _thinned(recorder.frames)
+    path = f"iterations 0 to {last.t}; {len(frames)} of {last.t + 1} shown"
     same = np.array_equal(np.asarray(fit.centers, dtype=np.float64), points.centers)
     if same and np.array_equal(fit.labels, points.labels):
-        frames[-1] = replace(last, sse=model.certificate_.inertia)
+        frames[-1] = replace(last, sse=certificate.inertia)
         note = SAME
     else:
+        polish = certificate.polish
         is_polished = polish is not None and polish.moves + polish.swaps > 0
-        note = POLISHED if is_polished else ELSEWHERE
-        frames.append(_of_model(model, plane, rows, fit.labels, last.t + 1, is_polished))
-    return Replay(_with_changes(frames), shown), note
+        note, title = (POLISHED, "after polishing") if is_polished else (ELSEWHERE, "the model")
+        moved = int(np.count_nonzero(points.labels != fit.labels))
+        values = (certificate.inertia, certificate.gap, moved)
+        frames.append(recorder.frame(last.t + 1, title, values, points.centers, points.labels))
+    previous = [frames[0], *frames[:-1]]
+    frames = [
+        replace(frame, changed=frame.labels != before.labels)
+        for before, frame in zip(previous, frames, strict=True)
+    ]
+    return Replay(tuple(frames), path), note
 
 
-def _run_again(model: Model, points: Points, notes: Notes) -> Fit:
+def _run_again(model: Model, recorder: _Recorder) -> Fit:
     """Repeat the run that the model's trace describes."""
+    points = recorder.plane.points
     n_threads = effective_threads(model.n_threads)
     engine = get_engine(model.engine)
-    kind: type[KMeansProblem] = KMeansProblem
+    kind: type[_Recorded] = _Recorded
     if isinstance(model, TrimmedKMeans):
-        kind = TrimmedProblem
+        kind = _RecordedTrimmed
         mass = kept_mass(parsed_share(model._share), points.weights, len(points.labels))
         workspace: Any = engine.open(points.X, points.weights, n_threads).trimmed(mass)
     else:
@@ -148,37 +195,20 @@ def _run_again(model: Model, points: Points, notes: Notes) -> Fit:
         start,
         **model._criterion()._asdict(),
         empty=model.empty,
-        kind=_recorded(kind, notes),
+        kind=type("Recorded", (kind,), {"recorder": recorder}),
     )
     max_steps = None if model.max_iter is None else model.max_iter - 1
     certificate = model.certificate_
     if certificate.status in (Status.TIME_LIMIT, Status.CALLBACK):
-        # A clock or a person ended it there.
+        # A clock or a callback ended it there.
         max_steps = certificate.iterations
     return prepared.finish(max_steps)
 
 
-def _of_model(
-    model: Model, plane: Plane, rows: NDArray[np.int64], before: Labels, t: int, polished: bool
-) -> Frame:
-    """Return the model itself as a frame, after a run that ended with other labels."""
-    points, certificate = plane.points, model.certificate_
-    return Frame(
-        t=t,
-        title="after polishing" if polished else "the model",
-        sse=certificate.inertia,
-        gap=certificate.gap,
-        moved=int(np.count_nonzero(points.labels != before)),
-        centers=plane.places(points.centers),
-        labels=points.labels[rows],
-        changed=np.zeros(len(rows), dtype=np.bool_),
-    )
-
-
 def _thinned(frames: list[Frame]) -> list[Frame]:
-    """Return at most so many frames, the first ones all and later ones farther and farther apart.
+    """Return all of the first frames, and later ones farther and farther apart.
 
-    One place is left for the model itself.
+    There is room for one more frame: the model itself.
     """
     most = _MOST_FRAMES - 1
     if len(frames) <= most:
@@ -186,11 +216,3 @@ def _thinned(frames: list[Frame]) -> list[Frame]:
     later = np.geomspace(_FIRST_FRAMES, len(frames) - 1, most - _FIRST_FRAMES).round()
     places = [*range(_FIRST_FRAMES), *sorted({int(place) for place in later})]
     return [frames[place] for place in places]
-
-
-def _with_changes(frames: list[Frame]) -> tuple[Frame, ...]:
-    changes = [np.zeros(len(frames[0].labels), dtype=np.bool_)]
-    changes += [np.not_equal(after.labels, before.labels) for before, after in pairwise(frames)]
-    return tuple(
-        replace(frame, changed=changed) for frame, changed in zip(frames, changes, strict=True)
-    )
