@@ -15,6 +15,8 @@ from sklearn.preprocessing import StandardScaler
 
 from wolfmeans import KMeans, Record, Status, Trace, TrimmedKMeans, scan
 from wolfmeans.views import notebook
+from wolfmeans.views.colors import contrast, rgb
+from wolfmeans.views.page import markup
 
 HOSTILE = "<script>alert('x')</script> & \"quotes\" </td></style>"
 VOID = {"br", "img", "hr", "polyline", "circle"}
@@ -103,23 +105,18 @@ def test_the_color_of_the_verdict_tells_how_the_run_ended(model, status, kind):
 
 
 def test_colors_stand_out_from_white_and_from_black():
-    def luminance(color):
-        channels = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
     colors = re.findall(r"--\w+: (#[0-9a-f]{6})", notebook._STYLE)
     assert len(colors) == 4
     for color in colors:
-        assert 1.05 / (luminance(color) + 0.05) >= 3
-        assert (luminance(color) + 0.05) / (luminance("#111111") + 0.05) >= 3
+        assert contrast(rgb(color), rgb("#ffffff")) >= 3
+        assert contrast(rgb(color), rgb("#111111")) >= 3
 
 
 def test_every_cell_is_escaped():
     page = harmless(
         notebook.fragment(
-            notebook.table((HOSTILE, HOSTILE), [(HOSTILE, HOSTILE)], numbers=[1]),
-            notebook.paragraph(HOSTILE),
+            markup.grid((HOSTILE, HOSTILE), [(HOSTILE, HOSTILE)], numbers=[1]),
+            markup.paragraph(HOSTILE),
             notebook.sparkline([2.0, 1.0], HOSTILE),
         )
     )

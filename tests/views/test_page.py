@@ -19,10 +19,10 @@ import wolfmeans
 from wolfmeans import KMeans, TrimmedKMeans, report
 from wolfmeans.commands import cli, demonstration
 from wolfmeans.inputs.preparation import Preparation
+from wolfmeans.views.colors import DARK, LIGHT, cluster_colors, contrast, rgb, theme_css
 from wolfmeans.views.page import clustering, markup
-from wolfmeans.views.page.data_block import data_block, packed
-from wolfmeans.views.page.script_data import thinned
-from wolfmeans.views.page.theme import DARK, LIGHT, cluster_colors, contrast, theme_css
+from wolfmeans.views.page.clustering import thinned
+from wolfmeans.views.page.document import data_block, packed
 from wolfmeans.views.portrait import portrait
 
 VOID = {"meta", "br", "img", "link", "input", "hr", "source"}
@@ -268,7 +268,7 @@ def test_a_page_of_other_data_is_refused(model):
         report.page(model, 1e3 * points())
 
 
-def test_many_columns_and_clusters_fit_into_a_page():
+def test_many_columns_and_clusters_fit_into_a_page(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3000, 600)) + 4.0 * rng.normal(size=(200, 600))[rng.integers(0, 200, 3000)]
     model = KMeans(200, random_state=0).fit(X)
@@ -276,9 +276,11 @@ def test_many_columns_and_clusters_fit_into_a_page():
     shown = portrait(model, X, names=names)
     # As many frames as there can be, each of them with new labels everywhere.
     frame = shown.replay.frames[0]
-    frames = [replace(frame, labels=(frame.labels + t) % 200) for t in range(60)]
+    changed = np.ones(len(frame.labels), dtype=bool)
+    frames = [replace(frame, labels=(frame.labels + t) % 200, changed=changed) for t in range(60)]
     shown = replace(shown, replay=replace(shown.replay, frames=tuple(frames)))
-    page = clustering.draw(shown, model.certificate_, model.trace_, title="large")
+    monkeypatch.setattr(clustering, "portrait", lambda *_, **__: shown)
+    page = report.page(model, X, title="large")
     assert len(page.html.encode()) < LIMIT
     assert "first 500 of 600 columns" in page.html
     assert len(Document(page.html).rows["profiles"]) == 1 + 15
@@ -296,13 +298,14 @@ def test_long_runs_are_thinned_and_keep_both_ends():
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK])
 def test_texts_and_clusters_stand_out_from_the_paper(theme):
+    paper = rgb(theme["paper"])
     for name in ("ink", "soft", "accent", "bound", "good", "open"):
-        assert contrast(theme[name], theme["paper"]) >= 4.5, name
+        assert contrast(rgb(theme[name]), paper) >= 4.5, name
     for ground in ("band", "tint", "high", "low", "higher", "lower"):
-        assert contrast(theme["ink"], theme[ground]) >= 4.5, ground
+        assert contrast(rgb(theme["ink"]), rgb(theme[ground])) >= 4.5, ground
     colors = cluster_colors(200, theme["paper"])
     assert len(set(colors[:60])) == 60 and len(set(colors)) > 190
-    assert min(contrast(color, theme["paper"]) for color in colors) >= 2.95
+    assert min(contrast(rgb(color), paper) for color in colors) >= 2.95
 
 
 def test_every_color_that_the_style_names_is_there():

@@ -14,7 +14,7 @@ from scipy import sparse
 
 import wolfmeans
 from wolfmeans import KMeans, TrimmedKMeans
-from wolfmeans.views.palette import color_of
+from wolfmeans.views.colors import color_of
 from wolfmeans.views.plot import (
     map_figure,
     margins_figure,

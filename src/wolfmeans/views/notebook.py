@@ -7,10 +7,11 @@ stripped, plain tables and paragraphs remain.
 
 from __future__ import annotations
 
-import html
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from wolfmeans.views.page.markup import grid, paragraph, text
 
 if TYPE_CHECKING:
     from wolfmeans.certificate.record import Certificate
@@ -49,39 +50,8 @@ _MOST_POINTS = 300
 
 
 def fragment(*parts: str) -> str:
-    """Return the parts as one fragment with its style."""
+    """Return the parts as one element, preceded by its style sheet."""
     return f'<style>{_STYLE}</style><div class="wolfmeans">{"".join(parts)}</div>'
-
-
-def paragraph(text: str, kind: str = "") -> str:
-    """Return a text as a paragraph of a kind."""
-    attribute = f' class="{kind}"' if kind else ""
-    return f"<p{attribute}>{html.escape(text)}</p>"
-
-
-def table(
-    header: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    *,
-    numbers: Sequence[int] = (),
-    best: Sequence[int] = (),
-) -> str:
-    """Return a table; some columns are numbers, some rows the best ones."""
-
-    def cells(tag: str, row: Sequence[str]) -> str:
-        return "".join(
-            f'<{tag} class="number">{html.escape(text)}</{tag}>'
-            if place in numbers
-            else f"<{tag}>{html.escape(text)}</{tag}>"
-            for place, text in enumerate(row)
-        )
-
-    body = "".join(
-        ('<tr class="best">' if number in best else "<tr>") + cells("td", row) + "</tr>"
-        for number, row in enumerate(rows)
-    )
-    head = f"<thead><tr>{cells('th', header)}</tr></thead>"
-    return f'<div class="scroll"><table>{head}<tbody>{body}</tbody></table></div>'
 
 
 def sparkline(values: Sequence[float], meaning: str, *, logarithmic: bool = False) -> str:
@@ -93,7 +63,7 @@ def sparkline(values: Sequence[float], meaning: str, *, logarithmic: bool = Fals
     ]
     if not known:
         return ""
-    # The last value is always among those that are drawn.
+    # Counted from the end, so that the last value is drawn.
     known = known[:: -max(1, -(-len(known) // _MOST_POINTS))][::-1]
     low, high = min(value for _, value in known), max(value for _, value in known)
     across, down = _WIDTH / max(1, len(values) - 1), _HEIGHT / ((high - low) or 1.0)
@@ -102,7 +72,7 @@ def sparkline(values: Sequence[float], meaning: str, *, logarithmic: bool = Fals
     x, y = places[-1]
     return (
         f'<svg width="{_WIDTH:.0f}" height="{_HEIGHT:.0f}" role="img" '
-        f'aria-label="{html.escape(meaning)}"><title>{html.escape(meaning)}</title>'
+        f'aria-label="{text(meaning)}"><title>{text(meaning)}</title>'
         f'<polyline points="{line}"/><circle cx="{x:.1f}" cy="{y:.1f}" r="2.5"/></svg>'
     )
 
@@ -113,7 +83,7 @@ def certificate_view(certificate: Certificate) -> str:
     kind = "" if status.converged else " failed" if status.value.startswith("Failed") else " open"
     return fragment(
         paragraph(certificate.verdict, f"verdict{kind}"),
-        table(("quantity", "value", "meaning"), certificate.rows()),
+        grid(("quantity", "value", "meaning"), certificate.rows()),
     )
 
 
@@ -121,7 +91,7 @@ def trace_view(trace: Trace) -> str:
     """Return a trace: sparklines of inertia and gap, and its first and last rows."""
     records = list(trace)
     if not records:
-        return fragment(paragraph("The trace is empty.", "soft"))
+        return fragment(paragraph("The trace is empty."))
     shown: list[Record | None] = [*records]
     if len(records) > _MOST_ROWS:
         half = _MOST_ROWS // 2
@@ -131,7 +101,7 @@ def trace_view(trace: Trace) -> str:
     pictures = f"inertia {inertia}" + (f"gap {gaps}" if gaps else "")
     return fragment(
         f"<p>{pictures}</p>",
-        table(
+        grid(
             ("t", "inertia", "gap", "decrease", "moved", "empty", "seconds"),
             [_cells(record) for record in shown],
             numbers=range(7),
@@ -159,6 +129,6 @@ def scan_view(scan: Scan) -> str:
     clearest = [scan.clearest(alpha) for alpha in scan.alphas]
     best = [place for place, cell in enumerate(scan) if any(cell is one for one in clearest)]
     return fragment(
-        table(header, rows, numbers=range(len(header)), best=best),
-        *(paragraph(sentence) for sentence in scan.sentences()),
+        grid(header, rows, numbers=range(len(header)), best=best),
+        *(paragraph(sentence, "") for sentence in scan.sentences()),
     )

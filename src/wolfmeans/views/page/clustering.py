@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wolfmeans.certificate.record import Certificate
 from wolfmeans.core.solution import Trace
 from wolfmeans.estimators import KMeans, TrimmedKMeans
 from wolfmeans.inputs.preparation import Preparation
 from wolfmeans.views.page import markup
-from wolfmeans.views.page.document import Page, document
+from wolfmeans.views.page.document import Page, document, packed
 from wolfmeans.views.page.markup import Cell
-from wolfmeans.views.page.script_data import features_kept, script_data, thinned
-from wolfmeans.views.portrait import Portrait, Profiles, portrait
+from wolfmeans.views.plot.canvas import counted
+from wolfmeans.views.portrait import Map, Portrait, Profiles, Replay, portrait
 from wolfmeans.views.portrait.profiles import zero_if_rounding
 
 Line = tuple[str, str, str]
 
 # Rows shown before the reader expands a table.
 _FEATURES, _CLUSTERS = 15, 20
-# Longer tables of iterations are thinned.
-_ROWS = 300
+# Longer tables and curves of iterations are thinned.
+_ROWS, _STEPS = 300, 2_000
+# Means of clusters that a page has room for.
+_MEANS = 100_000
+# Coordinates are drawn in float32; larger and smaller ones are in units of a power of ten.
+_SMALL, _LARGE = -30, 30
+_FLOAT32 = float(np.finfo(np.float32).max)
 
 
 def page(
@@ -45,11 +52,10 @@ def page(
     model : KMeans or TrimmedKMeans
         The fitted estimator.
     X : array-like or sparse matrix of shape (n_samples, n_features)
-        The points that the model was fitted to, in the same order. An error is raised if the
-        number of rows, the inertia or the nearest centers of the rows differ from those of the
-        fit. With a scikit-learn Pipeline, pass ``pipe[:-1].transform(X)``.
+        The data passed to `fit`, with its rows in the same order. Other data raises an error; see
+        `wolfmeans.portrait.portrait`.
     sample_weight : array-like of shape (n_samples,), default=None
-        The weights that the model was fitted with.
+        The weights passed to `fit`.
     names : sequence of str or None, default=None
         Names of the columns; None takes the names seen during the fit.
     title : str or None, default=None
@@ -80,50 +86,28 @@ def page(
     True
     """
     found = portrait(model, X, sample_weight=sample_weight, names=names, replay=replay)
+    profiles, column = found.profiles, "column"
     if preparation is not None and preparation.standardizes:
-        found = replace(found, profiles=_in_units(found.profiles, preparation))
+        profiles, column = _in_units(profiles, preparation), "standardized column"
+    found = replace(found, profiles=zero_if_rounding(profiles))
     if title is None:
-        title = f"{found.n_points:,} points in {_plural(found.n_clusters, 'cluster')}"
-    standardized = preparation is not None and preparation.standardizes
-    return draw(
-        found,
-        model.certificate_,
-        model.trace_,
-        title=title,
-        standardized=standardized,
-        wording=wording,
-    )
-
-
-def draw(
-    found: Portrait,
-    certificate: Certificate,
-    trace: Trace,
-    *,
-    title: str,
-    standardized: bool = False,
-    wording: Callable[[str], str] | None = None,
-) -> Page:
-    """Make the page from what it shows."""
-    found = replace(found, profiles=zero_if_rounding(found.profiles))
-    several = found.n_clusters > 1
-    say = wording or str
+        title = f"{found.n_points:,} points in {counted(found.n_clusters, 'cluster')}"
+    certificate, trace, say = model.certificate_, model.trace_, wording or str
     lines = [(say(name), say(value), say(reading)) for name, value, reading in certificate.rows()]
     unit = f"2^{certificate.unit_exponent}" if certificate.unit_exponent else ""
-    sections = [
-        markup.section("certificate", "Certificate", _certificate(lines)),
-        markup.section("map", "Map", _map(found)),
-        markup.section("clusters", "Clusters", *_clusters(found, unit)),
-        markup.section("profiles", "Profiles", *_profiles(found)) if several else "",
-        markup.section("margins", "Margins", _margins(found)) if several else "",
-        markup.section("run", "The run", *_run(trace, unit)),
-    ]
     return document(
         title=title,
-        lead=_lead(found, standardized),
+        lead=_lead(found, column),
         top=_top(certificate, lines, say(certificate.verdict), unit),
-        sections=[section for section in sections if section],
-        data=script_data(found, trace, unit),
+        sections=[
+            markup.section("certificate", "Certificate", _certificate(lines)),
+            markup.section("map", "Map", _map(found)),
+            markup.section("clusters", "Clusters", *_clusters(found, unit)),
+            markup.section("profiles", "Profiles", *_profiles(found)),
+            markup.section("margins", "Margins", _margins(found)),
+            markup.section("run", "The run", *_run(trace, unit)),
+        ],
+        data=_script_data(found, trace, unit),
         footer=f"Computed by the {certificate.engine} engine.",
     )
 
@@ -143,22 +127,17 @@ def _in_units(profiles: Profiles, preparation: Preparation) -> Profiles:
     )
 
 
-def _plural(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
 # --- Top and certificate -----------------------------------------------------------------------
 
 
-def _lead(found: Portrait, standardized: bool) -> str:
-    kind = "standardized column" if standardized else "column"
+def _lead(found: Portrait, column: str) -> str:
     facts = [
-        _plural(found.n_points, "weighted point" if found.weighted else "point"),
-        _plural(found.n_features, kind),
-        _plural(found.n_clusters, "cluster"),
+        counted(found.n_points, "weighted point" if found.weighted else "point"),
+        counted(found.n_features, column),
+        counted(found.n_clusters, "cluster"),
     ]
     if found.left_out:
-        facts.append(f"{_plural(found.left_out, 'point')} left out")
+        facts.append(f"{counted(found.left_out, 'point')} left out")
     return " · ".join(facts)
 
 
@@ -188,12 +167,8 @@ def _top(certificate: Certificate, lines: list[Line], verdict: str, unit: str) -
             "no guaranteed limit" if limit is None else f"guaranteed limit: {limit:,}",
         ),
     ]
-    converged = certificate.status.converged
-    kind, mark = ("verdict", "✓") if converged else ("verdict open", "!")
-    return (
-        f'<div class="{kind}"><span class="mark" aria-hidden="true">{mark}</span>'
-        f"<p>{markup.text(verdict)}</p></div>\n{markup.tiles(tiles)}"
-    )
+    mark, kind = ("✓", "verdict") if certificate.status.converged else ("!", "verdict open")
+    return f"{markup.verdict(verdict, mark, kind)}\n{markup.tiles(tiles)}"
 
 
 def _certificate(lines: list[Line]) -> str:
@@ -216,14 +191,11 @@ def _map(found: Portrait) -> str:
         caption += f" The map shows a sample of {len(shown.rows):,} of {shown.n_points:,} points."
     if found.left_out:
         caption += " Gray crosses are left-out points."
-    notes = [found.replay.path_note if found.replay else "", found.replay_note]
-    note = markup.paragraph(" ".join(filter(None, (_sentence(note) for note in notes))))
-    figure = markup.chart("map", "Points and centers", caption, alone=True)
+    notes = filter(None, (found.replay.path_note if found.replay else "", found.replay_note))
+    # Each note as a sentence.
+    note = markup.paragraph(" ".join(f"{n[:1].upper()}{n[1:].rstrip('.')}." for n in notes))
+    figure = markup.chart("map", "Points and centers", caption, heading=False)
     return f'<div class="replay">{figure}<div class="panel" hidden></div></div>{note}'
-
-
-def _sentence(note: str) -> str:
-    return note[:1].upper() + note[1:].rstrip(".") + "." if note else ""
 
 
 def _clusters(found: Portrait, unit: str) -> tuple[str, str]:
@@ -254,13 +226,17 @@ def _clusters(found: Portrait, unit: str) -> tuple[str, str]:
     if found.n_clusters == 1:
         return markup.table("clusters", header, rows), markup.paragraph(words)
     of_what = "weight" if found.weighted else "points"
-    sizes = markup.chart("sizes", "Sizes", f"Share of the {of_what} in each cluster.", alone=True)
+    sizes = markup.chart(
+        "sizes", "Sizes", f"Share of the {of_what} in each cluster.", heading=False
+    )
     return sizes, markup.table("clusters", header, rows, shown=_CLUSTERS) + markup.paragraph(words)
 
 
-def _profiles(found: Portrait) -> tuple[str, str]:
+def _profiles(found: Portrait) -> tuple[str, ...]:
     profiles, n_clusters = found.profiles, found.n_clusters
-    kept = features_kept(found)
+    if n_clusters == 1:
+        return ()
+    kept = _features_kept(found)
     words = (
         "How far the mean of each column in a cluster lies above or below the mean of all points, "
         "in standard deviations of that column. The columns that separate the clusters best come "
@@ -293,6 +269,8 @@ def _deviation(value: float) -> Cell:
 
 
 def _margins(found: Portrait) -> str:
+    if found.n_clusters == 1:
+        return ""
     caption = (
         "One bar for each point, sorted within its cluster: (b − a) / b, where a is the distance "
         "to its own center and b the distance to the nearest other center. The value is 1 at the "
@@ -301,7 +279,7 @@ def _margins(found: Portrait) -> str:
     if np.isfinite(found.margins.mean):
         caption += f"The mean is {found.margins.mean:.2f}."
     return markup.chart(
-        "margins", "How clearly points belong to their clusters", caption, alone=True
+        "margins", "How clearly points belong to their clusters", caption, heading=False
     )
 
 
@@ -344,3 +322,108 @@ def _run(trace: Trace, unit: str) -> tuple[str, str]:
     if len(rows) < len(trace):
         title += f" ({len(rows):,} of {len(trace):,})"
     return f'<div class="plates">{plates}</div>', markup.folded(title, table)
+
+
+# --- Data of the script ------------------------------------------------------------------------
+
+
+def _script_data(found: Portrait, trace: Trace, unit: str) -> dict[str, Any]:
+    """Return what the charts show; `unit` is that of sums of squares, "" for that of X."""
+    power = _power_of_ten(found.map)
+    return {
+        "unit": unit,
+        "n_clusters": found.n_clusters,
+        "shares": [cluster.share for cluster in found.clusters],
+        "points": [cluster.points for cluster in found.clusters],
+        "map": _map_data(found.map, power) | {"replay": _replay_data(found.replay, power)},
+        "margins": packed(found.margins.values, "f4"),
+        "profiles": _profile_data(found) if found.n_clusters > 1 else None,
+        "trace": _trace_data(trace),
+    }
+
+
+def _power_of_ten(shown: Map) -> int:
+    """Return the power of ten that is the unit of the map's coordinates; 0 if they need none."""
+    kept = shown.points[shown.labels >= 0]
+    kept = np.abs(kept[np.isfinite(kept)])
+    largest = float(kept.max(initial=0.0))
+    power = math.floor(math.log10(largest)) if largest > 0 else 0
+    return 0 if _SMALL <= power < _LARGE else power
+
+
+def _drawn(places: NDArray[np.float64], power: int) -> NDArray[np.float64]:
+    """Return places in units of 10**power, clipped to the range of float32."""
+    # In two steps, since neither 10**-330 nor 10**330 is a float64.
+    half = power // 2
+    scaled = places / 10.0**half / 10.0 ** (power - half) if power else places
+    return np.clip(scaled, -_FLOAT32, _FLOAT32)
+
+
+def _map_data(shown: Map, power: int) -> dict[str, Any]:
+    points = _drawn(shown.points, power)
+    return {
+        "power": power,
+        "rows": packed(shown.rows, "u4"),
+        "x": packed(points[:, 0], "f4"),
+        "y": packed(points[:, 1], "f4"),
+        "labels": packed(shown.labels, "i4"),
+        "centers": packed(_drawn(shown.centers, power), "f4"),
+        "explained": list(shown.explained),
+    }
+
+
+def _replay_data(replay: Replay | None, power: int) -> dict[str, Any] | None:
+    """Return the frames: centers, and the labels that differ from those of the frame before."""
+    if replay is None:
+        return None
+    frames = [
+        {
+            "title": frame.title,
+            "t": frame.t,
+            "sse": float(frame.sse),
+            "gap": float(frame.gap),
+            "moved": int(frame.moved),
+            "centers": packed(_drawn(frame.centers, power), "f4"),
+            "rows": packed(np.flatnonzero(frame.changed), "u4"),
+            "labels": packed(frame.labels[frame.changed], "i4"),
+        }
+        for frame in replay.frames
+    ]
+    return {"labels": packed(replay.frames[0].labels, "i4"), "frames": frames}
+
+
+def _profile_data(found: Portrait) -> dict[str, Any]:
+    profiles, kept = found.profiles, _features_kept(found)
+    return {
+        "names": [found.names[j] for j in kept.tolist()],
+        "strength": packed(profiles.strength[kept], "f8"),
+        "overall": packed(profiles.overall[kept], "f8"),
+        "means": packed(profiles.means[:, kept].T, "f8"),
+        "spread": packed(profiles.spread[kept], "f8"),
+    }
+
+
+def _trace_data(trace: Trace) -> dict[str, Any]:
+    shown = thinned(len(trace), _STEPS)
+    return {
+        "iteration": (trace.t[shown] + 1).tolist(),
+        "sse": trace.sse[shown].tolist(),
+        "gap": trace.gap[shown].tolist(),
+        "smallest": np.minimum.accumulate(trace.gap)[shown].tolist(),
+        "guaranteed": trace.rate_bound[shown].tolist(),
+        "moved": trace.moved[shown].tolist(),
+        "lower_bound": trace.lower_bound if trace.lower_bound > 0 else None,
+    }
+
+
+def _features_kept(found: Portrait) -> NDArray[np.int64]:
+    """Return the columns that the page contains, the most distinguishing first."""
+    return found.profiles.order[: max(1, _MEANS // found.n_clusters)]
+
+
+def thinned(length: int, at_most: int) -> NDArray[np.int64]:
+    """Return the indices of the rows shown: all, or fewer and fewer towards the end."""
+    if length <= at_most:
+        return np.arange(length)
+    places = np.geomspace(1, length, at_most).round().astype(np.int64) - 1
+    return np.unique(places)

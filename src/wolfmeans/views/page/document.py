@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import html
+import json
+import math
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -12,18 +14,22 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from wolfmeans import __version__
 from wolfmeans.files.atomic import written_whole
-from wolfmeans.views.page.data_block import data_block
-from wolfmeans.views.page.markup import readable, text
-from wolfmeans.views.page.theme import theme_css
+from wolfmeans.views.colors import theme_css
+from wolfmeans.views.page.markup import links_to, readable, text
 
-# Nothing may be fetched from anywhere, whatever a page contains.
+# Whatever a page contains, browsers may load nothing for it.
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data: blob:; base-uri 'none'; form-action 'none'"
 )
 _SCRIPTS = ("tables.js", "charts.js", "replay.js", "page.js")
+# Shorter arrays are lists of numbers in JSON; longer ones are base64 of their bytes.
+_LONG = 64
 
 
 @dataclass(frozen=True)
@@ -53,12 +59,8 @@ class Page:
 def document(
     *, title: str, lead: str, top: str, sections: Sequence[str], data: dict[str, Any], footer: str
 ) -> Page:
-    """Put a page together; `data` is what its script reads, `n_clusters` among it."""
-    body = "\n".join(sections)
-    links = "\n".join(
-        f'<a href="#{name}">{heading}</a>'
-        for name, heading in re.findall(r'<section id="(\w+)">\n<h2>(.*?)</h2>', body)
-    )
+    """Assemble a page; `data` is the input of its script and includes `n_clusters`."""
+    body = "\n".join(filter(None, sections))
     scripts = "\n".join(_asset(name) for name in _SCRIPTS)
     page = f"""<!DOCTYPE html>
 <html lang="en">
@@ -78,7 +80,7 @@ def document(
 <p class="lead">{text(lead)}</p>
 </header>
 {top}
-<nav aria-label="Sections">{links}</nav>
+<nav aria-label="Sections">{links_to(body)}</nav>
 <main>
 {body}
 </main>
@@ -99,3 +101,38 @@ This file needs no network.</footer>
 @cache
 def _asset(name: str) -> str:
     return files("wolfmeans.views.page").joinpath(name).read_text(encoding="utf-8")
+
+
+def data_block(content: Any) -> str:
+    r"""Return the data of a page's script as an element; no text in it can end the element.
+
+    Examples
+    --------
+    >>> data_block({"name": "</script>"})
+    '<script type="application/json" id="data">{"name":"\\u003c/script\\u003e"}</script>'
+    """
+    written = json.dumps(_plain(content), allow_nan=False, separators=(",", ":"))
+    for sign in "<>&":
+        written = written.replace(sign, f"\\u{ord(sign):04x}")
+    return f'<script type="application/json" id="data">{written}</script>'
+
+
+def packed(array: NDArray[Any], kind: str) -> dict[str, Any] | list[Any]:
+    """Return an array for the script: `kind` is a NumPy name like f4, little-endian."""
+    if array.size < _LONG:
+        return array.reshape(-1).tolist()
+    contents = np.ascontiguousarray(array, dtype=f"<{kind}").tobytes()
+    return {"kind": kind, "bytes": base64.b64encode(contents).decode("ascii")}
+
+
+def _plain(content: Any) -> Any:
+    """Return the content for JSON: null for numbers that are not finite, and readable texts."""
+    if isinstance(content, dict):
+        return {key: _plain(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_plain(value) for value in content]
+    if isinstance(content, str):
+        return readable(content)
+    if isinstance(content, float) and not math.isfinite(content):
+        return None
+    return content

@@ -1,4 +1,7 @@
-"""Parts of a page as HTML: tables, charts, tiles. Every text is escaped here."""
+"""Parts of HTML documents: tables, charts, sections. Every text is escaped here.
+
+Pages, notebook views and the study's report are made of them.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +11,22 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-_NO_CHARACTER = re.compile("[\ud800-\udfff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table that is sorted and exported by a number, and shown as a text."""
+    """A cell of a table: shown as a text, sorted and exported by its value."""
 
     text: str
     value: float | None = None
     """None for words."""
     cluster: int | None = None
-    """The cluster whose color stands beside the text."""
+    """The cluster whose color is shown beside the text."""
     bar: float | None = None
     """A share, drawn as a bar behind the text."""
     heat: float | None = None
-    """How many standard deviations above or below; colors the cell."""
+    """A deviation from the mean in standard deviations; colors the cell."""
 
 
 def text(content: str) -> str:
@@ -32,18 +35,18 @@ def text(content: str) -> str:
 
 
 def readable(content: str) -> str:
-    """Return a text with a sign for what stands for no character, as in names of odd files.
+    """Replace lone surrogates, which occur in names of files and cannot be encoded.
 
     Examples
     --------
     >>> readable("odd" + chr(0xDCFF)) == "odd" + chr(0xFFFD)
     True
     """
-    return _NO_CHARACTER.sub("\ufffd", content)
+    return _SURROGATE.sub("\ufffd", content)
 
 
 def number(value: float, digits: int = 5) -> Cell:
-    """Return a cell with a number, empty where there is none."""
+    """Return a cell with a number, empty if it is not finite."""
     return Cell(figures(value, digits), value) if math.isfinite(value) else Cell("", math.nan)
 
 
@@ -58,7 +61,7 @@ def share(value: float) -> Cell:
 
 
 def figures(value: float, digits: int = 5) -> str:
-    """Write a number with so many significant digits.
+    """Format a number with this many significant digits.
 
     Examples
     --------
@@ -76,7 +79,7 @@ def figures(value: float, digits: int = 5) -> str:
 
 
 def cluster(index: int) -> Cell:
-    """Return a cell with a cluster's number and color, empty where there is none."""
+    """Return a cell with a cluster's number and color, empty for -1."""
     return Cell(str(index), index, cluster=index) if index >= 0 else Cell("", math.nan)
 
 
@@ -94,9 +97,9 @@ def table(
     shown: int = 0,
     kind: str = "",
 ) -> str:
-    """Return a table that the script makes sortable and exportable, under `name`.
+    """Return a table that the script makes sortable and exports as `name`.csv.
 
-    The first column holds names, the others are set right where they are `numbers`. The script
+    The first column holds names; the others are right-aligned if they are `numbers`. The script
     shows `shown` rows at first; 0 is all.
     """
     head = "".join(_head(entry, j, numbers) for j, entry in enumerate(header))
@@ -153,39 +156,73 @@ def heat_of(deviation: float) -> tuple[str, float]:
     return (side, 50.0 * size) if size <= 2 else (f"{side}er", min(100.0, 25.0 * (size - 2)))
 
 
-def chart(name: str, title: str, caption: str, *, alone: bool = False) -> str:
-    """Return the place of a chart that the script draws; `alone` the section's title will do."""
-    heading = "" if alone else f"<h3>{text(title)}</h3>"
+def grid(
+    header: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    numbers: Sequence[int] = (),
+    best: Sequence[int] = (),
+) -> str:
+    """Return a table without script; `numbers` are right-aligned columns, `best` bold rows."""
+
+    def cells(tag: str, row: Sequence[str]) -> str:
+        kinds = (' class="number"' if j in numbers else "" for j in range(len(row)))
+        pairs = zip(kinds, row, strict=True)
+        return "".join(f"<{tag}{kind}>{text(content)}</{tag}>" for kind, content in pairs)
+
+    body = "".join(
+        ('<tr class="best">' if i in best else "<tr>") + cells("td", row) + "</tr>"
+        for i, row in enumerate(rows)
+    )
+    head = f"<thead><tr>{cells('th', header)}</tr></thead>"
+    return f'<div class="scroll"><table>{head}<tbody>{body}</tbody></table></div>'
+
+
+def chart(name: str, title: str, caption: str, *, heading: bool = True) -> str:
+    """Return an empty chart for the script to draw; without `heading`, the section's is enough."""
+    above = f"<h3>{text(title)}</h3>" if heading else ""
     return (
-        f'<figure class="plate">{heading}'
+        f'<figure class="plate">{above}'
         f'<div class="chart {text(name)}" data-chart="{text(name)}" role="img" '
         f'aria-label="{text(title)}"></div><figcaption>{text(caption)}</figcaption></figure>'
     )
 
 
 def section(name: str, title: str, *parts: str) -> str:
-    """Return a section with its heading."""
-    inner = "\n".join(part for part in parts if part)
-    return f'<section id="{name}">\n<h2>{text(title)}</h2>\n{inner}\n</section>'
+    """Return a section with its heading; "" if it has no content."""
+    inner = "\n".join(filter(None, parts))
+    return f'<section id="{name}">\n<h2>{text(title)}</h2>\n{inner}\n</section>' if inner else ""
+
+
+def links_to(sections: str) -> str:
+    """Return links to the sections, titled as their headings."""
+    found = re.findall(r'<section id="(\w+)">\n<h2>(.*?)</h2>', sections)
+    return "\n".join(f'<a href="#{name}">{heading}</a>' for name, heading in found)
 
 
 def paragraph(content: str, kind: str = "soft") -> str:
-    """Return a paragraph, nothing where there is nothing to say."""
-    return f'<p class="{kind}">{text(content)}</p>' if content else ""
+    """Return a paragraph of a CSS class; "" if it has no content."""
+    attribute = f' class="{kind}"' if kind else ""
+    return f"<p{attribute}>{text(content)}</p>" if content else ""
+
+
+def verdict(sentence: str, mark: str, kind: str = "verdict") -> str:
+    """Return a sentence in a box, with a mark before it."""
+    return (
+        f'<div class="{kind}"><span class="mark" aria-hidden="true">{mark}</span>'
+        f"<p>{text(sentence)}</p></div>"
+    )
 
 
 def folded(title: str, content: str) -> str:
-    """Return something that is shown on demand."""
+    """Return content that is shown when its title is clicked."""
     return f"<details><summary>{text(title)}</summary>{content}</details>"
 
 
 def tiles(entries: Iterable[tuple[str, str, str]]) -> str:
-    """Return large numbers, each with what it is and a few words about it."""
-    return (
-        '<dl class="tiles">'
-        + "".join(
-            f"<div><dt>{text(what)}</dt><dd>{text(value)}</dd><dd>{text(words)}</dd></div>"
-            for what, value, words in entries
-        )
-        + "</dl>"
+    """Return large numbers: (name, value, a few words about it) for each."""
+    found = "".join(
+        f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd><dd>{text(words)}</dd></div>"
+        for name, value, words in entries
     )
+    return f'<dl class="tiles">{found}</dl>'

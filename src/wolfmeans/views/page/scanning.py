@@ -9,6 +9,7 @@ from wolfmeans.estimators.scan_result import Scan, ticks_of
 from wolfmeans.views.page import markup
 from wolfmeans.views.page.document import Page, document
 from wolfmeans.views.page.markup import Cell
+from wolfmeans.views.plot.canvas import counted
 
 
 def scan_page(scan: Scan, *, title: str = "How many clusters?", n_points: int = 0) -> Page:
@@ -26,8 +27,7 @@ def scan_page(scan: Scan, *, title: str = "How many clusters?", n_points: int = 
     """
     trimmed = len(scan.alphas) > 1
     facts = [f"{n_points:,} points"] if n_points else []
-    many = len(scan.cells)
-    facts.append("1 fit with a certificate" if many == 1 else f"{many:,} fits with a certificate")
+    facts.append(f"{counted(len(scan.cells), 'fit')} with a certificate")
     plates = markup.chart(
         "inertia",
         "Inertia and its lower bound",
@@ -44,14 +44,11 @@ def scan_page(scan: Scan, *, title: str = "How many clusters?", n_points: int = 
             "Trimmed curves",
             "Inertia by trimmed fraction, one curve for each number of clusters.",
         )
+    sentences = (sentence[:1].upper() + sentence[1:] for sentence in scan.sentences())
     return document(
         title=title,
         lead=" · ".join(facts),
-        top="".join(
-            f'<div class="verdict"><span class="mark" aria-hidden="true">→</span>'
-            f"<p>{markup.text(sentence[:1].upper() + sentence[1:])}</p></div>"
-            for sentence in scan.sentences()
-        ),
+        top="".join(markup.verdict(sentence, "→") for sentence in sentences),
         sections=[
             markup.section("charts", "Charts", f'<div class="plates">{plates}</div>'),
             markup.section("fits", "All fits", _table(scan)),
@@ -70,22 +67,12 @@ def scan_page(scan: Scan, *, title: str = "How many clusters?", n_points: int = 
 
 def _table(scan: Scan) -> str:
     header, *texts = scan.texts()
+    names = ("n_clusters", "alpha", "inertia", "lower_bound", "ratio", "silhouette")
     rows = []
     for cell, words in zip(scan.cells, texts, strict=True):
-        values = (
-            cell.n_clusters,
-            cell.alpha,
-            cell.inertia,
-            cell.lower_bound,
-            cell.ratio,
-            cell.silhouette,
-        )
-        rows.append(
-            [
-                Cell(shown, math.nan if value is None else value)
-                for shown, value in zip(words, values, strict=True)
-            ]
-        )
+        values = (getattr(cell, name) for name in names)
+        numbers = (math.nan if value is None else value for value in values)
+        rows.append([Cell(shown, value) for shown, value in zip(words, numbers, strict=True)])
     return markup.table("scan", header, rows)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.views.palette import OUT, color_of
+from wolfmeans.views.colors import OUT, color_of
 from wolfmeans.views.plot.canvas import INK, LINE, SOFT, counted, new_figure, titled
 from wolfmeans.views.portrait import Frame, Portrait
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wolfmeans.estimators.scan_result import ticks_of
-from wolfmeans.views.palette import color_of
+from wolfmeans.views.colors import color_of
 from wolfmeans.views.plot.canvas import SOFT, new_figure, titled
 
 if TYPE_CHECKING:
