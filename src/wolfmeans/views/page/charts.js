@@ -1,81 +1,87 @@
 // The charts, each a function from the page's data and colors to what plotly draws.
 
-const ARRAYS = {
-  u1: Uint8Array, u2: Uint16Array, u4: Uint32Array, i4: Int32Array,
-  f4: Float32Array, f8: Float64Array,
-};
+const ARRAYS = { u4: Uint32Array, i4: Int32Array, f4: Float32Array, f8: Float64Array };
 
-/** Return a list as it is, and a long one from its bytes. */
+/** Return an array from the data: short ones are lists, long ones base64 of their bytes. */
 function unpacked(list) {
   if (Array.isArray(list)) return list;
-  const text = atob(list.bytes);
-  const bytes = Uint8Array.from(text, (sign) => sign.charCodeAt(0));
+  const bytes = Uint8Array.from(atob(list.bytes), (sign) => sign.charCodeAt(0));
   return new ARRAYS[list.kind](bytes.buffer);
 }
 
-/** The colors of the moment: those of the page's variables. */
+/** The page's colors in the current theme. */
 function currentColors(nClusters) {
   const style = getComputedStyle(document.documentElement);
   const color = (name) => style.getPropertyValue(`--${name}`).trim();
-  const colors = { clusters: Array.from({ length: nClusters }, (_, k) => color(`k${k}`)) };
-  for (const name of ["ink", "soft", "paper", "band", "line", "accent", "bound", "out"]) {
-    colors[name] = color(name);
-  }
-  return colors;
+  const names = ["ink", "soft", "paper", "band", "line", "accent", "bound", "out"];
+  return {
+    ...Object.fromEntries(names.map((name) => [name, color(name)])),
+    clusters: Array.from({ length: nClusters }, (_, k) => color(`k${k}`)),
+  };
 }
 
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Liberation Sans", sans-serif';
+const CLEAR = "rgba(0,0,0,0)";
 const TOUCH = matchMedia("(pointer: coarse)").matches;
 const OPTIONS = {
   displaylogo: false,
   displayModeBar: TOUCH ? false : "hover",
   responsive: true,
-  // By default there is a button that uploads the chart. A page goes nowhere by itself.
+  // By default a button uploads the chart; pages send nothing.
   showSendToCloud: false,
   plotlyServerURL: "",
   modeBarButtons: [["toImage"], ["zoom2d", "pan2d"], ["resetScale2d"]],
 };
 
-/** Whether what is drawn now goes on paper. */
+/** Whether the page is being drawn for print. */
 const onPaper = () => document.documentElement.dataset.theme === "print";
-const fontSize = () => (onPaper() ? 10 : 12);
 
-function axis(colors, title, more = {}) {
-  return {
-    title: { text: title, standoff: 8, font: { size: fontSize(), color: colors.soft } },
+/** Return a layout; an axis has a title and plotly's own options. */
+function layoutOf(colors, xaxis, yaxis, more = {}) {
+  const size = onPaper() ? 10 : 12;
+  const axis = ({ title = "", ...options }) => ({
+    title: { text: title, standoff: 8, font: { size, color: colors.soft } },
     color: colors.soft,
     gridcolor: colors.line,
     linecolor: colors.line,
     zeroline: false,
-    tickfont: { size: fontSize() },
+    tickfont: { size },
     automargin: true,
-    ...more,
-  };
-}
-
-function layoutOf(colors, xaxis, yaxis, more = {}) {
+    ...options,
+  });
   return {
-    font: { family: FONT, size: fontSize(), color: colors.ink },
-    paper_bgcolor: "rgba(0,0,0,0)",
-    plot_bgcolor: "rgba(0,0,0,0)",
+    font: { family: FONT, size, color: colors.ink },
+    paper_bgcolor: CLEAR,
+    plot_bgcolor: CLEAR,
     margin: { l: 52, r: 12, t: 8, b: 44 },
     // A finger that scrolls must not zoom.
     dragmode: TOUCH ? false : "zoom",
     hoverlabel: { bgcolor: colors.paper, bordercolor: colors.line, font: { color: colors.ink } },
-    modebar: { bgcolor: "rgba(0,0,0,0)", color: colors.line, activecolor: colors.soft },
+    modebar: { bgcolor: CLEAR, color: colors.line, activecolor: colors.soft },
     showlegend: false,
-    // Where the reader has zoomed to survives a change of colors.
+    // The reader's zoom survives a change of colors.
     uirevision: "kept",
-    xaxis,
-    yaxis,
+    xaxis: axis(xaxis),
+    yaxis: axis(yaxis),
     ...more,
   };
 }
 
 const LEGEND_ABOVE = {
   showlegend: true,
-  legend: { orientation: "h", x: 0, y: 1, yanchor: "bottom", bgcolor: "rgba(0,0,0,0)" },
+  legend: {
+    orientation: "h", x: 0, y: 1, yanchor: "bottom", bgcolor: CLEAR, traceorder: "normal",
+  },
 };
+
+/** The text under the pointer, without the name of the trace beside it. */
+const hover = (text) => ({ hovertemplate: `${text}<extra></extra>` });
+
+/** A line; with markers if they have a size. */
+function line(x, y, { color, width = 2, dash, shape, size }, more) {
+  const markers = size ? { mode: "lines+markers", marker: { size } } : { mode: "lines" };
+  return { x, y, line: { color, width, dash, shape }, ...markers, ...more };
+}
 
 /** Ticks 1, 2, 5, 10, ... of a logarithmic axis of iterations. */
 function iterationTicks(last) {
@@ -86,9 +92,10 @@ function iterationTicks(last) {
   return ticks;
 }
 
-/** Whole numbers on an axis of iterations, however short. */
-function wholeTicks({ iteration }) {
-  return iteration.length <= 8 ? { dtick: 1 } : { tickformat: ",d", nticks: 7 };
+/** An axis of iterations with whole numbers, even if it is short. */
+function iterationAxis({ iteration }) {
+  const ticks = iteration.length <= 8 ? { dtick: 1 } : { tickformat: ",d", nticks: 7 };
+  return { title: "iteration", ...ticks };
 }
 
 /** The color and the name of each trimmed share of a scan. */
@@ -99,119 +106,99 @@ function scanLine(scan, number, colors) {
   return { color: colors.clusters[number], name };
 }
 
-/** The axis of K: whole numbers alone, and room around a single one. */
-function axisOfK(colors, { scan, ticks }) {
-  const counts = scan[0].cells.map((cell) => cell.k);
-  const room = counts.length === 1 ? { range: [counts[0] - 1, counts[0] + 1] } : {};
-  return axis(colors, "number of clusters K", { tickvals: ticks, ...room });
+/** The axis of K: ticks at whole numbers, and room around a single one. */
+function axisOfK({ scan, ticks }) {
+  const [{ k }, ...others] = scan[0].cells;
+  const room = others.length ? {} : { range: [k - 1, k + 1] };
+  return { title: "number of clusters K", tickvals: ticks, ...room };
 }
 
 /** An axis of sums of squares, from 0: large and small ones as powers of ten. */
 const SUMS = { rangemode: "tozero", exponentformat: "power", minexponent: 5 };
 
-/** Which of some falling values have room for a name: the ends, then those between. */
-function apart(values, least) {
-  const last = values.length - 1;
-  const named = [0];
-  values.forEach((value, place) => {
-    const before = values[named.at(-1)] - value;
-    if (before >= least && (value - values[last] >= least || place === last)) named.push(place);
-  });
-  return new Set(named);
-}
-
-/** A name with the unit of what it names, where it has one. */
+/** A name with its unit, if it has one. */
 const inUnit = (name, unit) => (unit ? `${name} in ${unit}`.trim() : name);
 
-/** What is said instead of a chart that would be empty. */
-const nothing = (text) => ({ text });
+/** Values for a logarithmic axis. */
+const positive = (values) => values.map((value) => (value > 0 ? value : null));
 
 const CHARTS = {
   gap({ trace, unit }, colors) {
-    const positive = trace.gap.map((gap) => (gap > 0 ? gap : null));
-    if (positive.every((gap) => gap === null)) {
-      return nothing("The gap is 0 from the first step: no point is closer to another center.");
+    const [gap, smallest, guaranteed] = [trace.gap, trace.smallest, trace.guaranteed].map(positive);
+    if (gap.every((value) => value === null)) {
+      return { text: "The gap is 0 from the first step: no point is closer to another center." };
     }
-    const ends = trace.gap.at(-1) === 0 ? "gap, then 0" : "gap";
-    const smallest = trace.smallest.map((gap) => (gap > 0 ? gap : null));
-    const guaranteed = trace.guaranteed.map((bound) => (bound > 0 ? bound : null));
-    const ticks = iterationTicks(trace.iteration.at(-1));
-    const values = [...positive, ...guaranteed].filter((value) => value !== null);
+    const { bound, accent } = colors;
+    const x = trace.iteration;
+    const ticks = iterationTicks(x.at(-1));
+    const values = [...gap, ...guaranteed].filter((value) => value !== null);
     const decades = Math.log10(Math.max(...values) / Math.min(...values));
     return {
       data: [
-        {
-          x: trace.iteration, y: guaranteed, name: "guaranteed",
-          mode: "lines", line: { color: colors.bound, width: 2, dash: "dash" },
-          hovertemplate: "guaranteed below %{y:.4~g}<extra></extra>",
-        },
-        {
-          x: trace.iteration, y: smallest, name: "smallest so far", mode: "lines",
-          line: { color: colors.accent, width: 1, dash: "dot", shape: "hv" }, hoverinfo: "skip",
-        },
-        {
-          x: trace.iteration, y: positive, name: ends,
-          mode: "lines+markers", line: { color: colors.accent, width: 2 }, marker: { size: 5 },
-          hovertemplate: "iteration %{x}<br>gap %{y:.4~g}<extra></extra>",
-        },
+        line(x, guaranteed, { color: bound, dash: "dash" }, {
+          name: "guaranteed", ...hover("guaranteed below %{y:.4~g}"),
+        }),
+        line(x, smallest, { color: accent, width: 1, dash: "dot", shape: "hv" }, {
+          name: "smallest so far", hoverinfo: "skip",
+        }),
+        line(x, gap, { color: accent, size: 5 }, {
+          name: trace.gap.at(-1) === 0 ? "gap, then 0" : "gap",
+          ...hover("iteration %{x}<br>gap %{y:.4~g}"),
+        }),
       ],
       layout: layoutOf(
         colors,
-        axis(colors, "iteration", { type: "log", tickvals: ticks, ticktext: ticks.map(String) }),
-        axis(colors, inUnit("", unit), {
-          type: "log", exponentformat: "power", dtick: Math.max(1, Math.ceil(decades / 6)),
-        }),
+        { title: "iteration", type: "log", tickvals: ticks, ticktext: ticks.map(String) },
+        {
+          title: inUnit("", unit), type: "log", exponentformat: "power",
+          dtick: Math.max(1, Math.ceil(decades / 6)),
+        },
         LEGEND_ABOVE,
       ),
     };
   },
 
   sse({ trace, unit }, colors) {
-    if (trace.sse.length < 2) {
-      return nothing(`Constant at ${figures(trace.sse[0], 6)}${inUnit(",", unit)}.`);
-    }
+    const { iteration, sse, lower_bound: bound } = trace;
+    if (sse.length < 2) return { text: `Constant at ${figures(sse[0], 6)}${inUnit(",", unit)}.` };
     const data = [
-      {
-        x: trace.iteration, y: trace.sse, name: "inertia", mode: "lines+markers",
-        line: { color: colors.accent, width: 2 }, marker: { size: 5 },
-        hovertemplate: "iteration %{x}<br>inertia %{y:.6~g}<extra></extra>",
-      },
+      line(iteration, sse, { color: colors.accent, size: 5 }, {
+        name: "inertia", ...hover("iteration %{x}<br>inertia %{y:.6~g}"),
+      }),
     ];
-    if (trace.lower_bound !== null) {
-      data.push({
-        x: [1, trace.iteration.at(-1)], y: [trace.lower_bound, trace.lower_bound],
-        name: "lower bound", mode: "lines",
-        line: { color: colors.bound, width: 2, dash: "dash" },
-        hovertemplate: "no clustering below %{y:.6~g}<extra></extra>",
-      });
+    if (bound !== null) {
+      const ends = [1, iteration.at(-1)];
+      data.push(line(ends, [bound, bound], { color: colors.bound, dash: "dash" }, {
+        name: "lower bound", ...hover("no clustering below %{y:.6~g}"),
+      }));
     }
     return {
       data,
       layout: layoutOf(
         colors,
-        axis(colors, "iteration", wholeTicks(trace)),
-        axis(colors, inUnit("", unit), { ...SUMS, rangemode: "normal" }),
-        trace.lower_bound !== null ? LEGEND_ABOVE : {},
+        iterationAxis(trace),
+        { title: inUnit("", unit), ...SUMS, rangemode: "normal" },
+        bound !== null ? LEGEND_ABOVE : {},
       ),
     };
   },
 
   moved({ trace }, colors) {
-    if (!trace.moved.some((moved) => moved > 0)) return nothing("No point changed cluster.");
+    if (!trace.moved.some((moved) => moved > 0)) return { text: "No point changed cluster." };
     return {
       data: [
         {
           type: "bar", x: trace.iteration, y: trace.moved, marker: { color: colors.accent },
-          hovertemplate: "iteration %{x}<br>%{y:,} points<extra></extra>",
+          ...hover("iteration %{x}<br>%{y:,} points"),
         },
       ],
       layout: layoutOf(
         colors,
-        axis(colors, "iteration", { ...wholeTicks(trace), showgrid: false }),
-        axis(colors, "", {
+        { ...iterationAxis(trace), showgrid: false },
+        {
           tickformat: ",d", rangemode: "tozero",
           ...(Math.max(...trace.moved) <= 5 ? { dtick: 1 } : { nticks: 6 }),
-        }),
+        },
         { bargap: trace.iteration.length > 100 ? 0 : 0.25 },
       ),
     };
@@ -224,150 +211,134 @@ const CHARTS = {
           type: "bar", x: shares.map((_, k) => k), y: shares, customdata: points,
           marker: { color: colors.clusters }, cliponaxis: false,
           texttemplate: n <= 20 ? "%{y:.1%}" : "", textposition: "outside", constraintext: "none",
-          hovertemplate: "cluster %{x}<br>%{customdata:,} points, %{y:.1%}<extra></extra>",
+          ...hover("cluster %{x}<br>%{customdata:,} points, %{y:.1%}"),
         },
       ],
       layout: layoutOf(
         colors,
-        axis(colors, "cluster", { showgrid: false, ...(n <= 30 ? { dtick: 1 } : { nticks: 12 }) }),
-        axis(colors, "", { tickformat: "~%", nticks: 5, rangemode: "tozero" }),
+        { title: "cluster", showgrid: false, ...(n <= 30 ? { dtick: 1 } : { nticks: 12 }) },
+        { tickformat: "~%", nticks: 5, rangemode: "tozero" },
         { bargap: n > 60 ? 0.05 : 0.25 },
       ),
     };
   },
 
   margins(page, colors) {
-    const values = unpacked(page.margins);
+    const values = Array.from(unpacked(page.margins));
     const labels = unpacked(page.map.labels);
-    const data = [];
-    const ticks = { vals: [], text: [] };
+    const [data, ticks] = [[], []];
     // Clusters stand side by side, a little apart.
     const apart = Math.max(1, values.length / 150 / Math.max(1, page.n_clusters / 15));
     let place = 0;
-    for (let k = 0; k < page.n_clusters; k++) {
-      const own = [];
-      labels.forEach((label, i) => label === k && own.push(values[i]));
-      if (!own.length) continue;
+    colors.clusters.forEach((color, k) => {
+      const own = values.filter((_, i) => labels[i] === k);
+      if (!own.length) return;
       own.sort((a, b) => b - a);
       const mean = own.reduce((sum, value) => sum + value, 0) / own.length;
-      data.push({
-        x: [...own.map((_, i) => place + i), place + own.length], y: [...own, own.at(-1)],
-        mode: "lines", fill: "tozeroy", line: { width: 0, shape: "hv", color: colors.clusters[k] },
-        fillcolor: colors.clusters[k], hoveron: "points", meta: k,
-        hovertemplate: `cluster ${k}<br>margin %{y:.2f}; mean ${mean.toFixed(2)}<extra></extra>`,
-      });
-      ticks.vals.push(place + own.length / 2);
-      ticks.text.push(String(k));
+      const x = Array.from({ length: own.length + 1 }, (_, i) => place + i);
+      data.push(line(x, [...own, own.at(-1)], { color, width: 0, shape: "hv" }, {
+        fill: "tozeroy", fillcolor: color, hoveron: "points",
+        ...hover(`cluster ${k}<br>margin %{y:.2f}; mean ${mean.toFixed(2)}`),
+      }));
+      ticks.push([place + own.length / 2, String(k)]);
       place += own.length + apart;
-    }
-    const every = Math.ceil(ticks.vals.length / 30);
-    const some = (list) => list.filter((_, i) => i % every === 0);
+    });
+    const every = Math.ceil(ticks.length / 30);
+    const named = ticks.filter((_, i) => i % every === 0);
     return {
       data,
       layout: layoutOf(
         colors,
-        axis(colors, "cluster", {
-          tickvals: some(ticks.vals), ticktext: some(ticks.text), showgrid: false,
-          range: [-apart, place],
-        }),
-        axis(colors, "", { range: [0, 1.02], dtick: 0.25, tickformat: ".2f" }),
+        {
+          title: "cluster", tickvals: named.map(([at]) => at), ticktext: named.map(([, k]) => k),
+          showgrid: false, range: [-apart, place],
+        },
+        { range: [0, 1.02], dtick: 0.25, tickformat: ".2f" },
       ),
     };
   },
 
   inertia(page, colors) {
-    const { scan } = page;
-    const data = scan.flatMap(({ cells }, number) => {
-      const { color, name } = scanLine(scan, number, colors);
-      const x = cells.map((cell) => cell.k);
+    const data = page.scan.flatMap(({ cells }, number) => {
+      const { color, name } = scanLine(page.scan, number, colors);
       const known = cells.filter((cell) => cell.lower !== null);
+      const x = known.map((cell) => cell.k);
       return [
-        {
-          x: known.map((cell) => cell.k), y: known.map((cell) => cell.lower),
+        line(x, known.map((cell) => cell.lower), { color, width: 1.5, dash: "dash" }, {
           // A line needs two points.
           mode: known.length === 1 ? "markers" : "lines",
           marker: { symbol: "line-ew-open", size: 14, color },
-          line: { color, width: 1.5, dash: "dash" }, name: "lower bound",
-          showlegend: number === 0, legendrank: 2000,
-          hovertemplate: "K = %{x}<br>no clustering below %{y:.6~g}<extra></extra>",
-        },
-        {
-          x: known.map((cell) => cell.k), y: known.map((cell) => cell.inertia), mode: "lines",
-          line: { width: 0, color }, fill: "tonexty", fillcolor: `${color}33`,
-          hoverinfo: "skip", showlegend: false,
-        },
-        {
-          x, y: cells.map((cell) => cell.inertia), mode: "lines+markers", name,
-          line: { color, width: 2 }, marker: { size: 6 },
-          hovertemplate: `K = %{x}<br>${name} %{y:.6~g}<extra></extra>`,
-        },
+          name: "lower bound", showlegend: number === 0, legendrank: 2000,
+          ...hover("K = %{x}<br>no clustering below %{y:.6~g}"),
+        }),
+        line(x, known.map((cell) => cell.inertia), { color, width: 0 }, {
+          fill: "tonexty", fillcolor: `${color}33`, hoverinfo: "skip", showlegend: false,
+        }),
+        line(cells.map((cell) => cell.k), cells.map((cell) => cell.inertia), { color, size: 6 }, {
+          name, ...hover(`K = %{x}<br>${name} %{y:.6~g}`),
+        }),
       ];
     });
-    return {
-      data,
-      layout: layoutOf(
-        colors,
-        axisOfK(colors, page),
-        axis(colors, "", SUMS),
-        { ...LEGEND_ABOVE, legend: { ...LEGEND_ABOVE.legend, traceorder: "normal" } },
-      ),
-    };
+    return { data, layout: layoutOf(colors, axisOfK(page), SUMS, LEGEND_ABOVE) };
   },
 
   silhouette(page, colors) {
     const { scan } = page;
     const several = scan.map(({ cells }) => cells.filter((cell) => cell.silhouette !== null));
-    if (several.every((cells) => !cells.length)) return nothing("The silhouette needs two clusters.");
+    if (several.every((cells) => !cells.length)) {
+      return { text: "The silhouette needs two clusters." };
+    }
     return {
-      data: several.map((cells, number) => ({
-        x: cells.map((cell) => cell.k), y: cells.map((cell) => cell.silhouette),
-        mode: "lines+markers", name: scanLine(scan, number, colors).name,
-        line: { color: scanLine(scan, number, colors).color, width: 2 }, marker: { size: 6 },
-        hovertemplate: "K = %{x}<br>silhouette %{y:.3f}<extra></extra>",
-      })),
+      data: several.map((cells, number) => {
+        const { color, name } = scanLine(scan, number, colors);
+        const [x, y] = [cells.map((cell) => cell.k), cells.map((cell) => cell.silhouette)];
+        return line(x, y, { color, size: 6 }, {
+          name, ...hover("K = %{x}<br>silhouette %{y:.3f}"),
+        });
+      }),
       layout: layoutOf(
         colors,
-        axisOfK(colors, page),
-        axis(colors, "", {
+        axisOfK(page),
+        {
           tickformat: ".2f", nticks: 6, ...(scan[0].cells.length === 1 ? { range: [0, 1] } : {}),
-        }),
+        },
         scan.length > 1 ? LEGEND_ABOVE : {},
       ),
     };
   },
 
-  trimming({ scan }, colors) {
-    const counts = scan[0].cells.map((cell) => cell.k);
-    const ends = scan.at(-1).cells.map((cell) => cell.inertia);
-    const named = apart(ends, 0.07 * Math.max(...scan[0].cells.map((cell) => cell.inertia)));
+  trimming({ scan, named }, colors) {
+    const x = scan.map(({ alpha }) => alpha);
     return {
-      data: counts.map((k, i) => ({
-        x: scan.map(({ alpha }) => alpha), y: scan.map(({ cells }) => cells[i].inertia),
-        mode: "lines+markers+text", line: { color: colors.accent, width: 1.5 },
-        marker: { size: 5 }, cliponaxis: false, textposition: "middle right",
-        text: scan.map((_, j) => (j === scan.length - 1 && named.has(i) ? ` ${k}` : "")),
-        hovertemplate: `K = ${k}, trimmed %{x:.1%}<br>inertia %{y:.6~g}<extra></extra>`,
-      })),
+      data: scan[0].cells.map(({ k }, i) =>
+        line(x, scan.map(({ cells }) => cells[i].inertia), {
+          color: colors.accent, width: 1.5, size: 5,
+        }, {
+          mode: "lines+markers+text", cliponaxis: false, textposition: "middle right",
+          text: scan.map((_, j) => (j === scan.length - 1 && named.includes(i) ? ` ${k}` : "")),
+          ...hover(`K = ${k}, trimmed %{x:.1%}<br>inertia %{y:.6~g}`),
+        }),
+      ),
       layout: layoutOf(
         colors,
-        axis(colors, "trimmed fraction", { tickformat: "~%" }),
-        axis(colors, "", SUMS),
+        { title: "trimmed fraction", tickformat: "~%" },
+        SUMS,
         { margin: { l: 52, r: 30, t: 8, b: 44 } },
       ),
     };
   },
 };
 
-/** Draw one chart into its place, or say why there is nothing to draw. */
+/** Draw one chart, or show its text if it would be empty. */
 function draw(place, page, colors) {
   const chart = CHARTS[place.dataset.chart](page, colors);
   if (chart.text) {
     place.classList.add("nothing");
     place.removeAttribute("role");
     place.textContent = chart.text;
-    return null;
+    return;
   }
-  // Paper does not wait for a chart to find out its size.
+  // In print, a chart cannot wait until it knows its size.
   const size = onPaper() ? { width: place.clientWidth, height: place.clientHeight } : {};
-  return Plotly.react(place, chart.data, { ...chart.layout, ...size }, OPTIONS);
+  Plotly.react(place, chart.data, { ...chart.layout, ...size }, OPTIONS);
 }

@@ -1,29 +1,19 @@
-// Begins everything: reads the data, prepares tables, draws charts, and follows theme and printer.
+// Starts the page: reads the data, prepares tables, draws charts, and follows theme and printer.
 
-/** What the reader chose last. Browsers may refuse to remember, of files and in notebooks above all. */
-const choice = {
-  name: "wolfmeans-theme",
-  read() {
-    try {
-      const found = localStorage.getItem(this.name);
-      return ["light", "dark"].includes(found) ? found : null;
-    } catch {
-      return null;
-    }
-  },
-  keep(theme) {
-    try {
-      localStorage.setItem(this.name, theme);
-    } catch {
-      // Then it holds until the page is closed.
-    }
-  },
-};
+/** Use the browser's storage for the reader's choice of theme; null if the browser refuses. */
+function stored(use) {
+  try {
+    return use(localStorage, "wolfmeans-theme");
+  } catch {
+    return null;
+  }
+}
 
 function start() {
   const root = document.documentElement;
   root.classList.add("js");
-  if (choice.read()) root.dataset.theme = choice.read();
+  const chosen = stored((storage, name) => storage.getItem(name));
+  if (["light", "dark"].includes(chosen)) root.dataset.theme = chosen;
   const page = JSON.parse(document.getElementById("data").textContent);
   if (page.profiles) {
     for (const name of ["strength", "overall", "means", "spread"]) {
@@ -45,48 +35,46 @@ function start() {
   };
   drawAll();
 
-  // Light or dark: as the system says, until the reader says otherwise.
+  // Light or dark: as in the system, until the reader chooses.
   const system = matchMedia("(prefers-color-scheme: dark)");
   const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
-  const button = element("button", { type: "button", className: "theme" });
+  const toggle = button({ className: "theme" });
   const name = () => {
-    button.textContent = isDark() ? "☀ Light" : "☾ Dark";
-    button.ariaLabel = isDark() ? "Show in light colors" : "Show in dark colors";
+    toggle.textContent = isDark() ? "☀ Light" : "☾ Dark";
+    toggle.ariaLabel = isDark() ? "Show in light colors" : "Show in dark colors";
   };
-  button.addEventListener("click", () => {
-    root.dataset.theme = isDark() ? "light" : "dark";
-    choice.keep(root.dataset.theme);
+  toggle.addEventListener("click", () => {
+    const theme = isDark() ? "light" : "dark";
+    root.dataset.theme = theme;
+    stored((storage, key) => storage.setItem(key, theme));
     name();
     drawAll();
   });
   system.addEventListener("change", () => {
     name();
-    if (root.dataset.theme !== "print") drawAll();
+    if (!onPaper()) drawAll();
   });
   name();
-  document.querySelector("header").append(button);
+  document.querySelector("header").append(toggle);
 
-  // Paper has light colors and a width of its own.
+  // Print has light colors and a width of its own.
   let before;
-  const toPaper = () => {
-    if (root.dataset.theme === "print") return;
-    before = root.dataset.theme;
-    root.dataset.theme = "print";
-    drawAll();
-  };
-  const toScreen = () => {
-    if (root.dataset.theme !== "print") return;
+  const print = (starts) => {
+    if (starts === onPaper()) return;
+    if (starts) {
+      before = root.dataset.theme;
+      root.dataset.theme = "print";
+      drawAll();
+      return;
+    }
     if (before) root.dataset.theme = before;
     else delete root.dataset.theme;
     drawAll();
     for (const place of places) if (place.data) Plotly.Plots.resize(place);
   };
-  addEventListener("beforeprint", toPaper);
-  addEventListener("afterprint", toScreen);
-  matchMedia("print").addEventListener("change", ({ matches }) => {
-    if (matches) toPaper();
-    else toScreen();
-  });
+  addEventListener("beforeprint", () => print(true));
+  addEventListener("afterprint", () => print(false));
+  matchMedia("print").addEventListener("change", ({ matches }) => print(matches));
 }
 
 start();

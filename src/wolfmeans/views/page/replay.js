@@ -1,10 +1,10 @@
-// The map, on which a slider replays the run: centers with their tails, points in the colors of
+// The map, on which a slider replays the run: centers with their paths, points in the colors of
 // their clusters, rings around those that have just moved.
 
-// Above so many, numbers would cover what they name.
+// With more clusters, numbers would cover the centers.
 const NUMBERED = 80;
 
-// Centers so near to each other, in pixels, would hide each other's numbers.
+// Centers closer than this many pixels would hide each other's numbers.
 const NEAR = 15;
 const SIDES = ["middle left", "middle right", "top center", "bottom center"];
 
@@ -41,7 +41,7 @@ class Replay {
     return this.frames.length - 1;
   }
 
-  /** What is seen at first: all kept points. Others, and centers of empty clusters, may be far. */
+  /** The part shown at first: all kept points. Others, and centers of empty clusters, may be far. */
   range() {
     const { labels } = this.frames[this.last];
     return [this.x, this.y].map((values) => {
@@ -53,14 +53,14 @@ class Replay {
     });
   }
 
-  /** How many points that are left out cannot be seen at first. */
+  /** The number of points that are out of view at first. */
   outside() {
     const [[left, right], [low, high]] = this.range();
     const seen = (x, y) => left <= x && x <= right && low <= y && y <= high;
     return this.frames[this.last].labels.filter((_, i) => !seen(this.x[i], this.y[i])).length;
   }
 
-  /** Whether both axes have the same scale, as they should unless one of them hardly shows then. */
+  /** Whether both axes have the same scale: yes, unless one of them would be very short. */
   trueToScale() {
     const [x, y] = this.range().map(([low, high]) => high - low);
     return y < 1.5 * x && x < 4 * y;
@@ -77,38 +77,27 @@ class Replay {
     };
   }
 
-  /** What is said about the points under the pointer. */
-  clusterNames() {
-    return this.frames[this.shown].labels.map((k) => (k < 0 ? "left out" : `cluster ${k}`));
-  }
-
-  moved() {
-    const { changed: all, labels } = this.frames[this.shown];
-    const changed = all.filter((i) => this.chosen === null || labels[i] === this.chosen);
-    return { x: changed.map((i) => this.x[i]), y: changed.map((i) => this.y[i]) };
-  }
-
-  /** Few rings are strong; many would hide the points. */
-  ringOpacity() {
-    return Math.min(0.9, Math.max(0.25, 150 / this.frames[this.shown].changed.length));
+  /** Rings around the points that moved: strong if they are few; many would hide the points. */
+  rings(size, color) {
+    const { changed, labels } = this.frames[this.shown];
+    const shown = changed.filter((i) => this.chosen === null || labels[i] === this.chosen);
+    return {
+      x: shown.map((i) => this.x[i]), y: shown.map((i) => this.y[i]),
+      mode: "markers", hoverinfo: "skip",
+      opacity: Math.min(0.9, Math.max(0.25, 150 / changed.length)),
+      marker: { size, symbol: "circle-open", color, line: { width: 1.25 } },
+    };
   }
 
   /** The paths of the centers up to the frame that is shown, with breaks between them. */
-  tails() {
-    const x = [];
-    const y = [];
-    for (let k = 0; k < this.nClusters; k++) {
-      for (let f = 0; f <= this.shown; f++) {
-        x.push(this.frames[f].centers[2 * k]);
-        y.push(this.frames[f].centers[2 * k + 1]);
-      }
-      x.push(null);
-      y.push(null);
-    }
-    return { x, y };
+  paths(color) {
+    const frames = this.frames.slice(0, this.shown + 1);
+    const along = (axis) =>
+      this.order.flatMap((_, k) => [...frames.map(({ centers }) => centers[2 * k + axis]), null]);
+    return line(along(0), along(1), { color, width: 1.5 }, { hoverinfo: "skip", opacity: 0.65 });
   }
 
-  /** Pixels that a unit of each axis takes before anybody zooms, roughly. */
+  /** Roughly the pixels of a unit of each axis, before any zoom. */
   pixels() {
     const [x, y] = this.range().map(([low, high]) => high - low);
     const across = Math.max(1, this.place.clientWidth - 70) / x;
@@ -116,7 +105,7 @@ class Replay {
     return this.trueToScale() ? Array(2).fill(Math.min(across, down)) : [across, down];
   }
 
-  /** Where the number of each center stands: beside it where a larger cluster's is above it. */
+  /** The place of each center's number: beside the center if a larger cluster's would cover it. */
   numberPlaces() {
     const { centers } = this.frames[this.shown];
     const [across, down] = this.pixels();
@@ -138,7 +127,7 @@ class Replay {
     return places;
   }
 
-  /** The centers, each drawn for itself: a circle covers what is under it. */
+  /** The centers, each a trace of its own, so that circles cover those below them. */
   centers(colors) {
     const { centers } = this.frames[this.shown];
     const places = this.numberPlaces();
@@ -156,59 +145,37 @@ class Replay {
         line: { width: crowded ? 2 : 3, color: clusters.map((k) => colors.clusters[k]) },
       },
       cliponaxis: false,
-      hovertemplate: "center of cluster %{text}<extra></extra>",
+      ...hover("center of cluster %{text}"),
     }));
   }
 
   chart(colors) {
     const size = this.x.length > 1000 ? 5 : 7;
-    const [xrange, yrange] = this.range();
+    const { labels } = this.frames[this.shown];
     const unit = this.power ? `, in 10<sup>${this.power}</sup>` : "";
-    const share = (i) => `component ${i + 1} (${(100 * this.explained[i]).toFixed(0)}%)${unit}`;
+    const ranges = this.range();
+    const axis = (i) => ({
+      title: `component ${i + 1} (${(100 * this.explained[i]).toFixed(0)}%)${unit}`,
+      range: ranges[i], showgrid: false, nticks: 6, ticks: "outside",
+    });
+    const points = {
+      x: this.x, y: this.y, mode: "markers",
+      customdata: Array.from(this.rows, (row, i) => [row, this.margins[i]]),
+      marker: { size, ...this.pointStyle(colors) },
+      text: labels.map((k) => (k < 0 ? "left out" : `cluster ${k}`)),
+      ...hover("row %{customdata[0]}, %{text}<br>margin %{customdata[1]:.2f}"),
+    };
     return {
       data: [
-        {
-          x: this.x, y: this.y, mode: "markers",
-          customdata: Array.from(this.rows, (row, i) => [row, this.margins[i]]),
-          marker: { size, ...this.pointStyle(colors) },
-          text: this.clusterNames(),
-          hovertemplate:
-            "row %{customdata[0]}, %{text}<br>margin %{customdata[1]:.2f}<extra></extra>",
-        },
-        {
-          ...this.moved(), mode: "markers", hoverinfo: "skip",
-          opacity: this.ringOpacity(),
-          marker: {
-            size: size + 5, symbol: "circle-open", color: colors.ink, line: { width: 1.25 },
-          },
-        },
-        {
-          ...this.tails(), mode: "lines", hoverinfo: "skip",
-          line: { color: colors.ink, width: 1.5 }, opacity: 0.65,
-        },
-        ...this.centers(colors),
+        points, this.rings(size + 5, colors.ink), this.paths(colors.ink), ...this.centers(colors),
       ],
       layout: layoutOf(
         colors,
-        axis(colors, share(0), { range: xrange, showgrid: false, nticks: 6, ticks: "outside" }),
-        axis(colors, share(1), {
-          range: yrange, showgrid: false, nticks: 6, ticks: "outside",
-          ...(this.trueToScale() ? { scaleanchor: "x" } : {}),
-        }),
+        axis(0),
+        { ...axis(1), ...(this.trueToScale() ? { scaleanchor: "x" } : {}) },
         { hovermode: "closest", dragmode: TOUCH ? false : "pan" },
       ),
     };
-  }
-
-  /** Show another frame, or the same in another way: all changes at once, for one drawing. */
-  update(place, colors) {
-    const [points, moved, tails, ...centers] = place.data;
-    Object.assign(points.marker, this.pointStyle(colors));
-    points.text = this.clusterNames();
-    Object.assign(moved, this.moved(), { opacity: this.ringOpacity() });
-    Object.assign(tails, this.tails());
-    this.centers(colors).forEach((center, i) => Object.assign(centers[i], center));
-    Plotly.redraw(place);
   }
 }
 
@@ -228,7 +195,8 @@ class Panel {
   }
 
   addSteps() {
-    this.play = element("button", { type: "button", className: "play" }, "▶ Play");
+    const onclick = () => (this.timer === null ? this.start() : this.stop());
+    this.play = button({ className: "play", onclick }, "▶ Play");
     this.slider = element("input", {
       type: "range", min: 0, max: this.replay.last, step: 1, value: this.replay.last,
       "aria-label": "Iteration",
@@ -239,10 +207,7 @@ class Panel {
       this.stop();
       this.show(Number(this.slider.value));
     });
-    this.play.addEventListener("click", () => (this.timer === null ? this.start() : this.stop()));
-    if (this.replay.last === 0) {
-      this.play.disabled = this.slider.disabled = true;
-    }
+    this.play.disabled = this.slider.disabled = this.replay.last === 0;
     this.read();
   }
 
@@ -250,21 +215,17 @@ class Panel {
     const chips = element("div", {
       className: "chips", role: "group", "aria-label": "Highlight a cluster",
     });
-    this.page.shares.forEach((share, k) => {
-      const chip = element(
-        "button",
-        { type: "button", "aria-pressed": "false", title: `Highlight cluster ${k}` },
-        element("i", { className: "swatch", style: `--c:var(--k${k})` }),
-        `${k}`,
-      );
-      chip.addEventListener("click", () => {
+    this.page.shares.forEach((_, k) => {
+      const onclick = () => {
         this.replay.chosen = this.replay.chosen === k ? null : k;
-        [...chips.children].forEach((other, j) =>
-          other.setAttribute("aria-pressed", String(this.replay.chosen === j)),
+        [...chips.children].forEach((chip, j) =>
+          chip.setAttribute("aria-pressed", this.replay.chosen === j),
         );
         this.show(this.replay.shown);
-      });
-      chips.append(chip);
+      };
+      const properties = { onclick, "aria-pressed": false, title: `Highlight cluster ${k}` };
+      const swatch = element("i", { className: "swatch", style: `--c:var(--k${k})` });
+      chips.append(button(properties, swatch, `${k}`));
     });
     this.box.append(element("h3", { className: "chips-title" }, "Highlight a cluster"), chips);
   }
@@ -275,7 +236,10 @@ class Panel {
       this.slider.value = frame;
       this.read();
     }
-    this.replay.update(this.place, currentColors(this.replay.nClusters));
+    const { data } = this.replay.chart(currentColors(this.replay.nClusters));
+    data.forEach((trace, i) => Object.assign(this.place.data[i], trace));
+    // Unlike Plotly.react, this keeps the reader's view where both axes have the same scale.
+    Plotly.redraw(this.place);
   }
 
   read() {
@@ -296,7 +260,7 @@ class Panel {
     const { last } = this.replay;
     if (this.replay.shown === last) this.show(0);
     this.play.textContent = "❚❚ Pause";
-    // Eight seconds for a long run, and time to look at each step of a short one.
+    // A long run takes eight seconds; a short one pauses at each step.
     const pause = Math.min(700, Math.max(100, 8000 / last));
     const next = () => {
       this.show(this.replay.shown + 1);

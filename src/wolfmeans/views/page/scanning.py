@@ -10,6 +10,7 @@ from wolfmeans.views.page import markup
 from wolfmeans.views.page.document import Page, document
 from wolfmeans.views.page.markup import Cell
 from wolfmeans.views.plot.canvas import counted
+from wolfmeans.views.plot.scans import apart
 
 
 def scan_page(scan: Scan, *, title: str = "How many clusters?", n_points: int = 0) -> Page:
@@ -56,6 +57,7 @@ def scan_page(scan: Scan, *, title: str = "How many clusters?", n_points: int = 
         data={
             "n_clusters": len(scan.alphas),
             "ticks": ticks_of(scan.n_clusters),
+            "named": _named_curves(scan) if trimmed else [],
             "scan": [
                 {"alpha": alpha, "cells": [_numbers(cell) for cell in scan.along_clusters(alpha)]}
                 for alpha in scan.alphas
@@ -83,3 +85,11 @@ def _numbers(cell: Fit) -> dict[str, float | None]:
         "lower": cell.lower_bound,
         "silhouette": cell.silhouette if cell.n_clusters > 1 else None,
     }
+
+
+def _named_curves(scan: Scan) -> list[int]:
+    """Return which of the trimmed curves have room for a name at their ends."""
+    untrimmed, ends = (
+        [cell.inertia for cell in scan.along_clusters(scan.alphas[i])] for i in (0, -1)
+    )
+    return sorted(apart(ends, 0.07 * max(untrimmed)))

@@ -13,14 +13,10 @@ function element(tag, properties = {}, ...children) {
   return made;
 }
 
-/** What a cell is sorted by and exported as: its number where it has one, else its text. */
-function valueOf(cell) {
-  const value = cell.dataset.value;
-  if (value === undefined) return cell.textContent;
-  return value === "" ? NaN : Number(value);
-}
+const button = (properties, ...children) =>
+  element("button", { type: "button", ...properties }, ...children);
 
-/** Numbers by size, unknown ones last in both directions; words by the alphabet. */
+/** Compare numbers by size, unknown ones last in both directions, and words by the alphabet. */
 function compare(a, b, direction) {
   if (typeof a === "number" && typeof b === "number") {
     if (Number.isNaN(a) || Number.isNaN(b)) return Number.isNaN(a) - Number.isNaN(b);
@@ -29,7 +25,7 @@ function compare(a, b, direction) {
   return direction * String(a).localeCompare(String(b), undefined, { numeric: true });
 }
 
-/** Quote what a reader of CSV could take for a separator. */
+/** Quote a text that contains separators. */
 function csvField(value) {
   if (typeof value === "number") return Number.isNaN(value) ? "" : String(value);
   return /[",\r\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value;
@@ -41,10 +37,10 @@ function download(text, name) {
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }
 
-// What the largest table can show at once without keeping its reader waiting.
+// More cells at once would keep the reader waiting.
 const CELLS_AT_ONCE = 15_000;
 
-/** A table with an order of its rows, of which the first ones are shown. */
+/** A table that shows the first rows of an order. */
 class Sheet {
   constructor(box) {
     this.box = box;
@@ -62,9 +58,8 @@ class Sheet {
     this.order = Array.from({ length: this.total }, (_, i) => i);
     this.heads.forEach((head, column) => this.makeSortable(head, column));
     if (this.total > this.first) this.addUnfolding();
-    const save = element("button", { type: "button", className: "csv" }, "Save as CSV");
-    save.addEventListener("click", () => download(this.csv(), `${this.box.dataset.name}.csv`));
-    this.tools.append(save);
+    const onclick = () => download(this.csv(), `${this.box.dataset.name}.csv`);
+    this.tools.append(button({ className: "csv", onclick }, "Save as CSV"));
     this.box.append(this.tools);
     this.arrange();
   }
@@ -73,9 +68,12 @@ class Sheet {
     return this.rows.length;
   }
 
-  /** What row i of the original order has in a column. */
+  /** What row i is sorted by and exported as: the number of its cell, or else its text. */
   value(i, column) {
-    return valueOf(this.rows[i].cells[column]);
+    const cell = this.rows[i].cells[column];
+    const { value } = cell.dataset;
+    if (value === undefined) return cell.textContent;
+    return value === "" ? NaN : Number(value);
   }
 
   /** Show the first rows of the order. */
@@ -97,33 +95,30 @@ class Sheet {
   makeSortable(head, column) {
     head.dataset.name ||= head.textContent;
     head.setAttribute("aria-sort", "none");
-    const button = element("button", { type: "button" }, ...head.childNodes);
-    if (head.dataset.name !== head.textContent) button.ariaLabel = head.dataset.name;
-    button.addEventListener("click", () => {
+    const onclick = () => {
       const before = head.getAttribute("aria-sort");
-      // The largest numbers first: they are what one looks for.
+      // Readers look for the largest numbers first.
       const first = column > 0 && typeof this.value(0, column) === "number" ? -1 : 1;
       this.sort(column, before === "none" ? first : before === "ascending" ? -1 : 1);
-    });
-    head.replaceChildren(button);
+    };
+    const { name } = head.dataset;
+    const ariaLabel = name === head.textContent ? null : name;
+    head.append(button({ onclick, ariaLabel }, ...head.childNodes));
   }
 
   addUnfolding() {
-    const button = element("button", { type: "button", className: "unfold" });
     const step = Math.max(this.first, Math.floor(CELLS_AT_ONCE / this.heads.length));
     const name = () => {
       const left = this.total - this.shown;
-      if (left <= 0) button.textContent = `Show the first ${this.first}`;
-      else if (left <= step) button.textContent = `Show all ${this.total.toLocaleString("en")}`;
-      else button.textContent = `Show ${step} more`;
+      if (left <= 0) return `Show the first ${this.first}`;
+      return left <= step ? `Show all ${this.total.toLocaleString("en")}` : `Show ${step} more`;
     };
-    button.addEventListener("click", () => {
+    const onclick = ({ target }) => {
       this.shown = this.shown >= this.total ? this.first : this.shown + step;
       this.arrange();
-      name();
-    });
-    name();
-    this.tools.append(button);
+      target.textContent = name();
+    };
+    this.tools.append(button({ className: "unfold", onclick }, name()));
   }
 
   csv() {
@@ -135,16 +130,14 @@ class Sheet {
 
 // --- Profiles ----------------------------------------------------------------------------------
 
-/** A number as people write it, with so many digits. */
+/** A number with this many significant digits; as in markup.py. */
 function figures(value, digits = 4) {
   if (value === null || !Number.isFinite(value)) return "–";
   if (value === 0) return "0";
   if (value < 0) return "−" + figures(-value, digits);
   const size = Math.floor(Math.log10(value));
   if (size < -5 || size >= 9) return value.toExponential(digits - 2);
-  return value.toLocaleString("en", {
-    maximumSignificantDigits: Math.max(digits, size + 1),
-  });
+  return value.toLocaleString("en", { maximumSignificantDigits: Math.max(digits, size + 1) });
 }
 
 function deviationText(value) {
@@ -152,32 +145,29 @@ function deviationText(value) {
   return (value > 0 ? "+" : "−") + Math.abs(value).toFixed(1);
 }
 
-/** The color of a deviation's cell and how strong it is, in percent; as in markup.py. */
+/** The color of a deviation's cell and its strength in percent; as in markup.py. */
 function heatOf(deviation) {
   const side = deviation >= 0 ? "high" : "low";
   const size = Math.abs(deviation);
   return size <= 2 ? [side, 50 * size] : [`${side}er`, Math.min(100, 25 * (size - 2))];
 }
 
-/** A text as part of markup. */
-function escaped(text) {
-  return text.replace(/[&<>"']/g, (sign) => `&#${sign.charCodeAt(0)};`);
-}
+/** Escape a text for markup. */
+const escaped = (text) => text.replace(/[&<>"']/g, (sign) => `&#${sign.charCodeAt(0)};`);
 
-/** The profiles: a sheet whose rows are made from the data when they are shown. */
+/** The profiles: rows are made from the data when they are shown. */
 class ProfileSheet extends Sheet {
   constructor(box, profiles) {
     super(box);
     this.profiles = profiles;
     this.inUnits = false;
-    const button = element("button", { type: "button", className: "units" }, "Show means");
-    button.addEventListener("click", () => {
+    const onclick = ({ target }) => {
       this.inUnits = !this.inUnits;
-      button.textContent = this.inUnits ? "Show deviations" : "Show means";
+      target.textContent = this.inUnits ? "Show deviations" : "Show means";
       this.table.classList.toggle("in-units", this.inUnits);
       this.arrange();
-    });
-    this.tools.append(button);
+    };
+    this.tools.append(button({ className: "units", onclick }, "Show means"));
   }
 
   get total() {
@@ -200,11 +190,10 @@ class ProfileSheet extends Sheet {
   }
 
   arrange() {
-    const rows = this.order.slice(0, this.shown).map((j) => this.row(j));
-    this.body.innerHTML = rows.join("");
+    this.body.innerHTML = this.order.slice(0, this.shown).map((j) => this.row(j)).join("");
   }
 
-  /** A row as markup: thousands of cells are read faster than they are made one by one. */
+  /** A row as markup: parsing thousands of cells is faster than making them one by one. */
   row(j) {
     const { names, strength, overall } = this.profiles;
     const cells = [

@@ -71,7 +71,7 @@ def _draw_curves(ax: Axes, scan: Scan) -> None:
     highest = max(cell.inertia for cells in curves for cell in cells)
     spreads = [np.ptp([cells[end].inertia for cells in curves]) for end in (0, -1)]
     end, aside = (-1, (5, -3)) if spreads[1] >= spreads[0] else (0, (-5, -3))
-    named = _apart([cells[end].inertia for cells in curves], 0.04 * highest)
+    named = apart([cells[end].inertia for cells in curves], 0.04 * highest)
     for number, cells in enumerate(curves):
         shade = _shade(number / max(1, len(curves) - 1))
         shares = [cell.alpha for cell in cells]
@@ -94,8 +94,11 @@ def _draw_curves(ax: Axes, scan: Scan) -> None:
     ax.set_ylim(bottom=0)
 
 
-def _apart(values: list[float], least: float) -> set[int]:
-    """Return which of some falling values have room for a name: the ends, then those between."""
+def apart(values: list[float], least: float) -> set[int]:
+    """Return the places of falling values that are `least` apart, so that names fit beside them.
+
+    The first and, if it is far enough from it, the last value are among them.
+    """
     last = len(values) - 1
     named = [0]
     for place, value in enumerate(values):
