@@ -1,7 +1,6 @@
 """Figures: what they show is what the portrait says, and every clustering can be drawn."""
 
 import logging
-import warnings
 from dataclasses import replace
 from itertools import combinations
 
@@ -10,9 +9,9 @@ import pytest
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from scipy import sparse
 
 import wolfmeans
+from pages import SITUATIONS, fit_quietly, points
 from wolfmeans import KMeans, TrimmedKMeans
 from wolfmeans.views.colors import color_of
 from wolfmeans.views.plot import (
@@ -27,17 +26,6 @@ from wolfmeans.views.plot import (
 from wolfmeans.views.portrait import portrait
 
 OF_PORTRAITS = (map_figure, sizes_figure, profiles_figure, margins_figure, replay_figure)
-
-
-def points(n=300, d=3, seed=0):
-    rng = np.random.default_rng(seed)
-    return rng.normal(size=(n, d)) * 2 + 3.0 * rng.integers(0, 4, size=(n, 1))
-
-
-def fit_quietly(model, X):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return model.fit(X)
 
 
 def draws(figure, caplog):
@@ -55,44 +43,18 @@ def texts_of(figure):
 
 @pytest.fixture(scope="module")
 def shown():
-    X = points()
+    X = points(300)
     return portrait(KMeans(4, random_state=0).fit(X), X, names=["a", "b", "c"])
 
 
 # --- every situation -------------------------------------------------------------------------
-
-SITUATIONS = {
-    "ordinary": lambda: (KMeans(4, random_state=0), points()),
-    "float32": lambda: (KMeans(3, random_state=0), points().astype(np.float32)),
-    "one cluster": lambda: (KMeans(1), points()),
-    "one column": lambda: (KMeans(3, random_state=0), points(d=1)),
-    "two columns": lambda: (KMeans(3, random_state=0), points(d=2)),
-    "stationary at once": lambda: (KMeans(2, init=[[0.0], [9.0]]), np.array([[0.0], [9.0]])),
-    "one point": lambda: (KMeans(1), np.array([[1.0, 2.0, 3.0]])),
-    "equal points": lambda: (KMeans(1), np.ones((5, 2))),
-    "an empty cluster": lambda: (
-        KMeans(3, init=[[0.0, 0], [9, 9], [500, 500]], n_init=1, empty="keep"),
-        points(d=2),
-    ),
-    "many clusters": lambda: (KMeans(70, random_state=0, certify=None), points()),
-    "many columns": lambda: (KMeans(3, random_state=0), points(d=60)),
-    "outliers": lambda: (
-        TrimmedKMeans(3, trim=9, random_state=0),
-        np.vstack([points(), [[1e9] * 3]]),
-    ),
-    "sparse": lambda: (KMeans(3, random_state=0), sparse.csr_array(np.maximum(points(), 0))),
-    "huge": lambda: (KMeans(3, random_state=0), points() * 1e200),
-    "tiny": lambda: (KMeans(3, random_state=0), points() * 1e-200),
-    "far": lambda: (KMeans(3, random_state=0), points() + 1e8),
-}
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("situation", SITUATIONS)
 def test_every_clustering_can_be_drawn(situation, caplog):
     model, X = SITUATIONS[situation]()
-    fit_quietly(model, X)
-    seen = portrait(model, X)
+    seen = portrait(fit_quietly(model, X), X)
     for draw in OF_PORTRAITS:
         draws(draw(seen), caplog)
     draws(model.trace_.plot(), caplog)
@@ -155,7 +117,7 @@ def test_names_of_trimmed_curves_do_not_hide_each_other():
 
 
 def test_the_trace_of_a_run_with_a_lower_bound_shows_it():
-    trace = KMeans(2, random_state=0, certify="spectral").fit(points()).trace_
+    trace = KMeans(2, random_state=0, certify="spectral").fit(points(300)).trace_
     figure = trace_figure(trace)
     gap, sse, moved = figure.axes
     assert any("lower bound" in line.get_label() for line in sse.lines)
@@ -189,7 +151,7 @@ def test_points_have_the_colors_of_their_clusters(shown):
 
 
 def test_outliers_do_not_squeeze_the_clusters():
-    X = np.vstack([points(), [[1e6, 0, 0], [0, 1e6, 0]]])
+    X = np.vstack([points(300), [[1e6, 0, 0], [0, 1e6, 0]]])
     seen = portrait(TrimmedKMeans(3, trim=12, random_state=0).fit(X), X)
     figure = map_figure(seen)
     assert max(figure.axes[0].get_xlim()) < 100
@@ -225,7 +187,7 @@ def test_numbers_of_centers_in_one_place_step_aside():
 
 
 def test_a_sampled_map_says_so():
-    X = points()
+    X = points(300)
     seen = portrait(KMeans(2, random_state=0).fit(X), X, at_most=50)
     assert "50 of 300 points" in texts_of(map_figure(seen))
 
@@ -269,7 +231,7 @@ def test_sizes_are_sorted_and_add_up(shown):
 
 
 def test_sizes_of_weighted_and_trimmed_points():
-    X = points()
+    X = points(300)
     weights = np.full(len(X), 0.5)
     model = TrimmedKMeans(3, trim=10, random_state=0).fit(X, sample_weight=weights)
     seen = portrait(model, X, sample_weight=weights)
@@ -292,7 +254,7 @@ def test_profiles_show_the_most_distinguishing_features_first(shown):
 
 
 def test_long_and_strange_names_are_cut_and_not_typeset(caplog):
-    X = points(d=2)
+    X = points(300, d=2)
     names = ["an endless name " * 20, "$x_{broken $ \n\t line"]
     seen = portrait(KMeans(2, random_state=0).fit(X), X, names=names)
     figure = profiles_figure(seen)

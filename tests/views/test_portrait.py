@@ -1,7 +1,6 @@
 """Portraits: every number against an independent computation, every frame against a fit."""
 
 import dataclasses
-import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -14,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import wolfmeans
+from pages import fit_quietly
 from wolfmeans import KMeans, TrimmedKMeans
 from wolfmeans.fitting import fit
 from wolfmeans.fitting.search import Effort
@@ -28,12 +28,6 @@ def points(n=400, d=4, seed=0):
     rng = np.random.default_rng(seed)
     spread = np.linspace(0.5, 3, d)
     return rng.normal(size=(n, d)) * spread + 3.0 * rng.integers(0, 4, size=(n, 1))
-
-
-def fit_quietly(model, X, **arguments):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return model.fit(X, **arguments)
 
 
 def arrays_of(record):
