@@ -19,6 +19,7 @@ import pytest
 import wolfmeans
 from wolfmeans import KMeans, TrimmedKMeans, report
 from wolfmeans.inputs.preparation import Preparation
+from wolfmeans.views.colors import contrast as contrast_of
 from wolfmeans.views.portrait import portrait
 
 CHROMIUM = os.environ.get("WOLFMEANS_CHROMIUM", "/usr/bin/chromium")
@@ -157,16 +158,11 @@ def number(text):
     return float(text.replace(",", "").replace("−", "-").rstrip("%"))
 
 
-def contrast(one, other):
-    def luminance(color):
-        channels = [float(c) / 255 for c in re.findall(r"[\d.]+", color)[:3]]
-        red, green, blue = (
-            c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels
-        )
-        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-    dark, light = sorted((luminance(one), luminance(other)))
-    return (light + 0.05) / (dark + 0.05)
+def contrast(*colors):
+    """Contrast of two colors as the browser writes them, like rgb(255, 255, 255)."""
+    return contrast_of(
+        *([float(c) / 255 for c in re.findall(r"[\d.]+", color)[:3]] for color in colors)
+    )
 
 
 # --- Everything is there ---------------------------------------------------------------------
