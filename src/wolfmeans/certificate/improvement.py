@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 
@@ -25,6 +26,10 @@ class Polish:
     """By how much polishing lowered f."""
     timed_out: bool
     """Whether the time limit ended it."""
+
+    def in_units(self, exponent: int) -> Polish:
+        """Return the record with sums of squares multiplied by 2**exponent."""
+        return replace(self, decrease=math.ldexp(self.decrease, exponent))
 
 
 @dataclass(frozen=True)
@@ -53,11 +58,8 @@ class Effort:
     def in_units(self, exponent: int) -> Effort:
         """Return the record with sums of squares multiplied by 2**exponent (an even number)."""
         factor = 2.0 ** (exponent // 2)
-        return replace(
-            self,
-            before=self.before * factor * factor,
-            after=self.after * factor * factor,
-        )
+        before, after = (value * factor * factor for value in (self.before, self.after))
+        return replace(self, before=before, after=after)
 
     def __str__(self) -> str:
         again = f" and {self.starts:,} restarts" if self.starts else ""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
@@ -22,20 +22,9 @@ from wolfmeans.core.solution import Status
 from wolfmeans.core.stopping import steps_until_spent
 
 _SUMS_OF_SQUARES = (
-    "gap",
-    "movement",
-    "decrease",
-    "clarke_gap",
-    "candidate_decrease",
-    "tol",
-    "initial_sse",
-    "inertia",
-    "lower_bound",
-    "proven_bound",
-    "threshold",
+    *("gap", "movement", "decrease", "clarke_gap", "candidate_decrease", "tol", "initial_sse"),
+    *("inertia", "lower_bound", "proven_bound", "threshold"),
 )
-
-
 # A bound may exceed the inertia by the rounding of both; if it exceeds it by more, one is wrong.
 _ROUNDING = 1e-9
 
@@ -110,7 +99,7 @@ class Certificate:
     """The engine that ran."""
     unit_exponent: int = 0
     """Sums of squares are in units of 2**unit_exponent (0 unless float64 could not hold them)."""
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
     """Advice about the data, and the choice of `engine="auto"` on a machine with a GPU."""
 
     @property
@@ -129,7 +118,6 @@ class Certificate:
         """
         if bound.value > self.inertia * (1.0 + _ROUNDING):
             return replace(self, notes=(*self.notes, _contradiction(bound)))
-        # It may exceed the inertia by the rounding of both.
         value = min(bound.value, self.inertia)
         if bound.confidence == 1.0:
             return self._proven(value, bound.kind, least_decrease)
@@ -178,16 +166,14 @@ class Certificate:
             return self
         values = {name: getattr(self, name) for name in _SUMS_OF_SQUARES}
         values = {name: value for name, value in values.items() if value is not None}
-        largest = max(values.values())
-        if not (_fits(largest, exponent) and _fits(self.inertia, exponent)):
+        if not (_fits(max(values.values()), exponent) and _fits(self.inertia, exponent)):
             return replace(self, unit_exponent=exponent)
         scaled: dict[str, Any] = {n: math.ldexp(v, exponent) for n, v in values.items()}
         # A bound far below the inertia may be subnormal and lose digits; it is rounded down.
         for name in {"lower_bound", "proven_bound"} & values.keys():
             scaled[name] = scaled_down(values[name], exponent)
         if self.polish is not None:
-            gained = math.ldexp(self.polish.decrease, exponent)
-            scaled["polish"] = replace(self.polish, decrease=gained)
+            scaled["polish"] = self.polish.in_units(exponent)
         if self.effort is not None:
             scaled["effort"] = self.effort.in_units(exponent)
         return replace(self, **scaled)
@@ -203,13 +189,13 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers and strings, ready for JSON."""
-        result = asdict(self)
-        result["status"] = self.status.value
-        result["status_name"] = self.status.name
-        result["converged"] = self.status.converged
-        result["ratio"] = self.ratio
-        result["notes"] = list(self.notes)
-        return result
+        return asdict(self) | {
+            "status": self.status.value,
+            "status_name": self.status.name,
+            "converged": self.status.converged,
+            "ratio": self.ratio,
+            "notes": list(self.notes),
+        }
 
     def __str__(self) -> str:
         rows = self.rows()

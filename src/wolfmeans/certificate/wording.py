@@ -49,7 +49,7 @@ LEVELS = {
 }
 """Levels of local optimality; each one includes those before it."""
 
-# A ratio above this one earns the advice to compute a tighter bound.
+# Above this ratio, the advice is to compute a tighter bound.
 _WEAK = 1.2
 # So that 1.1, which is a little more in binary, is not printed as 1.101.
 _NEARLY = 1.0 - 1e-13
@@ -99,17 +99,15 @@ def verdict_of(certificate: Certificate) -> str:
 
 
 def _percent(ratio: float) -> float:
-    """The excess of a ratio over 1 in percent, rounded up to hundredths."""
+    """Return the excess of a ratio over 1 in percent, rounded up to hundredths."""
     return math.ceil((ratio * _NEARLY - 1.0) * 1e4) / 100
 
 
 def _distance(ratio: float) -> str:
     percent = _percent(ratio)
-    return (
-        f"within {percent:.2f}% of"
-        if percent < 100
-        else f"within a factor of {rounded_up(ratio, 3)} of"
-    )
+    if percent < 100:
+        return f"within {percent:.2f}% of"
+    return f"within a factor of {rounded_up(ratio, 3)} of"
 
 
 def _inertia(certificate: Certificate) -> str:
@@ -137,19 +135,18 @@ def _decrease(certificate: Certificate) -> str:
         return f"{gain} (stopping rule: center shift <= {tol:.3g})"
     if certificate.stop == "stationary":
         return f"{gain} (stopping rule: no label changes)"
-    above = "" if certificate.decrease <= tol else "above the "
     if certificate.stop == "gap" and certificate.gap <= tol < certificate.decrease:
         return f"{gain} (stopping rule: gap <= {tol:.3g})"
+    above = "" if certificate.decrease <= tol else "above the "
     return f"{gain} ({above}stop threshold: {tol:.3g})"
 
 
 def _iterations(certificate: Certificate) -> str:
-    extra = ""
-    if certificate.extra_iterations:
-        extra = f"; {certificate.extra_iterations} more to fill empty clusters"
-    if certificate.max_iterations is None:
+    more, limit = certificate.extra_iterations, certificate.max_iterations
+    extra = f"; {more} more to fill empty clusters" if more else ""
+    if limit is None:
         return f"steps (this stopping rule guarantees no limit){extra}"
-    return f"steps (guaranteed to finish within {certificate.max_iterations:,}){extra}"
+    return f"steps (guaranteed to finish within {limit:,}){extra}"
 
 
 def _local(certificate: Certificate) -> str:
@@ -170,9 +167,8 @@ def _polish_row(certificate: Certificate, polish: Polish) -> Row:
     counts = [(polish.moves, "single move"), (polish.swaps, "swap")]
     found = [f"{n:,} {what}{'s' if n > 1 else ''}" for n, what in counts if n]
     share = polish.decrease / (certificate.inertia + polish.decrease) if found else 0.0
-    facts = ["no improvement found"]
-    if found:
-        facts = [f"{' and '.join(found)} lowered inertia by {share:.2g} of its value"]
+    gained = f"{' and '.join(found)} lowered inertia by {share:.2g} of its value"
+    facts = [gained if found else "no improvement found"]
     if polish.swaps_tried and certificate.level != "swap":
         facts.append(f"{polish.swaps_tried:,} points were tried as centers")
     if polish.timed_out:
