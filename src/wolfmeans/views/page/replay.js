@@ -33,37 +33,23 @@ class Replay {
       return { ...frame, centers: Array.from(unpacked(frame.centers)), changed, labels: own };
     });
     this.leftOut = before.includes(-1);
-    this.shown = this.frames.length - 1;
+    this.last = this.shown = this.frames.length - 1;
     this.chosen = null;
-  }
-
-  get last() {
-    return this.frames.length - 1;
-  }
-
-  /** The part shown at first: all kept points. Others, and centers of empty clusters, may be far. */
-  range() {
-    const { labels } = this.frames[this.last];
-    return [this.x, this.y].map((values) => {
-      const kept = Array.from(values).filter((_, i) => labels[i] >= 0);
+    // At first all kept points are in view. Others, and centers of empty clusters, may be far.
+    this.ranges = [this.x, this.y].map((values) => {
+      const kept = Array.from(values).filter((_, i) => before[i] >= 0);
       const low = kept.reduce((a, b) => Math.min(a, b), Infinity);
       const high = kept.reduce((a, b) => Math.max(a, b), -Infinity);
       const air = 0.05 * (high - low) || 1;
       return [low - air, high + air];
     });
-  }
-
-  /** The number of points that are out of view at first. */
-  outside() {
-    const [[left, right], [low, high]] = this.range();
-    const seen = (x, y) => left <= x && x <= right && low <= y && y <= high;
-    return this.frames[this.last].labels.filter((_, i) => !seen(this.x[i], this.y[i])).length;
-  }
-
-  /** Whether both axes have the same scale: yes, unless one of them would be very short. */
-  trueToScale() {
-    const [x, y] = this.range().map(([low, high]) => high - low);
-    return y < 1.5 * x && x < 4 * y;
+    const [[left, right], [low, high]] = this.ranges;
+    const inView = (x, y) => left <= x && x <= right && low <= y && y <= high;
+    this.outside = before.filter((_, i) => !inView(this.x[i], this.y[i])).length;
+    // Both axes have the same scale, unless one of them would be very short.
+    this.sides = [right - left, high - low];
+    const [x, y] = this.sides;
+    this.trueToScale = y < 1.5 * x && x < 4 * y;
   }
 
   /** Colors, opacities and signs of the points in the frame that is shown. */
@@ -99,10 +85,10 @@ class Replay {
 
   /** Roughly the pixels of a unit of each axis, before any zoom. */
   pixels() {
-    const [x, y] = this.range().map(([low, high]) => high - low);
+    const [x, y] = this.sides;
     const across = Math.max(1, this.place.clientWidth - 70) / x;
     const down = Math.max(1, this.place.clientHeight - 60) / y;
-    return this.trueToScale() ? Array(2).fill(Math.min(across, down)) : [across, down];
+    return this.trueToScale ? Array(2).fill(Math.min(across, down)) : [across, down];
   }
 
   /** The place of each center's number: beside the center if a larger cluster's would cover it. */
@@ -153,10 +139,9 @@ class Replay {
     const size = this.x.length > 1000 ? 5 : 7;
     const { labels } = this.frames[this.shown];
     const unit = this.power ? `, in 10<sup>${this.power}</sup>` : "";
-    const ranges = this.range();
     const axis = (i) => ({
       title: `component ${i + 1} (${(100 * this.explained[i]).toFixed(0)}%)${unit}`,
-      range: ranges[i], showgrid: false, nticks: 6, ticks: "outside",
+      range: this.ranges[i], showgrid: false, nticks: 6, ticks: "outside",
     });
     const points = {
       x: this.x, y: this.y, mode: "markers",
@@ -172,7 +157,7 @@ class Replay {
       layout: layoutOf(
         colors,
         axis(0),
-        { ...axis(1), ...(this.trueToScale() ? { scaleanchor: "x" } : {}) },
+        { ...axis(1), ...(this.trueToScale ? { scaleanchor: "x" } : {}) },
         { hovermode: "closest", dragmode: TOUCH ? false : "pan" },
       ),
     };
@@ -184,14 +169,14 @@ class Panel {
   constructor(page, replay, place) {
     Object.assign(this, { page, replay, place, timer: null });
     this.box = place.closest(".replay").querySelector(".panel");
-    this.box.hidden = false;
     if (replay.replayed) this.addSteps();
     if (replay.nClusters > 1) this.addChips();
     const caption = place.parentElement.querySelector("figcaption");
-    const outside = replay.outside();
-    if (outside) caption.append(` ${outside} of them are out of view; double-click to show them.`);
-    if (!replay.trueToScale()) caption.append(" The axes have different scales.");
-    if (!this.box.childNodes.length) this.box.hidden = true;
+    if (replay.outside) {
+      caption.append(` ${replay.outside} of them are out of view; double-click to show them.`);
+    }
+    if (!replay.trueToScale) caption.append(" The axes have different scales.");
+    this.box.hidden = !this.box.childNodes.length;
   }
 
   addSteps() {
@@ -246,7 +231,7 @@ class Panel {
     const frame = this.replay.frames[this.replay.shown];
     const facts = [
       [inUnit("inertia", this.page.unit), figures(frame.sse, 7)],
-      [inUnit("gap", this.page.unit), frame.gap === null ? "–" : figures(frame.gap, 4)],
+      [inUnit("gap", this.page.unit), figures(frame.gap, 4)],
       ["points that moved", this.replay.shown === 0 ? "–" : frame.moved.toLocaleString("en")],
     ];
     this.readout.replaceChildren(element("dd", { className: "title" }, frame.title));
