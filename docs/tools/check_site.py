@@ -1,7 +1,6 @@
-"""Check that a built site needs no network when it is read: python docs/tools/check_site.py site
+"""Check that the pages of a built site need no network: python docs/tools/check_site.py site
 
-Links may lead anywhere. What a page *loads* (scripts, styles, fonts, pictures, frames) must lie in
-the site itself.
+Links may lead anywhere. Scripts, styles, fonts, pictures and frames must be part of the site.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ _NEEDED = ("index.html", "search/search_index.json")
 NOT_LOADED = ("canonical", "next", "prev", "alternate")
 _ELSEWHERE = re.compile(r"\s*(https?:)?//", re.IGNORECASE)
 _IN_STYLES = re.compile(r"""(?:url\(|@import)\s*["']?\s*((?:https?:)?//[^"')\s]+)""", re.IGNORECASE)
-# The theme's own script can fetch these, for pages that have what is named here.
-_WAKING = {
+# The theme's own script loads something from elsewhere if a page contains these.
+_TRIGGERS = {
     "mermaid diagrams": re.compile(r'class="[^"]*\bmermaid\b'),
     "facts about a repository": re.compile(r'data-md-component="source"'),
 }
 
 
 class _Loads(HTMLParser):
-    """Collects what a page loads from elsewhere."""
+    """Collects the addresses outside the site that a page loads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,7 +50,7 @@ class _Loads(HTMLParser):
 
 
 def loads_from_elsewhere(site: Path) -> list[str]:
-    """Return a line for each thing that a page of the site would load from elsewhere."""
+    """Return a line for each resource that a page of the site would load from elsewhere."""
     faults = []
     for path in sorted(site.rglob("*")):
         text = path.read_text(encoding="utf-8") if path.suffix in (".html", ".css") else ""
@@ -60,13 +59,13 @@ def loads_from_elsewhere(site: Path) -> list[str]:
             page = _Loads()
             page.feed(text)
             found += page.found
-            found += [what for what, sign in _WAKING.items() if sign.search(text)]
+            found += [what for what, sign in _TRIGGERS.items() if sign.search(text)]
         faults += [f"{path.relative_to(site)}: {what}" for what in found]
     return faults
 
 
 def main(folder: str) -> int:
-    """Print what is wrong with a site; 1 if something is."""
+    """Print the faults of a site; return 1 if there are any."""
     site = Path(folder)
     missing = [name for name in _NEEDED if not (site / name).exists()]
     faults = [*(f"{name} is missing" for name in missing), *loads_from_elsewhere(site)]

@@ -1,7 +1,7 @@
 """Draw the pictures of the documentation: python docs/tools/make_pictures.py [NAME ...]
 
-Every picture comes from bundled data and seed 0, so that it can be drawn again. Without names all
-of them are drawn; `study` runs 40,000 fits and takes some minutes.
+Every picture is drawn from bundled data with seed 0. Without names, all pictures are drawn; `study`
+runs 40,000 fits and takes some minutes.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def main(names: list[str]) -> None:
         if name == "study":
             draw_study(path)
         else:
-            # Without the version of matplotlib, which would change the file and nothing in it.
+            # Without matplotlib's version, which would change the file but not the picture.
             FIGURES[name]().savefig(path, dpi=_DOTS_PER_INCH, metadata={"Software": None})
         print(f"{path} ({path.stat().st_size // 1024} KB)")
 

@@ -1,8 +1,8 @@
-"""What the site needs beyond Markdown: pages from outside docs/, and formulas as MathML.
+"""Hooks of the site: pages made of files outside docs/, and formulas as MathML.
 
-Pages are written for a code host first: their links lead from file to file, and their formulas
-stand between dollars. Here links to files outside docs/ are turned to the pages made of them, and
-every formula becomes MathML, which browsers draw by themselves: no script, nothing to load.
+Pages must also work on a code host: they link to files, and formulas stand between dollar signs.
+These hooks turn links to files into links to pages, and formulas into MathML, which browsers draw
+without a script.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 from latex2mathml.converter import convert
 from mkdocs.structure.files import File
 
-# Warnings here are errors, as all warnings of a strict build are.
+# A strict build fails on warnings.
 _log = logging.getLogger("mkdocs.hooks.formulas")
 ROOT = Path(__file__).parents[2]
 OUTSIDE = {
@@ -34,7 +34,7 @@ OUTSIDE = {
 """Files outside docs/ and the page of the site that each one becomes."""
 _WRITTEN_THERE = ("index.md",)
 _LINK = re.compile(r"(\]\()([^)#\s]+)")
-# On a code host a bar inside code must be escaped in a table; here it must not.
+# In tables, a code host wants bars in code escaped; the site does not.
 _CELL_CODE = re.compile(r"^\|.*`[^`]*\\\|[^`]*`.*$", re.MULTILINE)
 _FORMULA = re.compile(
     r'<(?P<tag>span|div) class="arithmatex">\\[(\[](?P<tex>.*?)\\[)\]]</(?P=tag)>', re.DOTALL
@@ -93,14 +93,14 @@ def _drawn(match):
     number = _TAG.search(tex)
     drawn = _mended(convert(_TAG.sub("", tex).strip(), display="block" if block else "inline"))
     if not block:
-        # A box of its own, which scrolls where a formula is wider than the window.
+        # In a box that scrolls if the formula is wider than the window.
         return f'<span class="inline-formula">{drawn}</span>'
     label = f'<span class="number">({number[1]})</span>' if number else ""
     return f'<div class="formula">{drawn}{label}</div>'
 
 
 def _mended(mathml):
-    """Put right what the converter leaves: limits under their operators, fences, digits."""
+    """Correct the converter's output: limits under their operators, fences, digits."""
     formula = ElementTree.fromstring(mathml)
     for node in formula.iter():
         name, children = node.tag.removeprefix(f"{{{_MATHML}}}"), list(node)

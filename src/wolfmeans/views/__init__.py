@@ -1,1 +1,1 @@
-"""What people look at: figures, pages, notebook views."""
+"""Output for people: figures, pages, notebook views."""

@@ -1,4 +1,4 @@
-"""What all figures share: paper, and texts that fit."""
+"""Code shared by all figures: new figures, titles, texts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ INK, SOFT, LINE = "#1b1f24", "#57616b", "#d7dbe0"
 def new_figure(
     columns: int, width: float, height: float, rows: int = 1
 ) -> tuple[Figure, list[Axes]]:
-    """Make a figure that notebooks show and that belongs to no window and no global state."""
+    """Make a figure that notebooks show; it has no window and no global state."""
     try:
         from wolfmeans.views.plot.notebook_figure import NotebookFigure
     except ImportError as error:
@@ -46,7 +46,7 @@ def titled(ax: Axes, title: str, remark: str = "") -> None:
 
 
 def counted(number: int, what: str) -> str:
-    """Return so many of something in words.
+    """Return a number with its noun in the singular or plural.
 
     >>> counted(1, "point"), counted(2000, "point")
     ('1 point', '2,000 points')
@@ -55,7 +55,7 @@ def counted(number: int, what: str) -> str:
 
 
 def shortened(name: str, at_most: int = 26) -> str:
-    """Return a name on one line, cut when it is long.
+    """Return a name on one line, cut if it is long.
 
     >>> shortened("short"), shortened("a very long name of a column", 12)
     ('short', 'a very long…')

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _MOST_NAMED = 40
 _MOST_FEATURES = 24
 _MOST_WRITTEN = 160
-# What the darkest colors stand for.
+# Limits of the deviation that the darkest colors show.
 _LEAST_DEVIATION, _MOST_DEVIATION = 1.5, 3.0
 
 
@@ -35,7 +35,8 @@ def sizes_figure(portrait: Portrait) -> Figure:
     else:
         left_out = portrait.left_out
         names = [f"{cluster.index}" for cluster in order] + (["left out"] if left_out else [])
-        texts = [_size_text(portrait, cluster.weight, cluster.share) for cluster in order]
+        digits = ",.6g" if portrait.weighted else ",.0f"
+        texts = [f"{cluster.weight:{digits}} ({cluster.share:.1%})" for cluster in order]
         if left_out:
             weights.append(_weight_left_out(portrait))
             colors.append(OUT)
@@ -53,13 +54,8 @@ def sizes_figure(portrait: Portrait) -> Figure:
     return figure
 
 
-def _size_text(portrait: Portrait, weight: float, share: float) -> str:
-    number = f"{weight:,.6g}" if portrait.weighted else f"{weight:,.0f}"
-    return f"{number} ({share:.1%})"
-
-
 def _weight_left_out(portrait: Portrait) -> float:
-    """What is in no cluster, from the shares of those that are in one."""
+    """Return the weight in no cluster, from the shares of the clusters."""
     inside = sum(cluster.weight for cluster in portrait.clusters)
     shares = sum(cluster.share for cluster in portrait.clusters)
     return max(0.0, inside / shares - inside) if shares > 0 else 0.0
@@ -124,7 +120,7 @@ def _draw_strengths(ax: Axes, strengths: NDArray[np.float64]) -> None:
 
 
 def _write_cells(ax: Axes, deviation: NDArray[np.float64], most: float) -> None:
-    """Write the numbers into the cells when there are not too many."""
+    """Write the numbers into the cells unless there are too many."""
     if deviation.size > _MOST_WRITTEN:
         return
     for (k, j), value in np.ndenumerate(deviation):
@@ -166,7 +162,7 @@ def margins_figure(portrait: Portrait) -> Figure:
 
 def _draw_sorted(ax: Axes, groups: list[tuple[int, NDArray[np.float64]]]) -> None:
     total = sum(len(found) for _, found in groups)
-    # Small clusters get a height that can be seen.
+    # Small clusters get a visible height.
     least = 0.6 * total / len(groups)
     place, ticks = 0.0, []
     for k, found in groups:

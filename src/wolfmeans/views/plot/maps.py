@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 _MOST_NUMBERED = 60
 _MOST_EDGED = 200
-# Directions in which the number of a center may step aside, and how far: in points, as are the
-# size of a number and about that of the picture.
-_ASIDE = ((0, 1), (1, 0), (-1, 0), (0, -1), (0.8, 0.8), (-0.8, 0.8), (0.8, -0.8), (-0.8, -0.8))
+# In typographic points: how far from its center a number may be, the size of a number, and about
+# that of the picture.
 _STEPS = (11.5, 19.0, 27.0, 36.0)
+_DIRECTIONS = ((0, 1), (1, 0), (-1, 0), (0, -1), (0.8, 0.8), (-0.8, 0.8), (0.8, -0.8), (-0.8, -0.8))
 _NUMBER = np.array([13.0, 11.0])
 _PAPER = np.array([480.0, 310.0])
 
@@ -36,12 +36,11 @@ def map_figure(portrait: Portrait) -> Figure:
     figure, (ax,) = new_figure(1, 7.6, 5.4)
     shown = portrait.map
     places = _spread_out(shown.points, portrait.n_features)
-    centers = shown.centers
-    limits = _limits(places[shown.labels >= 0], centers, portrait.n_features == 1)
+    limits = _limits(places[shown.labels >= 0], shown.centers, portrait.n_features == 1)
     _draw_points(ax, places, shown.labels, size=_size(len(places)))
-    _draw_centers(ax, centers, size=46 if portrait.n_clusters <= 20 else 22)
+    _draw_centers(ax, shown.centers, size=46 if portrait.n_clusters <= 20 else 22)
     if portrait.n_clusters <= _MOST_NUMBERED:
-        _draw_numbers(ax, centers, limits)
+        _draw_numbers(ax, shown.centers, limits)
     _frame(ax, limits, portrait)
     titled(ax, counted(portrait.n_clusters, "cluster"), _map_remark(portrait, places, ax))
     return figure
@@ -63,24 +62,23 @@ def replay_figure(portrait: Portrait, n_frames: int = 6) -> Figure:
     rows = -(-len(frames) // columns)
     figure, axes = new_figure(columns, 3.4 * columns + 0.2, 2.75 * rows + 0.1, rows)
     places = _spread_out(portrait.map.points, portrait.n_features)
-    everywhere = np.vstack([frame.centers for frame in frames])
-    limits = _limits(places[portrait.map.labels >= 0], everywhere, portrait.n_features == 1)
-    before: Frame | None = None
-    for ax, frame in zip(axes, frames, strict=False):
+    centers = np.vstack([frame.centers for frame in frames])
+    limits = _limits(places[portrait.map.labels >= 0], centers, portrait.n_features == 1)
+    for ax, before, frame in zip(axes, [None, *frames], frames, strict=False):
         _draw_points(ax, places, frame.labels, size=0.6 * _size(len(places)), alpha=0.35)
         if before is not None:
             _draw_changes(ax, places, before, frame)
         _draw_centers(ax, frame.centers, size=34 if portrait.n_clusters <= 20 else 12)
         _frame(ax, limits, portrait, axis_names=False)
-        titled(ax, frame.title, _frame_remark(frame))
-        before = frame
+        moved = f", {frame.moved:,} moved" if frame.moved else ""
+        titled(ax, frame.title, f"inertia {frame.sse:.5g}{moved}")
     for ax in axes[len(frames) :]:
         ax.set_visible(False)
     return figure
 
 
 def _chosen(frames: tuple[Frame, ...], n_frames: int) -> list[Frame]:
-    """Return so many frames, closer together where more happens: at the beginning."""
+    """Return some of the frames: the first, the last, and more of the early ones in between."""
     if len(frames) <= n_frames:
         return list(frames)
     if n_frames == 1:
@@ -90,11 +88,6 @@ def _chosen(frames: tuple[Frame, ...], n_frames: int) -> list[Frame]:
     for step in steps.round().astype(int).tolist():
         places.append(max(step, places[-1] + 1) if places else step)
     return [frames[place] for place in places]
-
-
-def _frame_remark(frame: Frame) -> str:
-    moved = f", {frame.moved:,} moved" if frame.moved else ""
-    return f"inertia {frame.sse:.5g}{moved}"
 
 
 def _map_remark(portrait: Portrait, places: Places, ax: Axes) -> str:
@@ -116,7 +109,7 @@ def _map_remark(portrait: Portrait, places: Places, ax: Axes) -> str:
 
 
 def _spread_out(points: Places, n_features: int) -> Places:
-    """Return the places; points on a line are spread across it, as nothing else would be seen."""
+    """Return the places; points of one column are spread at random across their line."""
     if n_features > 1 or not len(points):
         return points
     aside = np.random.default_rng(0).uniform(-0.5, 0.5, len(points))
@@ -124,7 +117,7 @@ def _spread_out(points: Places, n_features: int) -> Places:
 
 
 def _limits(places: Places, centers: Places, line: bool) -> tuple[Places, Places]:
-    """Return the corners of what is looked at: the clusters, with some room around them."""
+    """Return the corners of the view: the clusters, with some room around them."""
     everything = np.vstack([places, centers])
     low, high = everything.min(axis=0), everything.max(axis=0)
     room = 0.05 * (high - low)
@@ -189,7 +182,7 @@ def _draw_points(
 
 
 def _draw_changes(ax: Axes, places: Places, before: Frame, frame: Frame) -> None:
-    """Point out what changed since the frame before, and draw the ways of the centers."""
+    """Mark points that changed cluster since the frame before; draw the paths of the centers."""
     from matplotlib.collections import LineCollection
 
     changed = frame.labels != before.labels
@@ -197,8 +190,8 @@ def _draw_changes(ax: Axes, places: Places, before: Frame, frame: Frame) -> None
     colors = [color_of(k) for k in frame.labels[changed].tolist()]
     edge = 0.35 if len(colors) <= _MOST_EDGED else 0.0
     ax.scatter(x, y, s=12, c=colors, edgecolors=INK, linewidths=edge, zorder=3)
-    ways = np.stack([before.centers, frame.centers], axis=1)
-    ax.add_collection(LineCollection(list(ways), colors=INK, linewidths=0.9, zorder=4))
+    paths = np.stack([before.centers, frame.centers], axis=1)
+    ax.add_collection(LineCollection(list(paths), colors=INK, linewidths=0.9, zorder=4))
 
 
 def _draw_centers(ax: Axes, centers: Places, *, size: float) -> None:
@@ -239,10 +232,10 @@ def _draw_numbers(ax: Axes, centers: Places, limits: tuple[Places, Places]) -> N
 
 
 def _free_place(mark: Places, marks: Places, taken: list[Places]) -> Places:
-    """Return how far the number of a center steps aside: as little as the others allow."""
+    """Return the offset of a center's number: a small one at which it covers no other."""
     others = np.vstack([marks, *taken]) if taken else marks
     for step in _STEPS:
-        for direction in _ASIDE:
+        for direction in _DIRECTIONS:
             aside = step * np.array(direction, dtype=np.float64)
             apart = np.abs(others - (mark + aside)) / _NUMBER
             if not (apart < 1.0).all(axis=1).any():

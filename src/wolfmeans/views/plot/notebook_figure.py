@@ -1,4 +1,4 @@
-"""A figure that notebooks show; matplotlib is imported here, so import this when one is drawn."""
+"""A figure that notebooks show. This module imports matplotlib, so it is imported late."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def _draw_band(ax: Axes, places: list[int], cells: list[Cell], color: str, label
 
 
 def _draw_curves(ax: Axes, scan: Scan) -> None:
-    """Draw one curve for each number of clusters, with the number where there is room for it."""
+    """Draw one curve for each number of clusters, with its number if there is room."""
     curves = [scan.along_alpha(n_clusters) for n_clusters in scan.n_clusters]
     highest = max(cell.inertia for cells in curves for cell in cells)
     spreads = [np.ptp([cells[end].inertia for cells in curves]) for end in (0, -1)]
@@ -109,7 +109,7 @@ def apart(values: list[float], least: float) -> set[int]:
 
 
 def _shade(share: float) -> tuple[float, float, float]:
-    """A blue that grows darker with the share."""
+    """Return a blue, the darker the larger the share."""
     light, dark = np.array([0.62, 0.77, 0.91]), np.array([0.05, 0.19, 0.42])
     red, green, blue = (light + share * (dark - light)).tolist()
     return red, green, blue
