@@ -13,7 +13,7 @@ function unpacked(list) {
 function currentColors(nClusters) {
   const style = getComputedStyle(document.documentElement);
   const color = (name) => style.getPropertyValue(`--${name}`).trim();
-  const names = ["ink", "soft", "paper", "band", "line", "accent", "bound", "out"];
+  const names = ["ink", "soft", "paper", "line", "accent", "bound", "out"];
   return {
     ...Object.fromEntries(names.map((name) => [name, color(name)])),
     clusters: Array.from({ length: nClusters }, (_, k) => color(`k${k}`)),

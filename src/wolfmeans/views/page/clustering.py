@@ -251,7 +251,7 @@ def _profiles(found: Portrait) -> tuple[str, ...]:
     rows = [
         [
             Cell(found.names[j]),
-            markup.share(float(profiles.strength[j])),
+            Cell(f"{profiles.strength[j]:.1%}", float(profiles.strength[j]), bar=True),
             markup.number(float(profiles.overall[j]), 4),
             *(_deviation(value) for value in profiles.deviation[:, j].tolist()),
         ]
@@ -265,7 +265,7 @@ def _profiles(found: Portrait) -> tuple[str, ...]:
 def _deviation(value: float) -> Cell:
     sign = "+" if value > 0 else "−"
     shown = f"{sign}{abs(value):.1f}" if abs(value) >= 0.05 else "0"
-    return Cell(shown, value, heat=value)
+    return Cell(shown, value, heat=True)
 
 
 def _margins(found: Portrait) -> str:
@@ -379,7 +379,6 @@ def _replay_data(replay: Replay | None, power: int) -> dict[str, Any] | None:
     frames = [
         {
             "title": frame.title,
-            "t": frame.t,
             "sse": float(frame.sse),
             "gap": float(frame.gap),
             "moved": int(frame.moved),

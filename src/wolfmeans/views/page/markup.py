@@ -23,10 +23,10 @@ class Cell:
     """None for words."""
     cluster: int | None = None
     """The cluster whose color is shown beside the text."""
-    bar: float | None = None
-    """A share, drawn as a bar behind the text."""
-    heat: float | None = None
-    """A deviation from the mean in standard deviations; colors the cell."""
+    bar: bool = False
+    """Whether the value is a share, drawn as a bar behind the text."""
+    heat: bool = False
+    """Whether the value is a deviation in standard deviations, which colors the cell."""
 
 
 def text(content: str) -> str:
@@ -53,11 +53,6 @@ def number(value: float, digits: int = 5) -> Cell:
 def count(value: int) -> Cell:
     """Return a cell with a whole number."""
     return Cell(f"{value:,}", value)
-
-
-def share(value: float) -> Cell:
-    """Return a cell with a share and its bar."""
-    return Cell(f"{value:.1%}", value, bar=value) if math.isfinite(value) else Cell("", math.nan)
 
 
 def figures(value: float, digits: int = 5) -> str:
@@ -131,21 +126,20 @@ def _cell(cell: Cell, position: int) -> str:
     if cell.value is None:
         return f"<{tag}>{text(cell.text)}</{end}>"
     value = f' data-value="{cell.value!r}"' if math.isfinite(cell.value) else ' data-value=""'
-    if cell.heat is not None:
-        side, strength = heat_of(cell.heat)
-        style = f' style="--v:{strength:.0f}%"'
-        return f'<{tag} class="number heat {side}"{value}{style}>{text(cell.text)}</{end}>'
-    if cell.bar is not None:
-        style = f' style="--v:{cell.bar:.4g}"'
-        return f'<{tag} class="number bar"{value}{style}>{text(cell.text)}</{end}>'
+    kind = style = ""
+    if cell.heat:
+        side, strength = heat_of(cell.value)
+        kind, style = f" heat {side}", f' style="--v:{strength:.0f}%"'
+    elif cell.bar:
+        kind, style = " bar", f' style="--v:{cell.value:.4g}"'
     mark = "" if cell.cluster is None else swatch(cell.cluster)
-    return f'<{tag} class="number"{value}>{mark}{text(cell.text)}</{end}>'
+    return f'<{tag} class="number{kind}"{value}{style}>{mark}{text(cell.text)}</{end}>'
 
 
 def heat_of(deviation: float) -> tuple[str, float]:
-    """Return the color of a deviation's cell and how strong it is, in percent.
+    """Return the color of a deviation's cell and its strength in percent.
 
-    From 0 to 2 spreads a first color comes up, from there to 6 it turns into a second one.
+    From 0 to 2 standard deviations a first color appears; from 2 to 6 it turns into a second one.
 
     Examples
     --------

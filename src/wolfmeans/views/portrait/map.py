@@ -7,7 +7,9 @@ matrix, about the mean, in float64; for many, and for sparse data, from a block 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -176,47 +178,42 @@ def plane_of(points: Points, moments: Moments, rng: np.random.RandomState) -> Pl
     total = float((moments.within + moments.between).sum())
     # In units of the spread, so that no square leaves float64.
     unit = 2.0 ** -int(np.frexp(np.sqrt(total))[1])
-    scatter = _Scatter(some, moments.overall, unit)
+    scatter_times = partial(_scatter_times, some, moments.overall, unit)
     if d <= _FEW_COLUMNS:
-        values, vectors = np.linalg.eigh(scatter.times(None))
+        values, vectors = np.linalg.eigh(scatter_times(None))
         values, axes = values[:-3:-1], vectors[:, :-3:-1].T
     else:
-        values, axes = _krylov(scatter, d)
+        values, axes = _krylov(scatter_times, d)
     signs = np.sign(axes[np.arange(2), np.abs(axes).argmax(axis=1)])
     first, second = np.clip(values / (total * unit * unit), 0.0, 1.0).tolist()
     return Plane(points, mean, axes * signs[:, None], (first, second))
 
 
-@dataclass(frozen=True)
-class _Scatter:
-    """The scatter matrix S = sum of w (x - m)(x - m)^T, known by its products."""
+def _scatter_times(points: Points, mean: Matrix, unit: float, block: Matrix | None) -> Matrix:
+    """Return the scatter matrix S = sum of w (x - m)(x - m)^T times a (d, b) block.
 
-    points: Points
-    mean: Matrix
-    unit: float
-
-    def times(self, block: Matrix | None) -> Matrix:
-        """Return S times a (d, b) block; None returns S itself."""
-        points, d = self.points, len(self.mean)
-        if points.is_sparse:
-            block = np.eye(d) if block is None else block
-            sides = (points.X @ block - self.mean @ block) * self.unit
-            sides *= points.masses[:, None] * self.unit
-            # About the mean the sides add up to 0, so it need not be subtracted twice.
-            return np.asarray(points.X.T @ sides)
-        result = np.zeros((d, d) if block is None else block.shape)
-        for rows, found in points.blocks():
-            found = (found - self.mean) * self.unit
-            sides = found if block is None else found @ block
-            result += found.T @ (points.masses[rows, None] * sides)
-        return result
+    None stands for the identity. S is that of `unit` times the points.
+    """
+    d = len(mean)
+    if points.is_sparse:
+        block = np.eye(d) if block is None else block
+        sides = (points.X @ block - mean @ block) * unit
+        sides *= points.masses[:, None] * unit
+        # About the mean the sides add up to 0, so it need not be subtracted twice.
+        return np.asarray(points.X.T @ sides)
+    result = np.zeros((d, d) if block is None else block.shape)
+    for rows, found in points.blocks():
+        found = (found - mean) * unit
+        sides = found if block is None else found @ block
+        result += found.T @ (points.masses[rows, None] * sides)
+    return result
 
 
-def _krylov(scatter: _Scatter, d: int) -> tuple[Matrix, Matrix]:
+def _krylov(scatter_times: Callable[[Matrix], Matrix], d: int) -> tuple[Matrix, Matrix]:
     """Return the two largest eigenvalues of S and their vectors, as rows."""
     start = np.random.default_rng(0).normal(size=(d, _BLOCK))
     basis = np.linalg.qr(start)[0]
-    images = newest = scatter.times(basis)
+    images = newest = scatter_times(basis)
     for _ in range(_DEPTH):
         small = basis.T @ images
         values, inner = linalg.eigh((small + small.T) / 2)
@@ -228,6 +225,6 @@ def _krylov(scatter: _Scatter, d: int) -> tuple[Matrix, Matrix]:
         fresh = newest
         for _ in range(3):
             fresh = np.linalg.qr(fresh - basis @ (basis.T @ fresh))[0]
-        newest = scatter.times(fresh)
+        newest = scatter_times(fresh)
         basis, images = np.hstack([basis, fresh]), np.hstack([images, newest])
     return values, vectors.T
