@@ -200,11 +200,11 @@ km = KMeans(3, random_state=0).fit(X)
 @pytest.mark.long
 @pytest.mark.filterwarnings("default")  # those of the notebook's own packages are not ours
 def test_a_kernel_shows_a_figure_once(tmp_path, monkeypatch):
-    """In a real kernel; what it shows a figure through is tested in test_plot.py, too."""
+    """In a real kernel; test_plot.py tests the PNG of a figure without one."""
     import nbclient
     import nbformat
 
-    # The kernel of this environment, without anybody's settings and startup files.
+    # The kernel of this environment, without settings and startup files of the user.
     for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
         monkeypatch.setenv(name, str(tmp_path / name))
     monkeypatch.delenv("JUPYTER_PATH", raising=False)

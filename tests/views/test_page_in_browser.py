@@ -77,7 +77,7 @@ class Opened:
 
     def check(self):
         assert self.complaints == []
-        # Only what was typed into the address line, and what the page made itself.
+        # Only the page itself, and data that it made.
         assert [r for r in self.requests if not r.startswith(("data:", "blob:"))] == [self.address]
 
     def chart(self, name, what):

@@ -1,4 +1,4 @@
-"""Figures: what they show is what the portrait says, and every clustering can be drawn."""
+"""Figures show the numbers of the portrait, and every clustering can be drawn."""
 
 import logging
 from dataclasses import replace

@@ -125,7 +125,7 @@ def test_means_that_are_rounding_are_told_from_others(dtype, factor):
 
 
 def test_the_mean_of_float32_columns_is_what_it_is():
-    """It is 100, about 1e-4 standard deviations, and in float64 nobody would doubt it."""
+    """It is 100, about 1e-4 standard deviations: small, but not rounding."""
     column = np.linspace(-1, 1, 2001) * 1.7e6 + 100
     X = np.column_stack([column, points(2001)[:, 0]]).astype(np.float32)
     found = portrait(KMeans(3, random_state=0).fit(X), X, replay=False)
@@ -577,7 +577,7 @@ def test_the_same_rows_in_another_order_are_refused(kind):
 
 
 def test_rows_exchanged_within_a_cluster_are_not_noticed():
-    """As docs/page.md says: nothing that is kept of a fit tells them apart."""
+    """A limitation that docs/page.md documents: a model does not store its rows."""
     X = points()
     km = KMeans(3, random_state=0).fit(X)
     one, other = np.flatnonzero(km.labels_ == 0)[:2].tolist()

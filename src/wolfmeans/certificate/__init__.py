@@ -1,4 +1,4 @@
-"""The certificate: what is known about a clustering, and how it is said."""
+"""The certificate: verified facts about a clustering, and their wording."""
 
 from wolfmeans.certificate.record import Certificate
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Polish:
-    """What polishing did, and what is known about the point it returned."""
+    """The work of polishing, and the level verified at the point it returned."""
 
     level: str | None
     """"hartigan" or "swap", verified at the returned point; None if neither."""
@@ -34,7 +34,7 @@ class Polish:
 
 @dataclass(frozen=True)
 class Effort:
-    """What a search spent and what it found."""
+    """The work of a search for a better clustering, and its gain."""
 
     seconds: float
     rounds: int

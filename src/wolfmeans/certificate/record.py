@@ -1,4 +1,4 @@
-"""The certificate: what is known about a returned clustering, with an explanation of each number.
+"""The certificate: verified facts about a returned clustering, with a meaning for each number.
 
 Every number is computed at the returned point, and the certificate claims no more than that.
 """

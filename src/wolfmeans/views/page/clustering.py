@@ -85,29 +85,29 @@ def page(
     >>> "</html>" in page.html
     True
     """
-    found = portrait(model, X, sample_weight=sample_weight, names=names, replay=replay)
-    profiles, column = found.profiles, "column"
+    picture = portrait(model, X, sample_weight=sample_weight, names=names, replay=replay)
+    profiles, column = picture.profiles, "column"
     if preparation is not None and preparation.standardizes:
         profiles, column = _in_units(profiles, preparation), "standardized column"
-    found = replace(found, profiles=zero_if_rounding(profiles))
+    picture = replace(picture, profiles=zero_if_rounding(profiles))
     if title is None:
-        title = f"{found.n_points:,} points in {counted(found.n_clusters, 'cluster')}"
+        title = f"{picture.n_points:,} points in {counted(picture.n_clusters, 'cluster')}"
     certificate, trace, say = model.certificate_, model.trace_, wording or str
     lines = [(say(name), say(value), say(reading)) for name, value, reading in certificate.rows()]
     unit = f"2^{certificate.unit_exponent}" if certificate.unit_exponent else ""
     return document(
         title=title,
-        lead=_lead(found, column),
+        lead=_lead(picture, column),
         top=_top(certificate, lines, say(certificate.verdict), unit),
         sections=[
             markup.section("certificate", "Certificate", _certificate(lines)),
-            markup.section("map", "Map", _map(found)),
-            markup.section("clusters", "Clusters", *_clusters(found, unit)),
-            markup.section("profiles", "Profiles", *_profiles(found)),
-            markup.section("margins", "Margins", _margins(found)),
+            markup.section("map", "Map", _map(picture)),
+            markup.section("clusters", "Clusters", *_clusters(picture, unit)),
+            markup.section("profiles", "Profiles", *_profiles(picture)),
+            markup.section("margins", "Margins", _margins(picture)),
             markup.section("run", "The run", *_run(trace, unit)),
         ],
-        data=_script_data(found, trace, unit),
+        data=_script_data(picture, trace, unit),
         footer=f"Computed by the {certificate.engine} engine.",
     )
 
@@ -116,7 +116,7 @@ def _in_units(profiles: Profiles, preparation: Preparation) -> Profiles:
     """Return means and spreads in the units of the columns; deviations have none."""
     assert preparation.scale is not None
     overall, means = (
-        preparation.undo(found).astype(np.float64) for found in (profiles.overall, profiles.means)
+        preparation.undo(values).astype(np.float64) for values in (profiles.overall, profiles.means)
     )
     return replace(
         profiles,
@@ -130,14 +130,14 @@ def _in_units(profiles: Profiles, preparation: Preparation) -> Profiles:
 # --- Top and certificate -----------------------------------------------------------------------
 
 
-def _lead(found: Portrait, column: str) -> str:
+def _lead(picture: Portrait, column: str) -> str:
     facts = [
-        counted(found.n_points, "weighted point" if found.weighted else "point"),
-        counted(found.n_features, column),
-        counted(found.n_clusters, "cluster"),
+        counted(picture.n_points, "weighted point" if picture.weighted else "point"),
+        counted(picture.n_features, column),
+        counted(picture.n_clusters, "cluster"),
     ]
-    if found.left_out:
-        facts.append(f"{counted(found.left_out, 'point')} left out")
+    if picture.left_out:
+        facts.append(f"{counted(picture.left_out, 'point')} left out")
     return " · ".join(facts)
 
 
@@ -180,8 +180,8 @@ def _certificate(lines: list[Line]) -> str:
 # --- Sections ----------------------------------------------------------------------------------
 
 
-def _map(found: Portrait) -> str:
-    shown = found.map
+def _map(picture: Portrait) -> str:
+    shown = picture.map
     explained = sum(shown.explained)
     caption = (
         f"The first two principal components, which explain {explained:.0%} of the variance. "
@@ -189,27 +189,25 @@ def _map(found: Portrait) -> str:
     )
     if shown.sampled:
         caption += f" The map shows a sample of {len(shown.rows):,} of {shown.n_points:,} points."
-    if found.left_out:
+    if picture.left_out:
         caption += " Gray crosses are left-out points."
-    notes = filter(None, (found.replay.path_note if found.replay else "", found.replay_note))
+    notes = filter(None, (picture.replay.path_note if picture.replay else "", picture.replay_note))
     # Each note as a sentence.
     note = markup.paragraph(" ".join(f"{n[:1].upper()}{n[1:].rstrip('.')}." for n in notes))
     figure = markup.chart("map", "Points and centers", caption, heading=False)
     return f'<div class="replay">{figure}<div class="panel" hidden></div></div>{note}'
 
 
-def _clusters(found: Portrait, unit: str) -> tuple[str, str]:
-    weighted = ("weight",) if found.weighted else ()
-    inertia = f"inertia{_in(unit)}"
+def _clusters(picture: Portrait, unit: str) -> tuple[str, str]:
     header = (
-        *("cluster", "points", *weighted, "share", inertia),
-        *("radius", "nearest", "distance", "margin"),
+        *("cluster", "points", *(["weight"] if picture.weighted else []), "share"),
+        *(f"inertia{_in(unit)}", "radius", "nearest", "distance", "margin"),
     )
     rows = [
         [
             markup.cluster(cluster.index),
             markup.count(cluster.points),
-            *([markup.number(cluster.weight)] if found.weighted else []),
+            *([markup.number(cluster.weight)] if picture.weighted else []),
             Cell(f"{cluster.share:.1%}", cluster.share),
             markup.number(cluster.sse),
             markup.number(cluster.radius, 4),
@@ -217,40 +215,38 @@ def _clusters(found: Portrait, unit: str) -> tuple[str, str]:
             markup.number(cluster.distance, 4),
             markup.number(round(cluster.margin, 4), 3),
         ]
-        for cluster in found.clusters
+        for cluster in picture.clusters
     ]
     words = (
         "The radius is the root mean square distance to the center; “nearest” is the cluster with "
         "the nearest center, and “distance” the distance between the two centers."
     )
-    if found.n_clusters == 1:
-        return markup.table("clusters", header, rows), markup.paragraph(words)
-    of_what = "weight" if found.weighted else "points"
-    sizes = markup.chart(
-        "sizes", "Sizes", f"Share of the {of_what} in each cluster.", heading=False
-    )
-    return sizes, markup.table("clusters", header, rows, shown=_CLUSTERS) + markup.paragraph(words)
+    table = markup.table("clusters", header, rows, shown=_CLUSTERS) + markup.paragraph(words)
+    if picture.n_clusters == 1:
+        return "", table
+    caption = f"Share of the {'weight' if picture.weighted else 'points'} in each cluster."
+    return markup.chart("sizes", "Sizes", caption, heading=False), table
 
 
-def _profiles(found: Portrait) -> tuple[str, ...]:
-    profiles, n_clusters = found.profiles, found.n_clusters
+def _profiles(picture: Portrait) -> tuple[str, ...]:
+    profiles, n_clusters = picture.profiles, picture.n_clusters
     if n_clusters == 1:
         return ()
-    kept = _features_kept(found)
+    kept = _features_kept(picture)
     words = (
         "How far the mean of each column in a cluster lies above or below the mean of all points, "
         "in standard deviations of that column. The columns that separate the clusters best come "
         "first: “between” is the fraction of the column’s variance that lies between clusters."
     )
-    if len(kept) < found.n_features:
+    if len(kept) < picture.n_features:
         words += (
-            f" This page contains only the first {len(kept):,} of {found.n_features:,} columns."
+            f" This page contains only the first {len(kept):,} of {picture.n_features:,} columns."
         )
     header: list[str | Cell] = ["column", "between", "mean of all"]
     header += [markup.cluster(k) for k in range(n_clusters)]
     rows = [
         [
-            Cell(found.names[j]),
+            Cell(picture.names[j]),
             Cell(f"{profiles.strength[j]:.1%}", float(profiles.strength[j]), bar=True),
             markup.number(float(profiles.overall[j]), 4),
             *(_deviation(value) for value in profiles.deviation[:, j].tolist()),
@@ -268,16 +264,16 @@ def _deviation(value: float) -> Cell:
     return Cell(shown, value, heat=True)
 
 
-def _margins(found: Portrait) -> str:
-    if found.n_clusters == 1:
+def _margins(picture: Portrait) -> str:
+    if picture.n_clusters == 1:
         return ""
     caption = (
         "One bar for each point, sorted within its cluster: (b − a) / b, where a is the distance "
         "to its own center and b the distance to the nearest other center. The value is 1 at the "
         "center and 0 on the border to another cluster. "
     )
-    if np.isfinite(found.margins.mean):
-        caption += f"The mean is {found.margins.mean:.2f}."
+    if np.isfinite(picture.margins.mean):
+        caption += f"The mean is {picture.margins.mean:.2f}."
     return markup.chart(
         "margins", "How clearly points belong to their clusters", caption, heading=False
     )
@@ -327,17 +323,17 @@ def _run(trace: Trace, unit: str) -> tuple[str, str]:
 # --- Data of the script ------------------------------------------------------------------------
 
 
-def _script_data(found: Portrait, trace: Trace, unit: str) -> dict[str, Any]:
+def _script_data(picture: Portrait, trace: Trace, unit: str) -> dict[str, Any]:
     """Return what the charts show; `unit` is that of sums of squares, "" for that of X."""
-    power = _power_of_ten(found.map)
+    power = _power_of_ten(picture.map)
     return {
         "unit": unit,
-        "n_clusters": found.n_clusters,
-        "shares": [cluster.share for cluster in found.clusters],
-        "points": [cluster.points for cluster in found.clusters],
-        "map": _map_data(found.map, power) | {"replay": _replay_data(found.replay, power)},
-        "margins": packed(found.margins.values, "f4"),
-        "profiles": _profile_data(found) if found.n_clusters > 1 else None,
+        "n_clusters": picture.n_clusters,
+        "shares": [cluster.share for cluster in picture.clusters],
+        "points": [cluster.points for cluster in picture.clusters],
+        "map": _map_data(picture.map, power) | {"replay": _replay_data(picture.replay, power)},
+        "margins": packed(picture.margins.values, "f4"),
+        "profiles": _profile_data(picture) if picture.n_clusters > 1 else None,
         "trace": _trace_data(trace),
     }
 
@@ -391,10 +387,10 @@ def _replay_data(replay: Replay | None, power: int) -> dict[str, Any] | None:
     return {"labels": packed(replay.frames[0].labels, "i4"), "frames": frames}
 
 
-def _profile_data(found: Portrait) -> dict[str, Any]:
-    profiles, kept = found.profiles, _features_kept(found)
+def _profile_data(picture: Portrait) -> dict[str, Any]:
+    profiles, kept = picture.profiles, _features_kept(picture)
     return {
-        "names": [found.names[j] for j in kept.tolist()],
+        "names": [picture.names[j] for j in kept.tolist()],
         "strength": packed(profiles.strength[kept], "f8"),
         "overall": packed(profiles.overall[kept], "f8"),
         "means": packed(profiles.means[:, kept].T, "f8"),
@@ -415,9 +411,9 @@ def _trace_data(trace: Trace) -> dict[str, Any]:
     }
 
 
-def _features_kept(found: Portrait) -> NDArray[np.int64]:
+def _features_kept(picture: Portrait) -> NDArray[np.int64]:
     """Return the columns that the page contains, the most distinguishing first."""
-    return found.profiles.order[: max(1, _MEANS // found.n_clusters)]
+    return picture.profiles.order[: max(1, _MEANS // picture.n_clusters)]
 
 
 def thinned(length: int, at_most: int) -> NDArray[np.int64]:

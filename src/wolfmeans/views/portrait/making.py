@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
 from wolfmeans.estimators import KMeans, TrimmedKMeans
@@ -203,11 +203,9 @@ def _nearest_others(
     distances = np.full(n_clusters, np.nan)
     if n_clusters == 1:
         return nearest, distances
-    step = max(1, DISTANCES_AT_ONCE // n_clusters)
-    for start in range(0, n_clusters, step):
-        block = cdist(centers[start : start + step], centers)
-        own = np.arange(len(block))
-        block[own, start + own] = np.inf
-        nearest[start + own] = block.argmin(axis=1)
-        distances[start + own] = block.min(axis=1)
+    for some in gen_batches(n_clusters, max(1, DISTANCES_AT_ONCE // n_clusters)):
+        block = cdist(centers[some], centers)
+        block[np.arange(len(block)), np.arange(some.start, some.stop)] = np.inf
+        nearest[some] = block.argmin(axis=1)
+        distances[some] = block.min(axis=1)
     return nearest, distances

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
+from sklearn.utils import gen_batches
 
 from wolfmeans.core.workspace import Labels
 from wolfmeans.engines import effective_threads, get_engine
@@ -23,7 +24,7 @@ from wolfmeans.views.portrait.profiles import Moments, moments_of
 
 DISTANCES_AT_ONCE = 1 << 22
 _FEW_COLUMNS = 128
-# Above so many coordinates the plane comes from a sample of the rows.
+# With more coordinates, the plane comes from a sample of the rows.
 _MOST_COORDINATES = 1 << 26
 _BLOCK, _DEPTH = 8, 12
 _PRECISION = 1e-9
@@ -111,9 +112,7 @@ def margins_of(model: Model, points: Points, rows: NDArray[np.int64]) -> Margins
     if n_clusters > 1:
         centers = points.centers.astype(points.X.dtype)
         engine, n_threads = get_engine(model.engine), effective_threads(model.n_threads)
-        step = max(1, DISTANCES_AT_ONCE // n_clusters)
-        for start in range(0, len(rows), step):
-            some = slice(start, start + step)
+        for some in gen_batches(len(rows), max(1, DISTANCES_AT_ONCE // n_clusters)):
             workspace = engine.open(shown.X[some], None, n_threads)
             roots = np.asarray(workspace.roots(centers), dtype=np.float64)
             nearest, second = np.partition(roots, 1, axis=1)[:, :2].T

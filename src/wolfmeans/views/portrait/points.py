@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.utils import gen_batches
 
 from wolfmeans.core.workspace import Labels
 from wolfmeans.engines import effective_threads
@@ -54,9 +55,7 @@ class Points:
         """Yield slices of the rows of dense X, and these rows in float64."""
         n, d = self.X.shape
         # A block is at least as large as the sums over clusters that come from it.
-        step = max(1, max(_AT_ONCE, self.centers.size) // d)
-        for start in range(0, n, step):
-            rows = slice(start, min(n, start + step))
+        for rows in gen_batches(n, max(1, max(_AT_ONCE, self.centers.size) // d)):
             yield rows, np.asarray(self.X[rows], dtype=np.float64)
 
     def some(self, rows: NDArray[np.int64]) -> Points:

@@ -24,7 +24,7 @@ _FORMER_MEANS, _FORMER_MEANS_IN_DTYPE = 2000, 30
 
 @dataclass(frozen=True)
 class Profiles:
-    """Feature means of the clusters relative to the whole: all points that are in clusters."""
+    """Feature means of the clusters, compared with those of all points that are in clusters."""
 
     order: NDArray[np.int64]
     """(d,) features, the most distinguishing first."""
@@ -155,13 +155,13 @@ def _rounding(spread: NDArray[np.float64], dtype: Any) -> NDArray[np.float64]:
     Let u be the unit roundoff of the dtype. An entry is rounded when the former mean m is
     subtracted and when it is divided by the spread s. That moves the mean by 2 u mean|x| at most,
     and mean|x| is at most s. If m was rounded to the dtype before, the mean is off by u |m| more. A
-    float64 sum leaves an error of m of about 2^-53 |m|. So rounding is what lies within
+    float64 sum leaves an error of m of about 2^-53 |m|. So a mean is rounding if it is within
 
         (2 u + u |m| / s + 2^-53 |m| / s) s
 
-    of 0. The data does not tell m. An error of a float64 sum is assumed for m up to 2,000 s: a mean
-    of 1e-13 s is never a real one. An error from rounding m to the dtype is assumed for m up to
-    30 s only, because small means of float32 columns can be real.
+    of 0. The data does not contain m. An error of a float64 sum is assumed for m up to 2,000 s: a
+    mean of 1e-13 s is never a real one. An error from rounding m to the dtype is assumed for m up
+    to 30 s only, because small means of float32 columns can be real.
     """
     unit = float(np.finfo(dtype).eps) / 2
     return ((2 + _FORMER_MEANS_IN_DTYPE) * unit + _FORMER_MEANS * _UNIT) * spread
