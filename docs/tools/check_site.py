@@ -10,19 +10,10 @@ import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
-LOADING = {
-    "audio": "src",
-    "embed": "src",
-    "iframe": "src",
-    "img": "src",
-    "link": "href",
-    "object": "data",
-    "script": "src",
-    "source": "src",
-    "video": "src",
-}
+_SOURCES = ("audio", "embed", "iframe", "img", "script", "source", "video")
+_LOADING = dict.fromkeys(_SOURCES, "src") | {"link": "href", "object": "data"}
 _NEEDED = ("index.html", "search/search_index.json")
-NOT_LOADED = ("canonical", "next", "prev", "alternate")
+_NOT_LOADED = ("canonical", "next", "prev", "alternate")
 _ELSEWHERE = re.compile(r"\s*(https?:)?//", re.IGNORECASE)
 _IN_STYLES = re.compile(r"""(?:url\(|@import)\s*["']?\s*((?:https?:)?//[^"')\s]+)""", re.IGNORECASE)
 # The theme's own script loads something from elsewhere if a page contains these.
@@ -41,8 +32,8 @@ class _Loads(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = {name: value or "" for name, value in attrs}
-        name = LOADING.get(tag)
-        is_link = tag == "link" and values.get("rel") in NOT_LOADED
+        name = _LOADING.get(tag)
+        is_link = tag == "link" and values.get("rel") in _NOT_LOADED
         if name and not is_link and _ELSEWHERE.match(values.get(name, "")):
             self.found.append(f"<{tag}> {values[name]}")
         self.found += [f"srcset {v}" for n, v in values.items() if n == "srcset" and "//" in v]

@@ -21,8 +21,7 @@ from mkdocs.structure.files import File
 # A strict build fails on warnings.
 _log = logging.getLogger("mkdocs.hooks.formulas")
 ROOT = Path(__file__).parents[2]
-OUTSIDE = {
-    "README.md": "index.md",
+_GENERATED = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
     "benchmarks/README.md": "benchmarks-how.md",
@@ -32,7 +31,8 @@ OUTSIDE = {
     "LICENSE": "LICENSE",
 }
 """Files outside docs/ and the page of the site that each one becomes."""
-_WRITTEN_THERE = ("index.md",)
+_PAGES = {"README.md": "index.md", **_GENERATED}
+"""The page of the site that a link to a file outside docs/ leads to."""
 _LINK = re.compile(r"(\]\()([^)#\s]+)")
 # In tables, a code host wants bars in code escaped; the site does not.
 _CELL_CODE = re.compile(r"^\|.*`[^`]*\\\|[^`]*`.*$", re.MULTILINE)
@@ -48,10 +48,9 @@ _BARS = ("|", "∣", "‖")
 
 def on_files(files, config):
     """Add the pages that are made of files outside docs/."""
-    for source, page in OUTSIDE.items():
-        if page not in _WRITTEN_THERE:
-            text = (ROOT / source).read_text(encoding="utf-8")
-            files.append(File.generated(config, page, content=text))
+    for source, page in _GENERATED.items():
+        text = (ROOT / source).read_text(encoding="utf-8")
+        files.append(File.generated(config, page, content=text))
     return files
 
 
@@ -59,7 +58,7 @@ def on_page_markdown(markdown, page, config, files):
     """Turn links between files into links between pages."""
     if page.is_homepage:
         page.meta["hide"] = ["navigation"]
-    sources = {target: source for source, target in OUTSIDE.items() if target not in _WRITTEN_THERE}
+    sources = {target: source for source, target in _GENERATED.items()}
     here = page.file.src_uri
     origin = posixpath.dirname(sources.get(here, f"docs/{here}"))
 
@@ -68,12 +67,9 @@ def on_page_markdown(markdown, page, config, files):
         if "://" in target or target.startswith("mailto:"):
             return match[0]
         place = posixpath.normpath(posixpath.join(origin, target))
-        if place in OUTSIDE:
-            found = OUTSIDE[place]
-        elif place.startswith("docs/"):
-            found = place.removeprefix("docs/")
-        else:
+        if place not in _PAGES and not place.startswith("docs/"):
             return match[0]
+        found = _PAGES.get(place, place.removeprefix("docs/"))
         return match[1] + os.path.relpath(found, posixpath.dirname(here) or ".")
 
     return _CELL_CODE.sub(lambda row: row[0].replace(r"\|", "|"), _LINK.sub(turned, markdown))
