@@ -389,13 +389,11 @@ def test_sums_of_squares_have_their_unit_wherever_the_certificate_has_one():
     X = np.random.default_rng(0).normal(size=(60, 3)) * 1e200
     model = KMeans(3, random_state=0).fit(X)
     unit = f"2^{model.certificate_.unit_exponent}"
-    assert ["unit", unit] in [
-        row[:2] for row in Document(report.page(model, X).html).rows["certificate"]
-    ]
-    found = Document(report.page(model, X).html)
+    html = report.page(model, X).html
+    found = Document(html)
+    assert ["unit", unit] in [row[:2] for row in found.rows["certificate"]]
     assert f"inertia, in {unit}" in found.rows["clusters"][0]
     assert {f"inertia, in {unit}", f"gap, in {unit}"} <= set(found.rows["iterations"][0])
-    html = report.page(model, X).html
     assert f"<dt>Inertia, in {unit}</dt>" in html
     assert f"<dt>Gap, in {unit}</dt>" in html
 
