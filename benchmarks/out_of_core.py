@@ -28,7 +28,7 @@ from pages import write_between_marks
 
 from wolfmeans.engines import effective_threads, get_engine
 from wolfmeans.engines.places.file import FilePlace, Keeping
-from wolfmeans.engines.places.file_workspace import FileWorkspace
+from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.files.source import Source
 from wolfmeans.inputs.memory_budget import Budget, bytes_of
 from wolfmeans.inputs.opening import open_source
@@ -130,7 +130,7 @@ def compared(
     reading = reading_time(source, rows)
     streamed = in_memory = [np.inf] * n_passes
     for _ in range(repeats):
-        ours, found = assignments(FileWorkspace(parts.fork(n_threads)), seeds, n_passes)
+        ours, found = assignments(PartsWorkspace(parts.fork(n_threads)), seeds, n_passes)
         others, expected = assignments(whole.fork(n_threads), seeds, n_passes)
         if not same(found, expected):
             raise AssertionError("streamed and in memory are not the same")

@@ -32,9 +32,8 @@ from scale_model import (
 )
 
 from wolfmeans.bench.problems import Shape
-from wolfmeans.engines import get_engine
+from wolfmeans.engines import arithmetic, get_engine
 from wolfmeans.engines.places.file import FilePlace, Keeping
-from wolfmeans.engines.places.file_workspace import FileWorkspace
 from wolfmeans.engines.places.memory import Labelling, MemoryPart, MemoryPlace
 from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.inputs.dask_collections import opened
@@ -148,7 +147,7 @@ def rounding(d: int, k: int, repeats: int) -> float:
     sums = part.assign(Labelling(seeds, None, here.grids, bytes(16)), None)
 
     def judged() -> None:
-        here.step(here._arithmetic.rounded(sums, seeds), seeds)
+        here.step(arithmetic.rounded(sums, seeds), seeds)
 
     return min(core_seconds(judged) for _ in range(3 * repeats)) / (k * d)
 
@@ -281,7 +280,7 @@ def file_rates(folder: Path, megabytes: float) -> tuple[float, float]:
 def streamed(X: np.ndarray, seeds: np.ndarray, path: Path, rows: int, repeats: int) -> Steps:
     """Time steps that are streamed from a file by one thread."""
     parts = FilePlace(open_source(path), Keeping(rows, "bounds"), n_threads=1)
-    return steps_of(lambda: FileWorkspace(parts.fork(1)), X, seeds, repeats)
+    return steps_of(lambda: PartsWorkspace(parts.fork(1)), X, seeds, repeats)
 
 
 def chunk_overheads(

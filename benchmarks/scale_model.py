@@ -16,8 +16,7 @@ from scipy.optimize import nnls
 
 from wolfmeans.bench.problems import Shape
 from wolfmeans.core.draws import INTEGER_BITS
-from wolfmeans.engines.places.dask_cluster import _GROUPS, _SMALL
-from wolfmeans.engines.places.dask_threads import FAN_IN
+from wolfmeans.engines.places.dask_places import _GROUPS, _SMALL, FAN_IN
 from wolfmeans.exact.limbs import _MOST_FAST_BITS
 from wolfmeans.inputs.memory_budget import _GROUPED_COLUMNS, _SEEDING
 from wolfmeans.seeding.oversampling import (
@@ -278,7 +277,7 @@ class Cluster:
         return min(cores, os.cpu_count() or 1) if self.one_machine else cores
 
     def groups(self, n_blocks: int) -> int:
-        """Return into how many groups blocks are put (engines.places.dask_cluster)."""
+        """Return into how many groups blocks are put (engines.places.dask_places)."""
         return min(n_blocks, _GROUPS * self.threads)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from wolfmeans.bench.problems import Shape
-from wolfmeans.engines.places import seeding as seeding_in_parts
+from wolfmeans.engines.places import sampling_in_parts
 from wolfmeans.engines.places.memory import MemoryPart, MemoryPlace
 from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.exact.limbs import range_of
@@ -94,14 +94,14 @@ def test_a_round_of_seeding_tells_as_many_values_as_the_model_says(
 
     n, k, bits = 20_000, 10, 8
     told: list[int] = []
-    plain = seeding_in_parts.Everywhere.listed
+    plain = sampling_in_parts.AllParts.listed
 
     def counted(self, *given):
         found = plain(self, *given)
         told.append(len(found.hashes))
         return found
 
-    monkeypatch.setattr(seeding_in_parts.Everywhere, "listed", counted)
+    monkeypatch.setattr(sampling_in_parts.AllParts, "listed", counted)
     monkeypatch.setattr(oversampling, "_MOST_BUCKET_BITS", bits)
     monkeypatch.setattr(scale.scale_model, "BUCKETS", 1 << bits)
     X = np.random.default_rng(0).normal(size=(n, 4))

@@ -45,11 +45,11 @@ def test_values_at_places(seed, n, lattice, in_order, forgets):
     inside = inside[np.lexsort(inside.T[::-1])]
     name = uuid.uuid4().bytes
 
-    def asked(*question):
+    def asked(question, *given_):
         if forgets:
             for part in parts:
                 part._eligible = type(part._eligible)()
-        return points.place.summed("candidates", points.labelled(name, center, *question))
+        return points.place.summed("candidates", points.labelled(question, name, center, *given_))
 
     assert asked("many").all().tolist() == [len(inside)]
     places = np.unique(rng.integers(0, max(len(inside), 1), size=7))[: len(inside)]

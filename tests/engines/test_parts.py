@@ -14,7 +14,7 @@ import difficult
 from instances import ENGINES, instances
 from wolfmeans.core.empty_clusters import POLICIES, best_candidate
 from wolfmeans.core.stopping import STOPS
-from wolfmeans.engines import Forced, get_engine
+from wolfmeans.engines import Forced, arithmetic, get_engine
 from wolfmeans.engines.places.memory import MemoryPart, MemoryPlace
 from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.exact.limbs import SCALAR, Grid, Grids, Limbs, Range, added, combined, range_of
@@ -186,21 +186,21 @@ class Elsewhere(MemoryPlace):
         borders = pairwise([0, *ends, len(X)])
         self.blocks = [(X[a:b], None if weights is None else weights[a:b]) for a, b in borders]
         for part in self.parts:
-            part.put_away()
+            part.detach_rows()
 
     def each(self, method, arguments):
         for number, given_ in arguments.items():
             rows, weights = self.blocks[number]
             rows = rows.copy()
-            self.parts[number].bring(rows, None if weights is None else weights.copy())
+            self.parts[number].attach_rows(rows, None if weights is None else weights.copy())
             yield getattr(self.parts[number], method)(*given_)
-            self.parts[number].put_away()
+            self.parts[number].detach_rows()
             rows[:] = np.nan  # whoever still looks there finds nothing
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("algorithm", ["auto", "dense", "bounds", "tree"])
-def test_rows_that_are_put_away_between_questions(engine, algorithm):
+def test_rows_that_are_detached_between_questions(engine, algorithm):
     for kind, dtype, weighted, seed in [
         ("blobs", "float64", False, 2),
         ("lattice", "float32", True, 3),
@@ -218,16 +218,16 @@ def test_a_part_without_its_rows_says_so():
     part = cut(X, None, [])[0]
     labelling = PartsWorkspace(MemoryPlace([part]))._labellings(X[:3], None)[0]
     part.assign(labelling, None)
-    part.put_away()
+    part.detach_rows()
     for ask in (part.describe, lambda: part.rows(np.array([0]))):
-        with pytest.raises(RuntimeError, match="put away"):
+        with pytest.raises(RuntimeError, match="detached"):
             ask()
-    with pytest.raises(RuntimeError, match="put away"):
+    with pytest.raises(RuntimeError, match="detached"):
         part.assign(labelling, labelling)
     for other, weights in [(X[:-1], None), (X.astype(np.float32), None), (X, np.ones(50))]:
         with pytest.raises(ValueError, match="rows must be as they were"):
-            part.bring(other, weights)
-    part.bring(X.copy())
+            part.attach_rows(other, weights)
+    part.attach_rows(X.copy())
     assert part.assign(labelling, labelling).moved == 0
 
 
@@ -404,7 +404,7 @@ def test_native_sums_are_the_integers_of_the_reference(kind):
                 assert (a.sums.values == b.sums.values).all()
                 costs = [one.exact_cost(centers) for one in opened]
                 assert (costs[0].values == costs[1].values).all()
-                assert_same_assignment(*(one.rounded(a, centers) for one in opened))
+                assert_same_assignment(a.rounded(centers), arithmetic.rounded(a, centers))
 
 
 @pytest.mark.parametrize("engine", ENGINES)

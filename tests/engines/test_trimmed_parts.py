@@ -31,10 +31,10 @@ from wolfmeans.core.threshold import find_threshold
 from wolfmeans.core.trimmed import POLICIES, TrimmedProblem, kept_mass, total_mass
 from wolfmeans.core.workspace import Threshold
 from wolfmeans.engines import get_engine
-from wolfmeans.engines.places import trimming as trimming_part
+from wolfmeans.engines.places import distance_buckets
+from wolfmeans.engines.places.distance_buckets import Bracket
 from wolfmeans.engines.places.memory import MemoryPlace
-from wolfmeans.engines.places.trimmed_workspace import TrimmedParts, weighed
-from wolfmeans.engines.places.trimming import Bracket
+from wolfmeans.engines.places.trimmed_parts import TrimmedParts, sum_of_weights
 from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.exact.sums import unit_exponent
 from wolfmeans.fitting import two_stages
@@ -119,7 +119,7 @@ def test_policies_ties_and_lost_labels(instance, seed, empty, share, lost, few):
     # Engines may even be mixed: their partial results are the same integers.
     engines = rng.choice(ENGINES, size=3).tolist()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trimming_part, "FEW", few)
+        patch.setattr(distance_buckets, "FEW", few)
         workspace = random_parts(rng, X, weights, share, engines, lost)
         parted = fit(workspace, instance.seeds, empty=empty)
         assert_same_fit(parted, whole)
@@ -153,7 +153,7 @@ def test_the_threshold_is_that_of_the_whole_wherever_one_looks_first(case, few):
         points._threshold = Threshold(before[0], 0, 1.0)
         points._threshold_before = Threshold(before[-1], 0, 1.0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trimming_part, "FEW", few)
+        patch.setattr(distance_buckets, "FEW", few)
         found = points._threshold_at(points._aim(np.zeros((1, 1))))
     assert found == find_threshold(distances, weights, mass)
 
@@ -171,14 +171,14 @@ def test_many_ties_at_the_threshold_go_to_the_lowest_rows():
                 assert parted.threshold.row >= 0
 
 
-def test_what_the_weights_are_like():
+def test_the_sum_of_weights_and_their_unit():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(50, 2))
     for weights in (None, rng.choice([0.0, 0.375, 1e-30, 1e30, 12.0], size=50)):
         ends = [0, 1, 20, 20, 49]
-        scales = weighed(PartsWorkspace(MemoryPlace(cut(X, weights, ends))))
-        assert scales.total == total_mass(weights, 50)
-        assert scales.unit == unit_exponent(weights)
+        found = sum_of_weights(PartsWorkspace(MemoryPlace(cut(X, weights, ends))))
+        assert found.total == total_mass(weights, 50)
+        assert found.unit == unit_exponent(weights)
 
 
 def test_a_part_may_have_no_weight_at_all():
@@ -213,7 +213,7 @@ def test_masses_that_sums_cannot_hold_are_refused():
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_rows_that_are_put_away_between_questions(engine):
+def test_rows_that_are_detached_between_questions(engine):
     for kind, dtype, weighted, seed in [
         ("blobs", "float64", False, 2),
         ("lattice", "float32", True, 3),
@@ -228,8 +228,8 @@ def test_rows_that_are_put_away_between_questions(engine):
         assert_same_answers(parted, whole.problem.workspace, whole.solution.point)
 
 
-@pytest.mark.skipif("cpu" not in ENGINES, reason="labels are put away with the rows")
-def test_what_is_kept_of_a_part_is_told_without_its_rows():
+@pytest.mark.skipif("cpu" not in ENGINES, reason="labels are detached with the rows")
+def test_what_a_part_knows_without_its_rows():
     X = difficult.points("blobs", 300, 2)
     part = cut(X, None, [])[0]
     points = TrimmedParts(PartsWorkspace(MemoryPlace(cut(X, None, []))), 200.0)
@@ -242,12 +242,12 @@ def test_what_is_kept_of_a_part_is_told_without_its_rows():
         ("nearby", here, Bracket(0, 51), 0),
         ("mass_at", here, 0),
         ("labels", at),
-        ("kept", at),
-        ("shares", at),
-        ("n_trimmed", at),
+        ("ask", at, "kept"),
+        ("ask", at, "shares"),
+        ("ask", at, "n_trimmed"),
     ]
     answers = [pickle.dumps(getattr(part, method)(*given_)) for method, *given_ in questions]
-    part.put_away()
+    part.detach_rows()
     for (method, *given_), before in zip(questions, answers, strict=True):
         assert part.knows(method, *given_)
         assert pickle.dumps(getattr(part, method)(*given_)) == before
@@ -259,17 +259,17 @@ def test_what_is_kept_of_a_part_is_told_without_its_rows():
 
 
 @pytest.mark.parametrize("keep", ["labels", "nothing"])
-def test_rows_that_are_put_away_without_bounds(keep):
-    class Shelved(Elsewhere):
+def test_rows_that_are_detached_without_bounds(keep):
+    class Buffered(Elsewhere):
         def each(self, method, arguments):
             for number, answer in zip(arguments, super().each(method, arguments), strict=True):
                 rows = self.parts[number]._kind[0][0]
-                self.parts[number].put_away(keep, np.empty(rows, dtype=np.int32))
+                self.parts[number].detach_rows(keep, np.empty(rows, dtype=np.int32))
                 yield answer
 
     _, X, weights, seeds = problem("outliers", "float64", True, 4)
     whole = fit(whole_of(X, weights, Fraction(1, 10)), seeds)
-    elsewhere = Shelved(X, weights, [len(X) // 3])
+    elsewhere = Buffered(X, weights, [len(X) // 3])
     parted = TrimmedParts(PartsWorkspace(elsewhere), whole.problem.workspace.mass)
     assert_same_fit(fit(parted, seeds), whole)
 

@@ -15,7 +15,7 @@ import scipy.sparse
 import wolfmeans
 from wolfmeans import KMeans, TrimmedKMeans
 from wolfmeans.engines.places import dask_blocks as blocks
-from wolfmeans.engines.places import dask_cluster as cluster_parts
+from wolfmeans.engines.places import dask_places as cluster_parts
 from wolfmeans.engines.places.dask_faults import errors_of
 from wolfmeans.engines.places.memory import Labelling
 from wolfmeans.engines.places.workspace import PartsWorkspace
@@ -362,7 +362,7 @@ def test_large_centers_are_sent_once(two_workers, monkeypatch):
 def test_nothing_is_kept_after_a_fit(two_workers):
     X = points(seed=11)
     spread(X, 100)
-    assert set(two_workers.run(blocks.how_many_are_kept).values()) == {0}
+    assert set(two_workers.run(lambda: len(blocks._kept)).values()) == {0}
 
 
 def test_a_process_keeps_few_fits_of_a_client():

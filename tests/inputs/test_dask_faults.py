@@ -19,8 +19,8 @@ import pytest
 
 from wolfmeans import KMeans
 from wolfmeans.engines.places import dask_blocks as blocks
-from wolfmeans.engines.places import dask_cluster as cluster_parts
 from wolfmeans.engines.places import dask_faults as cluster_faults
+from wolfmeans.engines.places import dask_places as cluster_parts
 from wolfmeans.exact.native import native_is_available
 
 pytest.importorskip("dask.array", reason="dask and distributed are not installed")
@@ -53,7 +53,7 @@ def nothing_is_left(client):
         tasks = client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.tasks))
         ours = [key for key in tasks if "wolfmeans" in str(key)]
         if not ours and not any(client.processing().values()):
-            return not any(client.run(blocks.how_many_are_kept).values())
+            return not any(client.run(lambda: len(blocks._kept)).values())
         time.sleep(0.1)
     return False
 

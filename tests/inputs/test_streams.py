@@ -23,7 +23,7 @@ import wolfmeans
 from wolfmeans import KMeans, TrimmedKMeans
 from wolfmeans.engines import get_engine
 from wolfmeans.engines.places.file import FilePlace, Keeping, PointBuffer
-from wolfmeans.engines.places.file_workspace import FileWorkspace
+from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.exact.native import native_is_available
 from wolfmeans.files.source import Source
 from wolfmeans.fitting.fit import Start, run
@@ -222,7 +222,7 @@ def test_same_bits_whatever_is_kept(state, seed, engine):
                 empty="farthest",
                 max_steps=50,
             )
-            for workspace in (FileWorkspace(parts), get_engine("cpu").open(X, weights, 1))
+            for workspace in (PartsWorkspace(parts), get_engine("cpu").open(X, weights, 1))
         ]
         ours, reference = fits
         assert np.array_equal(ours.labels, reference.labels)
@@ -349,7 +349,7 @@ def test_passes_of_seeds(tmp_path, passes):
     X = points(seed=10)
     for seeding, most in ((True, 16), (False, 30)):
         parts = FilePlace(open_source(X), Keeping(200, "nothing", seeding=seeding))
-        workspace = FileWorkspace(parts)
+        workspace = PartsWorkspace(parts)
         passes.clear()
         seeds = parallel_seeds_in_parts(workspace, K, np.random.RandomState(0))
         assert len(passes) <= most

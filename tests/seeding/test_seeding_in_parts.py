@@ -15,7 +15,7 @@ from instances import ENGINES, instances
 from wolfmeans import KMeans
 from wolfmeans.engines import get_engine
 from wolfmeans.engines.places.memory import MemoryPart, MemoryPlace
-from wolfmeans.engines.places.seeding import Counts
+from wolfmeans.engines.places.sampling_in_parts import Counts
 from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.exact.limbs import combined
 from wolfmeans.seeding import oversampling

@@ -1,9 +1,9 @@
 """Keeping the nearest points of a mass: the specification of the trimmed oracle.
 
 Points are ordered by (distance, row). A mass h keeps the first of them; the last one may be kept in
-part, so that the kept masses v_i in [0, w_i] sum to h. The threshold names that last point, and
-whoever compares with it knows what is kept. Only points whose label or kept mass changes touch the
-sums, which are exact.
+part, so that the kept masses v_i in [0, w_i] sum to h. The threshold is that last point: comparing
+with it tells which points are kept. Only points whose label or kept mass changes touch the sums,
+which are exact.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from wolfmeans.exact.distances import Distances
 from wolfmeans.exact.sums import rounded_ratio, unit_exponent
 
 Masses = NDArray[np.float64]
-"""(n,) what is kept of each point's weight."""
+"""(n,) the kept part of each point's weight."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class Threshold:
     distance: float
     """Its distance; infinite when all points are kept."""
     row: int
-    """Which point it is; -1 when all are kept."""
+    """Its row; -1 when all points are kept."""
     mass: float
-    """What is kept of its weight."""
+    """The kept part of its weight."""
 
     @staticmethod
     def nowhere() -> Threshold:
@@ -40,10 +40,10 @@ class Threshold:
 
 
 def find_threshold(distances: Distances, weights: Masses | None, mass: float) -> Threshold:
-    """Return the point at which the mass is full, the points taken by (distance, row).
+    """Return the point at which the mass is reached, the points taken by (distance, row).
 
-    What is kept of that point is the exact difference, rounded once. A mass that no point exceeds
-    keeps all of them, and the threshold is infinite.
+    The kept mass of that point is the exact difference, rounded once. A mass of at least the total
+    weight keeps all points, and the threshold is infinite.
     """
     n = len(distances)
     if weights is None:
@@ -56,23 +56,22 @@ def find_threshold(distances: Distances, weights: Masses | None, mass: float) ->
         return Threshold.nowhere()
     order = np.argsort(distances, kind="stable")
     whole = whole_number(mass, low)
-    place, rest = filled_at(_integers(weights[order], low), whole)
-    row = int(order[place])
+    index, rest = index_reaching(_integers(weights[order], low), whole)
+    row = int(order[index])
     return Threshold(float(distances[row]), row, rounded_ratio(rest, 1, low))
 
 
-def filled_at(weights: Iterable[int], missing: int) -> tuple[int, int]:
-    """Return which of the weights, one after the other, fills what is missing; and how much of it.
+def index_reaching(weights: Iterable[int], missing: int) -> tuple[int, int]:
+    """Return the index at which the cumulative sum reaches `missing`, and how much of it is needed.
 
     Examples
     --------
-    >>> filled_at([3, 0, 5], 4)
+    >>> index_reaching([3, 0, 5], 4)
     (2, 1)
     """
-    weight = 0
-    for place, weight in enumerate(weights):
+    for index, weight in enumerate(weights):
         if weight >= missing:
-            return place, missing
+            return index, missing
         missing -= weight
     raise AssertionError("the weights were found to sum to more than the mass")
 
@@ -88,9 +87,9 @@ def whole_number(value: float, low: int) -> int:
 
 
 def kept_masses(threshold: Threshold, distances: Distances, weights: Masses | None) -> Masses:
-    """Return what is kept of each point's weight.
+    """Return the kept mass of each point.
 
-    The last point that is kept may be elsewhere: row -1 is before these, row n or more behind them.
+    The last kept point may be in another part: row -1 is before these rows, n or more after them.
     """
     inside = points_inside(threshold, distances)
     kept = np.where(inside, 1.0 if weights is None else weights, 0.0)

@@ -23,6 +23,7 @@ from wolfmeans.core.workspace import (
     Partial,
     StepByStep,
 )
+from wolfmeans.engines.arithmetic import specified_step
 from wolfmeans.engines.moments import Moments
 from wolfmeans.engines.single_moves import PlainSingleMoves, SingleMoves
 from wolfmeans.engines.swaps import PlainSwaps, Swaps
@@ -30,10 +31,9 @@ from wolfmeans.engines.trimming import PlainTrimmer, Trimmed, Trimmer
 from wolfmeans.exact.distances import Kernels, sparse_distance_error
 from wolfmeans.exact.hashing import row_hashes
 from wolfmeans.exact.limbs import Grids, Limbs, range_of
+from wolfmeans.exact.native import digest
 from wolfmeans.exact.ordering import lexicographic_order
-from wolfmeans.exact.sums import (
-    exact_sum,
-)
+from wolfmeans.exact.sums import exact_sum
 
 if TYPE_CHECKING:
     from wolfmeans.engines.sampling import WholePart
@@ -46,8 +46,8 @@ class LabelledPoints(StepByStep):
 
     engine = "reference"
     in_parts = False
-    can_put_away = False
-    """Whether labels and bounds can stay while the rows are away."""
+    can_detach_rows = False
+    """Whether labels and bounds can be kept while the rows are detached."""
     steps_to_come = 0
     meanwhile: Callable[[], object] | None = None
 
@@ -173,10 +173,6 @@ class LabelledPoints(StepByStep):
     def exact_total(self, values: NDArray[np.float64]) -> Limbs:
         """Return the exact sum of an array, not rounded."""
         return Limbs.of_terms(values.ravel())
-
-    def rounded(self, partial: Partial, centers: Centers) -> Assignment:
-        """Return the assignment to these centers that the parts of all points add up to."""
-        return partial.rounded(centers)
 
     def _terms_of_gap(
         self, moved: NDArray[np.int64], centers: Centers, nearest: Distances
@@ -311,20 +307,12 @@ class LabelledPoints(StepByStep):
         return sparse_distance_error(centers) if sparse.issparse(self._X) else 0.0
 
     def step(self, found: Assignment, centers: Centers) -> tuple[float, float]:
-        """Return the shift and the movement of a step from the centers to the means found.
-
-        The shift is the sum of (c' - c)^2 over the clusters with weight. The movement sums
-        W (c' - c)(2 mean - c - c') with mean = c' + residual; a term is not negative because c' is
-        the representable number nearest to the mean, but for a mean that float64 had to round.
-        """
-        moves = found.means.astype(np.float64) - centers
-        moves[found.weights == 0] = 0.0
-        gains = found.weights[:, None] * np.maximum(moves * (moves + 2.0 * found.residuals), 0.0)
-        return self.total(moves * moves), self.total(gains)
+        """Return the shift and the movement of a step from the centers to the means found."""
+        return specified_step(found, centers, self.total)
 
     def digest(self, centers: Centers) -> bytes:
-        """Return bytes that are equal for equal centers only."""
-        return centers.tobytes()
+        """Return 16 bytes that stand for the centers."""
+        return digest(centers)
 
     def largest(self) -> float:
         """Return the largest absolute value in the data."""

@@ -21,6 +21,7 @@ from wolfmeans.core.workspace import (
     Progress,
     Workspace,
 )
+from wolfmeans.engines import arithmetic
 from wolfmeans.engines.labelled import LabelledPoints
 from wolfmeans.engines.single_moves import SingleMoves
 from wolfmeans.engines.swaps import Swaps
@@ -118,49 +119,15 @@ class NativePoints(LabelledPoints):
 
     def total(self, values: NDArray[np.float64]) -> float:
         """Return the exact sum of an array, rounded once."""
-        terms = aligned(values, dtype=np.float64).ravel()
-        return float(_native.weighted_sum(None, terms, self.n_threads))
+        return arithmetic.total(values, self.n_threads)
 
     def step(self, found: Assignment, centers: Centers) -> tuple[float, float]:
         """Return the shift and the movement of a step from the centers to the means found."""
-        given = aligned(centers)
-        try:
-            shift, movement = _native.center_step(
-                found.means, given, found.residuals, found.weights, self.n_threads
-            )
-        except OverflowError:  # the specification says which sum it is, and what becomes of it
-            return super().step(found, centers)
-        return float(shift), float(movement)
+        return arithmetic.step(found, centers, self.n_threads)
 
     def exact_total(self, values: NDArray[np.float64]) -> Limbs:
         """Return the exact sum of an array, not rounded."""
-        terms = aligned(values, dtype=np.float64).ravel()
-        return Limbs(SCALAR, _native.exact_terms(terms))
-
-    def rounded(self, partial: Partial, centers: Centers) -> Assignment:
-        """Return the assignment to these centers that the parts of all points add up to."""
-        weights, means = np.zeros(len(centers)), aligned(centers).copy()
-        residuals = np.zeros(centers.shape)
-        totals, sums = partial.totals, partial.sums
-        _native.round_moments(
-            sums.values,
-            sums.grid.low,
-            sums.grid.bits,
-            totals.values,
-            totals.grid.low,
-            totals.grid.bits,
-            np.arange(len(centers)),
-            weights,
-            means,
-            residuals,
-            self.n_threads,
-        )
-        return Assignment(partial.moved, partial.gap.rounded(), weights, means, residuals)
-
-    def digest(self, centers: Centers) -> bytes:
-        """Return 16 bytes that stand for the centers."""
-        short: bytes = _native.digest(aligned(centers))
-        return short
+        return arithmetic.exact_total(values)
 
     def find_threshold(self, distances: Distances, mass: float) -> Threshold:
         """Return the last point that a mass keeps when the points are this far away."""
@@ -170,7 +137,7 @@ class NativePoints(LabelledPoints):
 class DensePoints(NativePoints):
     """Dense rows: also steps, draws and searches in native code."""
 
-    can_put_away = True
+    can_detach_rows = True
 
     def __init__(
         self,
@@ -238,14 +205,14 @@ class DensePoints(NativePoints):
         """Return what keeps the nearest points of a mass, in native code."""
         return NativeTrimmer(self, mass)
 
-    def put_away(self) -> None:
-        """Let go of the rows and weights; labels, bounds and moments stay."""
+    def detach_rows(self) -> None:
+        """Release the rows and weights; keep labels, bounds and moments."""
         self._X = self._kernels = self.weights = None
         if self._points is not None:
             self._points.put_away()
 
-    def bring(self, X: NDArray[np.floating], weights: NDArray[np.float64] | None) -> None:
-        """Take the same rows and weights again, wherever they are now."""
+    def attach_rows(self, X: NDArray[np.floating], weights: NDArray[np.float64] | None) -> None:
+        """Use the same rows and weights again, perhaps at another address."""
         X, weights = aligned(X), None if weights is None else aligned(weights)
         self._X, self.weights = X, weights
         self._kernels = NativeKernels(X, self.n_threads)
@@ -376,18 +343,18 @@ class NativeTrimmer:
         """Return the last point that is kept when the points are this far away."""
         return self._points.find_threshold(distances, self._mass)
 
-    def approach(self, centers: Centers) -> None:
+    def find_nearest(self, centers: Centers) -> None:
         """Find the nearest centers."""
         self._begun().approach(aligned(centers))
 
-    def approached(self) -> Distances:
-        """Return the distances to the centers that were approached."""
+    def nearest_distances(self) -> Distances:
+        """Return the distances to the nearest of these centers."""
         distances = np.empty(self._points.n_points)
         self._labelled().nearest(distances)
         return distances
 
     def keep(self, centers: Centers, threshold: Threshold) -> Partial:
-        """Keep what is up to a threshold, at the centers approached; return sums that add up."""
+        """Keep the points up to a threshold, at the same centers; return sums that add up."""
         found = self._labelled().keep(
             aligned(centers), threshold.distance, threshold.row, threshold.mass
         )
@@ -424,13 +391,13 @@ class NativeTrimmer:
         kernels = NativeKernels(self._points.host_rows, self._points.n_threads)
         return kernels.cost(centers, self.nearest_labels(), self.kept())
 
-    def put_away(self) -> None:
-        """Let go of the rows; labels, bounds and moments stay."""
+    def detach_rows(self) -> None:
+        """Release the rows; keep labels, bounds and moments."""
         if self._state is not None:
             self._state.put_away()
 
-    def bring(self, X: NDArray[np.floating]) -> None:
-        """Take the same rows again, wherever they are now."""
+    def attach_rows(self) -> None:
+        """Use the rows of the points again, perhaps at another address."""
         if self._state is not None:
             self._state.bring(self._points.host_rows)
 

@@ -1,9 +1,10 @@
 """The trimmed oracle over the points of a workspace: it keeps the nearest points of a mass.
 
 `core.threshold` is the specification. A *trimmer* does the work where the points are: it finds the
-nearest centers, the threshold, and the exact sums of what is kept. There is one over any distance
-kernels (here), one in native code and one on the GPU. `Trimmed` is the oracle: a workspace like the
-one it is made of, whose `assign` keeps a mass.
+nearest centers, the threshold, and the exact sums of the kept points. There is one over any
+distance kernels (here), one in native code and one on the GPU. `Trimmed` is the oracle: a workspace
+like the one it is made of, whose `assign` keeps a mass. `TrimmedParts` (engines.places) is the
+oracle over points in parts.
 """
 
 from __future__ import annotations
@@ -62,31 +63,27 @@ class Trimmer(Protocol):
 
 
 class PartTrimmer(Trimmer, Protocol):
-    """A trimmer of points that are a part of others: the threshold comes from outside."""
+    """A trimmer of points that are a part of others: the threshold is found over all parts."""
 
-    def approach(self, centers: Centers) -> None:
-        """Find the nearest centers; labels stay what they are.
+    def find_nearest(self, centers: Centers) -> None:
+        """Find the nearest centers, and keep the labels: the first half of an assignment."""
 
-        That is the first half of an assignment. The other one needs a threshold, which points that
-        are a part of others have to be told (`keep`).
-        """
-
-    def approached(self) -> Distances:
-        """Return the distances to the centers that were approached."""
+    def nearest_distances(self) -> Distances:
+        """Return the distances to the nearest of these centers."""
 
     def keep(self, centers: Centers, threshold: Threshold) -> Partial:
-        """Keep what is up to a threshold, at the centers approached; return sums that add up."""
+        """Keep the points up to a threshold, at the same centers; return sums that add up."""
 
-    def put_away(self) -> None:
-        """Let go of the rows; labels, bounds and moments stay."""
+    def detach_rows(self) -> None:
+        """Release the rows; keep labels, bounds and moments."""
 
-    def bring(self, X: NDArray[np.floating]) -> None:
-        """Take the same rows again, wherever they are now."""
+    def attach_rows(self) -> None:
+        """Use the rows of the points again, perhaps at another address."""
 
 
 @dataclass(frozen=True)
 class Vertex:
-    """Where all points are: the nearest center, what is kept, and at which threshold."""
+    """A trimmed partition: nearest centers, kept masses, and the threshold."""
 
     nearest_labels: Labels
     inside: NDArray[np.bool_]
@@ -104,7 +101,7 @@ class PlainTrimmer:
     def __init__(self, points: LabelledPoints, mass: float) -> None:
         self._points, self._mass = points, mass
         self._vertex: Vertex | None = None
-        self._ahead: tuple[Labels, Distances] | None = None
+        self._nearest: tuple[Labels, Distances] | None = None
         self._moments: Moments | None = None
 
     def assign(self, centers: Centers) -> Assignment:
@@ -113,8 +110,8 @@ class PlainTrimmer:
         The gap is the sum of v (D - tau) before less that after, tau the new threshold: the masses
         are the same, so subtracting tau changes nothing, but makes every term at least 0.
         """
-        self.approach(centers)
-        threshold = self.find_threshold(self.approached())
+        self.find_nearest(centers)
+        threshold = self.find_threshold(self.nearest_distances())
         moved, terms, moments = self._keep_up_to(threshold, centers)
         return Assignment(moved, exact_sum(terms.tolist()), *moments.means(centers))
 
@@ -122,21 +119,17 @@ class PlainTrimmer:
         """Return the last point that is kept when the points are this far away."""
         return self._points.find_threshold(distances, self._mass)
 
-    def approach(self, centers: Centers) -> None:
+    def find_nearest(self, centers: Centers) -> None:
         """Find the nearest centers."""
-        self._ahead = self._points.nearest(centers)
+        self._nearest = self._points.nearest(centers)
 
-    def approached(self) -> Distances:
-        """Return the distances to the centers that were approached."""
-        return self._at_hand()[1]
-
-    def _at_hand(self) -> tuple[Labels, Distances]:
-        if self._ahead is None:
-            raise RuntimeError("the centers have to be approached first")
-        return self._ahead
+    def nearest_distances(self) -> Distances:
+        """Return the distances to the nearest of these centers."""
+        assert self._nearest is not None
+        return self._nearest[1]
 
     def keep(self, centers: Centers, threshold: Threshold) -> Partial:
-        """Keep what is up to a threshold, at the centers approached; return sums that add up."""
+        """Keep the points up to a threshold, at the same centers; return sums that add up."""
         grids = self._points.agreed_grids()
         moved, terms, moments = self._keep_up_to(threshold, centers)
         totals, sums = moments.limbs(grids)
@@ -144,8 +137,8 @@ class PlainTrimmer:
 
     def _keep_up_to(self, threshold: Threshold, centers: Centers) -> tuple[int, Distances, Moments]:
         """Return how many points moved, the terms of the gap, and the moments."""
-        points = self._points
-        labels, nearest = self._at_hand()
+        assert self._nearest is not None
+        points, (labels, nearest) = self._points, self._nearest
         new = Vertex(
             labels,
             points_inside(threshold, nearest),
@@ -159,7 +152,10 @@ class PlainTrimmer:
             moved = points.n_points
         else:
             rows = np.flatnonzero((new.labels() != old.labels()) | (new.kept != old.kept))
-            terms = self._gap_between(old, new, rows, centers, nearest)
+            before = points.distances_at(centers, old.nearest_labels)[rows]
+            terms = gap_terms(
+                old.kept[rows], new.kept[rows], before, nearest[rows], threshold.distance
+            )
             moved = len(rows)
             out = rows[old.inside[rows]]
             self._moments.deposit(out, old.nearest_labels[out], self._of(old, out), subtract=True)
@@ -171,18 +167,6 @@ class PlainTrimmer:
     def _of(self, vertex: Vertex, rows: NDArray[np.int64]) -> Masses | None:
         """Return the kept masses of rows; None when all points weigh 1 and none is in part."""
         return None if self._points.weights is None else vertex.kept[rows]
-
-    def _gap_between(
-        self,
-        old: Vertex,
-        new: Vertex,
-        rows: NDArray[np.int64],
-        centers: Centers,
-        nearest: Distances,
-    ) -> Distances:
-        before = self._points.distances_at(centers, old.nearest_labels)[rows]
-        after = nearest[rows]
-        return gap_terms(old.kept[rows], new.kept[rows], before, after, new.threshold.distance)
 
     def _at(self) -> Vertex:
         if self._vertex is None:
@@ -214,34 +198,57 @@ class PlainTrimmer:
         return None
 
 
-class Trimmed(StepByStep):
-    """The oracle: a workspace whose `assign` keeps the nearest points of a mass.
+class TrimmedOracle(StepByStep):
+    """A workspace whose `assign` keeps the nearest points of a mass.
 
-    Labels are -1 for points of which nothing is kept, `cost` is the sum over what is kept. What
-    does not depend on the labels comes from the points themselves.
+    Labels are -1 for points of which nothing is kept, `cost` is the sum over the kept masses. All
+    that does not depend on labels comes from the points themselves.
 
     Parameters
     ----------
-    points : LabelledPoints
-        The points, in memory or on a device.
+    points : workspace
+        The points; another oracle must not use them meanwhile.
     mass : float
-        What is kept of the total weight: a multiple of the weights' unit, the largest power of two
-        of which all weights are multiples; infinite to keep all.
+        The weight to keep: a multiple of 2**unit; infinite to keep all.
+    unit : int
+        The largest e for which all weights are multiples of 2**e.
     """
 
-    def __init__(self, points: Any, mass: float) -> None:
+    def __init__(self, points: Any, mass: float, unit: int) -> None:
         if not mass > 0:
             raise ValueError(f"the mass to keep must be positive; got {mass}")
-        self._unit = 0 if math.isinf(mass) else unit_exponent(points.weights)
-        if math.isfinite(mass) and not math.ldexp(mass, -self._unit).is_integer():
-            raise ValueError(f"the mass to keep must be a multiple of 2**{self._unit}; got {mass}")
-        self.points, self.mass = points, mass
-        self.trimmer: Trimmer = points.trimmer(mass)
+        if math.isfinite(mass) and not math.ldexp(mass, -unit).is_integer():
+            raise ValueError(f"the mass to keep must be a multiple of 2**{unit}; got {mass}")
+        self.points, self.mass, self._unit = points, mass, unit
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name == "points":
             raise AttributeError(name)
         return getattr(self.points, name)
+
+    def smallest_mass(self) -> float:
+        """Return a positive number that no positive kept mass is below."""
+        if math.isinf(self.mass):
+            return float(self.points.lightest())
+        return math.ldexp(1.0, self._unit)
+
+    def assign(self, centers: Centers, forced: Forced | None = None) -> Assignment:
+        """Keep the nearest points, each with the label of its nearest center."""
+        if forced is not None:
+            # It is not known which points would have to be trimmed for them.
+            raise ValueError("labels cannot be forced where points are trimmed")
+        return self._keep_nearest(centers)
+
+    def _keep_nearest(self, centers: Centers) -> Assignment:
+        raise NotImplementedError
+
+
+class Trimmed(TrimmedOracle):
+    """The oracle over points in memory or on a device (`LabelledPoints`)."""
+
+    def __init__(self, points: Any, mass: float) -> None:
+        super().__init__(points, mass, 0 if math.isinf(mass) else unit_exponent(points.weights))
+        self.trimmer: Trimmer = points.trimmer(mass)
 
     @property
     def part_trimmer(self) -> PartTrimmer:
@@ -257,24 +264,13 @@ class Trimmed(StepByStep):
         self.points.summing_on(grids)
         return self
 
-    def assign(self, centers: Centers, forced: Forced | None = None) -> Assignment:
-        """Keep the nearest points, each with the label of its nearest center."""
-        refuse(forced)
+    def _keep_nearest(self, centers: Centers) -> Assignment:
         return self.trimmer.assign(centers)
 
     def keep(self, distances: Distances) -> Masses:
         """Return what is kept of each point's weight when the points are this far away."""
         threshold = self.trimmer.find_threshold(distances)
         return kept_masses(threshold, distances, self.points.weights)
-
-    def smallest_mass(self) -> float:
-        """Return a positive number that no positive kept mass is below."""
-        weights = self.points.weights
-        if weights is None:
-            return 1.0
-        if math.isinf(self.mass):
-            return float(weights[weights > 0].min())
-        return math.ldexp(1.0, self._unit)
 
     def labels(self) -> Labels:
         """Return the current labels, -1 for what is trimmed."""
@@ -316,11 +312,16 @@ class Trimmed(StepByStep):
         return np.ones(points.n_points) if points.weights is None else points.weights
 
     def trimmed_mass(self) -> float:
-        """Return the weight that is left out, the exact sum rounded once."""
-        return float(self.points.total(self.left_out()))
+        """Return the trimmed weight, the exact sum rounded once."""
+        return float(self.points.total(self._trimmed_terms()))
 
-    def left_out(self) -> Masses:
-        """Return terms that add up to the weight that is left out."""
+    def exact_trimmed_mass(self) -> Limbs:
+        """Return the trimmed weight as a sum that can be added to those of other points."""
+        mass: Limbs = self.points.exact_total(self._trimmed_terms())
+        return mass
+
+    def _trimmed_terms(self) -> Masses:
+        """Return terms that add up to the trimmed weight."""
         whole, kept = self._full(), self.kept()
         partial = whole != kept
         return np.concatenate([whole[partial], -kept[partial]])
@@ -381,18 +382,12 @@ class Trimmed(StepByStep):
         """Return all rows with their distances to the nearest and second nearest center."""
         return np.arange(self.points.n_points), *self.points.second_nearest(centers)
 
-    def put_away(self) -> None:
-        """Let go of the rows and weights; labels, bounds and moments stay."""
-        self.points.put_away()
-        self.part_trimmer.put_away()
+    def detach_rows(self) -> None:
+        """Release the rows and weights; keep labels, bounds and moments."""
+        self.points.detach_rows()
+        self.part_trimmer.detach_rows()
 
-    def bring(self, X: NDArray[np.floating], weights: Masses | None) -> None:
-        """Take the same rows and weights again, wherever they are now."""
-        self.points.bring(X, weights)
-        self.part_trimmer.bring(X)
-
-
-def refuse(forced: Forced | None) -> None:
-    """Refuse labels to be forced: which points would have to be trimmed for them is not known."""
-    if forced is not None:
-        raise ValueError("labels cannot be forced where points are trimmed")
+    def attach_rows(self, X: NDArray[np.floating], weights: Masses | None) -> None:
+        """Use the same rows and weights again, perhaps at another address."""
+        self.points.attach_rows(X, weights)
+        self.part_trimmer.attach_rows()

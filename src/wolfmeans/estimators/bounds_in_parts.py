@@ -26,7 +26,7 @@ from wolfmeans.bounds.in_parts import (
 from wolfmeans.bounds.neighbours import neighbours
 from wolfmeans.bounds.subsampled import subsampled_elsewhere
 from wolfmeans.engines import effective_threads
-from wolfmeans.engines.places.trimmed_workspace import TrimmedParts
+from wolfmeans.engines.places.trimmed_parts import TrimmedParts
 from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.estimators.streamed import source_for
 from wolfmeans.fitting.lower_bound import check_arguments
@@ -87,10 +87,10 @@ class _Trimming:
         """Return what may be left out of the points; None where all must be clustered."""
         if not isinstance(points, TrimmedParts) or math.isinf(points.mass):
             return None
-        exact = points.scales.total - Fraction(points.mass)
+        exact = points.weight_sum.total - Fraction(points.mass)
         nearest = float(exact)
         rounded_up = nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
-        return _Trimming(points.mass, rounded_up, float(exact / points.scales.total))
+        return _Trimming(points.mass, rounded_up, float(exact / points.weight_sum.total))
 
 
 def loaded_within_limit(model: Any, X: Any, sample_weight: Any) -> tuple[Any, Any] | None:

@@ -34,7 +34,7 @@ from wolfmeans.core.trimmed import (
 from wolfmeans.core.workspace import Centers, TrimmedWorkspace, Workspace
 from wolfmeans.engines import Work, effective_threads, get_engine
 from wolfmeans.engines.choosing import STEPS
-from wolfmeans.engines.places.trimmed_workspace import weighed
+from wolfmeans.engines.places.trimmed_parts import sum_of_weights
 from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.estimators.base import CenterEstimator
 from wolfmeans.estimators.dataset import OpenedForFit
@@ -238,10 +238,10 @@ class TrimmedKMeans(CenterEstimator):
     def _fit(self, data: OpenedForFit) -> None:
         points: Any = data.workspace
         if data.in_parts:
-            scales = weighed(points)
-            share = self._trimmed_share(points.weights, scales.total)
-            mass = kept_of_total(share, scales.total, scales.unit)
-            workspace = points.trimmed(mass, scales)
+            total = sum_of_weights(points)
+            share = self._trimmed_share(points.weights, total.total)
+            mass = kept_of_total(share, total.total, total.unit)
+            workspace = points.trimmed(mass, total)
         else:
             n_points = points.n_points
             share = self._trimmed_share(points.weights, total_mass(points.weights, n_points))
@@ -501,6 +501,6 @@ class TrimmedKMeans(CenterEstimator):
 
     def _points_to_score(self, points: PartsWorkspace) -> Any:
         """Return the points with the share of the fit trimmed."""
-        scales = weighed(points)
-        mass = kept_of_total(parsed_share(self._share), scales.total, scales.unit)
-        return points.trimmed(mass, scales)
+        total = sum_of_weights(points)
+        mass = kept_of_total(parsed_share(self._share), total.total, total.unit)
+        return points.trimmed(mass, total)

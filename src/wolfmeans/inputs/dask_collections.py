@@ -21,9 +21,14 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from wolfmeans.engines import effective_threads
-from wolfmeans.engines.places.dask_blocks import Look, PartOfFit, prepared, rescaled, weighted
-from wolfmeans.engines.places.dask_cluster import ClusterPlace
-from wolfmeans.engines.places.dask_threads import ThreadPlace
+from wolfmeans.engines.places.dask_blocks import (
+    Inspection,
+    PartOfFit,
+    prepared,
+    rescaled,
+    weighted,
+)
+from wolfmeans.engines.places.dask_places import ClusterPlace, ThreadPlace
 from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.exact.arrays import sampling_step, working_dtype
 from wolfmeans.inputs import validation
@@ -124,13 +129,13 @@ def _opened(
 ) -> Iterator[Opened]:
     parts = _loaded(estimator, collection, sample_weight, dtype or collection.dtype)
     try:
-        looks = _refused(list(parts.looked_at()), collection)
+        looks = _refused(list(parts.inspected()), collection)
         weights = None
         if is_dask(sample_weight):
             weights = _weights_like(looks)
         elif sample_weight is not None:
             parts, weights = _with_weights(parts, sample_weight, looks)
-            looks = _refused(list(parts.looked_at()), collection)
+            looks = _refused(list(parts.inspected()), collection)
         parts.described = [look.description for look in looks]
         points = PartsWorkspace(parts)
         face = Face(collection.given, points, lambda: _some_rows(points))
@@ -138,7 +143,7 @@ def _opened(
         exponent = exponent_for(face, validation.Sizes(found.smallest, found.largest), weights)
         if exponent != 0:
             parts = parts.with_blocks(parts.mapped(rescaled, [exponent] * len(parts)))
-            parts.described = [look.description for look in parts.looked_at()]
+            parts.described = [look.description for look in parts.inspected()]
             points = PartsWorkspace(parts)
         many = f"{len(parts):,} partition{'' if len(parts) == 1 else 's'}"
         yield Opened(face, points, exponent, many)
@@ -281,7 +286,7 @@ def _matching(sample_weight: Any, collection: Collection, n_parts: int) -> list[
     return found
 
 
-def _with_weights(parts: Any, sample_weight: Any, looks: list[Look]) -> tuple[Any, Any]:
+def _with_weights(parts: Any, sample_weight: Any, looks: list[Inspection]) -> tuple[Any, Any]:
     """Give each part its piece of weights that are here."""
     sizes = [look.description.n_points for look in looks if look.description is not None]
     stand_in = np.broadcast_to(np.zeros(1, dtype=np.float32), (sum(sizes), 1))
@@ -292,7 +297,7 @@ def _with_weights(parts: Any, sample_weight: Any, looks: list[Look]) -> tuple[An
     return parts.with_blocks(parts.mapped(weighted, np.split(weights, ends))), weights
 
 
-def _weights_like(looks: list[Look]) -> NDArray[np.float64]:
+def _weights_like(looks: list[Inspection]) -> NDArray[np.float64]:
     """Return a few weights of about the total and the smallest unit of all of them."""
     total = sum(look.total for look in looks)
     exponents = [look.exponents for look in looks if look.exponents is not None]
@@ -306,7 +311,7 @@ def _weights_like(looks: list[Look]) -> NDArray[np.float64]:
     return np.append(weights, total)
 
 
-def _refused(looks: list[Look], collection: Collection) -> list[Look]:
+def _refused(looks: list[Inspection], collection: Collection) -> list[Inspection]:
     """Return the looks; the first partition with something wrong is named."""
     for number, found in enumerate(looks):
         if found.problem is not None:

@@ -17,7 +17,7 @@ from sklearn.utils.validation import validate_data
 
 from wolfmeans.engines import effective_threads
 from wolfmeans.engines.places.file import FilePlace, Keeping
-from wolfmeans.engines.places.file_workspace import FileWorkspace
+from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.files.source import Source
 from wolfmeans.inputs import validation
 from wolfmeans.inputs.data_in_parts import Face, Opened
@@ -175,14 +175,14 @@ def opened(estimator: Any, X: Streamed, sample_weight: Any, n_starts: int = 1) -
         states = {state: estimator._bytes_of_a_point(state, weights) for state in STATES}
         times = estimator._states_at_once()
         parts = parts.with_room(_room(budget, rows, n_starts, states, times))
-        points = FileWorkspace(parts, n_threads)
+        points = PartsWorkspace(parts, n_threads)
         face = Face(X.given, points, lambda: parts.sample.rows)
         found = points.description
         exponent = validation.scale_exponent(
             face, validation.Sizes(found.smallest, found.largest), weights
         )
         if exponent != 0:
-            points = FileWorkspace(parts.scaled(exponent), n_threads)
+            points = PartsWorkspace(parts.scaled(exponent), n_threads)
         yield Opened(face, points, exponent, f"{len(parts):,} chunks of a source")
     finally:
         parts.close()

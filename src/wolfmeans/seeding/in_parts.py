@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from wolfmeans.core.workspace import Centers
-from wolfmeans.engines.places.seeding import Everywhere, Sampling
+from wolfmeans.engines.places.sampling_in_parts import AllParts, Sampling
 from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.seeding.methods import parallel_seeds
 
@@ -42,7 +42,7 @@ def parallel_seeds_in_parts(
     sampling = Sampling(uuid.uuid4().hex, np.empty((0, points.n_features), dtype=points.dtype))
     # Candidates are here, and workers may have what is not.
     engine = "reference" if points.engine == "reference" else "auto"
-    return parallel_seeds(Everywhere(points, sampling), n_clusters, random_state, engine)
+    return parallel_seeds(AllParts(points, sampling), n_clusters, random_state, engine)
 
 
 def seeds_in_parts(

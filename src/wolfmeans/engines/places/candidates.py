@@ -1,24 +1,23 @@
-"""Points at given places in the order of all values, although no part knows that order.
+"""Rows at given places in the order of all values, although no part knows that order.
 
 `core.empty_clusters` tries as one more center the points farthest from all centers, and some that
 are spread evenly over the others, in lexicographic order. Parts hold their rows sorted. The value
 at a place is found as quickselect finds it: a pivot is one of the values that are still possible;
-parts count how many are below it, and how many not above; that leaves fewer. All places are looked
-for at once, and about 1.4 log2(n) rounds are enough. Which pivots are taken does not change what is
-found.
+parts count how many rows are below it, and how many not above; that leaves fewer. All places are
+searched at once, in about 1.4 log2(n) rounds. The choice of pivots does not change the result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.core.workspace import Centers, Distances
-from wolfmeans.engines.places.seeding import Counts
+from wolfmeans.core.workspace import Centers
+from wolfmeans.engines.places.sampling_in_parts import Counts, Merged
 from wolfmeans.engines.trimming import Trimmed
 from wolfmeans.exact.hashing import row_hashes, stream, uniforms
 
@@ -37,39 +36,31 @@ class Between:
     """Of this round."""
 
 
-@dataclass(frozen=True)
-class Pivots:
-    """One value for each place; of several the one of the highest rank is taken."""
+class Pivots(NamedTuple):
+    """One value for each place."""
 
     ranks: NDArray[np.float64]
     """(m,) -inf where there is none."""
     values: Centers
     """(m, d)"""
 
-    def plus(self, others: Sequence[Pivots]) -> Pivots:
-        """Return those of the highest ranks."""
-        ranks, values = self.ranks.copy(), self.values.copy()
-        for other in others:
-            higher = other.ranks > ranks
-            ranks[higher], values[higher] = other.ranks[higher], other.values[higher]
-        return Pivots(ranks, values)
+
+def highest(several: list[Pivots]) -> Pivots:
+    """Return for each place the pivot of the highest rank, the first of equal ones."""
+    best = np.argmax([pivots.ranks for pivots in several], axis=0)
+    ranks, values = (np.stack(arrays) for arrays in zip(*several, strict=True))
+    places = np.arange(len(best))
+    return Pivots(ranks[best, places], values[best, places])
 
 
 class Eligible:
-    """The rows of a part that may become centers, sorted; it may be lost at any time."""
+    """The rows of a part that may become centers, sorted; this may be lost at any time."""
 
     def __init__(self) -> None:
         self._name: bytes | None = None
         self._rows = np.zeros(0, dtype=np.int64)
 
-    def answer(
-        self,
-        points: Any,
-        name: bytes,
-        centers: Centers,
-        question: str,
-        *given: Any,
-    ) -> Any:
+    def answer(self, points: Any, question: str, name: bytes, centers: Centers, *given: Any) -> Any:
         """Answer a question about the rows of positive weight off the centers of their labels."""
         if self._name != name:
             eligible = points.distances(centers) > 0
@@ -84,7 +75,7 @@ class Eligible:
             return Counts.of(
                 np.concatenate([self._place(points, given[0], equal) for equal in (0, 1)])
             )
-        return self._pivots(points, given[0])
+        return Merged(self._pivots(points, given[0]), highest)
 
     def _place(self, points: Any, values: Centers, or_equal: int) -> Places:
         """Return how many rows are before each of some values, or equal to it."""
@@ -138,7 +129,7 @@ def values_at(asked: Callable[..., Any], places: Places, n_features: int, dtype:
     number = 0
     while len(open_places):
         between = Between(below[open_places], above[open_places], stream(0, number))
-        pivots = asked("pivots", between).values
+        pivots = asked("pivots", between).value.values
         before, not_after = asked("ranks", pivots).all().reshape(2, -1)
         wanted = places[open_places]
         too_high, too_low = wanted < before, wanted >= not_after
@@ -149,16 +140,3 @@ def values_at(asked: Callable[..., Any], places: Places, n_features: int, dtype:
         open_places = open_places[~found]
         number += 1
     return values
-
-
-def candidates(far: Centers, spread: Centers) -> Centers:
-    """Return distinct values in lexicographic order."""
-    both = np.concatenate([far, spread])
-    distinct: Centers = np.unique(both + both.dtype.type(0), axis=0)
-    return distinct
-
-
-def best_of(gains: Distances) -> int | None:
-    """Return the first of the largest gains; None where nothing is gained."""
-    best = int(np.argmax(gains)) if len(gains) else 0
-    return best if len(gains) and gains[best] > 0 else None

@@ -1,9 +1,9 @@
-"""What a worker does with a block of a Dask collection: prepare it, look at it, answer questions.
+"""The work of a Dask worker on a block: prepare it, inspect it, answer questions.
 
-Nothing here needs Dask. A block becomes rows as the engines take them, and weights; what is wrong
-with it is told with its place in the block. Parts are kept in this process, by fit and number, with
-their labels and bounds. All of that can be lost: a question says which labels it is about
-(engines.places.memory), so a part that is made anew from its block gives the same bits.
+Nothing here needs Dask. A block becomes rows as the engines take them, and weights; problems are
+reported with their place in the block. Parts are kept in this process, by fit and number, with
+their labels and bounds. All of that can be lost: a question names the labels that it is about
+(engines.places.memory), so a part that is made again from its block gives the same bits.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from wolfmeans.exact.native import value_range
 from wolfmeans.exact.sums import exponent_range
 
 Block = tuple[Any, NDArray[np.float64] | None, str | None]
-"""Rows (an array or CSR), weights, and what is wrong with them.
+"""Rows (an array or CSR), weights, and a problem with them, or None.
 
 A tuple, so that Dask knows how large it is.
 """
@@ -46,11 +46,11 @@ class PartOfFit:
 
 
 @dataclass(frozen=True)
-class Look:
-    """What is to be known of a block before work begins."""
+class Inspection:
+    """Facts about a block that are needed before work begins."""
 
     description: Description | None
-    """None where something is wrong."""
+    """None if there is a problem."""
     problem: str | None
     total: float = 0.0
     """The sum of its weights."""
@@ -97,7 +97,7 @@ def _rows(given: Any, dtype: np.dtype[Any]) -> tuple[Any, str | None]:
 
 
 def _wrong_numbers(array: NDArray[Any], dtype: np.dtype[Any]) -> str | None:
-    """Return why numbers cannot be taken as they are; None where they can."""
+    """Return why numbers cannot be used as they are; None if they can."""
     if array.dtype.kind == "c":
         return "has complex numbers, which have no order"
     if array.dtype.kind == "f" and array.dtype.itemsize > dtype.itemsize:
@@ -156,24 +156,20 @@ def rescaled(block: Block, exponent: int) -> Block:
     return np.ldexp(rows, exponent), weights, problem
 
 
-def look(block: Block, part: PartOfFit) -> Look:
-    """Look through a block once."""
+def inspect(block: Block, part: PartOfFit) -> Inspection:
+    """Inspect a block, in one look through it."""
     rows, weights, problem = block
     problem = problem or _bad_weight(weights) or _bad_entry(rows, part.n_threads)
     if problem is not None:
-        return Look(None, problem)
+        return Inspection(None, problem)
     if rows.shape[0] == 0:
         grids = Grids(Range(), None if weights is None else Range())
-        return Look(
-            Description(
-                0, rows.shape[1], rows.dtype, "", weights is not None, True, 0.0, 0.0, grids
-            ),
-            None,
-        )
+        kind = (rows.shape[1], rows.dtype, "", weights is not None)
+        return Inspection(Description(0, *kind, True, 0.0, 0.0, grids), None)
     described = _opened(block, part).describe()
     if weights is None:
-        return Look(described, None, float(rows.shape[0]))
-    return Look(described, None, math.fsum(weights), exponent_range(weights))
+        return Inspection(described, None, float(rows.shape[0]))
+    return Inspection(described, None, math.fsum(weights), exponent_range(weights))
 
 
 def _bad_entry(rows: Any, n_threads: int) -> str | None:
@@ -182,10 +178,8 @@ def _bad_entry(rows: Any, n_threads: int) -> str | None:
         return None
     if sparse.issparse(rows):
         entry = int(np.argmax(~np.isfinite(values)))
-        row, column = (
-            int(np.searchsorted(rows.indptr, entry, "right")) - 1,
-            int(rows.indices[entry]),
-        )
+        row = int(np.searchsorted(rows.indptr, entry, "right")) - 1
+        column = int(rows.indices[entry])
     else:
         row, column = np.argwhere(~np.isfinite(rows))[0].tolist()
     kind = "NaN" if np.isnan(rows[row, column]) else "infinity"
@@ -225,8 +219,8 @@ def ask_group(
 ) -> Any:
     """Ask some parts of a group; return the sum of their answers, or all of them in a list.
 
-    The question is: whose parts, their numbers, the method, and the arguments for each part, or
-    once for all.
+    The question has the fit, the numbers of the parts, the method, and the arguments for each
+    part, or once for all.
     """
     part, numbers, method, given = question
     own = given if len(given) == len(numbers) else [given[0]] * len(numbers)
@@ -240,7 +234,7 @@ def ask_group(
 def called_for_each(
     blocks: Sequence[Block], function: Callable[..., Any], given: Sequence[Sequence[Any]]
 ) -> list[Any]:
-    """Return what a function says about each block of a group and its own arguments."""
+    """Return what a function returns for each block of a group and its own arguments."""
     return [function(block, *own) for block, own in zip(blocks, given, strict=True)]
 
 
@@ -249,18 +243,13 @@ def _opened(block: Block, part: PartOfFit) -> MemoryPart:
     return MemoryPart(rows, weights, part.engine, part.n_threads, part.algorithm)
 
 
-def summed(answers: Sequence[Any]) -> Any:
-    """Return the sum of answers (exact.limbs.Answer)."""
-    return combined(answers)
-
-
 def itself(given: Any) -> Any:
-    """Return what is given: a task that puts it on a worker."""
+    """Return the argument: a task that puts it on a worker."""
     return given
 
 
 def forget(client: str, fits: Sequence[str]) -> None:
-    """Free what was kept for fits that have ended."""
+    """Free the parts of fits that have ended."""
     _kept.forget(client, fits)
 
 
@@ -273,8 +262,8 @@ class _Held:
 class _Kept:
     """The parts in this process.
 
-    Fits that end say so (`forget`). Of those that died a client leaves no more than the last few,
-    and none of them longer than it takes others to notice.
+    A fit that ends calls `forget`. Of the fits of one client that died, only the last few are kept,
+    and none that has been idle for long.
     """
 
     MOST_FITS = 4
@@ -318,8 +307,3 @@ class _Kept:
 
 
 _kept = _Kept()
-
-
-def how_many_are_kept() -> int:
-    """Return how many parts this process holds."""
-    return len(_kept)

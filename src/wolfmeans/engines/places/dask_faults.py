@@ -1,6 +1,6 @@
-"""Waiting for the workers of a Dask cluster, and what is said when they do not come.
+"""Waiting for the workers of a Dask cluster, and the errors when they are gone.
 
-Tasks may be bound to one worker (`dask_cluster`). So a wait checks from time to time which workers
+Tasks may be bound to one worker (`dask_places`). So a wait checks from time to time which workers
 are there, and ends with an error that names those that are gone.
 """
 
@@ -17,14 +17,14 @@ from typing import Any
 PATIENCE = 120.0
 """Seconds that a cluster may be without any worker that takes tasks."""
 GLANCE = 0.5
-"""Seconds until one looks for the first time whether workers are there."""
+"""Seconds until the first check of the workers."""
 _LONGEST_GLANCE = 4.0
 # A worker that writes to its disk takes no tasks, as a rule for no longer than that.
 _PAUSE = 10.0
 
 
 class WorkersGoneError(Exception):
-    """Somebody else has to be asked."""
+    """Workers are gone, and others have to be asked."""
 
     def __init__(self, workers: set[str]) -> None:
         super().__init__(f"no longer at work: {sorted(workers)}")
@@ -32,7 +32,7 @@ class WorkersGoneError(Exception):
 
 
 class Watch:
-    """Looks after workers while something takes its time."""
+    """Checks workers during a wait."""
 
     def __init__(self, client: Any, workers: Collection[str]) -> None:
         self._client, self._workers = client, set(workers)
@@ -105,31 +105,28 @@ def _unbind(keys: list[Any], dask_scheduler: Any) -> None:
 
 
 def gathered(client: Any, futures: list[Any], workers: Collection[str]) -> list[Any]:
-    """Bring here what tasks have found; WorkersGoneError likewise.
+    """Return the results of tasks; WorkersGoneError likewise.
 
-    They may have ended, and what they found be lost before it was on its way.
+    A task may have ended, and its result be lost before it was sent.
     """
     watch, seconds = Watch(client, workers), GLANCE
-    bring = partial(client.gather, futures, asynchronous=True)
+    gather = partial(client.gather, futures, asynchronous=True)
     while True:
         with errors_of(client):
             try:
-                answers: list[Any] = client.sync(bring, callback_timeout=seconds)
+                answers: list[Any] = client.sync(gather, callback_timeout=seconds)
                 return answers
             except TimeoutError:
                 if any(future.status == "error" for future in futures):
                     raise  # a task's own
         watch.look()
-        # It is begun again each time, so it must get the time that it needs.
+        # Each attempt begins again, so it must get the time that it needs.
         seconds *= 2
 
 
 @contextmanager
 def given_up_on_error(futures: list[Any]) -> Iterator[None]:
-    """Let go of tasks when something happens.
-
-    An exception keeps all that was there alive for as long as somebody looks at it.
-    """
+    """Release tasks on an exception, which would keep them alive through its traceback."""
     try:
         yield
     except BaseException:
@@ -139,7 +136,7 @@ def given_up_on_error(futures: list[Any]) -> Iterator[None]:
 
 
 class errors_of:  # noqa: N801 - read as a sentence
-    """Says in one sentence that a cluster is gone or has lost what cannot be made again."""
+    """Turns errors of a lost cluster, or of lost blocks, into one sentence."""
 
     def __init__(self, client: Any) -> None:
         self._client = client

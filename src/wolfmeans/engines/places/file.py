@@ -1,57 +1,56 @@
-"""Parts that are chunks of a source: read one after the other, as often as somebody asks.
+"""Parts that are chunks of a source, read one after the other.
 
-Every question is a pass over the source; while a chunk is worked on the next one is read. What is
-kept of points between passes is what there is room for: labels and bounds, labels alone, or
-nothing, when labels are found again from the centers; the bits are the same.
+Every question is a pass over the source; while a chunk is processed, the next one is read. Between
+passes as much is kept of the points as there is room for: labels and bounds, labels alone, or
+nothing. Then labels are found again from the centers; the bits are the same.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import accumulate, pairwise
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.core.workspace import Centers, Labels
+from wolfmeans.core.workspace import Labels
 from wolfmeans.engines import get_engine
-from wolfmeans.engines.places.memory import Description, Labelling, MemoryPart, lightest
+from wolfmeans.engines.places.memory import Description, MemoryPart, lightest
+from wolfmeans.engines.places.workspace import Arguments
 from wolfmeans.exact.arrays import ROWS_LOOKED_AT, sampling_step
 from wolfmeans.exact.limbs import Grids, Range, combined
-
-_UNIT = 2.0**-53
-_FEW_TIES = 1024
 
 
 @dataclass(frozen=True)
 class Keeping:
-    """What there is room for."""
+    """How a source is read, and what is kept of its points in memory."""
 
     rows_at_once: int
     """How many rows a chunk has."""
     state: str = "bounds"
-    """What stays of each point between passes: "bounds", "labels" or "nothing"."""
+    """What is kept of each point between passes: "bounds", "labels" or "nothing"."""
     labels_in_memory: bool = True
-    """Else labels that are returned are in a temporary file."""
+    """Whether returned labels are in memory; else they are in a temporary file."""
     seeding: bool = True
-    """Whether hashes and distances stay while seeds are sampled."""
+    """Whether hashes and distances are kept while seeds are sampled."""
     at_once: int = 1
-    """How many chunks are worked on at the same time."""
+    """How many chunks are processed at the same time."""
     sums_are_large: bool = False
-    """Whether the sums of only one chunk beside the total are held, not of some."""
+    """Whether the sums of only one chunk are held beside the total, not of several."""
 
 
 class ChunkSource(Protocol):
-    """Rows that are read in chunks, in the same order as often as one likes (files.source)."""
+    """Rows that can be read in chunks repeatedly, in the same order (files.source)."""
 
     n_rows: int | None
-    """How many rows there are; None before they were counted."""
+    """How many rows there are; None until they are counted."""
 
     def chunks(self, rows_at_once: int) -> Generator[Any, None, None]:
         """Yield the number of the first row and the rows, chunk after chunk."""
@@ -82,6 +81,7 @@ class FilePlace:
 
     may_gather = False
     each_point = True
+    passes_are_slow = True
 
     def __init__(
         self,
@@ -97,13 +97,13 @@ class FilePlace:
         self._settings = (engine, n_threads, "dense" if algorithm == "dense" else "bounds")
         self._passes: list[Any] = []
         self._parts: dict[int, MemoryPart] = {}
-        self._shelf: Labels | None = None
+        self._labels: Labels | None = None
         self.sample = Sample(source)
         self._described: list[Description] = []
-        with closing(self._brought(self.sample.add)) as brought:
-            for part in brought:
+        with closing(self._read_parts(self.sample.add)) as parts:
+            for part in parts:
                 self._described.append(part.describe())
-                part.put_away("nothing")
+                part.detach_rows("nothing")
 
     def __len__(self) -> int:
         return len(self._described)
@@ -140,8 +140,8 @@ class FilePlace:
         twin.weights, twin._described = weights, list(self._described)
         engine = get_engine(self._settings[0])
         for number, part in enumerate(self._described):
-            own = weights[self._place(number)]
-            # Asked of the engine, which has its own idea of the lowest bit.
+            own = twin._own_weights(number)
+            # Engines differ in the lowest bit that they find.
             alone: Any = engine.open(np.zeros((len(own), 1), np.float32), own, 1)
             twin._described[number] = replace(
                 part,
@@ -155,65 +155,77 @@ class FilePlace:
         """Return the same parts without labels."""
         twin = FilePlace.__new__(FilePlace)
         twin.__dict__.update(self.__dict__)
-        twin._parts, twin._shelf = {}, None
+        twin._parts, twin._labels = {}, None
         twin._settings = (self._settings[0], n_threads, self._settings[2])
         return twin
 
-    def each(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> Iterator[Any]:
-        """Ask some parts, by their numbers; the answers come in the order of the arguments."""
+    def each(self, method: str, arguments: Arguments) -> Iterator[Any]:
+        """Return the answers of some parts, in the order of the arguments."""
         if method == "describe":
             return iter([self._described[number] for number in arguments])
+        if method == "rows":
+            return self._take(arguments)
         if method == "weights":
-            assert self.weights is not None
-            return iter([self.weights[self._place(number)] for number in arguments])
-        if method == "labels" and all(self._has(n, *given) for n, given in arguments.items()):
-            return (self._parts[n].labels(*given) for n, given in arguments.items())
-        if all(
-            n in self._parts and self._parts[n].knows(method, *given)
-            for n, given in arguments.items()
-        ):
+            return (self._own_weights(number, *given) for number, given in arguments.items())
+        if all(n in self._parts and self._parts[n].knows(method, *g) for n, g in arguments.items()):
             return (getattr(self._parts[n], method)(*given) for n, given in arguments.items())
-        if method == "seeding" and all(self._can_seed(n, *g) for n, g in arguments.items()):
-            return (self._seeded(n, *given) for n, given in arguments.items())
         reading = self._read(method, arguments)
         self._passes[:] = [begun for begun in self._passes if begun.gi_frame is not None]
         self._passes.append(reading)
         return reading
 
-    def summed(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> Any:
+    def summed(self, method: str, arguments: Arguments) -> Any:
         """Return the sum of the answers; few of them are held at once where they are large."""
         answers = self.each(method, arguments)
         if method != "seeding" and not self.keeping.sums_are_large:
             return combined(answers)
         return reduce(lambda total, answer: total.plus([answer]), answers)
 
-    def _has(self, number: int, at: Labelling) -> bool:
-        return number in self._parts and self._parts[number].has(at)
+    def of_points(self, method: str, arguments: Arguments, dtype: Any = np.int32) -> Any:
+        """Return a number for each point, in memory or mapped from a file.
 
-    def _can_seed(self, number: int, at: Any, question: str, *given: Any) -> bool:
-        return number in self._parts and self._parts[number].can_seed(at, question)
+        Labels are in memory where there is room.
+        """
+        in_memory = method == "labels" and self.keeping.labels_in_memory
+        buffer = PointBuffer(self.n_rows, in_memory=in_memory, dtype=dtype)
+        for number, found in zip(arguments, self.each(method, arguments), strict=True):
+            buffer.put(self._rows_of(number), found)
+        return buffer.whole()
 
-    def _seeded(self, number: int, *given: Any) -> Any:
-        weights = None if self.weights is None else self.weights[self._place(number)]
-        return self._parts[number].seeding_without_rows(weights, *given)
+    def new_label_buffer(self) -> PointBuffer:
+        """Return a buffer for the last labels: the one that they are kept in, if they are."""
+        labels, self._labels = self._labels, None
+        return PointBuffer(self.n_rows, in_memory=self.keeping.labels_in_memory, of=labels)
 
-    def _read(
-        self, method: str, arguments: Mapping[int, tuple[Any, ...]]
-    ) -> Generator[Any, None, None]:
+    def _own_weights(self, number: int, rows: Any = slice(None)) -> NDArray[np.float64]:
+        assert self.weights is not None
+        weights: NDArray[np.float64] = self.weights[self._rows_of(number)][rows]
+        return weights
+
+    def _take(self, arguments: Arguments) -> Iterator[Any]:
+        """Return some rows of some parts, all of which are taken at once."""
+        wanted = [self._rows_of(number).start + rows for number, (rows,) in arguments.items()]
+        taken = self.source.take(np.concatenate(wanted))
+        taken = np.ldexp(taken, self.exponent) if self.exponent else taken
+        ends = accumulate(map(len, wanted), initial=0)
+        return (taken[first:end] for first, end in pairwise(ends))
+
+    def _read(self, method: str, arguments: Arguments) -> Generator[Any, None, None]:
         """Ask in a pass over the source, which ends with the last part that is asked."""
         last = max(arguments, default=-1)
-        if self._shelf is None and self.keeping.state == "labels":
-            self._shelf = np.empty(self.n_rows, dtype=np.int32)
+        if self._labels is None and self.keeping.state == "labels":
+            self._labels = np.empty(self.n_rows, dtype=np.int32)
         # Threads that take a chunk each need not wait for each other at the end of every chunk.
-        with closing(self._brought()) as brought, self._workers() as pool:
+        workers = ThreadPoolExecutor(self.keeping.at_once, thread_name_prefix="wolfmeans chunk")
+        with closing(self._read_parts()) as parts, workers as pool:
             waiting: deque[Future[Any]] = deque()
-            for number, part in enumerate(brought):
+            for number, part in enumerate(parts):
                 if number in arguments:
                     waiting.append(
                         pool.submit(self._answer, number, part, method, arguments[number])
                     )
                 else:
-                    self._put_away(number, part, self.keeping.state)
+                    self._detach_rows(number, part, self.keeping.state)
                 del part
                 if number == last < len(self) - 1:
                     break
@@ -222,49 +234,28 @@ class FilePlace:
             while waiting:
                 yield waiting.popleft().result()
 
-    def _workers(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(self.keeping.at_once, thread_name_prefix="wolfmeans chunk")
-
     def _answer(self, number: int, part: MemoryPart, method: str, given: tuple[Any, ...]) -> Any:
         answer = getattr(part, method)(*given)
-        # Nobody goes on from the end.
-        self._put_away(number, part, "nothing" if method == "ending" else self.keeping.state)
+        # The last questions: no step goes on from these labels.
+        last = method in ("ending", "undecided")
+        self._detach_rows(number, part, "nothing" if last else self.keeping.state)
         return answer
 
-    def _put_away(self, number: int, part: MemoryPart, keep: str) -> None:
-        shelf = None
-        if keep == "labels" and self._shelf is not None:
-            shelf = self._shelf[self._place(number)]
-        part.put_away(keep, shelf)
+    def _detach_rows(self, number: int, part: MemoryPart, keep: str) -> None:
+        labels = self._labels
+        part.detach_rows(keep, None if labels is None else labels[self._rows_of(number)])
         if not self.keeping.seeding:
             part.forget_seeding()
 
-    def _place(self, number: int) -> slice:
+    def _rows_of(self, number: int) -> slice:
+        """Return the rows of a part among all rows."""
         first = number * self.keeping.rows_at_once
         return slice(first, first + self._described[number].n_points)
 
-    def new_buffer(self, method: str, dtype: Any) -> PointBuffer:
-        """Return room for a number of each point.
-
-        Labels are in memory where there is room; other numbers are mapped from a file.
-        """
-        in_memory = method == "labels" and self.keeping.labels_in_memory
-        n_points = sum(part.n_points for part in self._described)
-        return PointBuffer(n_points, in_memory=in_memory, dtype=dtype)
-
-    def of_points(
-        self, method: str, arguments: Mapping[int, tuple[Any, ...]], dtype: Any = np.int32
-    ) -> Any:
-        """Return a number for each point, in memory or mapped from a file."""
-        buffer = self.new_buffer(method, dtype)
-        for number, found in zip(arguments, self.each(method, arguments), strict=True):
-            buffer.put(self._place(number), found)
-        return buffer.whole()
-
-    def _brought(
+    def _read_parts(
         self, look: Callable[[NDArray[np.floating], int], None] | None = None
     ) -> Generator[MemoryPart, None, None]:
-        """Yield the parts with their rows, in a pass; whoever gets one puts it away again."""
+        """Yield the parts with their rows, in a pass; the caller detaches the rows again."""
         with closing(self.source.chunks(self.keeping.rows_at_once)) as chunks:
             for number, (first, rows) in enumerate(chunks):
                 if look is not None:
@@ -272,7 +263,7 @@ class FilePlace:
                 elif number >= len(self) or len(rows) != self._described[number].n_points:
                     self._refuse_changed(chunks)
                 yield self._with_rows(number, first, rows)
-                # The next chunk is asked for when nobody holds this one.
+                # The next chunk is asked for when nothing refers to this one.
                 del rows
 
     def _with_rows(self, number: int, first: int, given: NDArray[np.floating]) -> MemoryPart:
@@ -284,7 +275,7 @@ class FilePlace:
             each = max(1, n_threads // self.keeping.at_once)
             part = self._parts[number] = MemoryPart(rows, weights, engine, each, algorithm)
         else:
-            part.bring(rows, weights)
+            part.attach_rows(rows, weights)
         return part
 
     def _refuse_changed(self, chunks: Iterator[Any]) -> NoReturn:
@@ -293,18 +284,8 @@ class FilePlace:
             pass
         raise ValueError("the source has changed: other chunks than when it was first read")
 
-    def given_up_labels(self) -> Labels | None:
-        """Return where labels are kept; the next ones are kept elsewhere."""
-        shelf, self._shelf = self._shelf, None
-        return shelf
-
-    def take(self, indices: NDArray[np.int64]) -> Centers:
-        """Return some rows."""
-        rows = self.source.take(indices)
-        return np.ldexp(rows, self.exponent) if self.exponent else rows
-
     def close(self) -> None:
-        """End passes that nobody finished, and their threads."""
+        """End unfinished passes, and their threads."""
         while self._passes:
             self._passes.pop().close()
 
@@ -325,7 +306,7 @@ class Sample:
         self._rows: list[NDArray[np.floating]] = []
 
     def add(self, rows: NDArray[np.floating], first: int) -> None:
-        """Take every so many of these rows, the first of which has that number."""
+        """Take some of these rows, the first of which has that number."""
         self._rows.extend(rows[-first % self._step :: self._step].copy())
         while len(self._rows) > self._most:
             self._rows, self._step = self._rows[::2], 2 * self._step
@@ -337,9 +318,9 @@ class Sample:
 
 
 class PointBuffer:
-    """A number for each row, put down in any order: in memory, or in a file without a name.
+    """A number for each row, written in any order: in memory, or in a file without a name.
 
-    The file is gone with the last array that shows it. Other numbers may take the labels' place.
+    The file is deleted with the last array that maps it.
     """
 
     def __init__(
@@ -350,26 +331,26 @@ class PointBuffer:
         of: Labels | None = None,
         dtype: Any = np.int32,
     ) -> None:
-        self._labels: Any = of
+        self._values: Any = of
         self._n_points, self._dtype = n_points, np.dtype(dtype)
         if of is None and in_memory:
-            self._labels = np.empty(n_points, dtype=dtype)
+            self._values = np.empty(n_points, dtype=dtype)
         elif of is None:
             self._file = tempfile.TemporaryFile(prefix="wolfmeans-labels-")  # noqa: SIM115
 
-    def put(self, place: slice, labels: NDArray[Any]) -> None:
-        """Write some of the labels."""
-        if self._labels is not None:
-            self._labels[place] = labels
+    def put(self, rows: slice, values: NDArray[Any]) -> None:
+        """Write the numbers of some rows."""
+        if self._values is not None:
+            self._values[rows] = values
         else:
             # Written, not mapped: pages that are mapped would count as memory.
-            self._file.seek(self._dtype.itemsize * place.start)
-            self._file.write(np.ascontiguousarray(labels, dtype=self._dtype).data)
+            self._file.seek(self._dtype.itemsize * rows.start)
+            self._file.write(np.ascontiguousarray(values, dtype=self._dtype).data)
 
     def whole(self) -> Any:
-        """Return all labels."""
-        if self._labels is not None:
-            return self._labels
+        """Return all numbers."""
+        if self._values is not None:
+            return self._values
         self._file.flush()
         with self._file as file:
             return np.memmap(file, dtype=self._dtype, mode="r+", shape=(self._n_points,))

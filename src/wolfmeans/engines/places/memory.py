@@ -1,9 +1,11 @@
-"""A part of the data: an array in memory, worked on by one of the engines.
+"""A part of the data: an array in memory, processed by one of the engines.
 
-What a part is asked for always says which labels it is about. Labels follow from centers, so a part
-that has lost them, or has others, finds them again before it answers, with the same bits; bounds it
-has lost cost time and nothing else. That makes a part harmless to lose and a question harmless to
-repeat.
+Every question to a part names the labels that it is about. Labels follow from centers, so a part
+that has lost them, or has others, finds them again before it answers, with the same bits; lost
+bounds cost only time. So a part may be lost and a question repeated without harm.
+
+Where points are trimmed, labels follow from centers and a threshold, which is found over all parts
+(`trimmed_parts`).
 """
 
 from __future__ import annotations
@@ -18,19 +20,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from wolfmeans.core.threshold import Threshold
+from wolfmeans.core.threshold import Masses, Threshold, kept_masses
 from wolfmeans.core.workspace import Centers, Distances, Forced, Labels, Partial
 from wolfmeans.engines import get_engine
 from wolfmeans.engines.labelled import LabelledPoints, on_host_sums
 from wolfmeans.engines.native import DensePoints
+from wolfmeans.engines.places import distance_buckets
 from wolfmeans.engines.places.candidates import Eligible
-from wolfmeans.engines.places.seeding import Sampling, Seeding
-from wolfmeans.engines.places.trimming import TrimmingPart
+from wolfmeans.engines.places.distance_buckets import Bracket, Nearby, WeightSum
+from wolfmeans.engines.places.sampling_in_parts import Sampling, Seeding
 from wolfmeans.engines.trimming import Trimmed
 from wolfmeans.exact.distances import certainly_smaller
 from wolfmeans.exact.hashing import row_hashes
 from wolfmeans.exact.limbs import SCALAR, Grids, Limbs, Range, Several, combined
-from wolfmeans.exact.native import value_range
+from wolfmeans.exact.native import digest, value_range
 
 
 @dataclass(frozen=True)
@@ -46,13 +49,13 @@ class Labelling:
     key: bytes
     """Equal for equal labellings, and practically for no others."""
     threshold: Threshold | None = None
-    """The last point that is kept, its row counted from the part's first one: -1 is before the
-    part, its number of rows or more behind it. None where nothing is trimmed."""
+    """The last kept point, its row counted from the part's first one: -1 is before the part, its
+    number of rows or more after it. None where nothing is trimmed."""
 
 
 @dataclass(frozen=True)
 class Description:
-    """What is to be known of a part before work begins."""
+    """Facts about a part that are needed before work begins."""
 
     n_points: int
     n_features: int
@@ -77,19 +80,22 @@ FarRows = tuple[NDArray[np.int64], Distances, Centers]
 Ties = tuple[NDArray[np.int64], Distances, Distances]
 """Rows with their distances to the nearest and second nearest center."""
 _FEW_TIES = 1
+# Questions that need no more than the distances that were found last, or the labels.
+_FROM_DISTANCES = ("nearby", "mass_at", "last_row")
+_FROM_LABELS = ("labels", "kept", "shares", "n_trimmed")
 
 
 @dataclass(frozen=True)
 class Ending:
-    """What is asked at the end of a fit."""
+    """The answers that the end of a fit needs."""
 
     cost: Limbs
     labels: Labels
     ties: Ties | None
 
 
-class MemoryPart(TrimmingPart):
-    """Rows in memory, and their weights, with the labels that were asked for last.
+class MemoryPart:
+    """Rows in memory, and their weights, with the labels of the last question.
 
     Parameters
     ----------
@@ -118,7 +124,12 @@ class MemoryPart(TrimmingPart):
         self._grids: Grids | None = None
         self._key: bytes | None = None
         self._n_clusters = 0
-        self._shelved: Labels | None = None
+        self._buffered: Labels | None = None
+        """Labels in a buffer of the caller."""
+        self._nearest_key: bytes | None = None
+        """Stands for the centers whose nearest ones the trimmed points have found."""
+        self._other_distances: tuple[bytes, Distances] | None = None
+        """Distances to more or fewer centers than the labels are of, and what stands for these."""
         self._seeding = Seeding()
         self._eligible = Eligible()
 
@@ -136,37 +147,39 @@ class MemoryPart(TrimmingPart):
     def _points(self) -> LabelledPoints:
         """The rows, without labels."""
         if self._opened is None:
-            raise RuntimeError("the rows of this part have been put away")
+            raise RuntimeError("the rows of this part have been detached")
         return self._opened
 
-    def put_away(self, keep: str = "bounds", shelf: Labels | None = None) -> None:
-        """Let go of the rows.
+    def detach_rows(self, keep: str = "bounds", buffer: Labels | None = None) -> None:
+        """Release the rows.
 
-        What stays of labels and bounds: both ("bounds"), where the engine keeps them by themselves;
-        the labels alone, on a shelf of somebody's ("labels"); or "nothing".
+        Labels and bounds stay ("bounds"), where the engine can keep them without rows; labels alone
+        stay, in the caller's buffer ("labels"); or "nothing" stays.
         """
-        self._X = self._weights = self._opened = None  # type: ignore[assignment]
-        if keep == "bounds" and self._labelled is not None and self._labelled.can_put_away:
-            self._labelled.put_away()
-        elif keep == "labels" and shelf is not None and not isinstance(self._labelled, Trimmed):
+        self._X = self._opened = None  # type: ignore[assignment]
+        if keep == "bounds" and self._labelled is not None and self._labelled.can_detach_rows:
+            self._labelled.detach_rows()
+        elif keep == "labels" and buffer is not None and not isinstance(self._labelled, Trimmed):
             if self._labelled is not None:
-                shelf[:] = self._labelled.labels()
-                self._shelved, self._labelled = shelf, None
+                buffer[:] = self._labelled.labels()
+                self._buffered, self._labelled = buffer, None
         else:
             self.forget()
 
-    def bring(self, X: NDArray[np.floating], weights: NDArray[np.float64] | None = None) -> None:
-        """Take the same rows and weights again, wherever they are now.
+    def attach_rows(
+        self, X: NDArray[np.floating], weights: NDArray[np.float64] | None = None
+    ) -> None:
+        """Use the same rows and weights again, perhaps at another address.
 
-        Whether they are the same is not looked at: what was kept is then wrong.
+        The values are not compared; other ones would make labels and sums wrong.
         """
         here = (X.shape, X.dtype, weights is not None)
         if here != self._kind:
             raise ValueError(f"rows must be as they were, {self._kind}; got {here}")
         self._X, self._weights = X, weights
         self._opened = self._open(weights)
-        if self._labelled is not None and self._labelled.can_put_away:
-            self._labelled.bring(X, weights)
+        if self._labelled is not None and self._labelled.can_detach_rows:
+            self._labelled.attach_rows(X, weights)
 
     def fork(self, n_threads: int) -> MemoryPart:
         """Return the same part without labels."""
@@ -174,24 +187,35 @@ class MemoryPart(TrimmingPart):
         return MemoryPart(self._X, self._weights, engine, n_threads, algorithm)
 
     def forget(self) -> None:
-        """Lose the labels."""
-        self._labelled = self._key = self._shelved = None
-        self._ahead = self._elsewhere = None
+        """Forget the labels."""
+        self._labelled = self._key = self._buffered = None
+        self._nearest_key = self._other_distances = None
 
     def forget_seeding(self) -> None:
-        """Lose what was kept while seeds were sampled."""
+        """Forget the state of the sampling of seeds."""
         self._seeding = Seeding()
 
-    def has(self, at: Labelling) -> bool:
-        """Whether these labels are here, and need no rows."""
-        return self._key == at.key and (self._labelled is not None or self._shelved is not None)
+    def knows(self, method: str, *given: Any) -> bool:
+        """Whether the part can answer a question without its rows."""
+        if method == "seeding":
+            return given[1] != "points" and self._seeding.knows(given[0])
+        if method in ("ask", "labels"):
+            at, question = given[0], "labels" if method == "labels" else given[1]
+            if at is None or self._key != at.key or question not in _FROM_LABELS:
+                return False
+            return question == "labels" or (self._is_trimmed() and not self._kind[2])
+        if method not in _FROM_DISTANCES or not self._is_trimmed() or self._kind[2]:
+            return False
+        same = self._nearest_key == digest(given[0].centers)
+        return bool(same and self._grids == given[0].grids)
 
-    def apply(self, function: Callable[..., Any], *given: Any) -> Any:
-        """Return function(rows, weights, *given)."""
-        return function(self._X, self._weights, *given)
+    def _is_trimmed(self) -> bool:
+        return isinstance(self._labelled, Trimmed)
+
+    # --- Questions about the rows ------------------------------------------------------------
 
     def describe(self) -> Description:
-        """Look through the data once."""
+        """Describe the part, in one look through the data."""
         points, weights = self._points, self._weights
         n_threads = self._settings[1]
         values: Any = self._X.data if sparse.issparse(self._X) else self._X
@@ -212,6 +236,51 @@ class MemoryPart(TrimmingPart):
             sparse=sparse.issparse(self._X),
         )
 
+    def apply(self, function: Callable[..., Any], *given: Any) -> Any:
+        """Return function(rows, weights, *given)."""
+        return function(self._X, self._weights, *given)
+
+    def weights(self, rows: NDArray[np.int64] | slice = slice(None)) -> Masses:
+        """Return the weights of all rows, or of some."""
+        assert self._weights is not None
+        return self._weights[rows]
+
+    def rows(self, indices: NDArray[np.int64]) -> Centers:
+        """Return some of the rows."""
+        return self._points.rows(indices)
+
+    def row_of(self, value: Centers) -> int:
+        """Return the first row that is equal to a value, -1 where none is."""
+        if sparse.issparse(self._X):
+            hashes = self._points.row_hashes()
+            rows = np.flatnonzero(hashes == row_hashes(value[np.newaxis])[0])
+            equal = rows[(value == self.rows(rows)).all(axis=1)]
+        else:
+            equal = np.flatnonzero((value == self._X).all(axis=1))
+        return int(equal[0]) if len(equal) else -1
+
+    def moments(self, grids: Grids) -> Partial:
+        """Return the weight and the sum of all rows; without weights where the grids have none."""
+        return self._assigned_to(np.zeros(self._kind[0][1]), grids)[1]
+
+    def scatter(self, mean: Centers, grids: Grids) -> Limbs:
+        """Return the sum of w D to one point; without weights where the grids have none."""
+        return self._assigned_to(mean, grids)[0].exact_cost(mean[np.newaxis])
+
+    def _assigned_to(self, center: Centers, grids: Grids) -> tuple[LabelledPoints, Partial]:
+        """Return all points in one cluster."""
+        points = self._open(None if grids.weights is None else self._weights).summing_on(grids)
+        return points, points.assign_exactly(center.astype(points.dtype)[np.newaxis])
+
+    def seeding(self, at: Sampling, question: str, *given: Any) -> Any:
+        """Answer a question of k-means|| (engines.places.sampling_in_parts)."""
+        rows: Any = self._opened
+        if rows is None:
+            rows = SimpleNamespace(n_points=self._kind[0][0], weights=self._weights)
+        return self._seeding.answer(rows, at, question, *given)
+
+    # --- Questions about labels --------------------------------------------------------------
+
     def assign(self, to: Labelling, at: Labelling | None) -> Partial:
         """Go from one labelling to another; None for first labels, which have no gap."""
         if at is not None:
@@ -224,84 +293,79 @@ class MemoryPart(TrimmingPart):
         if to.threshold is not None:
             return self._keep(to, to.threshold)
         unlabelled, points = self._points, self._labelled
-        if points is None or self._grids != to.grids or isinstance(points, Trimmed):
+        if points is None or self._grids != to.grids or self._is_trimmed():
             points = unlabelled.fork(self._settings[1]).summing_on(to.grids)
-        # Whatever happens in between, nobody takes half-finished labels for the old ones.
-        self._labelled = self._key = self._shelved = None
+        # If this is interrupted, half-finished labels must not pass for the old ones.
+        self._labelled = self._key = self._buffered = None
         partial: Partial = points.assign_exactly(to.centers, to.forced)
         self._labelled, self._grids, self._key = points, to.grids, to.key
         self._n_clusters = len(to.centers)
         return partial
 
-    def _having(self, at: Labelling) -> LabelledPoints:
+    def _having(self, at: Labelling) -> Any:
         """Return the points with these labels."""
-        if self._shelved is not None and self._key == at.key:
+        if self._buffered is not None and self._key == at.key:
             points = self._points.fork(self._settings[1]).summing_on(at.grids)
-            points.adopt(self._shelved, at.centers)
-            self._labelled, self._grids, self._shelved = points, at.grids, None
+            points.adopt(self._buffered, at.centers)
+            self._labelled, self._grids, self._buffered = points, at.grids, None
             self._n_clusters = len(at.centers)
         if self._labelled is None or self._key != at.key:
             if self._n_clusters != len(at.centers):
                 self.forget()
             self._go(at)
-        assert self._labelled is not None
-        return cast("LabelledPoints", self._labelled)
+        return self._labelled
 
-    def cost(self, at: Labelling, centers: Centers) -> Limbs:
-        """Return the exact sum of w D over the points at their labels."""
-        return self._having(at).exact_cost(centers)
+    def _masses(self, at: Labelling | None) -> Masses | None:
+        """Return the kept masses at a trimmed labelling, else the weights; None for ones."""
+        if at is None or at.threshold is None:
+            return self._weights
+        return cast("Masses", self._having(at).kept())
+
+    def ask(self, at: Labelling | None, method: str, *given: Any) -> Any:
+        """Return what a method of the points returns; None where labels do not matter."""
+        return getattr(self._points if at is None else self._having(at), method)(*given)
 
     def labels(self, at: Labelling) -> Labels:
         """Return the labels."""
-        if self._shelved is not None and self._key == at.key:
-            return self._shelved.copy()
-        return self._having(at).labels()
+        if self._buffered is not None and self._key == at.key:
+            return self._buffered.copy()
+        return cast("Labels", self._having(at).labels())
+
+    def cost(self, at: Labelling, centers: Centers) -> Limbs:
+        """Return the exact sum of w D over the points at their labels."""
+        return cast("Limbs", self._having(at).exact_cost(centers))
 
     def cost_and_step(self, at: Labelling, centers: Centers, to: Labelling) -> Several:
-        """Return the cost at the labels, and what going on to others does."""
+        """Return the cost at the labels, and the sums of the step to other labels."""
         return Several((self.cost(at, centers), self.assign(to, at)))
 
-    def distances(self, at: Labelling, centers: Centers) -> Distances:
-        """Return each point's canonical distance to the center of its label."""
-        return self._having(at).distances(centers)
-
-    def near_ties(
-        self, at: Labelling, centers: Centers, slack: float
-    ) -> tuple[NDArray[np.int64], Distances, Distances]:
-        """Return rows that may be near a tie, with their distances (Workspace.near_ties)."""
-        return self._having(at).near_ties(centers, slack)
-
     def ending(self, at: Labelling, centers: Centers, slack: float | None) -> Ending:
-        """Answer all that is asked at the end of a fit; about ties where there is a slack."""
+        """Return cost and labels, and ties if there is a slack."""
         ties = None if slack is None else self.undecided(at, centers, slack)
         return Ending(self.cost(at, centers), self.labels(at), ties)
 
     def undecided(self, at: Labelling, centers: Centers, slack: float) -> Ties:
-        """Return a few rows of positive weight that cannot be told from a tie, if there are any.
+        """Return one row of positive mass that cannot be distinguished from a tie, if any.
 
         That is by the margin of core.kmeans, whose slack it must be, or a smaller one.
         """
-        rows, nearest, second = self.near_ties(at, centers, slack)
+        rows, nearest, second = self._having(at).near_ties(centers, slack)
         near = ~certainly_smaller(
             nearest, second, slack, centers.shape[1], self._points.distance_error(centers)
         )
-        if self._weights is not None:
-            near &= self._weights[rows] > 0
+        masses = self._masses(at)
+        if masses is not None:
+            near &= masses[rows] > 0
         few = np.flatnonzero(near)[:_FEW_TIES]
         return rows[few], nearest[few], second[few]
-
-    def losses_without(self, at: Labelling, centers: Centers, gone: NDArray[np.bool_]) -> Distances:
-        """Return what the points lose whose nearest center is among those gone."""
-        return self._having(at).losses_without(centers, gone)
 
     def gains(
         self, at: Labelling, centers: Centers, candidates: Centers, masses: Distances | None
     ) -> Limbs:
-        """Return what the points gain by each of some more centers, those that come nearer."""
+        """Return for each candidate how much the points nearer to it gain by one more center."""
         points = self._having(at)
         distances = points.distances(centers)
-        if masses is None:
-            masses = self._weights if at.threshold is None else self.kept(at)
+        masses = self._masses(at) if masses is None else masses
         totals = []
         for candidate in candidates:
             gains = distances - points.distances_to(candidate)
@@ -311,81 +375,21 @@ class MemoryPart(TrimmingPart):
         return Limbs(SCALAR, np.concatenate(totals))
 
     def candidates(
-        self, at: Labelling, name: bytes, centers: Centers, question: str, *given: Any
+        self, at: Labelling, question: str, name: bytes, centers: Centers, *given: Any
     ) -> Any:
         """Answer a question about the rows off all centers (engines.places.candidates)."""
-        return self._eligible.answer(self._having(at), name, centers, question, *given)
+        return self._eligible.answer(self._having(at), question, name, centers, *given)
 
-    def row_of(self, value: Centers) -> int:
-        """Return the first row that is equal to a value, -1 where none is."""
-        if sparse.issparse(self._X):
-            rows = np.flatnonzero(self.row_hashes() == row_hashes(value[np.newaxis])[0])
-            equal = rows[(value == self.rows(rows)).all(axis=1)]
-        else:
-            equal = np.flatnonzero((value == self._X).all(axis=1))
-        return int(equal[0]) if len(equal) else -1
+    def far_rows(
+        self, at: Labelling | None, centers: Centers, many: int, masses: Distances | None
+    ) -> FarRows:
+        """Return up to `many` rows of positive mass off all centers, the farthest first.
 
-    def moments(self, grids: Grids) -> Partial:
-        """Return the weight and the sum of all rows; without weights where the grids have none."""
-        points = self._open(None if grids.weights is None else self._weights).summing_on(grids)
-        return points.assign_exactly(np.zeros((1, points.n_features), dtype=points.dtype))
-
-    def scatter(self, mean: Centers, grids: Grids) -> Limbs:
-        """Return the sum of w D to one point; without weights where the grids have none."""
-        points = self._open(None if grids.weights is None else self._weights).summing_on(grids)
-        center = np.ascontiguousarray(mean)[np.newaxis]
-        points.assign_exactly(center)
-        return points.exact_cost(center)
-
-    def distances_to(self, center: Centers) -> Distances:
-        """Return each point's canonical distance to one (d,) center."""
-        return self._points.distances_to(center)
-
-    def nearest(self, centers: Centers) -> tuple[Labels, Distances]:
-        """Return nearest labels and canonical distances."""
-        return self._points.nearest(centers)
-
-    def roots(self, centers: Centers) -> Centers:
-        """Return the (n, K) square roots of the canonical distances to all centers."""
-        return self._points.roots(centers)
-
-    def rows(self, indices: NDArray[np.int64]) -> Centers:
-        """Return some of the rows."""
-        return self._points.rows(indices)
-
-    def row_hashes(self) -> NDArray[np.uint64]:
-        """Return a hash of each row, equal for equal values."""
-        return self._points.row_hashes()
-
-    def seeding(self, at: Sampling, question: str, *given: Any) -> Any:
-        """Answer a question of k-means|| (engines.places.seeding)."""
-        return self._seeding.answer(self._points, at, question, *given)
-
-    def can_seed(self, at: Sampling, question: str) -> bool:
-        """Whether such a question needs no rows, because distances to the candidates are here."""
-        return question != "points" and self._seeding.knows(at)
-
-    def seeding_without_rows(self, weights: Any, at: Sampling, question: str, *given: Any) -> Any:
-        """Answer it; the weights are given again."""
-        away: Any = SimpleNamespace(n_points=self._kind[0][0], weights=weights)
-        return self._seeding.answer(away, at, question, *given)
-
-    def weights(self) -> NDArray[np.float64] | None:
-        """Return the weights."""
-        return self._weights
-
-    def weights_of(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the weights of some rows."""
-        return np.ones(len(rows)) if self._weights is None else self._weights[rows]
-
-    def far_rows(self, centers: Centers, many: int, masses: Distances | None) -> FarRows:
-        """Return up to `many` rows of positive mass off all centers: the farthest, the first first.
-
-        Among rows that are as far the order of their values decides. Distances and the rows
-        themselves come with them.
+        Equally far rows come in the order of their values. The masses are by default the weights,
+        or the kept masses at a trimmed labelling. Distances and values come with the rows.
         """
         distances = self._points.nearest(centers)[1]
-        masses = self._weights if masses is None else masses
+        masses = self._masses(at) if masses is None else masses
         eligible = distances > 0
         if masses is not None:
             eligible &= masses > 0
@@ -393,6 +397,70 @@ class MemoryPart(TrimmingPart):
         rows = order[eligible[order]]
         rows = rows[np.argsort(-distances[rows], kind="stable")[:many]]
         return rows, distances[rows], self._points.rows(rows)
+
+    # --- Trimming: `aim` has centers, and no threshold yet -----------------------------------
+
+    def _find_nearest(self, aim: Labelling) -> Trimmed:
+        """Return trimmed points that have found the nearest centers; their labels stay."""
+        points: Any = self._labelled
+        if not self._is_trimmed() or self._grids != aim.grids:
+            points = self._points.fork(self._settings[1]).trimmed(math.inf).summing_on(aim.grids)
+            self.forget()
+            self._labelled, self._grids = points, aim.grids
+        centers = digest(aim.centers)
+        if self._nearest_key != centers:
+            self._nearest_key = None
+            points.part_trimmer.find_nearest(aim.centers)
+            self._nearest_key = centers
+        return cast("Trimmed", points)
+
+    def _keep(self, to: Labelling, threshold: Threshold) -> Partial:
+        """Go on to a trimmed labelling."""
+        if self._key is not None and self._n_clusters != len(to.centers):
+            self._labelled = self._key = None
+        points = self._find_nearest(to)
+        nearest_key = self._nearest_key
+        # If this is interrupted, half-finished labels must not pass for the old ones.
+        self._labelled = self._key = self._nearest_key = None
+        partial = points.part_trimmer.keep(to.centers, threshold)
+        self._labelled, self._key, self._nearest_key = points, to.key, nearest_key
+        self._n_clusters = len(to.centers)
+        return partial
+
+    def _distances(self, aim: Labelling) -> Distances:
+        """Return the distances to the nearest of the centers; labels stay what they are."""
+        if self._key is None or self._n_clusters == len(aim.centers):
+            return self._find_nearest(aim).part_trimmer.nearest_distances()
+        centers = digest(aim.centers)
+        if self._other_distances is None or self._other_distances[0] != centers:
+            self._other_distances = (centers, self._points.nearest(aim.centers)[1])
+        return self._other_distances[1]
+
+    def weight_sum(self) -> WeightSum:
+        """Return the exact sum of the weights, and their unit."""
+        return WeightSum.of(self.weights())
+
+    def nearby(self, aim: Labelling, bracket: Bracket, first_row: int) -> Nearby:
+        """Return the masses of points up to the end of a bracket (distance_buckets.nearby)."""
+        bits = self._distances(aim).view(np.int64)
+        return distance_buckets.nearby(bits, self._weights, aim.grids.totals, bracket, first_row)
+
+    def mass_at(self, aim: Labelling, distance: int) -> Limbs:
+        """Return the mass of the points at one distance."""
+        tied = self._distances(aim).view(np.int64) == distance
+        return distance_buckets.mass_of(tied, self._weights, aim.grids.totals)
+
+    def last_row(self, aim: Labelling, distance: int, missing: int) -> tuple[int, int]:
+        """Return the row at one distance that reaches a missing mass, and its kept mass."""
+        tied = self._distances(aim).view(np.int64) == distance
+        return distance_buckets.last_row(tied, self._weights, aim.grids.totals, missing)
+
+    def kept_cost(self, aim: Labelling, threshold: Threshold) -> Limbs:
+        """Return the exact sum of v D if the points up to a threshold were kept."""
+        distances = self._distances(aim)
+        kept = kept_masses(threshold, distances, self._weights)
+        self._other_distances = None  # no question about these centers follows
+        return self._points.exact_total(kept * distances)
 
 
 def lightest(weights: NDArray[np.float64] | None) -> float:
@@ -407,6 +475,7 @@ class MemoryPlace:
 
     may_gather = True
     each_point = True
+    passes_are_slow = False
 
     def __init__(self, parts: Sequence[MemoryPart]) -> None:
         self.parts = list(parts)
@@ -415,7 +484,7 @@ class MemoryPlace:
         return len(self.parts)
 
     def each(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> Iterator[Any]:
-        """Ask some parts, by their numbers; the answers come in the order of the arguments."""
+        """Yield the answers of some parts, by number, in the order of the arguments."""
         for number, given in arguments.items():
             yield getattr(self.parts[number], method)(*given)
 
@@ -423,12 +492,12 @@ class MemoryPlace:
         """Return the sum of the answers (exact.limbs.Answer)."""
         return combined(self.each(method, arguments))
 
-    def fork(self, n_threads: int) -> MemoryPlace:
-        """Return the same parts without labels."""
-        return MemoryPlace([part.fork(n_threads) for part in self.parts])
-
     def of_points(
         self, method: str, arguments: Mapping[int, tuple[Any, ...]], dtype: Any = np.int32
     ) -> Any:
         """Return a number for each row."""
         return np.concatenate(list(self.each(method, arguments)))
+
+    def fork(self, n_threads: int) -> MemoryPlace:
+        """Return the same parts without labels."""
+        return MemoryPlace([part.fork(n_threads) for part in self.parts])

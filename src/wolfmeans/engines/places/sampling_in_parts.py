@@ -1,17 +1,17 @@
-"""k-means|| over points in parts: rows stay where they are, and so do their distances.
+"""k-means|| over points in parts: rows and distances stay where they are.
 
-`oversampling` asks for sums and maxima of integers and for a few values; each of its questions goes
-to all parts, and the answers are added on the way (`exact.limbs.Answer`). A question says which
-candidates it is about. A part keeps the hashes of its rows and the distances to the candidates it
-was asked about last; where these were lost, or are fewer, it finds them from its rows and the
-candidates, with the same bits. So a part is harmless to lose and a question harmless to repeat.
+`seeding.oversampling` asks for sums and maxima of integers and for a few values. Each of its
+questions goes to all parts, and the answers are added up (`exact.limbs.Answer`). A question names
+the candidates that it is about. A part keeps the hashes of its rows and the distances to the
+candidates of the last question; if they are lost, or are fewer, it finds them from its rows and the
+candidates, with the same bits. So a part may be lost and a question repeated without harm.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How far the sampling has come: all that a part needs to find out what it should know."""
+    """The progress of a sampling: all that a part needs to restore its state."""
 
     name: str
     """Of one sampling; candidates of the same one only become more."""
@@ -43,18 +43,16 @@ class Sampling:
     """(m, d) those so far, in the order of their coming."""
 
 
-# --- What parts answer -----------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
-class Largest:
-    """The largest of some numbers."""
+class Merged:
+    """A value that is merged with those of other parts by a function of them all."""
 
-    value: float
+    value: Any
+    merge: Callable[[list[Any]], Any]
 
-    def plus(self, others: Sequence[Largest]) -> Largest:
-        """Return the largest of all."""
-        return Largest(max(answer.value for answer in (self, *others)))
+    def plus(self, others: Sequence[Merged]) -> Merged:
+        """Return the value of all."""
+        return replace(self, value=self.merge([self.value, *(other.value for other in others)]))
 
 
 @dataclass(frozen=True)
@@ -92,30 +90,8 @@ class Counts:
         return sums
 
 
-@dataclass(frozen=True)
-class Listed:
-    """What rows of some hashes weigh."""
-
-    found: HashMasses
-
-    def plus(self, others: Sequence[Listed]) -> Listed:
-        """Return the sums by hash."""
-        return Listed(merged_masses([self.found, *(other.found for other in others)]))
-
-
-@dataclass(frozen=True)
-class Distinct:
-    """Distinct points in lexicographic order."""
-
-    points: Centers
-
-    def plus(self, others: Sequence[Distinct]) -> Distinct:
-        """Return the distinct ones of all."""
-        return Distinct(merged_points([self.points, *(other.points for other in others)]))
-
-
 class Seeding:
-    """What a part knows while seeds are sampled; it may be lost at any time."""
+    """The state of a part while seeds are sampled; it may be lost at any time."""
 
     def __init__(self) -> None:
         self._name: str | None = None
@@ -126,7 +102,7 @@ class Seeding:
         part = self._part(rows, at)
         answer = _ANSWERS[question](part, *given)
         if question == "owned":
-            # Nothing is asked after that, and what was kept is more than the labels are.
+            # The last question: the state is larger than labels are.
             self._name = self._state = None
         return answer
 
@@ -149,22 +125,23 @@ class Seeding:
 
 
 _ANSWERS: dict[str, Callable[..., Any]] = {
-    "largest": lambda part: Largest(part.largest()),
+    "largest": lambda part: Merged(part.largest(), max),
     "bucket_masses": lambda part, *given: Counts.of(part.bucket_masses(*given)),
-    "listed": lambda part, *given: Listed(part.listed(*given)),
-    "points": lambda part, hashes: Distinct(part.points(hashes)),
+    "listed": lambda part, *given: Merged(part.listed(*given), merged_masses),
+    "points": lambda part, hashes: Merged(part.points(hashes), merged_points),
     "owned": lambda part, shift: Counts.of(part.owned(shift)),
 }
 
 
-class Everywhere:
-    """All parts as one (`seeding_parts.Parts`)."""
+class AllParts:
+    """All parts as one (`engines.sampling.Parts`)."""
 
     def __init__(self, points: PartsWorkspace, at: Sampling) -> None:
         self._points, self._at = points, at
 
     def _asked(self, question: str, *given: Any) -> Any:
-        return self._points.summed("seeding", self._at, question, *given)
+        asked = self._points.everywhere(self._at, question, *given)
+        return self._points.place.summed("seeding", asked)
 
     def size(self) -> int:
         """Return the number of rows."""
@@ -172,30 +149,25 @@ class Everywhere:
 
     def largest(self) -> float:
         """Return the largest mass of a row."""
-        largest: float = self._asked("largest").value
-        return largest
+        return cast("float", self._asked("largest").value)
 
     def bucket_masses(self, shift: int, bits: int, key: int = 0, *limits: Limits) -> Masses:
         """Return the (2**bits,) sums of scaled masses by the highest bits, or by the next ones."""
-        sums: Masses = self._asked("bucket_masses", shift, bits, key, *limits).all()
-        return sums
+        return cast("Masses", self._asked("bucket_masses", shift, bits, key, *limits).all())
 
     def listed(self, shift: int, key: int, *limits: Limits) -> HashMasses:
-        """Return what the rows weigh whose uniforms are below the limits of their buckets."""
-        found: HashMasses = self._asked("listed", shift, key, *limits).found
-        return found
+        """Return the masses of the rows whose uniforms are below the limits of their buckets."""
+        return cast("HashMasses", self._asked("listed", shift, key, *limits).value)
 
     def points(self, hashes: Hashes) -> Centers:
         """Return the distinct points of positive weight that have one of these hashes."""
-        points: Centers = self._asked("points", hashes).points
-        return points
+        return cast("Centers", self._asked("points", hashes).value)
 
-    def approach(self, candidates: Centers) -> Everywhere:
+    def approach(self, candidates: Centers) -> AllParts:
         """Return the same data with more candidates."""
         all_of_them = np.concatenate([self._at.candidates, candidates])
-        return Everywhere(self._points, Sampling(self._at.name, all_of_them))
+        return AllParts(self._points, Sampling(self._at.name, all_of_them))
 
     def owned(self, shift: int) -> Masses:
         """Return the scaled weight of the rows to which each candidate is the nearest."""
-        owned: Masses = self._asked("owned", shift).all()
-        return owned
+        return cast("Masses", self._asked("owned", shift).all())
