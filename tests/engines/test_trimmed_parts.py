@@ -154,7 +154,7 @@ def test_the_threshold_is_that_of_the_whole_wherever_one_looks_first(case, few):
         points._threshold_before = Threshold(before[-1], 0, 1.0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(distance_buckets, "FEW", few)
-        found = points._threshold_at(points._aim(np.zeros((1, 1))))
+        found = points._threshold_at(points.points.labelling(np.zeros((1, 1))))
     assert found == find_threshold(distances, weights, mass)
 
 
@@ -233,7 +233,7 @@ def test_what_a_part_knows_without_its_rows():
     X = difficult.points("blobs", 300, 2)
     part = cut(X, None, [])[0]
     points = TrimmedParts(PartsWorkspace(MemoryPlace(cut(X, None, []))), 200.0)
-    here, there = points._aim(X[:4]), points._aim(X[4:8])
+    here, there = points.points.labelling(X[:4]), points.points.labelling(X[4:8])
     threshold = points._threshold_at(here)
     at, other = (points._up_to(aim, threshold)[0] for aim in (here, there))
     assert not part.knows("nearby", here, Bracket(0, 51), 0)
@@ -280,9 +280,9 @@ def test_a_question_that_is_repeated_has_the_same_answer():
     weights = np.random.default_rng(0).uniform(size=200)
     part, fresh = cut(X, weights, [])[0], cut(X, weights, [])[0]
     points = TrimmedParts(PartsWorkspace(MemoryPlace(cut(X, weights, []))), 0.0 + 50.0)
-    here, plain = (points._aim(centers) for centers in (X[:6] + 0.25, X[:6] * 0.5))
+    here, plain = (points.points.labelling(centers) for centers in (X[:6] + 0.25, X[:6] * 0.5))
     at, to = (points._up_to(aim, points._threshold_at(aim))[0] for aim in (here, plain))
-    part.assign(points._up_to(points._aim(X[:9]), Threshold(1.0, -1, 0.0))[0], None)
+    part.assign(points._up_to(points.points.labelling(X[:9]), Threshold(1.0, -1, 0.0))[0], None)
     first = cut(X, weights, [])[0]
     first.assign(at, None)
     expected = first.assign(to, at)

@@ -313,7 +313,7 @@ def test_what_is_seen_of_a_fit(two_workers, capsys):
         return list(dask_scheduler.task_prefixes)
 
     seen = two_workers.run_on_scheduler(names)
-    for name in ("block", "group", "look", "seeding-largest", "assign", "cost", "labels"):
+    for name in ("block", "group", "inspect", "seeding-largest", "assign", "cost", "labels"):
         assert any(prefix.startswith(f"wolfmeans-{name}") for prefix in seen), (name, seen)
 
 

@@ -15,8 +15,8 @@ from instances import ENGINES, instances
 from wolfmeans import KMeans
 from wolfmeans.engines import get_engine
 from wolfmeans.engines.places.memory import MemoryPart, MemoryPlace
-from wolfmeans.engines.places.sampling_in_parts import Counts
 from wolfmeans.engines.places.workspace import PartsWorkspace
+from wolfmeans.engines.sampling import Counts
 from wolfmeans.exact.limbs import combined
 from wolfmeans.seeding import oversampling
 from wolfmeans.seeding.in_parts import parallel_seeds_in_parts, seeds_in_parts
@@ -120,7 +120,7 @@ def test_counts_add_up_in_either_form():
     assert [Counts.of(sums).slots is None for sums in dense] == [False, False, True]
     for order in ([0, 1, 2], [2, 1, 0], [1, 0, 2]):
         total = combined([Counts.of(dense[i]) for i in order])
-        assert (total.all() == sum(dense)).all()
+        assert (total.value == sum(dense)).all()
 
 
 def test_what_has_no_form_in_parts_says_so():

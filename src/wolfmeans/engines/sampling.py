@@ -1,4 +1,4 @@
-"""Parts of the data, as the sampling of k-means|| asks for them (`oversampling`).
+"""Parts of the data, as the sampling of k-means|| asks for them (`seeding.oversampling`).
 
 A part knows the hashes of its rows, the distances to the nearest candidates so far, and which these
 are. It is never changed: with more candidates there is another part, so that one that was lost can
@@ -7,8 +7,9 @@ be made again from the rows and the candidates.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol, Self
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from wolfmeans.core.draws import scaled
 from wolfmeans.core.workspace import Centers, Distances, Labels
 from wolfmeans.exact.hashing import Hashes, row_hashes, uniforms
+from wolfmeans.exact.limbs import combined
 from wolfmeans.exact.ordering import lexicographic_order
 
 Masses = NDArray[np.int64]
@@ -27,7 +29,7 @@ _ROWS_AT_ONCE = 1 << 14
 
 
 class HashMasses(NamedTuple):
-    """What rows of some hashes weigh."""
+    """The masses of rows by hash."""
 
     hashes: Hashes
     """(m,) ascending."""
@@ -60,7 +62,7 @@ def sums_in_buckets(found: HashMasses, bits: int, level: int) -> Masses:
 
 
 def merged_masses(some: Sequence[HashMasses]) -> HashMasses:
-    """Return the sums by hash of what several parts say."""
+    """Return the sums by hash over several parts."""
     hashes, place = np.unique(np.concatenate([part.hashes for part in some]), return_inverse=True)
     masses = np.zeros(len(hashes), dtype=np.int64)
     np.add.at(masses, place, np.concatenate([part.masses for part in some]))
@@ -93,11 +95,11 @@ class Parts(Protocol):
     def bucket_masses(self, shift: int, bits: int, key: int = 0, *limits: Limits) -> Masses:
         """Return the (2**bits,) sums of scaled masses by the highest bits of the hash.
 
-        With limits: of those rows that `listed` would tell, by the next bits of the hash.
+        With limits: of the rows that `listed` would return, by the next bits of the hash.
         """
 
     def listed(self, shift: int, key: int, *limits: Limits) -> HashMasses:
-        """Return what the rows weigh whose uniforms are below the limits of their buckets.
+        """Return the masses of the rows whose uniforms are below the limits of their buckets.
 
         Of several limits the first are for buckets by the highest bits of the hash, the next for
         ones by the bits after these.
@@ -112,19 +114,19 @@ class Parts(Protocol):
     def owned(self, shift: int) -> Masses:
         """Return the scaled weight of the rows to which each candidate is the nearest.
 
-        The lowest number of several, and numbers are given in the order of their coming.
+        Of equally near candidates, the first one.
         """
 
 
 class WholePart(Parts, Protocol):
-    """All the rows of a workspace, which says where among them a point is."""
+    """All the rows of a workspace, with the row of each point."""
 
     def rows_of(self, points: Centers) -> NDArray[np.int64]:
         """Return the lowest row of positive weight that is equal to each of some points here."""
 
 
 class Rows(Protocol):
-    """What a part needs of a workspace (see `core.workspace`): nothing that keeps labels."""
+    """The methods of a workspace (see `core.workspace`) that a part needs; none keeps labels."""
 
     n_points: int
     """Number of rows."""
@@ -142,7 +144,7 @@ class Rows(Protocol):
 
 
 class State(NamedTuple):
-    """What a part knows of its rows, beside their values."""
+    """What a part keeps of its rows, besides their values."""
 
     hashes: Hashes
     """(n,) by value."""
@@ -160,9 +162,9 @@ class Part:
     Parameters
     ----------
     rows : Rows
-        A workspace of any engine, or something like it.
+        A workspace of any engine, or another object with these methods.
     state : State or None, default=None
-        What another part of the same rows knew; None to begin.
+        The state of another part of the same rows; None to begin.
     """
 
     def __init__(self, rows: Rows, state: State | None = None) -> None:
@@ -196,7 +198,7 @@ class Part:
         return sums_in_buckets(HashMasses(hashes, scaled(masses, shift)), bits, len(limits))
 
     def listed(self, shift: int, key: int, *limits: Limits) -> HashMasses:
-        """Return what the rows weigh whose uniforms are below the limits of their buckets."""
+        """Return the masses of the rows whose uniforms are below the limits of their buckets."""
         rows = below(self.state.hashes, key, limits)
         return merged_masses(
             [HashMasses(self.state.hashes[rows], scaled(self._masses()[rows], shift))]
@@ -270,40 +272,105 @@ def matching_rows(points: Centers, rows: NDArray[np.int64], values: Centers) -> 
     return np.array([where[key] for key in _keys(points)], dtype=np.int64)
 
 
-class Together:
-    """Several parts as one: the sums and maxima of what they say."""
+@dataclass(frozen=True)
+class Merged:
+    """A value that is merged with those of other parts by a function of them all."""
+
+    value: Any
+    merge: Callable[[list[Any]], Any]
+
+    def plus(self, others: Sequence[Merged]) -> Merged:
+        """Return the value of all."""
+        return replace(self, value=self.merge([self.value, *(other.value for other in others)]))
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Sums of integers, one for each slot; slots that are not named have 0.
+
+    A small part has few slots to name, and there are up to 2**18.
+    """
+
+    size: int
+    slots: NDArray[np.int64] | None
+    """(m,) ascending; None for all."""
+    masses: Masses
+    """(m,)"""
+
+    @staticmethod
+    def of(sums: Masses) -> Counts:
+        """Name the slots where that is shorter."""
+        slots = np.flatnonzero(sums)
+        if 2 * len(slots) < len(sums):
+            return Counts(len(sums), slots, sums[slots])
+        return Counts(len(sums), None, sums)
+
+    def plus(self, others: Sequence[Counts]) -> Counts:
+        """Return the sums of all."""
+        sums = self.value
+        for other in others:
+            sums[slice(None) if other.slots is None else other.slots] += other.masses
+        return Counts.of(sums)
+
+    @property
+    def value(self) -> Masses:
+        """The (size,) sums."""
+        sums = np.zeros(self.size, dtype=np.int64)
+        sums[slice(None) if self.slots is None else self.slots] = self.masses
+        return sums
+
+
+ANSWERS: dict[str, Callable[..., Any]] = {
+    "largest": lambda part: Merged(part.largest(), max),
+    "bucket_masses": lambda part, *given: Counts.of(part.bucket_masses(*given)),
+    "listed": lambda part, *given: Merged(part.listed(*given), merged_masses),
+    "points": lambda part, hashes: Merged(part.points(hashes), merged_points),
+    "owned": lambda part, shift: Counts.of(part.owned(shift)),
+}
+"""The answers of a part to the questions of the sampling, in a form that adds up."""
+
+
+class SeveralParts:
+    """Several parts as one: the sums and maxima of their answers."""
+
+    def _asked(self, question: str, *given: Any) -> Any:
+        """Return the sum of the answers of all parts."""
+        raise NotImplementedError
+
+    def largest(self) -> float:
+        """Return the largest mass of a row."""
+        return float(self._asked("largest").value)
+
+    def bucket_masses(self, shift: int, bits: int, key: int = 0, *limits: Limits) -> Masses:
+        """Return the (2**bits,) sums of scaled masses by the highest bits, or by the next ones."""
+        return cast("Masses", self._asked("bucket_masses", shift, bits, key, *limits).value)
+
+    def listed(self, shift: int, key: int, *limits: Limits) -> HashMasses:
+        """Return the masses of the rows whose uniforms are below the limits of their buckets."""
+        return cast("HashMasses", self._asked("listed", shift, key, *limits).value)
+
+    def points(self, hashes: Hashes) -> Centers:
+        """Return the distinct points of positive weight that have one of these hashes."""
+        return cast("Centers", self._asked("points", hashes).value)
+
+    def owned(self, shift: int) -> Masses:
+        """Return the scaled weight of the rows to which each candidate is the nearest."""
+        return cast("Masses", self._asked("owned", shift).value)
+
+
+class Together(SeveralParts):
+    """Several parts in this process as one."""
 
     def __init__(self, parts: Sequence[Parts]) -> None:
         self._parts = parts
+
+    def _asked(self, question: str, *given: Any) -> Any:
+        return combined(ANSWERS[question](part, *given) for part in self._parts)
 
     def size(self) -> int:
         """Return the number of rows."""
         return sum(part.size() for part in self._parts)
 
-    def largest(self) -> float:
-        """Return the largest mass of a row."""
-        return max(part.largest() for part in self._parts)
-
-    def bucket_masses(self, shift: int, bits: int, key: int = 0, *limits: Limits) -> Masses:
-        """Return the (2**bits,) sums of scaled masses by the highest bits, or by the next ones."""
-        sums = np.zeros(1 << bits, dtype=np.int64)
-        for part in self._parts:
-            sums += part.bucket_masses(shift, bits, key, *limits)
-        return sums
-
-    def listed(self, shift: int, key: int, *limits: Limits) -> HashMasses:
-        """Return what the rows weigh whose uniforms are below the limits of their buckets."""
-        return merged_masses([part.listed(shift, key, *limits) for part in self._parts])
-
-    def points(self, hashes: Hashes) -> Centers:
-        """Return the distinct points of positive weight that have one of these hashes."""
-        return merged_points([part.points(hashes) for part in self._parts])
-
     def approach(self, candidates: Centers) -> Together:
         """Return the same data with more candidates."""
         return Together([part.approach(candidates) for part in self._parts])
-
-    def owned(self, shift: int) -> Masses:
-        """Return the scaled weight of the rows to which each candidate is the nearest."""
-        owned: Masses = np.sum([part.owned(shift) for part in self._parts], axis=0)
-        return owned

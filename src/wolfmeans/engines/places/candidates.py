@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.core.workspace import Centers
-from wolfmeans.engines.places.sampling_in_parts import Counts, Merged
+from wolfmeans.engines.sampling import Counts, Merged
 from wolfmeans.engines.trimming import Trimmed
 from wolfmeans.exact.hashing import row_hashes, stream, uniforms
 
@@ -130,7 +130,7 @@ def values_at(asked: Callable[..., Any], places: Places, n_features: int, dtype:
     while len(open_places):
         between = Between(below[open_places], above[open_places], stream(0, number))
         pivots = asked("pivots", between).value.values
-        before, not_after = asked("ranks", pivots).all().reshape(2, -1)
+        before, not_after = asked("ranks", pivots).value.reshape(2, -1)
         wanted = places[open_places]
         too_high, too_low = wanted < before, wanted >= not_after
         above[open_places[too_high]] = pivots[too_high]

@@ -15,7 +15,6 @@ questions are all tasks with a recipe: the scheduler makes again what is lost wi
 
 from __future__ import annotations
 
-import itertools
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
@@ -134,11 +133,7 @@ class ThreadPlace(DaskPlace):
 
     def summed(self, method: str, arguments: Arguments) -> Any:
         """Return the sum of the answers, added some at a time."""
-        answers = self.each(method, arguments)
-        total = next(answers)
-        while some := list(itertools.islice(answers, FAN_IN)):
-            total = combined([total, *some])
-        return total
+        return combined(self.each(method, arguments))
 
     def of_points(self, method: str, arguments: Arguments, dtype: Any = np.int32) -> Any:
         """Return a number for each row as a Dask array whose blocks are here."""
@@ -252,7 +247,7 @@ class ClusterPlace(DaskPlace):
 
     def summed(self, method: str, arguments: Arguments) -> Any:
         """Return the sum of the answers, added by a tree on the workers; this is its root."""
-        return combined(list(Question(self, method, arguments, summing=True).answers()))
+        return combined(Question(self, method, arguments, summing=True).answers())
 
     def asking(
         self,

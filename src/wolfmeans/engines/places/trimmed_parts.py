@@ -40,7 +40,6 @@ from wolfmeans.engines.places.distance_buckets import (
 from wolfmeans.engines.places.memory import Labelling
 from wolfmeans.engines.trimming import TrimmedOracle
 from wolfmeans.exact.limbs import Limbs
-from wolfmeans.exact.native import digest
 from wolfmeans.exact.sums import rounded_ratio
 
 if TYPE_CHECKING:
@@ -96,15 +95,11 @@ class TrimmedParts(TrimmedOracle):
         return type(self)(self.points.fork(n_threads), self.mass, self.weight_sum)
 
     def _keep_nearest(self, centers: Centers) -> Assignment:
-        aim = self._aim(centers)
+        aim = self.points.labelling(centers)
         found = self._threshold_at(aim)
         result = self.points.assign_to(self._up_to(aim, found), centers)
         self._threshold_before, self._threshold = self._threshold, found
         return result
-
-    def _aim(self, centers: Centers) -> Labelling:
-        given = np.array(centers, order="C")
-        return Labelling(given, None, self.points.grids, digest(given))
 
     def _up_to(self, aim: Labelling, threshold: Threshold) -> dict[int, Labelling]:
         """Return the next labels of each part, with the threshold's row in its numbers.
@@ -235,7 +230,7 @@ class TrimmedParts(TrimmedOracle):
 
     def gap_without(self, gap: float, centers: Centers, gone: NDArray[np.bool_]) -> float:
         """Return a gap less what is lost if some centers were not there, rounded once."""
-        aim = self._aim(centers[~gone])
+        aim = self.points.labelling(centers[~gone])
         there = self._up_to(aim, self._threshold_at(aim))
         asked = {number: (aim, labelling.threshold) for number, labelling in there.items()}
         without = self._place.summed("kept_cost", asked)

@@ -159,10 +159,10 @@ class PartsWorkspace(StepByStep):
             raise RuntimeError("points have no labels before the first assignment")
         return {number: (at, *given) for number, at in self._at.items()}
 
-    def _joined(self, method: str, arguments: Arguments) -> Any:
+    def _joined(self, method: str, arguments: Arguments) -> NDArray[Any]:
         return np.concatenate(list(self.place.each(method, arguments)))
 
-    def _of_rows(self, method: str, rows: NDArray[np.int64], found: NDArray[Any]) -> Any:
+    def _of_rows(self, method: str, rows: NDArray[np.int64], found: NDArray[Any]) -> NDArray[Any]:
         """Ask for some rows in the parts that have them, and write the answers into `found`."""
         numbers, ranges = list(self.row_ranges), list(self.row_ranges.values())
         part = np.searchsorted([place.start for place in ranges], rows, side="right") - 1
@@ -192,11 +192,11 @@ class PartsWorkspace(StepByStep):
 
     def all_weights(self) -> NDArray[np.float64]:
         """Return all weights."""
-        return cast("NDArray[np.float64]", self._joined("weights", self.everywhere()))
+        return self._joined("weights", self.everywhere())
 
     def weights_of(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the weights of some rows."""
-        return cast("NDArray[np.float64]", self._of_rows("weights", rows, np.empty(len(rows))))
+        return self._of_rows("weights", rows, np.empty(len(rows)))
 
     def lightest(self) -> float:
         """Return the smallest positive weight; 1 where points have none."""
@@ -224,8 +224,7 @@ class PartsWorkspace(StepByStep):
 
     def row_hashes(self) -> NDArray[np.uint64]:
         """Return a hash of each row, equal for equal values."""
-        hashes = self._joined("ask", self.everywhere(None, "row_hashes"))
-        return cast("NDArray[np.uint64]", hashes)
+        return self._joined("ask", self.everywhere(None, "row_hashes"))
 
     def mean(self, *, weighted: bool) -> Centers:
         """Return the (d,) mean of all points, rounded as a center."""
@@ -271,10 +270,14 @@ class PartsWorkspace(StepByStep):
         partial: Partial = self.place.summed("assign", asked)
         return partial
 
+    def labelling(self, centers: Centers) -> Labelling:
+        """Return the labels of the nearest centers, the same for all parts."""
+        given = np.array(centers, order="C")
+        return Labelling(given, None, self.grids, digest(given))
+
     def _labellings(self, centers: Centers, forced: Forced | None) -> dict[int, Labelling]:
         """Return the next labels of each part; forced rows get the part's numbers."""
-        given = np.array(centers, order="C")
-        free = Labelling(given, None, self.grids, digest(given))
+        free = self.labelling(centers)
         labellings = dict.fromkeys(self.row_ranges, free)
         if forced is None:
             return labellings
@@ -291,7 +294,7 @@ class PartsWorkspace(StepByStep):
         """Return a copy of the current labels, those of all parts in turn."""
         if self.place.passes_are_slow:
             return np.array(self.snapshot())
-        return cast("Labels", self._joined("labels", self.labelled()))
+        return self._joined("labels", self.labelled())
 
     def snapshot(self) -> Any:
         """Return the same, wherever the points are; for a file, not a copy."""
@@ -373,13 +376,12 @@ class PartsWorkspace(StepByStep):
     def distances(self, centers: Centers) -> Distances:
         """Return each point's canonical distance to the center of its label."""
         self._need_each_point()
-        return cast("Distances", self._joined("ask", self.labelled("distances", centers)))
+        return self._joined("ask", self.labelled("distances", centers))
 
     def distances_to(self, center: Centers) -> Distances:
         """Return each point's canonical distance to one (d,) center."""
         self._need_each_point()
-        found = self._joined("ask", self.everywhere(None, "distances_to", center))
-        return cast("Distances", found)
+        return self._joined("ask", self.everywhere(None, "distances_to", center))
 
     def nearest(self, centers: Centers) -> tuple[Labels, Distances]:
         """Return nearest labels and canonical distances without changing the state."""
@@ -390,7 +392,7 @@ class PartsWorkspace(StepByStep):
 
     def roots(self, centers: Centers) -> Centers:
         """Return the (n, K) square roots of the canonical distances to all centers."""
-        return cast("Centers", self._joined("ask", self.everywhere(None, "roots", centers)))
+        return self._joined("ask", self.everywhere(None, "roots", centers))
 
     def distance_error(self, centers: Centers) -> float:
         """Return what a canonical distance may be off by beyond (d + 3) u of itself."""
@@ -398,8 +400,7 @@ class PartsWorkspace(StepByStep):
 
     def losses_without(self, centers: Centers, gone: NDArray[np.bool_]) -> Distances:
         """Return the losses of points whose center is gone."""
-        found = self._joined("ask", self.labelled("losses_without", centers, gone))
-        return cast("Distances", found)
+        return self._joined("ask", self.labelled("losses_without", centers, gone))
 
     # --- Candidates for one more center ------------------------------------------------------
 
@@ -439,7 +440,7 @@ class PartsWorkspace(StepByStep):
         def asked(question: str, *given: Any) -> Any:
             return self.place.summed("candidates", self.labelled(question, name, centers, *given))
 
-        last = int(asked("many").all()[0]) - 1
+        last = int(asked("many").value[0]) - 1
         places = np.unique(np.linspace(0, last, many).astype(np.int64))
         return values_at(asked, places, self.n_features, self.dtype)
 
