@@ -28,7 +28,7 @@ from wolfmeans.core.threshold import (
     kept_masses,
     whole_number,
 )
-from wolfmeans.core.workspace import Assignment, Centers, Distances, Labels
+from wolfmeans.core.workspace import Assignment, Centers, Distances
 from wolfmeans.engines.places.distance_buckets import (
     BUCKET_BITS,
     BUCKETS,
@@ -65,8 +65,8 @@ def sum_of_weights(points: PartsWorkspace) -> WeightSum:
 class TrimmedParts(TrimmedOracle):
     """The oracle over points in parts.
 
-    A labelling with a threshold is one of the points' own labellings, so questions about labels go
-    to the points.
+    A labelling with a threshold is one of the points' own labellings, so questions about labels and
+    costs go to the points.
 
     Parameters
     ----------
@@ -244,18 +244,6 @@ class TrimmedParts(TrimmedOracle):
         found = list(self._place.each("undecided", self.points.labelled(centers, slack)))
         _, nearest, second = (np.concatenate(several) for several in zip(*found, strict=True))
         return nearest, second
-
-    def snapshot(self) -> Any:
-        """Return the labels, -1 for trimmed points, wherever they are."""
-        return self._place.of_points("labels", self.points.labelled(), np.int32)
-
-    def labels(self) -> Labels:
-        """Return the same as an array."""
-        return np.concatenate(list(self._place.each("labels", self.points.labelled())))
-
-    def cost(self, centers: Centers) -> float:
-        """Return the exact sum of v D over the kept masses, rounded once."""
-        return float(self._place.summed("cost", self.points.labelled(centers)).rounded())
 
 
 def _around(bits: int, width: int) -> Bracket:

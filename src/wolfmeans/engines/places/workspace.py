@@ -60,7 +60,8 @@ class Place(Protocol):
     each_point: bool
     """Whether a number for each point may be collected here."""
     passes_are_slow: bool
-    """Whether a question is a pass over a file, so that several are asked together (`ending`)."""
+    """Whether a question is a pass over a file, so that several are asked together; such a place
+    has a buffer for labels (`FilePlace.new_label_buffer`)."""
 
     def __len__(self) -> int:
         """Return how many parts there are."""
@@ -104,11 +105,12 @@ class PartsWorkspace(StepByStep):
     steps_to_come = 0
     meanwhile: Callable[[], object] | None = None
 
-    def __init__(self, place: Any, n_threads: int = 1) -> None:
+    def __init__(self, place: Place, n_threads: int = 1) -> None:
         asked = dict.fromkeys(range(len(place)), ())
         live = _checked(dict(enumerate(place.each("describe", asked))))
         first = next(iter(live.values()))
-        self.place, self._n_threads = place, n_threads
+        self.place: Any = place
+        self._n_threads = n_threads
         self.engine = first.engine
         self.n_features = first.n_features
         self.dtype = first.dtype
@@ -308,11 +310,12 @@ class PartsWorkspace(StepByStep):
     def cost(self, centers: Centers) -> float:
         """Return the exact sum of w D over the points at their labels, rounded once.
 
-        Where passes are slow, more comes with it: at other centers than those of the labels, the
-        step to these; at their own, the labels themselves and ties.
+        Where passes are slow and no point is trimmed, more comes with it: at other centers than
+        those of the labels, the step to these; at their own, the labels themselves and ties.
         """
         asked, key = self.labelled(centers), digest(centers)
-        if not self.place.passes_are_slow:
+        trimmed = any(at.threshold is not None for at, _ in asked.values())
+        if trimmed or not self.place.passes_are_slow:
             return float(self.place.summed("cost", asked).rounded())
         if ("cost", key) not in self._known:
             if all(at.key == key for at, _ in asked.values()):
