@@ -195,7 +195,7 @@ class Elsewhere(MemoryPlace):
             self.parts[number].attach_rows(rows, None if weights is None else weights.copy())
             yield getattr(self.parts[number], method)(*given_)
             self.parts[number].detach_rows()
-            rows[:] = np.nan  # whoever still looks there finds nothing
+            rows[:] = np.nan  # a later use of these rows shows
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -68,7 +68,7 @@ def step(found: Assignment, centers: Centers, n_threads: int = 1) -> tuple[float
         shift, movement = _native.center_step(
             found.means, given, found.residuals, found.weights, n_threads
         )
-    except OverflowError:  # the specification says which sum it is, and what becomes of it
+    except OverflowError:  # the specification decides which sum overflows, and the result
         return specified_step(found, centers, total)
     return float(shift), float(movement)
 

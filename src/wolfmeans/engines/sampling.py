@@ -80,7 +80,7 @@ def merged_points(some: Sequence[Centers]) -> Centers:
 
 
 class Parts(Protocol):
-    """All the data, in one part or in many; what is asked of it while candidates are sampled.
+    """All the data, in one part or in many, as the sampling of candidates needs it.
 
     The mass of a row is its weight until there is a candidate, then its weight times the squared
     distance to the nearest one.

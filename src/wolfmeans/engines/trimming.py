@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Trimmer(Protocol):
-    """Which points are kept, and their exact sums, where the points are."""
+    """Finds the kept points and their exact sums, where the points are."""
 
     def assign(self, centers: Centers) -> Assignment:
         """Keep the nearest points of the mass, each with the label of its nearest center."""
@@ -47,19 +47,19 @@ class Trimmer(Protocol):
         """Return the nearest center of every point, kept or not."""
 
     def labels(self) -> Labels:
-        """Return the current labels, -1 for what is trimmed."""
+        """Return the current labels, -1 for trimmed points."""
 
     def snapshot(self) -> Any:
-        """Return the same wherever they are: an array, or what becomes one."""
+        """Return the labels where they are: an array, or an object that becomes one."""
 
     def kept(self) -> Masses:
-        """Return what is kept of each point's weight."""
+        """Return the kept mass of each point."""
 
     def threshold(self) -> Threshold:
         """Return the last point that is kept."""
 
     def cost(self, centers: Centers) -> float | None:
-        """Return the exact sum of v D over what is kept; None to leave it to the oracle."""
+        """Return the exact sum of v D over the kept masses; None if the oracle is to sum."""
 
 
 class PartTrimmer(Trimmer, Protocol):
@@ -178,15 +178,15 @@ class PlainTrimmer:
         return self._at().nearest_labels
 
     def labels(self) -> Labels:
-        """Return the current labels, -1 for what is trimmed."""
+        """Return the current labels, -1 for trimmed points."""
         return self._at().labels()
 
     def snapshot(self) -> Any:
-        """Return the same: they are on the host."""
+        """Return the labels, which are on the host."""
         return self.labels()
 
     def kept(self) -> Masses:
-        """Return what is kept of each point's weight."""
+        """Return the kept mass of each point."""
         return self._at().kept.copy()
 
     def threshold(self) -> Threshold:
@@ -194,7 +194,7 @@ class PlainTrimmer:
         return self._at().threshold
 
     def cost(self, centers: Centers) -> float | None:
-        """Leave it to the oracle."""
+        """Return None: the oracle sums."""
         return None
 
 
@@ -268,20 +268,20 @@ class Trimmed(TrimmedOracle):
         return self.trimmer.assign(centers)
 
     def keep(self, distances: Distances) -> Masses:
-        """Return what is kept of each point's weight when the points are this far away."""
+        """Return the masses that would be kept if the points were this far away."""
         threshold = self.trimmer.find_threshold(distances)
         return kept_masses(threshold, distances, self.points.weights)
 
     def labels(self) -> Labels:
-        """Return the current labels, -1 for what is trimmed."""
+        """Return the current labels, -1 for trimmed points."""
         return self.trimmer.labels()
 
     def snapshot(self) -> Any:
-        """Return the same, wherever they are."""
+        """Return the labels where they are (`Trimmer.snapshot`)."""
         return self.trimmer.snapshot()
 
     def kept(self) -> Masses:
-        """Return what is kept of each point's weight."""
+        """Return the kept mass of each point."""
         return self.trimmer.kept()
 
     @property
@@ -295,7 +295,7 @@ class Trimmed(TrimmedOracle):
         return found
 
     def cost(self, centers: Centers) -> float:
-        """Return the exact sum of v D over what is kept, rounded once."""
+        """Return the exact sum of v D over the kept masses, rounded once."""
         cost = self.trimmer.cost(centers)
         if cost is None:
             cost = float(self.points.total(self.kept() * self.distances(centers)))
@@ -327,11 +327,11 @@ class Trimmed(TrimmedOracle):
         return np.concatenate([whole[partial], -kept[partial]])
 
     def n_trimmed(self) -> int:
-        """Return how many points of positive weight are left out wholly."""
+        """Return how many points of positive weight are trimmed entirely."""
         return int(np.count_nonzero((self.labels() < 0) & (self._full() > 0)))
 
     def shares(self) -> Masses:
-        """Return which share of each point is kept; of points of no weight, would be."""
+        """Return the kept share of each point, 1 or 0 for points without weight."""
         whole = self._full()
         inside = (self.labels() >= 0).astype(np.float64)
         return np.divide(self.kept(), whole, out=inside, where=whole > 0)
@@ -349,7 +349,7 @@ class Trimmed(TrimmedOracle):
     def around_threshold(self, centers: Centers) -> tuple[float, float, float]:
         """Return the farthest distance inside, the last point's weight, the nearest one outside.
 
-        The last point itself is neither; infinities stand for nobody.
+        The last point itself is neither; without such a point it is infinite.
         """
         distances, kept, whole = self.distances(centers), self.kept(), self._full()
         row = self.threshold.row
@@ -361,9 +361,9 @@ class Trimmed(TrimmedOracle):
         )
 
     def gap_without(self, gap: float, centers: Centers, gone: NDArray[np.bool_]) -> float:
-        """Return a gap less what is lost if some centers were not there, rounded once.
+        """Return a gap less the loss if some centers were not there, rounded once.
 
-        Without them other points may be kept, so both sums are taken anew.
+        Without them other points may be kept, so both sums are computed again.
         """
         without = self.points.nearest(np.ascontiguousarray(centers[~gone]))[1]
         terms = self.kept() * self.distances(centers)

@@ -58,92 +58,75 @@ class Inspection:
     """Of its positive weights; None without any."""
 
 
+class BlockError(Exception):
+    """A problem of a block, in words that follow "partition 3 of X"."""
+
+
 def prepared(given: Any, weights: Any, n_features: int, dtype: Any) -> Block:
     """Return a block of an array or of a data frame as the engines take it."""
-    nothing = np.empty((0, n_features), dtype=dtype)
     try:
-        rows, problem = _rows(given, np.dtype(dtype))
-    except (TypeError, ValueError) as error:
-        rows, problem = nothing, f"cannot be read as numbers: {error}"
-    if problem is None and rows.shape[1] != n_features:
-        problem = f"has {rows.shape[1]} columns; X has {n_features}"
-    if problem is not None:
-        return nothing, None, problem
-    return rows, *_weights(weights, rows.shape[0])
+        rows = _rows(given, np.dtype(dtype))
+        if rows.shape[1] != n_features:
+            raise BlockError(f"has {rows.shape[1]} columns; X has {n_features}")
+    except (BlockError, TypeError, ValueError) as error:
+        known = isinstance(error, BlockError)
+        problem = str(error) if known else f"cannot be read as numbers: {error}"
+        return np.empty((0, n_features), dtype=dtype), None, problem
+    return weighted((rows, None, None), weights)
 
 
-def _rows(given: Any, dtype: np.dtype[Any]) -> tuple[Any, str | None]:
-    nothing = np.empty((0, 0), dtype=dtype)
+def _rows(given: Any, dtype: np.dtype[Any]) -> Any:
+    """Return the rows of a block, as an array or as CSR with each column once and in order."""
     if hasattr(given, "iloc"):
-        columns = [given.iloc[:, j].to_numpy() for j in range(given.shape[1])]
-        if any(_has_large_integers(column) for column in columns):
-            return nothing, _LARGE_INTEGERS
-        rows = given.to_numpy(dtype=dtype, na_value=np.nan)
-        return aligned(rows), None
+        for j in range(given.shape[1]):
+            _refuse_large_integers(given.iloc[:, j].to_numpy())
+        return aligned(given.to_numpy(dtype=dtype, na_value=np.nan))
     if sparse.issparse(given):
-        return _csr(given, dtype)
+        _refuse_numbers(given.data if hasattr(given, "data") else given.tocoo().data, dtype)
+        rows = sparse.csr_array(given, dtype=dtype, copy=True)
+        rows.sum_duplicates()
+        return rows
     if hasattr(given, "tocsr") or hasattr(given, "todense"):
         kind = type(given).__name__
-        return nothing, f"is a {kind}; blocks must be NumPy arrays, data frames or SciPy's CSR"
+        raise BlockError(f"is a {kind}; blocks must be NumPy arrays, data frames or SciPy's CSR")
     if np.ma.is_masked(given):
-        return nothing, "has masked entries; fill them or drop those rows first"
+        raise BlockError("has masked entries; fill them or drop those rows first")
     array = np.asarray(given)
     if array.ndim != 2:
-        return nothing, f"has {array.ndim} dimensions; 2 are needed"
-    problem = _wrong_numbers(array, dtype)
-    if problem is not None:
-        return nothing, problem
-    return aligned(array, dtype=dtype), None
+        raise BlockError(f"has {array.ndim} dimensions; 2 are needed")
+    _refuse_numbers(array, dtype)
+    return aligned(array, dtype=dtype)
 
 
-def _wrong_numbers(array: NDArray[Any], dtype: np.dtype[Any]) -> str | None:
-    """Return why numbers cannot be used as they are; None if they can."""
+def _refuse_numbers(array: NDArray[Any], dtype: np.dtype[Any]) -> None:
     if array.dtype.kind == "c":
-        return "has complex numbers, which have no order"
+        raise BlockError("has complex numbers, which have no order")
     if array.dtype.kind == "f" and array.dtype.itemsize > dtype.itemsize:
-        return f"has {array.dtype} although X says {dtype}; use X.astype(...)"
-    return _LARGE_INTEGERS if _has_large_integers(array) else None
+        raise BlockError(f"has {array.dtype} although X says {dtype}; use X.astype(...)")
+    _refuse_large_integers(array)
 
 
-def _csr(given: Any, dtype: np.dtype[Any]) -> tuple[Any, str | None]:
-    """Return a sparse block as CSR rows, each column once and in order."""
-    problem = _wrong_numbers(given.data if hasattr(given, "data") else given.tocoo().data, dtype)
-    if problem is not None:
-        return np.empty((0, 0), dtype=dtype), problem
-    rows = sparse.csr_array(given, dtype=dtype, copy=True)
-    rows.sum_duplicates()
-    return rows, None
-
-
-_LARGE_INTEGERS = "has integers beyond 2**53, which float64 cannot hold exactly"
-
-
-def _has_large_integers(array: NDArray[Any]) -> bool:
+def _refuse_large_integers(array: NDArray[Any]) -> None:
     if array.dtype.kind not in "iu" or array.size == 0:
-        return False
-    return max(int(array.max()), -int(array.min())) > EXACT_INTEGERS
+        return
+    if max(int(array.max()), -int(array.min())) > EXACT_INTEGERS:
+        raise BlockError("has integers beyond 2**53, which float64 cannot hold exactly")
 
 
-def _weights(given: Any, n_rows: int) -> tuple[NDArray[np.float64] | None, str | None]:
-    if given is None:
-        return None, None
+def weighted(block: Block, given: Any) -> Block:
+    """Return the block with weights; None for none."""
+    rows, _, problem = block
+    if problem is not None or given is None:
+        return block
     try:
         if holds_texts(np.asarray(given)):
             raise ValueError("these are texts; convert them first")
         weights = aligned(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        return None, f"has weights that are no real numbers: {error}"
-    if weights.shape != (n_rows,):
-        return None, f"has {n_rows} rows and weights of shape {weights.shape}"
-    return weights, None
-
-
-def weighted(block: Block, weights: NDArray[np.float64]) -> Block:
-    """Return the block with weights."""
-    rows, _, problem = block
-    if problem is not None:
-        return block
-    return rows, *_weights(weights, rows.shape[0])
+        return rows, None, f"has weights that are no real numbers: {error}"
+    if weights.shape != (rows.shape[0],):
+        return rows, None, f"has {rows.shape[0]} rows and weights of shape {weights.shape}"
+    return rows, weights, None
 
 
 def rescaled(block: Block, exponent: int) -> Block:

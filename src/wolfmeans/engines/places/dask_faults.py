@@ -39,7 +39,7 @@ class Watch:
         self._paused: dict[str, float] = {}
         self._alone_since: float | None = None
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Raise WorkersGoneError if workers have died, or have taken no tasks for some time.
 
         ConnectionError or MemoryError when there has been no worker at all for too long.
@@ -79,7 +79,7 @@ def wait_for(client: Any, futures: list[Any], workers: Collection[str] = ()) -> 
                 return
             except TimeoutError:
                 pass
-        watch.look()
+        watch.check()
         seconds = min(2 * seconds, _LONGEST_GLANCE)
 
 
@@ -119,7 +119,7 @@ def gathered(client: Any, futures: list[Any], workers: Collection[str]) -> list[
             except TimeoutError:
                 if any(future.status == "error" for future in futures):
                     raise  # a task's own
-        watch.look()
+        watch.check()
         # Each attempt begins again, so it must get the time that it needs.
         seconds *= 2
 

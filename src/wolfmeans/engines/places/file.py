@@ -236,7 +236,7 @@ class FilePlace:
 
     def _answer(self, number: int, part: MemoryPart, method: str, given: tuple[Any, ...]) -> Any:
         answer = getattr(part, method)(*given)
-        # The last questions: no step goes on from these labels.
+        # The last questions: no step starts from these labels.
         last = method in ("ending", "undecided")
         self._detach_rows(number, part, "nothing" if last else self.keeping.state)
         return answer
@@ -253,13 +253,13 @@ class FilePlace:
         return slice(first, first + self._described[number].n_points)
 
     def _read_parts(
-        self, look: Callable[[NDArray[np.floating], int], None] | None = None
+        self, inspect: Callable[[NDArray[np.floating], int], None] | None = None
     ) -> Generator[MemoryPart, None, None]:
         """Yield the parts with their rows, in a pass; the caller detaches the rows again."""
         with closing(self.source.chunks(self.keeping.rows_at_once)) as chunks:
             for number, (first, rows) in enumerate(chunks):
-                if look is not None:
-                    look(rows, first)
+                if inspect is not None:
+                    inspect(rows, first)
                 elif number >= len(self) or len(rows) != self._described[number].n_points:
                     self._refuse_changed(chunks)
                 yield self._with_rows(number, first, rows)
@@ -279,7 +279,7 @@ class FilePlace:
         return part
 
     def _refuse_changed(self, chunks: Iterator[Any]) -> NoReturn:
-        """Read on to the end, where the source says what has changed."""
+        """Read to the end, where the source reports what has changed."""
         for _ in chunks:
             pass
         raise ValueError("the source has changed: other chunks than when it was first read")

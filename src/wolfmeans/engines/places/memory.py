@@ -127,9 +127,9 @@ class MemoryPart:
         self._buffered: Labels | None = None
         """Labels in a buffer of the caller."""
         self._nearest_key: bytes | None = None
-        """Stands for the centers whose nearest ones the trimmed points have found."""
+        """The digest of the centers of the last `find_nearest`."""
         self._other_distances: tuple[bytes, Distances] | None = None
-        """Distances to more or fewer centers than the labels are of, and what stands for these."""
+        """Distances to centers of another number than the labels have, and their digest."""
         self._seeding = Seeding()
         self._eligible = Eligible()
 

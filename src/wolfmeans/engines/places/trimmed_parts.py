@@ -229,7 +229,7 @@ class TrimmedParts(TrimmedOracle):
         return max(inside), max(weights), min(outside)
 
     def gap_without(self, gap: float, centers: Centers, gone: NDArray[np.bool_]) -> float:
-        """Return a gap less what is lost if some centers were not there, rounded once."""
+        """Return a gap less the loss if some centers were not there, rounded once."""
         aim = self.points.labelling(centers[~gone])
         there = self._up_to(aim, self._threshold_at(aim))
         asked = {number: (aim, labelling.threshold) for number, labelling in there.items()}

@@ -73,7 +73,7 @@ class Place(Protocol):
         """Return the sum of the answers; it does not depend on the order of the additions."""
 
     def of_points(self, method: str, arguments: Arguments, dtype: Any = np.int32) -> Any:
-        """Return a number for each point, wherever the points are: an array or a Dask array."""
+        """Return a number for each point, where the points are: an array or a Dask array."""
 
     def fork(self, n_threads: int) -> Place:
         """Return the same parts without labels."""
@@ -299,7 +299,7 @@ class PartsWorkspace(StepByStep):
         return self._joined("labels", self.labelled())
 
     def snapshot(self) -> Any:
-        """Return the same, wherever the points are; for a file, not a copy."""
+        """Return the labels where the points are; for a file, not a copy."""
         if "labels" in self._known:
             return self._known["labels"]
         labels = self.place.of_points("labels", self.labelled(), np.int32)
@@ -577,12 +577,9 @@ class DistantMasses:
     def __gt__(self, other: Any) -> Any:
         return self._all > other
 
-    def __mul__(self, other: Any) -> Any:
-        return self._all * other
-
 
 def _key(labellings: dict[int, Labelling]) -> bytes:
-    """Return what stands for labellings of all parts; forced rows differ from part to part."""
+    """Return a key of the labellings of all parts; forced rows differ from part to part."""
     return b"".join(dict.fromkeys(at.key for at in labellings.values()))
 
 
