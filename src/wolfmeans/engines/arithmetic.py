@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.core.workspace import Assignment, Centers, Partial
+from wolfmeans.exact import limbs
 from wolfmeans.exact.arrays import aligned
-from wolfmeans.exact.limbs import SCALAR, Limbs
+from wolfmeans.exact.limbs import SCALAR, Limbs, Range
 from wolfmeans.exact.native import _native, native_is_available
 from wolfmeans.exact.sums import exact_sum
 
@@ -31,6 +32,13 @@ def exact_total(values: NDArray[np.float64]) -> Limbs:
     if not native_is_available():
         return Limbs.of_terms(terms)
     return Limbs(SCALAR, _native.exact_terms(terms))
+
+
+def range_of(values: NDArray[np.floating], n_threads: int = 1) -> Range:
+    """Return the range of an array; its lower end may be one too low, which does no harm."""
+    if not native_is_available():
+        return limbs.range_of(values)
+    return Range(*_native.exponent_range(aligned(values), n_threads))
 
 
 def rounded(partial: Partial, centers: Centers, n_threads: int = 1) -> Assignment:

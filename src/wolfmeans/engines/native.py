@@ -28,7 +28,7 @@ from wolfmeans.engines.swaps import Swaps
 from wolfmeans.engines.trimming import Trimmer
 from wolfmeans.exact.arrays import aligned
 from wolfmeans.exact.distances import NativeKernels, ReferenceKernels, SparseNativeKernels
-from wolfmeans.exact.limbs import SCALAR, Grid, Grids, Limbs, Range
+from wolfmeans.exact.limbs import SCALAR, Grid, Grids, Limbs
 from wolfmeans.exact.native import _native, native_is_available
 
 _MOST_COLUMNS = np.iinfo(np.int32).max
@@ -166,13 +166,10 @@ class DensePoints(NativePoints):
 
     def ranges(self) -> Grids:
         """Return where exact sums over these points alone would stand."""
-        # A lowest bit may come out one too low, which is as good.
-        rows, *weights = (
-            Range(*_native.exponent_range(values, self.n_threads))
-            for values in (self._X, self.weights)
-            if values is not None
-        )
-        return Grids(rows, weights[0] if weights else None)
+        rows = arithmetic.range_of(self._X, self.n_threads)
+        if self.weights is None:
+            return Grids(rows, None)
+        return Grids(rows, arithmetic.range_of(self.weights, self.n_threads))
 
     def assign_exactly(self, centers: Centers, forced: Forced | None = None) -> Partial:
         """Assign the points; return sums that can be added to those of other points."""

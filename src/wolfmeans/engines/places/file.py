@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import accumulate, pairwise
@@ -21,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.core.workspace import Labels
-from wolfmeans.engines import get_engine
+from wolfmeans.engines import arithmetic
 from wolfmeans.engines.places.memory import Description, MemoryPart, lightest
 from wolfmeans.engines.places.workspace import Arguments
 from wolfmeans.exact.arrays import ROWS_LOOKED_AT, sampling_step
@@ -138,23 +139,17 @@ class FilePlace:
         """Return the same rows with weights."""
         twin = self.fork(self._settings[1])
         twin.weights, twin._described = weights, list(self._described)
-        engine = get_engine(self._settings[0])
         for number, part in enumerate(self._described):
             own = twin._own_weights(number)
-            # Engines differ in the lowest bit that they find.
-            alone: Any = engine.open(np.zeros((len(own), 1), np.float32), own, 1)
+            grids = Grids(part.grids.rows, arithmetic.range_of(own))
             twin._described[number] = replace(
-                part,
-                weighted=True,
-                lightest=lightest(own),
-                grids=Grids(part.grids.rows, alone.ranges().weights),
+                part, weighted=True, lightest=lightest(own), grids=grids
             )
         return twin
 
     def fork(self, n_threads: int) -> FilePlace:
         """Return the same parts without labels."""
-        twin = FilePlace.__new__(FilePlace)
-        twin.__dict__.update(self.__dict__)
+        twin = copy(self)
         twin._parts, twin._labels = {}, None
         twin._settings = (self._settings[0], n_threads, self._settings[2])
         return twin
