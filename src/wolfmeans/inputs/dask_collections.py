@@ -187,7 +187,7 @@ def _loaded(estimator: Any, collection: Collection, sample_weight: Any, dtype: A
         n_threads = effective_threads(estimator.n_threads)
         return ThreadPlace(list(dask.compute(*blocks, scheduler="threads")), part, n_threads)
     futures, workers = _computed(client, collection, given, blocks)
-    return ClusterPlace.of_blocks(client, futures, part, workers)
+    return ClusterPlace(client, futures, part, workers)
 
 
 def _computed(

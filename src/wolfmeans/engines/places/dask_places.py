@@ -146,45 +146,32 @@ class ThreadPlace(DaskPlace):
 
 
 class ClusterPlace(DaskPlace):
-    """Blocks on the workers of a `distributed.Client`.
+    """Blocks on the workers of a cluster, grouped by the workers that have them.
 
     Parameters
     ----------
     client : distributed.Client
         The client of the cluster.
-    groups : list of Future
-        A list of `dask_blocks.Block` each.
-    members : list of list of int
-        The numbers of the blocks in each group.
+    blocks : list of Future
+        A `dask_blocks.Block` each, which may still be in the making.
     part : PartOfFit
         How the parts are opened, and whose they are.
+    workers : collection of str
+        Workers that blocks are bound to.
     """
 
     def __init__(
-        self, client: Any, groups: list[Any], members: list[list[int]], part: PartOfFit
+        self, client: Any, blocks: list[Any], part: PartOfFit, workers: Collection[str] = ()
     ) -> None:
         super().__init__(part)
-        self.client, self.groups, self.members = client, groups, members
-        self._homes = [""] * len(groups)
+        self.client = client
         self._sent: dict[int, tuple[Any, Any]] = {}
-
-    @staticmethod
-    def of_blocks(
-        client: Any, blocks: list[Any], part: PartOfFit, workers: Collection[str] = ()
-    ) -> ClusterPlace:
-        """Return the parts of blocks that are being made, grouped by the workers that have them.
-
-        Some blocks are bound to `workers`.
-        """
-        parts = ClusterPlace(client, [], [], part)
         with given_up_on_error(blocks):
             wait_for_bound(client, blocks, workers)
             with errors_of(client):
-                homes, parts.members = _grouped(client, blocks)
-            some = [[blocks[number] for number in numbers] for numbers in parts.members]
-            groups = parts._tasks("group", on_worker.itself, some, at=homes)
-            parts._use(groups, homes)
-        return parts
+                homes, self.members = _grouped(client, blocks)
+            some = [[blocks[number] for number in numbers] for numbers in self.members]
+            self._use(self._tasks("group", on_worker.itself, some, at=homes), homes)
 
     def _use(self, groups: list[Any], homes: list[str]) -> None:
         """Use other groups, which are being made at these homes or elsewhere."""
