@@ -229,10 +229,12 @@ def test_rows_that_are_detached_between_questions(engine):
 
 
 @pytest.mark.skipif("cpu" not in ENGINES, reason="labels are detached with the rows")
-def test_what_a_part_knows_without_its_rows():
+@pytest.mark.parametrize("weighted", [False, True])
+def test_what_a_part_knows_without_its_rows(weighted):
     X = difficult.points("blobs", 300, 2)
-    part = cut(X, None, [])[0]
-    points = TrimmedParts(PartsWorkspace(MemoryPlace(cut(X, None, []))), 200.0)
+    weights = np.arange(300) % 3 * 1.0 if weighted else None
+    part = cut(X, weights, [])[0]
+    points = TrimmedParts(PartsWorkspace(MemoryPlace(cut(X, weights, []))), 200.0)
     here, there = points.points.labelling(X[:4]), points.points.labelling(X[4:8])
     threshold = points._threshold_at(here)
     at, other = (points._up_to(aim, threshold)[0] for aim in (here, there))
@@ -242,10 +244,9 @@ def test_what_a_part_knows_without_its_rows():
         ("nearby", here, Bracket(0, 51), 0),
         ("mass_at", here, 0),
         ("labels", at),
-        ("ask", at, "kept"),
-        ("ask", at, "shares"),
-        ("ask", at, "n_trimmed"),
     ]
+    of_weights = [("ask", at, question) for question in ("kept", "shares", "n_trimmed")]
+    questions += [] if weighted else of_weights
     answers = [pickle.dumps(getattr(part, method)(*given_)) for method, *given_ in questions]
     part.detach_rows()
     for (method, *given_), before in zip(questions, answers, strict=True):
@@ -253,6 +254,7 @@ def test_what_a_part_knows_without_its_rows():
         assert pickle.dumps(getattr(part, method)(*given_)) == before
     assert not part.knows("nearby", there, Bracket(0, 51), 0)
     assert not part.knows("labels", other)
+    assert all(part.knows(*question) != weighted for question in of_weights)
     assert not part.knows("rows", np.arange(3))
     with pytest.raises(ValueError, match="put away"):
         part.nearby(there, Bracket(0, 51), 0)

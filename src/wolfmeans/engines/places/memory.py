@@ -203,8 +203,9 @@ class MemoryPart:
             at, question = given[0], "labels" if method == "labels" else given[1]
             if at is None or self._key != at.key or question not in _FROM_LABELS:
                 return False
-            return question == "labels" or (self._is_trimmed() and not self._kind[2])
-        if method not in _FROM_DISTANCES or not self._is_trimmed() or self._kind[2]:
+            # Shares of weights need the weights of the points, which are detached with the rows.
+            return question == "labels" or (self._is_trimmed() and self._weights is None)
+        if method not in _FROM_DISTANCES or not self._is_trimmed():
             return False
         same = self._nearest_key == digest(given[0].centers)
         return bool(same and self._grids == given[0].grids)
