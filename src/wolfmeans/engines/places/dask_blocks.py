@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -242,6 +241,13 @@ class _Held:
     part: MemoryPart | None = None
 
 
+@dataclass
+class _Fit:
+    parts: dict[int, _Held] = field(default_factory=dict)
+    asked: float = 0.0
+    """When the last question came."""
+
+
 class _Kept:
     """The parts in this process.
 
@@ -254,39 +260,35 @@ class _Kept:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._fits: OrderedDict[tuple[str, str], dict[int, _Held]] = OrderedDict()
-        self._asked: dict[tuple[str, str], float] = {}
+        self._fits: dict[tuple[str, str], _Fit] = {}
+        """By client and fit, the one that was asked last at the end."""
 
     def held(self, part: PartOfFit) -> _Held:
         name = (part.client, part.fit)
         with self._lock:
-            fit = self._fits.get(name)
-            if fit is None:
-                fit = self._fits[name] = {}
+            fit = self._fits.pop(name, None)
+            new = fit is None
+            fit = self._fits[name] = fit or _Fit()
+            fit.asked = time.monotonic()
+            if new:
                 self._make_room(part.client)
-            self._fits.move_to_end(name)
-            self._asked[name] = time.monotonic()
-            return fit.setdefault(part.number, _Held())
+            return fit.parts.setdefault(part.number, _Held())
 
     def _make_room(self, client: str) -> None:
         of_client = [name for name in self._fits if name[0] == client]
         oldest = time.monotonic() - self.IDLE_SECONDS
-        idle = [name for name, asked in self._asked.items() if asked < oldest]
+        idle = [name for name, fit in self._fits.items() if fit.asked < oldest]
         for name in {*of_client[: -self.MOST_FITS], *idle}:
-            self._drop(name)
+            del self._fits[name]
 
     def forget(self, client: str, fits: Sequence[str]) -> None:
         with self._lock:
             for fit in fits:
-                self._drop((client, fit))
-
-    def _drop(self, name: tuple[str, str]) -> None:
-        self._fits.pop(name, None)
-        self._asked.pop(name, None)
+                self._fits.pop((client, fit), None)
 
     def __len__(self) -> int:
         with self._lock:
-            return sum(map(len, self._fits.values()))
+            return sum(len(fit.parts) for fit in self._fits.values())
 
 
 _kept = _Kept()

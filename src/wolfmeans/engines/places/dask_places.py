@@ -38,9 +38,8 @@ from wolfmeans.engines.places.dask_faults import (
     wait_for,
     wait_for_bound,
 )
-from wolfmeans.engines.places.memory import Description, Labelling
+from wolfmeans.engines.places.memory import Arguments, Description, Labelling
 from wolfmeans.engines.places.sampling_in_parts import Sampling
-from wolfmeans.engines.places.workspace import Arguments
 from wolfmeans.exact.limbs import combined
 
 FAN_IN = 8
@@ -135,7 +134,7 @@ class ThreadPlace(DaskPlace):
         """Return the sum of the answers, added some at a time."""
         return combined(self.each(method, arguments))
 
-    def of_points(self, method: str, arguments: Arguments, dtype: Any = np.int32) -> Any:
+    def of_points(self, method: str, arguments: Arguments, dtype: Any) -> Any:
         """Return a number for each row as a Dask array whose blocks are here."""
         found = dict(zip(arguments, self.each(method, arguments), strict=True))
         return self._dask_array(f"wolfmeans-{method}-{uuid.uuid4().hex}", found, dtype)
@@ -358,7 +357,7 @@ class ClusterPlace(DaskPlace):
             futures: list[Any] = self.client.map(function, *given, key=list(keys), pure=False)
         return futures
 
-    def of_points(self, method: str, arguments: Arguments, dtype: Any = np.int32) -> Any:
+    def of_points(self, method: str, arguments: Arguments, dtype: Any) -> Any:
         """Return a number for each row as a Dask array whose blocks are on the workers."""
         name = f"wolfmeans-{method}-{uuid.uuid4().hex}"
         asked = self.numbers(arguments)

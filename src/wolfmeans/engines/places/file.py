@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 
 from wolfmeans.core.workspace import Labels
 from wolfmeans.engines import arithmetic
-from wolfmeans.engines.places.memory import Description, MemoryPart, lightest
-from wolfmeans.engines.places.workspace import Arguments
+from wolfmeans.engines.places.memory import Arguments, Description, MemoryPart, lightest
 from wolfmeans.exact.arrays import ROWS_LOOKED_AT, sampling_step
 from wolfmeans.exact.limbs import Grids, Range, combined
 
@@ -176,7 +175,7 @@ class FilePlace:
             return combined(answers)
         return reduce(lambda total, answer: total.plus([answer]), answers)
 
-    def of_points(self, method: str, arguments: Arguments, dtype: Any = np.int32) -> Any:
+    def of_points(self, method: str, arguments: Arguments, dtype: Any) -> Any:
         """Return a number for each point, in memory or mapped from a file.
 
         Labels are in memory where there is room.

@@ -76,6 +76,8 @@ class Description:
     """Whether rows are CSR, whose canonical distance is another one."""
 
 
+Arguments = Mapping[int, tuple[Any, ...]]
+"""The arguments of a question, for each part that is asked, by its number."""
 FarRows = tuple[NDArray[np.int64], Distances, Centers]
 Ties = tuple[NDArray[np.int64], Distances, Distances]
 """Rows with their distances to the nearest and second nearest center."""
@@ -484,18 +486,16 @@ class MemoryPlace:
     def __len__(self) -> int:
         return len(self.parts)
 
-    def each(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> Iterator[Any]:
+    def each(self, method: str, arguments: Arguments) -> Iterator[Any]:
         """Yield the answers of some parts, by number, in the order of the arguments."""
         for number, given in arguments.items():
             yield getattr(self.parts[number], method)(*given)
 
-    def summed(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> Any:
+    def summed(self, method: str, arguments: Arguments) -> Any:
         """Return the sum of the answers (exact.limbs.Answer)."""
         return combined(self.each(method, arguments))
 
-    def of_points(
-        self, method: str, arguments: Mapping[int, tuple[Any, ...]], dtype: Any = np.int32
-    ) -> Any:
+    def of_points(self, method: str, arguments: Arguments, dtype: Any) -> Any:
         """Return a number for each row."""
         return np.concatenate(list(self.each(method, arguments)))
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import copy
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property, reduce
 from typing import Any, Protocol, cast
@@ -34,7 +34,7 @@ from wolfmeans.core.workspace import (
 from wolfmeans.engines import arithmetic, get_engine
 from wolfmeans.engines.places.candidates import values_at
 from wolfmeans.engines.places.distance_buckets import WeightSum
-from wolfmeans.engines.places.memory import Description, FarRows, Labelling, Ties
+from wolfmeans.engines.places.memory import Arguments, Description, FarRows, Labelling, Ties
 from wolfmeans.engines.places.trimmed_parts import TrimmedParts
 from wolfmeans.engines.single_moves import SingleMoves
 from wolfmeans.engines.swaps import Swaps
@@ -42,9 +42,6 @@ from wolfmeans.exact.distances import sparse_distance_error
 from wolfmeans.exact.limbs import Grids, Limbs, added
 from wolfmeans.exact.native import digest, native_is_available
 from wolfmeans.exact.ordering import lexicographic_order
-
-Arguments = Mapping[int, tuple[Any, ...]]
-"""The arguments of a question, for each part that is asked, by its number."""
 
 _EACH_POINT = (
     "this needs a number for each point in one place, and Dask data stays in its partitions: "
@@ -72,7 +69,7 @@ class Place(Protocol):
     def summed(self, method: str, arguments: Arguments) -> Any:
         """Return the sum of the answers; it does not depend on the order of the additions."""
 
-    def of_points(self, method: str, arguments: Arguments, dtype: Any = np.int32) -> Any:
+    def of_points(self, method: str, arguments: Arguments, dtype: Any) -> Any:
         """Return a number for each point, where the points are: an array or a Dask array."""
 
     def fork(self, n_threads: int) -> Place:
