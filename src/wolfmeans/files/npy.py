@@ -45,7 +45,7 @@ class _File:
     def of(path: Path) -> _File:
         table = read([str(path)], "npy")
         assert isinstance(table, ArrayTable)
-        found = table.matrix
+        found: Any = table.matrix
         by_column = not found.flags.c_contiguous
         return _File(
             path,

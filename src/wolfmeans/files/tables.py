@@ -1,9 +1,7 @@
 """Tables from files: CSV, TSV, Parquet, Arrow and NPY, one or several, or standard input.
 
-Text may be compressed by gzip or zstd.
-
-Polars reads them where it is installed; without it CSV is read by the standard library and NPY by
-NumPy. A table that cannot be read is refused in one sentence that names the file and the place.
+Text may be compressed by gzip or zstd. NumPy reads NPY files, polars everything else. The error for
+a table that cannot be read is one sentence that names the file and the place.
 """
 
 from __future__ import annotations
@@ -17,22 +15,22 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wolfmeans.core.choices import FORMATS as FORMATS
 from wolfmeans.files.atomic import shown
 from wolfmeans.files.columns import ArrayTable, FrameTable, Part, Table
-from wolfmeans.files.compression import PACKINGS, ending_of, first_lines, packing_of, unpacked
 from wolfmeans.files.parquet_pages import wrong_count
 from wolfmeans.files.text_tables import (
     DECIMAL_COMMA,
     NUMBER,
+    PACKINGS,
     Layout,
-    as_numbers,
-    both_points,
+    ending_of,
     fault_of,
+    first_lines,
     layout_of,
-    read_plainly,
+    packing_of,
+    unpacked,
 )
 
 SUFFIXES = {
@@ -107,8 +105,10 @@ def _read_one(source: str, kind: str | None) -> Table:
         _refuse_other_kind(name, kind, found, head)
     if kind in ("csv", "tsv"):
         table = _csv(content, name, packing, "\t" if kind == "tsv" else None)
+    elif kind == "npy":
+        table = _npy(content, name)
     else:
-        table = _READERS[kind](content, name)
+        table = _columnar(content, name, kind.capitalize())
     if not table.names or not table.n_rows:
         raise ValueError(f"{name} has no rows")
     return table
@@ -182,41 +182,29 @@ def _opened(content: Path | bytes) -> Iterator[IO[bytes]]:
             raise OSError(f"{content} cannot be read: {error.strerror}") from error
 
 
-def _polars() -> Any:
+def _polars(kind: str) -> Any:
     try:
         import polars
     except ImportError:
-        return None
+        raise ImportError(f"reading {kind} needs polars: pip install 'wolfmeans[cli]'") from None
     return polars
 
 
 def _csv(content: Path | bytes, name: str, packing: str | None, separator: str | None) -> Table:
-    polars = _polars()
+    polars = _polars("CSV")
     with _opened(content) as file, unpacked(file, packing, name) as text:
-        if text is not None:
-            layout = _layout(text, name, separator)
-            if polars is None:
-                text.seek(0)
-                return _plain_table(read_plainly(text, name, layout), name, layout)
-        elif polars is None:
-            raise ImportError(f"reading {packing} needs polars: pip install 'wolfmeans[cli]'")
-        else:
+        if text is None:
             try:
-                head = io.BytesIO(first_lines(polars, content))
+                text = io.BytesIO(first_lines(polars, content))
             except (OSError, polars.exceptions.PolarsError) as error:
                 raise ValueError(f"{name} is damaged: {_first_line(error)}") from None
-            layout = _layout(head, name, separator)
+        layout = _layout(text, name, separator)
     frame = _csv_frame(polars, content, name, layout, packing)
     table = FrameTable(frame, [Part(name, len(frame))])
-    table.remarks = _remarks(name, layout)
+    if layout.decimal_comma:
+        remark = f"{name}: a comma in a number is read as a decimal point, 1,5 as 1.5."
+        table.remarks = (remark,)
     return table
-
-
-def _remarks(name: str, layout: Layout) -> tuple[str, ...]:
-    """Return what was guessed about a text that could have been meant otherwise."""
-    if not layout.decimal_comma:
-        return ()
-    return (f"{name}: a comma in a number is read as a decimal point, 1,5 as 1.5.",)
 
 
 def _layout(text: IO[bytes], name: str, separator: str | None) -> Layout:
@@ -228,16 +216,6 @@ def _layout(text: IO[bytes], name: str, separator: str | None) -> Layout:
 
 def _foreign(head: bytes) -> str | None:
     return next((what for magic, what in _FOREIGN.items() if head.startswith(magic)), None)
-
-
-def _plain_table(fields: dict[str, list[str]], name: str, layout: Layout) -> Table:
-    columns: dict[str, NDArray[Any]] = {}
-    for column, texts in fields.items():
-        numbers = as_numbers(texts)
-        columns[column] = np.array(texts, dtype=object) if numbers is None else numbers
-    table = ArrayTable(columns, name)
-    table.remarks = _remarks(name, layout)
-    return table
 
 
 def _csv_frame(
@@ -289,7 +267,10 @@ def _with_points(polars: Any, frame: Any, name: str) -> Any:
                 texts.str.contains(number) & texts.str.contains(".", literal=True)
             )
             if len(pointed):
-                raise ValueError(both_points(name, column.name, pointed[0]))
+                raise ValueError(
+                    f"{name}: column {column.name!r} has {pointed[0]}, and other numbers have a "
+                    "decimal comma; write all in one way"
+                )
             frame = frame.with_columns(texts.str.replace(comma, "${1}.${2}"))
     return frame
 
@@ -309,28 +290,20 @@ def _first_line(error: Exception) -> str:
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
-def _parquet(content: Path | bytes, name: str) -> Table:
-    return _columnar(content, name, "read_parquet", "Parquet")
-
-
-def _arrow(content: Path | bytes, name: str) -> Table:
-    return _columnar(content, name, "read_ipc", "Arrow")
-
-
-def _columnar(content: Path | bytes, name: str, reader: str, kind: str) -> Table:
-    polars = _polars()
-    if polars is None:
-        raise ImportError(f"reading {kind} needs polars: pip install 'wolfmeans[cli]'")
+def _columnar(content: Path | bytes, name: str, kind: str) -> Table:
+    polars = _polars(kind)
     with _opened(content) as file:
         try:
-            if reader == "read_ipc" and file.read(len(_STREAM)) == _STREAM:
-                reader = "read_ipc_stream"
-            if reader == "read_parquet" and (fault := wrong_count(file)):
-                raise ValueError(fault)
-            if reader != "read_parquet":
-                _look_through(content, reader == "read_ipc_stream")
+            if kind == "Parquet":
+                reader = polars.read_parquet
+                if fault := wrong_count(file):
+                    raise ValueError(fault)
+            else:
+                is_stream = file.read(len(_STREAM)) == _STREAM
+                reader = polars.read_ipc_stream if is_stream else polars.read_ipc
+                _check_arrow(content, is_stream)
             file.seek(0)
-            frame = getattr(polars, reader)(file if isinstance(content, bytes) else content)
+            frame = reader(file if isinstance(content, bytes) else content)
         except polars.exceptions.DuplicateError as error:
             message = f"{name} has columns of the same name: {_first_line(error)}"
             raise ValueError(message) from None
@@ -341,10 +314,11 @@ def _columnar(content: Path | bytes, name: str, reader: str, kind: str) -> Table
     return FrameTable(frame, [Part(name, len(frame))])
 
 
-def _look_through(content: Path | bytes, is_stream: bool) -> None:
-    """Have pyarrow look at an Arrow file first, where it is installed.
+def _check_arrow(content: Path | bytes, is_stream: bool) -> None:
+    """Read an Arrow file with pyarrow first, if installed.
 
-    It refuses a damaged one; polars asks for the memory it claims to need, and ends the process.
+    It rejects a damaged file. Polars would ask for the memory that such a file claims to need,
+    which can end the process.
     """
     try:
         import pyarrow
@@ -387,13 +361,10 @@ def _npy(content: Path | bytes, name: str) -> Table:
         )
     if not array.size:
         raise ValueError(f"{name} has no rows")
-    return ArrayTable({str(j): array[:, j] for j in range(array.shape[1])}, name, array)
+    return ArrayTable(array, [Part(name, len(array))])
 
 
-_READERS = {"parquet": _parquet, "arrow": _arrow, "npy": _npy}
-
-
-def _stacked(tables: list[Table]) -> Table:
+def _stacked(tables: Sequence[Table]) -> Table:
     """Put tables below each other, columns by their names."""
     first = tables[0]
     for table in tables[1:]:
@@ -404,20 +375,15 @@ def _stacked(tables: list[Table]) -> Table:
                         f"{other.source} has no column {name!r}, but {one.source} has one"
                     )
     parts = [part for table in tables for part in table.parts]
-    if all(isinstance(table, FrameTable) for table in tables):
-        return FrameTable(_stacked_frames(tables), parts)
-    columns = {
-        name: np.concatenate([table.entries(name) for table in tables]) for name in first.names
-    }
-    result = ArrayTable(columns, first.source)
-    result.parts = tuple(parts)
-    return result
+    matrices = [table.matrix for table in tables if isinstance(table, ArrayTable)]
+    if len(matrices) == len(tables):
+        return ArrayTable(np.concatenate(matrices), parts)
+    return FrameTable(_stacked_frames(tables), parts)
 
 
 def _stacked_frames(tables: Sequence[Any]) -> Any:
     """Stack data frames; a column that is text in one of them is text."""
-    import polars as pl
-
+    pl = _polars("several formats at once")
     names = list(tables[0].names)
     texts = [name for name in names if not all(table.is_numeric(name) for table in tables)]
     frames = [t.frame.select(names).with_columns(pl.col(texts).cast(pl.String)) for t in tables]

@@ -1,32 +1,40 @@
-"""CSV and its relatives, as text.
+"""CSV and its relatives before polars reads them: compression, layout, and faults.
 
-What separates fields, whether the first line is names, what is wrong with a file that cannot be
-read, and a reader that needs nothing but the standard library.
+The layout of a text file is what separates fields, whether the first line has names, and whether
+numbers have a decimal comma. It is found from the first rows.
 """
 
 from __future__ import annotations
 
 import codecs
 import csv
+import gzip
 import io
 import re
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import islice, takewhile
-from typing import IO
+from pathlib import Path
+from typing import IO, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+PACKINGS = {".gz": "gzip", ".zst": "zstd"}
+"""By the last ending of a file's name."""
+_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 MARKS = ("na", "n/a", "#n/a", "nan", "null", "none", "missing", "?", "-")
 """What people write where a value is missing, in lower case."""
 _SEPARATORS = ",;\t|"
 _HEAD = 1 << 16
 _FIRST_ROWS = 50
+_NO_SEPARATOR = "\x1f"
 DECIMAL_COMMA = re.compile(r"([+-]?[0-9]*),([0-9]+(?:[eE][+-]?[0-9]+)?)")
 NUMBER = re.compile(r"[+-]?[0-9.,]*[0-9][0-9.,]*(?:[eE][+-]?[0-9]+)?")
 """With any points and commas in it."""
+
+
+# --- Layout ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -187,36 +195,6 @@ def fault_of(file: IO[bytes], name: str, layout: Layout) -> str | None:
     return None
 
 
-def read_plainly(file: IO[bytes], name: str, layout: Layout) -> dict[str, list[str]]:
-    """Return the columns of a text file, as texts."""
-    columns: list[list[str]] = [[] for _ in layout.names]
-    if (fault := fault_of(file, name, layout)) is not None:
-        raise ValueError(fault)
-    file.seek(0)
-    lines = _lines(file, layout)
-    for _, row in islice(lines, layout.named, None):
-        for column, field in zip(columns, row, strict=True):
-            column.append(field)
-    found = dict(zip(layout.names, columns, strict=True))
-    if not layout.decimal_comma:
-        return found
-    for column_name, fields in found.items():
-        texts = [field.strip() for field in fields]
-        pointed = next((text for text in texts if "." in text and NUMBER.fullmatch(text)), None)
-        if pointed is not None:
-            raise ValueError(both_points(name, column_name, pointed))
-        found[column_name] = [_point(text) for text in texts]
-    return found
-
-
-def both_points(name: str, column: str, text: str) -> str:
-    """Return why a number with a point is refused where others have a comma."""
-    return (
-        f"{name}: column {column!r} has {text}, and other numbers have a decimal comma; "
-        "write all in one way"
-    )
-
-
 def _lines(file: IO[bytes], layout: Layout) -> Iterator[tuple[int, list[str]]]:
     """Yield the lines that are not blank, each with its number."""
     with _text(file) as text:
@@ -228,9 +206,61 @@ def _lines(file: IO[bytes], layout: Layout) -> Iterator[tuple[int, list[str]]]:
                 yield layout.skipped + reader.line_num, [""]  # a missing entry, no blank line
 
 
-def as_numbers(fields: list[str]) -> NDArray[np.float64] | None:
-    """Return fields as numbers, NaN where one is empty; None if one is a word."""
-    texts = [field.strip() for field in fields]
-    if not all(is_number(text) for text in texts if text):
+# --- Compression -------------------------------------------------------------------------------
+
+
+def packing_of(head: bytes) -> str | None:
+    """Return what a file is packed with by its first bytes; None if it is not.
+
+    Examples
+    --------
+    >>> import gzip
+    >>> packing_of(gzip.compress(b"x,y")), packing_of(b"x,y")
+    ('gzip', None)
+    """
+    return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
+
+
+def ending_of(packing: str) -> str:
+    """Return the ending that says so."""
+    return next(ending for ending, name in PACKINGS.items() if name == packing)
+
+
+@contextmanager
+def unpacked(file: IO[bytes], packing: str | None, name: str) -> Iterator[IO[bytes] | None]:
+    """Open the text in a file; None where nothing here can unpack it."""
+    if packing is None:
+        yield file
+        return
+    opener: Any = gzip.open if packing == "gzip" else _zstd()
+    if opener is None:
+        yield None
+        return
+    try:
+        with opener(file) as text:
+            yield text
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(f"{name} is damaged: {error}") from None
+
+
+def _zstd() -> Any:
+    """Return what unpacks zstd: Python itself does since 3.14."""
+    try:
+        return import_module("compression.zstd").ZstdFile
+    except ImportError:
         return None
-    return np.array([float(text) if text else np.nan for text in texts], dtype=np.float64)
+
+
+def first_lines(polars: Any, content: Path | bytes) -> bytes:
+    """Return the beginning of packed text as polars sees it, lines unchanged."""
+    frame = polars.read_csv(
+        io.BytesIO(content) if isinstance(content, bytes) else content,
+        has_header=False,
+        separator=_NO_SEPARATOR,
+        quote_char=None,
+        infer_schema=False,
+        n_rows=_FIRST_ROWS,
+        truncate_ragged_lines=True,
+    )
+    lines = frame.to_series().fill_null("") if frame.width else []
+    return "\n".join(lines).encode()
