@@ -46,8 +46,8 @@ SUFFIXES = {
     ".npy": "npy",
 }
 STANDARD_INPUT = "-"
-_STREAM = b"\xff\xff\xff\xff"
-_MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", _STREAM: "arrow", b"\x93NUMPY": "npy"}
+ARROW_STREAM = b"\xff\xff\xff\xff"
+_MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", ARROW_STREAM: "arrow", b"\x93NUMPY": "npy"}
 _FOREIGN = {
     b"PK\x03\x04": "a zip or a spreadsheet",
     b"BZh": "compressed by bzip2",
@@ -299,7 +299,7 @@ def _columnar(content: Path | bytes, name: str, kind: str) -> Table:
                 if fault := wrong_count(file):
                     raise ValueError(fault)
             else:
-                is_stream = file.read(len(_STREAM)) == _STREAM
+                is_stream = file.read(len(ARROW_STREAM)) == ARROW_STREAM
                 reader = polars.read_ipc_stream if is_stream else polars.read_ipc
                 _check_arrow(content, is_stream)
             file.seek(0)
