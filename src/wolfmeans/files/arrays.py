@@ -46,19 +46,24 @@ class ArraySource(Source):
         return self._array[np.asarray(rows, dtype=np.int64)]
 
 
-class MappedSource(FilledSource):
-    """A table that is mapped into memory: pages are unloaded after their rows are copied.
+class ConvertedSource(FilledSource):
+    """An array that is mapped into memory, or of another dtype or layout: chunks are copies.
 
-    Pages that stay would count as memory of this process, up to the whole file.
+    Mapped pages are unloaded after their rows are copied. Pages that stay would count as memory of
+    this process, up to the whole file.
     """
 
-    _name = "the array"
-
-    def __init__(self, array: np.memmap[Any, Any], names: tuple[str, ...] | None = None) -> None:
+    def __init__(self, array: NDArray[Any], called: str, names: tuple[str, ...] | None) -> None:
         super().__init__()
-        self._array = array
+        self._array, self._name = array, called
         self.n_rows, self.n_columns = array.shape
         self.dtype, self.names = working_dtype(array.dtype), names
+        self.reads_ahead = isinstance(array, np.memmap)
+
+    @property
+    def reading_bytes(self) -> int:
+        """Bytes that reading takes in addition to the chunks, about."""
+        return super().reading_bytes if self.reads_ahead else 0
 
     def _blocks(self, rows: int) -> Iterator[Block]:
         step = max(1, _SLAB // self._row_bytes)
@@ -82,6 +87,8 @@ def in_stretches(rows: NDArray[np.int64], width: int) -> Iterator[NDArray[np.int
 
     Taking all rows at once could load all pages of the file.
     """
+    if len(rows) == 0:
+        return
     stretches = rows * width // _SLAB
     order = np.argsort(stretches, kind="stable")
     ends = np.flatnonzero(np.diff(stretches[order])) + 1
@@ -94,7 +101,9 @@ def _unload(piece: Any) -> None:
     Pages of mode "c" stay: the caller's changes exist only there.
     """
     mapped = getattr(piece, "_mmap", None)
-    if mapped is None or piece.mode == "c" or not hasattr(mmap, "MADV_DONTNEED"):
+    if mapped is None or piece.mode == "c" or not piece.flags.c_contiguous:
+        return
+    if not hasattr(mmap, "MADV_DONTNEED"):
         return
     begin = piece.ctypes.data - np.frombuffer(mapped, dtype=np.uint8).ctypes.data
     # Reading the first page of a piece maps some pages before it, too: up to 1 MB was seen.
@@ -105,37 +114,27 @@ def _unload(piece: Any) -> None:
 
 
 class SlicedSource(FilledSource):
-    """A table whose slices are arrays: an array of another dtype or layout, Zarr, HDF5."""
+    """A table in a file whose slices are arrays: Zarr, HDF5."""
 
-    _name = ""
-
-    def __init__(self, table: Any, called: str, names: tuple[str, ...] | None = None) -> None:
+    def __init__(self, table: Any, called: str) -> None:
         super().__init__()
         check_table(table, called)
         self._table, self._name = table, called
         self.n_rows, self.n_columns = table.shape[0], table.shape[1] if table.ndim == 2 else 1
-        self.dtype, self.names = working_dtype(table.dtype), names
-        self.reads_ahead = not isinstance(table, np.ndarray)
+        self.dtype = working_dtype(table.dtype)
         self._spares_memory = False
 
     def _blocks(self, rows: int) -> Iterator[Block]:
         step = self._stored_rows()
         for begin in range(0, self._table.shape[0], step):
-            if isinstance(self._table, np.ndarray):
-                found: NDArray[Any] = self._table[begin : begin + step]
-            else:
-                sparing = _one_by_one(self._table) if self._spares_memory else nullcontext()
-                with reading(self._name), sparing:
-                    found = np.asarray(self._table[begin : begin + step])
-            if found.ndim == 1:
-                found = found[:, None]
-            yield block_of(found, self._name)
+            sparing = _one_by_one(self._table) if self._spares_memory else nullcontext()
+            with reading(self._name), sparing:
+                found = np.asarray(self._table[begin : begin + step])
+            yield block_of(found.reshape(len(found), -1), self._name)
 
     @property
     def reading_bytes(self) -> int:
         """Bytes that reading takes in addition to the chunks, about."""
-        if isinstance(self._table, np.ndarray):
-            return 0
         # The stored pieces, the unpacked ones, and the block that is made of them.
         stored = self._stored_rows() * self.n_columns * int(self._table.dtype.itemsize)
         return (3 if self._spares_memory else 3 * _THREADS_FACTOR) * stored + _UNPACKING
@@ -229,9 +228,8 @@ def source_of_array(
     check_table(array, called)
     if array.ndim == 1:
         array = array[:, None]
-    if isinstance(array, np.memmap) and array.flags.c_contiguous:
-        return MappedSource(array, names)
     plain = array.dtype == working_dtype(array.dtype) and array.dtype.isnative
-    if plain and array.flags.c_contiguous and array.flags.aligned:
+    in_memory = not isinstance(array, np.memmap)
+    if in_memory and plain and array.flags.c_contiguous and array.flags.aligned:
         return ArraySource(array, names)
-    return SlicedSource(array, called, names)
+    return ConvertedSource(array, called, names)

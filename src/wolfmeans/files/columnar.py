@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,22 +58,10 @@ def pyarrow_for(kind: str) -> Any:
     return pyarrow
 
 
-class _File(Protocol):
-    """A file of columns."""
-
-    name: str
-    n_rows: int
-    schema: Any
-    names: tuple[str, ...]
+class _ParquetFile:
     threads: bool
     """Whether columns are decoded by several threads."""
 
-    def batches(self, names: Sequence[str], rows: int) -> Iterator[Any]:
-        """Yield record batches of at most so many rows, with these columns in this order."""
-        ...
-
-
-class _ParquetFile:
     def __init__(self, path: Path, pyarrow: Any) -> None:
         self.path, self.name, self._pyarrow = path, shown(str(path)), pyarrow
         # Other threads work on earlier chunks; with few cores one more would not help.
@@ -83,6 +71,7 @@ class _ParquetFile:
             self.names = tuple(self.schema.names)
 
     def batches(self, names: Sequence[str], rows: int) -> Iterator[Any]:
+        """Yield record batches of at most `rows` rows, with these columns in this order."""
         opened = self._pyarrow.parquet.ParquetFile
         with (
             _reading(self.name, "Parquet"),
@@ -100,7 +89,7 @@ class _ParquetFile:
 
 
 class _ArrowFile:
-    threads = False
+    threads = False  # nothing has to be decoded
 
     def __init__(self, path: Path, pyarrow: Any) -> None:
         self.path, self.name, self._pyarrow = path, shown(str(path)), pyarrow
@@ -125,6 +114,7 @@ class _ArrowFile:
                 yield reader
 
     def batches(self, names: Sequence[str], rows: int) -> Iterator[Any]:
+        """Yield record batches of at most `rows` rows, with these columns in this order."""
         with _reading(self.name, "Arrow"), self._reader(self._mapped) as reader:
             if reader.schema != self.schema:
                 raise ValueError(f"{self.name} has changed: other columns than before")
@@ -169,13 +159,12 @@ class ColumnarSource(FilledSource):
         super().__init__()
         self._arrow = pyarrow_for(kind.capitalize())
         opened = _ParquetFile if kind == "parquet" else _ArrowFile
-        self._files: list[_File] = [opened(path, self._arrow) for path in paths]
+        self._files: list[_ParquetFile | _ArrowFile] = [opened(path, self._arrow) for path in paths]
         for file in self._files:
             if not file.n_rows or not file.names:
                 raise ValueError(f"{file.name} has no rows")
         self._check_names()
-        self.parts = tuple(Part(file.name, file.n_rows) for file in self._files)
-        self.n_rows = sum(part.n_rows for part in self.parts)
+        self._set_parts(Part(file.name, file.n_rows) for file in self._files)
         self.names = tuple(self._chosen(columns, exclude))
         self.n_columns = len(self.names)
         single = all(self._column_dtype(name) == np.float32 for name in self.names)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,26 +87,15 @@ class Table:
 
         data = self.numbers(names)
         if not value_range(data)[0]:
-            self._refuse(data, ~np.isfinite(data), names, advice)
+            refuse_first(~np.isfinite(data), data, self.place, names, advice)
         return data
 
     def numbers_or_missing(self, names: Sequence[str]) -> NDArray[np.floating]:
         """Return numeric columns, NaN where an entry is missing; reject infinite ones."""
         data = self.numbers(names)
         if (infinite := np.isinf(data)).any():
-            self._refuse(data, infinite, names, FILL_IN)
+            refuse_first(infinite, data, self.place, names)
         return data
-
-    def _refuse(
-        self, data: NDArray[np.floating], bad: NDArray[np.bool_], names: Sequence[str], advice: str
-    ) -> None:
-        row, column = divmod(int(np.argmax(bad.ravel())), data.shape[1])
-        missing = bool(np.isnan(data[row, column]))
-        raise ValueError(
-            f"{self.place(row)}, column {names[column]!r} "
-            f"{'is missing' if missing else 'is infinite, or too large for float64'}; "
-            f"{advice if missing else FILL_IN}"
-        )
 
 
 class ArrayTable(Table):
@@ -234,6 +223,26 @@ def _floats(array: Any) -> NDArray[np.floating]:
     with np.errstate(over="ignore"):  # becomes infinite, which is rejected later
         result: NDArray[np.floating] = aligned(array, working_dtype(array.dtype))
     return result
+
+
+def refuse_first(
+    bad: NDArray[np.bool_],
+    data: NDArray[np.floating],
+    place: Callable[[int], str],
+    names: Sequence[str] | None,
+    advice: str = FILL_IN,
+    before: int = 0,
+) -> NoReturn:
+    """Reject the first bad entry of rows that come after `before` others, with row and column.
+
+    `advice` is for a missing entry.
+    """
+    row, column = divmod(int(np.argmax(bad)), data.shape[1])
+    name = repr(names[column]) if names else str(column)
+    what = "missing"
+    if not np.isnan(data[row, column]):
+        what, advice = "infinite, or too large for float64", FILL_IN
+    raise ValueError(f"{place(before + row)}, column {name} is {what}; {advice}")
 
 
 def refuse_large(size: int, where: str) -> None:

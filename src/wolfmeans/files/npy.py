@@ -95,8 +95,8 @@ class NpySource(FilledSource):
                     f"{file.name} has {file.shape[1]} columns, but {first.name} has "
                     f"{first.shape[1]}"
                 )
-        self.parts = tuple(Part(file.name, file.shape[0]) for file in self._files)
-        self.n_rows, self.n_columns = self._count, first.shape[1]
+        self._set_parts(Part(file.name, file.shape[0]) for file in self._files)
+        self.n_columns = first.shape[1]
         dtypes = [file.dtype for file in self._files]
         self.dtype = working_dtype(np.result_type(*dtypes) if len(dtypes) > 1 else dtypes[0])
 
@@ -119,8 +119,9 @@ class NpySource(FilledSource):
         """Return some rows by their numbers, in the order asked for, without reading others."""
         wanted = np.asarray(rows, dtype=np.int64)
         found = np.empty((len(wanted), self.n_columns), dtype=self.dtype)
-        if len(wanted) and not 0 <= wanted.min() <= wanted.max() < self._count:
-            raise IndexError(f"rows are counted from 0 to {self._count - 1:,}; got {rows}")
+        n_rows = self.n_rows or 0
+        if len(wanted) and not 0 <= wanted.min() <= wanted.max() < n_rows:
+            raise IndexError(f"rows are counted from 0 to {n_rows - 1:,}; got {rows}")
         first = 0
         for file in self._files:
             here = (wanted >= first) & (wanted < first + file.shape[0])
@@ -138,10 +139,6 @@ class NpySource(FilledSource):
             convert(file.mapped()[rows[some]], chosen, file.name)
             found[some] = chosen
         return found
-
-    @property
-    def _count(self) -> int:
-        return sum(part.n_rows for part in self.parts)
 
     def _views(self, rows: int) -> Iterator[NDArray[np.floating]]:
         """Yield chunks as views; a chunk that spans several files is a copy."""

@@ -10,7 +10,7 @@ import operator
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, NamedTuple, SupportsIndex
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from wolfmeans.exact.arrays import Sizes
 from wolfmeans.exact.native import value_range
-from wolfmeans.files.columns import FILL_IN, Part
+from wolfmeans.files.columns import Part, refuse_first
 from wolfmeans.files.fingerprint import Fingerprint
 from wolfmeans.files.read_ahead import reading_ahead
 
@@ -82,6 +82,8 @@ class Source:
     remarks: tuple[str, ...] = ()
     reads_ahead: bool = True
     """Whether reading in another thread saves time."""
+    _name = "the source"
+    """What errors call it."""
     _may_shuffle = True
     """Whether another pass may give neighboring rows in another order."""
     _advice = ""
@@ -180,17 +182,12 @@ class Source:
         """Rows that are checked, or written, before the next test for a stop."""
         return max(1, _STEP // self._row_bytes)
 
-    @property
-    def _name(self) -> str:
-        """What errors call the source."""
-        if not self.parts:
-            return "the source"
+    def _set_parts(self, parts: Iterable[Part]) -> None:
+        """Set the files, their total number of rows, and the name for errors."""
+        self.parts = tuple(parts)
+        self.n_rows = sum(part.n_rows for part in self.parts)
         more = f" and {len(self.parts) - 1} more" if len(self.parts) > 1 else ""
-        return f"{self.parts[0].name}{more}"
-
-    def _column(self, number: int) -> str:
-        """Return the name of a column in quotes, or its number."""
-        return repr(self.names[number]) if self.names else str(number)
+        self._name = f"{self.parts[0].name}{more}"
 
     # --- Checks during a pass ------------------------------------------------------------------
 
@@ -214,11 +211,7 @@ class Source:
         """Reject values that are not finite; return the sizes of these rows and all before."""
         finite, smallest, largest = value_range(rows)
         if not finite:
-            row, column = divmod(int(np.argmax(~np.isfinite(rows).ravel())), rows.shape[1])
-            what = "missing" if np.isnan(rows[row, column]) else "infinite, or too large"
-            raise ValueError(
-                f"{self.place(first + row)}, column {self._column(column)} is {what}; {FILL_IN}"
-            )
+            refuse_first(~np.isfinite(rows), rows, self.place, self.names, before=first)
         return Sizes(
             min(seen.smallest, smallest) if largest else seen.smallest, max(seen.largest, largest)
         )

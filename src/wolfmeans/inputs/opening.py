@@ -20,7 +20,7 @@ from wolfmeans.exact.arrays import working_dtype
 from wolfmeans.files.arrays import SlicedSource, block_of, is_real, reading, source_of_array
 from wolfmeans.files.atomic import shown
 from wolfmeans.files.columnar import ColumnarSource
-from wolfmeans.files.columns import FILL_IN
+from wolfmeans.files.columns import refuse_first
 from wolfmeans.files.npy import NpySource
 from wolfmeans.files.source import Block, FilledSource, Source
 from wolfmeans.files.tables import STANDARD_INPUT, SUFFIXES, kind_of, matching
@@ -345,7 +345,7 @@ class CompleteSource(FilledSource):
         super().__init__()
         self._whole = whole
         self.n_columns, self.dtype, self.names = whole.n_columns, whole.dtype, whole.names
-        self.parts, self.remarks = whole.parts, whole.remarks
+        self.parts, self.remarks, self._name = whole.parts, whole.remarks, whole._name
         self.reads_ahead = whole.reads_ahead
         self._masks: list[tuple[int, NDArray[np.uint8]]] = []
 
@@ -370,7 +370,8 @@ class CompleteSource(FilledSource):
         masks: list[tuple[int, NDArray[np.uint8]]] = []
         before = 0
         for array in self._whole._arrays(self._step_rows, threading.Event()):
-            self._refuse_infinite(array, before)
+            if (infinite := np.isinf(array)).any():
+                refuse_first(infinite, array, self._whole.place, self.names, before=before)
             complete = ~np.isnan(array).any(axis=1)
             masks.append((len(array), np.packbits(complete)))
             before += len(array)
@@ -379,17 +380,6 @@ class CompleteSource(FilledSource):
             raise ValueError(f"{self._name}: every row has a missing value; use fewer columns")
         self._masks = masks
 
-    def _refuse_infinite(self, array: NDArray[np.floating], before: int) -> None:
-        infinite = np.isinf(array)
-        if infinite.any():
-            row, column = divmod(int(np.argmax(infinite.ravel())), array.shape[1])
-            place = f"{self._whole.place(before + row)}, column {self._column(column)}"
-            raise ValueError(f"{place} is infinite, or too large; {FILL_IN}")
-
     def place(self, row: int) -> str:
         """Return the number of a row among the complete ones."""
         return f"row {row} of those without missing values, counted from 0"
-
-    @property
-    def _name(self) -> str:
-        return self._whole._name
