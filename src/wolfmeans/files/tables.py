@@ -16,7 +16,6 @@ from typing import IO, Any
 
 import numpy as np
 
-from wolfmeans.core.choices import FORMATS as FORMATS
 from wolfmeans.files.atomic import shown
 from wolfmeans.files.columns import ArrayTable, FrameTable, Part, Table
 from wolfmeans.files.parquet_pages import wrong_count
@@ -70,7 +69,7 @@ def read(sources: Sequence[str], kind: str | None = None) -> Table:
 
 
 def matching(source: str) -> list[str]:
-    """Return the files that a name stands for: itself, or those that a pattern matches."""
+    """Return the file of this name, or the files that match a pattern."""
     if source == STANDARD_INPUT or Path(source).exists() or not glob.has_magic(source):
         return [source]
     found = sorted(glob.glob(source, recursive=True))  # noqa: PTH207 - of any folder
@@ -98,7 +97,7 @@ def _read_one(source: str, kind: str | None) -> Table:
         if packing != promised:
             _refuse_other_packing(name, packing, promised)
     if isinstance(content, Path) and name != source:
-        content = content.read_bytes()  # polars opens no file of such a name
+        content = content.read_bytes()  # polars does not open a file whose name is not text
     found = next((form for magic, form in _MAGIC.items() if head.startswith(magic)), None)
     kind = kind or found or "csv"
     if (found or "csv") != ("csv" if kind == "tsv" else kind):
@@ -115,7 +114,7 @@ def _read_one(source: str, kind: str | None) -> Table:
 
 
 def kind_of(path: Path) -> tuple[str | None, str | None]:
-    """Return the format that a file's name promises, and its packing."""
+    """Return the format and the compression that a file name stands for."""
     packing = PACKINGS.get(path.suffix.lower())
     kind = SUFFIXES.get((path.with_suffix("") if packing else path).suffix.lower())
     return (None if packing and kind not in ("csv", "tsv") else kind), packing
@@ -134,14 +133,9 @@ def _refuse_other_kind(name: str, kind: str, found: str | None, head: bytes) -> 
         raise ValueError(
             f"{name} is a file of format {found}, not {kind}; rename it or use --format {found}"
         )
-    what = _foreign(head) or "damaged or something else"
-    if _is_text(head):
-        what = "text"
+    is_text = head.isascii() and all(byte >= 32 or byte in b"\t\r\n" for byte in head)
+    what = "text" if is_text else _foreign(head) or "damaged or something else"
     raise ValueError(f"{name} is {what}, not {kind}")
-
-
-def _is_text(head: bytes) -> bool:
-    return all(byte >= 32 or byte in b"\t\r\n" for byte in head) and head.isascii()
 
 
 def _content(source: str) -> Path | bytes:
@@ -198,20 +192,16 @@ def _csv(content: Path | bytes, name: str, packing: str | None, separator: str |
                 text = io.BytesIO(first_lines(polars, content))
             except (OSError, polars.exceptions.PolarsError) as error:
                 raise ValueError(f"{name} is damaged: {_first_line(error)}") from None
-        layout = _layout(text, name, separator)
+        if (foreign := _foreign(text.read(8))) is not None:
+            raise ValueError(f"{name} is {foreign}, not text; unpack it first")
+        text.seek(0)
+        layout = layout_of(text, name, separator)
     frame = _csv_frame(polars, content, name, layout, packing)
     table = FrameTable(frame, [Part(name, len(frame))])
     if layout.decimal_comma:
         remark = f"{name}: a comma in a number is read as a decimal point, 1,5 as 1.5."
         table.remarks = (remark,)
     return table
-
-
-def _layout(text: IO[bytes], name: str, separator: str | None) -> Layout:
-    if (foreign := _foreign(text.read(8))) is not None:
-        raise ValueError(f"{name} is {foreign}, not text; unpack it first")
-    text.seek(0)
-    return layout_of(text, name, separator)
 
 
 def _foreign(head: bytes) -> str | None:
@@ -223,7 +213,8 @@ def _csv_frame(
 ) -> Any:
     """Read text with polars: types from the first rows; if that fails from all; else as texts.
 
-    Polars takes digits of other scripts for numbers, and cannot read them then.
+    Reading as texts is needed for digits of other scripts: polars infers numbers, and cannot read
+    them.
     """
     frame, failure = None, None
     options: dict[str, Any] = {
@@ -232,7 +223,7 @@ def _csv_frame(
         "eol_char": layout.line_end,
         "glob": False,
     }
-    # Only where they are needed: older versions of polars do not have them.
+    # Only if needed: older versions of polars do not have these options.
     rare = {"skip_lines": layout.skipped, "decimal_comma": layout.decimal_comma}
     options |= {option: value for option, value in rare.items() if value}
     for rows in (1000, None, 0):
@@ -241,7 +232,7 @@ def _csv_frame(
             frame = polars.read_csv(
                 source, infer_schema_length=rows, raise_if_empty=False, **options
             )
-        # Some text ends in a panic, which is no Exception.
+        # Some text makes polars panic, which is not an Exception.
         except (Exception, polars.exceptions.PanicException) as error:
             failure = error
         else:
@@ -258,7 +249,7 @@ def _csv_frame(
 
 
 def _with_points(polars: Any, frame: Any, name: str) -> Any:
-    """Write numbers with a point that polars has left as texts with a comma."""
+    """Replace decimal commas in columns that polars has read as texts."""
     number, comma = f"^{NUMBER.pattern}$", f"^{DECIMAL_COMMA.pattern}$"
     for column in frame.iter_columns():
         if column.dtype == polars.String:
@@ -276,7 +267,7 @@ def _with_points(polars: Any, frame: Any, name: str) -> Any:
 
 
 def _numbers_with_blanks(polars: Any, frame: Any) -> Any:
-    """Turn columns into numbers that are texts only because of blanks."""
+    """Convert columns to numbers that are texts only because of blanks."""
     for column in frame.iter_columns():
         if column.dtype == polars.String and column.null_count() < len(column):
             texts = column.str.strip_chars()
@@ -307,7 +298,7 @@ def _columnar(content: Path | bytes, name: str, kind: str) -> Table:
         except polars.exceptions.DuplicateError as error:
             message = f"{name} has columns of the same name: {_first_line(error)}"
             raise ValueError(message) from None
-        # A damaged file may also end in a panic, which is no Exception.
+        # A damaged file may also make polars panic, which is not an Exception.
         except (Exception, polars.exceptions.PanicException) as error:
             message = f"{name} is damaged, or not {kind}: {_first_line(error)}"
             raise ValueError(message) from None
@@ -338,7 +329,7 @@ def _check_arrow(content: Path | bytes, is_stream: bool) -> None:
             for _ in reader if is_stream else ():
                 pass
     except NotImplementedError:
-        return  # polars knows types that pyarrow does not
+        return  # pyarrow does not know all types that polars does
 
 
 def _npy(content: Path | bytes, name: str) -> Table:
@@ -348,7 +339,7 @@ def _npy(content: Path | bytes, name: str) -> Table:
         else:
             array = np.load(content, mmap_mode="r", allow_pickle=False)
     except Exception as error:
-        # Its header is text that NumPy parses: whatever is wrong, it is the file.
+        # NumPy parses a header of text: any error means that the file is wrong.
         if "pickle" in str(error) or "Python objects" in str(error):
             message = f"{name} has Python objects in it, which are never loaded; save it as numbers"
             raise ValueError(message) from None
@@ -365,7 +356,7 @@ def _npy(content: Path | bytes, name: str) -> Table:
 
 
 def _stacked(tables: Sequence[Table]) -> Table:
-    """Put tables below each other, columns by their names."""
+    """Stack tables, matching columns by name."""
     first = tables[0]
     for table in tables[1:]:
         for one, other in ((first, table), (table, first)):
@@ -382,7 +373,7 @@ def _stacked(tables: Sequence[Table]) -> Table:
 
 
 def _stacked_frames(tables: Sequence[Any]) -> Any:
-    """Stack data frames; a column that is text in one of them is text."""
+    """Stack data frames; a column that is text in one of them becomes text."""
     pl = _polars("several formats at once")
     names = list(tables[0].names)
     texts = [name for name in names if not all(table.is_numeric(name) for table in tables)]
