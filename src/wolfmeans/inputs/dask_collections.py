@@ -75,7 +75,7 @@ def admit(estimator: Any, X: Any, *, reset: bool) -> Collection:
         if X.ndim != 2:
             raise ValueError(f"Expected a 2-D dask array, got one of {X.ndim} dimensions")
         if X.dtype.kind not in "fiub":
-            raise ValueError(f"X has entries of type {X.dtype}, which are no real numbers")
+            raise ValueError(f"X has entries of type {X.dtype}, which are not real numbers")
         if X.shape[1] != X.shape[1]:
             raise ValueError(
                 "X has an unknown number of columns; call X.compute_chunk_sizes() first"
@@ -95,7 +95,7 @@ def admit(estimator: Any, X: Any, *, reset: bool) -> Collection:
 def _dtype_of_columns(dtypes: Any) -> np.dtype[Any]:
     for name, dtype in dtypes.items():
         if getattr(dtype, "kind", "O") not in "fiub":
-            raise ValueError(f"column {name!r} of X has type {dtype}, which is no number")
+            raise ValueError(f"column {name!r} of X has type {dtype}, which is not a number")
     plain = [np.dtype(getattr(dtype, "numpy_dtype", dtype)) for dtype in dtypes]
     return working_dtype(np.result_type(*plain))
 

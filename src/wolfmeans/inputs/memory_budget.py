@@ -80,7 +80,7 @@ class Budget:
         Whether seeds are sampled.
     n_rows : int
         Of the source; 0 if unknown.
-    beside : int
+    other_bytes : int
         Bytes that do not depend on the chunks: weights, short runs on some of the rows.
     of_a_row : int
         Bytes of a row, during work on it, in addition to those of K-means.
@@ -95,7 +95,7 @@ class Budget:
     at_once: int = 1
     seeding: bool = False
     n_rows: int = 0
-    beside: int = 0
+    other_bytes: int = 0
     of_a_row: int = 0
 
     @property
@@ -109,7 +109,7 @@ class Budget:
     @property
     def _fixed(self) -> int:
         buckets = _BUCKETS * (1 + self.at_once) if self.seeding else 0
-        return self._in_any_case + buckets + self.beside
+        return self._in_any_case + buckets + self.other_bytes
 
     @property
     def _of_a_chunk_row(self) -> int:
@@ -147,11 +147,11 @@ class Budget:
         if self.left(rows) >= 0:
             return rows
         needed = self.limit - self.left(fewest)
-        beside = f", {said(self.beside)} for weights and other data" * (self.beside > 0)
+        other = f", {said(self.other_bytes)} for weights and other data" * (self.other_bytes > 0)
         raise MemoryError(
             f"memory_limit is {said(self.limit)}, but at least {-(-needed // 10**6)}MB are needed: "
-            f"{said(self._fixed - self.beside)} for {self.n_clusters:,} centers of "
-            f"{self.n_columns:,} columns and for reading{beside}, and {self._n_chunks} chunks of "
+            f"{said(self._fixed - self.other_bytes)} for {self.n_clusters:,} centers of "
+            f"{self.n_columns:,} columns and for reading{other}, and {self._n_chunks} chunks of "
             f"{fewest:,} rows, {self._row:,} bytes each"
         )
 

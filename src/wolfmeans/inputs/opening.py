@@ -91,7 +91,7 @@ def _source_of_object(data: Any) -> Source:
     if sparse.issparse(data):
         raise TypeError("sparse data is not read in chunks; it has to fit into memory")
     if hasattr(data, "__dask_graph__"):
-        raise TypeError("this is a Dask collection, whose partitions are no chunks of a file")
+        raise TypeError("this is a Dask collection, whose partitions are not chunks of a file")
     table = _as_array(data)
     if isinstance(table, np.ndarray):
         called = "the tensor" if is_tensor(data) else "the array"

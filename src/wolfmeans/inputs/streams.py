@@ -137,7 +137,7 @@ def budget_for_chunks(estimator: Any, source: Source, limit: int, weights: int) 
         other += _ADMISSIBLE * source.n_rows
     of_a_row = estimator._bytes_of_a_row(weighted=weights > 0)
     budget = budget_of(estimator, source, limit)
-    return replace(budget, n_rows=source.n_rows, beside=other, of_a_row=of_a_row)
+    return replace(budget, n_rows=source.n_rows, other_bytes=other, of_a_row=of_a_row)
 
 
 @contextmanager
