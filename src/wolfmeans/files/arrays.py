@@ -130,7 +130,7 @@ class SlicedSource(FilledSource):
             sparing = _one_by_one(self._table) if self._spares_memory else nullcontext()
             with reading(self._name), sparing:
                 found = np.asarray(self._table[begin : begin + step])
-            yield block_of(found.reshape(len(found), -1), self._name)
+            yield block_of(found[:, None] if found.ndim == 1 else found, self._name)
 
     @property
     def reading_bytes(self) -> int:

@@ -44,10 +44,6 @@ class Collection:
     """Of the rows in a fit: float32 for float32 or float16, else float64."""
     names: tuple[str, ...] | None
 
-    def blocks(self) -> list[Any]:
-        """Return one Delayed for each block of rows."""
-        return _partitions(self.given)
-
 
 def _partitions(collection: Any) -> list[Any]:
     """Return one Delayed for each partition of the collection.
@@ -149,7 +145,7 @@ def _sample(points: PartsWorkspace) -> NDArray[np.floating]:
 def _load(estimator: Any, collection: Collection, sample_weight: Any, dtype: Any) -> Any:
     """Return the parts; on a cluster this starts to compute their blocks."""
     dask = import_module("dask")
-    given = collection.blocks()
+    given = _partitions(collection.given)
     if not given:
         raise ValueError("X has no partitions")
     weights = _weights_of_blocks(sample_weight, collection, len(given))
@@ -293,12 +289,10 @@ def _weights_like(looks: list[Look]) -> NDArray[np.float64]:
     exponents = [look.exponents for look in looks if look.exponents is not None]
     if not exponents:
         raise ValueError("sample_weight is zero for every sample; at least one must be positive")
-    weights = np.ldexp(1.0, np.array([min(low for low, _ in exponents)]))
-    validation.admit_weights(
-        np.ldexp(1.0, [min(low for low, _ in exponents), max(high for _, high in exponents) - 1]),
-        np.zeros((2, 1)),
-    )
-    return np.append(weights, total)
+    ends = [min(low for low, _ in exponents), max(high for _, high in exponents) - 1]
+    extremes = np.ldexp(1.0, ends)
+    validation.admit_weights(extremes, np.zeros((2, 1)))
+    return np.array([extremes[0], total])
 
 
 def _check(looks: list[Look], collection: Collection) -> list[Look]:
@@ -337,11 +331,7 @@ def lazily(model: Any, X: Any, method: str, width: int | None, dtype: Any) -> An
             dtype.name,
             dtype=dtype,
             drop_axis=[1] if width is None else [],
-            chunks=(
-                collection.given.chunks[:1]
-                if width is None
-                else (collection.given.chunks[0], (width,))
-            ),
+            chunks=(collection.given.chunks[0], *((length,) for length in shape)),
             meta=np.empty((0,) * (1 + len(shape)), dtype=dtype),
         )
     call = delayed(_call, pure=False)
@@ -350,7 +340,7 @@ def lazily(model: Any, X: Any, method: str, width: int | None, dtype: Any) -> An
         da.from_delayed(
             call(block, model_once, method, shape, dtype.name), (np.nan, *shape), dtype=dtype
         )
-        for block in collection.blocks()
+        for block in _partitions(collection.given)
     ]
     return da.concatenate(pieces, allow_unknown_chunksizes=True)
 
