@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from pages import points
+from page_reader import points
 from wolfmeans import KMeans, Status
 from wolfmeans.bounds import LowerBound
 from wolfmeans.certificate.record import local_optimality

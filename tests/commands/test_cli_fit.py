@@ -240,12 +240,14 @@ def test_labels_beside_the_data(data, suffix):
     assert both.columns == [*found.columns, "label_2"]
 
 
-def test_without_polars_csv_still_works(data, points, monkeypatch):
+def test_without_polars_npy_is_read_and_csv_is_written(points, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", points)
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "polars", None)
-        fit("data.csv", "-k", 3, "--labels", "l.csv", "--with-data")
+        run("fit", "x.npy", "-k", 3, "--labels", "l.csv", "--with-data")
     found = pl.read_csv("l.csv")
-    assert found["name"].to_list() == data["name"].to_list()
+    np.testing.assert_array_equal(found.select("0", "1").to_numpy(), points)
     expected = wolfmeans.KMeans(3, random_state=0).fit(points).labels_
     assert found["label"].to_list() == expected.tolist()
 

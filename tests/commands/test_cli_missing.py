@@ -164,8 +164,9 @@ def test_complete_data_is_as_before(data, points, capsys):
 def test_it_works_without_polars(data, points, monkeypatch):
     import sys
 
+    np.save("data.npy", np.where(data[:, None], np.nan, points))
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "polars", None)
-        run("fit", "data.csv", "-k", 2, "--exclude", "w", "--drop-missing", "--labels", "l.csv")
+        run("fit", "data.npy", "-k", 2, "--drop-missing", "--labels", "l.csv")
     lines = Path("l.csv").read_text().splitlines()
     assert [line.endswith(",") for line in lines[1:]] == data.tolist()

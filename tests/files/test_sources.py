@@ -18,9 +18,8 @@ from wolfmeans.commands.points import choose
 from wolfmeans.core.byte_sizes import parse_bytes, said
 from wolfmeans.files import tables
 from wolfmeans.files.arrays import SlicedSource
-from wolfmeans.files.buffers import Buffers
 from wolfmeans.files.read_ahead import reading_ahead
-from wolfmeans.files.source import Source
+from wolfmeans.files.source import Buffers, Source
 from wolfmeans.inputs.memory_budget import Budget, bytes_of
 from wolfmeans.inputs.opening import open_source
 
@@ -317,7 +316,7 @@ def test_chunks_do_not_depend_on_pieces(lengths, rows, ahead, dtype):
         ),
         (iter([X]), TypeError, "can be used only once"),
         (io.BytesIO(b"x"), TypeError, "pass its name"),
-        (lambda: 5, TypeError, "returns of type int, and no iterator"),
+        (lambda: 5, TypeError, "returned an object of type int, not an iterator"),
         (list, ValueError, "no rows"),
         ([], ValueError, "no rows"),
         ([X[:0]], ValueError, "no rows"),

@@ -17,14 +17,6 @@ from wolfmeans.files.text_tables import layout_of
 ROWS = {"x": [1.0, 2.0, 3.5], "word": ["a", "b", "c"], "n": [4, 5, 6]}
 
 
-@pytest.fixture(params=["polars", "plain"])
-def reader(request, monkeypatch):
-    """Read with polars, and with the standard library alone."""
-    if request.param == "plain":
-        monkeypatch.setitem(sys.modules, "polars", None)
-    return request.param
-
-
 def write(path, text):
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return str(path)
@@ -85,14 +77,14 @@ def test_every_format_has_the_same_columns(tmp_path, suffix):
     ],
     ids=range(21),
 )
-def test_csv_in_its_dialects(tmp_path, reader, text, expected):
+def test_csv_in_its_dialects(tmp_path, text, expected):
     table = tables.read([write(tmp_path / "t.csv", text)])
     assert len(set(table.names)) == len(expected[0])
     np.testing.assert_array_equal(table.finite_numbers(table.names), expected)
 
 
 @pytest.mark.parametrize("first", ["1,,3", "1,NA,3", ",,", "1,?,"])
-def test_a_gap_in_the_first_row_makes_it_no_line_of_names(tmp_path, reader, first):
+def test_a_gap_in_the_first_row_makes_it_no_line_of_names(tmp_path, first):
     table = tables.read([write(tmp_path / "t.csv", f"{first}\n4,5,6\n7,8,9\n")])
     assert table.names == ("0", "1", "2")
     assert table.n_rows == 3
@@ -101,7 +93,7 @@ def test_a_gap_in_the_first_row_makes_it_no_line_of_names(tmp_path, reader, firs
 
 
 @pytest.mark.parametrize("rows", ["north,5,6\nsouth,7,8\n", "0,5,6\n1,7,8\n", "1,5,6\n2,7,8\n"])
-def test_an_empty_corner_above_the_names_of_rows_is_no_gap(tmp_path, reader, rows):
+def test_an_empty_corner_above_the_names_of_rows_is_no_gap(tmp_path, rows):
     table = tables.read([write(tmp_path / "t.csv", f",2019,2020\n{rows}")])
     assert table.names == ("0", "2019", "2020")
     np.testing.assert_array_equal(table.finite_numbers(["2019", "2020"]), [[5, 6], [7, 8]])
@@ -109,12 +101,12 @@ def test_an_empty_corner_above_the_names_of_rows_is_no_gap(tmp_path, reader, row
     assert table.n_rows == 3
 
 
-def test_a_missing_first_entry_alone_in_its_line_keeps_its_row(tmp_path, reader):
+def test_a_missing_first_entry_alone_in_its_line_keeps_its_row(tmp_path):
     assert tables.read([write(tmp_path / "t.csv", "\n1\n2\n")]).n_rows == 3
     assert tables.read([write(tmp_path / "t.csv", "\nlabel\n1\n2\n")]).n_rows == 2
 
 
-def test_decimal_commas_are_read_and_said(tmp_path, reader):
+def test_decimal_commas_are_read_and_said(tmp_path):
     table = tables.read([write(tmp_path / "t.csv", "a;b\n1,5;2\nNA;3\n" + "2,5;4\n" * 60)])
     assert "a comma in a number is read as a decimal point" in table.remarks[0]
     table.read_marks()
@@ -124,13 +116,13 @@ def test_decimal_commas_are_read_and_said(tmp_path, reader):
     assert tables.read([write(tmp_path / "t.csv", "a,b\n1,2\n")]).remarks == ()
 
 
-def test_digits_of_other_scripts_are_words(tmp_path, reader):
+def test_digits_of_other_scripts_are_words(tmp_path):
     table = tables.read([write(tmp_path / "t.csv", "a,b\n\u0661,1\n\u0662,2\n")])
     assert table.word_in("a") == (0, "\u0661", 0.0)
     assert table.finite_numbers(["b"])[:, 0].tolist() == [1, 2]
 
 
-def test_names_of_numbers_tell_all_of_them_apart(tmp_path, reader):
+def test_names_of_numbers_tell_all_of_them_apart(tmp_path):
     text = "big,part,whole\n1e19,0.5,3\n2e19,-1,3.0\n3e19,,-1\n"
     table = tables.read([write(tmp_path / "t.csv", text)])
     assert len(set(table.names_of_numbers("big"))) == 3
@@ -172,7 +164,7 @@ def test_an_npy_file_stays_on_disk(tmp_path):
     assert tables.read([str(tmp_path / "s.npy")]).finite_numbers(["0"]).dtype == np.float32
 
 
-def test_files_and_patterns_are_put_below_each_other(tmp_path, reader):
+def test_files_and_patterns_are_put_below_each_other(tmp_path):
     write(tmp_path / "part1.csv", "a,b\n1,2\n")
     write(tmp_path / "part2.csv", "b,a\n2.5,3\n4,5\n")
     table = tables.read([str(tmp_path / "part*.csv")])
@@ -201,7 +193,7 @@ def test_compressed_text_is_read(tmp_path, name):
     np.testing.assert_array_equal(table.finite_numbers(["a", "b"]), [[1, 2], [3, 4.5]])
 
 
-def test_gzip_is_read_without_polars(tmp_path, reader):
+def test_gzip_is_read(tmp_path):
     path = write(tmp_path / "t.csv.gz", gzip.compress(b"a,b\n1,2\n3,4\n"))
     np.testing.assert_array_equal(tables.read([path]).finite_numbers(["b"]), [[2], [4]])
 
@@ -212,7 +204,7 @@ def test_compressed_standard_input_is_recognized(monkeypatch):
         assert tables.read(["-"]).finite_numbers(["a"])[:, 0].tolist() == [1, 2]
 
 
-def test_compressed_text_with_a_fault_is_refused_with_the_line(tmp_path, reader):
+def test_compressed_text_with_a_fault_is_refused_with_the_line(tmp_path):
     packed = gzip.compress(b"a,b\n1,2\n3,4,5\n")
     assert "line 3 has 3 fields" in refusal(write(tmp_path / "t.csv.gz", packed))
 
@@ -230,7 +222,7 @@ def test_torn_and_misnamed_compressed_files_are_refused(tmp_path, packing):
     assert "set the format with --format" in refusal(write(tmp_path / f"x.parquet.{packing}", "x"))
 
 
-def test_marks_of_missing_values_are_read_as_such_where_asked(tmp_path, reader):
+def test_marks_of_missing_values_are_read_as_such_where_asked(tmp_path):
     path = write(tmp_path / "t.csv", "a,b,word\n1,NA,x\n2,?,y\n 3 ,4,NA\n")
     table = tables.read([path])
     assert not table.is_numeric("b")
@@ -241,7 +233,7 @@ def test_marks_of_missing_values_are_read_as_such_where_asked(tmp_path, reader):
     )
 
 
-def test_a_missing_entry_alone_in_its_line_keeps_its_row(tmp_path, reader):
+def test_a_missing_entry_alone_in_its_line_keeps_its_row(tmp_path):
     for blank in ("", '""'):
         table = tables.read([write(tmp_path / "t.csv", f"label\n1\n{blank}\n2\n")])
         assert table.n_rows == 3
@@ -280,11 +272,11 @@ def test_standard_input_is_recognized(monkeypatch):
         (b"PK\x03\x04\x14\x00", "a zip or a spreadsheet"),
     ],
 )
-def test_a_bad_csv_file_is_refused_with_the_place(tmp_path, reader, text, said):
+def test_a_bad_csv_file_is_refused_with_the_place(tmp_path, text, said):
     assert said in refusal(write(tmp_path / "bad.csv", text))
 
 
-def test_short_rows_are_refused_too(tmp_path, reader):
+def test_short_rows_are_refused_too(tmp_path):
     said = refusal(write(tmp_path / "bad.csv", "a,b\n1,2\n3\n"))
     assert "line 3" in said or "row 2, column 'b' is missing" in said
 
@@ -329,11 +321,28 @@ def test_large_identifiers_are_not_rounded_silently(tmp_path):
     assert "beyond 2**53" in refusal(tmp_path / "t.npy")
 
 
-def test_without_polars_columnar_files_say_what_to_install(tmp_path, monkeypatch):
+def test_without_polars_the_error_says_what_to_install(tmp_path, monkeypatch):
     pl.DataFrame(ROWS).write_parquet(tmp_path / "t.parquet")
+    pl.DataFrame(ROWS).write_csv(tmp_path / "t.csv")
+    np.save(tmp_path / "t.npy", np.ones((2, 3)))
     monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(ImportError, match=r"pip install 'wolfmeans\[cli\]'"):
-        tables.read([str(tmp_path / "t.parquet")])
+    for name in ("t.parquet", "t.csv"):
+        with pytest.raises(ImportError, match=r"pip install 'wolfmeans\[cli\]'"):
+            tables.read([str(tmp_path / name)])
+    assert tables.read([str(tmp_path / "t.npy")]).finite_numbers(["0", "2"]).shape == (2, 2)
+
+
+def test_files_of_two_formats_are_put_below_each_other(tmp_path):
+    for dtype in (np.float16, np.int32, ">i8", ">f4", bool):
+        np.save(tmp_path / "t.npy", np.array([[1, 0], [1, 1]], dtype=dtype))
+        text = write(tmp_path / "t.csv", "5,6.5\n7,8\n")
+        table = tables.read([str(tmp_path / "t.npy"), text])
+        assert table.finite_numbers(["1", "0"]).tolist() == [[0, 1], [1, 1], [6.5, 5], [8, 7]]
+        assert table.place(3) == f"{text}: row 2"
+    words = write(tmp_path / "t.csv", "7,8\nx,6.5\n")
+    table = tables.read([words, str(tmp_path / "t.npy")])
+    assert table.word_in("0") == (1, "x", 0.75)
+    assert table.finite_numbers(["1"]).ravel().tolist() == [8, 6.5, 0, 1]
 
 
 def test_the_layout_of_text():

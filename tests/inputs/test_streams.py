@@ -60,7 +60,7 @@ def small_chunks(monkeypatch):
         "files.columnar.ColumnarSource",
         "files.arrays.SlicedSource",
         "files.source.FilledSource",
-        "inputs.complete_rows.CompleteSource",
+        "inputs.opening.CompleteSource",
     ):
         monkeypatch.setattr(f"wolfmeans.{kind}.reading_bytes", 0)
 

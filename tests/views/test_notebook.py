@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from pages import HOSTILE, Document, points
+from page_reader import HOSTILE, Document, points
 from wolfmeans import KMeans, Record, Status, Trace, TrimmedKMeans, scan
 from wolfmeans.views import notebook
 from wolfmeans.views.colors import contrast, rgb

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import wolfmeans
-from pages import HOSTILE, SITUATIONS, Document, points
+from page_reader import HOSTILE, SITUATIONS, Document, points
 from wolfmeans import KMeans, TrimmedKMeans, report
 from wolfmeans.commands import cli, demonstration
 from wolfmeans.inputs.preparation import Preparation

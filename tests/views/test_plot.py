@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 import wolfmeans
-from pages import SITUATIONS, fit_quietly, points
+from page_reader import SITUATIONS, fit_quietly, points
 from wolfmeans import KMeans, TrimmedKMeans
 from wolfmeans.views.colors import color_of
 from wolfmeans.views.plot import (

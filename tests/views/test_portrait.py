@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import wolfmeans
-from pages import fit_quietly
+from page_reader import fit_quietly
 from wolfmeans import KMeans, TrimmedKMeans
 from wolfmeans.fitting import fit
 from wolfmeans.fitting.search import Effort

@@ -20,7 +20,7 @@ _NEEDED = ("numpy", "scipy", "scikit-learn")
 _OPTIONAL = {
     "typer": "this command",
     "rich": "this command",
-    "polars": "fast CSV, Parquet and Arrow files",
+    "polars": "CSV, Parquet and Arrow files",
     "matplotlib": "figures",
     "pandas": "tables in notebooks",
     "pyarrow": "Arrow tables in Python, and Parquet in chunks",

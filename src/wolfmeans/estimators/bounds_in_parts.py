@@ -99,7 +99,7 @@ def loaded_within_limit(model: Any, X: Any, sample_weight: Any) -> tuple[Any, An
     source, rows_at_once = source_for(model, X), None
     if limit is not None:
         budget = streams.budget_of(model, source, limit)
-        n_rows = streams.counted(source, budget)
+        n_rows = streams.count_rows(source, budget)
         beside = streams.bytes_of_weights(sample_weight, n_rows)
         beside += n_rows * bytes_of_a_row(source.n_columns)
         rows_at_once = budget.rows_to_load(n_rows, beside)
@@ -107,7 +107,7 @@ def loaded_within_limit(model: Any, X: Any, sample_weight: Any) -> tuple[Any, An
             return None
     if isinstance(sample_weight, str):
         sample_weight = streams.weights_named(X, sample_weight, limit)
-    return streams.loaded(source, rows_at_once), sample_weight
+    return source.whole(rows_at_once), sample_weight
 
 
 @contextmanager
@@ -122,7 +122,7 @@ def opened_for(model: Any, X: Any, sample_weight: Any) -> Iterator[Opened]:
     source = source_for(model, X)
     # Names were matched when the source was opened; chunks are numbers.
     light = model._without_names()
-    n_rows = streams.counted(source, streams.budget_of(light, source, limit))
+    n_rows = streams.count_rows(source, streams.budget_of(light, source, limit))
     weights = streams.bytes_of_weights(sample_weight, n_rows)
     budget = streams.budget_for_chunks(light, source, limit, weights)
     budget = replace(

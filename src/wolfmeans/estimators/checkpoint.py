@@ -9,17 +9,15 @@ How a run goes on from it is in `core.resuming`.
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import os
-import zipfile
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import astuple, fields
 from numbers import Integral
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -32,7 +30,7 @@ from wolfmeans.core.solution import Record
 from wolfmeans.core.trimmed import TrimmedProblem
 from wolfmeans.core.workspace import Centers, TrimmedWorkspace, Workspace
 from wolfmeans.estimators import saved_fields
-from wolfmeans.estimators.saved_members import Members
+from wolfmeans.estimators.saved_members import Members, write_members
 
 _FORMAT = "wolfmeans checkpoint 2"
 _TEXT = "facts.json"
@@ -251,7 +249,7 @@ class Checkpoint:
         beside = place.with_name(f"{place.name}.{self._own}.part")
         try:
             with beside.open("wb") as file:
-                _write_members(file, json.dumps(facts, indent=1), arrays)
+                write_members(file, json.dumps(facts, indent=1), arrays, _TEXT)
                 file.flush()
                 os.fsync(file.fileno())
             beside.replace(place)
@@ -309,12 +307,3 @@ def _record(row: list[float]) -> Record:
 
 def _numbers(partition: Partition) -> dict[str, float]:
     return {number: float(getattr(partition, number)) for number in _NUMBERS}
-
-
-def _write_members(file: IO[bytes], text: str, arrays: dict[str, NDArray[Any]]) -> None:
-    with zipfile.ZipFile(file, "w") as members:
-        members.writestr(_TEXT, text)
-        for name, array in arrays.items():
-            content = io.BytesIO()
-            np.lib.format.write_array(content, np.ascontiguousarray(array), allow_pickle=False)
-            members.writestr(f"{name}.npy", content.getvalue())

@@ -191,7 +191,7 @@ class ChunkedDataset:
     def opened(self, sample_weight: Any) -> Iterator[OpenedForFit]:
         """Load the rows if memory has room; else describe their chunks in a first pass."""
         model = self.model
-        X, weights, names = streams.brought(model, self.X, sample_weight)
+        X, weights, names = streams.load_or_stream(model, self.X, sample_weight)
         if not isinstance(X, streams.Streamed):
             with MemoryDataset(model, X, names).opened(weights) as data:
                 yield data

@@ -19,6 +19,17 @@ TEXT = "model.json"
 _LARGEST_TEXT, _SMALL_TEXT, _MOST_BLOW_UP = 1 << 28, 1 << 22, 100
 
 
+def write_members(
+    file: IO[bytes], text: str, arrays: dict[str, NDArray[Any]], name_of_text: str = TEXT
+) -> None:
+    """Write the zip of a model or a checkpoint: a compressed text, and arrays as they are."""
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr(name_of_text, text, zipfile.ZIP_DEFLATED)
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+
+
 class Members:
     """What a file holds, read one by one: a text of that name, and the arrays of what it is."""
 

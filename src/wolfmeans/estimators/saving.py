@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from wolfmeans.core.hooks import hook
 from wolfmeans.engines.tensors import on_host
 from wolfmeans.estimators import saved_fields
 from wolfmeans.estimators.saved_fields import preparation_from
-from wolfmeans.estimators.saved_members import Members
+from wolfmeans.estimators.saved_members import Members, write_members
 from wolfmeans.files.atomic import written_whole
 from wolfmeans.inputs.preparation import Preparation
 
@@ -77,7 +76,8 @@ def save(model: CenterEstimator, path: Path, preparation: Preparation | None = N
     }
     if preparation is not None:
         content["preparation"] = _preparation_fields(preparation)
-    _write(path, json.dumps(content), arrays)
+    with written_whole(path) as file:
+        write_members(file, json.dumps(content), arrays)
 
 
 def _refuse_unloadable(model: CenterEstimator) -> None:
@@ -113,14 +113,6 @@ def _seed(random_state: Any) -> int | None:
 
 def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
-
-
-def _write(path: Path, text: str, arrays: dict[str, Any]) -> None:
-    with written_whole(path) as file, zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("model.json", text, zipfile.ZIP_DEFLATED)
-        for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
 def load(path: str | os.PathLike[str]) -> CenterEstimator:

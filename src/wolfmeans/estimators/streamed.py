@@ -56,7 +56,7 @@ def budget_for(model: Any, source: Source, beside: int = 0) -> Budget:
         source.dtype,
         len(model.cluster_centers_),
         source.reading_bytes,
-        beside=beside,
+        other_bytes=beside,
     )
 
 

@@ -51,7 +51,7 @@ from wolfmeans.fitting.two_stages import (
     share_for_short_runs,
 )
 from wolfmeans.inputs import validation
-from wolfmeans.inputs.streams import loaded, weights_named
+from wolfmeans.inputs.streams import weights_named
 from wolfmeans.seeding.in_parts import seeds_in_parts
 from wolfmeans.seeding.methods import METHODS as SEEDINGS
 from wolfmeans.seeding.methods import TRIMMED_METHODS, choose_seeds
@@ -486,7 +486,7 @@ class TrimmedKMeans(CenterEstimator):
         """Return minus the inertia of a source, whose rows are loaded."""
         if isinstance(sample_weight, str):
             sample_weight = weights_named(X, sample_weight)
-        rows = loaded(source_for(self, X))
+        rows = source_for(self, X).whole()
         return self._without_names().score(rows, sample_weight=sample_weight)
 
     def _score_of(self, X: Any, sample_weight: Any) -> float:

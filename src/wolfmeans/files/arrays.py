@@ -1,4 +1,4 @@
-"""Sources in memory: arrays and tensors, and anything that is sliced like an array."""
+"""Arrays as sources: in memory, mapped into memory, or sliced like an array (Zarr, HDF5)."""
 
 from __future__ import annotations
 
@@ -12,22 +12,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.exact.arrays import working_dtype
-from wolfmeans.files.conversion import is_real, put
+from wolfmeans.files.columns import refuse_large
 from wolfmeans.files.source import Block, FilledSource, Source
 
 _SLAB = 1 << 22
-"""Bytes that are asked for at once where small pieces are stored."""
-_MACHINERY = 1 << 25
-"""Bytes for what unpacks them."""
-_SEVERAL = 5
-"""Where stored pieces are unpacked by several threads, all that takes so many times as much: most
-is what allocators keep of each thread (measured with Zarr 3)."""
+"""Bytes that are read at once from an array that is stored in small pieces."""
+_UNPACKING = 1 << 25
+"""Bytes that unpacking takes in addition."""
+_THREADS_FACTOR = 5
+"""How much more memory unpacking in several threads takes: most is kept by the allocators of the
+threads (measured with Zarr 3)."""
+NEAR = 1 << 19
+"""Bytes of rows that stay in a cache while column after column is written into them."""
 
 
 class ArraySource(Source):
     """A table of native floats in memory: chunks are views."""
 
     reads_ahead = False
+    _name = "the array"
 
     def __init__(self, array: NDArray[np.floating], names: tuple[str, ...] | None = None) -> None:
         self._array = array
@@ -42,29 +45,32 @@ class ArraySource(Source):
         """Return some rows by their numbers, in the order asked for."""
         return self._array[np.asarray(rows, dtype=np.int64)]
 
-    @property
-    def _called(self) -> str:
-        return "the array"
 
+class ConvertedSource(FilledSource):
+    """An array that is mapped into memory, or of another dtype or layout: chunks are copies.
 
-class MappedSource(FilledSource):
-    """A table that is mapped into memory: copied piece by piece, and let go of.
-
-    Pages that stay would count as memory of this process, up to the whole file.
+    Mapped pages are unloaded after their rows are copied. Pages that stay would count as memory of
+    this process, up to the whole file.
     """
 
-    def __init__(self, array: np.memmap[Any, Any], names: tuple[str, ...] | None = None) -> None:
+    def __init__(self, array: NDArray[Any], called: str, names: tuple[str, ...] | None) -> None:
         super().__init__()
-        self._array = array
+        self._array, self._name = array, called
         self.n_rows, self.n_columns = array.shape
         self.dtype, self.names = working_dtype(array.dtype), names
+        self.reads_ahead = isinstance(array, np.memmap)
+
+    @property
+    def reading_bytes(self) -> int:
+        """Bytes that reading takes in addition to the chunks, about."""
+        return super().reading_bytes if self.reads_ahead else 0
 
     def _blocks(self, rows: int) -> Iterator[Block]:
         step = max(1, _SLAB // self._row_bytes)
         for begin in range(0, len(self._array), step):
             piece = self._array[begin : begin + step]
-            yield block_of(np.asarray(piece), self._called)
-            _let_go(piece)
+            yield block_of(np.asarray(piece), self._name)
+            _unload(piece)
 
     def take(self, rows: Any) -> NDArray[np.floating]:
         """Return some rows by their numbers, in the order asked for."""
@@ -72,35 +78,35 @@ class MappedSource(FilledSource):
         found = np.empty((len(wanted), self.n_columns), dtype=self.dtype)
         for some in in_stretches(wanted, self._array[:1].nbytes):
             found[some] = self._array[wanted[some]]
-            _let_go(self._array[wanted[some].min() : wanted[some].max() + 1])
+            _unload(self._array[wanted[some].min() : wanted[some].max() + 1])
         return found
-
-    @property
-    def _called(self) -> str:
-        return "the array"
 
 
 def in_stretches(rows: NDArray[np.int64], width: int) -> Iterator[NDArray[np.intp]]:
-    """Yield places in a list of rows, in groups that are near each other in memory.
+    """Yield positions in a list of rows, in groups that are near each other in a file.
 
-    Rows spread over all of a file would bring all its pages into memory, were they taken at once.
+    Taking all rows at once could load all pages of the file.
     """
+    if len(rows) == 0:
+        return
     stretches = rows * width // _SLAB
     order = np.argsort(stretches, kind="stable")
     ends = np.flatnonzero(np.diff(stretches[order])) + 1
     yield from np.split(order, ends)
 
 
-def _let_go(piece: Any) -> None:
-    """Unload pages of a piece and before it; they are read again when somebody looks at them.
+def _unload(piece: Any) -> None:
+    """Unload the pages of a piece and some before it; an access would load them again.
 
-    Not where the caller's changes are kept in these pages alone.
+    Pages of mode "c" stay: the caller's changes exist only there.
     """
     mapped = getattr(piece, "_mmap", None)
-    if mapped is None or piece.mode == "c" or not hasattr(mmap, "MADV_DONTNEED"):
+    if mapped is None or piece.mode == "c" or not piece.flags.c_contiguous:
+        return
+    if not hasattr(mmap, "MADV_DONTNEED"):
         return
     begin = piece.ctypes.data - np.frombuffer(mapped, dtype=np.uint8).ctypes.data
-    # Whoever reads the first page of a piece gets some before it mapped, too: a megabyte was seen.
+    # Reading the first page of a piece maps some pages before it, too: up to 1 MB was seen.
     first = max(0, begin - _SLAB) // mmap.PAGESIZE * mmap.PAGESIZE
     last = (begin + piece.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
     if first < last:
@@ -108,46 +114,38 @@ def _let_go(piece: Any) -> None:
 
 
 class SlicedSource(FilledSource):
-    """A table that gives rows as arrays: one in memory of another kind, Zarr, HDF5."""
+    """A table in a file whose slices are arrays: Zarr, HDF5."""
 
-    def __init__(self, table: Any, called: str, names: tuple[str, ...] | None = None) -> None:
+    def __init__(self, table: Any, called: str) -> None:
         super().__init__()
         check_table(table, called)
         self._table, self._name = table, called
         self.n_rows, self.n_columns = table.shape[0], table.shape[1] if table.ndim == 2 else 1
-        self.dtype, self.names = working_dtype(table.dtype), names
-        self.reads_ahead = not isinstance(table, np.ndarray)
+        self.dtype = working_dtype(table.dtype)
         self._spares_memory = False
 
     def _blocks(self, rows: int) -> Iterator[Block]:
         step = self._stored_rows()
         for begin in range(0, self._table.shape[0], step):
-            if isinstance(self._table, np.ndarray):
-                found: NDArray[Any] = self._table[begin : begin + step]
-            else:
-                sparing = _one_by_one(self._table) if self._spares_memory else nullcontext()
-                with reading(self._name), sparing:
-                    found = np.asarray(self._table[begin : begin + step])
-            if found.ndim == 1:
-                found = found[:, None]
-            yield block_of(found, self._name)
+            sparing = _one_by_one(self._table) if self._spares_memory else nullcontext()
+            with reading(self._name), sparing:
+                found = np.asarray(self._table[begin : begin + step])
+            yield block_of(found[:, None] if found.ndim == 1 else found, self._name)
 
     @property
     def reading_bytes(self) -> int:
-        """Bytes that reading takes beside the chunks, about."""
-        if isinstance(self._table, np.ndarray):
-            return 0
-        # As they are stored, unpacked, and the block they are put together in.
+        """Bytes that reading takes in addition to the chunks, about."""
+        # The stored pieces, the unpacked ones, and the block that is made of them.
         stored = self._stored_rows() * self.n_columns * int(self._table.dtype.itemsize)
-        return (3 if self._spares_memory else 3 * _SEVERAL) * stored + _MACHINERY
+        return (3 if self._spares_memory else 3 * _THREADS_FACTOR) * stored + _UNPACKING
 
     def spare_memory(self, limit: int) -> None:
-        """Unpack stored pieces one after the other where several would take much of the memory."""
+        """Unpack stored pieces one by one if several threads would take much of the memory."""
         if 4 * self.reading_bytes > limit:
             self._spares_memory = True
 
     def _stored_rows(self) -> int:
-        """Return how many rows to take at once: whole stored pieces, and enough of them."""
+        """Return how many rows to read at once: whole stored pieces, and enough of them."""
         stored = getattr(self._table, "shards", None) or getattr(self._table, "chunks", None)
         piece = int(stored[0]) if isinstance(stored, tuple) else 1
         if piece < 1:
@@ -155,14 +153,10 @@ class SlicedSource(FilledSource):
         width = max(1, self.n_columns * int(self._table.dtype.itemsize))
         return piece * max(1, _SLAB // (piece * width))
 
-    @property
-    def _called(self) -> str:
-        return self._name
-
 
 @contextmanager
 def reading(name: str) -> Iterator[None]:
-    """Say which table it is that cannot be read: libraries raise whatever they meet within it."""
+    """Name the table in errors: libraries raise errors of any type for a damaged one."""
     try:
         yield
     except (MemoryError, ImportError):
@@ -178,27 +172,42 @@ def reading(name: str) -> Iterator[None]:
 
 
 def _one_by_one(table: Any) -> AbstractContextManager[Any]:
-    """Have Zarr unpack stored pieces one after the other meanwhile."""
+    """Let Zarr unpack stored pieces one by one meanwhile."""
     if type(table).__module__.partition(".")[0] == "zarr":
         import zarr
 
-        if hasattr(zarr, "config"):  # since Zarr 3; before, it was never otherwise
+        if hasattr(zarr, "config"):  # since Zarr 3; Zarr 2 never uses threads
             meanwhile: AbstractContextManager[Any] = zarr.config.set({"async.concurrency": 1})
             return meanwhile
     return nullcontext()
 
 
 def block_of(numbers: NDArray[Any], where: str) -> Block:
-    """Return rows of numbers of any kind as a block."""
+    """Return rows of any numeric dtype as a block."""
 
     def write(begin: int, out: NDArray[np.floating]) -> None:
-        put(numbers[begin : begin + len(out)], out, where)
+        convert(numbers[begin : begin + len(out)], out, where)
 
     return Block(len(numbers), write)
 
 
+def convert(numbers: NDArray[Any], out: NDArray[np.floating], where: str) -> None:
+    """Write numbers into an array of floats; reject integers that it cannot hold exactly."""
+    if numbers.dtype.kind in "iu" and numbers.dtype.itemsize == 8 and numbers.size:
+        refuse_large(max(abs(int(numbers.min())), int(numbers.max())), where)
+    with np.errstate(over="ignore"):  # becomes infinite, which is rejected later
+        few = max(1, NEAR // max(1, out[:1].nbytes))
+        for begin in range(0, len(numbers), few):
+            np.copyto(out[begin : begin + few], numbers[begin : begin + few], casting="unsafe")
+
+
+def is_real(dtype: np.dtype[Any]) -> bool:
+    """Whether entries of this dtype are real numbers."""
+    return dtype.kind in "fiub"
+
+
 def check_table(table: Any, called: str) -> None:
-    """Refuse what is not a table of real numbers with rows and columns."""
+    """Reject what is not a table of real numbers with rows and columns."""
     shape, dtype = tuple(table.shape), np.dtype(table.dtype)
     if len(shape) not in (1, 2) or not is_real(dtype):
         raise ValueError(
@@ -219,9 +228,8 @@ def source_of_array(
     check_table(array, called)
     if array.ndim == 1:
         array = array[:, None]
-    if isinstance(array, np.memmap) and array.flags.c_contiguous:
-        return MappedSource(array, names)
     plain = array.dtype == working_dtype(array.dtype) and array.dtype.isnative
-    if plain and array.flags.c_contiguous and array.flags.aligned:
+    in_memory = not isinstance(array, np.memmap)
+    if in_memory and plain and array.flags.c_contiguous and array.flags.aligned:
         return ArraySource(array, names)
-    return SlicedSource(array, called, names)
+    return ConvertedSource(array, called, names)

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Atomic writing: a file appears whole or not at all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import IO
 
 
 def shown(name: str | os.PathLike[str]) -> str:
-    r"""Return the name of a file as text that can be written; bytes that are no text as \\xff.
+    r"""Return a file name as text that can be printed; bytes that are not text become \\xff.
 
     Examples
     --------
@@ -29,10 +29,10 @@ def shown(name: str | os.PathLike[str]) -> str:
 
 @contextmanager
 def written_whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Open a file for writing that takes its name only when everything was written.
+    """Open a file for writing; it gets its name only after everything was written.
 
-    A link keeps pointing where it points. A device or a pipe is written to as it is: putting a
-    file in its place would take it away from everybody else.
+    The target of a link is replaced, not the link. A device or a pipe is written to directly:
+    replacing it by a file would remove it for other programs.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
-        # Private while it is written; afterwards as open as any other new file.
+        # Private while it is written; then the usual permissions of a new file.
         mask = os.umask(0)
         os.umask(mask)
         Path(temporary).chmod(0o666 & ~mask)

@@ -1,8 +1,7 @@
-"""Parquet and Arrow files, one or several: batches of columns, turned into rows.
+"""Parquet and Arrow files as sources, one or several: batches of columns become rows.
 
-Which columns are numbers, and in which precision they are clustered, follows the same rules as
-for a table in memory (columns.py). Row groups of Parquet are never in memory as a whole: their
-columns are streamed, some rows at a time.
+The rules for numeric columns and for the dtype are those of tables in memory (columns.py). Row
+groups of Parquet are never in memory as a whole: their columns are streamed, some rows at a time.
 """
 
 from __future__ import annotations
@@ -11,42 +10,41 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfmeans.files.arrays import NEAR
 from wolfmeans.files.atomic import shown
 from wolfmeans.files.columns import Part, refuse_large
 from wolfmeans.files.source import Block, FilledSource
+from wolfmeans.files.tables import ARROW_STREAM
 from wolfmeans.files.text_tables import is_number
 
 _BATCH = 1 << 20
 """Bytes of numbers in a batch: enough for its overhead not to matter."""
 _RELEASE = 8
 """Batches after which pyarrow's allocator is asked to give back what it does not use."""
-_NEAR = 1 << 19
-"""Bytes of rows that stay in a cache while column after column is written into them."""
 _BUFFER = 1 << 16
-"""Bytes of a column of Parquet that are fetched at once. Whole row groups would be no faster, and
-may be larger than the memory there is."""
+"""Bytes of a Parquet column that are fetched at once. Whole row groups would be no faster, and may
+be larger than memory."""
 _DECODING = 12_000_000
 _OF_A_COLUMN = 3_000_000
 _THREADS = 32_000_000
-"""Bytes that pyarrow takes for batches, for the pages of a column, and for threads. It asks for
-less than half of that, and its allocator keeps the rest: 26 to 29 million were measured with 8
-columns and one thread, 57 with two; 76 to 107 with 32 columns."""
+"""Bytes that pyarrow takes for batches, for the pages of a column, and for threads. More than half
+is kept by its allocator: 26 to 29 million were measured with 8 columns and one thread, 57 with two
+threads; 76 to 107 with 32 columns."""
 _MANY_CORES = 4
 _LARGE = 1 << 26
 """Bytes: larger batches of an Arrow file are mapped, not read."""
-_LOOKED_AT = 10_000
-"""Rows in which words and numbers of a column are counted."""
+_TESTED = 10_000
+"""Rows in which the numbers of a text column are counted."""
 _MOSTLY_NUMBERS = 0.5
-_STREAM = b"\xff\xff\xff\xff"
 
 
 def pyarrow_for(kind: str) -> Any:
-    """Import pyarrow, or say what is missing."""
+    """Import pyarrow; the error says how to install it."""
     try:
         import pyarrow
         import pyarrow.compute
@@ -60,31 +58,20 @@ def pyarrow_for(kind: str) -> Any:
     return pyarrow
 
 
-class _File(Protocol):
-    """A file of columns."""
-
-    name: str
-    n_rows: int
-    schema: Any
-    names: tuple[str, ...]
-    threads: bool
-    """Whether columns are decoded by several threads, where they have to be decoded."""
-
-    def batches(self, names: Sequence[str], rows: int) -> Iterator[Any]:
-        """Yield record batches of at most so many rows, with these columns in this order."""
-        ...
-
-
 class _ParquetFile:
+    threads: bool
+    """Whether columns are decoded by several threads."""
+
     def __init__(self, path: Path, pyarrow: Any) -> None:
         self.path, self.name, self._pyarrow = path, shown(str(path)), pyarrow
-        # Others are busy with the chunks before; with few cores a thread more would not help.
+        # Other threads work on earlier chunks; with few cores one more would not help.
         self.threads = (os.cpu_count() or 1) >= _MANY_CORES
         with _reading(self.name, "Parquet"), pyarrow.parquet.ParquetFile(path) as file:
             self.schema, self.n_rows = file.schema_arrow, file.metadata.num_rows
             self.names = tuple(self.schema.names)
 
     def batches(self, names: Sequence[str], rows: int) -> Iterator[Any]:
+        """Yield record batches of at most `rows` rows, with these columns in this order."""
         opened = self._pyarrow.parquet.ParquetFile
         with (
             _reading(self.name, "Parquet"),
@@ -102,12 +89,12 @@ class _ParquetFile:
 
 
 class _ArrowFile:
-    threads = False
+    threads = False  # nothing has to be decoded
 
     def __init__(self, path: Path, pyarrow: Any) -> None:
         self.path, self.name, self._pyarrow = path, shown(str(path)), pyarrow
         with path.open("rb") as file:
-            self._is_stream = file.read(len(_STREAM)) == _STREAM
+            self._is_stream = file.read(len(ARROW_STREAM)) == ARROW_STREAM
         with _reading(self.name, "Arrow"), self._reader() as reader:
             self.schema, self.names = reader.schema, tuple(reader.schema.names)
             if self._is_stream:
@@ -127,6 +114,7 @@ class _ArrowFile:
                 yield reader
 
     def batches(self, names: Sequence[str], rows: int) -> Iterator[Any]:
+        """Yield record batches of at most `rows` rows, with these columns in this order."""
         with _reading(self.name, "Arrow"), self._reader(self._mapped) as reader:
             if reader.schema != self.schema:
                 raise ValueError(f"{self.name} has changed: other columns than before")
@@ -143,7 +131,7 @@ class _ArrowFile:
 
 @contextmanager
 def _reading(name: str, kind: str) -> Iterator[None]:
-    """Say which file it is that cannot be read."""
+    """Name the file in errors."""
     import pyarrow
 
     try:
@@ -171,13 +159,12 @@ class ColumnarSource(FilledSource):
         super().__init__()
         self._arrow = pyarrow_for(kind.capitalize())
         opened = _ParquetFile if kind == "parquet" else _ArrowFile
-        self._files: list[_File] = [opened(path, self._arrow) for path in paths]
+        self._files: list[_ParquetFile | _ArrowFile] = [opened(path, self._arrow) for path in paths]
         for file in self._files:
             if not file.n_rows or not file.names:
                 raise ValueError(f"{file.name} has no rows")
         self._check_names()
-        self.parts = tuple(Part(file.name, file.n_rows) for file in self._files)
-        self.n_rows = sum(part.n_rows for part in self.parts)
+        self._set_parts(Part(file.name, file.n_rows) for file in self._files)
         self.names = tuple(self._chosen(columns, exclude))
         self.n_columns = len(self.names)
         single = all(self._column_dtype(name) == np.float32 for name in self.names)
@@ -223,7 +210,7 @@ class ColumnarSource(FilledSource):
         return [file.schema.field(name).type for file in self._files]
 
     def _is_numeric(self, name: str) -> bool:
-        """Whether a column has numbers in every file; truth values and times are none."""
+        """Whether a column has numbers in every file; booleans and times are not numbers."""
         types = self._arrow.types
         return all(
             types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
@@ -240,7 +227,7 @@ class ColumnarSource(FilledSource):
         )
 
     def _refuse_mistakes(self, names: Sequence[str]) -> None:
-        """Refuse a column of texts most of which are numbers: there is a mistake in it."""
+        """Reject a text column that is mostly numbers: there is a mistake in it."""
         types, file = self._arrow.types, self._files[0]
         texts = [
             name
@@ -251,7 +238,7 @@ class ColumnarSource(FilledSource):
         ]
         if not texts:
             return
-        head = next(file.batches(texts, _LOOKED_AT))
+        head = next(file.batches(texts, _TESTED))
         for name, column in zip(texts, head.columns, strict=True):
             entries = [str(entry) for entry in column.to_pylist() if entry is not None]
             share = sum(is_number(entry.strip()) for entry in entries) / max(1, len(column))
@@ -263,12 +250,12 @@ class ColumnarSource(FilledSource):
 
     @property
     def reading_bytes(self) -> int:
-        """Bytes that reading takes beside the chunks, about."""
+        """Bytes that reading takes in addition to the chunks, about."""
         threads = _THREADS if self._files[0].threads else 0
         return _DECODING + _OF_A_COLUMN * self.n_columns + threads
 
     def spare_memory(self, limit: int) -> None:
-        """Decode columns one after the other where threads would take much of the memory."""
+        """Decode columns one by one if threads would take much of the memory."""
         if 4 * self.reading_bytes > limit:
             for file in self._files:
                 file.threads = False
@@ -288,7 +275,7 @@ class ColumnarSource(FilledSource):
             self._numbers(column, f"{where}: column {name!r}")
             for name, column in zip(self.names, batch.columns, strict=True)
         ]
-        few = max(1, _NEAR // self._row_bytes)
+        few = max(1, NEAR // self._row_bytes)
 
         def write(begin: int, out: NDArray[np.floating]) -> None:
             for start in range(0, len(out), few):
@@ -314,7 +301,7 @@ class ColumnarSource(FilledSource):
 
 
 def _rounded(column: Any) -> Any:
-    """Return decimal numbers in float64 as polars does it, which reads tables in memory."""
+    """Return decimal numbers in float64, rounded by polars as in tables in memory."""
     try:
         import polars
     except ImportError:

@@ -1,16 +1,16 @@
-"""Named columns of equal length, and numbers from them: what files of tables are read into."""
+"""Tables in memory: named columns of equal length, and arrays of numbers from them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.exact.arrays import EXACT_INTEGERS
-from wolfmeans.files.text_tables import MARKS, as_numbers, is_number
+from wolfmeans.files.text_tables import MARKS
 
 FILL_IN = "fill it in or remove the row first"
 
@@ -24,12 +24,12 @@ class Part:
 
 
 class Table:
-    """Named columns of equal length. What kind of arrays they are is a subclass's business."""
+    """Named columns of equal length."""
 
     names: tuple[str, ...]
     parts: tuple[Part, ...]
     remarks: tuple[str, ...] = ()
-    """What a person should know about how it was read."""
+    """How the files were read, where that is a guess."""
 
     @property
     def n_rows(self) -> int:
@@ -46,26 +46,23 @@ class Table:
         raise NotImplementedError
 
     def word_in(self, name: str) -> tuple[int, str, float] | None:
-        """Return row and text of the first entry that is no number, and the share of numbers."""
-        raise NotImplementedError
+        """Return row and text of the first entry that is not a number, and the share of numbers."""
+        return None
 
     def numbers(self, names: Sequence[str]) -> NDArray[np.floating]:
         """Return numeric columns as a C-contiguous array, NaN where an entry is missing."""
         raise NotImplementedError
 
     def entries(self, name: str) -> NDArray[Any]:
-        """Return a column, of whatever kind."""
+        """Return a column of any type."""
         raise NotImplementedError
 
     def integers(self, name: str) -> NDArray[Any] | None:
-        """Return a column of integers as texts, empty where missing; None if it is another."""
+        """Return a column of integers as texts, empty where missing; None if it has other types."""
         raise NotImplementedError
 
     def names_of_numbers(self, name: str) -> NDArray[Any]:
-        """Return numbers as texts, different ones as different texts, empty where missing.
-
-        Whole numbers have no point: 3.0 and 3 are the same.
-        """
+        """Return numbers as texts, empty where missing; 3 and 3.0 give the same text."""
         if (exact := self.integers(name)) is not None:
             return exact
         values, places = np.unique(self.numbers_or_missing([name])[:, 0], return_inverse=True)
@@ -74,7 +71,7 @@ class Table:
         return found
 
     def place(self, row: int) -> str:
-        """Return where a row is: the file and the row in it, counted from 1 without names."""
+        """Return the file and the row in it, counted from 1 without the header."""
         for part in self.parts:
             if row < part.n_rows:
                 return f"{part.name}: row {row + 1}"
@@ -82,83 +79,61 @@ class Table:
         raise IndexError(row)
 
     def read_marks(self) -> None:
-        """Take columns of numbers and of marks for missing values as the numbers they are."""
-        raise NotImplementedError
+        """Turn columns of numbers and marks for missing values, such as NA, into numbers."""
 
     def finite_numbers(self, names: Sequence[str], advice: str = FILL_IN) -> NDArray[np.floating]:
-        """Return numeric columns; refuse missing and infinite entries with their place."""
+        """Return numeric columns; reject missing and infinite entries with row and column."""
         from wolfmeans.exact.native import value_range
 
         data = self.numbers(names)
         if not value_range(data)[0]:
-            self._refuse(data, ~np.isfinite(data), names, advice)
+            refuse_first(~np.isfinite(data), data, self.place, names, advice)
         return data
 
     def numbers_or_missing(self, names: Sequence[str]) -> NDArray[np.floating]:
-        """Return numeric columns, NaN where an entry is missing; refuse infinite ones."""
+        """Return numeric columns, NaN where an entry is missing; reject infinite ones."""
         data = self.numbers(names)
         if (infinite := np.isinf(data)).any():
-            self._refuse(data, infinite, names, FILL_IN)
+            refuse_first(infinite, data, self.place, names)
         return data
-
-    def _refuse(
-        self, data: NDArray[np.floating], bad: NDArray[np.bool_], names: Sequence[str], advice: str
-    ) -> None:
-        row, column = divmod(int(np.argmax(bad.ravel())), data.shape[1])
-        missing = bool(np.isnan(data[row, column]))
-        raise ValueError(
-            f"{self.place(row)}, column {names[column]!r} "
-            f"{'is missing' if missing else 'is infinite, or too large for float64'}; "
-            f"{advice if missing else FILL_IN}"
-        )
 
 
 class ArrayTable(Table):
-    """NumPy columns: those of a matrix, or of a CSV file read without polars."""
+    """The columns of a matrix of numbers, named 0, 1, ...: what NPY files hold."""
 
-    def __init__(self, columns: dict[str, NDArray[Any]], name: str, matrix: Any = None) -> None:
-        self.columns, self.names = columns, tuple(columns)
-        self.parts = (Part(name, len(next(iter(columns.values())))),)
-        self.matrix = matrix
-        self._marked: dict[str, NDArray[np.float64]] = {}
-
-    def read_marks(self) -> None:
-        """Take columns of numbers and of marks for missing values as the numbers they are."""
-        for name, column in self.columns.items():
-            if column.dtype.kind == "O":
-                texts = [str(text).strip() for text in column.tolist()]
-                found = as_numbers(["" if text.lower() in MARKS else text for text in texts])
-                if found is not None and not np.isnan(found).all():
-                    self._marked[name] = found
+    def __init__(self, matrix: NDArray[Any], parts: Sequence[Part]) -> None:
+        self.matrix, self.parts = matrix, tuple(parts)
+        self.names = tuple(map(str, range(matrix.shape[1])))
 
     def is_numeric(self, name: str) -> bool:
-        """Whether a column has numbers."""
-        return name in self._marked or self.columns[name].dtype.kind in "fiub"
-
-    def word_in(self, name: str) -> tuple[int, str, float] | None:
-        """Return row and text of the first entry that is no number, and the share of numbers."""
-        entries = [str(entry) for entry in self.columns[name].tolist()]
-        good = [not entry.strip() or is_number(entry) for entry in entries]
-        if all(good):
-            return None
-        row = good.index(False)
-        return row, entries[row], sum(map(is_number, entries)) / len(entries)
+        """Whether a column has numbers: all do."""
+        return True
 
     def numbers(self, names: Sequence[str]) -> NDArray[np.floating]:
-        """Return numeric columns as a C-contiguous array; a memory map stays one if it can."""
-        if self.matrix is not None and tuple(names) == self.names:
+        """Return columns as a C-contiguous array; a memory map stays one if it can."""
+        if tuple(names) == self.names:
             return _floats(self.matrix)
-        columns = self.columns | self._marked
-        return _floats(np.column_stack([columns[name] for name in names]))
+        return _floats(np.column_stack([self.entries(name) for name in names]))
 
     def entries(self, name: str) -> NDArray[Any]:
-        """Return a column, of whatever kind."""
-        return self.columns[name]
+        """Return a column."""
+        return self.matrix[:, int(name)]
 
     def integers(self, name: str) -> NDArray[Any] | None:
-        """Return a column of integers as texts; None if it is another."""
-        column = self.columns[name]
-        return column.astype(str) if column.dtype.kind in "iu" else None
+        """Return a column of integers as texts; None if it has other numbers."""
+        return self.entries(name).astype(str) if self.matrix.dtype.kind in "iu" else None
+
+    @property
+    def frame(self) -> Any:
+        """The columns as a polars data frame."""
+        import polars as pl
+
+        matrix = self.matrix
+        if matrix.dtype.kind in "iu":
+            matrix = matrix.astype(matrix.dtype.newbyteorder("="), copy=False)
+        else:
+            matrix = _floats(matrix)
+        return pl.DataFrame(matrix, schema=list(self.names), orient="row")
 
 
 class FrameTable(Table):
@@ -171,7 +146,7 @@ class FrameTable(Table):
         self._marked: dict[str, Any] = {}
 
     def read_marks(self) -> None:
-        """Take columns of numbers and of marks for missing values as the numbers they are."""
+        """Turn columns of numbers and marks for missing values, such as NA, into numbers."""
         import polars as pl
 
         for column in self.frame.iter_columns():
@@ -187,7 +162,7 @@ class FrameTable(Table):
         return name in self._marked or bool(self._schema[name].is_numeric())
 
     def word_in(self, name: str) -> tuple[int, str, float] | None:
-        """Return row and text of the first entry that is no number, and the share of numbers."""
+        """Return row and text of the first entry that is not a number, and the share of numbers."""
         import polars as pl
 
         column = self.frame[name]
@@ -216,7 +191,7 @@ class FrameTable(Table):
         return data
 
     def entries(self, name: str) -> NDArray[Any]:
-        """Return a column, of whatever kind."""
+        """Return a column of any type."""
         import polars as pl
 
         column = self.frame[name]
@@ -226,7 +201,7 @@ class FrameTable(Table):
         return values
 
     def integers(self, name: str) -> NDArray[Any] | None:
-        """Return a column of integers as texts, empty where missing; None if it is another."""
+        """Return a column of integers as texts, empty where missing; None if it has other types."""
         import polars as pl
 
         column = self.frame[name]
@@ -240,18 +215,38 @@ def _name_of(value: float) -> str:
 
 
 def _floats(array: Any) -> NDArray[np.floating]:
-    """Return native float32 or float64, C-contiguous and aligned, as it is where it is that."""
+    """Return native float32 or float64, C-contiguous and aligned; a copy only if needed."""
     from wolfmeans.exact.arrays import aligned, working_dtype
 
     if array.dtype.kind in "iu":
         refuse_large(max(abs(int(array.min())), int(array.max())), "the data")
-    with np.errstate(over="ignore"):  # infinite then, and refused as such
+    with np.errstate(over="ignore"):  # becomes infinite, which is rejected later
         result: NDArray[np.floating] = aligned(array, working_dtype(array.dtype))
     return result
 
 
+def refuse_first(
+    bad: NDArray[np.bool_],
+    data: NDArray[np.floating],
+    place: Callable[[int], str],
+    names: Sequence[str] | None,
+    advice: str = FILL_IN,
+    before: int = 0,
+) -> NoReturn:
+    """Reject the first bad entry of rows that come after `before` others, with row and column.
+
+    `advice` is for a missing entry.
+    """
+    row, column = divmod(int(np.argmax(bad)), data.shape[1])
+    name = repr(names[column]) if names else str(column)
+    what = "missing"
+    if not np.isnan(data[row, column]):
+        what, advice = "infinite, or too large for float64", FILL_IN
+    raise ValueError(f"{place(before + row)}, column {name} is {what}; {advice}")
+
+
 def refuse_large(size: int, where: str) -> None:
-    """Refuse integers of such a size, if they are beyond what float64 holds exactly."""
+    """Reject integers up to this size if float64 cannot hold them exactly."""
     if size > EXACT_INTEGERS:
         raise ValueError(
             f"{where} has integers beyond 2**53, which float64 cannot hold exactly: "

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Dataset:
-    """Numbers, what the columns are called, and the known classes."""
+    """Numbers, names of the columns, and the known classes."""
 
     data: NDArray[np.float64]
     """(n, d) the features."""
@@ -30,8 +30,8 @@ class Dataset:
 def load_segmentation(*, earlier: bool = False) -> Dataset:
     """Return the image segmentation data: 2310 rows, the 14 continuous features, 7 classes.
 
-    With `earlier` the 14 columns that begin and end one before, with a count of lines and without
-    the hue: the other reading of the paper's "columns 6 through 19".
+    With `earlier`, the 14 columns start and end one column earlier, with a count of lines and
+    without the hue: the other reading of the paper's "columns 6 through 19".
 
     Examples
     --------

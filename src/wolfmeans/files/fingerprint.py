@@ -1,9 +1,9 @@
-"""What tells one pass over a source from another: a few bytes that stand for all numbers in order.
+"""A digest of all numbers of a pass in order, to compare one pass over a source with another.
 
-A hash of every number would take longer than to read it. Here numbers, taken as integers, are
-added up in blocks, and by their place in a block; only the sums are hashed, which is as fast as to
-add everything up. A number that is another changes a sum; so do numbers that change places, within
-a block or from one to another.
+Hashing every number would take longer than reading it. Here numbers, taken as integers, are added
+up in blocks and by their place in a block, and only the sums are hashed. This is as fast as adding
+up everything. A changed number changes a sum, and so do numbers that change places, within a block
+or between blocks.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 _BLOCK = 1024
-"""Numbers: with fewer, adding them up takes longer."""
+"""Numbers in a block: sums of smaller blocks are slower."""
 
 
 class Fingerprint:
-    """A digest of numbers that come piece by piece; where a piece ends makes no difference.
+    """A digest of numbers that are added piece by piece; the pieces do not matter.
 
     Parameters
     ----------
     by_place : bool, default=True
-        Whether numbers may change places within a block, too. It takes half of the time.
+        Whether to notice numbers that change places within a block. It takes half of the time.
 
     Examples
     --------
@@ -43,44 +43,36 @@ class Fingerprint:
         self._hash = hashlib.blake2b(digest_size=16)
         self._places = by_place
         self._by_place: NDArray[np.unsignedinteger[Any]] | None = None
-        self._begun: list[NDArray[np.unsignedinteger[Any]]] = []
-        """Pieces of a block that is not yet whole, as copies."""
-        self._n_begun = 0
+        self._rest: NDArray[np.unsignedinteger[Any]] | None = None
+        """A copy of the last numbers, which do not fill a block."""
 
     def add(self, numbers: NDArray[np.floating]) -> None:
-        """Take the next numbers, C-contiguous and always of the same dtype."""
+        """Add the next numbers, C-contiguous and always of the same dtype."""
         kind: Any = np.uint32 if numbers.dtype.itemsize == 4 else np.uint64
         words = numbers.reshape(-1).view(kind)
-        if self._by_place is None:
-            self._by_place = np.zeros(_BLOCK, dtype=kind)
-        if self._n_begun:
-            missing = _BLOCK - self._n_begun
-            self._begin(words[:missing])
+        if self._by_place is None or self._rest is None:
+            self._by_place, self._rest = np.zeros(_BLOCK, dtype=kind), words[:0]
+        if len(self._rest):
+            missing = _BLOCK - len(self._rest)
+            self._rest = np.concatenate([self._rest, words[:missing]])
             words = words[missing:]
-            if self._n_begun < _BLOCK:
+            if len(self._rest) < _BLOCK:
                 return
-            self._take(np.concatenate(self._begun).reshape(1, _BLOCK))
-            self._begun, self._n_begun = [], 0
+            self._add_blocks(self._rest)
         whole = len(words) // _BLOCK * _BLOCK
-        if whole:
-            self._take(words[:whole].reshape(-1, _BLOCK))
-        if whole < len(words):
-            self._begin(words[whole:])
+        self._add_blocks(words[:whole])
+        self._rest = words[whole:].copy()
 
-    def _begin(self, words: NDArray[np.unsignedinteger[Any]]) -> None:
-        self._begun.append(words.copy())
-        self._n_begun += len(words)
-
-    def _take(self, blocks: NDArray[np.unsignedinteger[Any]]) -> None:
-        self._hash.update(blocks.sum(axis=1, dtype=blocks.dtype).tobytes())
+    def _add_blocks(self, words: NDArray[np.unsignedinteger[Any]]) -> None:
+        blocks = words.reshape(-1, _BLOCK)
+        self._hash.update(blocks.sum(axis=1, dtype=words.dtype).tobytes())
         if self._places:
-            self._by_place += blocks.sum(axis=0, dtype=blocks.dtype)
+            self._by_place += blocks.sum(axis=0, dtype=words.dtype)
 
     def digest(self) -> bytes:
-        """Return what stands for all numbers so far."""
+        """Return the digest of all numbers so far."""
         final = self._hash.copy()
-        for words in self._begun:
-            final.update(words.tobytes())
-        if self._by_place is not None:
+        if self._rest is not None and self._by_place is not None:
+            final.update(self._rest.tobytes())
             final.update(self._by_place.tobytes())
         return final.digest()

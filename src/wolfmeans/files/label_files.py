@@ -1,4 +1,4 @@
-"""NPY files of labels, written as they come."""
+"""NPY files of labels, written piece by piece."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 
 def write_npy_pieces(file: IO[bytes], pieces: Iterable[NDArray[np.int32]]) -> int:
-    """Write labels in the format of NPY files as they come; return how many."""
+    """Write pieces of labels as one NPY file; return their number."""
     count = 0
     _write_header(file, 0)
     for piece in pieces:

@@ -1,8 +1,8 @@
 """NPY files, one or several: mapped into memory, a chunk at a time.
 
-A chunk that lies in one file as native floats in C order is the file itself: the thread that
-looks at it is what reads it. Its pages are let go with the last view of it, so that no more than
-the chunks in use are resident. Everything else is converted into buffers.
+A chunk of native floats in C order within one file is a view of the file; it is read by the thread
+that uses it. Its pages are unloaded with the last view of it, so that only the chunks in use are
+resident. Everything else is converted into buffers.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.exact.arrays import working_dtype
-from wolfmeans.files.arrays import block_of, in_stretches
+from wolfmeans.files.arrays import block_of, convert, in_stretches
 from wolfmeans.files.atomic import shown
 from wolfmeans.files.columns import ArrayTable, Part
-from wolfmeans.files.conversion import put
 from wolfmeans.files.source import Block, FilledSource
 from wolfmeans.files.tables import read
 
@@ -45,20 +44,19 @@ class _File:
     def of(path: Path) -> _File:
         table = read([str(path)], "npy")
         assert isinstance(table, ArrayTable)
-        found = table.matrix
-        by_column = not found.flags.c_contiguous
+        found: Any = table.matrix
         return _File(
             path,
-            shown(str(path)),
-            found.shape,
-            found.dtype,
-            by_column,
-            found.offset,
-            path.stat().st_size,
+            name=shown(str(path)),
+            shape=found.shape,
+            dtype=found.dtype,
+            by_column=not found.flags.c_contiguous,
+            offset=found.offset,
+            size=path.stat().st_size,
         )
 
     def mapped(self) -> NDArray[Any]:
-        """Return the whole file as an array, of which nothing is read yet."""
+        """Return the whole file as an array; nothing is read yet."""
         try:
             with self.path.open("rb") as file:
                 content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -84,7 +82,7 @@ class _File:
 class NpySource(FilledSource):
     """Tables in NPY files, one below the other."""
 
-    # A file that somebody writes anew has other sums of a thousand numbers somewhere.
+    # A file that is rewritten has other sums of a thousand numbers somewhere.
     _may_shuffle = False
 
     def __init__(self, paths: Sequence[Path]) -> None:
@@ -97,14 +95,14 @@ class NpySource(FilledSource):
                     f"{file.name} has {file.shape[1]} columns, but {first.name} has "
                     f"{first.shape[1]}"
                 )
-        self.parts = tuple(Part(file.name, file.shape[0]) for file in self._files)
-        self.n_rows, self.n_columns = self._count, first.shape[1]
+        self._set_parts(Part(file.name, file.shape[0]) for file in self._files)
+        self.n_columns = first.shape[1]
         dtypes = [file.dtype for file in self._files]
         self.dtype = working_dtype(np.result_type(*dtypes) if len(dtypes) > 1 else dtypes[0])
 
     @property
     def reading_bytes(self) -> int:
-        """Bytes that reading takes beside the chunks, about."""
+        """Bytes that reading takes in addition to the chunks, about."""
         return 0 if self._is_plain else _STRETCH
 
     @property
@@ -118,11 +116,12 @@ class NpySource(FilledSource):
             yield from super()._arrays(rows, stop)
 
     def take(self, rows: Any) -> NDArray[np.floating]:
-        """Return some rows by their numbers, in the order asked for, reading no others."""
+        """Return some rows by their numbers, in the order asked for, without reading others."""
         wanted = np.asarray(rows, dtype=np.int64)
         found = np.empty((len(wanted), self.n_columns), dtype=self.dtype)
-        if len(wanted) and not 0 <= wanted.min() <= wanted.max() < self._count:
-            raise IndexError(f"rows are counted from 0 to {self._count - 1:,}; got {rows}")
+        n_rows = self.n_rows or 0
+        if len(wanted) and not 0 <= wanted.min() <= wanted.max() < n_rows:
+            raise IndexError(f"rows are counted from 0 to {n_rows - 1:,}; got {rows}")
         first = 0
         for file in self._files:
             here = (wanted >= first) & (wanted < first + file.shape[0])
@@ -132,21 +131,17 @@ class NpySource(FilledSource):
         return found
 
     def _taken(self, file: _File, rows: NDArray[np.int64]) -> NDArray[np.floating]:
-        """Return rows of a file; no more of it is resident at once than of a chunk."""
+        """Return rows of a file; no more of it is resident at once than a chunk."""
         found = np.empty((len(rows), self.n_columns), dtype=self.dtype)
         for some in in_stretches(rows, self.n_columns * file.dtype.itemsize):
-            # Another mapping each time: the pages of the one before are gone with it.
+            # A new mapping each time: the pages of the previous one are unloaded with it.
             chosen = np.empty((len(some), self.n_columns), dtype=self.dtype)
-            put(file.mapped()[rows[some]], chosen, file.name)
+            convert(file.mapped()[rows[some]], chosen, file.name)
             found[some] = chosen
         return found
 
-    @property
-    def _count(self) -> int:
-        return sum(part.n_rows for part in self.parts)
-
     def _views(self, rows: int) -> Iterator[NDArray[np.floating]]:
-        """Yield chunks as views; one that is in several files as a copy of its pieces."""
+        """Yield chunks as views; a chunk that spans several files is a copy."""
         pieces: list[NDArray[np.floating]] = []
         missing = rows
         for file in self._files:

@@ -1,8 +1,8 @@
-"""Counts in the pages of a Parquet file, looked at before polars believes them.
+"""Counts of values in the pages of a Parquet file, checked before polars reads it.
 
-A reader reserves memory for as many values as a page claims to have, and a process that is asked
-for more than there is ends at once: nothing could be caught then. Headers of pages and the
-footer are written in Thrift's compact protocol, of which this reads what is needed.
+Polars reserves memory for as many values as a page header claims. If a damaged header claims a
+negative number, the process is aborted, which no `except` can catch. pyarrow's metadata has the
+counts of columns, not those of pages. So this reads page headers, which are Thrift structs.
 """
 
 from __future__ import annotations
@@ -10,112 +10,88 @@ from __future__ import annotations
 import io
 from typing import IO, Any
 
-_FOOTER = 8
 _LARGE = 1 << 20
-"""Bytes: a larger footer, of thousands of columns and groups, would take seconds."""
+"""Bytes: a larger footer, of thousands of columns and row groups, would take seconds."""
 _HEADER = 1 << 12
-"""Bytes in which a header of a page ends, unless there are long statistics in it."""
+"""Bytes that hold the header of a page, unless it has long statistics."""
 # Numbers of fields in parquet.thrift.
-_ROW_GROUPS, _COLUMNS, _COLUMN_DATA = 4, 1, 3
-_VALUES, _PACKED, _DATA_PAGE, _DICTIONARY_PAGE = 5, 7, 9, 11
-_UNPACKED_PAGE, _PACKED_PAGE = 2, 3
-_KINDS_OF_PAGES = (5, 7, 8)
-_VALUES_OF_A_PAGE = 1
+_ROW_GROUPS, _COLUMNS, _METADATA = 4, 1, 3
+_N_VALUES, _SIZE, _DATA_PAGE, _DICTIONARY_PAGE = 5, 7, 9, 11
+_PAGE_SIZE, _PACKED_PAGE_SIZE = 2, 3
+_PAGE_KINDS, _DICTIONARY = (5, 7, 8), 7
+_N_VALUES_OF_PAGE = 1
 
 
 def wrong_count(file: IO[bytes]) -> str | None:
-    """Return what is wrong with the counts of a file's pages; None also where nobody can tell."""
+    """Return what is wrong with the page counts of a file; None also if headers are unreadable."""
     try:
-        return next((fault for column in _columns(file) if (fault := _fault(file, column))), None)
-    # Not to be understood, which the reader will say better.
+        size = file.seek(0, io.SEEK_END)
+        file.seek(max(0, size - 8))
+        length = int.from_bytes(file.read(4), "little")
+        if length > min(_LARGE, size - 8):
+            return None
+        file.seek(size - 8 - length)
+        groups = _struct(io.BytesIO(file.read(length)))[_ROW_GROUPS]
+        columns = [column[_METADATA] for group in groups for column in group[_COLUMNS]]
+        return next((fault for column in columns if (fault := _fault(file, column))), None)
+    # The reader describes such files better.
     except (IndexError, KeyError, TypeError, ValueError, AttributeError, RecursionError):
         return None
 
 
-def _columns(file: IO[bytes]) -> list[dict[int, Any]]:
-    size = file.seek(0, io.SEEK_END)
-    file.seek(max(0, size - _FOOTER))
-    length = int.from_bytes(file.read(4), "little")
-    if length > min(_LARGE, size - _FOOTER):
-        return []
-    file.seek(size - _FOOTER - length)
-    footer = _Compact(file.read(length)).struct()
-    return [column[_COLUMN_DATA] for group in footer[_ROW_GROUPS] for column in group[_COLUMNS]]
-
-
 def _fault(file: IO[bytes], column: dict[int, Any]) -> str | None:
-    """Follow the pages of a column."""
-    values, packed = column[_VALUES], column[_PACKED]
-    place = min(column[_DATA_PAGE], column.get(_DICTIONARY_PAGE) or column[_DATA_PAGE])
-    if values < 0 or packed < 0 or place < 0:
+    """Return what is wrong with the pages of a column."""
+    n_values, size = column[_N_VALUES], column[_SIZE]
+    begin = min(column[_DATA_PAGE], column.get(_DICTIONARY_PAGE) or column[_DATA_PAGE])
+    if n_values < 0 or size < 0 or begin < 0:
         return "a column has a negative number of values or bytes"
-    end, left = place + packed, values
-    while place < end and left > 0:
+    place, left = begin, n_values
+    while place < begin + size and left > 0:
         file.seek(place)
-        compact = _Compact(file.read(_HEADER))
-        header = compact.struct()
-        kind = next((kind for kind in _KINDS_OF_PAGES if kind in header), None)
-        count = 0 if kind is None else header[kind][_VALUES_OF_A_PAGE]
-        if not 0 <= count <= values:
-            return f"a page says that it has {count:,} of {values:,} values"
-        if header[_UNPACKED_PAGE] < 0 or not 0 <= header[_PACKED_PAGE] <= packed:
+        data = io.BytesIO(file.read(_HEADER))
+        header = _struct(data)
+        kind = next((kind for kind in _PAGE_KINDS if kind in header), None)
+        count = 0 if kind is None else header[kind][_N_VALUES_OF_PAGE]
+        if not 0 <= count <= n_values:
+            return f"a page says that it has {count:,} of {n_values:,} values"
+        if header[_PAGE_SIZE] < 0 or not 0 <= header[_PACKED_PAGE_SIZE] <= size:
             return "a page says that it is larger than its column"
-        left -= 0 if kind == _KINDS_OF_PAGES[1] else count
-        place += compact.at + header[_PACKED_PAGE]
+        left -= 0 if kind == _DICTIONARY else count
+        place += data.tell() + header[_PACKED_PAGE_SIZE]
     return None
 
 
-class _Compact:
-    """Thrift's compact protocol, from some bytes."""
+def _struct(data: io.BytesIO) -> dict[int, Any]:
+    """Return the fields of a struct in Thrift's compact protocol, by their numbers."""
+    fields: dict[int, Any] = {}
+    number = 0
+    while head := data.read(1)[0]:
+        number = number + (head >> 4) if head >> 4 else _signed(data)
+        fields[number] = head & 15 == 1 if head & 15 in (1, 2) else _value(data, head & 15)
+    return fields
 
-    def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 0
 
-    def struct(self) -> dict[int, Any]:
-        """Return the fields of a struct by their numbers."""
-        found: dict[int, Any] = {}
-        number = 0
-        while head := self._byte():
-            kind, step = head & 15, head >> 4
-            number = number + step if step else self._signed()
-            found[number] = kind == 1 if kind in (1, 2) else self._value(kind)
-        return found
+def _value(data: io.BytesIO, kind: int) -> Any:
+    if kind in (1, 2, 3):
+        return data.read(1)[0]
+    if kind in (4, 5, 6):
+        return _signed(data)
+    if kind in (7, 8):
+        return data.read(8 if kind == 7 else _unsigned(data))
+    if kind in (9, 10):
+        head = data.read(1)[0]
+        count = _unsigned(data) if head >> 4 == 15 else head >> 4
+        return [_value(data, head & 15) for _ in range(count)]
+    if kind == 12:
+        return _struct(data)
+    raise ValueError(f"no type of this protocol: {kind}")
 
-    def _value(self, kind: int) -> Any:
-        if kind in (1, 2, 3):
-            return self._byte()
-        if kind in (4, 5, 6):
-            return self._signed()
-        if kind in (7, 8):
-            length = 8 if kind == 7 else self._unsigned()
-            self.at += length
-            return self.data[self.at - length : self.at]
-        if kind in (9, 10):
-            head = self._byte()
-            count = self._unsigned() if head >> 4 == 15 else head >> 4
-            return [self._item(head & 15) for _ in range(count)]
-        if kind == 12:
-            return self.struct()
-        raise ValueError(f"no type of this protocol: {kind}")
 
-    def _item(self, kind: int) -> Any:
-        if self.at >= len(self.data):
-            raise IndexError("the bytes end within a list")
-        return self._value(kind)
+def _unsigned(data: io.BytesIO) -> int:
+    byte = data.read(1)[0]
+    return byte if byte < 128 else byte - 128 + (_unsigned(data) << 7)
 
-    def _byte(self) -> int:
-        self.at += 1
-        return self.data[self.at - 1]
 
-    def _unsigned(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self._byte()
-            value |= (byte & 127) << shift
-            if byte < 128:
-                return value
-            shift += 7
-
-    def _signed(self) -> int:
-        value = self._unsigned()
-        return (value >> 1) ^ -(value & 1)
+def _signed(data: io.BytesIO) -> int:
+    value = _unsigned(data)
+    return (value >> 1) ^ -(value & 1)

@@ -1,7 +1,7 @@
-"""Reading ahead: another thread produces items while this one works on those before.
+"""Reading ahead: another thread produces items while this one works on earlier ones.
 
-At most `ahead` items are in production or waiting. An error there is raised here; whoever stops
-early stops the thread.
+At most `ahead` items are in production or waiting. An error in the thread is raised to the caller.
+Closing the generator early stops the thread.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ T = TypeVar("T")
 Produce = Callable[[threading.Event], Iterator[T]]
 """Makes the iterator that the thread runs; it should end soon after the event is set."""
 _PATIENCE = 5.0
-"""Seconds for a thread to end; one that hangs in somebody else's code is left behind."""
+"""Seconds to wait for a thread to end; one that hangs in code of the user is abandoned."""
 _LISTEN = 0.2
-"""Seconds between looks: a wait without an end would not hear Ctrl-C everywhere."""
+"""Seconds between two tests: an endless wait would block Ctrl-C on some systems."""
 
 
 def reading_ahead(produce: Produce[T], ahead: int) -> Generator[T, None, None]:
-    """Yield what the iterator yields, produced in a thread; without one if `ahead` is 0.
+    """Yield the items of an iterator that runs in a thread; without a thread if `ahead` is 0.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class _Producer(Generic[T]):
         self._asked, self._ended = False, threading.Event()
 
     def start(self) -> None:
-        """Begin. Ctrl-C may come in the middle of this, too: `end` is for what there is then."""
+        """Start the thread. Ctrl-C may interrupt this at any point; `end` works then, too."""
         self._asked = True
         self._thread.start()
 
@@ -98,12 +98,12 @@ class _Producer(Generic[T]):
             return found
 
     def end(self) -> None:
-        """Stop the thread, and wait until it has ended."""
+        """Stop the thread and wait until it has ended."""
         self._stop.set()
         self._room.release()
         if not self._asked or self._thread is threading.current_thread():
             return
-        # A thread that is only about to start cannot be joined.
+        # A thread that is still starting cannot be joined.
         if self._ended.wait(_PATIENCE):
             self._thread.join(_PATIENCE)
 
@@ -113,6 +113,6 @@ _running: WeakSet[_Producer[Any]] = WeakSet()
 
 @atexit.register
 def _end_all() -> None:
-    """End threads of passes that nobody finished, before what they use is taken down."""
+    """End the threads of unfinished passes before the interpreter shuts down."""
     for producer in list(_running):
         producer.end()

@@ -1,14 +1,16 @@
-"""A source: rows of numbers that are read in chunks, in the same order as often as one likes.
+"""A source: rows of numbers that are read in chunks, in the same order in every pass.
 
-Every pass is checked while it is read: no missing and no infinite values, always as many columns,
-and the same rows as in the first pass.
+Every pass is checked while it is read: no missing and no infinite values, the same number of
+columns everywhere, and the same rows as in the first pass.
 """
 
 from __future__ import annotations
 
 import operator
 import threading
-from collections.abc import Callable, Generator, Iterator
+import weakref
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, NamedTuple, SupportsIndex
@@ -18,13 +20,13 @@ from numpy.typing import NDArray
 
 from wolfmeans.exact.arrays import Sizes
 from wolfmeans.exact.native import value_range
-from wolfmeans.files.buffers import Buffers
-from wolfmeans.files.columns import FILL_IN, Part
+from wolfmeans.files.columns import Part, refuse_first
 from wolfmeans.files.fingerprint import Fingerprint
 from wolfmeans.files.read_ahead import reading_ahead
 
-_LOOK = 1 << 22
-"""Bytes that are looked at between two questions whether to go on."""
+_STEP = 1 << 22
+"""Bytes that are checked, or written, before the next test for a stop."""
+_MOST_BUFFERS = 8
 
 
 class Chunk(NamedTuple):
@@ -37,11 +39,11 @@ class Chunk(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Rows as they come from a file or an iterator, of any number."""
+    """Rows as a file or an iterator gives them, any number of them."""
 
     n_rows: int
-    put: Callable[[int, NDArray[np.floating]], None]
-    """Writes rows from one on into an array, as many as it has."""
+    write: Callable[[int, NDArray[np.floating]], None]
+    """Writes the rows from a given one on into an array, as many as it has."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Facts:
     n_rows: int
     sizes: Sizes
     fingerprint: bytes
-    """Of all numbers in order; the same whatever the chunks."""
+    """Of all numbers in order; it does not depend on the size of chunks."""
 
 
 class Source:
@@ -63,13 +65,13 @@ class Source:
     dtype : numpy.dtype
         Of the chunks: float32 if all numbers are float32 or float16, else float64.
     n_rows : int or None
-        None as long as it is not known: before the first pass over an iterator has ended.
+        None if unknown: before the first pass over an iterator has ended.
     names : tuple of str, or None
         Of the columns.
     parts : tuple of Part
-        The files, in the order of their rows; empty where there are none.
+        The files, in the order of their rows; empty if there are none.
     remarks : tuple of str
-        What a person should know about how it is read.
+        Notes for the user on how it is read.
     """
 
     n_columns: int
@@ -78,10 +80,14 @@ class Source:
     names: tuple[str, ...] | None = None
     parts: tuple[Part, ...] = ()
     remarks: tuple[str, ...] = ()
-    _may_shuffle = True
-    """Whether another pass may give neighbors in another order: what others make may."""
     reads_ahead: bool = True
-    """Whether a thread is worth its while."""
+    """Whether reading in another thread saves time."""
+    _name = "the source"
+    """What errors call it."""
+    _may_shuffle = True
+    """Whether another pass may give neighboring rows in another order."""
+    _advice = ""
+    """What to do about a source that has changed."""
     _facts: Facts | None = None
 
     @property
@@ -91,19 +97,19 @@ class Source:
 
     @property
     def reading_bytes(self) -> int:
-        """Bytes that reading takes beside the chunks, about."""
+        """Bytes that reading takes in addition to the chunks, about."""
         return 0
 
     def spare_memory(self, limit: int) -> None:
-        """Read in a way that takes less memory, where there is one, if so many bytes are all."""
+        """Read in a way that takes less memory, if there is one and the limit requires it."""
 
     def chunks(
         self, rows_at_once: SupportsIndex, *, ahead: int = 1
     ) -> Generator[Chunk, None, None]:
         """Read all rows in order: chunks of `rows_at_once`, the last one smaller.
 
-        The next `ahead` chunks are read in another thread meanwhile; 0 reads here, without one.
-        At most `ahead` + 2 chunks are in memory, or one less if the caller lets go of each
+        The next `ahead` chunks are read in another thread meanwhile; 0 reads without a thread.
+        At most `ahead` + 2 chunks are in memory, or one less if the caller drops each chunk
         before asking for the next. Stop early with `close()`.
 
         Raises
@@ -121,12 +127,12 @@ class Source:
 
     def whole(self, rows_at_once: int | None = None) -> NDArray[np.floating]:
         """Return all rows as one array, for sources that fit into memory."""
-        several = rows_at_once or self._several
+        rows_at_once = rows_at_once or self._step_rows
         if self.n_rows is None:
-            return np.concatenate([chunk.rows for chunk in self.chunks(several)])
-        # Written where they stay: all chunks and all rows would be twice the memory.
+            return np.concatenate([chunk.rows for chunk in self.chunks(rows_at_once)])
+        # Chunks are copied one by one: all chunks and the array would be twice the memory.
         whole = np.empty((self.n_rows, self.n_columns), dtype=self.dtype)
-        with closing(self.chunks(several)) as chunks:
+        with closing(self.chunks(rows_at_once)) as chunks:
             for first, rows in chunks:
                 whole[first : first + len(rows)] = rows
                 del rows
@@ -135,14 +141,14 @@ class Source:
     def take(self, rows: Any) -> NDArray[np.floating]:
         """Return some rows by their numbers, in the order asked for.
 
-        Reads up to the last of them, where nothing faster is known.
+        This reads all rows up to the last of them; subclasses may be faster.
         """
         wanted = np.asarray(rows, dtype=np.int64)
         found = np.empty((len(wanted), self.n_columns), dtype=self.dtype)
         left, last = len(wanted), max(wanted, default=-1)
         if min(wanted, default=0) < 0:
             raise IndexError(f"rows are counted from 0; got {wanted.min()}")
-        with closing(self.chunks(self._several)) as chunks:
+        with closing(self.chunks(self._step_rows)) as chunks:
             for first, chunk in chunks:
                 here = (wanted >= first) & (wanted < first + len(chunk))
                 found[here] = chunk[wanted[here] - first]
@@ -150,11 +156,11 @@ class Source:
                 if left == 0:
                     break
         if left:
-            raise IndexError(f"{self._called} has {self.n_rows:,} rows, and no row {last}")
+            raise IndexError(f"{self._name} has {self.n_rows:,} rows, and no row {last}")
         return found
 
     def place(self, row: int) -> str:
-        """Return where a row is: the file and the row in it, counted from 1 as in a table."""
+        """Return the file and the row in it, counted from 1 as in a table."""
         within = row
         for part in self.parts:
             if within < part.n_rows:
@@ -164,7 +170,7 @@ class Source:
         return f"row {row}, counted from 0"
 
     def _arrays(self, rows: int, stop: threading.Event) -> Iterator[NDArray[np.floating]]:
-        """Yield all rows, so many at once; it may end early when asked to stop."""
+        """Yield all rows, `rows` at a time; it may end early when `stop` is set."""
         raise NotImplementedError
 
     @property
@@ -172,21 +178,28 @@ class Source:
         return max(1, self.n_columns * self.dtype.itemsize)
 
     @property
-    def _several(self) -> int:
-        """Rows that are looked at, or written, between two questions whether to go on."""
-        return max(1, _LOOK // self._row_bytes)
+    def _step_rows(self) -> int:
+        """Rows that are checked, or written, before the next test for a stop."""
+        return max(1, _STEP // self._row_bytes)
 
-    # --- Checks, while it is read --------------------------------------------------------------
+    def _set_parts(self, parts: Iterable[Part]) -> None:
+        """Set the files, their total number of rows, and the name for errors."""
+        self.parts = tuple(parts)
+        self.n_rows = sum(part.n_rows for part in self.parts)
+        more = f" and {len(self.parts) - 1} more" if len(self.parts) > 1 else ""
+        self._name = f"{self.parts[0].name}{more}"
+
+    # --- Checks during a pass ------------------------------------------------------------------
 
     def _pass(self, rows: int, stop: threading.Event) -> Iterator[Chunk]:
         first, seen = 0, Sizes(np.inf, 0.0)
         fingerprint = Fingerprint(by_place=self._may_shuffle)
         for array in self._arrays(rows, stop):
-            for begin in range(0, len(array), self._several):
+            for begin in range(0, len(array), self._step_rows):
                 if stop.is_set():
                     return
-                few = array[begin : begin + self._several]
-                seen = self._look(few, first + begin, seen)
+                few = array[begin : begin + self._step_rows]
+                seen = self._check(few, first + begin, seen)
                 fingerprint.add(few)
             yield Chunk(first, array)
             first += len(array)
@@ -194,60 +207,46 @@ class Source:
             smallest = seen.smallest if seen.largest else 0.0
             self._settle(Facts(first, Sizes(smallest, seen.largest), fingerprint.digest()))
 
-    def _look(self, rows: NDArray[np.floating], first: int, seen: Sizes) -> Sizes:
-        """Refuse values that are not finite; return the sizes of these and all before."""
+    def _check(self, rows: NDArray[np.floating], first: int, seen: Sizes) -> Sizes:
+        """Reject values that are not finite; return the sizes of these rows and all before."""
         finite, smallest, largest = value_range(rows)
         if not finite:
-            row, column = divmod(int(np.argmax(~np.isfinite(rows).ravel())), rows.shape[1])
-            name = repr(self.names[column]) if self.names else str(column)
-            what = "missing" if np.isnan(rows[row, column]) else "infinite, or too large"
-            raise ValueError(f"{self.place(first + row)}, column {name} is {what}; {FILL_IN}")
+            refuse_first(~np.isfinite(rows), rows, self.place, self.names, before=first)
         return Sizes(
             min(seen.smallest, smallest) if largest else seen.smallest, max(seen.largest, largest)
         )
 
     def _settle(self, found: Facts) -> None:
-        """Keep what the first pass has found; refuse another that differs."""
+        """Keep what the first pass has found; reject another pass that differs."""
         if self._facts is None:
             if self.n_rows is not None and found.n_rows != self.n_rows:
                 raise ValueError(
-                    f"{self._called} has {found.n_rows:,} rows instead of {self.n_rows:,}"
+                    f"{self._name} has {found.n_rows:,} rows instead of {self.n_rows:,}"
                 )
             if found.n_rows == 0:
-                raise ValueError(f"{self._called} has no rows")
+                raise ValueError(f"{self._name} has no rows")
             self.n_rows, self._facts = found.n_rows, found
             return
         if found.n_rows != self._facts.n_rows:
             raise ValueError(
-                f"{self._called} has changed: {self._facts.n_rows:,} rows when it was first read, "
+                f"{self._name} has changed: {self._facts.n_rows:,} rows when it was first read, "
                 f"{found.n_rows:,} now{self._advice}"
             )
         if found != self._facts:
             raise ValueError(
-                f"{self._called} has changed: other numbers, or another order, than when it was "
+                f"{self._name} has changed: other numbers, or another order, than when it was "
                 f"first read{self._advice}"
             )
 
-    @property
-    def _called(self) -> str:
-        """What it is called in a sentence."""
-        if not self.parts:
-            return "the source"
-        more = f" and {len(self.parts) - 1} more" if len(self.parts) > 1 else ""
-        return f"{self.parts[0].name}{more}"
-
-    _advice = ""
-    """What to do about a source that has changed."""
-
 
 class FilledSource(Source):
-    """A source whose chunks are put together from blocks of other sizes and kinds."""
+    """A source whose chunks are copied together from blocks of other sizes and types."""
 
     def __init__(self) -> None:
         self._buffers = Buffers()
 
     def _blocks(self, rows: int) -> Iterator[Block]:
-        """Yield all rows in blocks, for chunks of so many."""
+        """Yield all rows in blocks, for chunks of `rows`."""
         raise NotImplementedError
 
     def _arrays(self, rows: int, stop: threading.Event) -> Iterator[NDArray[np.floating]]:
@@ -265,8 +264,8 @@ class FilledSource(Source):
                     return
                 if out is None:
                     out, filled = self._buffers.lend(rows, self.n_columns, self.dtype), 0
-                step = min(rows - filled, block.n_rows - begin, self._several)
-                block.put(begin, out[filled : filled + step])
+                step = min(rows - filled, block.n_rows - begin, self._step_rows)
+                block.write(begin, out[filled : filled + step])
                 begin, filled = begin + step, filled + step
                 if filled == rows:
                     yield out
@@ -278,8 +277,8 @@ class FilledSource(Source):
 
     @property
     def reading_bytes(self) -> int:
-        """Bytes that reading takes beside the chunks, about."""
-        return _LOOK
+        """Bytes that reading takes in addition to the chunks, about."""
+        return _STEP
 
     def _next(self, blocks: Iterator[Block], row: int) -> Block | None:
         """Return the next block; an error says at which row it happened."""
@@ -288,3 +287,36 @@ class FilledSource(Source):
         except Exception as error:
             error.add_note(f"while reading on from {self.place(row)}")
             raise
+
+
+class Buffers:
+    """Memory for chunks; it is used again when an array and all views of it are gone.
+
+    Fresh memory is cleared by the system each time, which takes as long as reading it. Whether an
+    array is gone is tested when the next one is lent. A callback of the weak reference would run
+    anywhere in the main thread. A Ctrl-C during it would be lost: Python drops exceptions there.
+    """
+
+    def __init__(self) -> None:
+        self._lent: deque[tuple[NDArray[np.uint8], weakref.ref[Any]]] = deque(maxlen=_MOST_BUFFERS)
+        self._lock = threading.Lock()
+
+    def lend(self, n_rows: int, n_columns: int, dtype: np.dtype[Any]) -> NDArray[np.floating]:
+        """Return an array with arbitrary contents."""
+        with self._lock:
+            memory = self._unused(n_rows * n_columns * dtype.itemsize)
+            # NumPy gives views of views the first array as their base, as long as that is one:
+            # here `array`, below which there is no array. So it lives as long as any of them.
+            array = np.frombuffer(memory.data, dtype=dtype, count=n_rows * n_columns)
+            self._lent.append((memory, weakref.ref(array)))
+        return array.reshape(n_rows, n_columns)
+
+    def _unused(self, size: int) -> NDArray[np.uint8]:
+        """Return memory of at least that size, the most recently lent first."""
+        for place in reversed(range(len(self._lent))):
+            memory, array = self._lent[place]
+            if array() is None:
+                del self._lent[place]
+                if len(memory) >= size:
+                    return memory
+        return np.empty(size, dtype=np.uint8)

@@ -1,9 +1,7 @@
 """Tables from files: CSV, TSV, Parquet, Arrow and NPY, one or several, or standard input.
 
-Text may be compressed by gzip or zstd.
-
-Polars reads them where it is installed; without it CSV is read by the standard library and NPY by
-NumPy. A table that cannot be read is refused in one sentence that names the file and the place.
+Text may be compressed by gzip or zstd. NumPy reads NPY files, polars everything else. The error for
+a table that cannot be read is one sentence that names the file and the place.
 """
 
 from __future__ import annotations
@@ -17,22 +15,21 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from wolfmeans.core.choices import FORMATS as FORMATS
 from wolfmeans.files.atomic import shown
 from wolfmeans.files.columns import ArrayTable, FrameTable, Part, Table
-from wolfmeans.files.compression import PACKINGS, ending_of, first_lines, packing_of, unpacked
 from wolfmeans.files.parquet_pages import wrong_count
 from wolfmeans.files.text_tables import (
     DECIMAL_COMMA,
     NUMBER,
+    PACKINGS,
     Layout,
-    as_numbers,
-    both_points,
+    ending_of,
     fault_of,
+    first_lines,
     layout_of,
-    read_plainly,
+    packing_of,
+    unpacked,
 )
 
 SUFFIXES = {
@@ -48,8 +45,8 @@ SUFFIXES = {
     ".npy": "npy",
 }
 STANDARD_INPUT = "-"
-_STREAM = b"\xff\xff\xff\xff"
-_MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", _STREAM: "arrow", b"\x93NUMPY": "npy"}
+ARROW_STREAM = b"\xff\xff\xff\xff"
+_MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", ARROW_STREAM: "arrow", b"\x93NUMPY": "npy"}
 _FOREIGN = {
     b"PK\x03\x04": "a zip or a spreadsheet",
     b"BZh": "compressed by bzip2",
@@ -72,7 +69,7 @@ def read(sources: Sequence[str], kind: str | None = None) -> Table:
 
 
 def matching(source: str) -> list[str]:
-    """Return the files that a name stands for: itself, or those that a pattern matches."""
+    """Return the file of this name, or the files that match a pattern."""
     if source == STANDARD_INPUT or Path(source).exists() or not glob.has_magic(source):
         return [source]
     found = sorted(glob.glob(source, recursive=True))  # noqa: PTH207 - of any folder
@@ -100,22 +97,24 @@ def _read_one(source: str, kind: str | None) -> Table:
         if packing != promised:
             _refuse_other_packing(name, packing, promised)
     if isinstance(content, Path) and name != source:
-        content = content.read_bytes()  # polars opens no file of such a name
+        content = content.read_bytes()  # polars does not open a file whose name is not text
     found = next((form for magic, form in _MAGIC.items() if head.startswith(magic)), None)
     kind = kind or found or "csv"
     if (found or "csv") != ("csv" if kind == "tsv" else kind):
         _refuse_other_kind(name, kind, found, head)
     if kind in ("csv", "tsv"):
         table = _csv(content, name, packing, "\t" if kind == "tsv" else None)
+    elif kind == "npy":
+        table = _npy(content, name)
     else:
-        table = _READERS[kind](content, name)
+        table = _columnar(content, name, kind.capitalize())
     if not table.names or not table.n_rows:
         raise ValueError(f"{name} has no rows")
     return table
 
 
 def kind_of(path: Path) -> tuple[str | None, str | None]:
-    """Return the format that a file's name promises, and its packing."""
+    """Return the format and the compression that a file name stands for."""
     packing = PACKINGS.get(path.suffix.lower())
     kind = SUFFIXES.get((path.with_suffix("") if packing else path).suffix.lower())
     return (None if packing and kind not in ("csv", "tsv") else kind), packing
@@ -134,14 +133,9 @@ def _refuse_other_kind(name: str, kind: str, found: str | None, head: bytes) -> 
         raise ValueError(
             f"{name} is a file of format {found}, not {kind}; rename it or use --format {found}"
         )
-    what = _foreign(head) or "damaged or something else"
-    if _is_text(head):
-        what = "text"
+    is_text = head.isascii() and all(byte >= 32 or byte in b"\t\r\n" for byte in head)
+    what = "text" if is_text else _foreign(head) or "damaged or something else"
     raise ValueError(f"{name} is {what}, not {kind}")
-
-
-def _is_text(head: bytes) -> bool:
-    return all(byte >= 32 or byte in b"\t\r\n" for byte in head) and head.isascii()
 
 
 def _content(source: str) -> Path | bytes:
@@ -182,62 +176,36 @@ def _opened(content: Path | bytes) -> Iterator[IO[bytes]]:
             raise OSError(f"{content} cannot be read: {error.strerror}") from error
 
 
-def _polars() -> Any:
+def _polars(kind: str) -> Any:
     try:
         import polars
     except ImportError:
-        return None
+        raise ImportError(f"reading {kind} needs polars: pip install 'wolfmeans[cli]'") from None
     return polars
 
 
 def _csv(content: Path | bytes, name: str, packing: str | None, separator: str | None) -> Table:
-    polars = _polars()
+    polars = _polars("CSV")
     with _opened(content) as file, unpacked(file, packing, name) as text:
-        if text is not None:
-            layout = _layout(text, name, separator)
-            if polars is None:
-                text.seek(0)
-                return _plain_table(read_plainly(text, name, layout), name, layout)
-        elif polars is None:
-            raise ImportError(f"reading {packing} needs polars: pip install 'wolfmeans[cli]'")
-        else:
+        if text is None:
             try:
-                head = io.BytesIO(first_lines(polars, content))
+                text = io.BytesIO(first_lines(polars, content))
             except (OSError, polars.exceptions.PolarsError) as error:
                 raise ValueError(f"{name} is damaged: {_first_line(error)}") from None
-            layout = _layout(head, name, separator)
+        if (foreign := _foreign(text.read(8))) is not None:
+            raise ValueError(f"{name} is {foreign}, not text; unpack it first")
+        text.seek(0)
+        layout = layout_of(text, name, separator)
     frame = _csv_frame(polars, content, name, layout, packing)
     table = FrameTable(frame, [Part(name, len(frame))])
-    table.remarks = _remarks(name, layout)
+    if layout.decimal_comma:
+        remark = f"{name}: a comma in a number is read as a decimal point, 1,5 as 1.5."
+        table.remarks = (remark,)
     return table
-
-
-def _remarks(name: str, layout: Layout) -> tuple[str, ...]:
-    """Return what was guessed about a text that could have been meant otherwise."""
-    if not layout.decimal_comma:
-        return ()
-    return (f"{name}: a comma in a number is read as a decimal point, 1,5 as 1.5.",)
-
-
-def _layout(text: IO[bytes], name: str, separator: str | None) -> Layout:
-    if (foreign := _foreign(text.read(8))) is not None:
-        raise ValueError(f"{name} is {foreign}, not text; unpack it first")
-    text.seek(0)
-    return layout_of(text, name, separator)
 
 
 def _foreign(head: bytes) -> str | None:
     return next((what for magic, what in _FOREIGN.items() if head.startswith(magic)), None)
-
-
-def _plain_table(fields: dict[str, list[str]], name: str, layout: Layout) -> Table:
-    columns: dict[str, NDArray[Any]] = {}
-    for column, texts in fields.items():
-        numbers = as_numbers(texts)
-        columns[column] = np.array(texts, dtype=object) if numbers is None else numbers
-    table = ArrayTable(columns, name)
-    table.remarks = _remarks(name, layout)
-    return table
 
 
 def _csv_frame(
@@ -245,7 +213,8 @@ def _csv_frame(
 ) -> Any:
     """Read text with polars: types from the first rows; if that fails from all; else as texts.
 
-    Polars takes digits of other scripts for numbers, and cannot read them then.
+    Reading as texts is needed for digits of other scripts: polars infers numbers, and cannot read
+    them.
     """
     frame, failure = None, None
     options: dict[str, Any] = {
@@ -254,7 +223,7 @@ def _csv_frame(
         "eol_char": layout.line_end,
         "glob": False,
     }
-    # Only where they are needed: older versions of polars do not have them.
+    # Only if needed: older versions of polars do not have these options.
     rare = {"skip_lines": layout.skipped, "decimal_comma": layout.decimal_comma}
     options |= {option: value for option, value in rare.items() if value}
     for rows in (1000, None, 0):
@@ -263,7 +232,7 @@ def _csv_frame(
             frame = polars.read_csv(
                 source, infer_schema_length=rows, raise_if_empty=False, **options
             )
-        # Some text ends in a panic, which is no Exception.
+        # Some text makes polars panic, which is not an Exception.
         except (Exception, polars.exceptions.PanicException) as error:
             failure = error
         else:
@@ -280,7 +249,7 @@ def _csv_frame(
 
 
 def _with_points(polars: Any, frame: Any, name: str) -> Any:
-    """Write numbers with a point that polars has left as texts with a comma."""
+    """Replace decimal commas in columns that polars has read as texts."""
     number, comma = f"^{NUMBER.pattern}$", f"^{DECIMAL_COMMA.pattern}$"
     for column in frame.iter_columns():
         if column.dtype == polars.String:
@@ -289,13 +258,16 @@ def _with_points(polars: Any, frame: Any, name: str) -> Any:
                 texts.str.contains(number) & texts.str.contains(".", literal=True)
             )
             if len(pointed):
-                raise ValueError(both_points(name, column.name, pointed[0]))
+                raise ValueError(
+                    f"{name}: column {column.name!r} has {pointed[0]}, and other numbers have a "
+                    "decimal comma; write all in one way"
+                )
             frame = frame.with_columns(texts.str.replace(comma, "${1}.${2}"))
     return frame
 
 
 def _numbers_with_blanks(polars: Any, frame: Any) -> Any:
-    """Turn columns into numbers that are texts only because of blanks."""
+    """Convert columns to numbers that are texts only because of blanks."""
     for column in frame.iter_columns():
         if column.dtype == polars.String and column.null_count() < len(column):
             texts = column.str.strip_chars()
@@ -309,42 +281,35 @@ def _first_line(error: Exception) -> str:
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
-def _parquet(content: Path | bytes, name: str) -> Table:
-    return _columnar(content, name, "read_parquet", "Parquet")
-
-
-def _arrow(content: Path | bytes, name: str) -> Table:
-    return _columnar(content, name, "read_ipc", "Arrow")
-
-
-def _columnar(content: Path | bytes, name: str, reader: str, kind: str) -> Table:
-    polars = _polars()
-    if polars is None:
-        raise ImportError(f"reading {kind} needs polars: pip install 'wolfmeans[cli]'")
+def _columnar(content: Path | bytes, name: str, kind: str) -> Table:
+    polars = _polars(kind)
     with _opened(content) as file:
         try:
-            if reader == "read_ipc" and file.read(len(_STREAM)) == _STREAM:
-                reader = "read_ipc_stream"
-            if reader == "read_parquet" and (fault := wrong_count(file)):
-                raise ValueError(fault)
-            if reader != "read_parquet":
-                _look_through(content, reader == "read_ipc_stream")
+            if kind == "Parquet":
+                reader = polars.read_parquet
+                if fault := wrong_count(file):
+                    raise ValueError(fault)
+            else:
+                is_stream = file.read(len(ARROW_STREAM)) == ARROW_STREAM
+                reader = polars.read_ipc_stream if is_stream else polars.read_ipc
+                _check_arrow(content, is_stream)
             file.seek(0)
-            frame = getattr(polars, reader)(file if isinstance(content, bytes) else content)
+            frame = reader(file if isinstance(content, bytes) else content)
         except polars.exceptions.DuplicateError as error:
             message = f"{name} has columns of the same name: {_first_line(error)}"
             raise ValueError(message) from None
-        # A damaged file may also end in a panic, which is no Exception.
+        # A damaged file may also make polars panic, which is not an Exception.
         except (Exception, polars.exceptions.PanicException) as error:
             message = f"{name} is damaged, or not {kind}: {_first_line(error)}"
             raise ValueError(message) from None
     return FrameTable(frame, [Part(name, len(frame))])
 
 
-def _look_through(content: Path | bytes, is_stream: bool) -> None:
-    """Have pyarrow look at an Arrow file first, where it is installed.
+def _check_arrow(content: Path | bytes, is_stream: bool) -> None:
+    """Read an Arrow file with pyarrow first, if installed.
 
-    It refuses a damaged one; polars asks for the memory it claims to need, and ends the process.
+    It rejects a damaged file. Polars would ask for the memory that such a file claims to need,
+    which can end the process.
     """
     try:
         import pyarrow
@@ -364,7 +329,7 @@ def _look_through(content: Path | bytes, is_stream: bool) -> None:
             for _ in reader if is_stream else ():
                 pass
     except NotImplementedError:
-        return  # polars knows types that pyarrow does not
+        return  # pyarrow does not know all types that polars does
 
 
 def _npy(content: Path | bytes, name: str) -> Table:
@@ -374,7 +339,7 @@ def _npy(content: Path | bytes, name: str) -> Table:
         else:
             array = np.load(content, mmap_mode="r", allow_pickle=False)
     except Exception as error:
-        # Its header is text that NumPy parses: whatever is wrong, it is the file.
+        # NumPy parses a header of text: any error means that the file is wrong.
         if "pickle" in str(error) or "Python objects" in str(error):
             message = f"{name} has Python objects in it, which are never loaded; save it as numbers"
             raise ValueError(message) from None
@@ -387,14 +352,11 @@ def _npy(content: Path | bytes, name: str) -> Table:
         )
     if not array.size:
         raise ValueError(f"{name} has no rows")
-    return ArrayTable({str(j): array[:, j] for j in range(array.shape[1])}, name, array)
+    return ArrayTable(array, [Part(name, len(array))])
 
 
-_READERS = {"parquet": _parquet, "arrow": _arrow, "npy": _npy}
-
-
-def _stacked(tables: list[Table]) -> Table:
-    """Put tables below each other, columns by their names."""
+def _stacked(tables: Sequence[Table]) -> Table:
+    """Stack tables, matching columns by name."""
     first = tables[0]
     for table in tables[1:]:
         for one, other in ((first, table), (table, first)):
@@ -404,20 +366,15 @@ def _stacked(tables: list[Table]) -> Table:
                         f"{other.source} has no column {name!r}, but {one.source} has one"
                     )
     parts = [part for table in tables for part in table.parts]
-    if all(isinstance(table, FrameTable) for table in tables):
-        return FrameTable(_stacked_frames(tables), parts)
-    columns = {
-        name: np.concatenate([table.entries(name) for table in tables]) for name in first.names
-    }
-    result = ArrayTable(columns, first.source)
-    result.parts = tuple(parts)
-    return result
+    matrices = [table.matrix for table in tables if isinstance(table, ArrayTable)]
+    if len(matrices) == len(tables):
+        return ArrayTable(np.concatenate(matrices), parts)
+    return FrameTable(_stacked_frames(tables), parts)
 
 
 def _stacked_frames(tables: Sequence[Any]) -> Any:
-    """Stack data frames; a column that is text in one of them is text."""
-    import polars as pl
-
+    """Stack data frames; a column that is text in one of them becomes text."""
+    pl = _polars("several formats at once")
     names = list(tables[0].names)
     texts = [name for name in names if not all(table.is_numeric(name) for table in tables)]
     frames = [t.frame.select(names).with_columns(pl.col(texts).cast(pl.String)) for t in tables]

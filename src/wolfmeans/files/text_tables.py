@@ -1,32 +1,40 @@
-"""CSV and its relatives, as text.
+"""CSV and its relatives before polars reads them: compression, layout, and faults.
 
-What separates fields, whether the first line is names, what is wrong with a file that cannot be
-read, and a reader that needs nothing but the standard library.
+The layout of a text file is what separates fields, whether the first line has names, and whether
+numbers have a decimal comma. It is found from the first rows.
 """
 
 from __future__ import annotations
 
 import codecs
 import csv
+import gzip
 import io
 import re
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import islice, takewhile
-from typing import IO
+from pathlib import Path
+from typing import IO, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+PACKINGS = {".gz": "gzip", ".zst": "zstd"}
+"""By the last extension of a file name."""
+_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 MARKS = ("na", "n/a", "#n/a", "nan", "null", "none", "missing", "?", "-")
-"""What people write where a value is missing, in lower case."""
+"""Marks for missing values, in lower case."""
 _SEPARATORS = ",;\t|"
 _HEAD = 1 << 16
 _FIRST_ROWS = 50
+_NO_SEPARATOR = "\x1f"
 DECIMAL_COMMA = re.compile(r"([+-]?[0-9]*),([0-9]+(?:[eE][+-]?[0-9]+)?)")
 NUMBER = re.compile(r"[+-]?[0-9.,]*[0-9][0-9.,]*(?:[eE][+-]?[0-9]+)?")
-"""With any points and commas in it."""
+"""A number with any points and commas in it."""
+
+
+# --- Layout ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -35,19 +43,19 @@ class Layout:
 
     separator: str
     names: tuple[str, ...]
-    """Of the columns: those of the first line, or 0, 1, ... where that has numbers already."""
+    """Of the columns: those of the first line, or 0, 1, ... if it has values already."""
     named: bool
     """Whether the first line has names."""
     skipped: int = 0
-    """How many blank lines come before it."""
+    """How many blank lines come first."""
     line_end: str = "\n"
-    """What ends lines, after a carriage return or not."""
+    """What ends a line; a carriage return may come before it."""
     decimal_comma: bool = False
     """Whether 1,5 is a number."""
 
 
 def layout_of(file: IO[bytes], name: str, separator: str | None = None) -> Layout:
-    """Look at the beginning of a text file; refuse what is empty or not text."""
+    """Return the layout of a text file from its first rows; reject what is empty or not text."""
     head = file.read(_HEAD)
     _check_text(head, name)
     file.seek(0)
@@ -93,7 +101,7 @@ def _check_text(head: bytes, name: str) -> None:
 
 @contextmanager
 def _text(file: IO[bytes]) -> Iterator[io.TextIOWrapper]:
-    """Read a file as text, with the ends of lines as they are."""
+    """Read a file as text, with its line ends unchanged."""
     text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
     try:
         yield text
@@ -114,7 +122,7 @@ def _rows(file: IO[bytes], separator: str, skipped: int) -> Iterator[list[str]]:
 
 
 def _has_decimal_commas(rows: list[list[str]]) -> bool:
-    """Whether all rows have as many fields, two or more, and commas are only in numbers."""
+    """Whether all rows have equally many fields, two or more, with commas only in numbers."""
     fields = [field.strip() for row in rows[len(rows) > 1 :] for field in row if "," in field]
     return (
         len(rows[0]) > 1
@@ -129,9 +137,9 @@ def _point(field: str) -> str:
 
 
 def _are_names(fields: list[str], below: list[str]) -> bool:
-    """Whether a first line has names: numbers and what stands for missing ones are none.
+    """Whether the first line has names: not all fields are numbers or marks for missing values.
 
-    Except numbers after an empty corner, below which are the names or the numbers of rows.
+    After an empty first field, numbers are names if the column below has names or numbers of rows.
     """
     if len(fields) > 1 and not fields[0] and len(set(fields)) == len(fields):
         counted = [list(map(str, range(first, first + len(below)))) for first in (0, 1)]
@@ -147,7 +155,7 @@ def _is_value(field: str) -> bool:
 
 
 def _distinct(names: list[str]) -> Iterator[str]:
-    """Give each column a name of its own: an empty one its number, a repeated one a suffix."""
+    """Make names distinct: an empty one becomes its number, a repeated one gets a suffix."""
     seen: set[str] = set()
     for place, name in enumerate(names):
         own, copy = name or str(place), 1
@@ -159,7 +167,7 @@ def _distinct(names: list[str]) -> Iterator[str]:
 
 
 def is_number(text: str) -> bool:
-    """Whether a field is a number in digits from 0 to 9; not 1_000, and nothing missing."""
+    """Whether a field is a number in digits from 0 to 9, without underscores."""
     return text.isascii() and _is_number_of_any_script(text)
 
 
@@ -172,7 +180,7 @@ def _is_number_of_any_script(text: str) -> bool:
 
 
 def fault_of(file: IO[bytes], name: str, layout: Layout) -> str | None:
-    """Return what is wrong with the first bad line; None if all have as many fields."""
+    """Return what is wrong with the first bad line; None if all have equally many fields."""
     try:
         for line, row in _lines(file, layout):
             if len(row) != len(layout.names):
@@ -187,36 +195,6 @@ def fault_of(file: IO[bytes], name: str, layout: Layout) -> str | None:
     return None
 
 
-def read_plainly(file: IO[bytes], name: str, layout: Layout) -> dict[str, list[str]]:
-    """Return the columns of a text file, as texts."""
-    columns: list[list[str]] = [[] for _ in layout.names]
-    if (fault := fault_of(file, name, layout)) is not None:
-        raise ValueError(fault)
-    file.seek(0)
-    lines = _lines(file, layout)
-    for _, row in islice(lines, layout.named, None):
-        for column, field in zip(columns, row, strict=True):
-            column.append(field)
-    found = dict(zip(layout.names, columns, strict=True))
-    if not layout.decimal_comma:
-        return found
-    for column_name, fields in found.items():
-        texts = [field.strip() for field in fields]
-        pointed = next((text for text in texts if "." in text and NUMBER.fullmatch(text)), None)
-        if pointed is not None:
-            raise ValueError(both_points(name, column_name, pointed))
-        found[column_name] = [_point(text) for text in texts]
-    return found
-
-
-def both_points(name: str, column: str, text: str) -> str:
-    """Return why a number with a point is refused where others have a comma."""
-    return (
-        f"{name}: column {column!r} has {text}, and other numbers have a decimal comma; "
-        "write all in one way"
-    )
-
-
 def _lines(file: IO[bytes], layout: Layout) -> Iterator[tuple[int, list[str]]]:
     """Yield the lines that are not blank, each with its number."""
     with _text(file) as text:
@@ -228,9 +206,61 @@ def _lines(file: IO[bytes], layout: Layout) -> Iterator[tuple[int, list[str]]]:
                 yield layout.skipped + reader.line_num, [""]  # a missing entry, no blank line
 
 
-def as_numbers(fields: list[str]) -> NDArray[np.float64] | None:
-    """Return fields as numbers, NaN where one is empty; None if one is a word."""
-    texts = [field.strip() for field in fields]
-    if not all(is_number(text) for text in texts if text):
+# --- Compression -------------------------------------------------------------------------------
+
+
+def packing_of(head: bytes) -> str | None:
+    """Return the compression of a file from its first bytes; None if there is none.
+
+    Examples
+    --------
+    >>> import gzip
+    >>> packing_of(gzip.compress(b"x,y")), packing_of(b"x,y")
+    ('gzip', None)
+    """
+    return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
+
+
+def ending_of(packing: str) -> str:
+    """Return the file extension of a compression."""
+    return next(ending for ending, name in PACKINGS.items() if name == packing)
+
+
+@contextmanager
+def unpacked(file: IO[bytes], packing: str | None, name: str) -> Iterator[IO[bytes] | None]:
+    """Open the text in a file; None if Python cannot unpack it."""
+    if packing is None:
+        yield file
+        return
+    opener: Any = gzip.open if packing == "gzip" else _zstd()
+    if opener is None:
+        yield None
+        return
+    try:
+        with opener(file) as text:
+            yield text
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(f"{name} is damaged: {error}") from None
+
+
+def _zstd() -> Any:
+    """Return the zstd reader that Python has since 3.14, or None."""
+    try:
+        return import_module("compression.zstd").ZstdFile
+    except ImportError:
         return None
-    return np.array([float(text) if text else np.nan for text in texts], dtype=np.float64)
+
+
+def first_lines(polars: Any, content: Path | bytes) -> bytes:
+    """Return the first lines of packed text, unpacked by polars."""
+    frame = polars.read_csv(
+        io.BytesIO(content) if isinstance(content, bytes) else content,
+        has_header=False,
+        separator=_NO_SEPARATOR,
+        quote_char=None,
+        infer_schema=False,
+        n_rows=_FIRST_ROWS,
+        truncate_ragged_lines=True,
+    )
+    lines = frame.to_series().fill_null("") if frame.width else []
+    return "\n".join(lines).encode()

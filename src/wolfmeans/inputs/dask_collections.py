@@ -1,8 +1,8 @@
-"""Dask arrays and data frames: how they come in, and what a model says about them.
+"""Dask arrays and data frames: validation, loading for a fit, and prediction.
 
-Dask is never imported before somebody has made such a collection. With a `distributed.Client` the
-blocks are worked on where the scheduler puts them; else threads of this process do it. Rows never
-come here: centers go out, exact sums come back.
+Dask is not imported before the caller has a Dask collection. With a `distributed.Client` the blocks
+are processed by the workers that the scheduler chooses, otherwise by threads of this process. Rows
+are not sent to this process: workers get centers and return exact sums.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from wolfmeans.engines.places.dask_places import ClusterPlace, ThreadPlace
 from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.exact.arrays import sampling_step, working_dtype
 from wolfmeans.inputs import validation
-from wolfmeans.inputs.data_in_parts import Face, Opened
+from wolfmeans.inputs.data_in_parts import DataInParts, Opened
 from wolfmeans.inputs.kinds import is_dask
 
 _NOT_ON_WORKERS = ("labels_", "certificate_", "trace_", "initial_centers_", "kept_", "margins_")
@@ -40,25 +40,21 @@ _NOT_ON_WORKERS = ("labels_", "certificate_", "trace_", "initial_centers_", "kep
 
 @dataclass(frozen=True)
 class Collection:
-    """A Dask array or data frame that has passed the door."""
+    """A validated Dask array or data frame."""
 
     given: Any
     is_frame: bool
     n_features: int
     dtype: np.dtype[Any]
-    """What its rows become: float32 if they are that, or shorter; else float64."""
+    """Of the rows in a fit: float32 for float32 or float16, else float64."""
     names: tuple[str, ...] | None
-
-    def blocks(self) -> list[Any]:
-        """Return one Delayed for each block of rows."""
-        return _partitions(self.given)
 
 
 def _partitions(collection: Any) -> list[Any]:
-    """Return one Delayed for each partition, as many as the collection says it has.
+    """Return one Delayed for each partition of the collection.
 
-    Dask would read several small files at once where few of their columns are wanted, of weights
-    other ones than of points.
+    Optimizing would fuse partitions of small files when few columns are needed. Points and weights
+    would then have different partitions.
     """
     if not hasattr(collection, "simplify"):
         delayed = collection.to_delayed()
@@ -67,20 +63,20 @@ def _partitions(collection: Any) -> list[Any]:
 
 
 def admit(estimator: Any, X: Any, *, reset: bool) -> Collection:
-    """Return what X is; refuse what cannot be clustered before anything is computed."""
-    # Anything that is asked of a Delayed is one, too.
+    """Validate X without computing it."""
+    # Any attribute of a Delayed is a Delayed, too.
     ndim = getattr(X, "ndim", None)
     frame = isinstance(ndim, int) and hasattr(X, "dtypes") and hasattr(X, "columns")
     if frame and ndim != 2:
         raise ValueError(f"Expected a data frame, got a {type(X).__name__}; use X.to_frame()")
     if frame:
-        face, dtype = X._meta, _dtype_of_columns(X.dtypes)
+        example, dtype = X._meta, _dtype_of_columns(X.dtypes)
         names = tuple(map(str, X.columns))
     elif isinstance(ndim, int) and hasattr(X, "chunks"):
         if X.ndim != 2:
             raise ValueError(f"Expected a 2-D dask array, got one of {X.ndim} dimensions")
         if X.dtype.kind not in "fiub":
-            raise ValueError(f"X has entries of type {X.dtype}, which are no real numbers")
+            raise ValueError(f"X has entries of type {X.dtype}, which are not real numbers")
         if X.shape[1] != X.shape[1]:
             raise ValueError(
                 "X has an unknown number of columns; call X.compute_chunk_sizes() first"
@@ -88,19 +84,19 @@ def admit(estimator: Any, X: Any, *, reset: bool) -> Collection:
         dtype = working_dtype(X.dtype)
         if len(X.chunks[1]) > 1:
             X = X.rechunk({1: -1})
-        face, names = np.empty((1, X.shape[1]), dtype=dtype), None
+        example, names = np.empty((1, X.shape[1]), dtype=dtype), None
     else:
         raise TypeError(f"X is a {type(X).__name__}; Dask arrays and data frames can be clustered")
-    if face.shape[1] == 0:
+    if example.shape[1] == 0:
         raise ValueError("Found a collection with 0 feature(s) while a minimum of 1 is required.")
-    validate_data(estimator, face, reset=reset, skip_check_array=True)
-    return Collection(X, frame, int(face.shape[1]), dtype, names)
+    validate_data(estimator, example, reset=reset, skip_check_array=True)
+    return Collection(X, frame, int(example.shape[1]), dtype, names)
 
 
 def _dtype_of_columns(dtypes: Any) -> np.dtype[Any]:
     for name, dtype in dtypes.items():
         if getattr(dtype, "kind", "O") not in "fiub":
-            raise ValueError(f"column {name!r} of X has type {dtype}, which is no number")
+            raise ValueError(f"column {name!r} of X has type {dtype}, which is not a number")
     plain = [np.dtype(getattr(dtype, "numpy_dtype", dtype)) for dtype in dtypes]
     return working_dtype(np.result_type(*plain))
 
@@ -115,54 +111,49 @@ def opened(
     dtype: Any = None,
     exponent_for: Callable[[Any, validation.Sizes, Any], int] = validation.scale_exponent,
 ) -> Iterator[Opened]:
-    """Load the blocks of a collection where they are worked on, for as long as it is needed.
+    """Load the blocks of a collection on the workers that process them, for the time of a fit.
 
-    `dtype` is what rows become, their own by default; `exponent_for` says at which scale.
+    Rows are converted to `dtype`, by default that of the collection, and scaled by 2 to the power
+    that `exponent_for` returns.
     """
     collection = admit(estimator, X, reset=reset)
     with _leaving_the_pool():
-        yield from _opened(estimator, collection, sample_weight, dtype, exponent_for)
-
-
-def _opened(
-    estimator: Any, collection: Collection, sample_weight: Any, dtype: Any, exponent_for: Any
-) -> Iterator[Opened]:
-    parts = _loaded(estimator, collection, sample_weight, dtype or collection.dtype)
-    try:
-        looks = _refused(list(parts.inspected()), collection)
-        weights = None
-        if is_dask(sample_weight):
-            weights = _weights_like(looks)
-        elif sample_weight is not None:
-            parts, weights = _with_weights(parts, sample_weight, looks)
-            looks = _refused(list(parts.inspected()), collection)
-        parts.described = [look.description for look in looks]
-        points = PartsWorkspace(parts)
-        face = Face(collection.given, points, lambda: _some_rows(points))
-        found = points.description
-        exponent = exponent_for(face, validation.Sizes(found.smallest, found.largest), weights)
-        if exponent != 0:
-            parts = parts.with_blocks(parts.mapped(rescaled, [exponent] * len(parts)))
-            parts.described = [look.description for look in parts.inspected()]
+        parts = _load(estimator, collection, sample_weight, dtype or collection.dtype)
+        try:
+            inspections = _check(list(parts.inspected()), collection)
+            weights = None
+            if is_dask(sample_weight):
+                weights = _weights_like(inspections)
+            elif sample_weight is not None:
+                parts, weights = _with_weights(parts, sample_weight, inspections)
+                inspections = _check(list(parts.inspected()), collection)
+            parts.described = [inspection.description for inspection in inspections]
             points = PartsWorkspace(parts)
-        many = f"{len(parts):,} partition{'' if len(parts) == 1 else 's'}"
-        yield Opened(face, points, exponent, many)
-    finally:
-        parts.close()
+            data = DataInParts(collection.given, points, lambda: _sample(points))
+            found = points.description
+            exponent = exponent_for(data, validation.Sizes(found.smallest, found.largest), weights)
+            if exponent != 0:
+                parts = parts.with_blocks(parts.mapped(rescaled, [exponent] * len(parts)))
+                parts.described = [inspection.description for inspection in parts.inspected()]
+                points = PartsWorkspace(parts)
+            where = f"{len(parts):,} partition{'' if len(parts) == 1 else 's'}"
+            yield Opened(data, points, exponent, where)
+        finally:
+            parts.close()
 
 
-def _some_rows(points: PartsWorkspace) -> NDArray[np.floating]:
-    """Return some hundred rows, which are brought here."""
+def _sample(points: PartsWorkspace) -> NDArray[np.floating]:
+    """Return a few hundred rows, sent to this process."""
     return points.rows(np.arange(0, points.n_points, sampling_step(points.n_points)))
 
 
-def _loaded(estimator: Any, collection: Collection, sample_weight: Any, dtype: Any) -> Any:
-    """Return the parts; on a cluster their blocks are being made from here on."""
+def _load(estimator: Any, collection: Collection, sample_weight: Any, dtype: Any) -> Any:
+    """Return the parts; on a cluster this starts to compute their blocks."""
     dask = import_module("dask")
-    given = collection.blocks()
+    given = _partitions(collection.given)
     if not given:
         raise ValueError("X has no partitions")
-    weights = _matching(sample_weight, collection, len(given))
+    weights = _weights_of_blocks(sample_weight, collection, len(given))
     client = current_client()
     part = PartOfFit(
         client="here" if client is None else client.id,
@@ -195,8 +186,8 @@ def _computed(
 ) -> tuple[list[Any], list[str]]:
     """Return futures of the blocks, and the workers that some of them are bound to.
 
-    Blocks of rows that a worker has already are made there. Dask would bring them to any idle
-    worker, which copies the rows.
+    If a worker already has the rows of a block, the block is made there. Dask would use any idle
+    worker and copy the rows.
     """
     futures = {
         future.key: future for future in import_module("distributed").futures_of(collection.given)
@@ -210,8 +201,8 @@ def _computed(
         by_worker.setdefault(workers[0] if workers else None, []).append(number)
     computed: dict[int, Any] = {}
     for worker, numbers in by_worker.items():
-        told = {} if worker is None else {"workers": [worker], "allow_other_workers": False}
-        some = client.compute([blocks[number] for number in numbers], **told)
+        where = {} if worker is None else {"workers": [worker], "allow_other_workers": False}
+        some = client.compute([blocks[number] for number in numbers], **where)
         computed |= zip(numbers, some, strict=True)
     bound = [worker for worker in by_worker if worker is not None]
     return [computed[number] for number in range(len(blocks))], bound
@@ -219,9 +210,9 @@ def _computed(
 
 @contextmanager
 def _leaving_the_pool() -> Iterator[None]:
-    """Give the thread of a task to others while it waits for them; elsewhere do nothing.
+    """Free the thread of a Dask task while a fit inside it waits; otherwise do nothing.
 
-    A fit within a task would wait for ever where all threads of the workers are such fits.
+    If all threads of the workers ran such fits, they would wait forever.
     """
     distributed: Any = sys.modules.get("distributed")
     left = False
@@ -230,7 +221,7 @@ def _leaving_the_pool() -> Iterator[None]:
             distributed.secede()
             left = True
         except (AttributeError, KeyError, ValueError):
-            pass  # in no task, or out of the pool already
+            pass  # not in a task, or already out of the pool
     try:
         yield
     finally:
@@ -239,7 +230,7 @@ def _leaving_the_pool() -> Iterator[None]:
 
 
 def current_client() -> Any:
-    """Return the `distributed.Client` in force, or None."""
+    """Return the current `distributed.Client`, or None."""
     distributed = sys.modules.get("distributed")
     if distributed is None:
         return None
@@ -255,8 +246,8 @@ def current_client() -> Any:
     return client
 
 
-def _matching(sample_weight: Any, collection: Collection, n_parts: int) -> list[Any]:
-    """Return Dask weights for each block; Nones for others, which come later."""
+def _weights_of_blocks(sample_weight: Any, collection: Collection, n_parts: int) -> list[Any]:
+    """Return Dask weights for each block; Nones for other weights, which are added later."""
     validation.refuse_name(sample_weight)
     if not is_dask(sample_weight):
         return [None] * n_parts
@@ -286,9 +277,13 @@ def _matching(sample_weight: Any, collection: Collection, n_parts: int) -> list[
     return found
 
 
-def _with_weights(parts: Any, sample_weight: Any, looks: list[Inspection]) -> tuple[Any, Any]:
-    """Give each part its piece of weights that are here."""
-    sizes = [look.description.n_points for look in looks if look.description is not None]
+def _with_weights(parts: Any, sample_weight: Any, inspections: list[Inspection]) -> tuple[Any, Any]:
+    """Give each part its piece of weights that are in memory."""
+    sizes = [
+        inspection.description.n_points
+        for inspection in inspections
+        if inspection.description is not None
+    ]
     stand_in = np.broadcast_to(np.zeros(1, dtype=np.float32), (sum(sizes), 1))
     weights = validation.admit_weights(sample_weight, stand_in)
     if weights is None:
@@ -297,76 +292,75 @@ def _with_weights(parts: Any, sample_weight: Any, looks: list[Inspection]) -> tu
     return parts.with_blocks(parts.mapped(weighted, np.split(weights, ends))), weights
 
 
-def _weights_like(looks: list[Inspection]) -> NDArray[np.float64]:
-    """Return a few weights of about the total and the smallest unit of all of them."""
-    total = sum(look.total for look in looks)
-    exponents = [look.exponents for look in looks if look.exponents is not None]
+def _weights_like(inspections: list[Inspection]) -> NDArray[np.float64]:
+    """Return two weights with about the total and the smallest unit of all of them."""
+    total = sum(inspection.total for inspection in inspections)
+    exponents = [
+        inspection.exponents for inspection in inspections if inspection.exponents is not None
+    ]
     if not exponents:
         raise ValueError("sample_weight is zero for every sample; at least one must be positive")
-    weights = np.ldexp(1.0, np.array([min(low for low, _ in exponents)]))
-    validation.admit_weights(
-        np.ldexp(1.0, [min(low for low, _ in exponents), max(high for _, high in exponents) - 1]),
-        np.zeros((2, 1)),
-    )
-    return np.append(weights, total)
+    ends = [min(low for low, _ in exponents), max(high for _, high in exponents) - 1]
+    extremes = np.ldexp(1.0, ends)
+    validation.admit_weights(extremes, np.zeros((2, 1)))
+    return np.array([extremes[0], total])
 
 
-def _refused(looks: list[Inspection], collection: Collection) -> list[Inspection]:
-    """Return the looks; the first partition with something wrong is named."""
-    for number, found in enumerate(looks):
+def _check(inspections: list[Inspection], collection: Collection) -> list[Inspection]:
+    """Return the descriptions of the blocks; an error names the first faulty partition."""
+    for number, found in enumerate(inspections):
         if found.problem is not None:
             named = ""
             if collection.names is not None and "column " in found.problem:
                 column = int(found.problem.rpartition(" ")[2])
                 named = f" ({collection.names[column]!r})"
             raise ValueError(f"partition {number} of X {found.problem}{named}")
-    if not any(look.description is not None and look.description.n_points for look in looks):
+    if not any(
+        inspection.description is not None and inspection.description.n_points
+        for inspection in inspections
+    ):
         raise ValueError("X has no rows in any of its partitions")
-    return looks
+    return inspections
 
 
 # --- Prediction ------------------------------------------------------------------------------
 
 
 def lazily(model: Any, X: Any, method: str, width: int | None, dtype: Any) -> Any:
-    """Return a Dask array of what the model's method says about each block, not yet computed.
+    """Return a Dask array of the results of a method of the model on each block.
 
     `width` is the number of columns, None for one value for each row.
     """
     da, delayed = import_module("dask.array"), import_module("dask").delayed
     collection = admit(model, X, reset=False)
-    light = _light(model)
+    light = _without_results(model)
     shape = () if width is None else (width,)
     dtype = np.dtype(dtype)
     if not collection.is_frame:
         return collection.given.map_blocks(
-            _said,
+            _call,
             light,
             method,
             shape,
             dtype.name,
             dtype=dtype,
             drop_axis=[1] if width is None else [],
-            chunks=(
-                collection.given.chunks[:1]
-                if width is None
-                else (collection.given.chunks[0], (width,))
-            ),
+            chunks=(collection.given.chunks[0], *((length,) for length in shape)),
             meta=np.empty((0,) * (1 + len(shape)), dtype=dtype),
         )
-    said = delayed(_said, pure=False)
+    call = delayed(_call, pure=False)
     model_once = delayed(light, traverse=False)
     pieces = [
         da.from_delayed(
-            said(block, model_once, method, shape, dtype.name), (np.nan, *shape), dtype=dtype
+            call(block, model_once, method, shape, dtype.name), (np.nan, *shape), dtype=dtype
         )
-        for block in collection.blocks()
+        for block in _partitions(collection.given)
     ]
     return da.concatenate(pieces, allow_unknown_chunksizes=True)
 
 
-def _light(model: Any) -> Any:
-    """Return the model without what workers do not need; labels may be a collection themselves."""
+def _without_results(model: Any) -> Any:
+    """Return the model without what workers do not need; its labels may be a collection."""
     light = copy.copy(model)
     for name in _NOT_ON_WORKERS:
         light.__dict__.pop(name, None)
@@ -375,7 +369,7 @@ def _light(model: Any) -> Any:
     return light
 
 
-def _said(
+def _call(
     block: Any, model: Any, method: str, shape: tuple[int, ...], dtype: str, block_info: Any = None
 ) -> NDArray[Any]:
     if block.shape[0] == 0:

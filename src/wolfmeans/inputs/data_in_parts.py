@@ -1,4 +1,4 @@
-"""Data that stays in parts, on workers or in a file: what estimators know of it, and refuse."""
+"""Data that stays in parts, on workers or in a file, and settings that it does not support."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _IN_ONE_PLACE = "needs all points in one place, but the data is in parts"
 _DRAWING = ("resample", "best")
 
 
-class Face:
-    """What there is to know here about rows that are elsewhere: their shape and a few of them.
+class DataInParts:
+    """Takes the place of X if its rows are on workers or in a file: shape, dtype and a sample.
 
     Parameters
     ----------
     given : object
-        What the caller gave.
+        The X of the caller.
     points : PartsWorkspace
         The rows.
     some : callable
-        Returns some hundred of them.
+        Returns a few hundred rows.
     """
 
     def __init__(
@@ -40,15 +40,15 @@ class Face:
 
     @cached_property
     def sample(self) -> NDArray[np.floating]:
-        """Some hundred rows."""
+        """A few hundred rows."""
         return self._some()
 
 
 @dataclass(frozen=True)
 class Opened:
-    """Data in parts that has passed the door."""
+    """Validated data in parts."""
 
-    X: Face
+    X: DataInParts
     points: PartsWorkspace
     exponent: int
     """The points are 2**exponent times the caller's."""
@@ -56,14 +56,14 @@ class Opened:
     """Where the parts are, in words."""
 
     def notes(self, init: Any) -> tuple[str, ...]:
-        """Return what a certificate must say."""
+        """Return the notes for the certificate."""
         return (*notes_on_seeds(init), f"X stayed in {self.where} during the fit")
 
 
 def refuse_what_needs_all_points(estimator: Any, *, drawn_from_some: bool = False) -> None:
-    """Say at once which settings have no form in parts.
+    """Reject settings that need all points in one place.
 
-    Where seeds may be drawn from some of the points, there is a form for all kinds of seeds.
+    If seeds may be drawn from some of the points, all kinds of seeds are supported.
     """
     for name in ("polish", "effort"):
         if getattr(estimator, name, None) is not None:

@@ -1,7 +1,7 @@
-"""What fits into a limit of memory: all rows, or chunks of them and some state of every point.
+"""What fits into a memory limit: all rows, or chunks of them and some state of every point.
 
-The constants are measured (tests/inputs/test_streams.py measures the sum of them): the growth of a
-process while it fits, by the kinds of state it keeps.
+The constants are measured: the growth of a process during a fit, for each kind of state that it
+keeps. tests/inputs/test_streams.py measures their sum.
 """
 
 from __future__ import annotations
@@ -15,38 +15,38 @@ import numpy as np
 from wolfmeans.core.byte_sizes import parse_bytes, said
 
 _FEWEST = 1024
-"""Rows of the smallest chunk: below, each costs more than what is in it."""
+"""Rows of the smallest chunk: smaller ones cost more than their rows do."""
 _MOST = 1 << 22
-"""Bytes: larger chunks are read no faster, begin later, and are out of the cache when used."""
+"""Bytes of the largest chunk: larger ones are not read faster, start later, and leave the cache."""
 _OF_A_ROW = 64
-"""Bytes of a row beside its numbers while it is worked on: label, distance, bounds, lists."""
+"""Bytes of a row in addition to its numbers during work on it: label, distance, bounds, lists."""
 _OF_A_SAMPLED_ROW = 160
-"""The same where seeds are sampled: hashes, uniforms, masses."""
+"""The same while seeds are sampled: hashes, uniforms, masses."""
 _BUCKETS = 8_000_000
-"""Bytes of the sums by hash that a thread and the sampling itself take: arrays of a quarter of a
-million numbers, several at a time, and what the allocator keeps of them."""
+"""Bytes of the sums by hash, for each thread and for the sampling itself: several arrays of a
+quarter of a million numbers, and memory that the allocator keeps of them."""
 _OF_AN_ENTRY = 64
 """Bytes of an entry of the centers: old and new ones, packed copies, exact sums."""
 _MANY_ENTRIES = 1 << 14
 _LABEL = 4
 _BOUNDS = 16
-"""Bytes of a row that keeps its bounds: two floats, the label, a share of a block's."""
+"""Bytes of the bounds of a row: two floats, the label, a share of the bounds of its block."""
 _GROUPED_COLUMNS, _GROUPED = 24, 32
-"""With so many columns there are bounds by groups of centers, in so many bytes or a quarter of the
-row's if that is more (native/assignment/points.cpp)."""
+"""From this many columns on there are bounds for groups of centers, in this many bytes or a quarter
+of the row's, whichever is more (native/assignment/points.cpp)."""
 _SEEDING = 24
 """Bytes of a row while seeds are sampled: hash, distance, nearest candidate."""
 _IN_MEMORY = 48
-"""Bytes of a row beside its numbers in a fit in memory: bounds, seeding, an order by value."""
+"""Bytes of a row in addition to its numbers in a fit in memory: bounds, seeding, value order."""
 _PROCESS = 11_500_000
-"""Bytes that threads, allocators, code that is needed first here, and small things take."""
+"""Bytes for threads, allocators, newly loaded code, and small things."""
 _OF_A_CHUNK = 2048
-"""Bytes that stay of a chunk whatever is kept of its rows: what it is like, who worked on it."""
+"""Bytes that are kept of each chunk in any case: its description and its workspace."""
 STATES = ("bounds", "labels", "nothing")
 
 
 def bytes_of(limit: str | float, what: str = "memory_limit") -> int:
-    """Return a limit in bytes, given as a number of them or as text like 2GB.
+    """Return a limit in bytes, given as a number or as text like 2GB.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def bytes_of(limit: str | float, what: str = "memory_limit") -> int:
 
 @dataclass(frozen=True)
 class Budget:
-    """A limit, and what a fit within it is about.
+    """A memory limit, and the sizes of a fit.
 
     Parameters
     ----------
@@ -71,19 +71,19 @@ class Budget:
     n_columns, dtype, n_clusters
         Of the data and the centers.
     reading : int
-        Bytes that reading takes beside the chunks (`Source.reading_bytes`).
+        Bytes that reading takes in addition to the chunks (`Source.reading_bytes`).
     ahead : int
         How many chunks are read ahead; one more is being handed over (see `Source.chunks`).
     at_once : int
-        How many chunks are worked on at the same time.
+        How many chunks are processed at the same time.
     seeding : bool
-        Whether seeds are to be sampled.
+        Whether seeds are sampled.
     n_rows : int
-        Of the source; 0 as long as nobody knows.
-    beside : int
-        Bytes that are taken whatever the chunks: weights, short runs on some of the rows.
+        Of the source; 0 if unknown.
+    other_bytes : int
+        Bytes that do not depend on the chunks: weights, short runs on some of the rows.
     of_a_row : int
-        Bytes of a row, while it is worked on, beyond those of K-means.
+        Bytes of a row, during work on it, in addition to those of K-means.
     """
 
     limit: int
@@ -95,7 +95,7 @@ class Budget:
     at_once: int = 1
     seeding: bool = False
     n_rows: int = 0
-    beside: int = 0
+    other_bytes: int = 0
     of_a_row: int = 0
 
     @property
@@ -109,7 +109,7 @@ class Budget:
     @property
     def _fixed(self) -> int:
         buckets = _BUCKETS * (1 + self.at_once) if self.seeding else 0
-        return self._in_any_case + buckets + self.beside
+        return self._in_any_case + buckets + self.other_bytes
 
     @property
     def _of_a_chunk_row(self) -> int:
@@ -121,9 +121,9 @@ class Budget:
         return self.ahead + 1 + self.at_once
 
     def rows_to_load(self, n_rows: int, weights: int = 0) -> int | None:
-        """Return in chunks of how many all rows can be loaded, to be clustered in memory.
+        """Return the chunk size for loading all rows; None if they do not fit.
 
-        None where there is no room for that; `weights` are bytes of them.
+        `weights` are the bytes of sample weights.
         """
         whole = n_rows * (self._row + _IN_MEMORY) + weights
         left = self.limit - self._in_any_case - whole
@@ -131,14 +131,14 @@ class Budget:
         return min(rows, max(_FEWEST, _MOST // self._row)) if rows >= _FEWEST else None
 
     def rows_per_chunk(self) -> int:
-        """Return how many rows a chunk has: half of what is left is for the state of points.
+        """Return the number of rows of a chunk; half of the free memory is for states of points.
 
         Raises
         ------
         MemoryError
-            If there is no room for the smallest chunks; it says what would do.
+            If there is no room for the smallest chunks; it says what limit would suffice.
         """
-        # With smaller ones, what stays of the chunks would be more than the chunks themselves.
+        # With smaller chunks, what is kept of each would take more memory than the chunks.
         balanced = math.isqrt(self.n_rows * _OF_A_CHUNK // self._of_a_chunk_row)
         fewest = max(_FEWEST, balanced)
         most = max(fewest, _MOST // self._row)
@@ -147,27 +147,27 @@ class Budget:
         if self.left(rows) >= 0:
             return rows
         needed = self.limit - self.left(fewest)
-        beside = f", {said(self.beside)} for weights and other data" * (self.beside > 0)
+        other = f", {said(self.other_bytes)} for weights and other data" * (self.other_bytes > 0)
         raise MemoryError(
             f"memory_limit is {said(self.limit)}, but at least {-(-needed // 10**6)}MB are needed: "
-            f"{said(self._fixed - self.beside)} for {self.n_clusters:,} centers of "
-            f"{self.n_columns:,} columns and for reading{beside}, and {self._n_chunks} chunks of "
+            f"{said(self._fixed - self.other_bytes)} for {self.n_clusters:,} centers of "
+            f"{self.n_columns:,} columns and for reading{other}, and {self._n_chunks} chunks of "
             f"{fewest:,} rows, {self._row:,} bytes each"
         )
 
     @property
     def sums_are_large(self) -> bool:
-        """Whether there are better few exact sums of all clusters at once."""
+        """Whether exact sums take so much memory that few of them should exist at once."""
         return self.n_clusters * self.n_columns > _MANY_ENTRIES
 
     def left(self, rows_per_chunk: int) -> int:
-        """Return the bytes that are left for the state of points."""
+        """Return the bytes that are left for states of points."""
         n_chunks = -(-self.n_rows // rows_per_chunk)
         chunks = rows_per_chunk * self._of_a_chunk_row + n_chunks * _OF_A_CHUNK
         return self.limit - self._fixed - chunks
 
     def bytes_of_state(self, state: str, rows_per_chunk: int) -> int:
-        """Return what is kept of all points between passes, and of each chunk's sums."""
+        """Return the bytes of a state of all points between passes, with the sums of each chunk."""
         if state == "nothing":
             return 0
         if state == "labels":
@@ -180,5 +180,5 @@ class Budget:
         return self.n_rows * (of_a_row + _LABEL) + n_chunks * of_a_chunk
 
     def bytes_of_seeding(self) -> int:
-        """Return what is kept of all points while seeds are sampled."""
+        """Return the bytes that are kept of all points while seeds are sampled."""
         return _SEEDING * self.n_rows

@@ -1,4 +1,4 @@
-"""What is done to columns before they are clustered, kept with the model for new data."""
+"""Preparation of columns before clustering, stored with the model for new data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Preparation:
-    """Which columns are used, and how they are standardized, if they are.
+    """Which columns are used, and how they are standardized.
 
     Examples
     --------
@@ -26,9 +26,9 @@ class Preparation:
     columns: tuple[str, ...]
     """Their names."""
     center: NDArray[np.float64] | None = None
-    """What is subtracted; None where columns stay as they are."""
+    """Subtracted from the columns; None if they are not standardized."""
     scale: NDArray[np.float64] | None = None
-    """What they are divided by then."""
+    """Divides the columns after that."""
 
     @classmethod
     def standardizing(
@@ -37,14 +37,14 @@ class Preparation:
         X: NDArray[np.floating],
         weights: NDArray[np.float64] | None = None,
     ) -> Preparation:
-        """Return what makes z-scores of these columns; a constant one becomes 0."""
+        """Return the preparation that turns columns into z-scores, a constant column into 0."""
         if weights is not None and not weights.any():
             raise ValueError("all weights are 0: nothing says how to standardize")
         X = X.astype(np.float64, copy=False)
         variance = np.zeros(len(columns))
-        with np.errstate(over="ignore", invalid="ignore"):  # refused below
+        with np.errstate(over="ignore", invalid="ignore"):  # rejected below
             center = np.average(X, axis=0, weights=weights)
-            # A column at a time: no second table of the size of X.
+            # One column at a time, to avoid a second table of the size of X.
             for j in range(len(columns)):
                 variance[j] = np.average((X[:, j] - center[j]) ** 2, weights=weights)
         if not (np.isfinite(center).all() and np.isfinite(variance).all()):
