@@ -248,7 +248,7 @@ BOUNDS = {
     "spectral": ("spectral", "_scatter"),
     "neighbours": ("neighbours", "_search"),
     "prices": ("prices", "_prove"),
-    "subsampled": ("sampled_problems", "bounded_mean_above"),
+    "subsampled": ("subsampled", "bounded_mean_above"),
     "auto": ("prices", "_prove"),
 }
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.bounds.sampling import Sampler
+from wolfmeans.bounds.subsampled import Sampler
 from wolfmeans.engines import get_engine
 from wolfmeans.estimators.kmeans import KMeans
 

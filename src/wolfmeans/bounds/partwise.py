@@ -21,10 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.bounds.bound import below, times_up
-from wolfmeans.bounds.methods import REGISTRY, WHATEVER_IT_COSTS, Settings, affordable, best_bound
+from wolfmeans.bounds.bound import Numbers, Settings, below, times_up
+from wolfmeans.bounds.methods import REGISTRY, WHATEVER_IT_COSTS, affordable, best_bound
 from wolfmeans.bounds.neighbours import neighbours
-from wolfmeans.bounds.roots import Numbers
 from wolfmeans.exact.arrays import aligned
 
 _MOST_ROWS = 8192
@@ -36,11 +35,11 @@ _BYTES = 512
 
 @dataclass(frozen=True)
 class PartTask:
-    """What is to be found out about each part."""
+    """What to compute for each part."""
 
     n_clusters: int
     rows_at_once: int
-    """Strides have at most so many rows."""
+    """The most rows of a stride."""
     methods: tuple[str, ...]
     """Rigorous ones; the best bound of each stride counts."""
     cap: float | None = None
@@ -83,10 +82,9 @@ def part_task(
     if method == "auto":
         # Prices take longer than the others by far, once for each part.
         share = WHATEVER_IT_COSTS * rows / n
-        methods = affordable(rows, d, n_clusters, budget=share)
-        methods = tuple(name for name in methods if REGISTRY[name].rigorous) or ("neighbours",)
+        methods = affordable(rows, d, n_clusters, rigorous=True, budget=share) or ("neighbours",)
     else:
-        reason = REGISTRY[method].refusal(rows, d, n_clusters, False)
+        reason = REGISTRY[method].refusal(d, trimmed=False)
         if reason is not None:
             raise ValueError(f"method={method!r}: {reason}")
         methods = (method,)
