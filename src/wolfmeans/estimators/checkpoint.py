@@ -9,7 +9,6 @@ How a run goes on from it is in `core.resuming`.
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import os
@@ -19,7 +18,7 @@ from contextlib import suppress
 from dataclasses import astuple, fields
 from numbers import Integral
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -31,8 +30,7 @@ from wolfmeans.core.resuming import ARRAYS, KeptProblem, KeptTrimmedProblem, Sta
 from wolfmeans.core.solution import Record
 from wolfmeans.core.trimmed import TrimmedProblem
 from wolfmeans.core.workspace import Centers, TrimmedWorkspace, Workspace
-from wolfmeans.estimators import saved_fields
-from wolfmeans.estimators.saved_members import Members
+from wolfmeans.estimators.saving import Members, finite, group, write_archive
 
 _FORMAT = "wolfmeans checkpoint 2"
 _TEXT = "facts.json"
@@ -155,7 +153,7 @@ class Checkpoint:
                 facts = members.text()
                 if facts.get("format") != _FORMAT:
                     raise ValueError(f"it does not say that it is a {_FORMAT!r}")
-                identity = saved_fields.group(facts, "identity")
+                identity = group(facts, "identity")
             # Whatever is wrong inside a file from anywhere, it is the file that is wrong.
             except Exception as error:
                 raise self._damaged(error) from error
@@ -203,16 +201,16 @@ class Checkpoint:
         seeds = members.array("seeds", (None, *shape), (self.identity["dtype"],))
         if len(seeds) < len(starts):
             raise ValueError(f"it has {len(starts)} starts and seeds of {len(seeds)}")
-        saved_fields.finite(seeds, "seeds")
+        finite(seeds, "seeds")
         arrays = {}
         for name in _STACKED:
             kind = self.identity["dtype"] if name.endswith("centers") else np.float64
             size = shape[:1] if name.endswith("weights") else shape
             array = members.array(name, (len(starts), *size), (kind,))
-            arrays[name] = saved_fields.finite(array, name)
+            arrays[name] = finite(array, name)
         table = members.array("records", (None, len(fields(Record))), (np.float64,))
         # The first point of a run came from nowhere, and has no shift.
-        saved_fields.finite(table[:, [f.name != "shift" for f in fields(Record)]], "records")
+        finite(table[:, [f.name != "shift" for f in fields(Record)]], "records")
         rows = table.tolist()
         standings = []
         for number, start in enumerate(starts):
@@ -251,7 +249,8 @@ class Checkpoint:
         beside = place.with_name(f"{place.name}.{self._own}.part")
         try:
             with beside.open("wb") as file:
-                _write_members(file, json.dumps(facts, indent=1), arrays)
+                text = json.dumps(facts, indent=1)
+                write_archive(file, _TEXT, text, arrays, zipfile.ZIP_STORED)
                 file.flush()
                 os.fsync(file.fileno())
             beside.replace(place)
@@ -309,12 +308,3 @@ def _record(row: list[float]) -> Record:
 
 def _numbers(partition: Partition) -> dict[str, float]:
     return {number: float(getattr(partition, number)) for number in _NUMBERS}
-
-
-def _write_members(file: IO[bytes], text: str, arrays: dict[str, NDArray[Any]]) -> None:
-    with zipfile.ZipFile(file, "w") as members:
-        members.writestr(_TEXT, text)
-        for name, array in arrays.items():
-            content = io.BytesIO()
-            np.lib.format.write_array(content, np.ascontiguousarray(array), allow_pickle=False)
-            members.writestr(f"{name}.npy", content.getvalue())
