@@ -27,10 +27,10 @@ from wolfmeans.bounds.neighbours import neighbours
 from wolfmeans.exact.arrays import aligned
 
 _MOST_ROWS = 8192
-"""Of a stride: the neighbours bound takes time in proportion to their square."""
+"""Of a stride: the neighbours bound takes time proportional to their square."""
 _FEWEST_ROWS = 512
 _BYTES = 512
-"""That a method takes of each row, beside copies of it (tests/bounds/test_bounds_in_parts.py)."""
+"""Memory of a method for each row, beside copies of it (tests/bounds/test_bounds_in_parts.py)."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def part_task(
     cap: float | None,
     centers: NDArray[np.floating] | None,
 ) -> PartTask:
-    """Return what to do with parts of n rows in all, in minutes.
+    """Return the task for parts of n rows in all, such that it takes minutes.
 
     Raises
     ------
@@ -126,7 +126,7 @@ def bound_of_part(X: Any, weights: Numbers | None, task: PartTask, n_threads: in
 
 
 def bound_of_all(parts: Sequence[PartBound], cap: float | None, left_out: float) -> float:
-    """Return the bound that follows for all rows, `left_out` the most that may be left out."""
+    """Return the bound for all rows; `left_out` is the most weight that may be left out."""
     paid = 0.0 if cap is None else -times_up(cap, left_out)
     return below(*(part.value for part in parts), paid)
 
@@ -138,5 +138,5 @@ def name_of(parts: Sequence[PartBound]) -> str:
 
 
 def bytes_of_a_row(d: int) -> int:
-    """Return what bounding a row takes in memory beside the row."""
+    """Return the memory that bounding a row takes beside the row itself."""
     return _BYTES + 4 * 8 * d

@@ -1,4 +1,4 @@
-"""Lower bounds for data that stays in parts: on Dask workers, or in a file under a memory limit."""
+"""Lower bounds for data in parts: on Dask workers, or in a file under a memory limit."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class _Trimming:
 
     @staticmethod
     def of(points: PartsWorkspace) -> _Trimming | None:
-        """Return what may be left out of the points; None where all must be clustered."""
+        """Return what may be left out of the points; None if all must be clustered."""
         if not isinstance(points, TrimmedParts) or math.isinf(points.mass):
             return None
         exact = points.scales.total - Fraction(points.mass)
@@ -77,7 +77,7 @@ class _Trimming:
 
 
 def loaded_within_limit(model: Any, X: Any, sample_weight: Any) -> tuple[Any, Any] | None:
-    """Return the rows of a source and their weights; None if memory has no room to bound them."""
+    """Return the rows of a source and their weights; None if the memory limit is too low."""
     limit = model._memory_limit()
     source, rows_at_once = source_for(model, X), None
     if limit is not None:
@@ -111,7 +111,7 @@ def opened_for(model: Any, X: Any, sample_weight: Any) -> Iterator[Opened]:
     budget = replace(
         budget, seeding=False, of_a_row=budget.of_a_row + bytes_of_a_row(source.n_columns)
     )
-    # What has no room is refused before weights are read.
+    # Too little memory is an error before weights are read.
     budget = streams.as_many_at_once_as_fit(budget)
     if isinstance(sample_weight, str):
         sample_weight = streams.weights_named(X, sample_weight, limit)

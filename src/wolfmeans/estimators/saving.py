@@ -146,7 +146,7 @@ def save(model: CenterEstimator, path: Path, preparation: Preparation | None = N
 
 
 def _refuse_unloadable(model: CenterEstimator) -> None:
-    """Refuse a model that was changed since its fit into one that `load` would not take."""
+    """Raise an error if the model was changed since its fit so that `load` would reject it."""
     model._validate_params()
     model._refuse_other_number_of_clusters()
     if not np.isfinite(model.cluster_centers_).all():
@@ -183,7 +183,7 @@ def load(path: str | os.PathLike[str]) -> CenterEstimator:
 def load_prepared(
     path: str | os.PathLike[str],
 ) -> tuple[CenterEstimator, Preparation | None]:
-    """Read a model and what its columns go through first; None where that was not kept."""
+    """Read a model and the preparation of its columns; None if that was not saved."""
     path = Path(path)
     with path.open("rb") as file:
         try:
@@ -220,7 +220,7 @@ def _rebuild(members: Members, content: dict[str, Any]) -> CenterEstimator:
     if not isinstance(parameters.get("init", ""), str | None):
         raise ValueError("its init is not the name of one")
     if "init" in members:
-        # Whether it fits is for the next fit to say.
+        # The next fit validates it.
         parameters["init"] = members.array("init", (None, None), ("number",))
     model: CenterEstimator = hook(kind)(**parameters)
     model._validate_params()
@@ -236,7 +236,7 @@ def _rebuild(members: Members, content: dict[str, Any]) -> CenterEstimator:
 
 
 def _add_arrays(model: CenterEstimator, members: Members) -> None:
-    """Read the centers, and what the columns are called."""
+    """Read the centers and the names of the columns."""
     shape = (model.n_clusters, model.n_features_in_)
     for name in ("cluster_centers_", "initial_centers_", "_scaled_centers"):
         if name in members or name == "cluster_centers_":
@@ -250,7 +250,7 @@ def _add_arrays(model: CenterEstimator, members: Members) -> None:
 
 
 def _add_points(model: CenterEstimator, members: Members) -> None:
-    """Read what is known of each point."""
+    """Read the arrays with one entry for each point."""
     trimmed = "kept_" in _CLASSES[type(model).__name__][0]
     labels = members.array("labels_", (None,), (np.int32,))
     lowest = -1 if trimmed else 0
@@ -262,7 +262,7 @@ def _add_points(model: CenterEstimator, members: Members) -> None:
 
 
 def certificate_from(content: dict[str, Any], n_clusters: int) -> Certificate:
-    """Return the certificate, which can be put in words."""
+    """Return the certificate; its wording is tried, too."""
     found = group(content, "certificate")
     known = {field.name for field in fields(Certificate)}
     values = {name: value for name, value in found.items() if name in known}
@@ -307,14 +307,14 @@ def trace_from(content: dict[str, Any]) -> Trace:
 def preparation_from(
     content: dict[str, Any], n_features: int, names: NDArray[Any] | None
 ) -> Preparation | None:
-    """Return what columns go through; None where it was not kept."""
+    """Return the preparation of the columns; None if it was not saved."""
     if content.get("preparation") is None:
         return None
     found = group(content, "preparation")
     columns = found.get("columns")
     if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
         raise ValueError("its preparation's columns are not a list of names")
-    # Both as arrays of texts, which do not keep zeros at the end.
+    # Both as arrays of texts, which drop trailing zeros.
     same = names is None or np.array_equal(np.array(columns, np.str_), names.astype(np.str_))
     if len(columns) != n_features or not same:
         raise ValueError("its preparation's columns are not those of its centers")
@@ -336,7 +336,7 @@ def _numbers(found: dict[str, Any], name: str, length: int) -> NDArray[np.float6
 
 
 def _made(kind: Callable[..., Made], values: Any, what: str) -> Made:
-    """Make a record of a kind whose fields have the types that the kind gives them."""
+    """Make a record after checking the types of its fields."""
     if not isinstance(values, dict):
         raise ValueError(f"its {what} is not a group of fields")
     known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
@@ -352,7 +352,7 @@ def _made(kind: Callable[..., Made], values: Any, what: str) -> Made:
 
 
 def _check_type(value: Any, annotation: str, what: str) -> None:
-    """Refuse a value that is of none of the types in an annotation; others are made, not read."""
+    """Raise an error if a value has none of the plain types in an annotation."""
     most = _LARGEST_GUARANTEE if what.endswith("max_iterations") else _LARGEST_INT64
     checks: dict[str, Callable[[Any], bool]] = {
         "float": _number,
@@ -414,7 +414,7 @@ class Members:
         return content
 
     def refuse_others(self, names: Collection[str]) -> None:
-        """Refuse a file that holds anything but the text and arrays of these names."""
+        """Raise an error if the file holds anything but the text and arrays of these names."""
         known = {self._text, *(f"{name}.npy" for name in names)}
         for name in self._infos:
             if name not in known:
@@ -429,7 +429,7 @@ class Members:
         """Return an array of this shape, any length where it says None, and of one of these types.
 
         A type is a dtype, or "U" for texts, or "number" for whole or floating-point numbers.
-        Whether it is so is known, and whether that fits the size, before the array is read.
+        This, and that the size is right, is checked before the array is read.
         """
         if name not in self:
             raise ValueError(f"it has no {name}")
@@ -457,7 +457,7 @@ class Members:
         return np.ascontiguousarray(array, dtype=dtype.newbyteorder("="))
 
     def _check_inside(self, info: zipfile.ZipInfo) -> None:
-        """Refuse a part that would be larger than the file."""
+        """Raise an error if a member would be larger than the file."""
         if info.header_offset + info.compress_size > self._length:
             raise ValueError(f"its {info.filename} is larger than the file")
 
@@ -492,14 +492,14 @@ def group(content: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def finite(array: NDArray[Any], name: str) -> NDArray[Any]:
-    """Return an array, refused where it is not finite."""
+    """Return the array; raise an error if it is not finite."""
     if not np.isfinite(array).all():
         raise ValueError(f"its {name} is not finite everywhere")
     return array
 
 
 def within(array: NDArray[Any], name: str, low: float, high: float) -> NDArray[Any]:
-    """Return an array, refused where some value is not from `low` to `high`."""
+    """Return the array; raise an error if some value is not from `low` to `high`."""
     if not (array.size and array.min() >= low and array.max() <= high):
         raise ValueError(f"its {name} has no values, or some outside of {low} to {high}")
     return array

@@ -1,4 +1,4 @@
-"""Which K, which alpha? Fits over a grid of both, warm-started, each with what is proven about it.
+"""Which K, which alpha? Warm-started fits over a grid of both, each with a lower bound.
 
 The best possible SSE falls with K and with alpha. So a lower bound for more clusters, or for more
 trimming, is one for fewer; and where the SSE found with K + 1 clusters lies below the bound for K,

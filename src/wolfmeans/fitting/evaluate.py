@@ -27,8 +27,8 @@ from wolfmeans.exact.arrays import aligned
 from wolfmeans.fitting.lower_bound import lower_bound
 from wolfmeans.inputs import validation
 
-# A look at all points, and no long search: whether one move gains is the question. The clock is
-# read while rows are tried. The rows to try are found first, in one call that does not read it.
+# One pass over all points, and no long search: it only has to find out whether one move gains. The
+# clock is read while rows are tried. The rows to try are found first, in one call without a clock.
 _SECONDS_FOR_MOVES = 2.0
 _ROUNDING = 1e-9
 # Validation uses the name of this class in its messages.
@@ -234,7 +234,8 @@ def judge(
         raise ValueError(f"every label is {outlier}, the outlier label: no point is in a cluster")
     _, numbers = np.unique(given[kept], return_inverse=True)
     exponent = validation.scale_exponent(X, sizes, weights)
-    found = _Found(validation.rescale(X, exponent)[kept], _some(weights, kept), numbers, threads)
+    kept_weights = None if weights is None else weights[kept]
+    found = _Found(validation.rescale(X, exponent)[kept], kept_weights, numbers, threads)
     unit = {
         name: validation.unscaled(getattr(found, name), exponent)
         for name in ("sse", "gap", "single_moves_gain")
@@ -273,10 +274,6 @@ def judge(
     )
 
 
-def _some(weights: Distances | None, kept: NDArray[np.bool_]) -> Distances | None:
-    return None if weights is None else weights[kept]
-
-
 class _Found:
     """The numbers at the means of a partition, in the units of the points given here."""
 
@@ -286,11 +283,11 @@ class _Found:
         labels = aligned(numbers, np.int32)
         workspace: Workspace = get_engine().open(X, weights, n_threads)
         self.n_clusters = int(labels.max()) + 1
-        nothing = np.zeros((self.n_clusters, X.shape[1]), dtype=workspace.dtype)
-        # It begins at the exact means of the labels; a cluster of no weight has none.
-        self.search: SingleMoves = workspace.single_moves(nothing, labels)
+        unused = np.zeros((self.n_clusters, X.shape[1]), dtype=workspace.dtype)
+        # The search begins at the exact means of the labels; a cluster without weight has none.
+        self.search: SingleMoves = workspace.single_moves(unused, labels)
         self.centers: Centers = np.array(self.search.centers)
-        self._put_unused(X, weights, labels)
+        self._place_unused(X, weights, labels)
         own = _distances(X, self.centers, labels, n_threads)
         nearest = workspace.nearest(self.centers)[1]
         terms = own - nearest
@@ -301,8 +298,8 @@ class _Found:
         self.looked = _looked_at_all(self.search)
         self.single_moves_gain = float(self.search.decrease)
 
-    def _put_unused(self, X: Any, weights: Distances | None, labels: Labels) -> None:
-        """Put the center of a cluster without weight on its first point."""
+    def _place_unused(self, X: Any, weights: Distances | None, labels: Labels) -> None:
+        """Place the center of a cluster without weight on its first point."""
         if weights is None:
             return
         totals = np.bincount(labels, weights=weights, minlength=self.n_clusters)
@@ -311,11 +308,11 @@ class _Found:
 
 
 def _looked_at_all(search: SingleMoves) -> bool:
-    """Take one look at all points; whether it came to its end.
+    """Make one pass over all points; return whether it was completed.
 
-    A sweep that has begun proves nothing. It has ended when the search says that no move is left,
-    or when moves were taken and the time is not over. If finding the rows to try took all of the
-    time, trying them gets as much again: without it nothing would be known after a long wait.
+    A sweep that has only begun proves nothing. It has ended when the search returns that no move is
+    left, or when moves were taken and there is time left. If finding the rows to try took all of
+    the time, trying them gets as much again: otherwise nothing would be known after a long wait.
     """
     for _ in range(2):
         begun = perf_counter()
