@@ -12,7 +12,7 @@ from scipy import stats
 
 from wolfmeans.bounds import LowerBound, Settings, neighbours, one_dimensional, subsampled
 from wolfmeans.bounds.confidence import best_bet, bounded_mean_above, mean_above
-from wolfmeans.bounds.subsampled import Sampler, sampled_problems, sampled_rows
+from wolfmeans.bounds.subsampled import SampledPoints, Sampler, sampled_problems, sampled_rows
 
 MODULE = sys.modules[subsampled.__module__]
 UNIT = Fraction(1, 2**53)
@@ -131,7 +131,7 @@ def test_the_excess_is_taken_off(way, monkeypatch):
                 self.excess = excess
 
         monkeypatch.setattr(MODULE, "Sampler", Careless)
-        return way(X, 3, weights, None, drawing(0, confidence=0.9), **size).value
+        return way(SampledPoints(X, weights, None, drawing(0, confidence=0.9)), 3, **size)
 
     plain = value(0.0)
     # In the sum over rows the clusters' prices come off afterwards.
@@ -158,8 +158,8 @@ def test_the_sum_over_rows_is_rounded_down(monkeypatch):
     total = sum(map(Fraction, weights.tolist()))
     for seed in range(5):
         seen.clear()
-        settings = drawing(seed, confidence=0.9)
-        value = sampled_rows(X, 3, weights, None, settings, n_rows=150).value
+        drawn = SampledPoints(X, weights, None, drawing(seed, confidence=0.9))
+        value = sampled_rows(drawn, 3, n_rows=150)
         assert seen.keys() == {"plan", "values", "mean"}
         largest_a = Fraction(seen["plan"].largest_a)
         error = (len(X) + 16) * largest_a + 16 * Fraction(float(np.abs(seen["values"]).max()))
@@ -179,9 +179,8 @@ def test_the_average_of_small_problems_is_rounded_down(monkeypatch):
         def bound(*_, bounds=bounds, **__):
             return LowerBound(next(bounds), "given", 1.0, 0.0)
 
-        size = {"n_points": 7, "n_samples": 3}
-        X, settings = np.arange(9.0)[:, None], drawing(rng, confidence=0.9)
-        value = sampled_problems(X, 2, weights, None, settings, bound=bound, **size).value
+        drawn = SampledPoints(np.arange(9.0)[:, None], weights, None, drawing(rng, confidence=0.9))
+        value = sampled_problems(drawn, 2, bound, n_points=7, n_samples=3)
         exact = sum(map(Fraction, weights.tolist())) * sum(map(Fraction, found)) / 21
         assert exact * (1 - Fraction(1, 10**14)) <= Fraction(value) <= exact
 
@@ -221,13 +220,12 @@ def test_holds_as_often_as_it_says(way, name):
     best = one_dimensional(X, 3, weights).value
     runs, values = 40, []
     for run in range(runs):
-        given = (X, 3, weights, None, drawing(run, confidence=1 - ALPHA))
+        drawn = SampledPoints(X, weights, None, drawing(run, confidence=1 - ALPHA))
         if way == "rows":
-            bound = sampled_rows(*given, n_rows=150)
+            values.append(sampled_rows(drawn, 3, n_rows=150))
         else:
-            bound = sampled_problems(*given, n_points=100, n_samples=2)
-        values.append(bound.value)
-        assert bound.confidence == 1 - ALPHA
+            values.append(sampled_problems(drawn, 3, n_points=100, n_samples=2))
+        assert drawn.confidence == 1 - ALPHA
     assert sum(value > best * (1 + 1e-9) for value in values) <= too_many(runs)
     least = {"normal": 0.5, "skewed": 0.1, "heavy": 0.05}[name] if way == "rows" else 0.1
     assert np.median(values) > least * best
@@ -238,9 +236,9 @@ def test_trimmed_samples_hold():
     X = np.concatenate([rng.normal(size=(400, 2)), rng.normal(size=(400, 2)) + 30.0])
     X = np.concatenate([X, rng.uniform(-1e3, 1e3, size=(40, 2))])
     full = neighbours(X, 2, mass=800.0).value
-    settings = drawing(0)
-    rows = sampled_rows(X, 2, None, 800.0, settings, n_rows=400).value
-    problems = sampled_problems(X, 2, None, 800.0, settings, n_points=400).value
+    drawn = SampledPoints(X, None, 800.0, drawing(0))
+    rows = sampled_rows(drawn, 2, n_rows=400)
+    problems = sampled_problems(drawn, 2, n_points=400)
     # The best that keeps the 800 leaves their own scatter, which no bound may exceed.
     kept = sum(((part - part.mean(axis=0)) ** 2).sum() for part in (X[:400], X[400:800]))
     assert 0.5 * kept < rows <= kept
@@ -250,12 +248,15 @@ def test_trimmed_samples_hold():
 
 def test_the_state_decides():
     X, weights = population("skewed", np.random.RandomState(5))
-    for bound in (subsampled, sampled_problems):
-        first, second, third = (
-            bound(X, 3, weights, None, drawing(seed)).value for seed in (0, 0, 1)
-        )
-        assert first == second
-        assert first != third
+
+    def by_neighbours(X, n_clusters, *given):
+        return LowerBound(sampled_problems(SampledPoints(X, *given), n_clusters), "", 0.95, 0.0)
+
+    for bound in (subsampled, by_neighbours):
+        first, second, third = (bound(X, 3, weights, None, drawing(seed)) for seed in (0, 0, 1))
+        assert first.value == second.value
+        assert first.value != third.value
+        assert first.confidence == 0.95
 
 
 def test_the_bound_of_a_sample_is_a_parameter():
@@ -266,10 +267,8 @@ def test_the_bound_of_a_sample_is_a_parameter():
         calls.append((sample.shape, n_clusters, cap))
         return LowerBound(1.0, "counted", 1.0, 0.0)
 
-    settings = drawing(0, confidence=0.9)
-    value = sampled_problems(
-        X, 3, None, None, settings, bound=counted, n_points=50, n_samples=3
-    ).value
+    drawn = SampledPoints(X, None, None, drawing(0, confidence=0.9))
+    value = sampled_problems(drawn, 3, counted, n_points=50, n_samples=3)
     assert [call[:2] for call in calls] == [((50, 1), 3)] * 3
     cap = calls[0][2]
     expected = 500 * bounded_mean_above(3.0 / 150, 150, cap, 0.9)
@@ -278,6 +277,6 @@ def test_the_bound_of_a_sample_is_a_parameter():
 
 def test_one_place_gives_zero():
     X = np.ones((400, 2))
-    given = (X, 2, None, None, drawing(0))
-    assert sampled_rows(*given, n_rows=50).value == 0.0
-    assert sampled_problems(*given, n_points=50).value == 0.0
+    drawn = SampledPoints(X, None, None, drawing(0))
+    assert sampled_rows(drawn, 2, n_rows=50) == 0.0
+    assert sampled_problems(drawn, 2, n_points=50) == 0.0

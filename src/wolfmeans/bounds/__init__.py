@@ -5,8 +5,8 @@ methods.py is the table of methods with their costs; each method's module begins
 
 from wolfmeans.bounds.bound import LowerBound, Settings
 from wolfmeans.bounds.methods import (
+    LARGE_BUDGET,
     REGISTRY,
-    WHATEVER_IT_COSTS,
     affordable,
     best_bound,
     useful,
@@ -21,9 +21,9 @@ METHODS = tuple(REGISTRY)
 """By name."""
 
 __all__ = [
+    "LARGE_BUDGET",
     "METHODS",
     "REGISTRY",
-    "WHATEVER_IT_COSTS",
     "LowerBound",
     "Settings",
     "affordable",

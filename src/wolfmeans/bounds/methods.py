@@ -16,7 +16,7 @@ from scipy import sparse
 from wolfmeans.bounds.bound import LowerBound, Numbers, Settings
 from wolfmeans.bounds.neighbours import neighbours
 from wolfmeans.bounds.one_dimensional import one_dimensional
-from wolfmeans.bounds.prices import ITERATIONS, LOOKING, MOST_PLACES, ROUNDS, prices
+from wolfmeans.bounds.prices import CEILING_SHARE, ITERATIONS, MOST_PLACES, ROUNDS, prices
 from wolfmeans.bounds.spectral import spectral
 from wolfmeans.bounds.subsampled import PILOT_ROWS, subsampled
 
@@ -31,10 +31,10 @@ _FEWEST_SAMPLED_ROWS, _MOST_SAMPLED_ROWS = 1000, 8000
 _TOO_MUCH_SAMPLING = 6e11
 # A bound this near to what was reached need not be improved.
 _NEAR = 1.0 - 1e-4
-SOME_SECONDS = 5e10
-"""Multiplications that `auto` takes for itself."""
-WHATEVER_IT_COSTS = 1e12
-"""Multiplications that take minutes."""
+DEFAULT_BUDGET = 5e10
+"""Multiplications that `auto` may take: some seconds."""
+LARGE_BUDGET = 1e12
+"""Multiplications of `certify` after a fit: minutes."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def _price_cost(n: int, d: int, n_clusters: int) -> float:
     """
     steps = ROUNDS * n * (ITERATIONS * MOST_PLACES + 0.3 * MOST_PLACES * n_clusters * d)
     ceiling = n * 30.0 * 20.0 ** (d - 1)
-    return steps + min(ROUNDS * ceiling, LOOKING * steps) + ceiling
+    return steps + min(ROUNDS * ceiling, CEILING_SHARE * steps) + ceiling
 
 
 def _sampled_rows(n: int, d: int) -> int:
@@ -157,7 +157,7 @@ def affordable(
     *,
     trimmed: bool = False,
     rigorous: bool = False,
-    budget: float = SOME_SECONDS,
+    budget: float = DEFAULT_BUDGET,
     seconds: float = 0.0,
 ) -> tuple[str, ...]:
     """Return the methods worth trying within a number of multiplications, or of seconds, in all.
@@ -183,7 +183,7 @@ def affordable(
 
 
 def auto_methods(
-    n: int, d: int, n_clusters: int, *, trimmed: bool, budget: float = SOME_SECONDS
+    n: int, d: int, n_clusters: int, *, trimmed: bool, budget: float = DEFAULT_BUDGET
 ) -> tuple[str, ...]:
     """Return what `method="auto"` takes: what is affordable, else sampling."""
     chosen = affordable(n, d, n_clusters, trimmed=trimmed, budget=budget)

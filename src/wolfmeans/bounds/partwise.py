@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.bounds.bound import Numbers, Settings, below, times_up
-from wolfmeans.bounds.methods import REGISTRY, WHATEVER_IT_COSTS, affordable, best_bound
+from wolfmeans.bounds.methods import LARGE_BUDGET, REGISTRY, affordable, best_bound
 from wolfmeans.bounds.neighbours import neighbours
 from wolfmeans.exact.arrays import aligned
 
@@ -72,7 +72,7 @@ def part_task(
     ValueError
         If the method has no form in parts.
     """
-    affordable_rows = WHATEVER_IT_COSTS / (1.3 * n * (d + 8.0))
+    affordable_rows = LARGE_BUDGET / (1.3 * n * (d + 8.0))
     rows = int(min(_MOST_ROWS, max(_FEWEST_ROWS, 4 * n_clusters, affordable_rows)))
     rows = min(rows, n)
     if cap is not None:
@@ -81,7 +81,7 @@ def part_task(
         return PartTask(n_clusters, rows, ("neighbours",), cap, centers)
     if method == "auto":
         # Prices take longer than the others by far, once for each part.
-        share = WHATEVER_IT_COSTS * rows / n
+        share = LARGE_BUDGET * rows / n
         methods = affordable(rows, d, n_clusters, rigorous=True, budget=share) or ("neighbours",)
     else:
         reason = REGISTRY[method].refusal(d, trimmed=False)

@@ -31,10 +31,10 @@ _FIRST_PLACES, MOST_PLACES = 20, 60
 _FIRST_STEP, _LAST_STEP = 0.1, 0.02
 _MASS_RATE = 1.5
 _MOVES = 20
-# Peaks are looked for from places worth this part of the best, and everywhere to this tolerance.
-_HIGH, _LOOK = 0.9, 0.004
-LOOKING = 3.0
-"""Looking for peaks everywhere may cost so many times as much as the rest of a round."""
+# Peaks are climbed from places worth this part of the best, or sought everywhere, this exactly.
+_HIGH, _PEAK_TOLERANCE = 0.9, 0.004
+CEILING_SHARE = 3.0
+"""A ceiling during the search may cost this many times as much as the rest of a round."""
 # Places closer than this part of a cluster's radius are one.
 _SAME = 0.05
 
@@ -304,19 +304,19 @@ class PriceSearch:
         best, best_value, reached = self.prices.copy(), -math.inf, 0.0
         stale = 0
         for number in range(ROUNDS + 1):
-            report(0.5 * number / (ROUNDS + 1), "looking for prices")
+            report(0.5 * number / (ROUNDS + 1), "searching for prices")
             if number == 0:
                 average = best
                 worth = self._climb(average, self.places, 0)[1]
             else:
                 average, worth = self._settle(number - 1)
             # Prices whose peaks are all known are to be trusted more than those of early rounds.
-            looked = number % 3 == 0 or number > ROUNDS // 3
-            peaks, heights = self._peaks(average, worth, looked)
+            everywhere = number % 3 == 0 or number > ROUNDS // 3
+            peaks, heights = self._peaks(average, worth, everywhere)
             highest = float(heights.max(initial=0.0))
             value = self.points.payable(average) - self.n_clusters * highest
-            stale = stale + 1 if value <= best_value * (1 + 1e-4) and looked else 0
-            if value > best_value and (looked or not self.ceiling_is_cheap):
+            stale = stale + 1 if value <= best_value * (1 + 1e-4) and everywhere else 0
+            if value > best_value and (everywhere or not self.ceiling_is_cheap):
                 best, best_value, reached = average, value, highest
             budget -= self._round_cost()
             if best_value >= 0.9995 * self.total or stale >= 6 or not (highest > 0 and budget > 0):
@@ -356,18 +356,18 @@ class PriceSearch:
         peaks, heights = self._climb(prices, starts, _MOVES)
         # Climbing misses peaks that no place is near; the ceiling misses none.
         if everywhere and self.ceiling_is_cheap:
-            enough = float(heights.max()) * (1 + _LOOK)
+            enough = float(heights.max()) * (1 + _PEAK_TOLERANCE)
             _, _, _, abandoned, missed = native._native.ceiling(
                 self.X,
                 self.points.weights,
                 prices,
                 enough,
-                _LOOK,
-                LOOKING * self._round_cost(),
+                _PEAK_TOLERANCE,
+                CEILING_SHARE * self._round_cost(),
                 self.n_threads,
             )
             self.ceiling_is_cheap = not abandoned
-            # What threads find before they give up is a matter of chance, and so is their order.
+            # What threads find before they give up is random, and so is their order.
             if len(missed) and not abandoned:
                 missed = np.ascontiguousarray(missed[np.lexsort(missed.T)])
                 more, higher = self._climb(prices, missed, _MOVES)

@@ -104,18 +104,15 @@ def subsampled(
     `n_rows` rows of the neighbours bound, which lose less; by small problems if that is 0. The
     latter need only X[rows] of a few rows, so X may be anything that has it.
     """
-    priced = X.shape[1] <= _PRICED_COLUMNS and native.native_is_available()
+    started, d = perf_counter(), X.shape[1]
+    points = SampledPoints(X, weights, mass, settings)
+    priced = d <= _PRICED_COLUMNS and native.native_is_available()
     if n_rows > 0 and not priced:
-        return sampled_rows(X, n_clusters, weights, mass, settings, n_rows=n_rows)
-    return sampled_problems(
-        X,
-        n_clusters,
-        weights,
-        mass,
-        settings,
-        bound=_priced if priced else neighbours,
-        n_points=_FEWER_POINTS if X.shape[1] == _PRICED_COLUMNS else _POINTS,
-    )
+        value = sampled_rows(points, n_clusters, n_rows)
+    else:
+        n_points = _FEWER_POINTS if d == _PRICED_COLUMNS else _POINTS
+        value = sampled_problems(points, n_clusters, _priced if priced else neighbours, n_points)
+    return LowerBound(value, "subsampled", settings.confidence, perf_counter() - started)
 
 
 def _priced(X: Any, n_clusters: int, *, cap: float, n_threads: int) -> LowerBound:
@@ -166,18 +163,18 @@ class Sampler:
         return float(self._masses @ values / float(self._masses.sum()))
 
 
-class _Points:
+class SampledPoints:
     """The points of positive weight, how much may be left out, and how they are sampled."""
 
     def __init__(
         self, X: Any, weights: Numbers | None, mass: float | None, settings: Settings
     ) -> None:
-        self.started = perf_counter()
         self.X, self.weights = positive_points(X, weights)
         self.n = self.X.shape[0]
         self.total = total_weight(self.n, self.weights)
         self.left_out = weight_left_out(self.total, mass)
         self.share_left_out = self.left_out / self.total
+        self.heaviest = heaviest_cluster(self.total, mass)
         self.sampler = Sampler(self.n, self.weights, settings.rng())
         self.confidence, self.n_threads = settings.confidence, settings.n_threads
         self.report = settings.progress or quiet
@@ -192,9 +189,6 @@ class _Points:
     def paid(self, cap: float) -> float:
         """Return at least what the points that are left out pay."""
         return times_up(cap, self.left_out) if self.left_out > 0 else 0.0
-
-    def bound(self, value: float) -> LowerBound:
-        return LowerBound(value, "subsampled", self.confidence, perf_counter() - self.started)
 
 
 # --- Rows of the neighbours bound ----------------------------------------------------------------
@@ -213,15 +207,7 @@ class _Plan:
     bet: float
 
 
-def sampled_rows(
-    X: Any,
-    n_clusters: int,
-    weights: Numbers | None,
-    mass: float | None,
-    settings: Settings,
-    *,
-    n_rows: int,
-) -> LowerBound:
+def sampled_rows(points: SampledPoints, n_clusters: int, n_rows: int) -> float:
     """Bound the SSE with the stated confidence from `n_rows` rows of the neighbours bound.
 
     Examples
@@ -229,17 +215,15 @@ def sampled_rows(
     >>> import numpy as np
     >>> rng = np.random.RandomState(0)
     >>> X = np.repeat([[0.0], [9.0]], 2000, axis=0) + rng.normal(size=(4000, 1))
-    >>> settings = Settings(confidence=0.95, rng=lambda: rng)
-    >>> bool(3500 < sampled_rows(X, 2, None, None, settings, n_rows=500).value < 4000)
+    >>> points = SampledPoints(X, None, None, Settings(confidence=0.95, rng=lambda: rng))
+    >>> 3500 < sampled_rows(points, 2, n_rows=500) < 4000
     True
     """
-    points = _Points(X, weights, mass, settings)
     sampler = points.sampler
-    heaviest = heaviest_cluster(points.total, mass)
-    roots = open_roots(points.X, points.weights, heaviest, points.n_threads)
+    roots = open_roots(points.X, points.weights, points.heaviest, points.n_threads)
     plan = _plan(points, n_clusters, roots, n_rows)
     if plan is None:
-        return points.bound(0.0)
+        return 0.0
     points.report(0.3, "subsampled: rows of the neighbours bound")
     drawn = sampler.draw(n_rows)
     values = np.empty(n_rows)
@@ -255,10 +239,10 @@ def sampled_rows(
     # The total and five operations are rounded once each: 8 u and one number down cover them.
     rooted = times_down(points.total * (1.0 - 4.0 * UNIT), average) / (1.0 + sampler.excess)
     rooted *= 1.0 - 4.0 * UNIT
-    return points.bound(below(rooted, -points.paid(plan.cap), -times_up(plan.price, n_clusters)))
+    return below(rooted, -points.paid(plan.cap), -times_up(plan.price, n_clusters))
 
 
-def _plan(points: _Points, n_clusters: int, roots: Roots, n_rows: int) -> _Plan | None:
+def _plan(points: SampledPoints, n_clusters: int, roots: Roots, n_rows: int) -> _Plan | None:
     """Choose price, cap, offsets and bet from draws of their own."""
     far = farthest(points.X)
     if not far > 0:
@@ -293,7 +277,7 @@ def _plan(points: _Points, n_clusters: int, roots: Roots, n_rows: int) -> _Plan 
     return _Plan(price, float(caps[place]), guess, offsets, control.slope * control.clip, bet)
 
 
-def _caps(points: _Points, roots: Numbers, n_rows: int) -> Numbers:
+def _caps(points: SampledPoints, roots: Numbers, n_rows: int) -> Numbers:
     """Return for each price the cap that would do best; infinite where nothing is left out.
 
     What is left out pays it, so a cap above the roots of what is kept costs far too much.
@@ -326,7 +310,7 @@ class _Isolated:
         return np.asarray(self.base + price * self.per_price)
 
 
-def _isolated(points: _Points, n_clusters: int) -> _Isolated:
+def _isolated(points: SampledPoints, n_clusters: int) -> _Isolated:
     some = points.sampler.distinct(min(_FITTED_POINTS, points.n))
     centers = points.quick_centers(some, n_clusters)
     k = len(centers)
@@ -354,7 +338,7 @@ class _Control:
 
 
 def _control(
-    points: _Points, pilot: Numbers, predicted: Numbers, drawn: NDArray[np.int64], n_rows: int
+    points: SampledPoints, pilot: Numbers, predicted: Numbers, drawn: NDArray[np.int64], n_rows: int
 ) -> _Control:
     """Choose the a_i from the roots as predicted, clipped: large ones cost more than they explain.
 
@@ -380,16 +364,12 @@ def _control(
 
 
 def sampled_problems(
-    X: Any,
+    points: SampledPoints,
     n_clusters: int,
-    weights: Numbers | None,
-    mass: float | None,
-    settings: Settings,
-    *,
     bound: Callable[..., LowerBound] = neighbours,
     n_points: int = _POINTS,
     n_samples: int = 4,
-) -> LowerBound:
+) -> float:
     """Bound the SSE with the stated confidence from `n_samples` samples of `n_points` points.
 
     The bound of a sample is computed by `bound(X, n_clusters, cap=c, n_threads=...)`.
@@ -399,16 +379,15 @@ def sampled_problems(
     >>> import numpy as np
     >>> rng = np.random.RandomState(0)
     >>> X = np.repeat([[0.0], [9.0]], 2000, axis=0) + rng.normal(size=(4000, 1))
-    >>> settings = Settings(confidence=0.95, rng=lambda: rng)
-    >>> bool(3000 < sampled_problems(X, 2, None, None, settings, n_points=500).value < 4000)
+    >>> points = SampledPoints(X, None, None, Settings(confidence=0.95, rng=lambda: rng))
+    >>> 3000 < sampled_problems(points, 2, n_points=500) < 4000
     True
     """
-    points = _Points(X, weights, mass, settings)
     n_points = min(n_points, points.n)
     count, confidence = n_points * n_samples, points.confidence
     cap = _cap(points, n_clusters, count)
     if not cap > 0:
-        return points.bound(0.0)
+        return 0.0
     points.report(0.1, "subsampled: small problems")
     drawn = points.sampler.distinct(count).reshape(n_samples, n_points)
     bounds = []
@@ -421,10 +400,10 @@ def sampled_problems(
     average = bounded_mean_above(below(*bounds) / count * (1.0 - UNIT), count, cap, confidence)
     average *= (1.0 - 8.0 * UNIT) / (1.0 + points.sampler.excess)
     total = times_down(points.total * (1.0 - 4.0 * UNIT), average)
-    return points.bound(below(total, -points.paid(cap)))
+    return below(total, -points.paid(cap))
 
 
-def _cap(points: _Points, n_clusters: int, count: int) -> float:
+def _cap(points: SampledPoints, n_clusters: int, count: int) -> float:
     """Return the cap that would do best if distances looked as in a fit to some other points."""
     some = points.sampler.distinct(min(2 * _FITTED_POINTS, points.n))
     half = max(1, len(some) // 2)

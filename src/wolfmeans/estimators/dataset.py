@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._set_output import _get_output_config
 
-from wolfmeans.bounds import WHATEVER_IT_COSTS, LowerBound, Settings
+from wolfmeans.bounds import LARGE_BUDGET, LowerBound, Settings
 from wolfmeans.core.workspace import Workspace
 from wolfmeans.engines import effective_threads
 from wolfmeans.engines.tensors import as_given
@@ -113,7 +113,7 @@ class MemoryDataset:
             sample_weight,
             model._trim_on(X, weights),
             method,
-            WHATEVER_IT_COSTS,
+            LARGE_BUDGET,
             settings,
             model.certificate_.unit_exponent,
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from time import perf_counter
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from wolfmeans.bounds import LowerBound
 from wolfmeans.certificate.wording import rounded_down, rounded_up
 from wolfmeans.core.workspace import Centers, Distances, Labels
 from wolfmeans.engines import Workspace, effective_threads, get_engine
@@ -223,16 +224,7 @@ def judge(
     threads = effective_threads(n_threads)
     X, sizes = validation.admit(_ASKER(), X, reset=True, n_threads=threads)
     weights = validation.admit_weights(sample_weight, X)
-    given = np.asarray(on_host(labels))
-    if given.shape != (X.shape[0],):
-        raise ValueError(
-            f"labels must have one entry for each point: X has {X.shape[0]:,} rows, labels has "
-            f"{given.size:,}"
-        )
-    kept = given.astype(str) != str(outlier)
-    if not kept.any():
-        raise ValueError(f"every label is {outlier}, the outlier label: no point is in a cluster")
-    _, numbers = np.unique(given[kept], return_inverse=True)
+    kept, numbers = _numbered(labels, X.shape[0], outlier)
     exponent = validation.scale_exponent(X, sizes, weights)
     kept_weights = None if weights is None else weights[kept]
     found = _Found(validation.rescale(X, exponent)[kept], kept_weights, numbers, threads)
@@ -240,7 +232,7 @@ def judge(
         name: validation.unscaled(getattr(found, name), exponent)
         for name in ("sse", "gap", "single_moves_gain")
     }
-    bound, kind, sure = None, None, None
+    bound: LowerBound | None = None
     if method is not None and unit["sse"] > 0:
         out = float((~kept).sum() if weights is None else weights[~kept].sum())
         answer = lower_bound(
@@ -258,7 +250,7 @@ def judge(
         if answer.value > unit["sse"] * (1.0 + _ROUNDING):
             raise RuntimeError("the lower bound contradicts the clustering; please report this")
         if answer.value > 0:
-            bound, kind, sure = min(answer.value, unit["sse"]), answer.kind, answer.confidence
+            bound = replace(answer, value=min(answer.value, unit["sse"]))
     return Judgement(
         n_clusters=found.n_clusters,
         n_points=int(kept.sum()),
@@ -267,11 +259,28 @@ def judge(
         single_moves=found.search.moves,
         moves_looked_at=found.looked,
         tied=found.search.tied,
-        lower_bound=bound,
-        lower_bound_kind=kind,
-        lower_bound_confidence=sure,
+        lower_bound=None if bound is None else bound.value,
+        lower_bound_kind=None if bound is None else bound.kind,
+        lower_bound_confidence=None if bound is None else bound.confidence,
         **unit,
     )
+
+
+def _numbered(
+    labels: Any, n_points: int, outlier: Any
+) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Return which points are in clusters, and the clusters of these by number."""
+    given = np.asarray(on_host(labels))
+    if given.shape != (n_points,):
+        raise ValueError(
+            f"labels must have one entry for each point: X has {n_points:,} rows, labels has "
+            f"{given.size:,}"
+        )
+    kept = given.astype(str) != str(outlier)
+    if not kept.any():
+        raise ValueError(f"every label is {outlier}, the outlier label: no point is in a cluster")
+    _, numbers = np.unique(given[kept], return_inverse=True)
+    return kept, numbers
 
 
 class _Found:

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from wolfmeans.bounds.bound import LowerBound, Report, Settings, scaled_down, total_weight
-from wolfmeans.bounds.methods import REGISTRY, SOME_SECONDS, auto_methods, best_bound
+from wolfmeans.bounds.methods import DEFAULT_BUDGET, REGISTRY, auto_methods, best_bound
 from wolfmeans.engines import effective_threads, get_engine
 from wolfmeans.inputs import validation
 
@@ -30,7 +30,7 @@ def lower_bound(
     random_state: Any = None,
     n_threads: int | None = None,
     centers: Any = None,
-    budget: float = SOME_SECONDS,
+    budget: float = DEFAULT_BUDGET,
     progress: Report | None = None,
 ) -> LowerBound:
     """Return a lower bound on the inertia of every clustering of X into n_clusters clusters.
