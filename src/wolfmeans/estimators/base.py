@@ -368,9 +368,9 @@ class CenterEstimator(
         if self.checkpoint is None:
             return None
         kept = Checkpoint.of(self, workspace, exponent, **further)
-        if kept is not None and not isinstance(self.init, str) and not callable(self.init):
+        if not isinstance(self.init, str) and not callable(self.init):
             kept.refuse_other_seeds(self._given(self.init, X, exponent))
-        if kept is not None and kept.standings:
+        if kept.standings:
             self._tell(f"resuming from {kept.path}: {kept.progress}")
         return kept
 

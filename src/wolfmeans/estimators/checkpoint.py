@@ -62,15 +62,8 @@ class Checkpoint:
         self._read()
 
     @classmethod
-    def of(
-        cls, estimator: Any, workspace: Workspace, exponent: int, **further: Any
-    ) -> Checkpoint | None:
-        """Return the checkpoint of an estimator's fit; None without `checkpoint=`.
-
-        The `further` facts must agree, too.
-        """
-        if estimator.checkpoint is None:
-            return None
+    def of(cls, estimator: Any, workspace: Workspace, exponent: int, **further: Any) -> Checkpoint:
+        """Return the checkpoint of an estimator's fit; the `further` facts must agree, too."""
         identity = {
             "estimator": type(estimator).__name__,
             "n_points": int(workspace.n_points),
@@ -264,8 +257,6 @@ class Checkpoint:
 
 def refuse_settings(estimator: Any) -> None:
     """Raise an error for settings that cannot be combined with a checkpoint."""
-    if estimator.checkpoint is None:
-        return
     if not os.fspath(estimator.checkpoint):
         raise ValueError("checkpoint='' is not a file name")
     for name in ("polish", "effort"):
