@@ -70,7 +70,7 @@ CASES = (
 
 
 def suitable(method: str, n: int, d: int, k: int) -> bool:
-    if not useful(method, n, d, k):
+    if not useful(method, d, k):
         return False
     if method == "subsampled":
         return n > QUADRATIC and d > 1

@@ -13,7 +13,7 @@ from sklearn.datasets import make_blobs
 from everywhere import DASK, streaming
 from tiny_optimum import optimum, penalized_optimum
 from wolfmeans import KMeans, TrimmedKMeans
-from wolfmeans.bounds.in_parts import PartTask, bound_of_all, bound_of_part, part_task
+from wolfmeans.bounds.partwise import PartTask, bound_of_all, bound_of_part, part_task
 
 needs_dask = pytest.mark.skipif(not DASK, reason="needs Dask")
 

@@ -14,9 +14,9 @@ from sklearn.datasets import make_blobs
 from dense_kmeans import smooth_sse
 from instances import instances
 from wolfmeans import KMeans, TrimmedKMeans
-from wolfmeans.bounds import REGISTRY, LowerBound, affordable, best_bound, predicted_cost, spectral
-from wolfmeans.bounds.bound import below, scaled_down, times_down, times_up
-from wolfmeans.bounds.methods import Method, Settings, auto_methods, total_weight
+from wolfmeans.bounds import REGISTRY, LowerBound, Settings, affordable, best_bound, spectral
+from wolfmeans.bounds.bound import below, scaled_down, times_down, times_up, total_weight
+from wolfmeans.bounds.methods import Method, auto_methods
 from wolfmeans.fitting.lower_bound import lower_bound
 
 
@@ -129,6 +129,8 @@ def test_auto_takes_the_best_that_is_affordable():
     many = auto_methods(1_000_000, 10, 20, trimmed=False)
     assert many == ("subsampled",)
     assert affordable(1_000_000, 10, 20) == ()
+    assert affordable(1_000_000, 10, 20, budget=1e12) == ("subsampled",)
+    assert affordable(1_000_000, 10, 20, budget=1e12, rigorous=True) == ()
     assert affordable(20_000, 10, 20) == ("neighbours",)
     assert affordable(20_000, 10, 5) == ("spectral", "neighbours")
     assert affordable(20_000, 10, 5, trimmed=True) == ("neighbours",)
@@ -137,8 +139,8 @@ def test_auto_takes_the_best_that_is_affordable():
 
 @pytest.mark.parametrize("method", REGISTRY)
 def test_costs_grow_with_the_data(method):
-    small = predicted_cost(method, 10_000, 10, 20)
-    assert 0 < small < predicted_cost(method, 100_000, 10, 20)
+    cost = REGISTRY[method].cost
+    assert 0 < cost(10_000, 10, 20) < cost(100_000, 10, 20)
 
 
 def test_best_bound_is_the_largest():
@@ -159,7 +161,7 @@ def test_a_bound_next_to_what_was_reached_is_enough(monkeypatch):
             asked.append(name)
             return LowerBound(value, name, 1.0, 0.0)
 
-        return Method(compute, cost=lambda *_: 1.0, refusal=lambda *_: None, per_second=1.0)
+        return Method(name, compute, cost=lambda *_: 1.0)
 
     for name, value in (("far", 0.999), ("near", 0.99995), ("nearest", 1.0)):
         monkeypatch.setitem(REGISTRY, name, method(name, value))

@@ -1,6 +1,7 @@
 """The neighbours bound: never above the optimum, tight on clear clusters, the same on all paths."""
 
 import math
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -10,12 +11,12 @@ from sklearn.datasets import make_blobs
 
 from tiny_optimum import exact, optimum, penalized_optimum, tiny_problems, trimmed_optimum
 from wolfmeans import KMeans
-from wolfmeans.bounds import neighbours, roots, spectral
-from wolfmeans.bounds.methods import total_weight
-from wolfmeans.bounds.neighbours import Problem, heaviest_of, left_out_of
-from wolfmeans.bounds.roots import open_roots, roots_of_distances
+from wolfmeans.bounds import neighbours, spectral
+from wolfmeans.bounds.bound import heaviest_cluster, total_weight, weight_left_out
+from wolfmeans.bounds.neighbours import Problem, open_roots, roots_of_distances
 from wolfmeans.exact.native import native_is_available
 
+module = sys.modules[neighbours.__module__]
 needs_native = pytest.mark.skipif(not native_is_available(), reason="native module not built")
 
 
@@ -23,7 +24,7 @@ needs_native = pytest.mark.skipif(not native_is_available(), reason="native modu
 def implementation(request, monkeypatch):
     if request.param == "native" and not native_is_available():
         pytest.skip("native module not built")
-    monkeypatch.setattr(roots, "native_is_available", lambda: request.param == "native")
+    monkeypatch.setattr(module, "native_is_available", lambda: request.param == "native")
     return request.param
 
 
@@ -159,7 +160,7 @@ def test_roots_are_never_above_the_exact_ones(implementation, weighted, trimmed)
         given = w if weighted else None
         found = np.empty((10, 3))
         if implementation == "native":
-            roots._native.roots_of_distances(distances, given, lambdas, heaviest, 1.0, found, 1)
+            module._native.roots_of_distances(distances, given, lambdas, heaviest, 1.0, found, 1)
         else:
             found = roots_of_distances(distances, given, lambdas, heaviest)
         limit = Fraction(heaviest) if trimmed else sum(map(Fraction, w.tolist()))
@@ -178,7 +179,7 @@ def test_a_root_is_accepted_only_well_below_its_ratio(implementation):
     distances[-1] = float(2 * q * (1 + n * eta * Fraction(38, 10)))
     found, lambdas = np.empty((1, 1)), np.array([price])
     if implementation == "native":
-        roots._native.roots_of_distances(distances[None], None, lambdas, math.inf, 9.0, found, 1)
+        module._native.roots_of_distances(distances[None], None, lambdas, math.inf, 9.0, found, 1)
     else:
         found = roots_of_distances(distances[None], None, lambdas, math.inf)
     assert exact_root(distances, np.ones(n), price, Fraction(n)) == q
@@ -224,8 +225,8 @@ def test_weights_left_out_and_kept_are_rounded_up():
         total = total_weight(len(weights), weights)
         mass = total - trim
         exact = sum(map(Fraction, weights.tolist()))
-        assert Fraction(left_out_of(total, mass)) >= Fraction(trim)
-        assert Fraction(heaviest_of(total, mass)) >= exact - Fraction(trim)
+        assert Fraction(weight_left_out(total, mass)) >= Fraction(trim)
+        assert Fraction(heaviest_cluster(total, mass)) >= exact - Fraction(trim)
 
 
 @needs_native
@@ -237,7 +238,7 @@ def test_native_and_numpy_agree(weighted, dtype, monkeypatch):
     w = rng.uniform(0.1, 5.0, size=300) if weighted else None
     mass = 250.0
     native = [neighbours(X, 7, w).value, neighbours(X, 7, w, mass).value]
-    monkeypatch.setattr(roots, "native_is_available", lambda: False)
+    monkeypatch.setattr(module, "native_is_available", lambda: False)
     plain = [neighbours(X, 7, w).value, neighbours(X, 7, w, mass).value]
     assert native == pytest.approx(plain, rel=1e-10)
 
@@ -261,12 +262,12 @@ def test_sparse_agrees_with_dense(wide, monkeypatch):
     w = rng.integers(0, 3, size=200).astype(np.float64)
     dense = neighbours(X, 5, w).value
     if wide:
-        monkeypatch.setattr(roots, "_DENSE_ENTRIES", 0)
+        monkeypatch.setattr(module, "_DENSE_ENTRIES", 0)
     assert neighbours(sparse.csr_array(X), 5, w).value == pytest.approx(dense, rel=1e-9)
 
 
 def test_scalar_products_of_sparse_rows_err_on_the_safe_side(monkeypatch):
-    monkeypatch.setattr(roots, "_DENSE_ENTRIES", 0)
+    monkeypatch.setattr(module, "_DENSE_ENTRIES", 0)
     # Differences of 1 beside values of 1e8: most digits of the distances cancel.
     for points, weights, k in tiny_problems(60, seed=5):
         X = sparse.csr_array(points + 123456789.0)

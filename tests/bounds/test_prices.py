@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from wolfmeans import KMeans
-from wolfmeans.bounds.price_search import PriceSearch
-from wolfmeans.bounds.priced_points import PricedPoints
-from wolfmeans.bounds.prices import predicted_cost, prices
+from wolfmeans.bounds import REGISTRY
+from wolfmeans.bounds.prices import PricedPoints, PriceSearch, prices
 from wolfmeans.exact import native
 
 module = sys.modules[prices.__module__]
@@ -229,7 +228,7 @@ def test_the_ceiling_is_above_a_worth_that_is_hardly_a_number():
 def test_no_price_leaves_the_search_above_the_cap():
     X = np.random.default_rng(0).random((40, 2))
     centers = KMeans(3, random_state=0).fit(X).cluster_centers_
-    points = PricedPoints.admit(X, None, None, 0.01)
+    points = PricedPoints.of(X, None, None, 0.01)
     search = PriceSearch(points, 3, points.transform(centers), 1)
     search.prices *= 100.0
     best, _ = search.run(0.0, lambda *_: None)
@@ -291,7 +290,7 @@ def test_what_points_can_pay_is_rounded_down():
     for _ in range(300):
         n = int(rng.integers(2, 4))
         weights, price = rng.uniform(0.5, 1.0, size=n), rng.uniform(0.5, 1.0, size=n)
-        points = PricedPoints.admit(np.arange(float(n))[:, None], weights, None, None)
+        points = PricedPoints.of(np.arange(float(n))[:, None], weights, None, None)
         exact = exact_payable(points.weights, price, Fraction(n))
         assert exact * (1 - Fraction(1, 10**14)) <= Fraction(points.payable(price)) <= exact
 
@@ -302,7 +301,7 @@ def test_running_sums_of_weights_that_are_too_small():
     weights = np.full(n, 1.0 + 15 * 2.0**-47)
     half = Fraction(float(weights[0])) * n / 2
     assert Fraction(float(np.cumsum(weights)[n // 2 - 1])) < half * (1 - Fraction(400, 2**53))
-    points = PricedPoints.admit(np.arange(float(n))[:, None], weights, float(half), None)
+    points = PricedPoints.of(np.arange(float(n))[:, None], weights, float(half), None)
     price = np.full(n, 0.75)
     assert 0 < Fraction(points.payable(price)) <= Fraction(points.mass) * Fraction(3, 4)
 
@@ -311,7 +310,7 @@ def test_a_mass_that_is_a_difference_of_totals():
     # The total 2**53 + 3 is rounded to 2**53 + 4; without the first point 3 are left, not 4.
     weights = np.array([2.0**53, 1.0, 1.0, 1.0])
     mass = math.fsum(weights) - 2.0**53
-    points = PricedPoints.admit(np.arange(4.0)[:, None], weights, mass, None)
+    points = PricedPoints.of(np.arange(4.0)[:, None], weights, mass, None)
     paid = points.payable(np.ones(4)) * 2.0 ** points.exponents[1]
     assert 0.0 <= paid <= 3.0
 
@@ -393,4 +392,5 @@ def test_progress_and_cost():
     fractions = [fraction for fraction, _ in told]
     assert fractions == sorted(fractions)
     assert fractions[-1] == 1.0
-    assert predicted_cost(5000, 3, 50) > predicted_cost(5000, 2, 50) > predicted_cost(500, 2, 50)
+    cost = REGISTRY["prices"].cost
+    assert cost(5000, 3, 50) > cost(5000, 2, 50) > cost(500, 2, 50)

@@ -10,16 +10,19 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from wolfmeans.bounds import LowerBound, neighbours, one_dimensional, subsampled
+from wolfmeans.bounds import LowerBound, Settings, neighbours, one_dimensional, subsampled
 from wolfmeans.bounds.confidence import best_bet, bounded_mean_above, mean_above
-from wolfmeans.bounds.sampled_problems import sampled_problems
-from wolfmeans.bounds.sampled_rows import sampled_rows
-from wolfmeans.bounds.sampling import Sampler
+from wolfmeans.bounds.subsampled import SampledPoints, Sampler, sampled_problems, sampled_rows
 
-ROWS = sys.modules[sampled_rows.__module__]
-PROBLEMS = sys.modules[sampled_problems.__module__]
+MODULE = sys.modules[subsampled.__module__]
 UNIT = Fraction(1, 2**53)
 ALPHA = 0.1
+
+
+def drawing(rng, confidence=0.95):
+    """Settings for a bound with these draws, or with those of a seed."""
+    generator = rng if isinstance(rng, np.random.RandomState) else np.random.RandomState(rng)
+    return Settings(confidence=confidence, rng=lambda: generator)
 
 
 def too_many(runs, alpha=ALPHA):
@@ -114,8 +117,8 @@ def test_no_row_is_drawn_more_often_than_the_excess_says():
             assert share <= (1 + Fraction(sampler.excess)) * Fraction(weight) / total
 
 
-@pytest.mark.parametrize(("way", "module"), [(sampled_rows, ROWS), (sampled_problems, PROBLEMS)])
-def test_the_excess_is_taken_off(way, module, monkeypatch):
+@pytest.mark.parametrize("way", [sampled_rows, sampled_problems])
+def test_the_excess_is_taken_off(way, monkeypatch):
     X, weights = population("skewed", np.random.RandomState(3))
     size = {"n_rows": 150} if way is sampled_rows else {"n_points": 100, "n_samples": 2}
 
@@ -127,9 +130,8 @@ def test_the_excess_is_taken_off(way, module, monkeypatch):
                 super().__init__(*args)
                 self.excess = excess
 
-        monkeypatch.setattr(module, "Sampler", Careless)
-        rng = np.random.RandomState(0)
-        return way(X, 3, weights, **size, confidence=0.9, rng=rng).value
+        monkeypatch.setattr(MODULE, "Sampler", Careless)
+        return way(SampledPoints(X, weights, None, drawing(0, confidence=0.9)), 3, **size)
 
     plain = value(0.0)
     # In the sum over rows the clusters' prices come off afterwards.
@@ -141,7 +143,7 @@ def test_the_sum_over_rows_is_rounded_down(monkeypatch):
     X, weights = population("skewed", np.random.RandomState(3))
     seen = {}
 
-    def plan(*args, original=ROWS._plan):
+    def plan(*args, original=MODULE._plan):
         seen["plan"] = original(*args)
         return seen["plan"]
 
@@ -151,13 +153,13 @@ def test_the_sum_over_rows_is_rounded_down(monkeypatch):
         seen["values"], seen["mean"] = values, (1 - 1e-6) * float(values.mean())
         return seen["mean"]
 
-    monkeypatch.setattr(ROWS, "_plan", plan)
-    monkeypatch.setattr(ROWS, "mean_above", mean)
+    monkeypatch.setattr(MODULE, "_plan", plan)
+    monkeypatch.setattr(MODULE, "mean_above", mean)
     total = sum(map(Fraction, weights.tolist()))
     for seed in range(5):
         seen.clear()
-        settings = {"n_rows": 150, "confidence": 0.9, "rng": np.random.RandomState(seed)}
-        value = sampled_rows(X, 3, weights, **settings).value
+        drawn = SampledPoints(X, weights, None, drawing(seed, confidence=0.9))
+        value = sampled_rows(drawn, 3, n_rows=150)
         assert seen.keys() == {"plan", "values", "mean"}
         largest_a = Fraction(seen["plan"].largest_a)
         error = (len(X) + 16) * largest_a + 16 * Fraction(float(np.abs(seen["values"]).max()))
@@ -166,8 +168,8 @@ def test_the_sum_over_rows_is_rounded_down(monkeypatch):
 
 
 def test_the_average_of_small_problems_is_rounded_down(monkeypatch):
-    monkeypatch.setattr(PROBLEMS, "bounded_mean_above", lambda average, *_: average)
-    monkeypatch.setattr(PROBLEMS, "_cap", lambda *_: 1.0)
+    monkeypatch.setattr(MODULE, "bounded_mean_above", lambda average, *_: average)
+    monkeypatch.setattr(MODULE, "_cap", lambda *_: 1.0)
     rng = np.random.RandomState(10)
     for _ in range(200):
         weights = rng.uniform(0.5, 2.0, size=9)
@@ -177,8 +179,8 @@ def test_the_average_of_small_problems_is_rounded_down(monkeypatch):
         def bound(*_, bounds=bounds, **__):
             return LowerBound(next(bounds), "given", 1.0, 0.0)
 
-        settings = {"n_points": 7, "n_samples": 3, "confidence": 0.9, "rng": rng}
-        value = sampled_problems(np.arange(9.0)[:, None], 2, weights, bound=bound, **settings).value
+        drawn = SampledPoints(np.arange(9.0)[:, None], weights, None, drawing(rng, confidence=0.9))
+        value = sampled_problems(drawn, 2, bound, n_points=7, n_samples=3)
         exact = sum(map(Fraction, weights.tolist())) * sum(map(Fraction, found)) / 21
         assert exact * (1 - Fraction(1, 10**14)) <= Fraction(value) <= exact
 
@@ -218,13 +220,12 @@ def test_holds_as_often_as_it_says(way, name):
     best = one_dimensional(X, 3, weights).value
     runs, values = 40, []
     for run in range(runs):
-        settings = {"confidence": 1 - ALPHA, "rng": np.random.RandomState(run)}
+        drawn = SampledPoints(X, weights, None, drawing(run, confidence=1 - ALPHA))
         if way == "rows":
-            bound = sampled_rows(X, 3, weights, n_rows=150, **settings)
+            values.append(sampled_rows(drawn, 3, n_rows=150))
         else:
-            bound = sampled_problems(X, 3, weights, n_points=100, n_samples=2, **settings)
-        values.append(bound.value)
-        assert bound.confidence == 1 - ALPHA
+            values.append(sampled_problems(drawn, 3, n_points=100, n_samples=2))
+        assert drawn.confidence == 1 - ALPHA
     assert sum(value > best * (1 + 1e-9) for value in values) <= too_many(runs)
     least = {"normal": 0.5, "skewed": 0.1, "heavy": 0.05}[name] if way == "rows" else 0.1
     assert np.median(values) > least * best
@@ -235,9 +236,9 @@ def test_trimmed_samples_hold():
     X = np.concatenate([rng.normal(size=(400, 2)), rng.normal(size=(400, 2)) + 30.0])
     X = np.concatenate([X, rng.uniform(-1e3, 1e3, size=(40, 2))])
     full = neighbours(X, 2, mass=800.0).value
-    settings = {"confidence": 0.95, "rng": np.random.RandomState(0)}
-    rows = sampled_rows(X, 2, None, 800.0, n_rows=400, **settings).value
-    problems = sampled_problems(X, 2, None, 800.0, n_points=400, **settings).value
+    drawn = SampledPoints(X, None, 800.0, drawing(0))
+    rows = sampled_rows(drawn, 2, n_rows=400)
+    problems = sampled_problems(drawn, 2, n_points=400)
     # The best that keeps the 800 leaves their own scatter, which no bound may exceed.
     kept = sum(((part - part.mean(axis=0)) ** 2).sum() for part in (X[:400], X[400:800]))
     assert 0.5 * kept < rows <= kept
@@ -247,13 +248,15 @@ def test_trimmed_samples_hold():
 
 def test_the_state_decides():
     X, weights = population("skewed", np.random.RandomState(5))
-    for bound in (None, neighbours):
-        first, second, third = (
-            subsampled(X, 3, weights, bound=bound, rng=np.random.RandomState(seed)).value
-            for seed in (0, 0, 1)
-        )
-        assert first == second
-        assert first != third
+
+    def by_neighbours(X, n_clusters, *given):
+        return LowerBound(sampled_problems(SampledPoints(X, *given), n_clusters), "", 0.95, 0.0)
+
+    for bound in (subsampled, by_neighbours):
+        first, second, third = (bound(X, 3, weights, None, drawing(seed)) for seed in (0, 0, 1))
+        assert first.value == second.value
+        assert first.value != third.value
+        assert first.confidence == 0.95
 
 
 def test_the_bound_of_a_sample_is_a_parameter():
@@ -264,9 +267,8 @@ def test_the_bound_of_a_sample_is_a_parameter():
         calls.append((sample.shape, n_clusters, cap))
         return LowerBound(1.0, "counted", 1.0, 0.0)
 
-    value = sampled_problems(
-        X, 3, bound=counted, n_points=50, n_samples=3, confidence=0.9, rng=np.random.RandomState(0)
-    ).value
+    drawn = SampledPoints(X, None, None, drawing(0, confidence=0.9))
+    value = sampled_problems(drawn, 3, counted, n_points=50, n_samples=3)
     assert [call[:2] for call in calls] == [((50, 1), 3)] * 3
     cap = calls[0][2]
     expected = 500 * bounded_mean_above(3.0 / 150, 150, cap, 0.9)
@@ -275,6 +277,6 @@ def test_the_bound_of_a_sample_is_a_parameter():
 
 def test_one_place_gives_zero():
     X = np.ones((400, 2))
-    settings = {"confidence": 0.95, "rng": np.random.RandomState(0)}
-    assert sampled_rows(X, 2, n_rows=50, **settings).value == 0.0
-    assert sampled_problems(X, 2, n_points=50, **settings).value == 0.0
+    drawn = SampledPoints(X, None, None, drawing(0))
+    assert sampled_rows(drawn, 2, n_rows=50) == 0.0
+    assert sampled_problems(drawn, 2, n_points=50) == 0.0

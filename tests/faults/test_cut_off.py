@@ -248,7 +248,7 @@ BOUNDS = {
     "spectral": ("spectral", "_scatter"),
     "neighbours": ("neighbours", "_search"),
     "prices": ("prices", "_prove"),
-    "subsampled": ("sampled_problems", "bounded_mean_above"),
+    "subsampled": ("subsampled", "bounded_mean_above"),
     "auto": ("prices", "_prove"),
 }
 
@@ -533,7 +533,7 @@ def test_a_checkpoint_that_was_cut_off_is_the_one_before(error, tmp_path, monkey
     X = cloud(80)
     path = tmp_path / "checkpoint"
     settings = {"init": X[:6], "tol": 0.0, "certify": None, "engine": "reference"}
-    write, written = module("estimators.checkpoint").write_members, []
+    write, written = module("estimators.checkpoint").write_archive, []
 
     def interrupted(file, *given):
         written.append(file)
@@ -542,7 +542,7 @@ def test_a_checkpoint_that_was_cut_off_is_the_one_before(error, tmp_path, monkey
             raise error("cut off here")
         write(file, *given)
 
-    monkeypatch.setattr("wolfmeans.estimators.checkpoint.write_members", interrupted)
+    monkeypatch.setattr("wolfmeans.estimators.checkpoint.write_archive", interrupted)
     model = KMeans(6, checkpoint=path, **settings)
     with pytest.raises(error, match="cut off here"):
         model.fit(X)

@@ -93,7 +93,7 @@ LONG = {
     "certify": (
         "KMeans(100, init=X[:100], **(S | {'certify': None, 'max_iter': 2})).fit(X)",
         "certify",
-        "wolfmeans.estimators.base.bound_in_units",
+        "wolfmeans.estimators.dataset.bound_in_units",
         60_000,
     ),
     "transform": ("fitted(3000)", "transform", f"{CPU}.NativeKernels.roots", 150_000),

@@ -13,7 +13,7 @@ from mutations import members_of, zipped
 from scipy import sparse
 
 from wolfmeans import KMeans, TrimmedKMeans, lower_bound
-from wolfmeans.bounds.in_parts import PartTask, bound_of_part
+from wolfmeans.bounds.partwise import PartTask, bound_of_part
 from wolfmeans.engines import get_engine
 from wolfmeans.exact.native import native_is_available
 from wolfmeans.files import tables

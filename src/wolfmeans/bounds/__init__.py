@@ -1,13 +1,14 @@
-"""Lower bounds on the best possible SSE, each rounded down so that it is never above the truth."""
+"""Lower bounds on the best possible SSE, each rounded down so that it is never above the truth.
 
-from wolfmeans.bounds.bound import LowerBound
+methods.py is the table of methods with their costs; each method's module begins with its theorem.
+"""
+
+from wolfmeans.bounds.bound import LowerBound, Settings
 from wolfmeans.bounds.methods import (
+    LARGE_BUDGET,
     REGISTRY,
-    WHATEVER_IT_COSTS,
-    Settings,
     affordable,
     best_bound,
-    predicted_cost,
     useful,
 )
 from wolfmeans.bounds.neighbours import neighbours
@@ -20,16 +21,15 @@ METHODS = tuple(REGISTRY)
 """By name."""
 
 __all__ = [
+    "LARGE_BUDGET",
     "METHODS",
     "REGISTRY",
-    "WHATEVER_IT_COSTS",
     "LowerBound",
     "Settings",
     "affordable",
     "best_bound",
     "neighbours",
     "one_dimensional",
-    "predicted_cost",
     "prices",
     "spectral",
     "subsampled",

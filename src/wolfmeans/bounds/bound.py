@@ -1,4 +1,4 @@
-"""What a lower bound on the best possible SSE is, and how it is rounded down."""
+"""What all methods share: the bound, the settings, weights, and arithmetic that rounds down."""
 
 from __future__ import annotations
 
@@ -6,12 +6,18 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 UNIT = 2.0**-53
 """The relative rounding error of float64."""
 
+Numbers = NDArray[np.float64]
+
 Report = Callable[[float, str], object]
-"""Told the fraction that is done, and what is being done."""
+"""Called with the completed fraction and a text."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,25 @@ class LowerBound:
     """The probability that it holds; 1.0 for a proof."""
     seconds: float
     """What it cost."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the methods may use besides the data."""
+
+    confidence: float = 0.95
+    rng: Callable[[], np.random.RandomState] = np.random.RandomState
+    """Called once by a method that draws."""
+    n_threads: int = 1
+    progress: Report | None = None
+    centers: NDArray[np.floating] | None = None
+    """Those of a good clustering, if one is known: `prices` starts from them."""
+    goal: float | None = None
+    """An SSE that was reached: a bound close to it ends the search for a better one."""
+
+
+def quiet(done: float, text: str) -> None:
+    """Report no progress."""
 
 
 def below(*terms: float) -> float:
@@ -66,5 +91,29 @@ def scaled_down(value: float, exponent: int) -> float:
     return scaled if exact else math.nextafter(scaled, 0.0)
 
 
-def quiet(done: float, text: str) -> None:
-    """Report to nobody."""
+def total_weight(n: int, weights: Numbers | None) -> float:
+    """Return the sum of the weights, rounded once."""
+    return float(n) if weights is None else math.fsum(weights)
+
+
+def positive_points(X: Any, weights: Numbers | None) -> tuple[Any, Numbers | None]:
+    """Return the points of positive weight, and the weights unless all are 1."""
+    if weights is None:
+        return X, None
+    positive = weights > 0
+    if not positive.all():
+        X, weights = X[positive], weights[positive]
+    return X, None if (weights == 1.0).all() else weights
+
+
+def weight_left_out(total: float, mass: float | None) -> float:
+    """Return the weight outside the mass that is kept, rounded up.
+
+    Total and mass are rounded once each, so even equal ones may differ in truth.
+    """
+    return 0.0 if mass is None else max(0.0, total - mass) + 4.0 * UNIT * total
+
+
+def heaviest_cluster(total: float, mass: float | None) -> float:
+    """Return the largest weight of a cluster, rounded up: a larger one allows smaller roots."""
+    return math.inf if mass is None else mass + 4.0 * UNIT * total

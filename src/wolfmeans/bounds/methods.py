@@ -1,4 +1,8 @@
-"""The methods by name: what each is for, what it costs, and the best of several."""
+"""The table of methods: what each computes, when it is valid, what it costs; the best of several.
+
+Costs are predicted multiplications. They are counted and not timed, so that the choice of methods
+is reproducible.
+"""
 
 from __future__ import annotations
 
@@ -7,118 +11,113 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from wolfmeans.bounds.bound import LowerBound, Report
+from wolfmeans.bounds.bound import LowerBound, Numbers, Settings
 from wolfmeans.bounds.neighbours import neighbours
 from wolfmeans.bounds.one_dimensional import one_dimensional
-from wolfmeans.bounds.prices import predicted_cost as price_cost
-from wolfmeans.bounds.prices import prices
-from wolfmeans.bounds.roots import Numbers
-from wolfmeans.bounds.sampled_rows import PILOT_ROWS
+from wolfmeans.bounds.prices import CEILING_SHARE, ITERATIONS, MOST_PLACES, ROUNDS, prices
 from wolfmeans.bounds.spectral import spectral
-from wolfmeans.bounds.subsampled import n_sampled_rows, subsampled
+from wolfmeans.bounds.subsampled import PILOT_ROWS, subsampled
 
 # A scatter matrix of this many columns takes half a gigabyte.
 _WIDEST_SCATTER = 8192
 # With more columns the boxes that prove a ceiling are too many.
 _MOST_PRICED_COLUMNS = 10
+# Sampled rows of the neighbours bound: as many as this many multiplications allow, within limits.
+_SAMPLING_BUDGET = 1.2e11
+_FEWEST_SAMPLED_ROWS, _MOST_SAMPLED_ROWS = 1000, 8000
+# Beyond this many multiplications rows are given up for small problems.
+_TOO_MUCH_SAMPLING = 6e11
 # A bound this near to what was reached need not be improved.
 _NEAR = 1.0 - 1e-4
-SOME_SECONDS = 5e10
-"""Multiplications that `auto` takes for itself."""
-WHATEVER_IT_COSTS = 1e12
-"""Multiplications that take minutes."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What the methods may use besides the data."""
-
-    confidence: float = 0.95
-    rng: Callable[[], np.random.RandomState] = np.random.RandomState
-    """Gives a generator when one is needed."""
-    n_threads: int = 1
-    progress: Report | None = None
-    centers: NDArray[np.floating] | None = None
-    """Those of a good clustering, where one is known: they tell `prices` where to look."""
-    goal: float | None = None
-    """An SSE that was reached: a bound next to it ends the search for a better one."""
+DEFAULT_BUDGET = 5e10
+"""Multiplications that `auto` may take: some seconds."""
+LARGE_BUDGET = 1e12
+"""Multiplications of `certify` after a fit: minutes."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """One way to a lower bound."""
+    """One way to compute a lower bound."""
 
+    name: str
     compute: Callable[[Any, int, Numbers | None, float | None, Settings], LowerBound]
-    """Called with admitted data, K, weights or None, the mass that is kept or None, settings."""
+    """Called with validated data, K, weights or None, the mass that is kept or None, settings."""
     cost: Callable[[int, int, int], float]
-    """Multiplications, about, from n, d and K."""
-    refusal: Callable[[int, int, int, bool], str | None]
-    """Why it is not valid for n, d, K, and whether trimmed; None where it is."""
-    per_second: float
+    """Approximate number of multiplications, from n, d and K."""
+    per_second: float = 1e9
     """How many of these multiplications a common core makes in a second, at least."""
+    most_columns: float = math.inf
+    trimmed: bool = True
+    """Whether it holds for trimmed problems."""
     rigorous: bool = True
     """Whether its confidence is 1."""
 
-
-def _untrimmed(name: str) -> Callable[[int, int, int, bool], str | None]:
-    def refusal(n: int, d: int, n_clusters: int, trimmed: bool) -> str | None:
-        return f"the {name} bound does not hold for trimmed problems" if trimmed else None
-
-    return refusal
-
-
-def _on_a_line(n: int, d: int, n_clusters: int, trimmed: bool) -> str | None:
-    if d != 1:
-        return f"the exact optimum is for one column only, not for {d}"
-    return _untrimmed("exact")(n, d, n_clusters, trimmed)
+    def refusal(self, d: int, trimmed: bool) -> str | None:
+        """Return why the method is not valid for such a problem; None if it is valid."""
+        if d > self.most_columns:
+            most = self.most_columns
+            columns = "one column" if most == 1 else f"up to {most} columns"
+            return f"the {self.name} bound is for {columns} only, not for {d}"
+        if trimmed and not self.trimmed:
+            return f"the {self.name} bound does not hold for trimmed problems"
+        return None
 
 
-def _always(n: int, d: int, n_clusters: int, trimmed: bool) -> str | None:
-    return None
+def _price_cost(n: int, d: int, n_clusters: int) -> float:
+    """The search for prices, which visits up to MOST_PLACES places per point, and the proof.
+
+    The work of a ceiling grows like a power of d, for evenly spread data as measured; clustered
+    data take less.
+    """
+    steps = ROUNDS * n * (ITERATIONS * MOST_PLACES + 0.3 * MOST_PLACES * n_clusters * d)
+    ceiling = n * 30.0 * 20.0 ** (d - 1)
+    return steps + min(ROUNDS * ceiling, CEILING_SHARE * steps) + ceiling
 
 
-def _few_columns(n: int, d: int, n_clusters: int, trimmed: bool) -> str | None:
-    return (
-        None
-        if d <= _MOST_PRICED_COLUMNS
-        else f"prices are for up to {_MOST_PRICED_COLUMNS} columns, not {d}"
-    )
+def _sampled_rows(n: int, d: int) -> int:
+    """Return from how many rows `subsampled` works; 0 where it solves small problems instead.
+
+    It depends on the shape of the data alone, so that one confidence covers it.
+    """
+    each = float(n) * (d + 8.0)
+    if (_FEWEST_SAMPLED_ROWS + 3 * PILOT_ROWS) * each > _TOO_MUCH_SAMPLING:
+        return 0
+    return int(min(_MOST_SAMPLED_ROWS, max(_FEWEST_SAMPLED_ROWS, _SAMPLING_BUDGET / each)))
 
 
 def _sampling_cost(n: int, d: int, n_clusters: int) -> float:
-    rows = n_sampled_rows(n, d)
+    rows = _sampled_rows(n, d)
     if rows == 0:
         return 4 * 1.3 * 8192.0**2 * (d + 8)
     return (rows + 3.0 * PILOT_ROWS) * n * (d + 8) + float(n) * d * n_clusters
 
 
-REGISTRY: dict[str, Method] = {
-    "exact": Method(
-        compute=lambda X, k, weights, mass, settings: one_dimensional(X, k, weights),
+_METHODS = (
+    Method(
+        "exact",
+        lambda X, k, weights, mass, settings: one_dimensional(X, k, weights),
         cost=lambda n, d, k: 400.0 * n * min(n, k),
-        refusal=_on_a_line,
-        per_second=1e9,
+        most_columns=1,
+        trimmed=False,
     ),
-    "spectral": Method(
-        compute=lambda X, k, weights, mass, settings: spectral(X, k, weights),
+    Method(
+        "spectral",
+        lambda X, k, weights, mass, settings: spectral(X, k, weights),
         cost=lambda n, d, k: n * float(d) ** 2 + 10.0 * float(d) ** 3,
-        refusal=_untrimmed("spectral"),
-        per_second=1e9,
+        trimmed=False,
     ),
-    "neighbours": Method(
-        compute=lambda X, k, weights, mass, settings: neighbours(
+    Method(
+        "neighbours",
+        lambda X, k, weights, mass, settings: neighbours(
             X, k, weights, mass, n_threads=settings.n_threads, progress=settings.progress
         ),
         cost=lambda n, d, k: 500_000.0 + 1.3 * float(n) ** 2 * (d + 8),
-        refusal=_always,
-        per_second=1e9,
     ),
-    "prices": Method(
-        compute=lambda X, k, weights, mass, settings: prices(
+    Method(
+        "prices",
+        lambda X, k, weights, mass, settings: prices(
             X.toarray() if sparse.issparse(X) else X,
             k,
             weights,
@@ -127,41 +126,26 @@ REGISTRY: dict[str, Method] = {
             n_threads=settings.n_threads,
             progress=settings.progress,
         ),
-        cost=price_cost,
-        refusal=_few_columns,
+        cost=_price_cost,
         per_second=2e8,
+        most_columns=_MOST_PRICED_COLUMNS,
     ),
-    "subsampled": Method(
-        compute=lambda X, k, weights, mass, settings: subsampled(
-            X,
-            k,
-            weights,
-            mass,
-            confidence=settings.confidence,
-            rng=settings.rng(),
-            n_threads=settings.n_threads,
-            progress=settings.progress,
+    Method(
+        "subsampled",
+        lambda X, k, weights, mass, settings: subsampled(
+            X, k, weights, mass, settings, n_rows=_sampled_rows(*X.shape)
         ),
         cost=_sampling_cost,
-        refusal=_always,
-        per_second=1e9,
         rigorous=False,
     ),
-}
+)
+REGISTRY = {method.name: method for method in _METHODS}
 """By name; the rigorous ones come first, the cheaper ones before the dearer ones."""
 
 
-def predicted_cost(method: str, n: int, d: int, n_clusters: int) -> float:
-    """Return about how many multiplications a method takes.
-
-    Counted and not timed, so that what is chosen by it is reproducible.
-    """
-    return REGISTRY[method].cost(n, d, n_clusters)
-
-
-def useful(method: str, n: int, d: int, n_clusters: int, *, trimmed: bool = False) -> bool:
+def useful(method: str, d: int, n_clusters: int, *, trimmed: bool = False) -> bool:
     """Whether a method is valid for such data and can say more than 0."""
-    if REGISTRY[method].refusal(n, d, n_clusters, trimmed) is not None:
+    if REGISTRY[method].refusal(d, trimmed) is not None:
         return False
     return method != "spectral" or n_clusters <= d <= _WIDEST_SCATTER
 
@@ -172,21 +156,23 @@ def affordable(
     n_clusters: int,
     *,
     trimmed: bool = False,
-    budget: float = SOME_SECONDS,
+    rigorous: bool = False,
+    budget: float = DEFAULT_BUDGET,
     seconds: float = 0.0,
 ) -> tuple[str, ...]:
     """Return the methods worth trying within a number of multiplications, or of seconds, in all.
 
-    The exact optimum needs no company. Sampling is for when the neighbours bound costs too much.
+    The exact optimum needs no second bound. Sampling, which is no proof and is left out if the
+    methods must be `rigorous`, is for when the neighbours bound costs too much.
     """
     chosen: list[str] = []
     for name, method in REGISTRY.items():
-        if not useful(name, n, d, n_clusters, trimmed=trimmed):
+        if not method.rigorous and (rigorous or "neighbours" in chosen):
+            continue
+        if not useful(name, d, n_clusters, trimmed=trimmed):
             continue
         cost = method.cost(n, d, n_clusters)
         if cost > budget and cost > seconds * method.per_second:
-            continue
-        if not method.rigorous and "neighbours" in chosen:
             continue
         chosen.append(name)
         budget -= cost
@@ -194,6 +180,16 @@ def affordable(
         if name == "exact":
             break
     return tuple(chosen)
+
+
+def auto_methods(
+    n: int, d: int, n_clusters: int, *, trimmed: bool, budget: float = DEFAULT_BUDGET
+) -> tuple[str, ...]:
+    """Return what `method="auto"` takes: what is affordable, else sampling."""
+    chosen = affordable(n, d, n_clusters, trimmed=trimmed, budget=budget)
+    if {"exact", "neighbours", "subsampled"} & set(chosen):
+        return chosen
+    return (*chosen, "subsampled")
 
 
 def best_bound(
@@ -207,23 +203,9 @@ def best_bound(
 ) -> LowerBound | None:
     """Return the largest of several bounds; None without any.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, d)
-        Admitted data.
-    n_clusters : int
-        K.
-    weights : ndarray of shape (n,) or None
-        The weights, at least 0.
-    mass : float or None
-        The weight that is kept; None for all.
-    methods : iterable of str
-        Which bounds, for example those of `affordable`.
-    settings : Settings or None
-        Confidence, generator, threads and progress.
-
-    At most one of the methods has a confidence below 1; the largest bound then has it at least,
-    and is called by it where it is the one.
+    X is validated data, dense or CSR; `mass` is the weight that is kept, None for all. At most one
+    of the methods has a confidence below 1; the largest bound then has it at least, and is called
+    by it where it is the one.
     """
     settings = settings or Settings()
     best: LowerBound | None = None
@@ -234,18 +216,3 @@ def best_bound(
         if settings.goal is not None and best.value >= _NEAR * settings.goal:
             break
     return best
-
-
-def auto_methods(
-    n: int, d: int, n_clusters: int, *, trimmed: bool, budget: float = SOME_SECONDS
-) -> tuple[str, ...]:
-    """Return what `method="auto"` takes: what is affordable, else sampling."""
-    chosen = affordable(n, d, n_clusters, trimmed=trimmed, budget=budget)
-    if {"exact", "neighbours", "subsampled"} & set(chosen):
-        return chosen
-    return (*chosen, "subsampled")
-
-
-def total_weight(n: int, weights: Numbers | None) -> float:
-    """Return the sum of the weights, rounded once."""
-    return float(n) if weights is None else math.fsum(weights)

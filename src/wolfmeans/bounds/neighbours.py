@@ -3,9 +3,15 @@
 Theorem. Let the kept weights v_i <= w_i form at most K clusters; A(i) is the cluster of i and W_i
 its kept weight. Then the SSE is sum_i v_i [1/2 sum_{j in A(i)} v_j d2_ij] / W_i. The inner sum is
 at least that of the nearest points up to weight W_i, and sum_i v_i / W_i is the number of clusters
-that are not empty. So for every lambda >= 0, with the roots r_i(lambda) of `roots.py`,
+that are not empty. So for every lambda >= 0
 
-    SSE >= sum_i v_i r_i(lambda) - lambda K.
+    SSE >= sum_i v_i r_i(lambda) - lambda K,
+
+where the root r_i(lambda) is the least that one unit of weight at i pays, lambda being the price of
+a cluster: with all points ordered by their distance from i,
+
+    r_i(lambda) = min over W of [1/2 (sum of w_j d2_ij over the nearest j, up to weight W)
+                                 + lambda] / W.
 
 Untrimmed v = w. Trimmed to mass h: W <= h in the roots and the smallest r_i up to mass h, which is
 the largest over c of sum_i w_i min(r_i, c) - c (total - h). Penalized (a point may be left out at
@@ -13,11 +19,16 @@ the price c per unit of weight): sum_i w_i min(r_i, c) - lambda K.
 
 Any lambda gives a bound; the right-hand side is concave in lambda, so that a search on few rows
 first and on all of them in the end finds a good one. O(n^2 (d + c)) time, O(n d) memory.
+
+Roots. r_i is the root r of sum_j w_j (r - d2_ij / 2)_+ = lambda. The ratio of the points with
+d2_ij < 2 r is above the root for any r and, taken as the next r, falls to it in a few steps.
+Rounding: native/lower_bounds/neighbours.hpp; `roots_of_distances` does the same in NumPy.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -26,8 +37,25 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from wolfmeans.bounds.bound import UNIT, LowerBound, Report, below, quiet, times_up
-from wolfmeans.bounds.roots import Numbers, Roots, open_roots
+from wolfmeans.bounds.bound import (
+    UNIT,
+    LowerBound,
+    Numbers,
+    Report,
+    below,
+    heaviest_cluster,
+    positive_points,
+    quiet,
+    times_up,
+    total_weight,
+    weight_left_out,
+)
+from wolfmeans.exact.arrays import aligned
+from wolfmeans.exact.native import _native, native_is_available
+
+Roots = Callable[[NDArray[np.int64], Numbers, float], Numbers]
+"""Called with m rows, g ascending prices lambda and a guess at the size of the roots, which saves
+time if good. Returns (m, g) lower bounds on the roots, tight to rounding."""
 
 # Prices of the first, coarse grid: each a quarter of the next.
 _COARSE = 44
@@ -38,11 +66,14 @@ _GAIN, _SMALL_GAIN = 3e-4, 1e-6
 # Prices of the last grid are apart by the factor 2**_STEP; in small problems by less.
 _STEP = 0.06
 _SMALL = 2048
-_MOST_LOOKS = 12
-# Points that are looked at to find a price.
+_MOST_GRIDS = 12
+# Points of the small problem that finds a price.
 _FEW_POINTS, _SOME_POINTS = 1500, 6000
 _ROWS_AT_ONCE = 4096
+# Entries of X, or distances, held at a time.
 _BLOCK_ENTRIES = 1 << 20
+# Sparse data with this many entries or fewer is worked on as dense.
+_DENSE_ENTRIES = 1 << 23
 
 
 @dataclass(frozen=True)
@@ -59,7 +90,7 @@ class Problem:
     def estimates(
         self, roots: Numbers, lambdas: Numbers, rows: NDArray[np.int64]
     ) -> tuple[Numbers, Numbers]:
-        """Return the bound for each price, and its cap, as some rows suggest them."""
+        """Return the bound for each price, and its cap, as estimated from some rows."""
         weights = self.weights[rows]
         scale = float(self.weights.sum()) / float(weights.sum())
         caps = np.full(len(lambdas), self.cap)
@@ -103,7 +134,7 @@ def neighbours(
     Parameters
     ----------
     X : ndarray or CSR of shape (n, d)
-        Admitted data.
+        Validated data.
     n_clusters : int
         K.
     weights : ndarray of shape (n,) or None
@@ -113,7 +144,7 @@ def neighbours(
     cap : float or None
         The price of leaving out a unit of weight; None where none may be. Not with `mass`.
     n_threads : int
-        At most so many threads.
+        Maximum number of threads.
     progress : callable or None
         Called with the fraction done and a text.
 
@@ -127,12 +158,12 @@ def neighbours(
     started = perf_counter()
     if mass is not None and cap is not None:
         raise ValueError("either the mass that is kept or a cap can be given, not both")
-    X, weights = heavy_points(X, weights)
+    X, weights = positive_points(X, weights)
     given = np.ones(X.shape[0]) if weights is None else weights
-    total = math.fsum(given)
-    left_out = left_out_of(total, mass)
+    total = total_weight(X.shape[0], weights)
+    left_out = weight_left_out(total, mass)
     problem = Problem(given, n_clusters, left_out, math.inf if cap is None else cap)
-    heaviest = heaviest_of(total, mass)
+    heaviest = heaviest_cluster(total, mass)
     far, report = farthest(X), progress or quiet
     value = 0.0
     if far > 0:
@@ -141,29 +172,6 @@ def neighbours(
         roots = open_roots(X, weights, heaviest, n_threads)
         value = _search(roots, problem, price, guess, report)
     return LowerBound(value, "neighbours", 1.0, perf_counter() - started)
-
-
-def heavy_points(X: Any, weights: Numbers | None) -> tuple[Any, Numbers | None]:
-    """Return the points of positive weight, and the weights unless all are 1."""
-    if weights is None:
-        return X, None
-    heavy = weights > 0
-    if not heavy.all():
-        X, weights = X[heavy], weights[heavy]
-    return X, None if (weights == 1.0).all() else weights
-
-
-def left_out_of(total: float, mass: float | None) -> float:
-    """Return the weight outside the mass that is kept, rounded up.
-
-    Total and mass are rounded once each, so that even equal ones may differ in truth.
-    """
-    return 0.0 if mass is None else max(0.0, total - mass) + 4.0 * UNIT * total
-
-
-def heaviest_of(total: float, mass: float | None) -> float:
-    """Return the largest weight of a cluster, rounded up: a larger one allows smaller roots."""
-    return math.inf if mass is None else mass + 4.0 * UNIT * total
 
 
 def farthest(X: Any) -> float:
@@ -182,7 +190,7 @@ def farthest(X: Any) -> float:
 def _price_of_some(
     X: Any, problem: Problem, heaviest: float, far: float, n_threads: int
 ) -> tuple[float, float]:
-    """Return the price and likely roots of a part of the points, for the whole."""
+    """Return a price and likely roots for all points, from some of them."""
     n = X.shape[0]
     m = min(n, points_for_a_price(problem.n_clusters))
     some = np.sort(np.random.RandomState(0).permutation(n)[:m])
@@ -194,7 +202,7 @@ def _price_of_some(
 
 
 def points_for_a_price(n_clusters: int) -> int:
-    """Return of how many points a problem must consist to show what prices are like."""
+    """Return how many points a small problem needs to show good prices."""
     return min(max(_FEW_POINTS, 20 * n_clusters), _SOME_POINTS)
 
 
@@ -228,7 +236,7 @@ def grid(center: float, step: float, reach: int) -> Numbers:
 def likely_root(roots: Numbers, place: int) -> float:
     """Return a number above most roots at about this price.
 
-    Rows with larger ones are looked at twice.
+    Rows with larger ones are computed twice.
     """
     return 1.2 * float(np.quantile(roots[:, min(place + 1, roots.shape[1] - 1)], 0.9))
 
@@ -239,19 +247,19 @@ def _search(roots: Roots, problem: Problem, price: float, guess: float, report: 
     rows = np.arange(n)
     value, step = 0.0, _STEP
     finest, gain = (_STEP, _GAIN) if n > _SMALL else (_STEP / 16, _SMALL_GAIN)
-    for look in range(_MOST_LOOKS):
+    for number in range(_MOST_GRIDS):
         lambdas = grid(price, step, 3)
         found = np.empty((n, len(lambdas)))
         for start in range(0, n, _ROWS_AT_ONCE):
             part = slice(start, start + _ROWS_AT_ONCE)
             found[part] = roots(rows[part], lambdas, guess)
-            if look == 0:
+            if number == 0:
                 report(0.1 + 0.8 * min(1.0, part.stop / n), "neighbours: all rows")
         values, caps = problem.estimates(found, lambdas, rows)
         place = int(np.argmax(values))
         price, guess = float(lambdas[place]), likely_root(found, place)
         value = max(value, problem.value(found[:, place], price, float(caps[place])))
-        # A plateau is no reason to walk on.
+        # On a plateau the grid stays.
         rise = values[place] - values[len(lambdas) // 2]
         if place in (0, len(lambdas) - 1) and rise > gain * values[place]:
             step = min(4.0 * step, 2.0)
@@ -261,3 +269,116 @@ def _search(roots: Roots, problem: Problem, price: float, guess: float, report: 
             step /= 4.0
     report(1.0, "neighbours: done")
     return value
+
+
+def open_roots(X: Any, weights: Numbers | None, heaviest: float, n_threads: int) -> Roots:
+    """Prepare points of positive weight; no W may exceed `heaviest`."""
+    n, d = X.shape
+    if sparse.issparse(X) and n * d <= _DENSE_ENTRIES:
+        X = X.toarray()
+    native = native_is_available()
+    if native and not sparse.issparse(X):
+        points = _native.Neighbours.open(aligned(X), weights)
+
+        def roots_of_points(rows: NDArray[np.int64], lambdas: Numbers, guess: float) -> Numbers:
+            roots = np.empty((len(rows), len(lambdas)))
+            points.roots(rows, lambdas, heaviest, guess, roots, n_threads)
+            # The distances may be above the exact ones by this factor, and so may the roots.
+            roots *= 1.0 - (d + 4.0) * UNIT
+            return roots
+
+        return roots_of_points
+
+    distances_from = _sparse_distances(X) if sparse.issparse(X) else _dense_distances(X)
+
+    def roots_in_blocks(rows: NDArray[np.int64], lambdas: Numbers, guess: float) -> Numbers:
+        roots = np.empty((len(rows), len(lambdas)))
+        at_once = max(1, _BLOCK_ENTRIES // n)
+        for start in range(0, len(rows), at_once):
+            block = slice(start, start + at_once)
+            distances = distances_from(rows[block])
+            if native:
+                _native.roots_of_distances(
+                    distances, weights, lambdas, heaviest, guess, roots[block], n_threads
+                )
+            else:
+                roots[block] = roots_of_distances(distances, weights, lambdas, heaviest)
+        return roots
+
+    return roots_in_blocks
+
+
+def _dense_distances(X: NDArray[np.floating]) -> Callable[[NDArray[np.int64]], Numbers]:
+    """Squared distances from some rows to all points, never above the exact ones.
+
+    Computed by differences, with a relative error of at most (d + 3) u.
+    """
+    columns = np.ascontiguousarray(X.T, dtype=np.float64)
+
+    def distances_from(rows: NDArray[np.int64]) -> Numbers:
+        distances = np.zeros((len(rows), len(X)))
+        for column in columns:
+            distances += (column[rows, None] - column[None, :]) ** 2
+        distances *= 1.0 - (len(columns) + 4.0) * UNIT
+        return distances
+
+    return distances_from
+
+
+def _sparse_distances(X: Any) -> Callable[[NDArray[np.int64]], Numbers]:
+    """The same for sparse rows: by scalar products, less their error.
+
+    With at most L entries in a row, each scalar product and square is off by at most (L + 2) u
+    times |x_i| |x_j| <= (|x_i|^2 + |x_j|^2) / 2; with the last three roundings that makes
+    (2 L + 12) u (|x_i|^2 + |x_j|^2), which is taken off.
+    """
+    X = sparse.csr_array(X, dtype=np.float64)
+    squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
+    longest = int(np.diff(X.indptr).max(initial=0))
+    slack = (2.0 * longest + 12.0) * UNIT
+
+    def distances_from(rows: NDArray[np.int64]) -> Numbers:
+        size = squares[rows, None] + squares[None, :]
+        distances: Numbers = size - 2.0 * (X[rows] @ X.T).toarray()
+        distances -= slack * size
+        np.maximum(distances, 0.0, out=distances)
+        distances[np.arange(len(rows)), rows] = 0.0
+        return distances
+
+    return distances_from
+
+
+def roots_of_distances(
+    distances: Numbers, weights: Numbers | None, lambdas: Numbers, heaviest: float
+) -> Numbers:
+    """Return (m, g) lower bounds on the roots from (m, n) squared distances, in NumPy."""
+    m, n = distances.shape
+    weights = np.ones(n) if weights is None else weights
+    eta = (2.0 * n + 16.0) * UNIT
+    roots = np.empty((m, len(lambdas)))
+    # The ratio of all points is above the root, as that of any is.
+    start = (0.5 * (distances @ weights) + lambdas[-1]) / weights.sum()
+    for g in range(len(lambdas) - 1, -1, -1):
+        open_rows, r = np.arange(m), start.copy()
+        while len(open_rows):
+            rho = r[open_rows] * (1.0 - 4.0 * eta)
+            near = np.where(distances[open_rows] < 2.0 * rho[:, None], weights, 0.0)
+            weight = near.sum(axis=1)
+            ratio = (0.5 * np.einsum("ij,ij->i", near, distances[open_rows]) + lambdas[g]) / weight
+            done = ratio >= rho * (1.0 + 2.0 * eta)
+            roots[open_rows[done], g] = rho[done]
+            for row in open_rows[done & (weight > heaviest)]:
+                at_most = _ratio_at(distances[row], weights, heaviest, float(lambdas[g]))
+                roots[row, g] = at_most * (1.0 - 2.0 * eta)
+            r[open_rows] = np.where(done, r[open_rows], ratio)
+            open_rows = open_rows[~done]
+        start = r
+    return roots
+
+
+def _ratio_at(distances: Numbers, weights: Numbers, heaviest: float, price: float) -> float:
+    """Return the ratio at W = heaviest, the last point in part."""
+    order = np.argsort(distances, kind="stable")
+    before = np.cumsum(weights[order]) - weights[order]
+    parts = np.clip(heaviest - before, 0.0, weights[order])
+    return float((0.5 * (parts @ distances[order]) + price) / heaviest)

@@ -13,17 +13,13 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from wolfmeans.bounds.bound import LowerBound, below
-from wolfmeans.bounds.neighbours import heavy_points
+from wolfmeans.bounds.bound import LowerBound, Numbers, below, positive_points
 from wolfmeans.exact.native import _native, native_is_available
 
 
-def one_dimensional(
-    X: Any, n_clusters: int, weights: NDArray[np.float64] | None = None
-) -> LowerBound:
+def one_dimensional(X: Any, n_clusters: int, weights: Numbers | None = None) -> LowerBound:
     """Return the smallest SSE of points on a line, rounded down.
 
     Examples
@@ -34,8 +30,8 @@ def one_dimensional(
     """
     started = perf_counter()
     if X.shape[1] != 1:
-        raise ValueError(f"the exact optimum is for one column only, not for {X.shape[1]}")
-    X, weights = heavy_points(X, weights)
+        raise ValueError(f"the exact bound is for one column only, not for {X.shape[1]}")
+    X, weights = positive_points(X, weights)
     x = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64).ravel()
     order = np.argsort(x, kind="stable")
     x = np.ascontiguousarray(x[order])
@@ -49,9 +45,7 @@ def one_dimensional(
     return LowerBound(value, "exact", 1.0, perf_counter() - started)
 
 
-def _exact(
-    x: NDArray[np.float64], weights: NDArray[np.float64] | None, n_clusters: int
-) -> Fraction:
+def _exact(x: Numbers, weights: Numbers | None, n_clusters: int) -> Fraction:
     sums = [(Fraction(0), Fraction(0), Fraction(0))]
     for i, value in enumerate(x.tolist()):
         w = Fraction(1 if weights is None else float(weights[i]))

@@ -7,17 +7,15 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-from wolfmeans.bounds.bound import LowerBound
+from wolfmeans.bounds.bound import UNIT, LowerBound, Numbers
 
-_UNIT = 2.0**-53
 # What stays in a core's cache.
 _BLOCK_ENTRIES = 1 << 17
 
 
-def spectral(X: Any, n_clusters: int, weights: NDArray[np.float64] | None = None) -> LowerBound:
+def spectral(X: Any, n_clusters: int, weights: Numbers | None = None) -> LowerBound:
     """Bound the SSE by the scatter that no K - 1 directions can explain (Ding & He 2004).
 
     The between-cluster scatter of K clusters has rank at most K - 1 and trace at most the sum of
@@ -46,16 +44,14 @@ def spectral(X: Any, n_clusters: int, weights: NDArray[np.float64] | None = None
         largest = [d - n_clusters + 1, d - 1]
         values = linalg.eigh(scatter, eigvals_only=True, subset_by_index=largest, driver="evr")
         explained = float(np.sum(values))
-    rounding = _UNIT * trace * (n + 64.0 * d + 8.0) * n_clusters
+    rounding = UNIT * trace * (n + 64.0 * d + 8.0) * n_clusters
     # The last factor covers these differences and the sum of the eigenvalues. No data can show it:
     # `rounding` leaves more than that beyond what the matrix and its eigenvalues need.
-    value = (trace - explained - rounding - uncertain) * (1.0 - _UNIT * (d + 16.0))
+    value = (trace - explained - rounding - uncertain) * (1.0 - UNIT * (d + 16.0))
     return LowerBound(max(0.0, value), "spectral", 1.0, perf_counter() - started)
 
 
-def _scatter(
-    X: Any, weights: NDArray[np.float64] | None
-) -> tuple[NDArray[np.float64], float, float]:
+def _scatter(X: Any, weights: Numbers | None) -> tuple[Numbers, float, float]:
     """Return the scatter matrix about the mean, its trace, and the error through the mean."""
     n, d = X.shape
     if weights is None:
@@ -72,11 +68,11 @@ def _scatter(
         matrix += deviations.T @ deviations
     # About another center c than the mean the scatter is W ||c - mean||^2 too large in trace; the
     # computed mean is off by at most (2 n + 4) u max|x| in each coordinate.
-    uncertain = total * d * ((2.0 * n + 4.0) * _UNIT * largest) ** 2
+    uncertain = total * d * ((2.0 * n + 4.0) * UNIT * largest) ** 2
     return matrix, float(np.trace(matrix)), uncertain
 
 
-def _blocks(X: Any) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+def _blocks(X: Any) -> Iterator[tuple[slice, Numbers]]:
     """Yield row blocks as dense float64, so that no copy of all the data is ever made."""
     d = max(X.shape[1], 1)
     rows_at_once = max(d, _BLOCK_ENTRIES // d)

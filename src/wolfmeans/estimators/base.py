@@ -18,9 +18,10 @@ from sklearn.base import (
     TransformerMixin,
     _fit_context,
 )
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from wolfmeans.bounds import LowerBound
+from wolfmeans.bounds import LowerBound, Settings
 from wolfmeans.certificate.record import Certificate
 from wolfmeans.core.draws import RandomSource
 from wolfmeans.core.frank_wolfe import Callback
@@ -31,7 +32,6 @@ from wolfmeans.core.stopping import Criterion, criterion
 from wolfmeans.engines import Chosen, Work, Workspace, choose_engine, effective_threads
 from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.estimators import saving
-from wolfmeans.estimators.bounds_in_parts import Looking
 from wolfmeans.estimators.checkpoint import Checkpoint, refuse_settings
 from wolfmeans.estimators.dataset import OpenedForFit, dataset_for
 from wolfmeans.estimators.parameters import ParameterAndMethod, validate
@@ -243,8 +243,14 @@ class CenterEstimator(
         check_is_fitted(self)
         self._refuse_other_number_of_clusters()
         with progress_on_terminal(progress) as report:
-            looking = Looking(method, confidence, random_state, report)
-            bounds = dataset_for(self, X).lower_bounds(sample_weight, looking)
+            settings = Settings(
+                confidence=confidence,
+                rng=lambda: check_random_state(random_state),
+                n_threads=effective_threads(self.n_threads),
+                progress=report,
+                centers=self.cluster_centers_,
+            )
+            bounds = dataset_for(self, X).lower_bounds(sample_weight, method, settings)
         return self._certified_by(bounds)
 
     def _certified_by(self, bounds: list[LowerBound]) -> Certificate:
@@ -362,9 +368,9 @@ class CenterEstimator(
         if self.checkpoint is None:
             return None
         kept = Checkpoint.of(self, workspace, exponent, **further)
-        if kept is not None and not isinstance(self.init, str) and not callable(self.init):
+        if not isinstance(self.init, str) and not callable(self.init):
             kept.refuse_other_seeds(self._given(self.init, X, exponent))
-        if kept is not None and kept.standings:
+        if kept.standings:
             self._tell(f"resuming from {kept.path}: {kept.progress}")
         return kept
 

@@ -1,4 +1,4 @@
-"""Lower bounds for data that stays in parts: on Dask workers, or in a file under a memory limit."""
+"""Lower bounds for data in parts: on Dask workers, or in a file under a memory limit."""
 
 from __future__ import annotations
 
@@ -12,20 +12,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
-from wolfmeans.bounds import LowerBound
-from wolfmeans.bounds.bound import Report, quiet, scaled_down
-from wolfmeans.bounds.in_parts import (
+from wolfmeans.bounds import LowerBound, Settings, neighbours, subsampled
+from wolfmeans.bounds.bound import quiet, scaled_down
+from wolfmeans.bounds.partwise import (
     bound_of_all,
     bound_of_part,
     bytes_of_a_row,
     name_of,
     part_task,
 )
-from wolfmeans.bounds.neighbours import neighbours
-from wolfmeans.bounds.subsampled import subsampled_elsewhere
-from wolfmeans.engines import effective_threads
 from wolfmeans.engines.places.trimmed_parts import TrimmedParts
 from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.estimators.streamed import source_for
@@ -39,31 +35,18 @@ _GOOD_ENOUGH = 1.25
 _ROWS_FOR_A_CAP = 4096
 
 
-@dataclass(frozen=True)
-class Looking:
-    """How a bound is looked for."""
-
-    method: str
-    confidence: float
-    random_state: Any
-    progress: Report | None
-
-
-class _Elsewhere:
-    """Rows that are brought here when they are asked for by number, as those of an array would be.
-
-    A mask brings nothing: it gives the rows that it selects, elsewhere, too.
-    """
+class _RemoteRows:
+    """Rows of data in parts: an array of row numbers loads them, a mask selects without loading."""
 
     def __init__(self, points: PartsWorkspace, selected: NDArray[np.int64] | None = None) -> None:
         self._points, self._selected = points, selected
         n_rows = points.n_points if selected is None else len(selected)
         self.shape = (n_rows, points.n_features)
 
-    def __getitem__(self, rows: NDArray[Any]) -> NDArray[np.floating] | _Elsewhere:
+    def __getitem__(self, rows: NDArray[Any]) -> NDArray[np.floating] | _RemoteRows:
         if rows.dtype == np.bool_:
-            return _Elsewhere(self._points, self._numbers(np.flatnonzero(rows)))
-        # In the order in which they are stored: a file is read once from its beginning to its end.
+            return _RemoteRows(self._points, self._numbers(np.flatnonzero(rows)))
+        # In the order in which they are stored: a file is read once from beginning to end.
         numbers, places = np.unique(self._numbers(rows), return_inverse=True)
         return self._points.rows(numbers)[places]
 
@@ -84,7 +67,7 @@ class _Trimming:
 
     @staticmethod
     def of(points: PartsWorkspace) -> _Trimming | None:
-        """Return what may be left out of the points; None where all must be clustered."""
+        """Return what may be left out of the points; None if all must be clustered."""
         if not isinstance(points, TrimmedParts) or math.isinf(points.mass):
             return None
         exact = points.weight_sum.total - Fraction(points.mass)
@@ -94,7 +77,7 @@ class _Trimming:
 
 
 def loaded_within_limit(model: Any, X: Any, sample_weight: Any) -> tuple[Any, Any] | None:
-    """Return the rows of a source and their weights; None if memory has no room to bound them."""
+    """Return the rows of a source and their weights; None if the memory limit is too low."""
     limit = model._memory_limit()
     source, rows_at_once = source_for(model, X), None
     if limit is not None:
@@ -128,7 +111,7 @@ def opened_for(model: Any, X: Any, sample_weight: Any) -> Iterator[Opened]:
     budget = replace(
         budget, seeding=False, of_a_row=budget.of_a_row + bytes_of_a_row(source.n_columns)
     )
-    # What has no room is refused before weights are read.
+    # Too little memory is an error before weights are read.
     budget = streams.as_many_at_once_as_fit(budget)
     if isinstance(sample_weight, str):
         sample_weight = streams.weights_named(X, sample_weight, limit)
@@ -137,7 +120,9 @@ def opened_for(model: Any, X: Any, sample_weight: Any) -> Iterator[Opened]:
         yield data
 
 
-def bounds_in_parts(model: Any, X: Any, sample_weight: Any, looking: Looking) -> list[LowerBound]:
+def bounds_in_parts(
+    model: Any, X: Any, sample_weight: Any, method: str, settings: Settings
+) -> list[LowerBound]:
     """Return lower bounds on the inertia of any clustering, in the units of the certificate.
 
     Raises
@@ -145,22 +130,31 @@ def bounds_in_parts(model: Any, X: Any, sample_weight: Any, looking: Looking) ->
     ValueError
         If X is not the data of the fit.
     """
-    check_arguments(model.n_clusters, looking.method, looking.confidence, 0)
+    check_arguments(model.n_clusters, method, settings.confidence, 0)
     with opened_for(model, X, sample_weight) as data:
         points, exponent = data.points, data.exponent
         model._refuse_other_rows(points.n_points)
         scored = model._points_to_score(points)
         model._refuse_other_inertia(_inertia(model, scored, exponent))
+        settings = replace(settings, centers=_centers(model, exponent))
         trimming = _Trimming.of(scored)
         unit = -2 * exponent - model.certificate_.unit_exponent
-        reached = model.certificate_.inertia
         found: list[LowerBound] = []
-        if looking.method != "subsampled":
-            found.append(_by_parts(model, points, exponent, trimming, looking))
-        if looking.method == "subsampled" or (
-            looking.method == "auto" and reached > _GOOD_ENOUGH * scaled_down(found[0].value, unit)
-        ):
-            found.append(_by_sample(model, points, trimming, looking))
+        if method != "subsampled":
+            cap = None
+            if trimming is not None:
+                radius = math.ldexp(model._threshold, 2 * (exponent - model._scale_exponent))
+                cap = _cap(points, model.n_clusters, radius, trimming.share, settings.n_threads)
+            left_out = 0.0 if trimming is None else trimming.left_out
+            found.append(_by_parts(points, model.n_clusters, method, cap, left_out, settings))
+        weak = not found or model.certificate_.inertia > _GOOD_ENOUGH * scaled_down(
+            found[0].value, unit
+        )
+        if weak and method in ("auto", "subsampled"):
+            weights = None if points.weights is None else points.all_weights()
+            kept = None if trimming is None else trimming.kept
+            rows = _RemoteRows(points)
+            found.append(subsampled(rows, model.n_clusters, weights, kept, settings))
         return [replace(one, value=scaled_down(one.value, unit)) for one in found]
 
 
@@ -183,31 +177,34 @@ def _inertia(model: Any, points: PartsWorkspace, exponent: int) -> float:
 
 
 def _by_parts(
-    model: Any,
     points: PartsWorkspace,
-    exponent: int,
-    trimming: _Trimming | None,
-    looking: Looking,
+    n_clusters: int,
+    method: str,
+    cap: float | None,
+    left_out: float,
+    settings: Settings,
 ) -> LowerBound:
-    started, report = perf_counter(), looking.progress or quiet
-    cap = None if trimming is None else _cap(model, points, exponent, trimming.share)
+    """Return the sum of the bounds of all parts."""
+    started, report = perf_counter(), settings.progress or quiet
     task = part_task(
         points.n_points,
         points.n_features,
-        model.n_clusters,
-        method=looking.method,
+        n_clusters,
+        method=method,
         cap=cap,
-        centers=_centers(model, exponent),
+        centers=settings.centers,
     )
     found = []
     for answer in points.apply(bound_of_part, task):
         found.append(answer)
         report(len(found) / points.n_parts, f"bounds of {points.n_parts:,} parts")
-    value = bound_of_all(found, cap, 0.0 if trimming is None else trimming.left_out)
+    value = bound_of_all(found, cap, left_out)
     return LowerBound(value, name_of(found), 1.0, perf_counter() - started)
 
 
-def _cap(model: Any, points: PartsWorkspace, exponent: int, share: float) -> float:
+def _cap(
+    points: PartsWorkspace, n_clusters: int, radius: float, share: float, n_threads: int
+) -> float:
     """Return the price of leaving a point out that does best on some rows.
 
     Any price gives a valid bound. The squared radius is the right one where the bounds of parts
@@ -218,28 +215,10 @@ def _cap(model: Any, points: PartsWorkspace, exponent: int, share: float) -> flo
     some = points.rows(rows)
     weights = None if points.weights is None else points.weights_of(rows)
     left_out = share * (len(rows) if weights is None else float(weights.sum()))
-    radius: float = math.ldexp(model._threshold, 2 * (exponent - model._scale_exponent))
-    n_threads = effective_threads(model.n_threads)
 
     def value(cap: float) -> float:
-        found = neighbours(some, model.n_clusters, weights, cap=cap, n_threads=n_threads)
+        found = neighbours(some, n_clusters, weights, cap=cap, n_threads=n_threads)
         return found.value - cap * left_out
 
     caps: list[float] = [radius * 2.0 ** (-step / 2) for step in range(5)]
     return max(caps, key=value)
-
-
-def _by_sample(
-    model: Any, points: PartsWorkspace, trimming: _Trimming | None, looking: Looking
-) -> LowerBound:
-    weights = None if points.weights is None else points.all_weights()
-    return subsampled_elsewhere(
-        _Elsewhere(points),
-        model.n_clusters,
-        weights,
-        None if trimming is None else trimming.kept,
-        confidence=looking.confidence,
-        rng=check_random_state(looking.random_state),
-        n_threads=effective_threads(model.n_threads),
-        progress=looking.progress,
-    )

@@ -1,10 +1,10 @@
-"""A fit on disk while it runs: enough to go on from, and no more.
+"""Checkpoints: a file that a running fit writes, and from which it can resume.
 
-A run stands at an evaluated point, with a step that is not yet taken. Both are centers and weights;
+A run is at an evaluated point, with a step that is not yet taken. Both are centers and weights;
 labels, and what is trimmed, follow from the centers. The file has these, the seeds and the trace of
-every start so far: a zip of JSON and NPY, which cannot execute code. It is written beside the old
-one and then takes its place at once, so there is a whole file at any time.
-How a run goes on from it is in `core.resuming`.
+every start so far: a zip of JSON and NPY (`saving`), which cannot execute code. It is written
+beside the old one and then replaces it, so there is a complete file at any time. `core.resuming`
+resumes a run from it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import zipfile
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import astuple, fields
@@ -29,8 +30,7 @@ from wolfmeans.core.resuming import ARRAYS, KeptProblem, KeptTrimmedProblem, Sta
 from wolfmeans.core.solution import Record
 from wolfmeans.core.trimmed import TrimmedProblem
 from wolfmeans.core.workspace import Centers, TrimmedWorkspace, Workspace
-from wolfmeans.estimators import saved_fields
-from wolfmeans.estimators.saved_members import Members, write_members
+from wolfmeans.estimators.saving import Members, finite, group, write_archive
 
 _FORMAT = "wolfmeans checkpoint 2"
 _TEXT = "facts.json"
@@ -44,33 +44,26 @@ class Checkpoint:
     Parameters
     ----------
     path : Path
-        Where it is. If there is a file, it is read; that of another fit is refused.
+        If the file exists, it is read; that of another fit raises an error.
     identity : dict
-        What the data and the parameters must agree on; kept in the file.
+        Facts about data and parameters that must agree with those in the file.
     max_steps : int or None
-        The largest number of steps of a start.
+        Maximum number of steps of a start.
     """
 
     def __init__(self, path: Path, identity: dict[str, Any], max_steps: int | None) -> None:
         self.path, self.identity, self.max_steps = path, identity, max_steps
         self.seeds: list[Centers] = []
-        """Where the starts begin, as far as that is known."""
+        """The initial centers of the starts so far."""
         self.standings: list[Standing] = []
-        """Where those stood that had begun."""
-        # Another fit may write to the same place: of a thread, or where processes count anew.
+        """The states of these starts."""
+        # Another thread or process may write the same checkpoint.
         self._own = uuid4().hex[:12]
         self._read()
 
     @classmethod
-    def of(
-        cls, estimator: Any, workspace: Workspace, exponent: int, **further: Any
-    ) -> Checkpoint | None:
-        """Return the file of an estimator's fit, None where it wants none.
-
-        What is told `further` must agree, too.
-        """
-        if estimator.checkpoint is None:
-            return None
+    def of(cls, estimator: Any, workspace: Workspace, exponent: int, **further: Any) -> Checkpoint:
+        """Return the checkpoint of an estimator's fit; the `further` facts must agree, too."""
         identity = {
             "estimator": type(estimator).__name__,
             "n_points": int(workspace.n_points),
@@ -91,12 +84,12 @@ class Checkpoint:
 
     @property
     def progress(self) -> str:
-        """Where the file stands, in words."""
+        """The progress of the fit in the file, in words."""
         number, last = len(self.standings) - 1, self.standings[-1]
         return f"start {number} was at iteration {len(last.records)}"
 
     def refuse_other_seeds(self, given: Centers) -> None:
-        """Refuse the file of a fit from other initial centers than those that are given."""
+        """Raise an error if the fit in the file began at other initial centers."""
         if self.seeds and not np.array_equal(self.seeds[0], given):
             raise ValueError(
                 f"{self.path} is the checkpoint of another fit, from other initial centers; "
@@ -104,11 +97,11 @@ class Checkpoint:
             )
 
     def seeds_of(self, number: int) -> Centers | None:
-        """Return where a start began, None for one that did not yet."""
+        """Return the initial centers of a start; None if it has not begun."""
         return self.seeds[number] if number < len(self.seeds) else None
 
     def number_of(self, seeds: Centers) -> int:
-        """Return which start begins there; one that does as another did is that one."""
+        """Return the number of the start with these seeds; equal seeds are the same start."""
         for number, known in enumerate(self.seeds):
             if np.array_equal(known, seeds):
                 return number
@@ -116,14 +109,14 @@ class Checkpoint:
         return len(self.seeds) - 1
 
     def stands(self, number: int, standing: Standing) -> None:
-        """Write down where a start stands."""
+        """Store the state of a start in the file."""
         if number == len(self.standings):
             self.standings.append(standing)
         self.standings[number] = standing
         self._write()
 
     def problem(self, workspace: Workspace, empty: str, random: RandomSource) -> KMeansProblem:
-        """Return the problem whose run is kept in the file, and goes on from there."""
+        """Return the problem whose run is kept in the file and resumes from it."""
         return KeptProblem(self, workspace, empty, random)
 
     def trimmed_problem(
@@ -138,10 +131,10 @@ class Checkpoint:
         if self.path.is_dir():
             raise IsADirectoryError(f"checkpoint: {self.path} is a folder")
         if not self.path.parent.is_dir():
-            # Said before the first steps are taken, not when they are to be written.
+            # Better now than after the first steps.
             raise FileNotFoundError(f"checkpoint: no such folder: {self.path.parent}")
         if self.path.exists() and not self.path.is_file():
-            # A device may never end, and a file would take its place.
+            # A device may never end, and writing would replace it by a file.
             raise ValueError(f"checkpoint: {self.path} is not a regular file; choose another one")
         try:
             file = self.path.open("rb")
@@ -153,8 +146,8 @@ class Checkpoint:
                 facts = members.text()
                 if facts.get("format") != _FORMAT:
                     raise ValueError(f"it does not say that it is a {_FORMAT!r}")
-                identity = saved_fields.group(facts, "identity")
-            # Whatever is wrong inside a file from anywhere, it is the file that is wrong.
+                identity = group(facts, "identity")
+            # A file from anywhere may be wrong in any way.
             except Exception as error:
                 raise self._damaged(error) from error
             self._refuse_another(identity)
@@ -181,7 +174,7 @@ class Checkpoint:
                 )
 
     def _refuse_longer(self, records: Sequence[Record]) -> None:
-        """Refuse a start that is beyond the limit, but for steps that fill empty clusters."""
+        """Raise an error if a start is beyond max_iter; steps that fill empty clusters are free."""
         last, limit = records[-1].t, self.max_steps
         if limit is not None and not all(record.empty for record in records[limit + 1 :]):
             raise ValueError(
@@ -192,7 +185,7 @@ class Checkpoint:
     def _found(
         self, facts: dict[str, Any], members: Members
     ) -> tuple[list[Centers], list[Standing]]:
-        """Return the seeds and standings, all of which are what they should be."""
+        """Return the checked seeds and states."""
         members.refuse_others(("seeds", "records", *_STACKED))
         starts = facts.get("starts")
         if not isinstance(starts, list) or not starts:
@@ -201,16 +194,16 @@ class Checkpoint:
         seeds = members.array("seeds", (None, *shape), (self.identity["dtype"],))
         if len(seeds) < len(starts):
             raise ValueError(f"it has {len(starts)} starts and seeds of {len(seeds)}")
-        saved_fields.finite(seeds, "seeds")
+        finite(seeds, "seeds")
         arrays = {}
         for name in _STACKED:
             kind = self.identity["dtype"] if name.endswith("centers") else np.float64
             size = shape[:1] if name.endswith("weights") else shape
             array = members.array(name, (len(starts), *size), (kind,))
-            arrays[name] = saved_fields.finite(array, name)
+            arrays[name] = finite(array, name)
         table = members.array("records", (None, len(fields(Record))), (np.float64,))
-        # The first point of a run came from nowhere, and has no shift.
-        saved_fields.finite(table[:, [f.name != "shift" for f in fields(Record)]], "records")
+        # The first point of a run has no shift.
+        finite(table[:, [f.name != "shift" for f in fields(Record)]], "records")
         rows = table.tolist()
         standings = []
         for number, start in enumerate(starts):
@@ -245,11 +238,12 @@ class Checkpoint:
             which, _, array = name.partition(".")
             several = [getattr(getattr(standing, which), array) for standing in self.standings]
             arrays[name] = np.stack(several)
-        place = Path(os.path.realpath(self.path))  # a link keeps pointing where it points
+        place = Path(os.path.realpath(self.path))  # a link stays a link
         beside = place.with_name(f"{place.name}.{self._own}.part")
         try:
             with beside.open("wb") as file:
-                write_members(file, json.dumps(facts, indent=1), arrays, _TEXT)
+                text = json.dumps(facts, indent=1)
+                write_archive(file, _TEXT, text, arrays, zipfile.ZIP_STORED)
                 file.flush()
                 os.fsync(file.fileno())
             beside.replace(place)
@@ -262,9 +256,7 @@ class Checkpoint:
 
 
 def refuse_settings(estimator: Any) -> None:
-    """Say which settings a checkpoint does not go with."""
-    if estimator.checkpoint is None:
-        return
+    """Raise an error for settings that cannot be combined with a checkpoint."""
     if not os.fspath(estimator.checkpoint):
         raise ValueError("checkpoint='' is not a file name")
     for name in ("polish", "effort"):
@@ -276,7 +268,7 @@ def refuse_settings(estimator: Any) -> None:
 
 
 def _known_seed(estimator: Any) -> int | None:
-    """Return what draws begin with, where it is the same the next time and they matter."""
+    """Return the seed of the draws if there are any and it is the same for the next fit."""
     drawn = isinstance(estimator.init, str) or callable(estimator.init)
     seed = estimator.random_state
     return int(seed) if drawn and isinstance(seed, Integral) else None

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._set_output import _get_output_config
 
-from wolfmeans.bounds import WHATEVER_IT_COSTS, LowerBound
+from wolfmeans.bounds import LARGE_BUDGET, LowerBound, Settings
 from wolfmeans.core.workspace import Workspace
 from wolfmeans.engines import effective_threads
 from wolfmeans.engines.tensors import as_given
-from wolfmeans.estimators.bounds_in_parts import Looking, bounds_in_parts, loaded_within_limit
+from wolfmeans.estimators.bounds_in_parts import bounds_in_parts, loaded_within_limit
 from wolfmeans.estimators.streamed import predicted, source_for, transformed
 from wolfmeans.fitting.lower_bound import bound_in_units
 from wolfmeans.inputs import dask_collections, streams, validation
@@ -102,7 +102,7 @@ class MemoryDataset:
         """Return minus the inertia."""
         return float(self.model._score_of(self.X, sample_weight))
 
-    def lower_bounds(self, sample_weight: Any, looking: Looking) -> list[LowerBound]:
+    def lower_bounds(self, sample_weight: Any, method: str, settings: Settings) -> list[LowerBound]:
         """Return a lower bound on the inertia of any clustering, in units of the certificate."""
         model, X = self.model, self.X
         weights = validation.admit_weights(sample_weight, X)
@@ -110,16 +110,12 @@ class MemoryDataset:
         bound = bound_in_units(
             X,
             model.n_clusters,
-            sample_weight=sample_weight,
-            trim=model._trim_on(X, weights),
-            method=looking.method,
-            confidence=looking.confidence,
-            random_state=looking.random_state,
-            n_threads=model.n_threads,
-            centers=model.cluster_centers_,
-            budget=WHATEVER_IT_COSTS,
-            progress=looking.progress,
-            unit_exponent=model.certificate_.unit_exponent,
+            sample_weight,
+            model._trim_on(X, weights),
+            method,
+            LARGE_BUDGET,
+            settings,
+            model.certificate_.unit_exponent,
         )
         return [bound]
 
@@ -176,9 +172,9 @@ class DaskDataset:
             points.assign(centers)
             return -validation.unscaled(points.cost(centers), data.exponent)
 
-    def lower_bounds(self, sample_weight: Any, looking: Looking) -> list[LowerBound]:
+    def lower_bounds(self, sample_weight: Any, method: str, settings: Settings) -> list[LowerBound]:
         """Return lower bounds from the partitions, in units of the certificate."""
-        return bounds_in_parts(self.model, self.X, sample_weight, looking)
+        return bounds_in_parts(self.model, self.X, sample_weight, method, settings)
 
 
 class ChunkedDataset:
@@ -213,13 +209,13 @@ class ChunkedDataset:
         """Return minus the inertia."""
         return float(self.model._score_of_file(self.X, sample_weight))
 
-    def lower_bounds(self, sample_weight: Any, looking: Looking) -> list[LowerBound]:
+    def lower_bounds(self, sample_weight: Any, method: str, settings: Settings) -> list[LowerBound]:
         """Return lower bounds: of all rows if memory has room, else from the chunks."""
         loaded = loaded_within_limit(self.model, self.X, sample_weight)
         if loaded is None:
-            return bounds_in_parts(self.model, self.X, sample_weight, looking)
+            return bounds_in_parts(self.model, self.X, sample_weight, method, settings)
         X, weights = loaded
-        return MemoryDataset(self.model._without_names(), X).lower_bounds(weights, looking)
+        return MemoryDataset(self.model._without_names(), X).lower_bounds(weights, method, settings)
 
 
 def _of_parts(

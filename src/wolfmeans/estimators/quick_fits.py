@@ -1,4 +1,4 @@
-"""Fits that lower bounds start from; how good they are affects no bound's validity."""
+"""Fits from which lower bounds start; their quality affects no bound's validity."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.bounds.sampling import Sampler
+from wolfmeans.bounds.subsampled import Sampler
 from wolfmeans.engines import get_engine
 from wolfmeans.estimators.kmeans import KMeans
 
@@ -22,7 +22,7 @@ def good_centers(
     mass: float | None,
     n_threads: int,
 ) -> NDArray[np.floating]:
-    """Return the centers of a good clustering; of the points worth keeping, where mass is given."""
+    """Return the centers of a good clustering; if mass is given, of the points worth keeping."""
     if weights is None:
         weights = np.ones(len(X))
     kept = weights
@@ -42,9 +42,9 @@ def good_centers(
 def quick_centers(
     X: Any, n_clusters: int, share_left_out: float, sampler: Sampler, n_threads: int
 ) -> NDArray[np.floating]:
-    """Return the centers of a quick fit; how good they are affects no bound's validity.
+    """Return the centers of a quick fit.
 
-    Where a share of the points may be left out, the farthest are, and the others fitted again.
+    If a share of the points may be left out, the farthest are, and the others are fitted again.
     """
     kept = X
     for _ in range(1 if share_left_out == 0 else _TRIMMED_FITS):

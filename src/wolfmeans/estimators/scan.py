@@ -1,4 +1,4 @@
-"""Which K, which alpha? Fits over a grid of both, warm-started, each with what is proven about it.
+"""Which K, which alpha? Warm-started fits over a grid of both, each with a lower bound.
 
 The best possible SSE falls with K and with alpha. So a lower bound for more clusters, or for more
 trimming, is one for fewer; and where the SSE found with K + 1 clusters lies below the bound for K,
@@ -7,7 +7,7 @@ no clustering with K clusters is as good.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
 from numbers import Integral
@@ -18,14 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from wolfmeans.bounds import LowerBound
-from wolfmeans.engines import effective_threads
+from wolfmeans.bounds.bound import LowerBound, Report, quiet
+from wolfmeans.engines import effective_threads, get_engine
 from wolfmeans.estimators import KMeans, TrimmedKMeans
 from wolfmeans.estimators.scan_result import Cell, Model, Scan
 from wolfmeans.fitting.lower_bound import lower_bound
 from wolfmeans.inputs import validation
 
-Progress = Callable[[float, str], Any]
 _TRIALS = 16
 _STARTS = 5
 _DISTANCES_AT_ONCE = 1 << 22
@@ -40,7 +39,7 @@ def scan(
     certify: str | None = "auto",
     confidence: float = 0.95,
     random_state: Any = None,
-    progress: Progress | None = None,
+    progress: Report | None = None,
     **parameters: Any,
 ) -> Scan:
     """Fit every number of clusters and every trimmed fraction, with a lower bound for each.
@@ -96,20 +95,16 @@ def scan(
     weights = validation.admit_weights(sample_weight, X)
     if validation.scale_exponent(X, sizes, weights):
         raise ValueError("squares of X do not fit into float64; multiply X by a constant first")
-    scanner = _Scanner(X, weights, check_random_state(random_state), parameters)
-    for done, (share, count) in enumerate((a, k) for a in shares for k in counts):
-        if progress is not None:
-            text = f"K = {count}, alpha = {share:g}"
-            progress(done / (len(counts) * len(shares)), text)
-        scanner.fit(count, share, counts, shares)
-    scanner.go_back(counts, shares)
+    report = progress or quiet
+    scanner = _Scanner(X, weights, check_random_state(random_state), parameters, counts, shares)
+    scanner.fit_all(report)
+    scanner.go_back()
     if certify is not None:
-        scanner.bound(counts, shares, certify, confidence, progress)
+        scanner.bound(certify, confidence, report)
     if hasattr(admitted, "feature_names_in_"):
         for cell in scanner.cells.values():
             cell.model.feature_names_in_ = admitted.feature_names_in_
-    if progress is not None:
-        progress(1.0, "done")
+    report(1.0, "done")
     return Scan(scanner.cells.values())
 
 
@@ -122,52 +117,53 @@ def _numbers_of_clusters(n_clusters: Any) -> list[int]:
 
 
 class _Scanner:
-    """Holds the best fit of each cell while the scan goes on."""
+    """The best fit of each cell so far."""
 
     def __init__(
         self,
         X: Any,
-        sample_weight: Any,
+        weights: NDArray[np.float64] | None,
         rng: np.random.RandomState,
         parameters: dict[str, Any],
+        counts: list[int],
+        shares: list[float],
     ) -> None:
-        self._X, self._weight, self._rng = X, sample_weight, rng
-        self._parameters = parameters
+        self._X, self._weights, self._rng = X, weights, rng
+        self._parameters, self._counts, self._shares = parameters, counts, shares
         self.cells: dict[tuple[int, float], Cell] = {}
 
-    def _estimator(self, n_clusters: int, alpha: float, **changes: Any) -> Model:
+    def fit_all(self, report: Report) -> None:
+        """Fit each cell: afresh, from the one with fewer clusters, from that with less trimming."""
+        grid = [(k, alpha) for alpha in self._shares for k in self._counts]
+        for done, (k, alpha) in enumerate(grid):
+            report(done / len(grid), f"K = {k}, alpha = {alpha:g}")
+            self._fit(k, alpha)
+            before, less = _beside(self._counts, k, -1), _beside(self._shares, alpha, -1)
+            if before is not None:
+                seeds = self._grown(self.cells[before, alpha].model, k)
+                self._fit(k, alpha, init=seeds, n_init=1)
+            if less is not None:
+                seeds = self.cells[k, less].model.cluster_centers_
+                self._fit(k, alpha, init=seeds, n_init=1)
+
+    def go_back(self) -> None:
+        """Start each cell from the one with more clusters, without those of the least use."""
+        for alpha in self._shares:
+            for fewer, more in reversed(list(pairwise(self._counts))):
+                seeds = self._shrunk(self.cells[more, alpha].model, fewer)
+                self._fit(fewer, alpha, init=seeds, n_init=1)
+
+    def _fit(self, n_clusters: int, alpha: float, **changes: Any) -> None:
+        """Fit a cell and keep the result if it is the best so far."""
+        started = perf_counter()
         seed = int(self._rng.randint(np.iinfo(np.int32).max))
         settings = {**self._parameters, "certify": None, "random_state": seed, **changes}
+        model: Model
         if alpha == 0:
-            return KMeans(n_clusters, **{"n_init": _STARTS, **settings})
-        return TrimmedKMeans(n_clusters, alpha=alpha, **settings)
-
-    def fit(self, n_clusters: int, alpha: float, counts: list[int], shares: list[float]) -> None:
-        """Fit a cell afresh, from the one with fewer clusters, and from that with less trimming."""
-        started = perf_counter()
-        self._offer(n_clusters, alpha, self._estimator(n_clusters, alpha), started)
-        before = _before(counts, n_clusters)
-        if before is not None:
-            smaller = self.cells[before, alpha].model
-            seeds = self._grown(smaller, n_clusters)
-            self._offer_from(seeds, n_clusters, alpha)
-        less = _before(shares, alpha)
-        if less is not None:
-            self._offer_from(self.cells[n_clusters, less].model.cluster_centers_, n_clusters, alpha)
-
-    def go_back(self, counts: list[int], shares: list[float]) -> None:
-        """Start each cell from the one with more clusters, without those of the least use."""
-        for alpha in shares:
-            for fewer, more in reversed(list(pairwise(counts))):
-                model = self.cells[more, alpha].model
-                self._offer_from(self._shrunk(model, fewer), fewer, alpha)
-
-    def _offer_from(self, seeds: NDArray[np.floating], n_clusters: int, alpha: float) -> None:
-        estimator = self._estimator(n_clusters, alpha, init=seeds, n_init=1)
-        self._offer(n_clusters, alpha, estimator, perf_counter())
-
-    def _offer(self, n_clusters: int, alpha: float, estimator: Model, started: float) -> None:
-        model = estimator.fit(self._X, sample_weight=self._weight)
+            model = KMeans(n_clusters, **{"n_init": _STARTS, **settings})
+        else:
+            model = TrimmedKMeans(n_clusters, alpha=alpha, **settings)
+        model.fit(self._X, sample_weight=self._weights)
         known = self.cells.get((n_clusters, alpha))
         spent = perf_counter() - started + (0.0 if known is None else known.seconds)
         if known is not None and known.inertia <= model.inertia_:
@@ -180,7 +176,7 @@ class _Scanner:
 
     def _two_nearest(self, model: Model) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return each point's nearest center and its distances to the two nearest, not squared."""
-        n, k = self._n_rows(), model.n_clusters
+        n, k = self._X.shape[0], model.n_clusters
         labels, two = np.zeros(n, dtype=np.int64), np.full((n, 2), np.inf)
         step = max(1, _DISTANCES_AT_ONCE // k)
         for start in range(0, n, step):
@@ -190,19 +186,16 @@ class _Scanner:
             two[rows, : min(k, 2)] = np.partition(roots, min(k, 2) - 1, axis=1)[:, :2]
         return labels, two
 
-    def _n_rows(self) -> int:
-        return int(self._X.shape[0])
-
     def _mass(self, model: Model) -> NDArray[np.float64]:
         """Return the kept mass of each point."""
-        n = self._n_rows()
-        mass = np.ones(n) if self._weight is None else np.asarray(self._weight, dtype=np.float64)
+        mass = np.ones(self._X.shape[0]) if self._weights is None else self._weights
         return mass * model.kept_ if isinstance(model, TrimmedKMeans) else mass
 
     def _silhouette(self, model: Model) -> float:
         if model.n_clusters == 1:
             return 0.0
-        labels, (own, other) = (found := self._two_nearest(model))[0], found[1].T
+        labels, two = self._two_nearest(model)
+        own, other = two.T
         share = np.divide(other - own, other, out=np.zeros_like(own), where=other > 0)
         mass = self._mass(model)
         # A point alone in its cluster says nothing about the clustering.
@@ -214,32 +207,18 @@ class _Scanner:
         centers = model.cluster_centers_
         closest = self._two_nearest(model)[1][:, 0] ** 2
         mass = self._mass(model)
+        points = get_engine().open(self._X, None, effective_threads(None))
         while len(centers) < n_clusters:
             masses = mass * closest
             total = float(masses.sum())
             if not total > 0:
                 return np.vstack([centers, centers[: n_clusters - len(centers)]])
             rows = self._rng.choice(len(masses), size=_TRIALS, p=masses / total)
-            trials = [np.minimum(closest, self._squared_distances(row)) for row in rows]
+            candidates = points.rows(rows)
+            trials = [np.minimum(closest, points.distances_to(row)) for row in candidates]
             best = int(np.argmin([float(mass @ reached) for reached in trials]))
-            centers = np.vstack([centers, self._row(rows[best])])
-            closest = trials[best]
+            centers, closest = np.vstack([centers, candidates[best]]), trials[best]
         return centers.astype(model.cluster_centers_.dtype)
-
-    def _row(self, row: int) -> NDArray[np.floating]:
-        chosen = self._X[row : row + 1]
-        dense = chosen.toarray() if hasattr(chosen, "toarray") else np.asarray(chosen)
-        return dense.astype(np.float64)
-
-    def _squared_distances(self, row: int) -> NDArray[np.float64]:
-        one = self._row(row)
-        squares: list[NDArray[np.float64]] = []
-        step = max(1, _DISTANCES_AT_ONCE // one.shape[1])
-        for start in range(0, self._n_rows(), step):
-            block = self._X[start : start + step]
-            dense = block.toarray() if hasattr(block, "toarray") else np.asarray(block)
-            squares.append(((dense - one) ** 2).sum(axis=1))
-        return np.concatenate(squares)
 
     def _shrunk(self, model: Model, n_clusters: int) -> NDArray[np.floating]:
         """Return the model's centers without those whose points have another one nearly as near."""
@@ -250,36 +229,30 @@ class _Scanner:
         chosen: NDArray[np.floating] = model.cluster_centers_[kept]
         return chosen
 
-    def bound(
-        self,
-        counts: list[int],
-        shares: list[float],
-        method: str,
-        confidence: float,
-        progress: Progress | None,
-    ) -> None:
+    def bound(self, method: str, confidence: float, report: Report) -> None:
         """Bound each cell from below; a bound for more clusters or more trimming is one as well.
 
         Each bound from samples may fail with its share of 1 - confidence, so that with the stated
         confidence none of them does, whichever is the largest.
         """
-        each = 1.0 - (1.0 - confidence) / (len(counts) * len(shares))
-        for alpha in reversed(shares):
-            for k in reversed(counts):
-                if progress is not None:
-                    progress(1.0, f"lower bound for K = {k}, alpha = {alpha:g}")
-                started = perf_counter()
-                found = self._bound_of(self.cells[k, alpha], method, each)
-                bounded = self._bounded(found, confidence, self._harder(k, alpha, counts, shares))
-                spent = bounded.seconds + perf_counter() - started
+        each = 1.0 - (1.0 - confidence) / (len(self._counts) * len(self._shares))
+        for alpha in reversed(self._shares):
+            for k in reversed(self._counts):
+                report(1.0, f"lower bound for K = {k}, alpha = {alpha:g}")
+                started, cell = perf_counter(), self.cells[k, alpha]
+                # The cells beside this one whose best SSE cannot be above this one's.
+                keys = (_beside(self._counts, k, 1), alpha), (k, _beside(self._shares, alpha, 1))
+                harder = [self.cells[key] for key in keys if key in self.cells]
+                bounded = _bounded(cell, self._bound_of(cell, method, each), confidence, harder)
+                spent = cell.seconds + perf_counter() - started
                 self.cells[k, alpha] = replace(bounded, seconds=spent)
 
-    def _bound_of(self, cell: Cell, method: str, confidence: float) -> tuple[Cell, LowerBound]:
+    def _bound_of(self, cell: Cell, method: str, confidence: float) -> LowerBound:
         model = cell.model
         bound = lower_bound(
             self._X,
             cell.n_clusters,
-            sample_weight=self._weight,
+            sample_weight=self._weights,
             trim=model.trimmed_mass_ if isinstance(model, TrimmedKMeans) else None,
             method=method,
             confidence=confidence,
@@ -287,45 +260,31 @@ class _Scanner:
             centers=model.cluster_centers_,
         )
         model.certificate_ = model.certificate_.bounded_by(bound)
-        return cell, bound
-
-    def _bounded(
-        self, found: tuple[Cell, LowerBound], confidence: float, harder: list[Cell]
-    ) -> Cell:
-        """Return the cell with the best proof and the best bound among its own and its neighbours'.
-
-        A bound from samples that lies above the SSE has failed and says nothing.
-        """
-        cell, bound = found
-        is_proof = bound.confidence == 1.0
-        proven = max([other.proven for other in harder], default=0.0)
-        proven = min(max(proven, bound.value if is_proof else 0.0), cell.inertia)
-        sampled = [other.lower_bound or 0.0 for other in harder if other.confidence != 1.0]
-        likely = max([*sampled, 0.0 if is_proof else bound.value])
-        if proven < likely <= cell.inertia:
-            return replace(cell, proven=proven, lower_bound=likely, confidence=confidence)
-        known = proven > 0 or cell.inertia == 0
-        return replace(
-            cell,
-            proven=proven,
-            lower_bound=proven if known else None,
-            confidence=1.0 if known else None,
-        )
-
-    def _harder(
-        self, n_clusters: int, alpha: float, counts: list[int], shares: list[float]
-    ) -> list[Cell]:
-        """The neighbouring cells whose best SSE cannot be above this one's."""
-        more, trimmed = _after(counts, n_clusters), _after(shares, alpha)
-        found = [] if more is None else [self.cells[more, alpha]]
-        return found if trimmed is None else [*found, self.cells[n_clusters, trimmed]]
+        return bound
 
 
-def _before(values: list[Any], value: Any) -> Any:
-    place = values.index(value)
-    return values[place - 1] if place > 0 else None
+def _bounded(cell: Cell, bound: LowerBound, confidence: float, harder: list[Cell]) -> Cell:
+    """Return the cell with the best proof and the best bound among its own and its neighbours'.
+
+    A bound from samples that lies above the SSE has failed and says nothing.
+    """
+    is_proof = bound.confidence == 1.0
+    proven = max([other.proven for other in harder], default=0.0)
+    proven = min(max(proven, bound.value if is_proof else 0.0), cell.inertia)
+    sampled = [other.lower_bound or 0.0 for other in harder if other.confidence != 1.0]
+    likely = max([*sampled, 0.0 if is_proof else bound.value])
+    if proven < likely <= cell.inertia:
+        return replace(cell, proven=proven, lower_bound=likely, confidence=confidence)
+    known = proven > 0 or cell.inertia == 0
+    return replace(
+        cell,
+        proven=proven,
+        lower_bound=proven if known else None,
+        confidence=1.0 if known else None,
+    )
 
 
-def _after(values: list[Any], value: Any) -> Any:
-    place = values.index(value)
-    return values[place + 1] if place + 1 < len(values) else None
+def _beside(values: list[Any], value: Any, step: int) -> Any:
+    """Return the value that many steps after this one; None outside of the list."""
+    place = values.index(value) + step
+    return values[place] if 0 <= place < len(values) else None

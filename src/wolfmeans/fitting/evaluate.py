@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from time import perf_counter
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from wolfmeans.bounds import LowerBound
 from wolfmeans.certificate.wording import rounded_down, rounded_up
 from wolfmeans.core.workspace import Centers, Distances, Labels
 from wolfmeans.engines import Workspace, effective_threads, get_engine
@@ -27,8 +28,8 @@ from wolfmeans.exact.arrays import aligned
 from wolfmeans.fitting.lower_bound import lower_bound
 from wolfmeans.inputs import validation
 
-# A look at all points, and no long search: whether one move gains is the question. The clock is
-# read while rows are tried. The rows to try are found first, in one call that does not read it.
+# One pass over all points, and no long search: it only has to find out whether one move gains. The
+# clock is read while rows are tried. The rows to try are found first, in one call without a clock.
 _SECONDS_FOR_MOVES = 2.0
 _ROUNDING = 1e-9
 # Validation uses the name of this class in its messages.
@@ -223,23 +224,15 @@ def judge(
     threads = effective_threads(n_threads)
     X, sizes = validation.admit(_ASKER(), X, reset=True, n_threads=threads)
     weights = validation.admit_weights(sample_weight, X)
-    given = np.asarray(on_host(labels))
-    if given.shape != (X.shape[0],):
-        raise ValueError(
-            f"labels must have one entry for each point: X has {X.shape[0]:,} rows, labels has "
-            f"{given.size:,}"
-        )
-    kept = given.astype(str) != str(outlier)
-    if not kept.any():
-        raise ValueError(f"every label is {outlier}, the outlier label: no point is in a cluster")
-    _, numbers = np.unique(given[kept], return_inverse=True)
+    kept, numbers = _numbered(labels, X.shape[0], outlier)
     exponent = validation.scale_exponent(X, sizes, weights)
-    found = _Found(validation.rescale(X, exponent)[kept], _some(weights, kept), numbers, threads)
+    kept_weights = None if weights is None else weights[kept]
+    found = _Found(validation.rescale(X, exponent)[kept], kept_weights, numbers, threads)
     unit = {
         name: validation.unscaled(getattr(found, name), exponent)
         for name in ("sse", "gap", "single_moves_gain")
     }
-    bound, kind, sure = None, None, None
+    bound: LowerBound | None = None
     if method is not None and unit["sse"] > 0:
         out = float((~kept).sum() if weights is None else weights[~kept].sum())
         answer = lower_bound(
@@ -257,7 +250,7 @@ def judge(
         if answer.value > unit["sse"] * (1.0 + _ROUNDING):
             raise RuntimeError("the lower bound contradicts the clustering; please report this")
         if answer.value > 0:
-            bound, kind, sure = min(answer.value, unit["sse"]), answer.kind, answer.confidence
+            bound = replace(answer, value=min(answer.value, unit["sse"]))
     return Judgement(
         n_clusters=found.n_clusters,
         n_points=int(kept.sum()),
@@ -266,15 +259,28 @@ def judge(
         single_moves=found.search.moves,
         moves_looked_at=found.looked,
         tied=found.search.tied,
-        lower_bound=bound,
-        lower_bound_kind=kind,
-        lower_bound_confidence=sure,
+        lower_bound=None if bound is None else bound.value,
+        lower_bound_kind=None if bound is None else bound.kind,
+        lower_bound_confidence=None if bound is None else bound.confidence,
         **unit,
     )
 
 
-def _some(weights: Distances | None, kept: NDArray[np.bool_]) -> Distances | None:
-    return None if weights is None else weights[kept]
+def _numbered(
+    labels: Any, n_points: int, outlier: Any
+) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Return which points are in clusters, and the clusters of these by number."""
+    given = np.asarray(on_host(labels))
+    if given.shape != (n_points,):
+        raise ValueError(
+            f"labels must have one entry for each point: X has {n_points:,} rows, labels has "
+            f"{given.size:,}"
+        )
+    kept = given.astype(str) != str(outlier)
+    if not kept.any():
+        raise ValueError(f"every label is {outlier}, the outlier label: no point is in a cluster")
+    _, numbers = np.unique(given[kept], return_inverse=True)
+    return kept, numbers
 
 
 class _Found:
@@ -286,11 +292,11 @@ class _Found:
         labels = aligned(numbers, np.int32)
         workspace: Workspace = get_engine().open(X, weights, n_threads)
         self.n_clusters = int(labels.max()) + 1
-        nothing = np.zeros((self.n_clusters, X.shape[1]), dtype=workspace.dtype)
-        # It begins at the exact means of the labels; a cluster of no weight has none.
-        self.search: SingleMoves = workspace.single_moves(nothing, labels)
+        unused = np.zeros((self.n_clusters, X.shape[1]), dtype=workspace.dtype)
+        # The search begins at the exact means of the labels; a cluster without weight has none.
+        self.search: SingleMoves = workspace.single_moves(unused, labels)
         self.centers: Centers = np.array(self.search.centers)
-        self._put_unused(X, weights, labels)
+        self._place_unused(X, weights, labels)
         own = _distances(X, self.centers, labels, n_threads)
         nearest = workspace.nearest(self.centers)[1]
         terms = own - nearest
@@ -301,8 +307,8 @@ class _Found:
         self.looked = _looked_at_all(self.search)
         self.single_moves_gain = float(self.search.decrease)
 
-    def _put_unused(self, X: Any, weights: Distances | None, labels: Labels) -> None:
-        """Put the center of a cluster without weight on its first point."""
+    def _place_unused(self, X: Any, weights: Distances | None, labels: Labels) -> None:
+        """Place the center of a cluster without weight on its first point."""
         if weights is None:
             return
         totals = np.bincount(labels, weights=weights, minlength=self.n_clusters)
@@ -311,11 +317,11 @@ class _Found:
 
 
 def _looked_at_all(search: SingleMoves) -> bool:
-    """Take one look at all points; whether it came to its end.
+    """Make one pass over all points; return whether it was completed.
 
-    A sweep that has begun proves nothing. It has ended when the search says that no move is left,
-    or when moves were taken and the time is not over. If finding the rows to try took all of the
-    time, trying them gets as much again: without it nothing would be known after a long wait.
+    A sweep that has only begun proves nothing. It has ended when the search returns that no move is
+    left, or when moves were taken and there is time left. If finding the rows to try took all of
+    the time, trying them gets as much again: otherwise nothing would be known after a long wait.
     """
     for _ in range(2):
         begun = perf_counter()

@@ -357,13 +357,13 @@ def _lower_bound(
             d,
             n_clusters,
             trimmed=trimmed,
+            rigorous=True,
             budget=spent + _LEAST_FIT,
             # A search takes its time by the clock already.
             seconds=0.0 if fit.effort is None else fit.effort.seconds,
         )
-        methods = tuple(name for name in methods if REGISTRY[name].rigorous)
     else:
-        reason = REGISTRY[certify].refusal(n, d, n_clusters, trimmed)
+        reason = REGISTRY[certify].refusal(d, trimmed)
         if reason is not None:
             raise ValueError(f"certify={certify!r}: {reason}")
         methods = (certify,)

@@ -7,19 +7,11 @@ from numbers import Integral, Real
 from time import perf_counter
 from typing import Any
 
-import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from wolfmeans.bounds.bound import LowerBound, Report, scaled_down
-from wolfmeans.bounds.methods import (
-    REGISTRY,
-    SOME_SECONDS,
-    Settings,
-    auto_methods,
-    best_bound,
-    total_weight,
-)
+from wolfmeans.bounds.bound import LowerBound, Report, Settings, scaled_down, total_weight
+from wolfmeans.bounds.methods import DEFAULT_BUDGET, REGISTRY, auto_methods, best_bound
 from wolfmeans.engines import effective_threads, get_engine
 from wolfmeans.inputs import validation
 
@@ -38,7 +30,7 @@ def lower_bound(
     random_state: Any = None,
     n_threads: int | None = None,
     centers: Any = None,
-    budget: float = SOME_SECONDS,
+    budget: float = DEFAULT_BUDGET,
     progress: Report | None = None,
 ) -> LowerBound:
     """Return a lower bound on the inertia of every clustering of X into n_clusters clusters.
@@ -89,40 +81,33 @@ def lower_bound(
     >>> round(bound.value, 6), bound.kind, bound.confidence
     (4.0, 'neighbours', 1.0)
     """
-    return bound_in_units(
-        X,
-        n_clusters,
-        sample_weight=sample_weight,
-        trim=trim,
-        method=method,
+    settings = Settings(
         confidence=confidence,
-        random_state=random_state,
-        n_threads=n_threads,
-        centers=centers,
-        budget=budget,
+        rng=lambda: check_random_state(random_state),
+        n_threads=effective_threads(n_threads),
         progress=progress,
+        centers=centers,
     )
+    return bound_in_units(X, n_clusters, sample_weight, trim, method, budget, settings)
 
 
 def bound_in_units(
     X: Any,
     n_clusters: int,
-    *,
     sample_weight: Any,
     trim: float | None,
     method: str,
-    confidence: float,
-    random_state: Any,
-    n_threads: int | None,
-    centers: Any,
     budget: float,
-    progress: Report | None,
+    settings: Settings,
     unit_exponent: int = 0,
 ) -> LowerBound:
-    """Return what `lower_bound` does, in units of 2**unit_exponent of the squares of X."""
+    """Return what `lower_bound` does, in units of 2**unit_exponent of the squares of X.
+
+    The settings are as given by the caller: their centers are validated here.
+    """
     started = perf_counter()
-    check_arguments(n_clusters, method, confidence, budget)
-    threads = effective_threads(n_threads)
+    check_arguments(n_clusters, method, settings.confidence, budget)
+    threads = settings.n_threads
     X, sizes = validation.admit(_ASKER(), X, reset=True, n_threads=threads)
     weights = validation.admit_weights(sample_weight, X)
     mass = _kept(total_weight(X.shape[0], weights), trim)
@@ -130,22 +115,17 @@ def bound_in_units(
     if method == "auto":
         methods = auto_methods(n, d, k, trimmed=mass is not None, budget=budget)
     else:
-        reason = REGISTRY[method].refusal(n, d, k, mass is not None)
+        reason = REGISTRY[method].refusal(d, mass is not None)
         if reason is not None:
             raise ValueError(f"method={method!r}: {reason}")
         methods = (method,)
     exponent = validation.scale_exponent(X, sizes, weights)
     scaled = validation.rescale(X, exponent)
-    if centers is not None:
-        centers = validation.ldexp(validation.admit_centers(centers, k, X), exponent)
-    settings = Settings(
-        confidence=confidence,
-        rng=lambda: _generator(random_state),
-        n_threads=threads,
-        progress=progress,
-        centers=centers,
-        goal=_reached(scaled, weights, centers, threads) if mass is None else None,
-    )
+    if settings.centers is not None:
+        centers = validation.admit_centers(settings.centers, k, X)
+        centers = validation.ldexp(centers, exponent)
+        goal = _sse(scaled, weights, centers, threads) if mass is None else None
+        settings = replace(settings, centers=centers, goal=goal)
     found = best_bound(scaled, k, weights, mass, methods=methods, settings=settings)
     if found is None:
         found = LowerBound(0.0, "none", 1.0, 0.0)
@@ -153,17 +133,15 @@ def bound_in_units(
     return replace(found, value=value, seconds=perf_counter() - started)
 
 
-def _reached(X: Any, weights: Any, centers: Any, n_threads: int) -> float | None:
+def _sse(X: Any, weights: Any, centers: Any, n_threads: int) -> float:
     """Return the SSE at the given centers."""
-    if centers is None:
-        return None
     workspace = get_engine().open(X, weights, n_threads)
     distances = workspace.nearest(centers.astype(workspace.dtype))[1]
     return workspace.total(distances if weights is None else weights * distances)
 
 
 def check_arguments(n_clusters: Any, method: str, confidence: Any, budget: Any) -> None:
-    """Refuse what is no question about a lower bound."""
+    """Raise an error for invalid arguments of `lower_bound`."""
     if not _is_number(n_clusters, Integral) or n_clusters < 1:
         raise ValueError(f"n_clusters must be an integer of at least 1, got {n_clusters!r}")
     if method != "auto" and method not in REGISTRY:
@@ -188,8 +166,3 @@ def _kept(total: float, trim: Any) -> float | None:
             f"trim must be at least 0 and less than the total weight {total:g}, got {trim!r}"
         )
     return total - float(trim) if trim > 0 else None
-
-
-def _generator(random_state: Any) -> np.random.RandomState:
-    generator: np.random.RandomState = check_random_state(random_state)
-    return generator

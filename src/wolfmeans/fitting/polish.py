@@ -1,13 +1,13 @@
-"""Better local optima: what is left to gain where Lloyd's steps are stationary.
+"""Better local optima, from where Lloyd's steps are stationary.
 
 `hartigan` moves single points until none can move with a gain: exact minimization over one block
 of the polytope after the other. `swap` exchanges a center for a data point where that lowers the
-cost (Lattanzi & Sohler 2019). Both only choose where to go on from; the steps in between are those
-of `minimize_concave`, and a polished point is stationary too. No value ever rises.
+cost (Lattanzi & Sohler 2019). Both only choose where to continue; the steps in between are those of
+`minimize_concave`, and a polished point is stationary too. No value ever rises.
 
-The ladder: a *stationary* point has no gainful step of all points at once, a *hartigan* point no
-gainful move of a single one, a *swap* point no center to exchange for a data point at a lower cost
-(before any further step). Each includes those before it.
+The levels: at a *stationary* point no step of all points at once lowers the cost, at a *hartigan*
+point no move of a single one, at a *swap* point no exchange of a center for a data point (before
+any further step). Each includes those before it.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ from wolfmeans.engines.swaps import Swaps
 from wolfmeans.exact.sums import exact_sum
 
 _UNIT = 2.0**-53
-# Long enough to be worth a call, short enough to hear Ctrl-C and the deadline.
+# Long enough to be worth a call, short enough to react to Ctrl-C and the deadline.
 _SECONDS_AT_ONCE = 0.05
-# A guard against rounding that would lead in a circle; nobody has seen it.
+# A guard against cycles by rounding, which have not been observed.
 _MOST_ROUNDS = 10_000
-# Rows times forced labels that an assignment is burdened with.
+# The most rows times forced labels of an assignment.
 _MOST_FORCED = 100_000_000
-# Draws in a row that find nothing before the search by draws ends, and for each center.
+# Failed draws after which the search by draws ends: at least, and for each center.
 _FEWEST_DRAWS = 64
 _DRAWS_PER_CENTER = 2
-# Coordinates looked at in one call, and in a look at all data points.
+# Coordinates read in one call, and in a pass over all data points.
 _COORDINATES_AT_ONCE = 100_000_000
 _MOST_COORDINATES = 2_000_000_000
 
 
 @dataclass(frozen=True)
 class Polished:
-    """A stationary point, unless the time was over, and how it was come by."""
+    """A stationary point, unless time ran out, and how it was reached."""
 
     solution: Solution[Partition]
-    """The last run of `minimize_concave`; the given solution if there was nothing to gain."""
+    """The last run of `minimize_concave`; the given solution if nothing was gained."""
     record: Polish
 
 
@@ -60,12 +60,12 @@ class Moved:
     """What a search by single moves found."""
 
     partition: Partition | None
-    """Where to go on from, with the workspace's labels; None when nothing moved."""
+    """Where to continue, with the workspace's labels; None if nothing moved."""
     moves: int
     decrease: float
     """The exact sum of what the moves gained, rounded once."""
     finished: bool
-    """Whether no move is left to take at the partition; False where not all points were tried."""
+    """Whether no move gains at the partition; False if not all points were tried."""
     tied: bool
 
 
@@ -76,25 +76,25 @@ def polish(
     random: RandomSource,
     deadline: float = math.inf,
 ) -> Polished:
-    """Go on from the end of a run to a better local optimum.
+    """Continue from the end of a run to a better local optimum.
 
     Parameters
     ----------
     problem : KMeansProblem
-        The problem that was solved; its workspace stands at the end of the run.
+        The problem that was solved; its workspace has the labels of the end of the run.
     solution : Solution
         That run.
     kind : {"hartigan", "swap"}
-        How far to go.
+        The level to reach.
     random : RandomSource
-        Where `swap` draws data points from.
+        The generator from which `swap` draws data points.
     deadline : float, default=inf
         When to end, by `time.perf_counter`.
 
     Returns
     -------
     Polished
-        The last run from where polishing led, and a record of it.
+        The last run, and a record of what polishing did.
     """
     if kind not in POLISHES:
         raise ValueError(f"polish must be one of {', '.join(map(repr, POLISHES))}; got {kind!r}")
@@ -114,7 +114,7 @@ def hartigan(
 ) -> Moved:
     """Move single points of the partition, whose labels the workspace has, while that gains.
 
-    It ends when no move is left, when the time is over or after so many sweeps.
+    It ends when no move gains, at the deadline or after this many sweeps.
     """
     search = problem.workspace.single_moves(partition.centers)
     finished = False
@@ -138,12 +138,12 @@ def hartigan(
 
 
 def _partition(problem: KMeansProblem, search: SingleMoves) -> tuple[Partition, bool]:
-    """Bring the labels of a search into the workspace; points without weight to the nearest center.
+    """Set the workspace's labels to those of a search; points without weight to the nearest.
 
-    Only the few labels that are not nearest centers need force. Where there are many, because the
+    Only the few labels that are not nearest centers must be forced. If there are many, because the
     search was cut short or many points are equal, the nearest centers are taken: f is no higher
-    there. Then the labels are not those of the search (False), and what it found about moves does
-    not hold for them.
+    there. Then the labels are not those of the search (False), and its findings about moves do not
+    hold for them.
     """
     workspace = problem.workspace
     centers, labels = search.centers, search.labels
@@ -168,7 +168,7 @@ def _partition(problem: KMeansProblem, search: SingleMoves) -> tuple[Partition, 
 
 
 class _Search:
-    """Where polishing stands: the last run, and the account of what came before."""
+    """The state of polishing: the last run, and a record of what came before."""
 
     def __init__(
         self,
@@ -190,7 +190,7 @@ class _Search:
         self._looked_at: Solution[Partition] | None = None
 
     def result(self, wanted: str) -> Polished:
-        """Return where it ended."""
+        """Return the last run and the record."""
         record = Polish(
             level=self._level,
             tied=self._tied,
@@ -223,7 +223,7 @@ class _Search:
         self._decreases += [record.decrease for record in records]
 
     def _become_stationary(self) -> None:
-        """Take the steps that the run has left, the one that it has evaluated first."""
+        """Take the remaining steps of the run, first the one that it has evaluated."""
         if self._stationary() or self._late():
             return
         vertex = self._solution.vertex
@@ -253,9 +253,9 @@ class _Search:
     def swap(self) -> None:
         """Exchange centers for data points until none is found that gains, single moves included.
 
-        First for points drawn by what they cost; when these no longer help, for all points, if
-        that is affordable. Only then it is known that no exchange gains. Single moves gain little
-        and cost as much, so they wait until draws find nothing.
+        First for points drawn by their cost; when these no longer help, for all points, if that is
+        affordable. Only this proves that no exchange gains. Single moves gain little and cost as
+        much, so they wait until draws find nothing.
         """
         self._become_stationary()
         self._open_swaps = self._workspace.swaps()
@@ -272,7 +272,7 @@ class _Search:
                 return
 
     def _exchange_drawn(self) -> bool:
-        """Try points that are drawn with probabilities proportional to what they cost."""
+        """Try points that are drawn with probabilities proportional to their cost."""
         swaps = self._swaps_here()
         if swaps is None:
             return False
@@ -283,7 +283,7 @@ class _Search:
         return self._exchange(swaps, draw_rows(self._workspace, masses, self._random(), n_draws))
 
     def _exchange_any(self) -> bool:
-        """Try all points if there are not too many; reach the level when none of them gains."""
+        """Try all points if there are not too many; the level is reached if none of them gains."""
         swaps = self._swaps_here()
         if swaps is not None:
             rows = self._all_rows()
@@ -296,10 +296,10 @@ class _Search:
         return False
 
     def _swaps_here(self) -> Swaps | None:
-        """Return swaps at the centers as they are; None when there is nothing to look for.
+        """Return swaps at the current centers; None if there is nothing to try.
 
-        That is where the time is over, where a single center is the mean of all points and where
-        no point is off its center.
+        That is: time ran out, a single center is the mean of all points, or every point lies on its
+        center.
         """
         if self._late() or not self._stationary() or len(self._solution.point.centers) == 1:
             return None
@@ -311,7 +311,7 @@ class _Search:
     def _exchange(self, swaps: Swaps, rows: NDArray[np.int64]) -> bool:
         """Exchange a center for one of the rows if that gains, and descend; whether it did.
 
-        The rows are looked at some at a time, and the best of the first that gain is taken.
+        The rows are tried some at a time, and the best of the first that gain is taken.
         """
         centers = self._solution.point.centers
         d = self._workspace.n_features

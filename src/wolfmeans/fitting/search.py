@@ -1,16 +1,16 @@
 """Effort: a search that spends a given time on a lower SSE than one start finds.
 
-It stands at a clustering where Lloyd's steps have ended and tries to leave it for a better one. A
-trial exchanges centers for data points, takes some of Lloyd's steps, and is given up as soon as
-they no longer promise to end below. Which points to take is drawn as in k-means++, by w D; which
-center to give up for each is the one that costs least, known for all centers from one look at the
-points (engines.swaps). With many clusters several exchanges are tried at once, far from each other:
-most of them are independent. When exchanges keep failing, the search begins anew, from new
-seeds or from a crossing of two of the best clusterings so far: their centers are matched, and one
-of each pair is kept (Gribel & Vidal 2019).
+It starts at a clustering where Lloyd's steps have ended and looks for a better one. A trial
+exchanges centers for data points, takes some of Lloyd's steps, and is given up as soon as they are
+not likely to end below. The points are drawn as in k-means++, by w D; the center to give up for
+each is the one that costs least, known for all centers from one pass over the points
+(engines.swaps). With many clusters several exchanges are tried at once, far from each other: most
+of them are independent. When exchanges keep failing, the search restarts, from new seeds or from a
+crossing of two of the best clusterings so far: their centers are matched, and one of each pair is
+kept (Gribel & Vidal 2019).
 
-Every step is one of `minimize_concave`. What is found are centers to start from: an ordinary fit
-from there has the last word, and its certificate speaks of nothing but that fit.
+Every step is one of `minimize_concave`. The search returns initial centers: an ordinary fit runs
+from there, and the certificate describes that fit only.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from wolfmeans.core.workspace import Centers, Labels, Workspace
 from wolfmeans.seeding.methods import choose_seeds
 
 _SEEDING = "k-means++"
-# Steps end at this share of the first SSE; the ordinary fit afterwards goes on from there.
+# Steps end at this share of the first SSE; the ordinary fit afterwards continues from there.
 _TOLERANCE = 1e-5
 # Smaller gains are left to Lloyd's steps, and rounding explains none of this size.
 _GAIN = 1e-7
-# A trial goes on while so many steps like the last one would bring it below the ceiling.
+# A trial continues while so many steps like the last one would bring it below the ceiling.
 _PATIENCE = 12.0
 _STEPS_AT_ONCE = 8
 # Points drawn for each exchange, of which the best is taken; with many, trials repeat each other.
@@ -45,7 +45,7 @@ _DRAWN = 2
 # Multiplications in one step of a problem so small that each of some trials has its own thread.
 _SMALL = 1 << 22
 _TRIALS = 4
-# Failures in a row after which the search begins anew: so many, and so many for each cluster.
+# Failures in a row after which the search restarts: at least, and for each cluster.
 _FEWEST_FAILURES, _FAILURES_PER_CLUSTER = 16, 2
 _ELITES = 6
 # Matching the centers of two clusterings takes the cube of their number.
@@ -64,7 +64,7 @@ class _Clustering:
 
     @classmethod
     def of(cls, workspace: Workspace, point: Partition) -> _Clustering:
-        """Copy the labels of a partition that lives in the workspace."""
+        """Copy the labels of a partition from its workspace."""
         masses = workspace.distances(point.centers)
         if workspace.weights is not None:
             masses *= workspace.weights
@@ -87,17 +87,17 @@ def search(
     workspace : Workspace
         The points; their labels change.
     centers : ndarray of shape (K, d)
-        Where to begin: the centers of a finished fit. They are returned when nothing better is
-        found; what is returned otherwise has a lower SSE before any further step.
+        The centers of a finished fit. They are returned if nothing better is found; other centers
+        have a lower SSE before any further step.
     random : RandomSource
-        Where the search gets its generator.
+        The generator of all draws.
     seconds : float, default=inf
-        When to end.
+        Time limit.
     rounds : int or None, default=None
-        The largest number of rounds. With no limit of time the result depends on it and on the
-        generator alone.
+        Maximum number of rounds. Without a time limit the result depends only on it and on the
+        generator.
     n_threads : int, default=1
-        Threads for trials of small problems; does not change what is found in a round.
+        Threads for trials of small problems; does not change the result of a round.
 
     Returns
     -------
@@ -124,7 +124,7 @@ def search(
 
 
 class _Search:
-    """The state of a search: where it stands, the best so far, and what it has spent."""
+    """The state of a search: the workspaces, the best clusterings and the counts."""
 
     def __init__(
         self, workspace: Workspace, random: RandomSource, n_threads: int, seconds: float
@@ -153,7 +153,7 @@ class _Search:
             if done == rounds:
                 break
             done += 1
-            now = self._exchange(now) if self._failures < patience else self._begin_anew(now)
+            now = self._exchange(now) if self._failures < patience else self._restart(now)
             if now.sse < best.sse * (1.0 - _GAIN):
                 best = now
         effort = Effort(
@@ -220,8 +220,8 @@ class _Search:
         seeds[removals[chosen]] = self._workspace.rows(rows[chosen])
         return seeds
 
-    def _begin_anew(self, now: _Clustering) -> _Clustering:
-        """Keep the clustering among the best ones and leave it for another region."""
+    def _restart(self, now: _Clustering) -> _Clustering:
+        """Keep the clustering among the best ones and continue from another one."""
         ranked = sorted([*self._elites, now], key=lambda elite: elite.sse)
         distinct = [
             elite
@@ -254,12 +254,15 @@ class _Search:
         child: Centers = np.where(heads == 1, left, right[partners])
         return child
 
+    def _time_left(self) -> float:
+        return max(0.0, self._deadline - perf_counter())
+
     def _descend(
         self, seeds: Sequence[Centers], ceiling: float = math.inf
     ) -> tuple[Workspace, Partition]:
-        """Take Lloyd's steps from all seeds, and return the best partition and where it lives.
+        """Take Lloyd's steps from all seeds, and return the best partition and its workspace.
 
-        Descents that do not promise to end below the ceiling are given up.
+        Descents that are not likely to end below the ceiling are given up.
         """
         workspaces = [self._workspace]
         if len(seeds) > 1:
@@ -270,29 +273,24 @@ class _Search:
             _Descent(KMeansProblem(workspace, "farthest", self._random), start, ceiling)
             for workspace, start in zip(workspaces, seeds, strict=True)
         ]
-        going_on = descents
-        while going_on:
-            time_left = max(0.0, self._deadline - perf_counter())
-            if len(going_on) > 1:
+        running = descents
+        while running:
+            if len(running) > 1:
                 look_ahead(
-                    [descent.problem for descent in going_on],
-                    [descent.point for descent in going_on],
-                    [descent.rule for descent in going_on],
+                    [descent.problem for descent in running],
+                    [descent.point for descent in running],
+                    [descent.rule for descent in running],
                     _STEPS_AT_ONCE,
                     self._n_threads,
-                    time_left,
+                    self._time_left(),
                 )
-            going_on = [
-                descent
-                for descent in going_on
-                if descent.advance(max(0.0, self._deadline - perf_counter()))
-            ]
+            running = [descent for descent in running if descent.advance(self._time_left())]
         best = min(range(len(descents)), key=lambda place: descents[place].point.sse)
         return workspaces[best], descents[best].point
 
 
 class _Descent:
-    """Lloyd's steps from seeds, some at a time, for as long as they are worth it."""
+    """Lloyd's steps from seeds, some at a time, while they promise to end below the ceiling."""
 
     def __init__(self, problem: KMeansProblem, seeds: Centers, ceiling: float) -> None:
         self.problem = problem
@@ -302,12 +300,12 @@ class _Descent:
         self.rule = self._rule()
 
     def _rule(self) -> DecreaseRule:
-        """Stop where going on at the pace of the last step would not lead below the ceiling."""
+        """Stop where steps like the last one would not lead below the ceiling."""
         missing = 0.0 if math.isinf(self._ceiling) else self.point.sse - self._ceiling
         return DecreaseRule(max(missing / _PATIENCE, self._smallest))
 
     def advance(self, seconds: float) -> bool:
-        """Take some steps; return whether to go on."""
+        """Take some steps; return whether to continue."""
         solution = minimize_concave(
             self.problem,
             self.point,

@@ -1,8 +1,8 @@
-"""Many short runs, of which the best few are continued: a start that outliers do not spoil.
+"""Many short runs, of which the best few are continued: starts that are robust to outliers.
 
-A step or two tell good seeds from hopeless ones (Rousseeuw and Van Driessen 1999, García-Escudero
-et al. 2008), so most of the time goes into the starts that are worth it. With many points the short
-runs take place on a random part of them.
+A step or two tell good seeds from bad ones (Rousseeuw and Van Driessen 1999, García-Escudero et al.
+2008), so most of the time is spent on promising starts. With many points the short runs use a
+random sample of them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CONTINUED = 5
 DRAWN_FROM_SOME = (
     "the initial centers were found on {} randomly drawn rows, because the data is in parts"
 )
-"""What a certificate says of starts on points in parts."""
+"""The certificate's note on starts for points in parts."""
 _FEW_ROWS = 20_000
 _ROWS_PER_CLUSTER = 200
 
@@ -43,12 +43,12 @@ def best_short_runs(
     time_limit: float | None,
     **settings: Any,
 ) -> tuple[list[Centers], int]:
-    """Return the seeds to go on from, those of the best short run first, and how many were made.
+    """Return the seeds to continue from, those of the best short run first, and the number of runs.
 
-    `begin` makes a start from its number, the settings are those of `fitting.run`. Runs that came
-    to the same inertia count as one. After the time limit no further run is begun. Runs on all
-    points are taken up from their seeds again, so that the trace shows all of the way; those on
-    some points, from the centers that they came to.
+    `begin` makes a start from its number, the settings are those of `fitting.run`. Runs with equal
+    inertia count as one. After the time limit no further run begins. Runs on all points are
+    repeated from their seeds, so that the trace shows all steps; those on some points continue
+    from their last centers.
     """
     deadline = math.inf if time_limit is None else perf_counter() + time_limit
     found: dict[float, Centers] = {}
@@ -64,7 +64,7 @@ def best_short_runs(
 def share_for_short_runs(share: Fraction, n_rows: int) -> Fraction:
     """Return the share to trim from some of the points: a little more than from all of them.
 
-    By chance there may be more outliers among them, which would all be left to the clusters. Three
+    By chance there may be more outliers among them, which would all stay in clusters. Three
     standard deviations of a sampled share make up for that.
     """
     spread = math.sqrt(share * (1 - share) / n_rows)
@@ -72,7 +72,7 @@ def share_for_short_runs(share: Fraction, n_rows: int) -> Fraction:
 
 
 def most_rows_for_short_runs(n_clusters: int) -> int:
-    """Return how many rows short runs see at most."""
+    """Return the most rows that short runs use."""
     return max(_FEW_ROWS, _ROWS_PER_CLUSTER * n_clusters)
 
 
@@ -83,11 +83,11 @@ def rows_for_short_runs(
     *,
     by_number: bool = False,
 ) -> NDArray[np.int64] | None:
-    """Return the rows on which short runs take place, None for all.
+    """Return the rows that short runs use, None for all.
 
     At most 20,000 rows of positive weight, or 200 for each cluster if that is more, drawn along
     the order of values and without replacement. Points in parts have no such order: there rows are
-    drawn by their numbers, and those without weight are left out then.
+    drawn by their numbers, and those without weight are dropped afterwards.
     """
     size = most_rows_for_short_runs(n_clusters)
     if workspace.n_points <= size:
@@ -105,7 +105,7 @@ def rows_for_short_runs(
 def _drawn_by_number(
     workspace: Workspace, n_clusters: int, size: int, rng: np.random.RandomState
 ) -> NDArray[np.int64]:
-    # This one needs no room for all numbers.
+    # Needs no memory for all row numbers.
     rows = np.sort(sample_without_replacement(workspace.n_points, size, random_state=rng))
     rows = rows.astype(np.int64)
     if workspace.weights is not None:

@@ -1,4 +1,4 @@
-"""Seeds for points in parts: k-means|| over all of them, whatever `init` of k-means++ was named."""
+"""Seeds for points in parts: k-means|| over all of them, for every `init` of k-means++."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.seeding.methods import parallel_seeds
 
 SPREADING = ("k-means++", "plain-k-means++", "greedy-k-means++")
-"""Seedings that pick one point after the other, each time looking at all of them in one order."""
+"""Seedings that pick one point after the other, each time from all points in one order."""
 DRAWN_OTHERWISE = (
     "the seeds were drawn by k-means||, because init={!r} needs all points in one place and the "
     "data is in parts; in memory, init='k-means||' gives the same result"
@@ -40,7 +40,7 @@ def parallel_seeds_in_parts(
     True
     """
     sampling = Sampling(uuid.uuid4().hex, np.empty((0, points.n_features), dtype=points.dtype))
-    # Candidates are here, and workers may have what is not.
+    # The candidates are on this machine, which may lack the engine of the workers.
     engine = "reference" if points.engine == "reference" else "auto"
     return parallel_seeds(AllParts(points, sampling), n_clusters, random_state, engine)
 
@@ -48,14 +48,14 @@ def parallel_seeds_in_parts(
 def seeds_in_parts(
     points: Any, n_clusters: int, init: str, random_state: np.random.RandomState
 ) -> Centers:
-    """Return seeds for any `init` that has a form in parts."""
+    """Return seeds for any `init` that works on points in parts."""
     if init != "k-means||" and init not in SPREADING:
         raise NotImplementedError(drawn_by_order(init))
     return parallel_seeds_in_parts(points, n_clusters, random_state)
 
 
 def drawn_by_order(init: str) -> str:
-    """Return why some seeds cannot be drawn in parts."""
+    """Return why the seeds of this `init` cannot be drawn in parts."""
     return (
         f"init={init!r} draws rows by the order of all values, which needs all points in one "
         "place, and these are in parts; take init='k-means||', or an array of centers"
@@ -63,5 +63,5 @@ def drawn_by_order(init: str) -> str:
 
 
 def notes_on_seeds(init: Any) -> tuple[str, ...]:
-    """Return what a certificate must say about seeds of points in parts."""
+    """Return the certificate's notes on seeds of points in parts."""
     return (DRAWN_OTHERWISE.format(init),) if isinstance(init, str) and init in SPREADING else ()

@@ -1,4 +1,4 @@
-"""Where to start: random points, k-means++ (greedy or plain), k-means||, trimmed k-means++.
+"""Initial centers: random points, k-means++ (greedy or plain), k-means||, trimmed k-means++.
 
 Names follow scikit-learn: "k-means++" is the greedy variant, which draws several candidates for
 each seed and keeps the best one; "plain-k-means++" draws one, as Arthur and Vassilvitskii (2007).
@@ -38,8 +38,8 @@ def choose_seeds(
 def order_for_removal(workspace: Workspace) -> NDArray[np.int64]:
     """Return the rows in the order of their values, equal rows in the order of their weights.
 
-    Where a row that was drawn is taken away, it matters which of several equal rows it was: they
-    may differ in weight. In this order the row numbers decide nothing.
+    If a drawn row is removed, it matters which of several equal rows it was: they may differ in
+    weight. In this order the row numbers decide nothing.
     """
     order = workspace.order()
     if workspace.weights is None:
@@ -74,7 +74,7 @@ def random_rows(
 def _fill_up(rows: list[int], workspace: Workspace, n_clusters: int) -> NDArray[np.int64]:
     """Repeat rows when there are fewer points of positive weight, or distinct ones, than K.
 
-    In the order of their values, so that it does not matter in which the rows came.
+    In the order of their values, so that the order of the rows does not matter.
     """
     if len(rows) == n_clusters:
         return np.array(rows, dtype=np.int64)
@@ -141,8 +141,8 @@ def trimmed_rows(
 ) -> NDArray[np.int64]:
     """Pick rows as plain k-means++ does, each time among what is kept of the points.
 
-    The mass that lies farthest from the rows picked so far is set aside before the draw: that is
-    where outliers are, and k-means++ would go for them. With nothing to trim the rows are those of
+    The mass that lies farthest from the rows picked so far is set aside before the draw: outliers
+    are there, and k-means++ would pick them. With nothing to trim the rows are those of
     "plain-k-means++".
     """
     rows = spread_rows(workspace, draws(rng, n_clusters), 1, workspace.keep)
@@ -179,7 +179,7 @@ def parallel_seeds(
         How many seeds. Fewer distinct points are repeated.
     rng : RandomState
     engine : str, default="auto"
-        What works on the candidates.
+        The engine for the candidates.
 
     Examples
     --------
@@ -202,7 +202,7 @@ def parallel_seeds(
 
 
 SeedingMethod = Callable[[Workspace, int, np.random.RandomState], NDArray[np.int64]]
-"""Given points, a number of clusters and a generator, the rows to begin with."""
+"""Returns the rows of the seeds, given points, a number of clusters and a generator."""
 
 _greedy = _kmeans_plus_plus(lambda n_clusters: 2 + int(math.log(n_clusters)))
 

@@ -2,7 +2,7 @@
 
 Equal points are one value, whose mass M is the sum of theirs, w D each. Chance is a hash of the
 value (exact.hashing), so nothing depends on the order of the rows, on how they are spread over
-parts, or on a part's size. Parts say sums and maxima of integers and a few values; rows stay
+parts, or on a part's size. Parts return sums and maxima of integers and a few values; rows stay
 where they are.
 
 A value is sampled in a round if u < L M / T, where L = 2K, T is the mass of all and u the value's
@@ -11,7 +11,7 @@ the probability would be 1 - (1 - L M / (m T))^m, which is no more (Bernoulli's 
 expected number of samples in a round is at most L, as it is there. A value that had been given one
 uniform and the mass of a single copy would be sampled m times too seldom.
 
-M is a sum over parts, and nobody could ask for the sums of all values. But hashes fall into
+M is a sum over parts, and the sums of all values are too many to collect. But hashes fall into
 buckets, the mass S of a bucket is at least that of each value in it, and the computed limit L S / T
 is not below the computed L M / T, since rounding is monotone. So only the values with u < L S / T
 are asked for: those to be sampled, and about L / buckets of the others. How many buckets there are
@@ -42,7 +42,7 @@ from wolfmeans.exact.hashing import Hashes, stream, uniforms
 _ROUNDS = 5
 _OVERSAMPLING = 2
 _FEWEST_BUCKET_BITS, _MOST_BUCKET_BITS = 8, 18
-# So many values are told without looking at them more closely, 16 bytes each.
+# Up to this many values are listed without refinement, 16 bytes each.
 _FEW_VALUES = 1 << 20
 _HASH_BITS = 64
 _ATTEMPTS = 1 << 32
@@ -116,11 +116,11 @@ def _sample(
     """Return the hashes whose uniforms are below their shares, which grow with the masses."""
     limits, n = [share(sums)], parts.size()
     bits = len(sums).bit_length() - 1
-    told = n * float(np.minimum(limits[0], 1.0).mean())
-    while told > _FEW_VALUES and (len(limits) + 1) * bits <= _HASH_BITS:
+    expected = n * float(np.minimum(limits[0], 1.0).mean())
+    while expected > _FEW_VALUES and (len(limits) + 1) * bits <= _HASH_BITS:
         limits.append(share(parts.bucket_masses(shift, bits, key, *limits)))
-        before, told = told, n * float(np.minimum(limits[-1], 1.0).mean())
-        if told > before / 2:
+        before, expected = expected, n * float(np.minimum(limits[-1], 1.0).mean())
+        if expected > before / 2:
             break
     hashes, masses = parts.listed(shift, key, *limits)
     sampled: Hashes = hashes[uniforms(hashes, key) < share(masses)]

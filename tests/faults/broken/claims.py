@@ -95,7 +95,7 @@ def abandoned_ceilings_count():
 @variant
 def bounds_that_failed_are_kept():
     from wolfmeans.bounds import LowerBound
-    from wolfmeans.estimators import base
+    from wolfmeans.estimators import dataset
 
     def make(find):
         def found(*arguments, **options):
@@ -106,7 +106,7 @@ def bounds_that_failed_are_kept():
 
         return found
 
-    return [around(base, "bound_in_units", make)]
+    return [around(dataset, "bound_in_units", make)]
 
 
 @variant

@@ -23,7 +23,7 @@ def a_pool_that_does_not_survive_a_fork():
     def make(fit):
         return lambda self, X, weights: pool.submit(fit, self, X, weights).result()
 
-    return [around(KMeans, "_fit", make)]
+    return [around(KMeans, "_fit_or_restore", make)]
 
 
 @variant
@@ -42,24 +42,26 @@ def fits_share_a_buffer():
 def threads_as_many_as_they_like():
     """`n_threads` and whatever surrounds the process are not listened to."""
     from wolfmeans import engines
-    from wolfmeans.estimators import base, kmeans
+    from wolfmeans.estimators import base, dataset, kmeans
 
     def four(n_threads):
         return 4
 
-    return [patch.object(module, "effective_threads", four) for module in (engines, base, kmeans)]
+    modules = (engines, base, dataset, kmeans)
+    return [patch.object(module, "effective_threads", four) for module in modules]
 
 
 @variant
 def threads_without_end():
     """As many threads as asked for are started, whatever becomes of the process."""
     from wolfmeans import engines
-    from wolfmeans.estimators import base, kmeans
+    from wolfmeans.estimators import base, dataset, kmeans
 
     def asked(n_threads):
         return n_threads or 1
 
-    return [patch.object(module, "effective_threads", asked) for module in (engines, base, kmeans)]
+    modules = (engines, base, dataset, kmeans)
+    return [patch.object(module, "effective_threads", asked) for module in modules]
 
 
 @variant
@@ -78,7 +80,7 @@ def forks_hold_a_lock():
 
         return locked
 
-    return [around(KMeans, "_fit", make)]
+    return [around(KMeans, "_fit_or_restore", make)]
 
 
 @variant
@@ -96,7 +98,7 @@ def no_memory_is_no_matter():
 
         return fitted
 
-    return [around(KMeans, "_fit", make)]
+    return [around(KMeans, "_fit_or_restore", make)]
 
 
 @variant

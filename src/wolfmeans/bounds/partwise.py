@@ -21,26 +21,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.bounds.bound import below, times_up
-from wolfmeans.bounds.methods import REGISTRY, WHATEVER_IT_COSTS, Settings, affordable, best_bound
+from wolfmeans.bounds.bound import Numbers, Settings, below, times_up
+from wolfmeans.bounds.methods import LARGE_BUDGET, REGISTRY, affordable, best_bound
 from wolfmeans.bounds.neighbours import neighbours
-from wolfmeans.bounds.roots import Numbers
 from wolfmeans.exact.arrays import aligned
 
 _MOST_ROWS = 8192
-"""Of a stride: the neighbours bound takes time in proportion to their square."""
+"""Of a stride: the neighbours bound takes time proportional to their square."""
 _FEWEST_ROWS = 512
 _BYTES = 512
-"""That a method takes of each row, beside copies of it (tests/bounds/test_bounds_in_parts.py)."""
+"""Memory of a method for each row, beside copies of it (tests/bounds/test_bounds_in_parts.py)."""
 
 
 @dataclass(frozen=True)
 class PartTask:
-    """What is to be found out about each part."""
+    """What to compute for each part."""
 
     n_clusters: int
     rows_at_once: int
-    """Strides have at most so many rows."""
+    """The most rows of a stride."""
     methods: tuple[str, ...]
     """Rigorous ones; the best bound of each stride counts."""
     cap: float | None = None
@@ -66,14 +65,14 @@ def part_task(
     cap: float | None,
     centers: NDArray[np.floating] | None,
 ) -> PartTask:
-    """Return what to do with parts of n rows in all, in minutes.
+    """Return the task for parts of n rows in all, such that it takes minutes.
 
     Raises
     ------
     ValueError
         If the method has no form in parts.
     """
-    affordable_rows = WHATEVER_IT_COSTS / (1.3 * n * (d + 8.0))
+    affordable_rows = LARGE_BUDGET / (1.3 * n * (d + 8.0))
     rows = int(min(_MOST_ROWS, max(_FEWEST_ROWS, 4 * n_clusters, affordable_rows)))
     rows = min(rows, n)
     if cap is not None:
@@ -82,11 +81,10 @@ def part_task(
         return PartTask(n_clusters, rows, ("neighbours",), cap, centers)
     if method == "auto":
         # Prices take longer than the others by far, once for each part.
-        share = WHATEVER_IT_COSTS * rows / n
-        methods = affordable(rows, d, n_clusters, budget=share)
-        methods = tuple(name for name in methods if REGISTRY[name].rigorous) or ("neighbours",)
+        share = LARGE_BUDGET * rows / n
+        methods = affordable(rows, d, n_clusters, rigorous=True, budget=share) or ("neighbours",)
     else:
-        reason = REGISTRY[method].refusal(rows, d, n_clusters, False)
+        reason = REGISTRY[method].refusal(d, trimmed=False)
         if reason is not None:
             raise ValueError(f"method={method!r}: {reason}")
         methods = (method,)
@@ -128,7 +126,7 @@ def bound_of_part(X: Any, weights: Numbers | None, task: PartTask, n_threads: in
 
 
 def bound_of_all(parts: Sequence[PartBound], cap: float | None, left_out: float) -> float:
-    """Return the bound that follows for all rows, `left_out` the most that may be left out."""
+    """Return the bound for all rows; `left_out` is the most weight that may be left out."""
     paid = 0.0 if cap is None else -times_up(cap, left_out)
     return below(*(part.value for part in parts), paid)
 
@@ -140,5 +138,5 @@ def name_of(parts: Sequence[PartBound]) -> str:
 
 
 def bytes_of_a_row(d: int) -> int:
-    """Return what bounding a row takes in memory beside the row."""
+    """Return the memory that bounding a row takes beside the row itself."""
     return _BYTES + 4 * 8 * d
