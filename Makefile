@@ -55,7 +55,7 @@ $(BUILT): $(INSTALLED) $(NATIVE)
 	@mv $@.begun $@
 
 demo: venv ## cluster the bundled image-segmentation data; certificate, figures and a page
-	$(BIN)/python -m wolfmeans.commands.demonstration
+	$(BIN)/wolfmeans demo
 
 # One process more than there are cores, for tests that wait; four are enough. A process that is done
 # takes tests over from the others.

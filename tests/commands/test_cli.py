@@ -12,7 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from wolfmeans import study
-from wolfmeans.commands import cli, reading, terminal
+from wolfmeans.commands import cli, terminal
+from wolfmeans.commands import study as study_command
 
 TINY = ["--n", "60", "--d", "2", "--k", "3", "-r", "20"]
 GRID = ["study", "grid", *TINY, "--no-report"]
@@ -85,9 +86,9 @@ def test_without_a_command_there_is_help(capsys, arguments):
 
 def test_demo_is_wired(monkeypatch):
     called = []
-    monkeypatch.setattr("wolfmeans.commands.demonstration.main", called.append)
+    monkeypatch.setattr("wolfmeans.commands.demo.demonstrate", called.append)
     assert CliRunner().invoke(cli.application(), ["demo", "there"]).exit_code == 0
-    assert called == ["there"]
+    assert called == [Path("there")]
 
 
 # --- Studies ---------------------------------------------------------------------------------
@@ -222,7 +223,7 @@ def test_bundled_data_knows_its_clusters(inside):
     ("name", "shape"), [("iris", (150, 4)), ("wine", (178, 13)), ("digits", (1797, 64))]
 )
 def test_bundled_data_has_its_shape(name, shape):
-    assert reading.read(name).data.shape == shape
+    assert study_command.read_data(name).points.shape == shape
 
 
 def test_a_csv_file_loses_its_words(inside, capsys):
@@ -248,19 +249,19 @@ def test_numbers_in_a_file_are_read_as_elsewhere(inside, capsys):
 def test_files_of_every_kind_are_read(tmp_path):
     frame = polars.DataFrame({"x": [1, 2, 3], "word": ["a", "b", "c"], "y": [0.5, 1.5, 2.5]})
     frame.write_parquet(tmp_path / "t.parquet")
-    numbers = reading.read(str(tmp_path / "t.parquet"))
-    np.testing.assert_array_equal(numbers.data, [[1, 0.5], [2, 1.5], [3, 2.5]])
-    assert (numbers.name, numbers.dropped) == ("t", ("word",))
+    found = study_command.read_data(str(tmp_path / "t.parquet"))
+    np.testing.assert_array_equal(found.points, [[1, 0.5], [2, 1.5], [3, 2.5]])
+    assert (found.name, found.remarks) == ("t", ("Ignoring non-numeric columns: word.",))
     np.save(tmp_path / "t.npy", np.arange(6, dtype=np.float32).reshape(3, 2))
-    assert reading.read(str(tmp_path / "t.npy")).data.dtype == np.float64
+    assert study_command.read_data(str(tmp_path / "t.npy")).points.dtype == np.float64
     (tmp_path / "bad.csv").write_text("a,b\n1,\n3,4\n")
     with pytest.raises(ValueError, match="row 1, column 'b' is missing"):
-        reading.read(str(tmp_path / "bad.csv"))
+        study_command.read_data(str(tmp_path / "bad.csv"))
 
 
 def test_standardized_columns_may_be_constant():
-    numbers = reading.Numbers("x", np.array([[1.0, 5.0], [3.0, 5.0]]))
-    np.testing.assert_array_equal(numbers.standardized(), [[-1, 0], [1, 0]])
+    found = study_command.Data("x", np.array([[1.0, 5.0], [3.0, 5.0]]))
+    np.testing.assert_array_equal(found.standardized(), [[-1, 0], [1, 0]])
 
 
 # --- Progress --------------------------------------------------------------------------------

@@ -18,10 +18,10 @@ from typer.testing import CliRunner
 
 import wolfmeans
 from wolfmeans import KMeans
-from wolfmeans.commands import cli, terminal
+from wolfmeans.commands import cli, options
 from wolfmeans.commands import fit as fit_command
 from wolfmeans.commands import info as info_command
-from wolfmeans.commands.live import Watch
+from wolfmeans.commands.terminal import Watch
 from wolfmeans.core import choices
 from wolfmeans.core.solution import Record, Status
 from wolfmeans.engines import choosing
@@ -719,8 +719,8 @@ def test_info_tells_about_the_gpu_without_importing_pytorch(monkeypatch, there, 
 
 
 def test_ranges_and_shares():
-    assert terminal.whole_ranges("-k", ["2:4", "8"]) == [range(2, 5), range(8, 9)]
-    assert terminal.shares("--alpha", ["0,0.5", "0"]) == [0.0, 0.5]
+    assert options.whole_ranges("-k", ["2:4", "8"]) == [range(2, 5), range(8, 9)]
+    assert options.shares("--alpha", ["0,0.5", "0"]) == [0.0, 0.5]
 
 
 def test_the_watch_estimates_the_end_of_a_geometric_fall():

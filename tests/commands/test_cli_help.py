@@ -86,7 +86,7 @@ def test_examples_run(inside, monkeypatch, capsys, example):
         for name in comparison.SIZES:
             monkeypatch.setitem(comparison.SIZES, name, tiny)
     if "demo" in example:
-        monkeypatch.setattr("wolfmeans.commands.demonstration.main", shown.append)
+        monkeypatch.setattr("wolfmeans.commands.demo.demonstrate", shown.append)
     if example.startswith("zcat"):
         command = example.replace("wolfmeans", f"{sys.executable} -m wolfmeans.commands.cli")
         done = subprocess.run(command, shell=True, capture_output=True, timeout=60, check=False)

@@ -106,18 +106,18 @@ STOPPED = """
 import os, sys
 import numpy as np
 from wolfmeans import cli
-from wolfmeans.commands import live
+from wolfmeans.commands import terminal
 from wolfmeans.inputs.memory_budget import Budget
 Budget.rows_per_chunk = lambda self: 200
 Budget.rows_to_load = lambda *_: None
-see, seen = live.Watch.see, 0
+see, seen = terminal.Watch.see, 0
 def killing(self, record):
     global seen
     seen += 1
     if seen == {after}:
         os.kill(os.getpid(), {signal})
     return see(self, record)
-live.Watch.see = killing
+terminal.Watch.see = killing
 sys.exit(cli.main(sys.argv[1:]))
 """
 

@@ -88,7 +88,7 @@ def test_a_trimmed_fit_that_goes_on(option, folder, address, capsys, monkeypatch
     outputs = ["--labels", "out", "--model", "m", "--centers", "centers.csv"]
     arguments = command(address, "--weights", "w", *option, "--checkpoint", "c.ckpt")
     with monkeypatch.context() as patched:
-        patched.setattr("wolfmeans.commands.live.Watch.see", _give_up_at_the_third_step)
+        patched.setattr("wolfmeans.commands.terminal.Watch.see", _give_up_at_the_third_step)
         assert cli.main(arguments) == 130
     capsys.readouterr()
     code = cli.main([*arguments, *outputs, "--json"])
@@ -121,7 +121,7 @@ def _give_up_at_the_third_step(watch, record):
 
 
 def test_arrays(folder, address, capsys, monkeypatch):
-    monkeypatch.setattr("wolfmeans.commands.on_cluster._BYTES_OF_A_BLOCK", 24 * 100)
+    monkeypatch.setattr("wolfmeans.commands.cluster._BYTES_OF_A_BLOCK", 24 * 100)
     X = folder[["a", "b", "c"]].to_numpy()
     expected = KMeans(4, init="k-means||", random_state=0, engine="cpu", certify=None).fit(X)
     np.save("x.npy", X)
@@ -183,6 +183,6 @@ def test_a_missing_file_system_is_named(folder, address, capsys, monkeypatch):
 
 
 def test_nobody_answers(folder, capsys, monkeypatch):
-    monkeypatch.setattr("wolfmeans.commands.on_cluster._SECONDS_TO_CONNECT", 0.3)
+    monkeypatch.setattr("wolfmeans.commands.cluster._SECONDS_TO_CONNECT", 0.3)
     assert cli.main(command("tcp://127.0.0.1:1")) == 2
     assert "cannot connect to a scheduler at tcp://127.0.0.1:1" in capsys.readouterr().err

@@ -16,7 +16,7 @@ import pytest
 import wolfmeans
 from page_reader import HOSTILE, SITUATIONS, Document, points
 from wolfmeans import KMeans, TrimmedKMeans, report
-from wolfmeans.commands import cli, demonstration
+from wolfmeans.commands import cli, demo
 from wolfmeans.inputs.preparation import Preparation
 from wolfmeans.views.colors import DARK, LIGHT, cluster_colors, contrast, rgb, theme_css
 from wolfmeans.views.page import clustering, markup
@@ -441,7 +441,7 @@ def test_a_page_of_the_command_gives_advice_for_the_command(tmp_path, monkeypatc
 
 
 def test_the_demonstration_writes_its_files_and_prints_the_certificate(tmp_path, capsys):
-    demonstration.main(str(tmp_path / "out"))
+    demo.demonstrate(tmp_path / "out")
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {"trace.png", "trace.svg", "clusters.png", "clusters.svg", "page.html"}
     printed = capsys.readouterr().out
@@ -462,5 +462,5 @@ def test_a_demonstration_that_is_stopped_leaves_no_part_of_a_file(tmp_path, monk
 
     monkeypatch.setattr("matplotlib.figure.Figure.savefig", stopped)
     with pytest.raises(KeyboardInterrupt):
-        demonstration.main(str(tmp_path / "out"))
+        demo.demonstrate(tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []

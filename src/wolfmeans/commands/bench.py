@@ -14,9 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from wolfmeans.commands import outputs
-from wolfmeans.commands.loading import loading
-from wolfmeans.commands.points import Json, Threads
-from wolfmeans.commands.terminal import errors_in_one_line, live_console, named, one_of, say
+from wolfmeans.commands.options import Json, Threads, named, one_of, value
+from wolfmeans.commands.process import loading, say
+from wolfmeans.commands.terminal import errors_in_one_line, live_console
 from wolfmeans.core.choices import BENCH_SIZES, DTYPES
 
 if TYPE_CHECKING:
@@ -32,9 +32,7 @@ def bench(
     dtype: Annotated[str, named((*DTYPES, "both"), "Data type")] = "both",
     threads: Threads = None,
     json_: Json = False,
-    out: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Write the comparison: .md or .json.")
-    ] = None,
+    out: Annotated[str | None, value("PATH", "Write the comparison: .md or .json.")] = None,
 ) -> None:
     """Compare the speed of wolfmeans and the installed K-means libraries.
 
@@ -150,7 +148,7 @@ def _print(found: Comparison) -> None:
     facts = (found.machine, found.versions)
     for text in (
         *found.sentences(),
-        *(", ".join(f"{name} {value}" for name, value in some.items()) for some in facts),
+        *(", ".join(f"{name} {text}" for name, text in some.items()) for some in facts),
         *([f"Not installed: {'; '.join(found.missing)}."] if found.missing else []),
     ):
         console.print(text, markup=False)

@@ -9,8 +9,8 @@ import typer
 from numpy.typing import NDArray
 
 from wolfmeans.commands import outputs
-from wolfmeans.commands.loading import loading
-from wolfmeans.commands.points import (
+from wolfmeans.commands.options import (
+    METHODS,
     Columns,
     DropMissing,
     Exclude,
@@ -21,25 +21,16 @@ from wolfmeans.commands.points import (
     Standardize,
     Threads,
     Weights,
-    begin_reading,
-    check_column,
-    choose,
-    read_table,
-)
-from wolfmeans.commands.terminal import (
-    errors_in_one_line,
     named,
     one_of,
-    print_facts,
-    print_json,
-    remarking,
-    say,
+    value,
 )
-from wolfmeans.core.choices import BOUNDS
+from wolfmeans.commands.points import begin_reading, check_column, choose
+from wolfmeans.commands.process import loading
+from wolfmeans.commands.terminal import errors_in_one_line, print_facts, print_json, remarking
 from wolfmeans.files.columns import Table
+from wolfmeans.files.tables import read
 from wolfmeans.inputs.preparation import Preparation
-
-_METHODS = ("auto", "none", *BOUNDS)
 
 
 @errors_in_one_line
@@ -52,24 +43,19 @@ def certify(
         typer.Argument(metavar="[LABELS]", help="A file with the cluster of each row."),
     ] = None,
     label_column: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The column of LABELS, or of FILE, with the labels."),
+        str | None, value("NAME", "The column of LABELS, or of FILE, with the labels.")
     ] = None,
-    outlier: Annotated[
-        str, typer.Option(metavar="LABEL", help="The label of points without a cluster.")
-    ] = "-1",
+    outlier: Annotated[str, value("LABEL", "The label of points without a cluster.")] = "-1",
     columns: Columns = None,
     exclude: Exclude = None,
     weights: Weights = None,
     standardize: Standardize = False,
     drop_missing: DropMissing = False,
     format_: Format = None,
-    method: Annotated[str, named(_METHODS, "Lower bound")] = "auto",
+    method: Annotated[str, named(METHODS, "Lower bound")] = "auto",
     seed: Seed = 0,
     threads: Threads = None,
-    certificate: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Write the evaluation as JSON.")
-    ] = None,
+    certificate: Annotated[str | None, value("PATH", "Write the evaluation as JSON.")] = None,
     quiet: Quiet = False,
     json_: Json = False,
 ) -> None:
@@ -89,14 +75,14 @@ def certify(
     """
     inputs = [file, *([labels] if labels else [])]
     outputs.check_targets({"--certificate": certificate}, inputs, json=json_)
-    one_of("--method", method, _METHODS)
-    reading = begin_reading([file], format_)
+    one_of("--method", method, METHODS)
+    wait_for_table = begin_reading([file], format_)
     with loading():
         from wolfmeans.core.notices import progress_on_terminal
         from wolfmeans.fitting.evaluate import judge
 
-        table = reading.result()
-    given, aside = _labels(table, labels, label_column, drop_missing)
+        table = wait_for_table()
+    given, roles = _labels(table, labels, label_column, drop_missing)
     if len(given) != table.n_rows:
         raise ValueError(
             f"{file} has {table.n_rows:,} rows, but {labels} has {len(given):,}; "
@@ -107,7 +93,7 @@ def certify(
         columns,
         exclude,
         weights,
-        aside=aside,
+        roles=roles,
         drop_missing=drop_missing,
         missing=given == "",
     )
@@ -116,7 +102,7 @@ def certify(
         data = Preparation.standardizing(points.names, data, points.weights).apply(data)
     with (
         remarking(() if quiet or json_ else points.remarks),
-        progress_on_terminal((lambda share, text: None) if quiet else None) as told,
+        progress_on_terminal((lambda share, text: None) if quiet else None) as progress,
     ):
         found = judge(
             data,
@@ -126,7 +112,7 @@ def certify(
             method=None if method == "none" else method,
             random_state=seed,
             n_threads=threads,
-            progress=told,
+            progress=progress,
         )
     facts = {**found.to_dict(), "columns": list(points.names)}
     if certificate is not None:
@@ -135,8 +121,7 @@ def certify(
         print_json(facts)
     elif not quiet and not outputs.is_standard_output(certificate):
         print_facts(found.verdict, found.rows())
-    if outputs.written_files([certificate]) and not quiet:
-        say(f"Written: {certificate}")
+    outputs.say_written([certificate], quiet=quiet)
 
 
 def _labels(
@@ -148,7 +133,7 @@ def _labels(
             raise ValueError("no labels given: pass a second file, or --label-column NAME")
         check_column(table, name, "--label-column")
         return _texts(table, name, drop_missing), (name,)
-    other = read_table([labels], None)
+    other = read([labels])
     if name is None and len(other.names) == 1:
         name = other.names[0]
     elif name is None and "label" in other.names:

@@ -1,4 +1,4 @@
-"""The command `wolfmeans`, assembled from the modules of wolfmeans.commands.
+"""The command `wolfmeans`: each command is the function of its name in the module of its name.
 
 Typer and rich are imported when the command runs, never with the package. NumPy and scikit-learn
 are imported only when a command has work to do, after help and usage errors.
@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from wolfmeans.commands.loading import finish, take_over
-from wolfmeans.commands.streams import printing, say
+from wolfmeans import __version__
+from wolfmeans.commands.process import finish, printing, say, take_over
 
 if TYPE_CHECKING:
     from typer import Typer
@@ -23,10 +23,8 @@ _INSTALL = "wolfmeans: this command needs typer and rich; install them: pip inst
 
 
 def application(only: str | None = None) -> Typer:
-    """Return the Typer application with all commands, or with one where that is enough."""
+    """Return the Typer application with all commands, or with one of them."""
     import typer
-
-    from wolfmeans.commands import root
 
     app = typer.Typer(
         no_args_is_help=True,
@@ -34,7 +32,27 @@ def application(only: str | None = None) -> Typer:
         rich_markup_mode="rich",
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.callback()(root.root)
+
+    def show_version(wanted: bool) -> None:
+        if wanted:
+            typer.echo(f"wolfmeans {__version__}")
+            raise typer.Exit
+
+    @app.callback()
+    def root(
+        version: bool = typer.Option(
+            False, "--version", callback=show_version, is_eager=True, help="Show the version."
+        ),
+    ) -> None:
+        """K-means that proves its answer.
+
+        [bold]Examples[/bold]
+
+          wolfmeans demo
+
+          wolfmeans fit measurements.csv -k 8 --labels labels.csv
+        """
+
     for name in _COMMANDS if only is None else (only,):
         module = import_module(f"wolfmeans.commands.{name}")
         if name in _GROUPS:
@@ -63,13 +81,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         say("wolfmeans: interrupted")
         return finish(130)
+    except BrokenPipeError:
+        return finish(141)
     except OSError as error:
-        if not isinstance(error, BrokenPipeError):
-            say(f"wolfmeans: {error}")
-        return finish(141 if isinstance(error, BrokenPipeError) else 2)
+        say(f"wolfmeans: {error}")
+        return finish(2)
     except Exception as error:
         # Wrong usage; the class of such errors has moved between versions of typer.
-        if type(error).__name__ == "Abort":  # which click makes of Ctrl-C
+        if type(error).__name__ == "Abort":  # click's class for Ctrl-C
             say("wolfmeans: interrupted")
             return finish(130)
         message = getattr(error, "format_message", None)

@@ -1,4 +1,4 @@
-"""`wolfmeans demo`: the bundled image data, clustered and certified."""
+"""`wolfmeans demo`: the bundled image-segmentation data, clustered and certified."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from wolfmeans.commands.terminal import errors_in_one_line
+
+_CLASSES = 7
 
 
 @errors_in_one_line
@@ -24,6 +26,45 @@ def demo(
 
       wolfmeans demo my-folder
     """
-    from wolfmeans.commands.demonstration import main
+    demonstrate(directory)
 
-    main(str(directory))
+
+def demonstrate(folder: Path) -> None:
+    """Cluster, print the certificate, write figures and a page into a folder."""
+    from wolfmeans.estimators import KMeans
+    from wolfmeans.files.atomic import written_whole
+    from wolfmeans.files.datasets import load_segmentation
+    from wolfmeans.inputs.preparation import Preparation
+    from wolfmeans.views.page import page
+    from wolfmeans.views.plot import map_figure
+    from wolfmeans.views.portrait import portrait
+
+    folder.mkdir(parents=True, exist_ok=True)
+    segmentation = load_segmentation()
+    X = segmentation.standardized()
+    print(
+        f"Clustering {len(X):,} image regions ({X.shape[1]} standardized features) "
+        f"into {_CLASSES} clusters.\n"
+    )
+    model = KMeans(n_clusters=_CLASSES, random_state=0).fit(X)
+    print(model.certify(X))
+    print(f"\n{model.certificate_.verdict}")
+
+    trace = model.trace_.plot()
+    clusters = map_figure(portrait(model, X, replay=False))
+    written = []
+    for name, figure in (("trace", trace), ("clusters", clusters)):
+        for kind in ("png", "svg"):
+            written.append(folder / f"{name}.{kind}")
+            with written_whole(written[-1]) as file:
+                figure.savefig(file, format=kind, dpi=150)
+    names = segmentation.feature_names
+    target = page(
+        model,
+        X,
+        names=names,
+        title="Image segmentation in seven clusters",
+        preparation=Preparation.standardizing(names, segmentation.data),
+    ).save(folder / "page.html")
+    print("\nWritten: " + ", ".join(str(path) for path in written))
+    print(f"Page: {target} (open it in a browser)")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,43 +15,43 @@ import typer
 from numpy.typing import NDArray
 
 from wolfmeans.commands import outputs
-from wolfmeans.commands.fitted import (
-    STRONGEST,
-    center_columns,
-    facts_of,
-    for_the_command,
-    listed,
-    write_page,
-)
-from wolfmeans.commands.live import LONG_STEP, watching
-from wolfmeans.commands.loading import loading
-from wolfmeans.commands.out_of_core import FilePoints, Memory, open_points, refuse_with_memory
-from wolfmeans.commands.points import (
+from wolfmeans.commands.options import (
     Columns,
     DropMissing,
+    Empty,
     Exclude,
     File,
     Format,
     Json,
-    Points,
+    Memory,
     Quiet,
     Seed,
     Standardize,
     Threads,
     Weights,
+    named,
+    one_of,
+    value,
+)
+from wolfmeans.commands.points import (
+    Points,
+    TablePoints,
     begin_reading,
     check_count,
     choose,
+    open_points,
+    refuse_with_memory,
+    title_of,
 )
+from wolfmeans.commands.process import loading, say
 from wolfmeans.commands.terminal import (
+    LONG_STEP,
     errors_in_one_line,
-    named,
-    one_of,
     print_facts,
     print_json,
     remarking,
-    say,
     warnings_in_one_line,
+    watching,
 )
 from wolfmeans.core.byte_sizes import said
 from wolfmeans.core.choices import (
@@ -67,23 +70,23 @@ if TYPE_CHECKING:
 
     Model = KMeans | TrimmedKMeans
 
+STRONGEST = "strongest"
+"""The bound that takes the time it needs."""
 CERTIFY = ("auto", "none", STRONGEST, *BOUNDS)
+_INITS = (*SEEDINGS, *TRIMMED_SEEDINGS)
 # Multiplications of bounds; see bounds.methods.
 _A_SECOND = 1e9
 _NEAR_ENOUGH = 1.001
+_MOST_NAMED = 8
 _OUTPUT, _SEARCH, _TRIMMING = "Output", "Search and proof", "Outliers"
-
-
-def _target(text: str) -> Any:
-    return typer.Option(metavar="PATH", help=text, rich_help_panel=_OUTPUT)
-
-
-Certify = Annotated[
-    str, named(CERTIFY, "Lower bound; auto: the best proof within about a second", _SEARCH)
-]
-Engine = Annotated[
-    str, named(ENGINES, "Compute engine; results are identical, auto picks the fastest")
-]
+_ADVICE = {
+    "certify(X)": f"--certify {STRONGEST}",
+    "effort=SECONDS": "--effort SECONDS",
+    "max_iter": "--max-iter",
+    "time_limit": "--time-limit",
+    "memory_limit": "--memory",
+    "the callback stopped the run": "the run was interrupted (Ctrl-C)",
+}
 
 
 @errors_in_one_line
@@ -100,43 +103,32 @@ def fit(
     format_: Format = None,
     alpha: Annotated[
         float | None,
-        typer.Option(
+        value(
+            "FRACTION",
+            "Leave out this fraction of the points, the farthest ones.",
+            _TRIMMING,
             min=0.0,
-            metavar="FRACTION",
-            help="Leave out this fraction of the points, the farthest ones.",
-            rich_help_panel=_TRIMMING,
         ),
     ] = None,
     trim: Annotated[
         float | None,
-        typer.Option(
-            min=0.0,
-            metavar="N",
-            help="Leave out this many points, or this much weight.",
-            rich_help_panel=_TRIMMING,
-        ),
+        value("N", "Leave out this many points, or this much weight.", _TRIMMING, min=0.0),
     ] = None,
     init: Annotated[
-        str | None,
-        named(
-            (*SEEDINGS, *TRIMMED_SEEDINGS),
-            "Initial centers",
-            show_default="depends on the kind of fit",
-        ),
+        str | None, named(_INITS, "Initial centers", show_default="depends on the kind of fit")
     ] = None,
     n_init: Annotated[
         int | None,
-        typer.Option(
+        value(
+            "N",
+            "Number of starts; the best result is kept.",
+            _SEARCH,
             min=1,
-            metavar="N",
-            help="Number of starts; the best result is kept.",
             show_default="auto",
-            rich_help_panel=_SEARCH,
         ),
     ] = None,
     max_iter: Annotated[
-        int,
-        typer.Option(min=1, metavar="N", help="Maximum number of iterations of each start."),
+        int, value("N", "Maximum number of iterations of each start.", min=1)
     ] = 300,
     stop: Annotated[
         str | None,
@@ -144,49 +136,55 @@ def fit(
     ] = None,
     tol: Annotated[
         float | None,
-        typer.Option(
+        value(
+            "T",
+            "Relative tolerance of the stopping rule.",
             min=0.0,
-            metavar="T",
-            help="Relative tolerance of the stopping rule.",
             show_default="1e-6; 1e-4 for shift",
         ),
     ] = None,
-    empty: Annotated[str, named(POLICIES, "New centers for empty clusters")] = "farthest",
+    empty: Empty = "farthest",
     polish: Annotated[
-        str | None, named(POLISHES, "Continue to a better local optimum", _SEARCH)
+        str | None,
+        named(POLISHES, "Continue to a better local optimum", rich_help_panel=_SEARCH),
     ] = None,
     effort: Annotated[
         float | None,
-        typer.Option(
-            metavar="SECONDS",
-            help="Search this long for a better clustering.",
+        value("SECONDS", "Search this long for a better clustering.", _SEARCH),
+    ] = None,
+    certify: Annotated[
+        str,
+        named(
+            CERTIFY,
+            "Lower bound; auto: the best proof within about a second",
             rich_help_panel=_SEARCH,
         ),
-    ] = None,
-    certify: Certify = "auto",
-    engine: Engine = "auto",
+    ] = "auto",
+    engine: Annotated[
+        str, named(ENGINES, "Compute engine; results are identical, auto picks the fastest")
+    ] = "auto",
     threads: Threads = None,
     seed: Seed = 0,
     time_limit: Annotated[
-        float | None,
-        typer.Option(min=0.0, metavar="SECONDS", help="Start no further step after this time."),
+        float | None, value("SECONDS", "Start no further step after this time.", min=0.0)
     ] = None,
     memory: Memory = None,
     dask: Annotated[
         str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Read and cluster on the Dask cluster at this address, e.g. tcp://host:8786.",
+        value(
+            "ADDRESS",
+            "Read and cluster on the Dask cluster at this address, e.g. tcp://host:8786.",
         ),
     ] = None,
     checkpoint: Annotated[
         str | None,
-        typer.Option(
-            metavar="PATH", help="Save progress to this file, and resume from it if it exists."
-        ),
+        value("PATH", "Save progress to this file, and resume from it if it exists."),
     ] = None,
     labels: Annotated[
-        str | None, _target("The cluster of each row: .csv, .tsv, .parquet, .arrow, .npy, or -.")
+        str | None,
+        value(
+            "PATH", "The cluster of each row: .csv, .tsv, .parquet, .arrow, .npy, or -.", _OUTPUT
+        ),
     ] = None,
     with_data: Annotated[
         bool,
@@ -195,11 +193,14 @@ def fit(
         ),
     ] = False,
     centers: Annotated[
-        str | None, _target("Table of centers and sizes, in the units of the columns.")
+        str | None,
+        value("PATH", "Table of centers and sizes, in the units of the columns.", _OUTPUT),
     ] = None,
-    model: Annotated[str | None, _target("The model, for wolfmeans predict.")] = None,
-    certificate: Annotated[str | None, _target("The certificate as JSON.")] = None,
-    page: Annotated[str | None, _target("An HTML page about the result.")] = None,
+    model: Annotated[
+        str | None, value("PATH", "The model, for wolfmeans predict.", _OUTPUT)
+    ] = None,
+    certificate: Annotated[str | None, value("PATH", "The certificate as JSON.", _OUTPUT)] = None,
+    page: Annotated[str | None, value("PATH", "An HTML page about the result.", _OUTPUT)] = None,
     quiet: Quiet = False,
     json_: Json = False,
     require_converged: Annotated[
@@ -230,6 +231,7 @@ def fit(
 
     On a Dask cluster: --dask tcp://host:8786; --labels may then name a folder.
     """
+    options = Namespace(**locals())
     targets = {
         "--labels": labels,
         "--centers": centers,
@@ -237,147 +239,31 @@ def fit(
         "--certificate": certificate,
         "--page": page,
     }
-    if dask is None:
-        for option in ("--labels", "--centers"):
-            outputs.check_table_target(option, targets[option])
-        outputs.check_targets(targets | {"--checkpoint": checkpoint}, files, json=json_)
-    if with_data and labels is None:
-        raise ValueError("--with-data needs --labels PATH, the file to write")
-    settings = {
-        "n_init": "auto" if n_init is None else n_init,
-        "max_iter": max_iter,
-        "stop": None if stop is None else one_of("--stop", stop, STOPS),
-        "tol": tol,
-        "empty": one_of("--empty", empty, POLICIES),
-        "certify": _bound(certify),
-        "engine": one_of("--engine", engine, ENGINES),
-        "n_threads": threads,
-        "random_state": seed,
-        "time_limit": time_limit,
-        "checkpoint": checkpoint,
-    }
-    if init is not None:
-        settings["init"] = one_of("--init", init, (*SEEDINGS, *TRIMMED_SEEDINGS))
-    _check_kind_of_fit(alpha, trim, polish, effort, init)
-    if checkpoint is not None:
-        _check_checkpoint(polish, effort, empty)
-
-    if dask is not None:
-        from wolfmeans.commands import on_cluster
-
-        on_cluster.refuse_options(
-            {
-                "--standardize": standardize,
-                "--drop-missing": drop_missing,
-                "--with-data": with_data,
-                "--page": page,
-                "--format": format_,
-                "--memory": memory,
-            }
-        )
-        on_cluster.check_targets(targets | {"--checkpoint": checkpoint}, json=json_)
-        estimator = _estimator(k, alpha, trim, polish, effort, settings)
-        interrupted = on_cluster.fit_on_cluster(
-            dask,
-            files,
-            estimator,
-            columns=columns,
-            exclude=exclude,
-            weights=weights,
-            targets=targets,
-            quiet=quiet,
-            json=json_,
-        )
-        _exit_code(estimator, interrupted, require_converged, quiet=quiet)
-        return
-
-    points: Points | FilePoints
-    if memory is None:
-        reading = begin_reading(files, format_)
-        with loading():
-            estimator = _estimator(k, alpha, trim, polish, effort, settings)
-            table = reading.result()
-        points = choose(table, columns, exclude, weights, drop_missing=drop_missing)
-        outputs.check_gaps(labels, points.kept)
-    else:
-        refuse_with_memory(
-            {
-                "--standardize": standardize,
-                "--with-data": with_data,
-                "--page": page,
-                "--format": format_,
-                f"--certify {certify}": certify not in ("auto", "none"),
-            }
-        )
-        outputs.check_gaps_to_come(labels, drop_missing=drop_missing)
-        with loading():
-            points = open_points(
-                files, memory, columns, exclude, weights, drop_missing=drop_missing
-            )
-            settings["memory_limit"] = points.limit
-            estimator = _estimator(k, alpha, trim, polish, effort, settings)
-    if points.known_rows is not None:
-        check_count(k, points.known_rows)
-    begun = perf_counter()
-    preparation = Preparation(points.names)
-    if standardize and isinstance(points, Points):
-        preparation = Preparation.standardizing(points.names, points.data, points.weights)
-    many = "the complete" if points.known_rows is None else f"{points.known_rows:,}"
-    what = f"Clustering {many} rows by {listed(points.names)}."
-    prepared = preparation.apply(points.data) if isinstance(points, Points) else points.data
-    remarks = () if quiet else (*points.remarks, what)
-    try:
-        interrupted = _run(estimator, prepared, points, certify, remarks, quiet=quiet)
-    except MemoryError as error:
-        if memory is None or points.weights is None:
-            raise
-        raise MemoryError(
-            f"{error}. In addition, the weights take {said(points.weights.nbytes)} of --memory "
-            f"{memory}"
-        ) from None
-    # The model file stores the names of the columns.
-    estimator.feature_names_in_ = np.array(points.names, dtype=object)
-    facts = facts_of(estimator, points, preparation, perf_counter() - begun)
-
-    if labels is not None and isinstance(points, Points):
-        columns_out = {"label": points.beside(estimator.labels_)}
-        beside = points.table if with_data else None
-        outputs.write_table(labels, columns_out, beside, numbered=drop_missing)
-    elif labels is not None and isinstance(points, FilePoints):
-        pieces = points.label_pieces(estimator.labels_)
-        outputs.write_pieces(labels, "label", pieces, numbered=drop_missing)
-    if centers is not None:
-        outputs.write_table(centers, center_columns(estimator, preparation))
-    if model is not None:
-        from wolfmeans.estimators import saving
-
-        with outputs.naming(model):
-            saving.save(estimator, Path(model), preparation)
-    if certificate is not None:
-        outputs.write_json(certificate, facts)
-    if page is not None and isinstance(points, Points):
-        write_page(page, estimator, points, preparation, files)
-    if json_:
-        print_json(facts)
-    elif not quiet and not any(map(outputs.is_standard_output, targets.values())):
-        condition = "" if isinstance(points, Points) else "without --memory, "
-        rows = [
-            tuple(for_the_command(cell, points.names, condition) for cell in row)
-            for row in estimator.certificate_.rows()
-        ]
-        print_facts(for_the_command(estimator.certificate_.verdict), rows)
-    written = outputs.written_files(targets.values())
-    if written and not quiet:
-        say(f"Written: {', '.join(written)}")
-    _exit_code(estimator, interrupted, require_converged, quiet=quiet)
-
-
-def _exit_code(
-    estimator: Model, interrupted: bool, require_converged: bool, *, quiet: bool
-) -> None:
-    """Exit with 130 after Ctrl-C, and with 1 if convergence was required and not reached."""
+    _check(options, targets)
+    with _opened(options) as (points, estimator):
+        if points.known_rows is not None:
+            check_count(k, points.known_rows)
+        begun = perf_counter()
+        preparation = Preparation(points.names)
+        if standardize:
+            preparation = Preparation.standardizing(points.names, points.data, points.weights)
+        X = preparation.apply(points.data) if preparation.standardizes else points.data
+        interrupted = _run(estimator, X, points, options)
+        # The model file stores the names of the columns.
+        estimator.feature_names_in_ = np.array(points.names, dtype=object)
+        seconds = perf_counter() - begun
+        sizes = points.cluster_sizes(estimator.labels_, k)
+        facts = {
+            **estimator.certificate_.to_dict(),
+            "verdict": estimator.certificate_.verdict,
+            "data": points.facts(estimator.labels_, standardized=preparation.standardizes),
+            "cluster_sizes": sizes.tolist(),
+            "seconds": seconds,
+        }
+        _write(estimator, points, preparation, facts, options)
+    _print(estimator, points, facts, targets, options)
     if interrupted:
-        kept = "" if estimator.checkpoint is None else "; run the same command to continue"
+        kept = "" if checkpoint is None else "; run the same command to continue"
         say(f"wolfmeans: interrupted; this is the result so far{kept}")
         raise typer.Exit(130)
     if require_converged and not estimator.certificate_.status.converged:
@@ -386,30 +272,64 @@ def _exit_code(
         raise typer.Exit(1)
 
 
-def _bound(certify: str) -> str | None:
-    """Return the bound that the fit itself computes."""
-    one_of("--certify", certify, CERTIFY)
-    return None if certify in ("none", STRONGEST) else certify
+# --- Options ---------------------------------------------------------------------------------
 
 
-def _check_kind_of_fit(
-    alpha: float | None,
-    trim: float | None,
-    polish: str | None,
-    effort: float | None,
-    init: str | None,
-) -> None:
-    """Check that the options can be combined."""
+def _check(options: Namespace, targets: dict[str, str | None]) -> None:
+    """Check the options before anything is read."""
+    written = targets | {"--checkpoint": options.checkpoint}
+    if options.dask is None:
+        outputs.check_targets(written, options.files, json=options.json_)
+    if options.with_data and options.labels is None:
+        raise ValueError("--with-data needs --labels PATH, the file to write")
+    for option, allowed in (
+        ("stop", STOPS),
+        ("empty", POLICIES),
+        ("certify", CERTIFY),
+        ("engine", ENGINES),
+        ("init", _INITS),
+    ):
+        if (given := getattr(options, option)) is not None:
+            one_of(f"--{option}", given, allowed)
+    _check_kind_of_fit(options)
+    if options.checkpoint is not None:
+        refused = {"--polish": options.polish, "--effort": options.effort}
+        if options.empty in ("resample", "admissible"):
+            refused["--empty"] = options.empty
+        for option, given in refused.items():
+            if given is not None:
+                raise ValueError(f"--checkpoint cannot be combined with {option} {given}")
+    in_memory = {
+        "--standardize": options.standardize,
+        "--with-data": options.with_data,
+        "--page": options.page,
+        "--format": options.format_,
+    }
+    if options.dask is not None:
+        from wolfmeans.commands import cluster
+
+        more = {"--drop-missing": options.drop_missing, "--memory": options.memory}
+        cluster.refuse_options(in_memory | more)
+        cluster.check_targets(written, json=options.json_)
+    elif options.memory is not None:
+        bound = options.certify not in ("auto", "none")
+        refuse_with_memory(in_memory | {f"--certify {options.certify}": bound})
+        outputs.check_gaps(options.labels, gaps=options.drop_missing)
+
+
+def _check_kind_of_fit(options: Namespace) -> None:
+    """Check that the options of a plain or trimmed fit can be combined."""
+    alpha, trim = options.alpha, options.trim
     if alpha is None and trim is None:
-        if init in TRIMMED_SEEDINGS:
-            raise ValueError(f"--init {init} needs --alpha or --trim")
-        if polish is not None:
-            one_of("--polish", polish, POLISHES)
-        if effort is not None and not effort > 0:
-            raise ValueError(f"--effort must be more than 0 seconds; got {effort:g}")
+        if options.init in TRIMMED_SEEDINGS:
+            raise ValueError(f"--init {options.init} needs --alpha or --trim")
+        if options.polish is not None:
+            one_of("--polish", options.polish, POLISHES)
+        if options.effort is not None and not options.effort > 0:
+            raise ValueError(f"--effort must be more than 0 seconds; got {options.effort:g}")
         return
-    for option, value in (("--polish", polish), ("--effort", effort)):
-        if value is not None:
+    for option, given in (("--polish", options.polish), ("--effort", options.effort)):
+        if given is not None:
             raise ValueError(f"{option} cannot be combined with --alpha or --trim")
     if alpha is not None and trim is not None:
         raise ValueError("--alpha and --trim both set how much to leave out; use only one")
@@ -417,92 +337,231 @@ def _check_kind_of_fit(
         raise ValueError(f"--alpha must be at least 0 and below 1; got {alpha:g}")
 
 
-def _check_checkpoint(polish: str | None, effort: float | None, empty: str) -> None:
-    """Check that the fit can be resumed with these options."""
-    refused = {"--polish": polish, "--effort": effort}
-    if empty in ("resample", "admissible"):
-        refused["--empty"] = empty
-    for option, value in refused.items():
-        if value is not None:
-            raise ValueError(f"--checkpoint cannot be combined with {option} {value}")
-
-
-def _estimator(
-    k: int,
-    alpha: float | None,
-    trim: float | None,
-    polish: str | None,
-    effort: float | None,
-    settings: dict[str, Any],
-) -> Model:
+def _estimator(options: Namespace, memory_limit: int | None = None) -> Model:
     from wolfmeans.estimators import KMeans, TrimmedKMeans
 
-    if alpha is None and trim is None:
-        return KMeans(k, polish=polish, effort=effort, **settings)
-    return TrimmedKMeans(k, alpha=alpha, trim=trim, **settings)
+    settings = {
+        "n_init": "auto" if options.n_init is None else options.n_init,
+        "max_iter": options.max_iter,
+        "stop": options.stop,
+        "tol": options.tol,
+        "empty": options.empty,
+        "certify": None if options.certify in ("none", STRONGEST) else options.certify,
+        "engine": options.engine,
+        "n_threads": options.threads,
+        "random_state": options.seed,
+        "time_limit": options.time_limit,
+        "checkpoint": options.checkpoint,
+        "memory_limit": memory_limit,
+    }
+    if options.init is not None:
+        settings["init"] = options.init
+    if options.alpha is None and options.trim is None:
+        return KMeans(options.k, polish=options.polish, effort=options.effort, **settings)
+    return TrimmedKMeans(options.k, alpha=options.alpha, trim=options.trim, **settings)
 
 
-def _run(
-    estimator: Model,
-    data: Any,
-    points: Points | FilePoints,
-    certify: str,
-    remarks: Sequence[str],
-    *,
-    quiet: bool,
-) -> bool:
+# --- The fit ---------------------------------------------------------------------------------
+
+
+@contextmanager
+def _opened(options: Namespace) -> Iterator[tuple[Points, Model]]:
+    """Yield the points, wherever they are, and the estimator, whose import takes a while."""
+    columns, exclude, weights = options.columns, options.exclude, options.weights
+    if options.dask is not None:
+        from wolfmeans.commands.cluster import connected
+
+        estimator = _estimator(options)
+        with connected(options.dask, options.files, columns, exclude, weights) as points:
+            yield points, estimator
+    elif options.memory is not None:
+        with loading():
+            streamed = open_points(
+                options.files,
+                options.memory,
+                columns,
+                exclude,
+                weights,
+                drop_missing=options.drop_missing,
+            )
+            estimator = _estimator(options, streamed.limit)
+        yield streamed, estimator
+    else:
+        wait_for_table = begin_reading(options.files, options.format_)
+        with loading():
+            estimator = _estimator(options)
+            table = wait_for_table()
+        chosen = choose(table, columns, exclude, weights, drop_missing=options.drop_missing)
+        outputs.check_gaps(options.labels, gaps=chosen.kept is not None)
+        yield chosen, estimator
+
+
+def _run(estimator: Model, X: Any, points: Points, options: Namespace) -> bool:
     """Fit, with a live display if steps are long; return whether Ctrl-C ended the fit."""
-    from wolfmeans.core.notices import progress_on_terminal
-
+    in_memory, quiet = isinstance(points, TablePoints), options.quiet
+    remark = f"Clustering {points.amount} by {listed(points.names)}."
     # Small problems are too fast for a live display, and run many starts at once.
-    long = isinstance(points, FilePoints) or data.size * estimator.n_clusters >= LONG_STEP
+    long = not in_memory or X.size * estimator.n_clusters >= LONG_STEP
     with (
         # The certificate begins with this warning.
         warnings_in_one_line(quiet=quiet, known="Not converged"),
         watching(estimator, wanted=long, shown=not quiet) as (watch, callback),
-        remarking(remarks),
+        remarking(() if quiet else (*points.remarks, remark)),
     ):
         estimator.callback = callback
         try:
-            estimator.fit(data, sample_weight=points.weights)
+            estimator.fit(X, sample_weight=points.weights)
         except MemoryError as error:
-            raise MemoryError(for_the_command(str(error))) from error
+            raise MemoryError(_about_memory(error, points, options)) from error
         except NotImplementedError as error:
-            # What has no form in parts.
+            # Options that do not work in parts.
             raise ValueError(str(error)) from error
         estimator.callback = None
-    if not watch.interrupted and isinstance(points, Points):
-        with progress_on_terminal(_silent if quiet else None) as told:
-            for method in _further_bounds(estimator, data, certify):
-                estimator.certify(
-                    data,
-                    sample_weight=points.weights,
-                    method=method,
-                    random_state=estimator.random_state,
-                    progress=told,
-                )
+    if not watch.interrupted and in_memory:
+        _add_bounds(estimator, X, points.weights, options)
     return watch.interrupted
 
 
-def _further_bounds(estimator: Model, data: NDArray[np.floating], certify: str) -> Sequence[str]:
-    """Return the bounds to compute after the fit: all for the strongest, else cheap proofs.
+def _about_memory(error: MemoryError, points: Points, options: Namespace) -> str:
+    text = for_the_command(str(error))
+    if options.memory is None or points.weights is None:
+        return text
+    size = said(points.weights.nbytes)
+    return f"{text}. In addition, the weights take {size} of --memory {options.memory}"
+
+
+def _add_bounds(
+    estimator: Model,
+    X: NDArray[np.floating],
+    weights: NDArray[np.float64] | None,
+    options: Namespace,
+) -> None:
+    """Compute bounds after the fit: all for the strongest, else cheap proofs.
 
     A command takes a second to start, so a proof may take as long. Bounds that the fit has computed
     already, or that would add little, are skipped.
     """
     from wolfmeans.bounds import REGISTRY, affordable
+    from wolfmeans.core.notices import progress_on_terminal
 
-    known = estimator.certificate_.ratio
-    if certify == STRONGEST:
-        return ("auto",)
-    if certify != "auto" or (known is not None and known < _NEAR_ENOUGH):
-        return ()
-    trimmed = estimator.certificate_.trimmed_mass > 0
-    n, d = data.shape
-    cheap = affordable(n, d, estimator.n_clusters, trimmed=trimmed, budget=_A_SECOND)
-    found = estimator.certificate_.lower_bound_kind
-    return [name for name in cheap if REGISTRY[name].rigorous and name != found]
+    known = estimator.certificate_
+    methods: Sequence[str] = ()
+    if options.certify == STRONGEST:
+        methods = ("auto",)
+    elif options.certify == "auto" and (known.ratio is None or known.ratio >= _NEAR_ENOUGH):
+        (n, d), trimmed = X.shape, known.trimmed_mass > 0
+        cheap = affordable(n, d, estimator.n_clusters, trimmed=trimmed, budget=_A_SECOND)
+        methods = [m for m in cheap if REGISTRY[m].rigorous and m != known.lower_bound_kind]
+    with progress_on_terminal((lambda share, text: None) if options.quiet else None) as progress:
+        for method in methods:
+            estimator.certify(
+                X,
+                sample_weight=weights,
+                method=method,
+                random_state=estimator.random_state,
+                progress=progress,
+            )
 
 
-def _silent(share: float, text: str) -> None:
-    """Show nothing."""
+# --- Output ----------------------------------------------------------------------------------
+
+
+def for_the_command(text: str, names: Sequence[str] = (), condition: str = "") -> str:
+    """Turn advice for Python into advice for the command line, and columns into their names.
+
+    Advice about lower bounds begins with the `condition` under which they can be computed.
+    """
+    text = text.replace("certify(X)", f"{condition}certify(X)")
+    for python, command in _ADVICE.items():
+        text = text.replace(python, command)
+    return (
+        re.sub(r"\bcolumn (\d+)", lambda m: f"column {names[int(m[1])]!r}", text) if names else text
+    )
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return how many columns there are, and the names of the first of them."""
+    more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
+    many = "1 column" if len(names) == 1 else f"{len(names):,} columns"
+    first = ", ".join(name or "''" for name in names[:_MOST_NAMED])
+    return f"{many}: {first}{more}"
+
+
+def _write(
+    estimator: Model,
+    points: Points,
+    preparation: Preparation,
+    facts: dict[str, Any],
+    options: Namespace,
+) -> None:
+    """Write the requested files."""
+    if options.labels is not None:
+        points.write_labels(
+            options.labels,
+            estimator.labels_,
+            with_data=options.with_data,
+            numbered=options.drop_missing,
+        )
+    if options.centers is not None:
+        columns = _center_columns(estimator, preparation, facts["cluster_sizes"])
+        outputs.write_table(options.centers, columns)
+    if options.model is not None:
+        from wolfmeans.estimators import saving
+
+        with outputs.naming(options.model):
+            saving.save(estimator, Path(options.model), preparation)
+    if options.certificate is not None:
+        outputs.write_json(options.certificate, facts)
+    if options.page is not None:
+        _write_page(estimator, points, preparation, options)
+
+
+def _center_columns(
+    estimator: Model, preparation: Preparation, sizes: Sequence[int]
+) -> dict[str, NDArray[Any]]:
+    """Return the columns of a table of centers, in the units of the data."""
+    centers = preparation.undo(estimator.cluster_centers_)
+    own = {"label": np.arange(len(centers), dtype=np.int32), "points": np.array(sizes)}
+    of_data: dict[str, NDArray[Any]] = dict(zip(preparation.columns, centers.T, strict=True))
+    # Columns of the data keep their names, whatever they are.
+    return {f"{n}_" if n in of_data else n: values for n, values in own.items()} | of_data
+
+
+def _write_page(
+    estimator: Model, points: Points, preparation: Preparation, options: Namespace
+) -> None:
+    from wolfmeans.views.page import page
+
+    # The page gets the names of the columns; scikit-learn would miss them on the array.
+    del estimator.feature_names_in_
+    made = page(
+        estimator,
+        preparation.apply(points.data),
+        sample_weight=points.weights,
+        names=points.names,
+        title=f"{title_of(options.files)}: {estimator.n_clusters} clusters",
+        preparation=preparation,
+        wording=lambda text: for_the_command(text, points.names),
+    )
+    with outputs.naming(options.page):
+        made.save(options.page)
+
+
+def _print(
+    estimator: Model,
+    points: Points,
+    facts: dict[str, Any],
+    targets: dict[str, str | None],
+    options: Namespace,
+) -> None:
+    """Print the certificate, and which files were written."""
+    if options.json_:
+        print_json(facts)
+    elif not options.quiet and not any(map(outputs.is_standard_output, targets.values())):
+        certificate = estimator.certificate_
+        rows = [
+            tuple(for_the_command(cell, points.names, points.condition) for cell in row)
+            for row in certificate.rows()
+        ]
+        print_facts(for_the_command(certificate.verdict), rows)
+    outputs.say_written(targets.values(), quiet=options.quiet)

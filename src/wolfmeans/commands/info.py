@@ -11,8 +11,8 @@ from importlib.util import find_spec
 from typing import Any
 
 from wolfmeans import __version__
-from wolfmeans.commands.loading import loading
-from wolfmeans.commands.points import Json
+from wolfmeans.commands.options import Json
+from wolfmeans.commands.process import loading
 from wolfmeans.commands.terminal import errors_in_one_line, print_facts, print_json
 from wolfmeans.core.choices import PEERS
 

@@ -16,6 +16,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfmeans.commands.process import say
 from wolfmeans.files.atomic import written_whole
 from wolfmeans.files.columns import FrameTable, Table
 from wolfmeans.files.label_files import write_npy_pieces
@@ -26,7 +27,9 @@ _ITS_NAMES = (STANDARD_OUTPUT, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 _TEXT = ("csv", "tsv")
 _NUMBER = "row"
 """The name of the column of row numbers."""
-_FOR_EYES = ("--labels", "--centers", "--certificate", "--csv")
+_TABLES = ("--labels", "--centers", "--csv")
+"""Options whose file is a table."""
+_TEXTS = (*_TABLES, "--certificate")
 """Options whose text may go to standard output."""
 
 
@@ -35,29 +38,33 @@ def is_standard_output(target: str | None) -> bool:
     return target in _ITS_NAMES
 
 
-def written_files(targets: Iterable[str | None]) -> list[str]:
-    """Return the targets that are files."""
-    return [target for target in targets if target and not is_standard_output(target)]
+def say_written(targets: Iterable[str | None], *, quiet: bool) -> None:
+    """Print the names of the files that were written, unless quiet."""
+    files = [target for target in targets if target and not is_standard_output(target)]
+    if files and not quiet:
+        say(f"Written: {', '.join(files)}")
 
 
 def check_targets(
     targets: Mapping[str, str | None], inputs: Sequence[str], *, json: bool = False
 ) -> None:
     """Check, before any long work, that the targets can and should be written."""
+    given = {option: target for option, target in targets.items() if target is not None}
     printed = "--json" if json else None
-    for option, target in targets.items():
+    files = [file for source in inputs for file in matching(source)]
+    seen: dict[str, str] = {os.path.realpath(file): "the data" for file in files}
+    for option, target in given.items():
+        if option in _TABLES:
+            _check_table_target(option, target)
+    for option, target in given.items():
         if is_standard_output(target):
-            if option not in _FOR_EYES:
+            if option not in _TEXTS:
                 raise ValueError(f"{option}: {target} is standard output; give the name of a file")
             if printed is not None:
                 raise ValueError(
                     f"{option}: {target} is standard output, which {printed} already uses"
                 )
             printed = option
-    files = [file for source in inputs for file in matching(source)]
-    seen: dict[str, str] = {os.path.realpath(file): "the data" for file in files}
-    for option, target in targets.items():
-        if target is None or is_standard_output(target):
             continue
         path = Path(target)
         if path.is_dir():
@@ -73,47 +80,35 @@ def check_targets(
         seen[place] = option
 
 
-def check_table_target(option: str, target: str | None) -> None:
+def _check_table_target(option: str, target: str) -> None:
     """Check that the extension of a table's name is a format that can be written."""
-    if target is None or is_standard_output(target):
-        return
     kind = _kind(target)
     if kind is None:
         raise ValueError(f"{option}: {target} must end in one of {', '.join(SUFFIXES)}")
     if kind in ("parquet", "arrow"):
-        _polars(kind)
+        try:
+            import polars  # noqa: F401
+        except ImportError:
+            message = f"writing {kind} needs polars: pip install 'wolfmeans[cli]'"
+            raise ImportError(message) from None
 
 
-def check_gaps(target: str | None, kept: NDArray[np.bool_] | None) -> None:
-    """Check that the file format can mark rows without a label."""
-    if target is not None and kept is not None and _kind(target) == "npy":
+def check_gaps(target: str | None, *, gaps: bool) -> None:
+    """Check that the file format can mark rows without a label, if there may be `gaps`."""
+    if target is not None and gaps and _kind(target) == "npy":
         raise ValueError(
             f"{target}: an .npy file cannot hold empty labels for skipped rows; "
             "use .csv or .parquet"
         )
 
 
-def check_gaps_to_come(target: str | None, *, drop_missing: bool) -> None:
-    """Check the same before it is known whether rows are skipped."""
-    if target is not None and drop_missing and _kind(target) == "npy":
-        check_gaps(target, np.zeros(1, dtype=bool))
-
-
 def _kind(target: str) -> str | None:
     if is_standard_output(target):
         return "csv"
     path = Path(target)
-    # What is no file has no ending, and gets text.
+    # A pipe or device has no extension; it gets text.
     special = path.exists() and not path.is_file()
     return "csv" if special else SUFFIXES.get(path.suffix.lower())
-
-
-def _polars(kind: str) -> Any:
-    try:
-        import polars
-    except ImportError:
-        raise ImportError(f"writing {kind} needs polars: pip install 'wolfmeans[cli]'") from None
-    return polars
 
 
 def write_table(
@@ -257,7 +252,7 @@ def _write_npy(file: IO[bytes], columns: Mapping[str, NDArray[Any]], beside: Tab
         arrays = [beside.numbers(beside.names), *arrays]
     array = arrays[0] if len(arrays) == 1 else np.column_stack(arrays)
     np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
-    # Not by NumPy, which says how many bytes a full disk took, and not that it is full.
+    # NumPy's own error on a full disk does not say that the disk is full.
     file.write(np.ascontiguousarray(array).data.cast("B"))
 
 
@@ -281,7 +276,7 @@ def _target(target: str, *, at_once: bool = True) -> Iterator[IO[bytes]]:
             sys.stdout.buffer.flush()
             return
         if is_standard_output(target):
-            # Written by Python itself, which knows a pipe that breaks from a disk that is full.
+            # Python's own write tells a broken pipe from a full disk.
             whole = io.BytesIO()
             yield whole
             sys.stdout.buffer.write(whole.getbuffer())
@@ -293,22 +288,21 @@ def _target(target: str, *, at_once: bool = True) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def naming(target: str) -> Iterator[None]:
-    """Say which file could not be written, and why."""
+    """Name the file in the error if it cannot be written."""
     try:
         yield
     except BrokenPipeError:
         raise
-    except OSError as error:
-        raise OSError(f"{target} cannot be written: {_reason(error)}") from error
     except Exception as error:
-        # Polars has errors of its own.
-        if type(error).__module__.partition(".")[0] != "polars":
+        # Polars has error classes of its own.
+        of_polars = type(error).__module__.partition(".")[0] == "polars"
+        if not isinstance(error, OSError) and not of_polars:
             raise
         raise OSError(f"{target} cannot be written: {_reason(error)}") from error
 
 
 def _reason(error: Exception) -> str:
-    """Return what the system said, through whatever it came."""
+    """Return the system's message, which Polars puts into a longer one."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     text = next(iter(str(error).strip().splitlines()), type(error).__name__)

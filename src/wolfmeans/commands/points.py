@@ -1,129 +1,133 @@
-"""The points of a command: reads files, chooses columns, and reports what it ignores."""
+"""The rows that a command works on: in memory, or in files that are read in chunks (`--memory`).
+
+Rows on a Dask cluster are in `cluster.py`.
+"""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 
-from wolfmeans.commands.loading import InTheMeantime
-from wolfmeans.commands.terminal import one_of, words
+from wolfmeans.commands import outputs
+from wolfmeans.commands.options import one_of, words
+from wolfmeans.commands.process import in_background
+from wolfmeans.core.byte_sizes import parse_bytes, said
 from wolfmeans.core.choices import FORMATS
 from wolfmeans.files.atomic import shown
-from wolfmeans.files.columns import FILL_IN, Part, Table
+from wolfmeans.files.columns import FILL_IN, Table
 from wolfmeans.files.tables import STANDARD_INPUT, read
 from wolfmeans.files.text_tables import MARKS
+from wolfmeans.inputs.preparation import Preparation
 
+if TYPE_CHECKING:
+    from wolfmeans.estimators.base import CenterEstimator
+    from wolfmeans.files.source import Source
+
+Labels = NDArray[np.int32]
 # If a larger fraction of a column is numeric, its other entries are errors rather than words.
 _MOSTLY_NUMBERS = 0.5
-_SHOWN = 5
+_MOST_NAMED = 5
 _DROP = "fill it in, or skip such rows with --drop-missing"
+_LABELS_AT_ONCE = 1 << 20
 
 
-# --- Options that several commands have ------------------------------------------------------
-
-File = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="FILE", help="CSV, TSV, Parquet, Arrow or NPY: files, a pattern, or - (stdin)."
-    ),
-]
-Columns = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAME,...", help="Use these columns.", show_default="all numeric"),
-]
-Exclude = Annotated[
-    list[str] | None, typer.Option(metavar="NAME,...", help="Ignore these columns.")
-]
-Weights = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="The column with the weights of the points.")
-]
-Format = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        metavar="NAME",
-        help=f"File format: {', '.join(FORMATS)}.",
-        show_default="by file extension",
-        autocompletion=lambda: list(FORMATS),
-    ),
-]
-Standardize = Annotated[
-    bool, typer.Option("--standardize", help="Convert columns to z-scores first.")
-]
-DropMissing = Annotated[
-    bool,
-    typer.Option("--drop-missing", help="Skip rows with missing values; their labels are empty."),
-]
-Seed = Annotated[
-    int | None,
-    typer.Option(min=0, metavar="S", help="Random seed; the same seed gives the same result."),
-]
-Threads = Annotated[
-    int | None, typer.Option(min=1, metavar="T", help="Number of threads; does not affect results.")
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Points:
-    """A table and the part of it that is clustered."""
+    """The rows to cluster, wherever they are."""
 
-    table: Table
+    data: Any
+    """An array, a source that is read in chunks, or a Dask collection."""
     names: tuple[str, ...]
-    data: NDArray[np.floating]
-    weights: NDArray[np.float64] | None
-    kept: NDArray[np.bool_] | None = None
-    """Which rows of the table these are; None if all."""
+    """Of the columns."""
+    weights: Any
     remarks: tuple[str, ...] = ()
-    """Remarks about them, to be printed."""
-
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        """The files."""
-        return self.table.parts
-
-    @property
-    def n_rows(self) -> int:
-        """How many rows are clustered."""
-        return len(self.data)
+    """Remarks about the rows, to be printed."""
+    condition: ClassVar[str] = ""
+    """What advice about lower bounds has to begin with."""
 
     @property
     def known_rows(self) -> int | None:
-        """The same; known before they are clustered."""
-        return self.n_rows
+        """The number of rows to cluster, if it is known before a pass over them."""
+        return None
 
     @property
-    def left_out(self) -> int:
-        """How many rows of the table have missing values and are not here."""
-        return 0 if self.kept is None else int(np.sum(~self.kept))
+    def amount(self) -> str:
+        """How much is clustered, in words."""
+        return "the complete rows" if self.known_rows is None else f"{self.known_rows:,} rows"
 
-    def beside(self, labels: NDArray[np.int32]) -> NDArray[np.int32]:
+    def cluster_sizes(self, labels: Any, n_clusters: int) -> NDArray[np.int64]:
+        """Return how many points each cluster has; labels may be in a file larger than memory."""
+        sizes = np.zeros(n_clusters, dtype=np.int64)
+        for begin in range(0, len(labels), _LABELS_AT_ONCE):
+            some = labels[begin : begin + _LABELS_AT_ONCE]
+            sizes += np.bincount(some[some >= 0], minlength=n_clusters)
+        return sizes
+
+    def facts(self, labels: Any, *, standardized: bool) -> dict[str, Any]:
+        """Return the facts about the data, ready for JSON."""
+        raise NotImplementedError
+
+    def write_labels(self, target: str, labels: Any, *, with_data: bool, numbered: bool) -> None:
+        """Write the labels of all rows, empty where a row was left out."""
+        raise NotImplementedError
+
+    def _facts_of_files(
+        self, parts: Sequence[Any], n_rows: int, left_out: int, standardized: bool
+    ) -> dict[str, Any]:
+        return {
+            "files": [part.name for part in parts],
+            "n_samples": n_rows,
+            "rows_left_out": left_out,
+            "columns": list(self.names),
+            "standardized": standardized,
+            "weighted": self.weights is not None,
+        }
+
+
+# --- In memory -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class TablePoints(Points):
+    """Rows of a table in memory."""
+
+    table: Table
+    data: NDArray[np.floating]
+    kept: NDArray[np.bool_] | None = None
+    """Which rows of the table these are; None if all."""
+
+    @property
+    def known_rows(self) -> int:
+        """The number of rows to cluster."""
+        return len(self.data)
+
+    def facts(self, labels: Any, *, standardized: bool) -> dict[str, Any]:
+        """Return the facts about the data, ready for JSON."""
+        left_out = 0 if self.kept is None else int(np.sum(~self.kept))
+        return self._facts_of_files(self.table.parts, len(self.data), left_out, standardized)
+
+    def with_gaps(self, labels: Labels) -> Labels:
         """Return labels for all rows of the table, masked where a row was left out."""
-        if self.kept is None:
-            return labels
-        every = np.zeros(len(self.kept), dtype=labels.dtype)
-        every[self.kept] = labels
-        return np.ma.MaskedArray(every, mask=~self.kept)
+        return labels if self.kept is None else _masked(labels, self.kept)
+
+    def write_labels(self, target: str, labels: Any, *, with_data: bool, numbered: bool) -> None:
+        """Write the labels of all rows, empty where a row was left out."""
+        columns = {"label": self.with_gaps(labels)}
+        outputs.write_table(target, columns, self.table if with_data else None, numbered=numbered)
 
 
-def read_table(files: Sequence[str], kind: str | None) -> Table:
-    """Read the files of a command."""
-    return read(files, None if kind is None else one_of("--format", kind, FORMATS))
-
-
-def begin_reading(files: Sequence[str], kind: str | None) -> InTheMeantime[Table]:
-    """Begin to read the files of a command; its options must have been checked."""
+def begin_reading(files: Sequence[str], kind: str | None) -> Callable[[], Table]:
+    """Begin to read the files of a command; return a function that waits for the table."""
     if kind is not None:
         one_of("--format", kind, FORMATS)
-    return InTheMeantime(read, files, kind)
+    return in_background(read, files, kind)
 
 
 def choose(
@@ -132,14 +136,14 @@ def choose(
     exclude: Sequence[str] | None = None,
     weights: str | None = None,
     *,
-    aside: Sequence[str] = (),
+    roles: Sequence[str] = (),
     drop_missing: bool | None = None,
     missing: NDArray[np.bool_] | None = None,
-) -> Points:
+) -> TablePoints:
     """Take the requested columns, or all numeric ones.
 
     Non-numeric columns are ignored and named in the remarks. A mostly numeric column with a word in
-    it raises an error. `aside` are columns with another role. Missing values raise an error, or
+    it raises an error. `roles` are columns with another role. Missing values raise an error, or
     their rows are skipped with `drop_missing`, and then those of `missing` as well.
     """
     if drop_missing:
@@ -153,20 +157,22 @@ def choose(
         for name in names:
             check_column(table, name, option)
     if columns and not asked:
-        raise ValueError(f"--columns: {table.source} has none of these columns; {_there(table)}")
-    special = {*unwanted, *aside, *([] if weights is None else [weights])}
+        raise ValueError(
+            f"--columns: {table.source} has none of these columns; {_columns_of(table)}"
+        )
+    special = {*unwanted, *roles, *([] if weights is None else [weights])}
     names = [name for name in asked or table.names if name not in special]
     for name in asked:
-        _refuse_words(table, name)
+        _check_numeric(table, name)
     numeric = [name for name in names if table.is_numeric(name)]
     others = [name for name in names if not table.is_numeric(name)]
-    remarks = (*table.remarks, *_dropped(table, others))
+    remarks = (*table.remarks, *_remarks_on_words(table, others))
     if not numeric:
         raise ValueError(f"{table.source} has no numeric column to cluster")
     if drop_missing:
         return _complete_rows(table, numeric, weights, missing, remarks)
     advice = FILL_IN if drop_missing is None else _DROP
-    return Points(
+    return TablePoints(
         table=table,
         names=tuple(numeric),
         data=table.finite_numbers(numeric, advice),
@@ -181,7 +187,7 @@ def _complete_rows(
     weights: str | None,
     missing: NDArray[np.bool_] | None,
     remarks: tuple[str, ...],
-) -> Points:
+) -> TablePoints:
     """Return the complete rows, and remark how many are incomplete."""
     data = table.numbers_or_missing(names)
     kept = ~np.isnan(data).any(axis=1)
@@ -189,20 +195,21 @@ def _complete_rows(
         kept &= ~missing
     masses = None
     if weights is not None:
-        _refuse_words(table, weights)
+        _check_numeric(table, weights)
         masses = table.numbers_or_missing([weights])[:, 0].astype(np.float64)
-        _refuse_negative(table, weights, masses)
+        _check_not_negative(table, weights, masses)
         kept &= ~np.isnan(masses)
     if not kept.any():
         raise ValueError(f"{table.source}: every row has a missing value; use fewer columns")
     if masses is not None and weights is not None:
         masses = masses[kept]
-        _refuse_zeros(table, weights, masses)
+        _check_not_all_zero(table, weights, masses)
+    found = TablePoints(table=table, names=tuple(names), data=data, weights=masses, remarks=remarks)
     if kept.all():
-        return Points(table, tuple(names), data, masses, remarks=remarks)
-    left = f"Skipping {int(np.sum(~kept)):,} of {len(kept):,} rows, which have missing values."
+        return found
+    skipped = f"Skipping {int(np.sum(~kept)):,} of {len(kept):,} rows, which have missing values."
     data = np.ascontiguousarray(data[kept])
-    return Points(table, tuple(names), data, masses, kept, (*remarks, left))
+    return replace(found, data=data, kept=kept, remarks=(*remarks, skipped))
 
 
 def check_count(n_clusters: int, n_rows: int) -> None:
@@ -229,34 +236,34 @@ def check_column(table: Table, name: str, option: str) -> None:
     """Check that a column exists."""
     if name in table.names:
         return
-    raise ValueError(f"{option}: {table.source} has no column {name!r}; {_there(table)}")
+    raise ValueError(f"{option}: {table.source} has no column {name!r}; {_columns_of(table)}")
 
 
-def _there(table: Table) -> str:
+def _columns_of(table: Table) -> str:
     return f"it has {', '.join(table.names[:12])}{', …' if len(table.names) > 12 else ''}"
 
 
 def weights_of(table: Table, name: str, advice: str) -> NDArray[np.float64]:
     """Return a column of weights, none of them negative and not all 0."""
-    _refuse_words(table, name)
+    _check_numeric(table, name)
     weights = table.finite_numbers([name], advice)[:, 0].astype(np.float64)
-    _refuse_negative(table, name, weights)
-    _refuse_zeros(table, name, weights)
+    _check_not_negative(table, name, weights)
+    _check_not_all_zero(table, name, weights)
     return weights
 
 
-def _refuse_words(table: Table, name: str) -> None:
+def _check_numeric(table: Table, name: str) -> None:
     if not table.is_numeric(name):
         raise ValueError(_not_a_number(table, name))
 
 
-def _refuse_negative(table: Table, name: str, weights: NDArray[np.float64]) -> None:
+def _check_not_negative(table: Table, name: str, weights: NDArray[np.float64]) -> None:
     if (weights < 0).any():
         row = int(np.argmax(weights < 0))
         raise ValueError(f"{table.place(row)}, column {name!r}: the weight is negative")
 
 
-def _refuse_zeros(table: Table, name: str, weights: NDArray[np.float64]) -> None:
+def _check_not_all_zero(table: Table, name: str, weights: NDArray[np.float64]) -> None:
     if not weights.any():
         raise ValueError(f"{table.source}: all weights in column {name!r} are 0")
 
@@ -273,7 +280,7 @@ def _short(text: str) -> str:
     return repr(text if len(text) <= 30 else f"{text[:29]}…")
 
 
-def _dropped(table: Table, names: Sequence[str]) -> list[str]:
+def _remarks_on_words(table: Table, names: Sequence[str]) -> list[str]:
     """Return a remark about non-numeric columns; raise an error for a mostly numeric one."""
     examples = []
     for name in names:
@@ -285,6 +292,128 @@ def _dropped(table: Table, names: Sequence[str]) -> list[str]:
                 f"{rows or 'fix it'}, or ignore the column with --exclude {shlex.quote(name)}"
             )
         examples.append(f"{name} (no values)" if found is None else f"{name} ({_short(found[1])})")
-    more = f" and {len(examples) - _SHOWN} more" if len(examples) > _SHOWN else ""
-    named = f"{', '.join(examples[:_SHOWN])}{more}"
+    more = f" and {len(examples) - _MOST_NAMED} more" if len(examples) > _MOST_NAMED else ""
+    named = f"{', '.join(examples[:_MOST_NAMED])}{more}"
     return [f"Ignoring non-numeric columns: {named}."] if examples else []
+
+
+# --- In files, read in chunks ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilePoints(Points):
+    """Rows that stay in their files and are read in chunks."""
+
+    data: Source
+    limit: int
+    """Bytes of memory for the fit, less those of the weights, which are in memory already."""
+    condition = "without --memory, "
+
+    @property
+    def known_rows(self) -> int | None:
+        """The number of rows to cluster, if it is known before a pass over them."""
+        return self.data.n_rows
+
+    def facts(self, labels: Any, *, standardized: bool) -> dict[str, Any]:
+        """Return the facts about the data, ready for JSON."""
+        n_rows, parts = len(labels), self.data.parts
+        left_out = sum(part.n_rows for part in parts) - n_rows if parts else 0
+        return self._facts_of_files(parts, n_rows, left_out, standardized)
+
+    def write_labels(self, target: str, labels: Any, *, with_data: bool, numbered: bool) -> None:
+        """Write the labels of all rows, empty where a row was left out."""
+        starts = range(0, len(labels), _LABELS_AT_ONCE)
+        pieces = (labels[begin : begin + _LABELS_AT_ONCE] for begin in starts)
+        every = _with_gaps(pieces, getattr(self.data, "kept", None))
+        outputs.write_pieces(target, "label", every, numbered=numbered)
+
+
+def _masked(labels: Labels, kept: NDArray[np.bool_]) -> Labels:
+    """Return labels of all rows, masked where a row was left out."""
+    every = np.zeros(len(kept), dtype=np.int32)
+    every[kept] = labels
+    return np.ma.MaskedArray(every, mask=~kept)
+
+
+def _with_gaps(pieces: Iterator[Labels], kept: NDArray[np.bool_] | None) -> Iterator[Labels]:
+    """Yield labels of all rows, masked where `kept` says that a row was left out."""
+    if kept is None or kept.all():
+        yield from pieces
+        return
+    waiting = np.empty(0, dtype=np.int32)
+    for begin in range(0, len(kept), _LABELS_AT_ONCE):
+        here = kept[begin : begin + _LABELS_AT_ONCE]
+        count = int(here.sum())
+        while len(waiting) < count:
+            waiting = np.concatenate([waiting, next(pieces)])
+        yield _masked(waiting[:count], here)
+        waiting = waiting[count:]
+
+
+def refuse_with_memory(options: Mapping[str, Any]) -> None:
+    """Raise an error if an option is set that needs all rows in memory."""
+    for option, value in options.items():
+        if value:
+            raise ValueError(f"{option} needs all rows in memory; omit --memory or {option}")
+
+
+def open_points(
+    files: Sequence[str],
+    memory: str,
+    columns: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
+    weights: str | None = None,
+    *,
+    drop_missing: bool = False,
+) -> FilePoints:
+    """Open files whose rows are read in chunks."""
+    from wolfmeans.inputs.opening import open_source
+    from wolfmeans.inputs.streams import weights_named
+
+    limit = parse_bytes(memory, "--memory")
+    if weights is not None and drop_missing:
+        raise ValueError(
+            "--weights with --drop-missing needs all rows in memory; omit --memory or one of them"
+        )
+    masses = None
+    unwanted = words(exclude or ())
+    if weights is not None:
+        masses = weights_named(files, weights, limit)
+        unwanted = [*unwanted, weights]
+        if masses.nbytes >= limit:
+            raise ValueError(
+                f"--memory {memory} is too small: the weights alone take {said(masses.nbytes)}"
+            )
+        limit -= masses.nbytes
+    source = open_source(
+        files,
+        columns=words(columns) if columns else None,
+        exclude=unwanted,
+        drop_missing=drop_missing,
+    )
+    names = source.names or tuple(map(str, range(source.n_columns)))
+    return FilePoints(data=source, names=names, weights=masses, remarks=source.remarks, limit=limit)
+
+
+def predicted_labels(
+    estimator: CenterEstimator, points: FilePoints, preparation: Preparation
+) -> Iterator[Labels]:
+    """Yield the labels of new rows while they are read, masked where a row is left out."""
+    from wolfmeans.estimators.streamed import budget_for
+
+    source = points.data
+    rows_at_once = budget_for(estimator, source).rows_per_chunk()
+    if hasattr(source, "kept") and source.kept is None:
+        # Which rows are complete is known after a pass, and labels are written during one.
+        with closing(source.chunks(rows_at_once)) as chunks:
+            for _ in chunks:
+                pass
+
+    def predictions() -> Generator[Labels, None, None]:
+        with closing(source.chunks(rows_at_once)) as chunks:
+            for _, rows in chunks:
+                yield estimator.predict(preparation.apply(rows))
+                del rows
+
+    with closing(predictions()) as pieces:
+        yield from _with_gaps(pieces, getattr(source, "kept", None))

@@ -8,22 +8,29 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
 
 from wolfmeans.commands import outputs
-from wolfmeans.commands.loading import loading
-from wolfmeans.commands.out_of_core import Memory, labels_of, open_points, refuse_with_memory
-from wolfmeans.commands.points import (
+from wolfmeans.commands.options import (
     Columns,
     DropMissing,
     File,
     Format,
+    Memory,
     Quiet,
     Threads,
+    WithData,
+    value,
+)
+from wolfmeans.commands.points import (
+    Labels,
     begin_reading,
     choose,
+    open_points,
+    predicted_labels,
+    refuse_with_memory,
 )
-from wolfmeans.commands.terminal import errors_in_one_line, remarking, say
+from wolfmeans.commands.process import loading, say
+from wolfmeans.commands.terminal import errors_in_one_line, remarking
 from wolfmeans.inputs.preparation import Preparation
 
 if TYPE_CHECKING:
@@ -40,15 +47,9 @@ def predict(
     drop_missing: DropMissing = False,
     format_: Format = None,
     labels: Annotated[
-        str,
-        typer.Option(
-            metavar="PATH",
-            help="Output file: .csv, .tsv, .parquet, .arrow, .npy, or - (stdout).",
-        ),
+        str, value("PATH", "Output file: .csv, .tsv, .parquet, .arrow, .npy, or - (stdout).")
     ] = outputs.STANDARD_OUTPUT,
-    with_data: Annotated[
-        bool, typer.Option("--with-data", help="Write the labels next to the data.")
-    ] = False,
+    with_data: WithData = False,
     threads: Threads = None,
     memory: Memory = None,
     quiet: Quiet = False,
@@ -66,41 +67,62 @@ def predict(
 
       wolfmeans predict model.wolf big.parquet --memory 2GB --labels labels.npy
     """
-    outputs.check_table_target("--labels", labels)
     outputs.check_targets({"--labels": labels}, [model, *files])
     if Path(model).is_dir() or not Path(model).exists():
         raise FileNotFoundError(f"no such model file: {model}")
     if memory is not None:
         refuse_with_memory({"--with-data": with_data, "--format": format_})
-        outputs.check_gaps_to_come(labels, drop_missing=drop_missing)
-        _predict_within(memory, model, files, columns, labels, threads, drop_missing, quiet)
-        return
-    reading = begin_reading(files, format_)
-    with loading():
-        from wolfmeans.estimators.saving import load_prepared
-
-        estimator, preparation = load_prepared(model)
-        table = reading.result()
-    wanted = columns or _wanted(table.names, table.source, estimator, preparation)
-    points = choose(table, wanted, drop_missing=drop_missing)
-    outputs.check_gaps(labels, points.kept)
-    _check_width(model, estimator, points.names)
-    data = points.data if preparation is None else preparation.apply(points.data)
-    estimator.n_threads = threads
-    # Names were matched here; what follows is numbers.
-    if hasattr(estimator, "feature_names_in_"):
-        del estimator.feature_names_in_
-    with remarking(() if quiet else points.remarks):
-        found = estimator.predict(data)
-    beside = table if with_data else None
-    outputs.write_table(labels, {"label": points.beside(found)}, beside, numbered=drop_missing)
-    _say_written(labels, len(points.beside(found)), int(np.sum(found < 0)), quiet)
-
-
-def _say_written(labels: str, n_rows: int, outliers: int, quiet: bool) -> None:
+        outputs.check_gaps(labels, gaps=drop_missing)
+        with loading():
+            estimator, preparation, wanted = _load(model, threads)
+            points = open_points(files, memory, columns, drop_missing=drop_missing)
+        if columns is None and wanted is not None and points.data.names is not None:
+            _check_columns(wanted, points.names, points.data.parts[0].name)
+            points = open_points(files, memory, wanted, drop_missing=drop_missing)
+        _check_width(model, estimator, points.names)
+        estimator.memory_limit = memory
+        found = predicted_labels(estimator, points, preparation)
+        with remarking(() if quiet else points.remarks):
+            n_rows, outliers = _write_pieces(labels, found, numbered=drop_missing)
+    else:
+        wait_for_table = begin_reading(files, format_)
+        with loading():
+            estimator, preparation, wanted = _load(model, threads)
+            table = wait_for_table()
+        if not columns and wanted is not None:
+            _check_columns(wanted, table.names, table.source)
+        chosen = choose(table, columns or wanted, drop_missing=drop_missing)
+        outputs.check_gaps(labels, gaps=chosen.kept is not None)
+        _check_width(model, estimator, chosen.names)
+        with remarking(() if quiet else chosen.remarks):
+            predicted = estimator.predict(preparation.apply(chosen.data))
+        chosen.write_labels(labels, predicted, with_data=with_data, numbered=drop_missing)
+        n_rows, outliers = table.n_rows, int(np.sum(predicted < 0))
     if not outputs.is_standard_output(labels) and not quiet:
         left_out = f", {outliers:,} of them outliers" if outliers else ""
         say(f"Written: {labels} ({n_rows:,} rows{left_out})")
+
+
+def _load(path: str, threads: int | None) -> tuple[CenterEstimator, Preparation, list[str] | None]:
+    """Return the model, what is done to columns first, and the columns' names if it has them."""
+    from wolfmeans.estimators.saving import load_prepared
+
+    estimator, preparation = load_prepared(path)
+    estimator.n_threads = threads
+    # Columns are matched by name here; the estimator gets arrays without names.
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is not None:
+        del estimator.feature_names_in_
+    if preparation is not None:
+        return estimator, preparation, list(preparation.columns)
+    return estimator, Preparation(()), None if names is None else [str(name) for name in names]
+
+
+def _check_columns(wanted: Sequence[str], names: Sequence[str], source: str) -> None:
+    """Check that the data has all columns of the fit."""
+    missing = [name for name in wanted if name not in names]
+    if missing:
+        raise ValueError(f"{source} has no column {missing[0]!r}, which the model needs")
 
 
 def _check_width(model: str, estimator: CenterEstimator, names: Sequence[str]) -> None:
@@ -111,57 +133,14 @@ def _check_width(model: str, estimator: CenterEstimator, names: Sequence[str]) -
         )
 
 
-def _predict_within(
-    memory: str,
-    model: str,
-    files: list[str],
-    columns: list[str] | None,
-    labels: str,
-    threads: int | None,
-    drop_missing: bool,
-    quiet: bool,
-) -> None:
-    """Read files in chunks and write the labels as they are computed."""
-    with loading():
-        from wolfmeans.estimators.saving import load_prepared
-
-        estimator, preparation = load_prepared(model)
-        points = open_points(files, memory, columns, drop_missing=drop_missing)
-    if columns is None and points.data.names is not None:
-        wanted = _wanted(points.names, points.parts[0].name, estimator, preparation)
-        if wanted is not None:
-            points = open_points(files, memory, wanted, drop_missing=drop_missing)
-    _check_width(model, estimator, points.names)
-    estimator.n_threads, estimator.memory_limit = threads, memory
-    if hasattr(estimator, "feature_names_in_"):
-        del estimator.feature_names_in_
+def _write_pieces(target: str, pieces: Iterator[Labels], *, numbered: bool) -> tuple[int, int]:
+    """Write labels as they are computed; return the numbers of rows and of outliers."""
     outliers = 0
 
-    def counted() -> Iterator[NDArray[np.int32]]:
+    def counted() -> Iterator[Labels]:
         nonlocal outliers
-        for piece in labels_of(estimator, points, preparation):
+        for piece in pieces:
             outliers += int(np.sum(np.ma.filled(piece, 0) < 0))
             yield piece
 
-    with remarking(() if quiet else points.remarks):
-        n_rows = outputs.write_pieces(labels, "label", counted(), numbered=drop_missing)
-    _say_written(labels, n_rows, outliers, quiet)
-
-
-def _wanted(
-    names: Sequence[str],
-    source: str,
-    estimator: CenterEstimator,
-    preparation: Preparation | None,
-) -> list[str] | None:
-    """Return the names of the columns in the fit; None if the model has none."""
-    if preparation is not None:
-        wanted = list(preparation.columns)
-    elif hasattr(estimator, "feature_names_in_"):
-        wanted = [str(name) for name in estimator.feature_names_in_]
-    else:
-        return None
-    missing = [name for name in wanted if name not in names]
-    if missing:
-        raise ValueError(f"{source} has no column {missing[0]!r}, which the model needs")
-    return wanted
+    return outputs.write_pieces(target, "label", counted(), numbered=numbered), outliers

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table as Rows
 
 from wolfmeans.commands import outputs
-from wolfmeans.commands.loading import loading
-from wolfmeans.commands.points import (
+from wolfmeans.commands.options import (
+    METHODS,
     Columns,
     DropMissing,
     Exclude,
@@ -24,45 +24,38 @@ from wolfmeans.commands.points import (
     Standardize,
     Threads,
     Weights,
-    begin_reading,
-    check_count,
-    choose,
-    title_of,
-)
-from wolfmeans.commands.streams import printing
-from wolfmeans.commands.terminal import (
-    errors_in_one_line,
     named,
     one_of,
-    print_json,
-    remarking,
-    say,
     shares,
-    warnings_in_one_line,
+    value,
     whole_ranges,
 )
-from wolfmeans.core.choices import BOUNDS
+from wolfmeans.commands.points import begin_reading, check_count, choose, title_of
+from wolfmeans.commands.process import loading, printing
+from wolfmeans.commands.terminal import (
+    errors_in_one_line,
+    print_json,
+    remarking,
+    warnings_in_one_line,
+)
 from wolfmeans.files.atomic import written_whole
 from wolfmeans.inputs.preparation import Preparation
 
 if TYPE_CHECKING:
     from wolfmeans.estimators.scan_result import Scan
 
-_METHODS = ("auto", "none", *BOUNDS)
 _PICTURES = (".png", ".svg", ".pdf")
+Counts = Annotated[
+    list[str], typer.Option("--clusters", "-k", metavar="A:B,...", help="Numbers of clusters.")
+]
+Alphas = Annotated[list[str], value("FRACTION,...", "Fractions of the points to leave out.")]
 
 
 @errors_in_one_line
 def scan(
     files: File,
-    k: Annotated[
-        list[str],
-        typer.Option("--clusters", "-k", metavar="A:B,...", help="Numbers of clusters."),
-    ] = ["2:10"],  # noqa: B006
-    alpha: Annotated[
-        list[str],
-        typer.Option(metavar="FRACTION,...", help="Fractions of the points to leave out."),
-    ] = ["0"],  # noqa: B006
+    k: Counts = ["2:10"],  # noqa: B006
+    alpha: Alphas = ["0"],  # noqa: B006
     columns: Columns = None,
     exclude: Exclude = None,
     weights: Weights = None,
@@ -70,21 +63,14 @@ def scan(
     drop_missing: DropMissing = False,
     format_: Format = None,
     n_init: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Number of starts of each fit.", show_default="auto"),
+        int | None, value("N", "Number of starts of each fit.", min=1, show_default="auto")
     ] = None,
-    certify: Annotated[str, named(_METHODS, "Lower bounds")] = "auto",
+    certify: Annotated[str, named(METHODS, "Lower bounds")] = "auto",
     threads: Threads = None,
     seed: Seed = 0,
-    csv: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Write the table: .csv, .parquet, ...")
-    ] = None,
-    plot: Annotated[
-        str | None, typer.Option(metavar="PATH", help=f"Write the figure: {', '.join(_PICTURES)}.")
-    ] = None,
-    page: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Write an HTML page about the scan.")
-    ] = None,
+    csv: Annotated[str | None, value("PATH", "Write the table: .csv, .parquet, ...")] = None,
+    plot: Annotated[str | None, value("PATH", f"Write the figure: {', '.join(_PICTURES)}.")] = None,
+    page: Annotated[str | None, value("PATH", "Write an HTML page about the scan.")] = None,
     quiet: Quiet = False,
     json_: Json = False,
 ) -> None:
@@ -99,20 +85,19 @@ def scan(
       wolfmeans scan measurements.csv -k 2:6 --csv scan.csv --quiet
     """
     ranges, trimmed = whole_ranges("-k", k), shares("--alpha", alpha)
-    one_of("--certify", certify, _METHODS)
-    outputs.check_table_target("--csv", csv)
+    one_of("--certify", certify, METHODS)
     outputs.check_targets({"--csv": csv, "--plot": plot, "--page": page}, files, json=json_)
     if plot is not None and Path(plot).suffix.lower() not in _PICTURES:
         raise ValueError(f"--plot: {plot} must end in one of {', '.join(_PICTURES)}")
-    reading = begin_reading(files, format_)
+    wait_for_table = begin_reading(files, format_)
     with loading():
         from wolfmeans.core.notices import progress_on_terminal
         from wolfmeans.estimators.scan import scan as run_scan
 
-        table = reading.result()
+        table = wait_for_table()
     points = choose(table, columns, exclude, weights, drop_missing=drop_missing)
     data = points.data
-    check_count(max(numbers[-1] for numbers in ranges), points.n_rows)
+    check_count(max(numbers[-1] for numbers in ranges), points.known_rows)
     counts = list(dict.fromkeys(count for numbers in ranges for count in numbers))
     if standardize:
         data = Preparation.standardizing(points.names, data, points.weights).apply(data)
@@ -121,7 +106,7 @@ def scan(
         parameters["n_init"] = n_init
     with (
         warnings_in_one_line(quiet=quiet),
-        progress_on_terminal((lambda share, text: None) if quiet else None) as told,
+        progress_on_terminal((lambda share, text: None) if quiet else None) as progress,
         remarking(() if quiet or json_ else points.remarks),
     ):
         found = run_scan(
@@ -131,7 +116,7 @@ def scan(
             sample_weight=points.weights,
             certify=None if certify == "none" else certify,
             random_state=seed,
-            progress=told,
+            progress=progress,
             **parameters,
         )
     if csv is not None:
@@ -146,9 +131,7 @@ def scan(
     elif not quiet and not outputs.is_standard_output(csv):
         with printing():
             _print(found)
-    written = outputs.written_files((csv, plot, page))
-    if written and not quiet:
-        say(f"Written: {', '.join(written)}")
+    outputs.say_written((csv, plot, page), quiet=quiet)
 
 
 def _rows(found: Scan) -> list[tuple[Any, ...]]:

@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from wolfmeans.commands.loading import loading
-from wolfmeans.commands.reading import BUNDLED, read
-from wolfmeans.commands.terminal import (
-    errors_in_one_line,
-    meter,
+from wolfmeans.commands.options import (
+    Empty,
+    Standardize,
     named,
     one_of,
-    remarking,
-    say,
+    value,
     whole_numbers,
     words,
 )
-from wolfmeans.core.choices import GAPS, MIXTURES, POLICIES, SEGMENTATION_FEATURES, STUDY_SEEDINGS
+from wolfmeans.commands.points import choose
+from wolfmeans.commands.process import loading, say
+from wolfmeans.commands.terminal import errors_in_one_line, meter, remarking
+from wolfmeans.core.choices import GAPS, MIXTURES, SEGMENTATION_FEATURES, STUDY_SEEDINGS
+from wolfmeans.files import datasets, tables
+from wolfmeans.files.atomic import shown
 
 if TYPE_CHECKING:
     from wolfmeans.study.results import ScenarioResult
@@ -36,52 +41,42 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-_MORE_ROWS = 40
+BUNDLED = {"iris": 3, "banknotes": 2, "wine": 3, "digits": 10}
+"""Names of the bundled data sets, with their numbers of classes."""
+_MOST_ROWS = 40
 
-# --- Options that several commands have ------------------------------------------------------
+# --- Options that several studies have -------------------------------------------------------
 
 Replications = Annotated[
     int, typer.Option("--replications", "-r", min=1, metavar="R", help="Runs of each scenario.")
 ]
-Gap = Annotated[
-    str,
-    named((*GAPS, "all"), "Gap to tabulate and draw"),
-]
-Empty = Annotated[str, named(POLICIES, "New centers for empty clusters")]
+Gap = Annotated[str, named((*GAPS, "all"), "Gap to tabulate and draw")]
 Seeding = Annotated[str, named(STUDY_SEEDINGS, "Initial centers")]
 Alpha = Annotated[
-    float,
-    typer.Option(min=0.0, metavar="FRACTION", help="Trimmed K-means: fraction of points left out."),
+    float, value("FRACTION", "Trimmed K-means: fraction of points left out.", min=0.0)
 ]
-Seed = Annotated[
-    int, typer.Option(min=0, metavar="S", help="Random seed; the same seed gives the same bytes.")
-]
-Repeats = Annotated[
-    int, typer.Option(min=1, metavar="M", help="Number of independent studies, to show the noise.")
-]
-Workers = Annotated[
-    int | None, typer.Option(min=1, metavar="W", help="Number of threads; does not affect results.")
-]
+Seed = Annotated[int, value("S", "Random seed; the same seed gives the same bytes.", min=0)]
+Repeats = Annotated[int, value("M", "Number of independent studies, to show the noise.", min=1)]
+Workers = Annotated[int | None, value("W", "Number of threads; does not affect results.", min=1)]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue an interrupted study in --out.")]
 Report = Annotated[
     bool, typer.Option("--report/--no-report", help="Write tables, figures and a page at the end.")
 ]
+Features = Annotated[
+    list[str],
+    value("NAME,...", f"Columns: {', '.join(SEGMENTATION_FEATURES)} (one column earlier)."),
+]
+Out = Annotated[Path, value("DIR", "Output folder.")]
 
 
 @app.command()
 @errors_in_one_line
 def grid(
     context: typer.Context,
-    n: Annotated[list[str], typer.Option(metavar="N,...", help="Numbers of points.")] = [  # noqa: B006
-        "500,1000,5000"
-    ],
-    d: Annotated[list[str], typer.Option(metavar="D,...", help="Numbers of columns.")] = ["2,5,10"],  # noqa: B006
-    k: Annotated[list[str], typer.Option(metavar="K,...", help="Numbers of clusters.")] = [  # noqa: B006
-        "5,10,20,50"
-    ],
-    kind: Annotated[
-        list[str], typer.Option(metavar="KIND,...", help=f"Data: {', '.join(MIXTURES)}.")
-    ] = ["blobs"],  # noqa: B006
+    n: Annotated[list[str], value("N,...", "Numbers of points.")] = ["500,1000,5000"],  # noqa: B006
+    d: Annotated[list[str], value("D,...", "Numbers of columns.")] = ["2,5,10"],  # noqa: B006
+    k: Annotated[list[str], value("K,...", "Numbers of clusters.")] = ["5,10,20,50"],  # noqa: B006
+    kind: Annotated[list[str], value("KIND,...", f"Data: {', '.join(MIXTURES)}.")] = ["blobs"],  # noqa: B006
     replications: Replications = 10_000,
     gap: Gap = "all",
     empty: Empty = "keep",
@@ -92,7 +87,7 @@ def grid(
     workers: Workers = None,
     resume: Resume = False,
     report: Report = True,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Output folder.")] = Path("study-grid"),
+    out: Out = Path("study-grid"),
 ) -> None:
     """Study synthetic data: the paper's 36 scenarios, some of them, or others.
 
@@ -118,14 +113,8 @@ def grid(
 @errors_in_one_line
 def segmentation(
     context: typer.Context,
-    features: Annotated[
-        list[str],
-        typer.Option(
-            metavar="NAME,...",
-            help=f"Columns: {', '.join(SEGMENTATION_FEATURES)} (one column earlier).",
-        ),
-    ] = ["standardized,raw"],  # noqa: B006
-    k: Annotated[int, typer.Option(min=1, metavar="K", help="Number of clusters.")] = 7,
+    features: Features = ["standardized,raw"],  # noqa: B006
+    k: Annotated[int, value("K", "Number of clusters.", min=1)] = 7,
     replications: Replications = 50_000,
     gap: Gap = "all",
     empty: Empty = "keep",
@@ -136,9 +125,7 @@ def segmentation(
     workers: Workers = None,
     resume: Resume = False,
     report: Report = True,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Output folder.")] = Path(
-        "study-segmentation"
-    ),
+    out: Out = Path("study-segmentation"),
 ) -> None:
     """Study the image segmentation data: 50,000 seedings, standardized and raw.
 
@@ -163,12 +150,9 @@ def data_(
         typer.Argument(metavar="FILE", help=f"CSV, Parquet or NPY; or {', '.join(BUNDLED)}."),
     ],
     k: Annotated[
-        list[str] | None,
-        typer.Option(metavar="K,...", help="Numbers of clusters; known for bundled data."),
+        list[str] | None, value("K,...", "Numbers of clusters; known for bundled data.")
     ] = None,
-    standardize: Annotated[
-        bool, typer.Option("--standardize", help="Convert columns to z-scores first.")
-    ] = False,
+    standardize: Standardize = False,
     replications: Replications = 10_000,
     gap: Gap = "all",
     empty: Empty = "keep",
@@ -179,10 +163,7 @@ def data_(
     workers: Workers = None,
     resume: Resume = False,
     report: Report = True,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Output folder.", show_default="study-FILE"),
-    ] = None,
+    out: Annotated[Path | None, value("DIR", "Output folder.", show_default="study-FILE")] = None,
 ) -> None:
     """Study your own data with many seedings. Non-numeric columns are ignored.
 
@@ -193,22 +174,17 @@ def data_(
       wolfmeans study data measurements.csv --standardize --k 3,5 -r 200
     """
     gaps = _gaps(gap)
-    table = read(file)
-    if k is None and table.classes is None:
+    found = read_data(file)
+    if k is None and found.classes is None:
         raise ValueError("the number of clusters is missing; set it with --k, e.g. --k 5")
-    numbers = whole_numbers("--k", k or [str(table.classes)])
+    numbers = whole_numbers("--k", k or [str(found.classes)])
     settings = _settings(replications, empty, seeding, alpha, seed, repeats)
-    remarks = list(table.remarks)
-    if table.dropped:
-        remarks.append(f"Ignoring non-numeric columns: {', '.join(table.dropped)}.")
-    points = table.standardized() if standardize else table.data
-    name = f"{table.name}-standardized" if standardize else table.name
-    from wolfmeans.study.collection import FILE
-
-    scenarios = _study().data(points, f"{FILE}{name}", numbers, **settings)
+    points = found.standardized() if standardize else found.points
+    name = f"{found.name}-standardized" if standardize else found.name
+    scenarios = _study().data(points, f"file:{name}", numbers, **settings)
     target = out or Path(f"study-{name}")
     options: Any = {"workers": workers, "resume": resume, "report": report}
-    _carry_out(context, scenarios, target, gaps, remarks=remarks, **options)
+    _carry_out(context, scenarios, target, gaps, remarks=found.remarks, **options)
 
 
 @app.command("report")
@@ -219,8 +195,7 @@ def report_(
     ],
     gap: Gap = "all",
     out: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Output folder.", show_default="the folder itself"),
+        Path | None, value("DIR", "Output folder.", show_default="the folder itself")
     ] = None,
 ) -> None:
     """Rewrite tables, figures and page from results; several folders give one page.
@@ -237,7 +212,54 @@ def report_(
     typer.echo(f"Page: {page}")
 
 
-# --- What they do ----------------------------------------------------------------------------
+# --- Data ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Data:
+    """The numeric columns of a bundled data set or of a file."""
+
+    name: str
+    points: NDArray[np.float64]
+    remarks: tuple[str, ...] = ()
+    """Remarks about how the file was read, to be printed."""
+    classes: int | None = None
+    """Number of classes, if known."""
+
+    def standardized(self) -> NDArray[np.float64]:
+        """Return the columns as z-scores; constant columns become 0."""
+        with np.errstate(over="ignore", invalid="ignore"):  # raises an error below
+            spread = self.points.std(axis=0)
+            centered = self.points - self.points.mean(axis=0)
+        if not np.isfinite(spread).all():
+            raise ValueError("the values are too large to standardize; rescale the columns")
+        return np.asarray(centered / np.where(spread > 0, spread, 1.0), dtype=np.float64)
+
+
+def read_data(source: str) -> Data:
+    """Return a bundled data set or the numbers in a file."""
+    if source == "banknotes":
+        return Data(source, datasets.load_banknotes().data, classes=BUNDLED[source])
+    if source in BUNDLED:
+        import sklearn.datasets
+
+        loaded = getattr(sklearn.datasets, f"load_{source}")()
+        points = np.asarray(loaded.data, dtype=np.float64)
+        return Data(source, points, classes=BUNDLED[source])
+    if not Path(source).exists():
+        names = ", ".join(BUNDLED)
+        raise FileNotFoundError(f"no such file: {source}; bundled data sets: {names}")
+    table = tables.read([source])
+    chosen = choose(table)
+    ignored = [name for name in table.names if name not in chosen.names]
+    remarks = table.remarks
+    if ignored:
+        remarks = (*remarks, f"Ignoring non-numeric columns: {', '.join(ignored)}.")
+    points = chosen.data.astype(np.float64, copy=False)
+    return Data(shown(Path(source).stem), points, remarks)
+
+
+# --- Running ---------------------------------------------------------------------------------
 
 
 def _study() -> ModuleType:
@@ -306,7 +328,7 @@ def _print_fits(results: Sequence[ScenarioResult], gaps: Sequence[str]) -> None:
     for name in ("data", "n", "d", "K", "gap", "N", "slope (SE)", "p-value"):
         table.add_column(name, justify="left" if name in ("data", "gap") else "right")
     rows = [(result, gap) for result in results for gap in gaps]
-    for result, gap in rows[:_MORE_ROWS]:
+    for result, gap in rows[:_MOST_ROWS]:
         scenario, fit = result.scenario, result.regression(gap)
         table.add_row(
             escape(scenario_label(result)),
@@ -317,5 +339,5 @@ def _print_fits(results: Sequence[ScenarioResult], gaps: Sequence[str]) -> None:
             number(fit.p_value),
         )
     Console().print(table)
-    if len(rows) > _MORE_ROWS:
-        typer.echo(f"… and {len(rows) - _MORE_ROWS} more rows")
+    if len(rows) > _MOST_ROWS:
+        typer.echo(f"… and {len(rows) - _MOST_ROWS} more rows")

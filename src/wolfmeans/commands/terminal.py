@@ -1,33 +1,51 @@
-"""Shared by all commands: one-line errors, lists of numbers, tables and a progress bar."""
+"""What commands print: errors, facts, remarks, progress, and the live display of a fit."""
 
 from __future__ import annotations
 
 import functools
 import json
+import math
 import os
+import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
-from typing import Any, ParamSpec, TypeVar
+from types import FrameType
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import typer
 from rich.console import Console
+from rich.live import Live
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from wolfmeans.commands.loading import all_done, begin_work, owns_process
-from wolfmeans.commands.streams import give_up, printing
-from wolfmeans.commands.streams import say as say
+from wolfmeans.commands.process import (
+    begin_work,
+    discard,
+    ignore_interrupts,
+    owns_process,
+    printing,
+    say,
+)
+
+if TYPE_CHECKING:
+    from wolfmeans.core.solution import Record
+    from wolfmeans.estimators.base import CenterEstimator
 
 P = ParamSpec("P")
 R = TypeVar("R")
+# From this many multiplications a step, a Python call between two steps costs almost nothing.
+LONG_STEP = 5_000_000
 _SECONDS_BETWEEN_LINES = 10.0
-_SECONDS_OF_PATIENCE = 0.5
+_SECONDS_BEFORE_REMARKS = 0.5
+_SECONDS_BEFORE_DISPLAY = 1.0
+_RECENT_STEPS = 12
 
 
 def errors_in_one_line(command: Callable[P, R]) -> Callable[P, R]:
@@ -43,7 +61,7 @@ def errors_in_one_line(command: Callable[P, R]) -> Callable[P, R]:
             raise typer.Exit(130) from None
         except BrokenPipeError:
             # The reader of the output is gone; there is nothing to print, nor to flush at the end.
-            give_up(sys.stdout)
+            discard(sys.stdout)
             raise typer.Exit(141) from None
         except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
             say(f"wolfmeans: {str(error) or type(error).__name__}")
@@ -60,90 +78,9 @@ def errors_in_one_line(command: Callable[P, R]) -> Callable[P, R]:
             )
             raise typer.Exit(2) from error
         finally:
-            all_done()
+            ignore_interrupts()
 
     return wrapped
-
-
-def whole_numbers(option: str, texts: Sequence[str]) -> list[int]:
-    """Return the numbers of an option that is repeated or has commas, each once.
-
-    Examples
-    --------
-    >>> whole_numbers("--n", ["500,1000", "5_000", "500"])
-    [500, 1000, 5000]
-    """
-    numbers = []
-    for part in words(texts):
-        try:
-            numbers.append(int(part))
-        except ValueError:
-            raise ValueError(f"{option} takes integers; got {part!r}") from None
-        if numbers[-1] < 1:
-            raise ValueError(f"{option} must be at least 1; got {numbers[-1]}")
-    if not numbers:
-        raise ValueError(f"{option} needs a number")
-    return list(dict.fromkeys(numbers))
-
-
-def whole_ranges(option: str, texts: Sequence[str]) -> list[range]:
-    """Return the ranges of an option that takes numbers as well, both ends included.
-
-    Examples
-    --------
-    >>> whole_ranges("-k", ["2:5,8", "10:20:5"])
-    [range(2, 6), range(8, 9), range(10, 21, 5)]
-    """
-    found: list[range] = []
-    for part in words(texts):
-        texts_of_ends = part.split(":")
-        ends = [whole_numbers(option, [end])[0] for end in texts_of_ends if end]
-        if not len(texts_of_ends) == len(ends) <= 3 or ends[0] > ends[min(1, len(ends) - 1)]:
-            raise ValueError(f"{option} takes numbers and ranges such as 2:10; got {part!r}")
-        step = ends[2] if len(ends) == 3 else 1
-        found.append(range(ends[0], ends[min(1, len(ends) - 1)] + 1, step))
-    if not found:
-        raise ValueError(f"{option} needs a number")
-    return found
-
-
-def shares(option: str, texts: Sequence[str]) -> list[float]:
-    """Return the numbers of an option, each at least 0 and below 1."""
-    numbers = []
-    for part in words(texts):
-        try:
-            numbers.append(float(part))
-        except ValueError:
-            raise ValueError(f"{option} takes numbers; got {part!r}") from None
-        if not 0 <= numbers[-1] < 1:
-            raise ValueError(f"{option} must be at least 0 and below 1; got {part}")
-    if not numbers:
-        raise ValueError(f"{option} needs a number")
-    return list(dict.fromkeys(numbers))
-
-
-def words(texts: Sequence[str]) -> list[str]:
-    """Return the words of an option that is repeated or has commas, each once."""
-    parts = [part.strip() for text in texts for part in text.split(",")]
-    return list(dict.fromkeys(part for part in parts if part))
-
-
-def named(names: Sequence[str], text: str, panel: str | None = None, **more: Any) -> Any:
-    """Return an option that takes one of some names; shells complete them."""
-    return typer.Option(
-        metavar="NAME",
-        help=f"{text}: {', '.join(names)}.",
-        autocompletion=lambda: list(names),
-        rich_help_panel=panel,
-        **more,
-    )
-
-
-def one_of(option: str, value: str, allowed: Sequence[str]) -> str:
-    """Return the value if it is allowed; otherwise raise an error that lists the choices."""
-    if value not in allowed:
-        raise ValueError(f"{option} must be one of {', '.join(allowed)}; got {value!r}")
-    return value
 
 
 def live_console() -> Console | None:
@@ -162,33 +99,27 @@ def print_json(content: Any) -> None:
         typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
 
 
-def print_facts(verdict: str, rows: Iterable[Sequence[str]]) -> None:
-    """Print a sentence and lines of name, value and meaning, in colour on a terminal."""
-    with printing():
-        _print_facts(verdict, rows)
+def print_facts(verdict: str, rows: Sequence[Sequence[str]]) -> None:
+    """Print a sentence and lines of name, value and meaning.
 
-
-def _print_facts(verdict: str, rows: Iterable[Sequence[str]]) -> None:
+    In colour on a terminal; elsewhere each fact is one line, however long.
+    """
     console = Console(highlight=False)
-    if not console.is_terminal:
-        _print_plainly(verdict, [tuple(row) for row in rows])
-        return
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(style="dim")
-    for row in rows:
-        table.add_row(*map(escape, row))
-    console.print(Text(verdict, style="bold"))
-    console.print(table)
-
-
-def _print_plainly(verdict: str, rows: Sequence[Sequence[str]]) -> None:
-    """Print the same for a pipe: a fact in a line, however long, and no colours."""
-    widths = [max(len(row[j]) for row in rows) for j in (0, 1)]
-    typer.echo(verdict)
-    for name, value, reading in rows:
-        typer.echo(f"{name:<{widths[0]}}  {value:<{widths[1]}}  {reading}".rstrip())
+    with printing():
+        if not console.is_terminal:
+            widths = [max(len(row[j]) for row in rows) for j in (0, 1)]
+            typer.echo(verdict)
+            for name, value, meaning in rows:
+                typer.echo(f"{name:<{widths[0]}}  {value:<{widths[1]}}  {meaning}".rstrip())
+            return
+        table = Table(box=None, pad_edge=False, show_header=False)
+        table.add_column(style="bold", no_wrap=True)
+        table.add_column(no_wrap=True)
+        table.add_column(style="dim")
+        for row in rows:
+            table.add_row(*map(escape, row))
+        console.print(Text(verdict, style="bold"))
+        console.print(table)
 
 
 @contextmanager
@@ -213,24 +144,29 @@ def remarking(remarks: Sequence[str]) -> Iterator[None]:
 
     That is after half a second, or at the end. If the work fails, only the error is printed.
     """
+    unsaid = list(remarks)
 
-    def tell() -> None:
-        while left:
-            say(left.pop(0))
+    def say_all() -> None:
+        while unsaid:
+            say(unsaid.pop(0))
 
-    left = list(remarks)
-    later = threading.Timer(_SECONDS_OF_PATIENCE, tell)
-    later.daemon = True
-    later.start()
+    timer = _timer(_SECONDS_BEFORE_REMARKS, say_all)
+    timer.start()
     try:
         yield
     except BaseException:
-        left.clear()
+        unsaid.clear()
         raise
     finally:
-        later.cancel()
-        later.join()
-        tell()
+        timer.cancel()
+        timer.join()
+        say_all()
+
+
+def _timer(seconds: float, call: Callable[[], None]) -> threading.Timer:
+    timer = threading.Timer(seconds, call)
+    timer.daemon = True
+    return timer
 
 
 @contextmanager
@@ -281,3 +217,119 @@ def clock(seconds: float) -> str:
         return f"{whole // 60} min {whole % 60:02} s"
     minutes = -(-whole // 60)
     return f"{minutes // 60} h {minutes % 60:02} min"
+
+
+# --- The live display of a fit ----------------------------------------------------------------
+
+
+class Watch:
+    """Follows the records of a fit, start by start."""
+
+    def __init__(self, stop: str, tol: float, n_starts: int) -> None:
+        self._stop, self._tol, self._n_starts = stop, tol, n_starts
+        self._recent: deque[Record] = deque(maxlen=_RECENT_STEPS)
+        self._first_value = math.nan
+        self.start = 0
+        self.interrupted = False
+
+    def see(self, record: Record) -> bool:
+        """Record a step; return whether the run should end."""
+        if record.t == 0:
+            self.start += 1
+            self._recent.clear()
+            self._first_value = record.value
+        self._recent.append(record)
+        return self.interrupted
+
+    @property
+    def tolerance(self) -> float | None:
+        """The threshold of the watched number; None for other stopping rules."""
+        known = self._stop in ("decrease", "gap")
+        return self._tol * self._first_value if known else None
+
+    def watched(self, record: Record) -> float:
+        """The number that the stopping rule tests."""
+        return record.gap if self._stop == "gap" else record.decrease
+
+    def seconds_left(self) -> float | None:
+        """Estimate the time left for this start from the recent fall of the watched number.
+
+        Near a fixed point it falls roughly geometrically, but irregularly.
+        """
+        goal = self.tolerance
+        records = [r for r in self._recent if self.watched(r) > 0]
+        if goal is None or goal <= 0 or len(records) < 4:
+            return None
+        from statistics import linear_regression
+
+        steps = [float(r.t) for r in records]
+        slope, intercept = linear_regression(steps, [math.log(self.watched(r)) for r in records])
+        if slope >= -1e-6:
+            return None
+        steps_left = max(0.0, (math.log(goal) - intercept) / slope - steps[-1])
+        seconds_per_step = (records[-1].seconds - records[0].seconds) / (steps[-1] - steps[0])
+        return steps_left * seconds_per_step
+
+    def table(self) -> Table:
+        """Return the table to show."""
+        table = Table(box=None, pad_edge=False, show_header=False)
+        table.add_column(style="bold")
+        table.add_column(justify="right")
+        table.add_column(style="dim")
+        if not self._recent:
+            table.add_row("reading data and seeding", "", "")
+            return table
+        record = self._recent[-1]
+        starts = f"start {self.start}" + (f" of {self._n_starts}" if self._n_starts > 1 else "")
+        goal = self.tolerance
+        left = self.seconds_left()
+        rule = "" if goal is None else f"(stops when the {self._stop} reaches {goal:.3g})"
+        table.add_row("iteration", f"{record.t + 1:,}", f"of {starts} {rule}".rstrip())
+        table.add_row("inertia", f"{record.value:.6g}", "sum of squared distances")
+        table.add_row("gap", f"{record.gap:.3g}", "gain from reassigning points")
+        table.add_row("decrease", f"{record.decrease:.3g}", "gain from a full step")
+        table.add_row("moved", f"{record.moved:,}", "points that change cluster")
+        if left is not None:
+            table.add_row("time left", f"≈ {clock(left)}", "estimated from the last steps")
+        table.add_row("", "", "Ctrl-C stops and keeps the result; press twice to discard it")
+        return table
+
+
+@contextmanager
+def watching(
+    estimator: CenterEstimator, *, wanted: bool, shown: bool
+) -> Iterator[tuple[Watch, Callable[[Record], Any] | None]]:
+    """Let Ctrl-C end a fit with its current result, and show the fit on a terminal.
+
+    The callback is None if that is not wanted because the fit is short.
+    """
+    rule = estimator._criterion()
+    watch = Watch(rule.stop, rule.tol, estimator._continued_starts())
+    if not wanted:
+        yield watch, None
+        return
+    console = live_console() if shown else None
+    live = Live(console=console, get_renderable=watch.table, transient=True, refresh_per_second=8)
+    # The display starts by the clock, not with a step: reading and seeding may take long, too.
+    timer = _timer(_SECONDS_BEFORE_DISPLAY, live.start)
+    if console is not None:
+        timer.start()
+
+    before = signal.getsignal(signal.SIGINT)
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        # The first Ctrl-C ends the fit after the current step, the second one at once.
+        if watch.interrupted or not watch.start:
+            raise KeyboardInterrupt
+        watch.interrupted = True
+
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield watch, watch.see
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if console is not None:
+            timer.cancel()
+            timer.join()
+        if live.is_started:
+            live.stop()

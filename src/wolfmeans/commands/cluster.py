@@ -1,41 +1,70 @@
-"""`wolfmeans fit --dask`: the same fit, where the rows are read and stay on a cluster's workers."""
+"""Rows on the workers of a Dask cluster: `wolfmeans fit --dask`."""
 
 from __future__ import annotations
 
 import glob
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wolfmeans.commands import outputs
-from wolfmeans.commands.fitted import center_columns, for_the_command, listed
-from wolfmeans.commands.live import watching
-from wolfmeans.commands.terminal import (
-    print_facts,
-    print_json,
-    remarking,
-    say,
-    warnings_in_one_line,
-    words,
-)
+from wolfmeans.commands.options import words
+from wolfmeans.commands.points import Points
 from wolfmeans.files.tables import SUFFIXES
-from wolfmeans.inputs.preparation import Preparation
-
-if TYPE_CHECKING:
-    from wolfmeans.estimators import KMeans, TrimmedKMeans
-
-    Model = KMeans | TrimmedKMeans
 
 _SECONDS_TO_CONNECT = 20
 _BYTES_OF_A_BLOCK = 1 << 26
+_FRAMES = "tables on a cluster need Dask's data frames: pip install 'dask[dataframe]'"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterPoints(Points):
+    """A Dask collection whose rows stay on the workers, as do the labels of its fit."""
+
+    files: Sequence[str]
+    condition = "on a sample and without --dask, "
+
+    @property
+    def amount(self) -> str:
+        """How much is clustered, in words."""
+        count = self.data.npartitions
+        return f"{count:,} partition{'' if count == 1 else 's'}"
+
+    def cluster_sizes(self, labels: Any, n_clusters: int) -> NDArray[np.int64]:
+        """Return how many points each cluster has, counted on the workers."""
+        # Trimmed points have the label -1.
+        counts = import_module("dask.array").bincount(labels + 1, minlength=n_clusters + 1)
+        sizes: NDArray[np.int64] = counts.compute()[1:]
+        return sizes
+
+    def facts(self, labels: Any, *, standardized: bool) -> dict[str, Any]:
+        """Return the facts about the data, ready for JSON."""
+        return {
+            "files": list(self.files),
+            "n_samples": int(labels.shape[0]),
+            "partitions": int(labels.numblocks[0]),
+            "columns": list(self.names),
+            "weighted": self.weights is not None,
+        }
+
+    def write_labels(self, target: str, labels: Any, *, with_data: bool, numbered: bool) -> None:
+        """Write the labels: workers write a folder, this process a file."""
+        if not _is_folder(target):
+            outputs.write_table(target, {"label": labels.compute()})
+            return
+        frames = _imported("dask.dataframe", _FRAMES)
+        with outputs.naming(target):
+            frames.from_dask_array(labels, columns="label").to_frame().to_parquet(target)
 
 
 def refuse_options(given: Mapping[str, Any]) -> None:
-    """Check that no option is given that does not work on a cluster."""
+    """Raise an error if an option is set that does not work on a cluster."""
     for option, value in given.items():
         if value:
             raise ValueError(
@@ -45,11 +74,10 @@ def refuse_options(given: Mapping[str, Any]) -> None:
 
 def check_targets(targets: Mapping[str, str | None], *, json: bool) -> None:
     """Check that the targets can be written; labels may go to a folder, which workers write."""
-    folder = targets["--labels"] is not None and _is_folder(targets["--labels"])
-    here = {option: t for option, t in targets.items() if not (folder and option == "--labels")}
-    for option in ("--labels", "--centers"):
-        outputs.check_table_target(option, here.get(option))
-    outputs.check_targets(here, (), json=json)
+    labels = targets["--labels"]
+    if labels is not None and _is_folder(labels):
+        targets = {option: target for option, target in targets.items() if option != "--labels"}
+    outputs.check_targets(targets, (), json=json)
 
 
 def _is_folder(target: str) -> bool:
@@ -58,19 +86,15 @@ def _is_folder(target: str) -> bool:
     )
 
 
-def fit_on_cluster(
+@contextmanager
+def connected(
     address: str,
     files: Sequence[str],
-    estimator: Model,
-    *,
     columns: Sequence[str] | None,
     exclude: Sequence[str] | None,
     weights: str | None,
-    targets: Mapping[str, str | None],
-    quiet: bool,
-    json: bool,
-) -> bool:
-    """Fit files on the cluster at an address and write the targets; whether Ctrl-C ended it."""
+) -> Iterator[ClusterPoints]:
+    """Connect to the cluster at an address, and open files on it."""
     distributed = _imported("distributed", "--dask needs Dask: pip install 'wolfmeans[dask]'")
     try:
         client = distributed.Client(address, timeout=_SECONDS_TO_CONNECT)
@@ -78,111 +102,14 @@ def fit_on_cluster(
         raise OSError(f"--dask: cannot connect to a scheduler at {address}: {error}") from error
     with client:
         try:
-            X, masses, names = opened(files, columns, exclude, weights)
-            begun = perf_counter()
-            interrupted = _run(estimator, X, masses, listed(names), quiet=quiet)
-            seconds = perf_counter() - begun
-            estimator.feature_names_in_ = np.array(names, dtype=object)
-            sizes = _sizes(estimator)
-            facts = {
-                **estimator.certificate_.to_dict(),
-                "verdict": estimator.certificate_.verdict,
-                "data": {
-                    "files": list(files),
-                    "n_samples": int(estimator.labels_.shape[0]),
-                    "partitions": int(estimator.labels_.numblocks[0]),
-                    "columns": list(names),
-                    "weighted": weights is not None,
-                },
-                "cluster_sizes": sizes.tolist(),
-                "seconds": seconds,
-            }
-            _write(estimator, Preparation(names), sizes, facts, targets)
+            X, masses, names = _opened(files, columns, exclude, weights)
+            yield ClusterPoints(data=X, names=names, weights=masses, files=files)
         except RuntimeError as error:
-            # What has no form in parts, and rows that were lost for good.
+            # An option that does not work in parts, or rows that were lost for good.
             raise ValueError(str(error)) from error
-    _say(estimator, names, facts, targets, quiet=quiet, json=json)
-    return interrupted
 
 
-def _run(estimator: Model, X: Any, masses: Any, what: str, *, quiet: bool) -> bool:
-    many = X.npartitions
-    remark = f"Clustering {many:,} partition{'' if many == 1 else 's'} by {what}."
-    with (
-        warnings_in_one_line(quiet=quiet, known="Not converged"),
-        watching(estimator, wanted=True, shown=not quiet) as (watch, callback),
-        remarking(() if quiet else (remark,)),
-    ):
-        estimator.callback = callback
-        estimator.fit(X, sample_weight=masses)
-        estimator.callback = None
-    return watch.interrupted
-
-
-def _sizes(estimator: Model) -> np.ndarray[Any, Any]:
-    """Return how many points each cluster has, counted where the labels are."""
-    da = import_module("dask.array")
-    # What is left out has the label -1.
-    counts = da.bincount(estimator.labels_ + 1, minlength=estimator.n_clusters + 1).compute()
-    found: np.ndarray[Any, Any] = counts[1:]
-    return found
-
-
-def _write(
-    estimator: Model,
-    preparation: Preparation,
-    sizes: np.ndarray[Any, Any],
-    facts: dict[str, Any],
-    targets: Mapping[str, str | None],
-) -> None:
-    labels, centers, model = (targets[f"--{name}"] for name in ("labels", "centers", "model"))
-    if labels is not None and _is_folder(labels):
-        frames = _imported("dask.dataframe", _FRAMES)
-        with outputs.naming(labels):
-            frame = frames.from_dask_array(estimator.labels_, columns="label").to_frame()
-            frame.to_parquet(labels)
-    elif labels is not None:
-        outputs.write_table(labels, {"label": estimator.labels_.compute()})
-    if centers is not None:
-        outputs.write_table(centers, center_columns(estimator, preparation, sizes))
-    if model is not None:
-        from wolfmeans.estimators import saving
-
-        with outputs.naming(model):
-            saving.save(estimator, Path(model), preparation)
-    if targets["--certificate"] is not None:
-        outputs.write_json(targets["--certificate"], facts)
-
-
-def _say(
-    estimator: Model,
-    names: tuple[str, ...],
-    facts: dict[str, Any],
-    targets: Mapping[str, str | None],
-    *,
-    quiet: bool,
-    json: bool,
-) -> None:
-    if json:
-        print_json(facts)
-    elif not quiet and not any(map(outputs.is_standard_output, targets.values())):
-        certificate = estimator.certificate_
-        rows = [
-            tuple(for_the_command(cell, names, "on a sample and without --dask, ") for cell in row)
-            for row in certificate.rows()
-        ]
-        print_facts(for_the_command(certificate.verdict), rows)
-    written = outputs.written_files(targets.values())
-    if written and not quiet:
-        say(f"Written: {', '.join(written)}")
-
-
-# --- Reading ---------------------------------------------------------------------------------
-
-_FRAMES = "tables on a cluster need Dask's data frames: pip install 'dask[dataframe]'"
-
-
-def opened(
+def _opened(
     files: Sequence[str],
     columns: Sequence[str] | None,
     exclude: Sequence[str] | None,
@@ -208,12 +135,12 @@ def opened(
         array = _array(files, kind)
         return array, None, tuple(f"column_{j}" for j in range(array.shape[1]))
     frames = _imported("dask.dataframe", _FRAMES)
-    names = [name for file in files for name in _found(file)]
+    names = [name for file in files for name in _matching(file)]
     frame = frames.read_parquet(names) if kind == "parquet" else frames.read_csv(names)
-    return _chosen(frame, columns, exclude, weights, files[0])
+    return _chosen_columns(frame, columns, exclude, weights, files[0])
 
 
-def _chosen(
+def _chosen_columns(
     frame: Any,
     columns: Sequence[str] | None,
     exclude: Sequence[str] | None,
@@ -222,22 +149,22 @@ def _chosen(
 ) -> tuple[Any, Any, tuple[str, ...]]:
     there = [str(name) for name in frame.columns]
     asked, unwanted = words(columns or ()), words(exclude or ())
-    for option, named in (
+    for option, names in (
         ("--columns", asked),
         ("--exclude", unwanted),
         ("--weights", [weights] if weights is not None else []),
     ):
-        for name in named:
+        for name in names:
             if name not in there:
                 raise ValueError(
                     f"{option}: {source} has no column {name!r}; it has {', '.join(there[:12])}"
                 )
-    numbers = [
+    numeric = [
         name
         for name, dtype in zip(there, frame.dtypes, strict=True)
-        if getattr(dtype, "kind", "O") in "fiub" and name not in (*unwanted, weights)
+        if getattr(dtype, "kind", "O") in "fiub"
     ]
-    chosen = [name for name in asked if name not in (*unwanted, weights)] if asked else numbers
+    chosen = [name for name in asked or numeric if name not in (*unwanted, weights)]
     if not chosen:
         raise ValueError(f"{source} has no numeric column to cluster")
     return frame[chosen], None if weights is None else frame[weights], tuple(chosen)
@@ -269,7 +196,7 @@ def _check_file_system(file: str) -> None:
         ) from error
 
 
-def _found(file: str) -> list[str]:
+def _matching(file: str) -> list[str]:
     """Return the files that match a pattern; Dask finds remote ones itself."""
     if "://" in file or not glob.has_magic(file):
         if "://" not in file and not Path(file).exists():
@@ -287,7 +214,7 @@ def _array(files: Sequence[str], kind: str) -> Any:
         _imported("zarr", "Zarr needs zarr: pip install zarr, here and on the workers")
         return da.concatenate([da.from_zarr(file) for file in files])
     blocks = []
-    for name in (name for file in files for name in _found(file)):
+    for name in (name for file in files for name in _matching(file)):
         if "://" in name:
             raise ValueError(f"{name}: NPY files must be in a folder that all workers can read")
         array = np.load(name, mmap_mode="r")
@@ -297,12 +224,12 @@ def _array(files: Sequence[str], kind: str) -> Any:
         place = str(Path(name).resolve())
         for start in range(0, len(array), rows):
             stop = min(len(array), start + rows)
-            piece = dask.delayed(_rows_of, pure=False)(place, start, stop)
+            piece = dask.delayed(_read_rows, pure=False)(place, start, stop)
             blocks.append(da.from_delayed(piece, (stop - start, array.shape[1]), array.dtype))
     return da.concatenate(blocks)
 
 
-def _rows_of(path: str, start: int, stop: int) -> Any:
+def _read_rows(path: str, start: int, stop: int) -> Any:
     """Read some rows, on a worker."""
     return np.array(np.load(path, mmap_mode="r")[start:stop])
 

@@ -1,4 +1,4 @@
-"""How the command begins: Ctrl-C during imports, what is imported, and reading in the meantime."""
+"""How a command begins: Ctrl-C during imports, what is imported, and reading in another thread."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from wolfmeans.commands import cli
-from wolfmeans.commands.loading import InTheMeantime
+from wolfmeans.commands.process import in_background
 
 # Sends Ctrl-C to itself when a module is about to be imported.
 INTERRUPTED = """
@@ -97,9 +97,9 @@ def test_a_result_and_an_error_come_back_from_the_other_thread():
         assert threading.current_thread() is not threading.main_thread()
         return 1 / number
 
-    assert InTheMeantime(work, 4).result() == 0.25
+    assert in_background(work, 4)() == 0.25
     with pytest.raises(ZeroDivisionError):
-        InTheMeantime(work, 0).result()
+        in_background(work, 0)()
 
 
 def test_the_caller_of_main_keeps_its_own_signals(data, capsys):
