@@ -890,7 +890,7 @@ PYTHON_MUTANTS = [
         ),
     ),
     *_mutants(
-        "study/tally.py",
+        "study/runs.py",
         "study/test_study.py",
         (
             "gaps for running minima",
@@ -937,7 +937,7 @@ PYTHON_MUTANTS = [
         ),
     ),
     *_mutants(
-        "study/comparison.py",
+        "study/tables.py",
         "study/test_study_pages.py",
         (
             "the spread of a mean for that of a study",
@@ -983,7 +983,7 @@ PYTHON_MUTANTS = [
         ),
     ),
     *_mutants(
-        "study/sentences.py",
+        "study/claims.py",
         "study/test_study_pages.py",
         (
             "rejected above the level",

@@ -20,11 +20,10 @@ from wolfmeans.engines.native import run_to_rest
 from wolfmeans.exact.native import native_is_available
 from wolfmeans.files.atomic import written_whole
 from wolfmeans.files.datasets import load_banknotes, load_segmentation
-from wolfmeans.study import mixtures, printed, results, runner, runs, statistics, tally
+from wolfmeans.study import mixtures, paper, results, runner, runs, statistics
 from wolfmeans.study.results import GAPS, ScenarioResult
-from wolfmeans.study.runs import draw, perform
+from wolfmeans.study.runs import Tally, draw, perform
 from wolfmeans.study.scenarios import Scenario
-from wolfmeans.study.tally import Tally
 
 SHAPES = [
     Scenario("blobs", 500, 2, 5),
@@ -149,13 +148,13 @@ def test_tally_is_what_the_runs_say():
 def test_worst_cases_of_runs_of_different_lengths():
     short, long = np.array([5.0, 1.0]), np.array([3.0, 2.0, 1.0])
     for a, b in ((short, long), (long, short)):
-        assert tally._larger(a, b).tolist() == [5.0, 2.0, 1.0]
+        assert runs._larger(a, b).tolist() == [5.0, 2.0, 1.0]
     assert (short.tolist(), long.tolist()) == ([5.0, 1.0], [3.0, 2.0, 1.0])
 
 
 def test_zeros_at_the_end_are_no_gaps():
-    assert tally._to_last_positive(np.array([3.0, 0.0, 2.0, 0.0, 0.0])) == (3.0, 0.0, 2.0)
-    assert tally._to_last_positive(np.zeros(3)) == ()
+    assert runs._to_last_positive(np.array([3.0, 0.0, 2.0, 0.0, 0.0])) == (3.0, 0.0, 2.0)
+    assert runs._to_last_positive(np.zeros(3)) == ()
 
 
 @pytest.mark.parametrize("data", mixtures.MIXTURES)
@@ -576,7 +575,7 @@ def test_sidak():
 
 def test_printed_rows_agree_with_their_windows():
     """The p-values printed are those of the slopes, their errors and the recovered N."""
-    rows = printed.rows()
+    rows = paper.printed_rows()
     assert len(rows) == 36
     n_points = dict(
         zip(
@@ -587,11 +586,11 @@ def test_printed_rows_agree_with_their_windows():
     )
     for (n, d), numbers in n_points.items():
         for k, number in zip((5, 10, 20, 50), numbers, strict=True):
-            row = printed.row(n, d, k)
+            row = paper.printed_row(n, d, k)
             assert row is not None
             t = (row["slope"] + 1.0) / row["slope_se"]
             assert statistics.stdtr(number - 2, -t) == pytest.approx(row["p_value"], abs=2e-3)
-    assert printed.row(1, 1, 1) is None
+    assert paper.printed_row(1, 1, 1) is None
 
 
 def test_what_a_killed_run_was_writing_is_removed(tmp_path, undisturbed):

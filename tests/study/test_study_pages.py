@@ -10,13 +10,19 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from wolfmeans.study import circumstances, comparison, figures, page, sentences, tables
-from wolfmeans.study.collection import Collection
-from wolfmeans.study.findings import Verdict, by_share, counted, listed
+from wolfmeans.study import claims, figures, page, tables
+from wolfmeans.study.claims import (
+    SkyDistances,
+    Verdict,
+    by_share,
+    counted,
+    listed,
+    reduced_to_rank,
+    sky_distances,
+)
 from wolfmeans.study.report import write_report
-from wolfmeans.study.results import GAPS, ScenarioResult
+from wolfmeans.study.results import GAPS, Collection, ScenarioResult
 from wolfmeans.study.scenarios import Scenario
-from wolfmeans.study.sky import SkyDistances, reduced_to_rank, sky_distances
 from wolfmeans.study.summary import signed, summary
 
 HOLDS, PARTLY, FAILS, NOT_RUN = Verdict
@@ -117,16 +123,16 @@ def test_segmentation_has_the_printed_slope_alone():
 
 def test_printed_numbers_enter_no_result(monkeypatch):
     before = read(tables.tables_csv(collect(*GRID)))
-    verdicts = [f.verdict for f in sentences.all_findings(collect(*GRID), None)]
+    verdicts = [f.verdict for f in claims.all_findings(collect(*GRID), None)]
     monkeypatch.setattr(
-        "wolfmeans.study.printed.row",
+        "wolfmeans.study.paper.printed_row",
         lambda n, d, k: dict.fromkeys(tables.PRINTED, 77.0),
     )
     after = read(tables.tables_csv(collect(*GRID)))
     assert after[0]["printed_slope"] == "77.0000"
     for old, new in zip(before, after, strict=True):
         assert all(old[c] == new[c] for c in tables.COLUMNS if not c.startswith("printed_"))
-    assert [f.verdict for f in sentences.all_findings(collect(*GRID), None)] == verdicts
+    assert [f.verdict for f in claims.all_findings(collect(*GRID), None)] == verdicts
 
 
 def test_runs_too_short_for_a_line_leave_cells_empty():
@@ -230,11 +236,11 @@ def test_folders_without_results_are_refused(tmp_path):
 def test_rejections_follow_the_p_values():
     steep, flat = decay(-1.3), decay(-0.5)
     with_decrease = {"published": steep, "decrease": flat, "gap": steep}
-    assert judge(sentences.rejections, result()) is HOLDS
-    assert judge(sentences.rejections, result(worst=with_decrease)) is PARTLY
-    assert judge(sentences.rejections, result(worst=flat)) is FAILS
-    assert judge(sentences.rejections, result("elliptic", worst=flat)) is NOT_RUN
-    assert judge(sentences.rejections, result(worst=(3.0,))) is NOT_RUN
+    assert judge(claims.rejections, result()) is HOLDS
+    assert judge(claims.rejections, result(worst=with_decrease)) is PARTLY
+    assert judge(claims.rejections, result(worst=flat)) is FAILS
+    assert judge(claims.rejections, result("elliptic", worst=flat)) is NOT_RUN
+    assert judge(claims.rejections, result(worst=(3.0,))) is NOT_RUN
 
 
 def test_rejections_use_the_sidak_level_of_the_tests_that_were_run():
@@ -242,48 +248,48 @@ def test_rejections_use_the_sidak_level_of_the_tests_that_were_run():
     worst = decay(-0.8, noise=0.33)
     p_value = result(worst=worst).regression("gap").p_value
     assert 1 - 0.95**0.25 < p_value < 0.05
-    assert judge(sentences.rejections, result(worst=worst)) is FAILS
+    assert judge(claims.rejections, result(worst=worst)) is FAILS
     others = [result(k=k) for k in (10, 20, 50)]
-    assert judge(sentences.rejections, result(worst=worst), *others) is HOLDS
+    assert judge(claims.rejections, result(worst=worst), *others) is HOLDS
 
 
 def test_the_theorem_holds_up_to_a_ratio_of_one():
-    assert judge(sentences.theorem, result(ratio=1.0)) is HOLDS
-    assert judge(sentences.theorem, result(), result(k=10, ratio=1.0 + 1e-9)) is FAILS
-    assert judge(sentences.theorem) is NOT_RUN
+    assert judge(claims.theorem, result(ratio=1.0)) is HOLDS
+    assert judge(claims.theorem, result(), result(k=10, ratio=1.0 + 1e-9)) is FAILS
+    assert judge(claims.theorem) is NOT_RUN
 
 
 def test_the_line_bounds_what_lies_below_it():
-    assert judge(sentences.bound_line, result(scatter=200.0)) is HOLDS
-    assert judge(sentences.bound_line, result(scatter=50.0)) is FAILS
+    assert judge(claims.bound_line, result(scatter=200.0)) is HOLDS
+    assert judge(claims.bound_line, result(scatter=50.0)) is FAILS
     above = {"published": decay(start=300.0), "decrease": decay(), "gap": decay()}
-    assert judge(sentences.bound_line, result(worst=above, scatter=200.0)) is PARTLY
-    assert judge(sentences.bound_line, result("uniform")) is NOT_RUN
+    assert judge(claims.bound_line, result(worst=above, scatter=200.0)) is PARTLY
+    assert judge(claims.bound_line, result("uniform")) is NOT_RUN
 
 
 def test_monotone_counts_rises_within_the_window():
     falling = tuple(float(100 - t) for t in range(27))
-    assert sentences.rises(result(worst=falling), "gap") == (0, 8)
+    assert claims.rises(result(worst=falling), "gap") == (0, 8)
     late = (*falling[:20], 1e3, *falling[21:])
-    assert sentences.rises(result(worst=late), "gap") == (0, 8)
+    assert claims.rises(result(worst=late), "gap") == (0, 8)
     early = (*falling[:3], 1e3, *falling[4:])
-    assert sentences.rises(result(worst=early), "gap") == (1, 8)
-    assert judge(sentences.monotone, result(worst=late)) is HOLDS
-    assert judge(sentences.monotone, result(worst=early)) is PARTLY
+    assert claims.rises(result(worst=early), "gap") == (1, 8)
+    assert judge(claims.monotone, result(worst=late)) is HOLDS
+    assert judge(claims.monotone, result(worst=early)) is PARTLY
     zigzag = tuple(100.0 + 50 * (t % 2) for t in range(27))
-    assert judge(sentences.monotone, result(worst=zigzag)) is FAILS
-    assert judge(sentences.monotone, result("heavy")) is NOT_RUN
+    assert judge(claims.monotone, result(worst=zigzag)) is FAILS
+    assert judge(claims.monotone, result("heavy")) is NOT_RUN
 
 
 def test_points_on_the_line_are_not_above_it():
     made = result(worst=tuple(60.0 / t for t in range(1, 6)), scatter=60.0)
-    assert sentences.above_line(made, "gap") == 0
+    assert claims.above_line(made, "gap") == 0
     made = result(worst=(61.0, 29.0, 21.0), scatter=60.0)
-    assert sentences.above_line(made, "gap") == 2
+    assert claims.above_line(made, "gap") == 2
 
 
 def test_a_plateau_is_no_rise():
-    assert sentences.rises(result(worst=(9.0, 9.0, 8.0) * 9), "gap") == (2, 8)
+    assert claims.rises(result(worst=(9.0, 9.0, 8.0) * 9), "gap") == (2, 8)
 
 
 @pytest.mark.parametrize(
@@ -302,51 +308,51 @@ def test_discrepancy_compares_neighbors_in_one_factor(factor, values, as_claimed
 
     def verdict(distances):
         some = [at(value, x) for value, x in zip(values, distances, strict=True)]
-        return sentences.discrepancy(collect(*some), factor).verdict
+        return claims.discrepancy(collect(*some), factor).verdict
 
     assert verdict(as_claimed) is HOLDS
     assert verdict(as_claimed[::-1]) is FAILS
-    assert sentences.discrepancy(collect(at(values[0], 1)), factor).verdict is NOT_RUN
+    assert claims.discrepancy(collect(at(values[0], 1)), factor).verdict is NOT_RUN
     others = {"k", "d", "n"} - {factor}
     for other in others:
         some = [at(value, x) for value, x in zip(values, as_claimed, strict=True)]
-        assert sentences.discrepancy(collect(*some), other).verdict is NOT_RUN
+        assert claims.discrepancy(collect(*some), other).verdict is NOT_RUN
 
 
 def test_a_fit_above_the_line_is_as_far_as_one_below():
     def at(k, distance):
         return result(k=k, worst=decay(start=1000.0 * math.exp(-distance)), scatter=1e3)
 
-    assert sentences.discrepancy(collect(at(5, -2.0), at(10, 1.0)), "k").verdict is FAILS
+    assert claims.discrepancy(collect(at(5, -2.0), at(10, 1.0)), "k").verdict is FAILS
 
 
 def test_separation_depends_on_the_distances():
-    assert judge(circumstances.separation, result(median=1.4), result(d=5, median=3.9)) is HOLDS
-    assert judge(circumstances.separation, result(median=5.4), result(d=5, median=9.0)) is FAILS
+    assert judge(claims.separation, result(median=1.4), result(d=5, median=3.9)) is HOLDS
+    assert judge(claims.separation, result(median=5.4), result(d=5, median=9.0)) is FAILS
     many = [result(k=k, median=m) for k, m in zip((5, 10, 20), (1.0, 2.0, 9.0), strict=True)]
-    assert judge(circumstances.separation, *many) is PARTLY
-    assert judge(circumstances.separation, result(median=None)) is NOT_RUN
+    assert judge(claims.separation, *many) is PARTLY
+    assert judge(claims.separation, result(median=None)) is NOT_RUN
 
 
 def test_runtime_compares_steps_with_blobs_of_the_same_size():
     slow, fast = {20: 50, 22: 50}, {3: 50, 4: 50}
-    assert judge(circumstances.runtime, result(), result("elliptic", steps=slow)) is HOLDS
-    assert judge(circumstances.runtime, result(), result("elliptic", steps=fast)) is FAILS
-    assert judge(circumstances.runtime, result(), result("elliptic")) is FAILS
+    assert judge(claims.runtime, result(), result("elliptic", steps=slow)) is HOLDS
+    assert judge(claims.runtime, result(), result("elliptic", steps=fast)) is FAILS
+    assert judge(claims.runtime, result(), result("elliptic")) is FAILS
     three = [result("heavy", steps=slow), result("uniform", steps=slow), result("elliptic")]
-    assert judge(circumstances.runtime, result(), *three) is PARTLY
-    assert judge(circumstances.runtime, result(), result("elliptic", n=1000, steps=slow)) is NOT_RUN
-    assert judge(circumstances.runtime, result("elliptic")) is NOT_RUN
+    assert judge(claims.runtime, result(), *three) is PARTLY
+    assert judge(claims.runtime, result(), result("elliptic", n=1000, steps=slow)) is NOT_RUN
+    assert judge(claims.runtime, result("elliptic")) is NOT_RUN
 
 
 def test_mean_iterations_come_from_the_histogram():
-    assert circumstances.mean_iterations(result(steps={2: 1, 4: 1})) == (3.0, 1.0)
+    assert claims.mean_iterations(result(steps={2: 1, 4: 1})) == (3.0, 1.0)
 
 
 def test_segmentation_is_judged_by_the_standardized_columns():
     standard, raw = (lambda s, name=name, **o: result(f"segmentation-{name}", k=7, slope=s, **o)
                      for name in ("standardized", "raw"))  # fmt: skip
-    test = circumstances.segmentation
+    test = claims.segmentation
     assert judge(test, standard(-1.2), raw(-1.2)) is HOLDS
     assert judge(test, standard(-1.2), raw(-0.5)) is PARTLY
     assert judge(test, standard(-0.5), raw(-1.2)) is FAILS
@@ -355,18 +361,18 @@ def test_segmentation_is_judged_by_the_standardized_columns():
 
 
 def test_other_data_and_what_is_beyond_follow_their_slopes():
-    for test, data in ((circumstances.other_data, "file:iris"), (circumstances.beyond, "heavy")):
+    for test, data in ((claims.other_data, "file:iris"), (claims.beyond, "heavy")):
         assert judge(test, result(data)) is HOLDS
         assert judge(test, result(data, slope=-0.5)) is FAILS
         assert judge(test, result()) is NOT_RUN
     for settings in ({"seeding": "plain-k-means++"}, {"alpha": 0.1}, {"n": 10**6}):
-        assert judge(circumstances.beyond, result(**settings)) is HOLDS
+        assert judge(claims.beyond, result(**settings)) is HOLDS
 
 
 def test_sky_is_judged_by_its_quantiles():
     rng = np.random.default_rng(0)
     usual = np.sum(rng.standard_normal((330, 9)) ** 2, axis=1)
-    test = circumstances.sky_is_not_gaussian
+    test = claims.sky_is_not_gaussian
     assert test(SkyDistances(9, 10 * usual, usual)).verdict is HOLDS
     assert test(SkyDistances(9, 0.9 * usual, usual)).verdict is FAILS
     assert test(None).verdict is NOT_RUN
@@ -376,7 +382,7 @@ def test_the_real_sky_has_rank_nine_and_is_far_from_gaussian():
     sky = sky_distances()
     assert sky.dimension == 9
     assert len(sky.squared) == len(sky.gaussian) == 330
-    assert circumstances.sky_is_not_gaussian(sky).verdict is HOLDS
+    assert claims.sky_is_not_gaussian(sky).verdict is HOLDS
     assert abs(np.median(sky.gaussian) / np.median(sky.expected) - 1) < 0.15
 
 
@@ -386,7 +392,7 @@ def test_reduction_drops_constant_and_dependent_columns():
 
 
 def test_every_sentence_says_not_run_when_nothing_was():
-    found = sentences.all_findings(Collection(()), None)
+    found = claims.all_findings(Collection(()), None)
     assert len(found) >= 12
     assert {finding.verdict for finding in found} == {NOT_RUN}
     assert all("Not run" in finding.evidence for finding in found)
@@ -409,7 +415,7 @@ def test_words():
 def said(*results):
     some = collect(*results)
     return {
-        point.heading: point.text for point in summary(some, sentences.all_findings(some, None))
+        point.heading: point.text for point in summary(some, claims.all_findings(some, None))
     }
 
 
@@ -456,14 +462,14 @@ def test_spreads_are_measured_in_units_of_a_further_study():
     def repeated(replications):
         slopes = enumerate((-1.0, -1.1, -1.2))
         made = (result(slope=s, repeat=r, replications=replications) for r, s in slopes)
-        return comparison.spreads(collect(*made))[0]
+        return tables.spreads(collect(*made))[0]
 
     spread = repeated(10_000)
     slopes = spread.slopes
     expected = (-0.8559 - np.mean(slopes)) / (np.std(slopes, ddof=1) * math.sqrt(4 / 3))
     assert spread.away("slope", slopes) == pytest.approx(expected)
     assert repeated(9_999).away("slope", slopes) is None
-    assert comparison.spreads(collect(result(), result(repeat=1))) == []
+    assert tables.spreads(collect(result(), result(repeat=1))) == []
 
 
 def off_by(slope, intercept=0.0, **settings):
@@ -474,19 +480,19 @@ def off_by(slope, intercept=0.0, **settings):
 
 def test_differences_are_ours_minus_printed():
     [row, *_] = tables.table_rows([off_by(0.25, 0.5)], ["gap"])
-    assert comparison.difference(row, "slope") == pytest.approx(0.25)
-    assert comparison.difference(row, "intercept") == pytest.approx(0.5)
-    assert comparison.difference(row, "bound_intercept") == pytest.approx(0.5)
+    assert tables.difference(row, "slope") == pytest.approx(0.25)
+    assert tables.difference(row, "intercept") == pytest.approx(0.5)
+    assert tables.difference(row, "bound_intercept") == pytest.approx(0.5)
 
 
 def test_intercepts_are_near_on_both_sides():
-    near = {x: comparison.near_bounds(collect(off_by(0.0, x))) for x in (-0.2, -0.09, 0.09, 0.2)}
+    near = {x: tables.near_bounds(collect(off_by(0.0, x))) for x in (-0.2, -0.09, 0.09, 0.2)}
     assert near == {-0.2: (0, 1), -0.09: (1, 1), 0.09: (1, 1), 0.2: (0, 1)}
 
 
 def test_differences_of_both_signs_do_not_cancel():
-    assert comparison.Agreement("gap", [3.0, -3.0], [4.0, -4.0]).distance == math.sqrt(12.5)
-    assert comparison.Agreement("gap", [], []).distance == math.inf
+    assert tables.Agreement("gap", [3.0, -3.0], [4.0, -4.0]).distance == math.sqrt(12.5)
+    assert tables.Agreement("gap", [], []).distance == math.inf
 
 
 def test_the_summary_counts_printed_slopes_on_both_sides():
@@ -637,7 +643,7 @@ def test_the_page_is_well_formed_and_complete(written):
     assert len(parsed.names) == len(set(parsed.names))
     for heading in ("In short", "sentences, tested", "Tables", "Figures", "How noisy", "The runs"):
         assert heading in text
-    for finding in sentences.all_findings(Collection.load(written), sky_distances()):
+    for finding in claims.all_findings(Collection.load(written), sky_distances()):
         assert finding.verdict in text
     assert "prefers-color-scheme: dark" in text
     assert 'name="viewport"' in text
@@ -682,7 +688,7 @@ def test_a_report_on_several_folders_goes_where_it_is_told(tmp_path):
 
 def test_a_page_of_one_scenario_leaves_out_what_is_not_there():
     some = collect(result("heavy"))
-    found = sentences.all_findings(some, None)
+    found = claims.all_findings(some, None)
     text = page.document(some, summary(some, found), found, [], GAPS)
     Page(text)
     assert "How noisy" not in text

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wolfmeans.files.atomic import written_whole
-from wolfmeans.study.collection import Collection, data_label
-from wolfmeans.study.results import ScenarioResult
-from wolfmeans.study.sky import SkyDistances
+from wolfmeans.study.claims import SkyDistances
+from wolfmeans.study.results import Collection, ScenarioResult, data_label
 from wolfmeans.study.statistics import window
 from wolfmeans.study.tables import scenario_label
 

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wolfmeans.files.atomic import written_whole
-from wolfmeans.study import figures, page, sentences, tables
-from wolfmeans.study.collection import Collection
-from wolfmeans.study.results import GAPS
-from wolfmeans.study.sky import sky_distances
+from wolfmeans.study import figures, page, tables
+from wolfmeans.study.claims import all_findings, sky_distances
+from wolfmeans.study.results import GAPS, Collection
 from wolfmeans.study.summary import summary
 
 
@@ -43,7 +42,7 @@ def write_report(
     plates = figures.plates(collection, gaps)
     if sky is not None:
         plates.append(figures.sky_plate(sky))
-    findings = sentences.all_findings(collection, sky)
+    findings = all_findings(collection, sky)
     texts["page.html"] = page.document(
         collection, summary(collection, findings), findings, plates, gaps
     )

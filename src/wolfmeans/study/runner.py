@@ -24,9 +24,8 @@ import numpy as np
 from wolfmeans.engines import effective_threads
 from wolfmeans.files.atomic import written_whole
 from wolfmeans.study.results import FORMAT, VERSION, ScenarioResult
-from wolfmeans.study.runs import in_blocks, is_small, perform
+from wolfmeans.study.runs import Tally, in_blocks, is_small, perform
 from wolfmeans.study.scenarios import Scenario
-from wolfmeans.study.tally import Tally
 
 Progress = Callable[[int, int, float | None], Any]
 """Called with the replications done, all of them, and the estimated seconds left."""

@@ -28,6 +28,8 @@ from wolfmeans.inputs import validation
 from wolfmeans.study.mixtures import MIXTURES
 
 Points = NDArray[np.float64]
+FILE = "file:"
+"""The name of a data set from a file begins with this."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ class Scenario:
         >>> Scenario("blobs", 500, 2, 5, seeding="k-means++", repeat=3).name
         'blobs-n500-d2-k5-k-means++-repeat3'
         """
-        stem = re.sub(r"[^\w.+-]", "_", self.data.removeprefix("file:"))
+        stem = re.sub(r"[^\w.+-]", "_", self.data.removeprefix(FILE))
         name = f"{stem}-n{self.n}-d{self.d}-k{self.k}"
         if self.seeding != "random":
             name += f"-{self.seeding}"

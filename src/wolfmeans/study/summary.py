@@ -7,13 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import mean, median, stdev
 
-from wolfmeans.study import comparison
-from wolfmeans.study.collection import Collection, data_label
-from wolfmeans.study.comparison import PRINTED_REPLICATIONS, Agreement
-from wolfmeans.study.findings import Finding, Verdict, cell, counted, listed
-from wolfmeans.study.results import GAPS, ScenarioResult
-from wolfmeans.study.sentences import rejected
-from wolfmeans.study.tables import table_rows
+from wolfmeans.study import tables
+from wolfmeans.study.claims import Finding, Verdict, cell, counted, listed, rejected
+from wolfmeans.study.results import GAPS, Collection, ScenarioResult, data_label
+from wolfmeans.study.tables import PRINTED_REPLICATIONS, Agreement, table_rows
 
 GRID = 36
 
@@ -58,13 +55,13 @@ def _runs(results: Sequence[ScenarioResult]) -> str:
 
 
 def _agreement(collection: Collection) -> str:
-    found = comparison.agreements(collection)
+    found = tables.agreements(collection)
     if not found:
         return ""
-    near, total = comparison.near_bounds(collection)
+    near, total = tables.near_bounds(collection)
     closest = min(found, key=lambda agreement: agreement.distance)
     text = (
-        f"Theoretical intercepts are within {comparison.NEAR:g} of the printed ones in {near} of "
+        f"Theoretical intercepts are within {tables.NEAR:g} of the printed ones in {near} of "
         f"{counted(total, 'row')}. Ours minus printed, on average: "
         + "; ".join(_means(agreement) for agreement in found)
         + f". The printed numbers are closest to `{closest.gap}`"
@@ -116,7 +113,7 @@ def _standardization(collection: Collection) -> str:
     away = {
         data_label(row.result.scenario.data).partition(", ")[2]: (row.fit.slope, found)
         for row in rows
-        if (found := comparison.difference(row, "slope")) is not None
+        if (found := tables.difference(row, "slope")) is not None
     }
     if not away:
         return ""
@@ -138,7 +135,7 @@ def _standardization(collection: Collection) -> str:
 
 
 def _noise(collection: Collection) -> str:
-    spreads = [s for s in comparison.spreads(collection) if s.gap == "published"]
+    spreads = [s for s in tables.spreads(collection) if s.gap == "published"]
     if not spreads:
         return (
             "Not run: one study says little about how noisy a worst case is; `--repeats 10` runs "

@@ -1,4 +1,4 @@
-"""The paper's printed rows, bundled as a table. They stand beside results and enter none."""
+"""The rows that the paper prints. They are shown beside results and enter none of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import csv
 from importlib.resources import files
 
 
-def rows() -> list[dict[str, float]]:
+def printed_rows() -> list[dict[str, float]]:
     """Return the 36 printed rows.
 
     The columns are n, d, K, bound_slope, bound_intercept, slope, slope_se, intercept, intercept_se
@@ -14,12 +14,12 @@ def rows() -> list[dict[str, float]]:
 
     Examples
     --------
-    >>> from wolfmeans.study import printed
-    >>> row = printed.rows()[0]
+    >>> from wolfmeans.study import paper
+    >>> row = paper.printed_rows()[0]
     >>> row["n"], row["d"], row["K"], row["slope"]
     (500, 2, 5, -0.8559)
     """
-    text = (files("wolfmeans.study") / "printed.csv").read_text(encoding="utf-8")
+    text = (files("wolfmeans.study") / "paper.csv").read_text(encoding="utf-8")
     return [
         {
             name: int(value) if name in ("n", "d", "K") else float(value)
@@ -29,9 +29,7 @@ def rows() -> list[dict[str, float]]:
     ]
 
 
-def row(n: int, d: int, k: int) -> dict[str, float] | None:
+def printed_row(n: int, d: int, k: int) -> dict[str, float] | None:
     """Return the printed row of a scenario, None where the paper has none."""
-    for found in rows():
-        if (found["n"], found["d"], found["K"]) == (n, d, k):
-            return found
-    return None
+    rows = (row for row in printed_rows() if (row["n"], row["d"], row["K"]) == (n, d, k))
+    return next(rows, None)
