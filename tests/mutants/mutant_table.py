@@ -940,6 +940,13 @@ PYTHON_MUTANTS = [
         "study/tables.py",
         "study/test_study_pages.py",
         (
+            "a minus before zero",
+            'return f"{round(value, digits) + 0.0:+.{digits}f}"',
+            'return f"{value:+.{digits}f}"',
+            "what rounds to zero has a plus",
+            "test_words",
+        ),
+        (
             "the spread of a mean for that of a study",
             "math.sqrt(1 + 1 / len(values))",
             "math.sqrt(1 / len(values))",
@@ -1086,13 +1093,6 @@ PYTHON_MUTANTS = [
             "key=lambda variant: away[variant][1]",
             "a slope below the printed one is as far as one above",
             "test_the_summary_finds_the_columns_that_are_nearer",
-        ),
-        (
-            "a minus before zero",
-            'return f"{round(value, digits) + 0.0:+.{digits}f}"',
-            'return f"{value:+.{digits}f}"',
-            "what rounds to zero has a plus",
-            "test_words",
         ),
         (
             "the largest deviation for the median",

@@ -23,7 +23,8 @@ from wolfmeans.study.claims import (
 from wolfmeans.study.report import write_report
 from wolfmeans.study.results import GAPS, Collection, ScenarioResult
 from wolfmeans.study.scenarios import Scenario
-from wolfmeans.study.summary import signed, summary
+from wolfmeans.study.summary import summary
+from wolfmeans.study.tables import signed
 
 HOLDS, PARTLY, FAILS, NOT_RUN = Verdict
 HOSTILE = "file:<script>alert('x')</script> & \"q\" </title>"
@@ -414,9 +415,7 @@ def test_words():
 
 def said(*results):
     some = collect(*results)
-    return {
-        point.heading: point.text for point in summary(some, claims.all_findings(some, None))
-    }
+    return {point.heading: point.text for point in summary(some, claims.all_findings(some, None))}
 
 
 def like_printed(gap):

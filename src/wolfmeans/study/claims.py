@@ -7,7 +7,7 @@ part.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
@@ -24,11 +24,12 @@ from wolfmeans.study.results import (
     SEGMENTATION,
     Collection,
     ScenarioResult,
-    data_label,
     follows_protocol,
+    grouped,
+    segmentation_columns,
 )
-from wolfmeans.study.statistics import sidak, window
-from wolfmeans.study.tables import number, scenario_label
+from wolfmeans.study.statistics import Regression, sidak, window
+from wolfmeans.study.tables import number, scenario_label, signed
 
 LEVEL = 0.05
 LEVELS = (0.5, 0.75, 0.9, 0.95, 0.99)
@@ -39,7 +40,7 @@ puts more than 2.3 % of the points of two such clusters into the wrong one."""
 
 
 class Verdict(StrEnum):
-    """How a sentence fares."""
+    """Whether a claim holds."""
 
     HOLDS = "holds"
     PARTLY = "holds in part"
@@ -76,10 +77,15 @@ def listed(texts: Sequence[str]) -> str:
 
 
 def by_share(number: int, total: int) -> Verdict:
-    """Judge a tendency: it holds in nine of ten cases, and fails where a coin would do as well."""
+    """Judge a tendency: it holds from nine of ten cases on, and fails up to a half of them."""
     if 10 * number >= 9 * total:
         return Verdict.HOLDS
     return Verdict.FAILS if 2 * number <= total else Verdict.PARTLY
+
+
+def by_gap(counts: Mapping[str, tuple[int, int]]) -> str:
+    """Return "1 of 9 with `gap`, ..." for numbers of cases and their totals."""
+    return ", ".join(f"{n} of {total} with `{gap}`" for gap, (n, total) in counts.items())
 
 
 def cell(result: ScenarioResult) -> str:
@@ -113,6 +119,19 @@ def all_findings(collection: Collection, sky: SkyDistances | None) -> list[Findi
 # --- Tests of the slope ----------------------------------------------------------------------
 
 
+def _fits(results: Iterable[ScenarioResult], gap: str) -> list[Regression]:
+    """Return the regressions that have enough points for a test."""
+    fits = (result.regression(gap) for result in results)
+    return [fit for fit in fits if math.isfinite(fit.p_value)]
+
+
+def _never_rejected(rejections: Mapping[str, tuple[int, int]]) -> Verdict:
+    """Judge "not rejected": it holds for all gaps, for the published one at least, or fails."""
+    if not any(count for count, _ in rejections.values()):
+        return Verdict.HOLDS
+    return Verdict.FAILS if rejections.get("published", (1, 1))[0] else Verdict.PARTLY
+
+
 def rejected(results: Sequence[ScenarioResult], gap: str) -> tuple[list[ScenarioResult], int]:
     """Return the scenarios whose slope is significantly above -1, and how many were tested.
 
@@ -121,7 +140,7 @@ def rejected(results: Sequence[ScenarioResult], gap: str) -> tuple[list[Scenario
     tested = [
         (result, p_value)
         for result in results
-        if gap in result.worst and math.isfinite(p_value := result.regression(gap).p_value)
+        if math.isfinite(p_value := result.regression(gap).p_value)
     ]
     if not tested:
         return [], 0
@@ -140,14 +159,10 @@ def rejections(collection: Collection) -> Finding:
     tested = {gap: tests for gap, (_, tests) in outcome.items() if tests}
     if not tested:
         return not_run(sentence, "scenarios of the paper’s grid long enough for a regression")
-    counts = {gap: len(outcome[gap][0]) for gap in tested}
-    if not any(counts.values()):
-        verdict = Verdict.HOLDS
-    else:
-        verdict = Verdict.FAILS if counts.get("published", 1) else Verdict.PARTLY
+    counts = {gap: (len(outcome[gap][0]), tests) for gap, tests in tested.items()}
     parts = [
-        f"{counted(counts[gap], 'rejection')} in {tests} with `{gap}`"
-        for gap, tests in tested.items()
+        f"{counted(count, 'rejection')} in {tests} with `{gap}`"
+        for gap, (count, tests) in counts.items()
     ]
     evidence = (
         "At the Šidák level for the tests that were run: " + ", ".join(parts) + ". A rejection "
@@ -159,19 +174,13 @@ def rejections(collection: Collection) -> Finding:
             gap,
             str(tests),
             number(sidak(LEVEL, tests)),
-            number(
-                min(r.regression(gap).p_value for r in grid if gap in r.worst and _finite(r, gap))
-            ),
+            number(min(fit.p_value for fit in _fits(grid, gap))),
             ", ".join(cell(result) for result in outcome[gap][0]) or "none",
         )
         for gap, tests in tested.items()
     )
     header = ("gap", "tests", "Šidák limit", "smallest p", "rejected at (n, d, K)")
-    return Finding(sentence, verdict, evidence, header, rows)
-
-
-def _finite(result: ScenarioResult, gap: str) -> bool:
-    return math.isfinite(result.regression(gap).p_value)
+    return Finding(sentence, _never_rejected(counts), evidence, header, rows)
 
 
 # --- The theorem and its line ----------------------------------------------------------------
@@ -184,21 +193,18 @@ def theorem(collection: Collection) -> Finding:
         "and the seeds."
     )
     results = collection.results
-    rows, exceeded, runs = [], 0, sum(result.scenario.replications for result in results)
-    for gap in ("gap", "decrease"):
-        ratios = [
-            (result.worst_ratio[gap], result) for result in results if gap in result.worst_ratio
-        ]
-        if not ratios:
-            continue
-        exceeded += sum(ratio > 1 for ratio, _ in ratios)
-        largest, where = max(ratios, key=lambda pair: pair[0])
-        rows.append((gap, number(largest), where.scenario.name))
-    if not rows:
+    if not results:
         return not_run(sentence, "any scenario")
+    rows, exceeded, largest = [], 0, 0.0
+    for gap in ("gap", "decrease"):
+        ratios = [(result.worst_ratio[gap], result.scenario.name) for result in results]
+        exceeded += sum(ratio > 1 for ratio, _ in ratios)
+        ratio, where = max(ratios, key=lambda pair: pair[0])
+        rows.append((gap, number(ratio), where))
+        largest = max(largest, ratio)
     evidence = (
-        f"Over all {runs:,} runs and all t the largest (t + 1) · min g / SSE₀ is "
-        f"{max(float(row[1].replace('−', '-')) for row in rows):.3f}; the theorem allows 1."
+        f"Over all {sum(result.scenario.replications for result in results):,} runs and all t the "
+        f"largest (t + 1) · min g / SSE₀ is {largest:.3f}; the theorem allows 1."
     )
     if exceeded:
         evidence += f" It is exceeded in {counted(exceeded, 'scenario')}: a bug, here or there."
@@ -217,18 +223,15 @@ def bound_line(collection: Collection) -> Finding:
         "“Theoretical bound” (heading of the tables): the line lies above the worst-case gap."
     )
     results = [*collection.grid(), *collection.segmentation()]
+    if not results:
+        return not_run(sentence, "the paper’s grid or segmentation")
     rows, counts = [], {}
     for gap in GAPS:
-        present = [result for result in results if gap in result.worst]
-        if not present:
-            continue
-        hits = [(count, result) for result in present if (count := above_line(result, gap))]
+        hits = [(count, result) for result in results if (count := above_line(result, gap))]
         counts[gap] = len(hits)
-        points = sum(len(result.worst[gap]) for result in present)
+        points = sum(len(result.worst[gap]) for result in results)
         where = "; ".join(f"{name_of(result)}: {count}" for count, result in hits) or "nowhere"
         rows.append((gap, f"{sum(count for count, _ in hits)} of {points}", where))
-    if not rows:
-        return not_run(sentence, "the paper’s grid or segmentation")
     if not any(counts.values()):
         verdict = Verdict.HOLDS
         evidence = "No worst-case gap lies above its line."
@@ -263,29 +266,24 @@ def monotone(collection: Collection) -> Finding:
         "the reason why the paper studies the worst case in lieu of the running minimum."
     )
     results = [*collection.grid(), *collection.segmentation()]
-    table = [(r, {gap: rises(r, gap) for gap in GAPS if gap in r.worst}) for r in results]
+    table = [(result, [rises(result, gap) for gap in GAPS]) for result in results]
     totals = {}
-    for gap in GAPS:
-        pairs = [row[gap] for _, row in table if gap in row]
-        totals[gap] = (sum(up for up, _ in pairs), sum(steps for _, steps in pairs))
-    totals = {gap: pair for gap, pair in totals.items() if pair[1]}
+    for j, gap in enumerate(GAPS):
+        up, steps = sum(row[j][0] for _, row in table), sum(row[j][1] for _, row in table)
+        if steps:
+            totals[gap] = up, steps
     if not totals:
         return not_run(sentence, "the paper’s grid or segmentation")
     up, steps = totals.get("published") or next(iter(totals.values()))
     mostly = Verdict.PARTLY if 4 * up < steps else Verdict.FAILS
     verdict = mostly if up else Verdict.HOLDS
-    parts = [f"{pair[0]} of {pair[1]} with `{gap}`" for gap, pair in totals.items()]
-    falling = sum(all(up == 0 for up, _ in row.values()) for _, row in table)
+    falling = sum(all(up == 0 for up, _ in row) for _, row in table)
     evidence = (
         "Steps within the regression’s window at which the worst-case gap rises: "
-        + ", ".join(parts)
-        + f". It falls at every step, for every gap, in {falling} of "
+        f"{by_gap(totals)}. It falls at every step, for every gap, in {falling} of "
         f"{counted(len(table), 'scenario')}."
     )
-    rows = tuple(
-        (name_of(r), *(f"{row[g][0]} of {row[g][1]}" if g in row else "–" for g in GAPS))
-        for r, row in table
-    )
+    rows = tuple((name_of(r), *(f"{up} of {steps}" for up, steps in row)) for r, row in table)
     return Finding(sentence, verdict, evidence, ("scenario", *GAPS), rows)
 
 
@@ -296,11 +294,6 @@ _CLAIMS = {
 }
 
 
-def between_lines(result: ScenarioResult, gap: str = "published") -> float:
-    """Return the theoretical intercept minus the fitted one."""
-    return result.bound_intercept - result.regression(gap).intercept
-
-
 def discrepancy(collection: Collection, factor: str) -> Finding:
     """Test whether the lines are nearer to each other for lower K, lower d or larger n."""
     claim, sign = _CLAIMS[factor]
@@ -309,7 +302,8 @@ def discrepancy(collection: Collection, factor: str) -> Finding:
     lines: dict[tuple[int, ...], dict[int, float]] = {}
     others = [name for name in ("n", "d", "k") if name != factor]
     for result in collection.grid():
-        distance = between_lines(result)
+        # The theoretical intercept minus the fitted one.
+        distance = result.bound_intercept - result.regression("published").intercept
         if math.isfinite(distance):
             key = tuple(getattr(result.scenario, name) for name in others)
             lines.setdefault(key, {})[getattr(result.scenario, factor)] = distance
@@ -326,7 +320,7 @@ def discrepancy(collection: Collection, factor: str) -> Finding:
     evidence = (
         f"Between neighbors that differ in {shown} alone, the intercepts (`published`) are nearer "
         f"to each other at the {direction} {shown} in {as_claimed} of "
-        f"{counted(len(pairs), 'pair')}; on average by {_signed(sum(pairs) / len(pairs))}."
+        f"{counted(len(pairs), 'pair')}; on average by {signed(sum(pairs) / len(pairs))}."
     )
     values = sorted({value for line in lines.values() for value in line})
     header = (
@@ -336,15 +330,11 @@ def discrepancy(collection: Collection, factor: str) -> Finding:
     rows = tuple(
         (
             *map(str, key),
-            *(f"{line[v]:.2f}".replace("-", "−") if v in line else "–" for v in values),
+            *(number(line.get(v), 2) for v in values),
         )
         for key, line in sorted(lines.items())
     )
     return Finding(sentence, by_share(as_claimed, len(pairs)), evidence, header, rows)
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.2f}".replace("-", "−")
 
 
 # --- Separation of clusters -------------------------------------------------------------------
@@ -441,28 +431,23 @@ def runtime(collection: Collection) -> Finding:
 
 def _tests(
     groups: Iterable[list[ScenarioResult]],
-) -> tuple[tuple[tuple[str, ...], ...], dict[str, list[bool]]]:
-    """Return table rows and, by gap, whether each repeat was rejected at LEVEL."""
+) -> tuple[tuple[tuple[str, ...], ...], dict[str, tuple[int, int]]]:
+    """Return table rows and, by gap, how many tests reject at LEVEL, and of how many."""
     rows: list[tuple[str, ...]] = []
-    outcome: dict[str, list[bool]] = {}
+    rejections: dict[str, tuple[int, int]] = {}
     for repeats in groups:
         for gap in GAPS:
-            fits = [result.regression(gap) for result in repeats if gap in result.worst]
-            fits = [fit for fit in fits if math.isfinite(fit.p_value)]
-            if not fits:
+            if not (fits := _fits(repeats, gap)):
                 continue
-            outcome.setdefault(gap, []).extend(fit.p_value < LEVEL for fit in fits)
-            rows.append(
-                (
-                    name_of(repeats[0]),
-                    gap,
-                    str(len(fits)),
-                    _span([fit.slope for fit in fits]),
-                    _span([fit.slope_se for fit in fits]),
-                    _span([fit.p_value for fit in fits]),
-                )
+            hits, total = rejections.get(gap, (0, 0))
+            hits += sum(fit.p_value < LEVEL for fit in fits)
+            rejections[gap] = hits, total + len(fits)
+            spans = (
+                _span([getattr(fit, name) for fit in fits])
+                for name in ("slope", "slope_se", "p_value")
             )
-    return tuple(rows), outcome
+            rows.append((name_of(repeats[0]), gap, str(len(fits)), *spans))
+    return tuple(rows), rejections
 
 
 def _span(values: Sequence[float]) -> str:
@@ -481,13 +466,6 @@ def _groups(collection: Collection, wanted: Callable[[str], bool]) -> list[list[
     ]
 
 
-def _never_rejected(outcome: dict[str, list[bool]]) -> Verdict:
-    """Judge "not rejected": it holds for all gaps, for the published one at least, or fails."""
-    if not any(hit for hits in outcome.values() for hit in hits):
-        return Verdict.HOLDS
-    return Verdict.FAILS if any(outcome.get("published", [True])) else Verdict.PARTLY
-
-
 def segmentation(collection: Collection) -> Finding:
     """Test the image segmentation paragraph."""
     sentence = (
@@ -495,33 +473,22 @@ def segmentation(collection: Collection) -> Finding:
         "rejected at the test size of α = 0.05.”"
     )
     groups = _groups(collection, lambda data: data in SEGMENTATION)
-    rows, outcome = _tests(groups)
+    rows, rejections = _tests(groups)
     if not rows:
         return not_run(sentence, "`wolfmeans study segmentation`")
     parts = []
     for repeats in groups:
-        slopes = [
-            fit.slope
-            for result in repeats
-            if "published" in result.worst
-            and math.isfinite((fit := result.regression("published")).slope)
-        ]
-        if slopes:
-            variant = data_label(repeats[0].scenario.data).partition(", ")[2]
-            parts.append(f"{_span(slopes)} on {variant} columns")
+        slopes = [result.regression("published").slope for result in repeats]
+        if slopes := [slope for slope in slopes if math.isfinite(slope)]:
+            parts.append(f"{_span(slopes)} on {segmentation_columns(repeats[0])} columns")
     shifted = any(repeats[0].scenario.data == SEGMENTATION[2] for repeats in groups)
-    meaning = " The paper’s “columns 6 through 19” can also be read one column earlier: shifted"
+    meaning = "The paper’s “columns 6 through 19” can also be read one column earlier: shifted"
     meaning += "." if shifted else " (not run; `--features shifted`)."
-    hits = {gap: sum(h) for gap, h in outcome.items()}
-    rejections = ", ".join(f"{n} of {len(outcome[gap])} with `{gap}`" for gap, n in hits.items())
-    evidence = (
-        ("Slope with `published`: " + "; ".join(parts) + "." if parts else "")
-        + meaning
-        + f" Rejections at 0.05: {rejections}."
-    ).strip()
+    slopes_found = f"Slope with `published`: {'; '.join(parts)}. " if parts else ""
+    evidence = f"{slopes_found}{meaning} Rejections at 0.05: {by_gap(rejections)}."
     # The paper does not say which columns; its slope is that of the standardized ones.
     meant = [g for g in groups if g[0].scenario.data == SEGMENTATION[0]] or groups
-    verdict = _never_rejected(outcome)
+    verdict = _never_rejected(rejections)
     if verdict is Verdict.FAILS and _never_rejected(_tests(meant)[1]) is not Verdict.FAILS:
         verdict = Verdict.PARTLY
     return Finding(sentence, verdict, evidence, _TESTS_HEADER, rows)
@@ -534,14 +501,13 @@ def other_data(collection: Collection) -> Finding:
         "consistent with the ones reported above.”"
     )
     groups = _groups(collection, lambda data: data not in (*MIXTURES, *SEGMENTATION))
-    rows, outcome = _tests(groups)
+    rows, rejections = _tests(groups)
     if not rows:
         return not_run(
             sentence, "`wolfmeans study data iris` (or another data set) with long enough runs"
         )
-    parts = [f"{sum(hits)} of {len(hits)} with `{gap}`" for gap, hits in outcome.items()]
-    evidence = f"Slopes above −1 at the level 0.05: {', '.join(parts)}."
-    return Finding(sentence, _never_rejected(outcome), evidence, _TESTS_HEADER, rows)
+    evidence = f"Slopes above −1 at the level 0.05: {by_gap(rejections)}."
+    return Finding(sentence, _never_rejected(rejections), evidence, _TESTS_HEADER, rows)
 
 
 def beyond(collection: Collection) -> Finding:
@@ -550,28 +516,27 @@ def beyond(collection: Collection) -> Finding:
         "Beyond the paper: does the worst-case rate hold for other mixtures, other seedings, "
         "trimmed K-means and other sizes?"
     )
-    groups: dict[str, list[ScenarioResult]] = {}
-    for result in collection.beyond():
-        if result.scenario.data in MIXTURES or not follows_protocol(result):
-            groups.setdefault(scenario_label(result), []).append(result)
+    others = [
+        result
+        for result in collection.beyond()
+        if result.scenario.data in MIXTURES or not follows_protocol(result)
+    ]
     rows = []
-    outcome: dict[str, list[bool]] = {}
-    for label, results in groups.items():
+    families: dict[str, tuple[int, int]] = {}
+    for label, results in grouped(others, scenario_label).items():
         for gap in GAPS:
-            fits = [result.regression(gap) for result in results if gap in result.worst]
-            fits = [fit for fit in fits if math.isfinite(fit.p_value)]
-            if not fits:
+            if not (fits := _fits(results, gap)):
                 continue
             limit = sidak(LEVEL, len(fits))
             hits = sum(fit.p_value < limit for fit in fits)
-            outcome.setdefault(gap, []).append(hits > 0)
+            rejected_before, total = families.get(gap, (0, 0))
+            families[gap] = rejected_before + (hits > 0), total + 1
             rows.append((label, gap, str(len(fits)), _span([fit.slope for fit in fits]), str(hits)))
     if not rows:
         return not_run(sentence, "scenarios with --kind, --seeding, --alpha or other sizes")
-    parts = [f"{sum(hits)} of {len(hits)} with `{gap}`" for gap, hits in outcome.items()]
-    evidence = f"Families with a slope above −1 at the Šidák level: {', '.join(parts)}."
+    evidence = f"Families with a slope above −1 at the Šidák level: {by_gap(families)}."
     header = ("data", "gap", "tests", "slopes", "rejections")
-    return Finding(sentence, _never_rejected(outcome), evidence, header, tuple(rows))
+    return Finding(sentence, _never_rejected(families), evidence, header, tuple(rows))
 
 
 # --- Is the class SKY of the image segmentation data Gaussian? --------------------------------

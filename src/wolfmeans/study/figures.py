@@ -14,13 +14,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wolfmeans.files.atomic import written_whole
 from wolfmeans.study.claims import SkyDistances
-from wolfmeans.study.results import Collection, ScenarioResult, data_label
+from wolfmeans.study.results import (
+    Collection,
+    ScenarioResult,
+    data_label,
+    grouped,
+    segmentation_columns,
+)
 from wolfmeans.study.statistics import window
 from wolfmeans.study.tables import scenario_label
 
@@ -30,7 +36,7 @@ if TYPE_CHECKING:
 
 INK, LINE, PAPER = "#1b1f24", "#d7dbe0", "#ffffff"
 """Colors of text, grid and background; the page exchanges them for those of its theme."""
-# Told apart by the color-blind, and dark and light enough for white and for black paper.
+# Safe for the color-blind, and readable on white and on black paper.
 _COLORS = ("#0072b2", "#d55e00", "#009e73", "#b565a7", "#c08a00", "#3a9bd9", "#8c6d5a")
 _MARKS = ("o", "s", "^", "D", "v", "P", "X")
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -79,18 +85,19 @@ def slug(text: str) -> str:
 
 def plates(collection: Collection, gaps: Sequence[str]) -> list[Plate]:
     """Draw every figure of the worst-case gaps."""
-    families: dict[tuple[object, ...], list[ScenarioResult]] = {}
-    for result in collection.firsts():
+
+    def family(result: ScenarioResult) -> tuple[object, ...]:
         scenario = result.scenario
-        data = scenario.data.partition("-")[0] if _is_segmentation(result) else scenario.data
-        key = (data, scenario.n, scenario.d, scenario.seeding, scenario.empty, scenario.alpha)
-        families.setdefault(key, []).append(result)
+        data = "segmentation" if _is_segmentation(result) else scenario.data
+        return data, scenario.n, scenario.d, scenario.seeding, scenario.empty, scenario.alpha
+
+    families = grouped(collection.firsts(), family)
     drawn: dict[str, Plate] = {}
     for gap in gaps:
         for results in families.values():
             plate = _plate(results, gap)
             name, number = plate.name, 2
-            while plate.name in drawn:  # names of data that differ in odd letters alone
+            while plate.name in drawn:  # data whose names differ in special characters alone
                 plate, number = replace(plate, name=f"{name}-{number}"), number + 1
             drawn[plate.name] = plate
     return list(drawn.values())
@@ -105,7 +112,7 @@ def _plate(results: list[ScenarioResult], gap: str) -> Plate:
     if _is_segmentation(results[0]):
         name = slug(scenario_label(results[0]).replace(data_label(first.data), "segmentation"))
         caption = f"Worst-case {_GAP_NAMES[gap]} on the image segmentation data."
-        labels = [data_label(r.scenario.data).partition(", ")[2] for r in results]
+        labels = [segmentation_columns(r) for r in results]
         if len({r.scenario.k for r in results}) > 1:
             labels = [f"{x}, K = {r.scenario.k}" for x, r in zip(labels, results, strict=True)]
     else:
@@ -182,28 +189,10 @@ def _draw_series(ax: Axes, result: ScenarioResult, gap: str, color: str, mark: s
     t, fitted = np.arange(1, len(worst) + 1), window(len(worst))
     inside = (t <= fitted) & (worst > 0)
     outside = (t > fitted) & (worst > 0)
-    ax.plot(
-        t[inside],
-        worst[inside],
-        linestyle="none",
-        marker=mark,
-        markersize=4.5,
-        markeredgewidth=0,
-        color=color,
-        zorder=3,
-    )
-    ax.plot(
-        t[outside],
-        worst[outside],
-        linestyle="none",
-        marker=mark,
-        markersize=3.6,
-        markerfacecolor=PAPER,
-        markeredgewidth=0.7,
-        color=color,
-        alpha=0.75,
-        zorder=2,
-    )
+    style: dict[str, Any] = {"linestyle": "none", "marker": mark, "color": color}
+    ax.plot(t[inside], worst[inside], **style, markersize=4.5, markeredgewidth=0, zorder=3)
+    style |= {"markersize": 3.6, "markerfacecolor": PAPER, "markeredgewidth": 0.7}
+    ax.plot(t[outside], worst[outside], **style, alpha=0.75, zorder=2)
     fit = result.regression(gap)
     ends = np.array([1.0, max(2.0, float(fitted))])
     if math.isfinite(fit.slope):
@@ -256,16 +245,8 @@ def sky_plate(sky: SkyDistances) -> Plate:
         (sky.squared, _COLORS[1], "o", f"SKY, {len(sky.squared)} rows"),
         (sky.gaussian, _COLORS[0], "s", "Gaussian sample of the same size"),
     ):
-        ax.plot(
-            sky.expected,
-            np.sort(values),
-            linestyle="none",
-            marker=mark,
-            markersize=3,
-            markeredgewidth=0,
-            color=color,
-            label=label,
-        )
+        style: Any = {"linestyle": "none", "marker": mark, "markersize": 3, "markeredgewidth": 0}
+        ax.plot(sky.expected, np.sort(values), **style, color=color, label=label)
     ends = sky.expected[[0, -1]]
     ax.plot(ends, ends, color=INK, linestyle=(0, (5, 3)), linewidth=0.9, label="equality")
     _logarithmic(ax, math.ceil(ends[1]))

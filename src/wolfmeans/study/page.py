@@ -13,7 +13,7 @@ from wolfmeans import __version__
 from wolfmeans.study.claims import Finding, Verdict, mean_iterations, name_of
 from wolfmeans.study.figures import INK, LINE, PAPER, Plate
 from wolfmeans.study.results import GAPS, Collection
-from wolfmeans.study.summary import Point, signed
+from wolfmeans.study.summary import Point
 from wolfmeans.study.tables import (
     MISSING,
     Row,
@@ -22,6 +22,7 @@ from wolfmeans.study.tables import (
     layout,
     number,
     ours,
+    signed,
     spreads,
     theirs,
 )
@@ -74,8 +75,8 @@ def document(
 ) -> str:
     """Return the whole page."""
     sections = [
-        _section("summary", "In short", _summary(points)),
-        _section("gaps", "Three things called “the gap”", _gaps()),
+        _section("summary", "In short", _definitions((p.heading, p.text) for p in points)),
+        _section("gaps", "Three things called “the gap”", _definitions(_THREE_GAPS)),
         _section("sentences", "The paper’s sentences, tested", _findings(findings)),
         _section("tables", "Tables", _tables(collection, gaps)),
         _section("figures", "Figures", _figures(plates, gaps)),
@@ -116,13 +117,8 @@ def _text(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escaped(text))
 
 
-def _summary(points: Iterable[Point]) -> str:
-    items = (f"<dt>{_text(point.heading)}</dt><dd>{_text(point.text)}</dd>" for point in points)
-    return "<dl>" + "\n".join(items) + "</dl>"
-
-
-def _gaps() -> str:
-    items = (f"<dt>{_text(name)}</dt><dd>{_text(text)}</dd>" for name, text in _THREE_GAPS)
+def _definitions(pairs: Iterable[tuple[str, str]]) -> str:
+    items = (f"<dt>{_text(name)}</dt><dd>{_text(text)}</dd>" for name, text in pairs)
     return "<dl>" + "\n".join(items) + "</dl>"
 
 

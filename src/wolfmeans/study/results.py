@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
 from wolfmeans.core.choices import GAPS as GAPS
 from wolfmeans.core.choices import MIXTURES as MIXTURES
@@ -21,6 +21,7 @@ from wolfmeans.study import paper
 from wolfmeans.study.scenarios import FILE, Scenario
 from wolfmeans.study.statistics import Regression, log_log_line
 
+Key = TypeVar("Key")
 FORMAT, VERSION = "wolfmeans-study", 1
 SEGMENTATION = ("segmentation-standardized", "segmentation-raw", "segmentation-shifted")
 
@@ -84,10 +85,8 @@ class ScenarioResult:
             )
         return cls(
             scenario=Scenario.from_dict(contents["scenario"]),
-            worst={name: tuple(values) for name, values in contents["worst"].items()},
-            worst_minimum={
-                name: tuple(values) for name, values in contents["worst_minimum"].items()
-            },
+            worst={gap: tuple(contents["worst"][gap]) for gap in GAPS},
+            worst_minimum={gap: tuple(contents["worst_minimum"][gap]) for gap in GAPS},
             iterations={int(steps): runs for steps, runs in contents["iterations"].items()},
             empty_runs=contents["empty_runs"],
             scatter_max=contents["scatter_max"],
@@ -100,23 +99,14 @@ class ScenarioResult:
 # --- Collections -----------------------------------------------------------------------------
 
 
-class Setting(NamedTuple):
-    """Everything about a scenario but its random numbers: repeats share it."""
-
-    data: str
-    n: int
-    d: int
-    k: int
-    seeding: str
-    empty: str
-    alpha: float
-    replications: int
-
-
-def setting(result: ScenarioResult) -> Setting:
-    """Return the setting of a result."""
-    scenario = result.scenario
-    return Setting(*(getattr(scenario, field) for field in Setting._fields))
+def grouped(
+    results: Iterable[ScenarioResult], key: Callable[[ScenarioResult], Key]
+) -> dict[Key, list[ScenarioResult]]:
+    """Return the results of each key, in their order."""
+    groups: dict[Key, list[ScenarioResult]] = {}
+    for result in results:
+        groups.setdefault(key(result), []).append(result)
+    return groups
 
 
 def data_label(data: str) -> str:
@@ -126,14 +116,19 @@ def data_label(data: str) -> str:
     return data.replace("segmentation-", "segmentation, ")
 
 
+def segmentation_columns(result: ScenarioResult) -> str:
+    """Return which columns of the image segmentation data were used: "standardized", "raw", ..."""
+    return result.scenario.data.partition("-")[2]
+
+
 def follows_protocol(result: ScenarioResult) -> bool:
-    """Tell whether seeds, empty clusters and trimming are those of the paper."""
+    """Whether seeds, empty clusters and trimming are those of the paper."""
     scenario = result.scenario
     return (scenario.seeding, scenario.empty, scenario.alpha) == ("random", "keep", 0.0)
 
 
 def _rank(result: ScenarioResult) -> tuple[object, ...]:
-    """Order as in the paper: the grid by d, n and K, then segmentation, then what is beyond."""
+    """Order as in the paper: the grid by d, n and K, then segmentation, then everything else."""
     scenario = result.scenario
     known = (*MIXTURES[:1], *SEGMENTATION, *MIXTURES[1:])
     place = known.index(scenario.data) if scenario.data in known else len(known)
@@ -173,17 +168,14 @@ class Collection:
 
     def firsts(self) -> list[ScenarioResult]:
         """Return one result a setting: the first repeat, with the most replications there are."""
-        found: dict[Setting, ScenarioResult] = {}
-        for result in self.results:  # the most replications come first
-            found.setdefault(setting(result)._replace(replications=0), result)
-        return list(found.values())
+        settings = grouped(
+            self.results, lambda r: replace(r.scenario, seed=0, repeat=0, replications=1)
+        )
+        return [results[0] for results in settings.values()]  # the most replications come first
 
     def repeats(self) -> list[list[ScenarioResult]]:
-        """Return the results of each setting, one list a setting."""
-        groups: dict[Setting, list[ScenarioResult]] = {}
-        for result in self.results:
-            groups.setdefault(setting(result), []).append(result)
-        return list(groups.values())
+        """Return the results that differ in their random numbers alone, one list a setting."""
+        return list(grouped(self.results, lambda r: replace(r.scenario, seed=0, repeat=0)).values())
 
     def grid(self) -> list[ScenarioResult]:
         """Return the first repeats of the scenarios that have a row in the paper's tables."""
@@ -204,7 +196,7 @@ class Collection:
         ]
 
     def beyond(self) -> list[ScenarioResult]:
-        """Return the first repeats that the paper has no table or figure of."""
+        """Return the first repeats that are in no table or figure of the paper."""
         shown = {id(result) for result in (*self.grid(), *self.segmentation())}
         return [result for result in self.firsts() if id(result) not in shown]
 
@@ -214,11 +206,3 @@ def _load(path: Path) -> ScenarioResult:
         return ScenarioResult.load(path)
     except (json.JSONDecodeError, KeyError, TypeError) as error:
         raise ValueError(f"{path} is not the result of a study: {error!r}") from error
-
-
-def by_dimension(results: Sequence[ScenarioResult]) -> dict[int, list[ScenarioResult]]:
-    """Group results by d, one table of the paper each."""
-    groups: dict[int, list[ScenarioResult]] = {}
-    for result in results:
-        groups.setdefault(result.scenario.d, []).append(result)
-    return dict(sorted(groups.items()))

@@ -1,9 +1,9 @@
-"""Works scenarios off, chunk by chunk, and survives being stopped at any moment.
+"""Run scenarios chunk by chunk, so that a study can be stopped at any moment and resumed.
 
 A folder holds `study.json` with all settings, `scenarios/NAME.json` for every finished scenario
 and, while there are unfinished ones, `parts/NAME/BEGIN-END.json` with the tally of a chunk of
-replications. Every file appears whole or not at all, and replications have random streams of their
-own, so what is missing can be done later, by anybody, with the same bytes in the end.
+replications. Every file is written whole or not at all, and each replication has a random stream of
+its own, so a resumed study ends with the same bytes.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from wolfmeans.study.scenarios import Scenario
 Progress = Callable[[int, int, float | None], Any]
 """Called with the replications done, all of them, and the estimated seconds left."""
 
-# A chunk takes about a second at most: what is lost when a study is killed.
+# A chunk takes about a second at most; a study that is killed loses no more.
 _COORDINATES_PER_CHUNK = 20_000_000
 _RUNS_PER_CHUNK = 500
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some replications of a scenario that are worked off together."""
+    """Some replications of a scenario that are run together."""
 
     scenario: Scenario
     replications: range
@@ -58,14 +58,14 @@ def run(
     resume: bool = False,
     progress: Progress | None = None,
 ) -> list[ScenarioResult]:
-    """Work off scenarios and leave their results in a folder.
+    """Run scenarios and leave their results in a folder.
 
     Parameters
     ----------
     scenarios : sequence of Scenario
         From `grid`, `segmentation` and `data`; names must differ.
     out : path
-        The folder; made when it is not there.
+        The folder; created if it does not exist.
     workers : int or None, default=None
         Number of threads; None uses all cores this process may use. Does not change the results.
     resume : bool, default=False
@@ -101,17 +101,17 @@ def run(
     for scenario in scenarios:
         folder.finish(scenario)
     for some, at_once in ((small, threads), (large, 1)):
-        for chunk in _worked_off(some, folder, at_once, threads // at_once):
+        for chunk in _run_chunks(some, folder, at_once, threads // at_once):
             folder.finish(chunk.scenario)
             clock.tick(chunk)
     folder.close()
     return [folder.result(scenario) for scenario in scenarios]
 
 
-def _worked_off(
+def _run_chunks(
     chunks: Sequence[Chunk], folder: _Folder, at_once: int, n_threads: int
 ) -> Iterator[Chunk]:
-    """Yield chunks when they have been written, so many of them at once."""
+    """Run chunks, `at_once` of them at a time, and yield each when it has been written."""
     stop = Event()
 
     def work(chunk: Chunk) -> Chunk:
@@ -124,7 +124,7 @@ def _worked_off(
         return chunk
 
     if at_once == 1:
-        # In this thread, which hears Ctrl-C.
+        # In this thread, which Ctrl-C interrupts.
         yield from map(work, chunks)
         return
     with ThreadPoolExecutor(at_once) as pool:
@@ -138,7 +138,7 @@ def _worked_off(
 
 
 class _Clock:
-    """Tells how far a study is."""
+    """Reports the progress of a study."""
 
     def __init__(
         self, scenarios: Sequence[Scenario], chunks: Sequence[Chunk], progress: Progress | None
@@ -172,7 +172,7 @@ class _Folder:
         self._parts = path / "parts"
 
     def open(self, scenarios: Sequence[Scenario], *, resume: bool) -> None:
-        """Make the folder ready, or refuse it."""
+        """Create the folder, or raise an error if it cannot be used."""
         names = [scenario.name for scenario in scenarios]
         if len(set(names)) < len(names):
             raise ValueError("every scenario must have a name of its own; some are there twice")
@@ -187,14 +187,14 @@ class _Folder:
             raise FileExistsError(f"{self._results} has files that belong to no study.json")
         for folder in (self._path, self._results, self._parts):
             folder.mkdir(parents=True, exist_ok=True)
-            # What a killed run was writing.
+            # Files that a killed run was writing.
             for unfinished in folder.glob(".*.part"):
                 unfinished.unlink(missing_ok=True)
         if not self._settings.exists():
             _write(self._settings, _described(settings))
 
     def missing(self, scenario: Scenario) -> list[Chunk]:
-        """Return the replications that neither a result nor a part knows, in chunks."""
+        """Return the replications that are in no result and no part, in chunks."""
         if self._result_path(scenario).exists():
             return []
         size = max(1, min(_RUNS_PER_CHUNK, _COORDINATES_PER_CHUNK // (scenario.n * scenario.d)))
@@ -235,7 +235,7 @@ class _Folder:
         return replace(ScenarioResult.load(self._result_path(scenario)), scenario=scenario)
 
     def close(self) -> None:
-        """Leave nothing but settings and results."""
+        """Remove the parts."""
         shutil.rmtree(self._parts, ignore_errors=True)
 
     def _result_path(self, scenario: Scenario) -> Path:
@@ -260,7 +260,7 @@ def _described(settings: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _compare(found: Any, settings: list[dict[str, Any]], path: Path) -> None:
-    """Refuse to continue a study with other settings, and say which."""
+    """Raise an error if a study has other settings, and name them."""
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise ValueError(f"{path / 'study.json'} was not written by a wolfmeans study")
     if found.get("version") != VERSION:

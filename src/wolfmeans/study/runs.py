@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from importlib import import_module
 from typing import Any
@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 # Coordinates of data small enough for one thread and one call, which Ctrl-C has to wait for.
 _SMALL = 1 << 18
 _RUNS_AT_ONCE = 64
-# Far more than any run takes; exact arithmetic does not run in circles.
+# Far more than any run takes; with exact arithmetic, no run returns to an earlier point.
 _STEPS = 1_000_000
 _THEOREM = ("gap", "decrease")
 """The gaps that the theorem is about."""
@@ -43,7 +43,7 @@ _SMALLEST = 1074  # every float64 is a multiple of 2**-1074
 
 @dataclass(frozen=True)
 class Runs:
-    """What is kept of some runs. Rows are runs, columns are steps t, zero after the last one."""
+    """Numbers of some runs. Rows are runs, columns are steps t, zero after the last one."""
 
     gap: Floats
     """(runs, T) the Frank-Wolfe gap g_t."""
@@ -61,7 +61,7 @@ class Runs:
     """(runs,) whether a cluster was empty at some step."""
 
     def gaps(self) -> dict[str, Floats]:
-        """Return all that is called a gap, by name (wolfmeans.study.results.GAPS).
+        """Return the three kinds of gaps by name (wolfmeans.study.results.GAPS).
 
         The inertia drops by m_{t-1} when the centers move to those of w_t and by g_t when the
         points go to the nearest of them, so no differences of inertias are needed.
@@ -117,7 +117,7 @@ def draw(
     if scenario.seeding == "random":
         return points, stream.choice(scenario.n, scenario.k, replace=False)
     workspace = _opened(points, 1)
-    return points, METHODS[scenario.seeding](workspace, scenario.k, _legacy(stream))
+    return points, METHODS[scenario.seeding](workspace, scenario.k, _random_state(stream))
 
 
 def _together(scenario: Scenario, replications: Sequence[int]) -> Runs:
@@ -151,7 +151,9 @@ def _alone(scenario: Scenario, replication: int, n_threads: int) -> Runs:
     """One run through the ordinary loop."""
     points, rows = draw(scenario, replication)
     workspace, kind = _problem(scenario, points, n_threads)
-    start = Start(workspace, workspace.rows(rows), lambda: _later(scenario, replication))
+    start = Start(
+        workspace, workspace.rows(rows), lambda: _random_state_during(scenario, replication)
+    )
     prepared = prepare(
         start, stop="stationary", tol=0.0, tol_scale="absolute", empty=scenario.empty, **kind
     )
@@ -174,18 +176,13 @@ def _gathered(runs: Sequence[Runs]) -> Runs:
     """Put single runs into one table."""
     width = max(run.gap.shape[1] for run in runs)
 
-    def padded(rows: Floats) -> Floats:
-        return np.pad(rows, ((0, 0), (0, width - rows.shape[1])))
+    def joined(name: str) -> NDArray[Any]:
+        arrays = [getattr(run, name) for run in runs]
+        if arrays[0].ndim == 2:
+            arrays = [np.pad(rows, ((0, 0), (0, width - rows.shape[1]))) for rows in arrays]
+        return np.concatenate(arrays)
 
-    return Runs(
-        gap=np.concatenate([padded(run.gap) for run in runs]),
-        movement=np.concatenate([padded(run.movement) for run in runs]),
-        first_movement=np.concatenate([run.first_movement for run in runs]),
-        initial_sse=np.concatenate([run.initial_sse for run in runs]),
-        scatter=np.concatenate([run.scatter for run in runs]),
-        steps=np.concatenate([run.steps for run in runs]),
-        ever_empty=np.concatenate([run.ever_empty for run in runs]),
-    )
+    return Runs(**{one.name: joined(one.name) for one in fields(Runs)})
 
 
 def _problem(
@@ -204,14 +201,14 @@ def _opened(points: Points, n_threads: int) -> Workspace:
     return get_engine().open(points, None, n_threads)
 
 
-def _legacy(stream: np.random.Generator) -> np.random.RandomState:
-    """The kind of generator that seeding takes, on the same stream."""
+def _random_state(stream: np.random.Generator) -> np.random.RandomState:
+    """Return a generator of the kind that seeding takes, on the same stream."""
     return np.random.RandomState(stream.bit_generator)
 
 
-def _later(scenario: Scenario, replication: int) -> np.random.RandomState:
-    """A stream for what a run draws on its way, apart from that of its points and seeds."""
-    return _legacy(scenario.stream(replication).spawn(1)[0])
+def _random_state_during(scenario: Scenario, replication: int) -> np.random.RandomState:
+    """Return a stream for draws during a run, apart from that of its points and seeds."""
+    return _random_state(scenario.stream(replication).spawn(1)[0])
 
 
 # --- Tallies ---------------------------------------------------------------------------------
@@ -223,7 +220,7 @@ def _no_gaps() -> dict[str, Floats]:
 
 @dataclass
 class Tally:
-    """What is known of some replications together."""
+    """Worst cases and counts of some replications."""
 
     worst: dict[str, Floats] = field(default_factory=_no_gaps)
     worst_minimum: dict[str, Floats] = field(default_factory=_no_gaps)
@@ -236,7 +233,7 @@ class Tally:
 
     @property
     def replications(self) -> int:
-        """How many runs are in here."""
+        """The number of runs."""
         return self.iterations.total()
 
     @classmethod
@@ -255,7 +252,7 @@ class Tally:
         )
 
     def merge(self, other: Tally) -> None:
-        """Take in the runs of another tally."""
+        """Add the runs of another tally."""
         for name in GAPS:
             self.worst[name] = _larger(self.worst[name], other.worst[name])
             self.worst_minimum[name] = _larger(self.worst_minimum[name], other.worst_minimum[name])
@@ -267,7 +264,7 @@ class Tally:
         self.scatter_units += other.scatter_units
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what a file can hold."""
+        """Return the contents of a file."""
         return {
             "worst": {name: gaps.tolist() for name, gaps in self.worst.items()},
             "worst_minimum": {name: gaps.tolist() for name, gaps in self.worst_minimum.items()},
@@ -292,7 +289,7 @@ class Tally:
         )
 
     def result(self, scenario: Scenario) -> ScenarioResult:
-        """Return the result of a scenario, all of whose replications are in here."""
+        """Return the result of a scenario; the tally must have all of its replications."""
         if self.replications != scenario.replications:
             raise ValueError(
                 f"{scenario.name} has {scenario.replications} replications; "

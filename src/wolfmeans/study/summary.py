@@ -9,8 +9,8 @@ from statistics import mean, median, stdev
 
 from wolfmeans.study import tables
 from wolfmeans.study.claims import Finding, Verdict, cell, counted, listed, rejected
-from wolfmeans.study.results import GAPS, Collection, ScenarioResult, data_label
-from wolfmeans.study.tables import PRINTED_REPLICATIONS, Agreement, table_rows
+from wolfmeans.study.results import GAPS, Collection, ScenarioResult, segmentation_columns
+from wolfmeans.study.tables import PRINTED_REPLICATIONS, Agreement, number, signed, table_rows
 
 GRID = 36
 
@@ -42,7 +42,7 @@ def _extent(collection: Collection) -> str:
     if grid:
         parts.append(f"{len(grid)} of the {GRID} scenarios of the paper’s grid ({_runs(grid)})")
     if segmentation:
-        variants = listed([data_label(r.scenario.data).partition(", ")[2] for r in segmentation])
+        variants = listed([segmentation_columns(r) for r in segmentation])
         parts.append(f"image segmentation with {variants} columns ({_runs(segmentation)})")
     if others := collection.beyond():
         parts.append(f"{counted(len(others), 'scenario')} beyond the paper ({_runs(others)})")
@@ -86,11 +86,6 @@ def _means(agreement: Agreement) -> str:
     return f"`{agreement.gap}` slope {signed(slope)}, intercept {signed(intercept)}"
 
 
-def signed(value: float, digits: int = 2) -> str:
-    """Return a difference with its sign; what rounds to zero has a plus."""
-    return f"{round(value, digits) + 0.0:+.{digits}f}".replace("-", "−")
-
-
 def _rejections(collection: Collection) -> str:
     grid = collection.grid()
     parts = []
@@ -111,18 +106,16 @@ def _rejections(collection: Collection) -> str:
 def _standardization(collection: Collection) -> str:
     rows = table_rows(collection.segmentation(), ["published"])
     away = {
-        data_label(row.result.scenario.data).partition(", ")[2]: (row.fit.slope, found)
+        segmentation_columns(row.result): (row.fit.slope, found)
         for row in rows
         if (found := tables.difference(row, "slope")) is not None
     }
     if not away:
         return ""
     text = "Slope with `published`: " + ", ".join(
-        f"{slope:.2f} on {variant} columns".replace("-", "−")
-        for variant, (slope, _) in away.items()
+        f"{number(slope, 2)} on {variant} columns" for variant, (slope, _) in away.items()
     )
-    printed = f"{rows[0].printed['slope']:.4f}".replace("-", "−")
-    text += f" ({printed} in the paper)."
+    text += f" ({number(rows[0].printed['slope'])} in the paper)."
     if {"standardized", "raw"} <= away.keys():
         nearer = min(("standardized", "raw"), key=lambda variant: abs(away[variant][1]))
         text += f" The printed slope is nearer to that of {nearer} columns"

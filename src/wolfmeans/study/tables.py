@@ -19,9 +19,9 @@ from wolfmeans.study.results import (
     SEGMENTATION,
     Collection,
     ScenarioResult,
-    by_dimension,
     data_label,
     follows_protocol,
+    grouped,
 )
 from wolfmeans.study.statistics import BOUND_SLOPE, Regression
 
@@ -86,7 +86,6 @@ def table_rows(results: Iterable[ScenarioResult], gaps: Sequence[str] = GAPS) ->
         Row(result, gap, result.regression(gap), printed_values(result))
         for result in results
         for gap in gaps
-        if gap in result.worst
     ]
 
 
@@ -149,13 +148,14 @@ def scenario_label(result: ScenarioResult) -> str:
 
 def layout(collection: Collection, gap: str) -> list[Table]:
     """Return the paper's tables (one per d), then segmentation and what is beyond the paper."""
+    by_dimension = grouped(collection.grid(), lambda result: result.scenario.d)
     tables = [
         Table(
             f"Simulation results for d = {dimension}.",
             ("n", "K"),
             tuple(table_rows(results, [gap])),
         )
-        for dimension, results in by_dimension(collection.grid()).items()
+        for dimension, results in sorted(by_dimension.items())
     ]
     others = (
         ("Image segmentation.", collection.segmentation()),
@@ -167,11 +167,16 @@ def layout(collection: Collection, gap: str) -> list[Table]:
     return [table for table in tables if table.rows]
 
 
-def number(value: float | None) -> str:
-    """Return four decimals as in the paper, with a true minus sign."""
+def number(value: float | None, digits: int = 4) -> str:
+    """Return a number with four decimals as in the paper, and with a true minus sign."""
     if value is None or not math.isfinite(value):
         return MISSING
-    return f"{value:.4f}".replace("-", "−")
+    return f"{value:.{digits}f}".replace("-", "−")
+
+
+def signed(value: float, digits: int = 2) -> str:
+    """Return a difference with its sign; what rounds to zero has a plus."""
+    return f"{round(value, digits) + 0.0:+.{digits}f}".replace("-", "−")
 
 
 def with_error(value: float | None, error: float | None) -> str:
