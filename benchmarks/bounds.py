@@ -17,6 +17,7 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
+from pages import facts, table
 from sklearn.datasets import make_blobs
 
 import wolfmeans
@@ -101,14 +102,10 @@ def measure(case: Case) -> list[str]:
 
 
 def report(rows: list[list[str]]) -> str:
-    header = ["data", "n × d, K", *REGISTRY]
-    lines = ["| " + " | ".join(row) + " |" for row in (header, ["---"] * len(header), *rows)]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    facts = ", ".join(
-        f"{name} {value}"
-        for name, value in {**machine(effective_threads(None)), **versions([])}.items()
-    )
-    return "\n".join([*lines, "", f"Peak memory of the whole run: {peak:.0f} MB. {facts}", ""])
+    here = facts(machine(effective_threads(None)), versions([]))
+    cells = table(["data", "n × d, K", *REGISTRY], rows, left=2 + len(REGISTRY))
+    return f"{cells}\n\nPeak memory of the whole run: {peak:.0f} MB. {here}\n"
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ from statistics import median
 
 import numpy as np
 import polars as pl
-from pages import write_between_marks
+from pages import facts, publish
 
 import wolfmeans
 from wolfmeans.bench.machine import machine
@@ -33,8 +33,7 @@ from wolfmeans.engines import effective_threads
 
 COLUMNS, CLUSTERS = 10, 8
 TARGET = 3.0
-BEGIN = "<!-- command-line-benchmark:begin -->"
-END = "<!-- command-line-benchmark:end -->"
+MARK = "command-line-benchmark"
 READ = "import sys, polars; polars.read_csv(sys.argv[1])"
 
 
@@ -85,7 +84,7 @@ def check(data: Path, labels: Path) -> int:
 
 def report(here: dict[str, str], times: Times, rows: int, size: int, wrong: int) -> str:
     packages = ("polars", "scikit-learn", "scipy", "numpy")
-    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
+    versions = facts({name: importlib.metadata.version(name) for name in packages})
     about = "; ".join(f"{key} {value}" for key, value in here.items())
     reached = "reached" if times.ratio <= TARGET else "missed"
     busy = float(here.get("load average at the start", "0")) > 0.5 * int(here["cores"])
@@ -117,10 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         here = machine(effective_threads(None))
         times = measure(data, labels, options.turns)
         text = report(here, times, options.rows, data.stat().st_size, check(data, labels))
-    print(text)
-    if options.write:
-        write_between_marks(options.write, text, BEGIN, END)
-        print(f"\nwritten to {options.write}")
+    publish(text, options.write, MARK)
 
 
 if __name__ == "__main__":

@@ -12,30 +12,39 @@ wolfmeans. See benchmarks/README.md, also for what is in which file.
 
 from __future__ import annotations
 
+import argparse
+import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import date
+from pathlib import Path
 
-from cpu_options import Settings, parse, settings_of
 from cpu_parts import (
+    DTYPES,
+    MEASURABLE_MEMORY,
+    PARTS,
     SCALED,
     STARTED,
+    Settings,
     measure_dense,
     measure_fits,
+    measure_memory,
     measure_scaling,
     measure_seeding,
+    measure_start_up,
     measure_starts,
 )
-from cpu_processes import MEASURABLE_MEMORY, measure_memory, measure_start_up
-from cpu_records import Report
-from cpu_report import BEGIN, END, as_json, line_of, markdown
-from pages import write_between_marks
+from cpu_report import MARK, Report, as_json, line_of, markdown
+from data import DATA, SHAPES
+from pages import publish, refuse_other_than_positive, shape_option
 from threadpoolctl import threadpool_limits
 
 from wolfmeans.bench import race as competition
 from wolfmeans.bench.machine import machine, versions
 from wolfmeans.bench.peers import Limits, Method, ScikitLearn, Wolfmeans, installed_peers
 from wolfmeans.bench.problems import Shape, uniform_problem
+from wolfmeans.bench.race import SKIP_SLOW
+from wolfmeans.engines import effective_threads
 
 SPARSE_PEERS = (ScikitLearn("lloyd"),)
 
@@ -110,9 +119,37 @@ def warm_up(peers: Sequence[Method], settings: Settings) -> None:
             competition.race(problem, Wolfmeans(), SPARSE_PEERS, limits, repeats=1, budget=0.0)
 
 
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    helped = "shapes of the synthetic data, as in 200000x2x100 (default: all ten)"
+    shapes = {"nargs": "+", "type": shape_option, "metavar": "NxDxK", "help": helped}
+    add("--cells", dest="shapes", default=SHAPES, **shapes)
+    add("--data", nargs="+", choices=DATA, default=tuple(DATA), help="default: all")
+    helped = "default: both"
+    add("--dtype", dest="dtypes", nargs="+", choices=DTYPES, default=DTYPES, help=helped)
+    add("--parts", nargs="+", choices=PARTS, default=PARTS, help="default: all")
+    add("--threads", type=int, default=effective_threads(None), help="default: all")
+    add("--repeats", type=int, default=9, help="at most so many fits of a kind (default: 9)")
+    helped = "no further repeat beyond this sum of times (default: 10)"
+    add("--budget", type=float, default=10.0, metavar="SECONDS", help=helped)
+    helped = "run a peer once where it takes so many times wolfmeans' time (default: 20)"
+    add("--skip-slow", type=float, default=SKIP_SLOW, metavar="FACTOR", help=helped)
+    helped = "make fewer iterations, and all methods alike, where a fit takes longer"
+    add("--limit", type=float, default=math.inf, metavar="SECONDS", help=helped)
+    add("--quick", action="store_true", help="shrink all data; a test of this script")
+    add("--mnist", type=Path, metavar="PATH", help="folder or file of train-images-idx3-ubyte")
+    add("--json", type=Path, metavar="FILE", help="put all numbers into FILE, after each step")
+    add("--write", type=Path, metavar="FILE", help="put the page into FILE, between its marks")
+    options = parser.parse_args(arguments)
+    positive = ("threads", "repeats", "budget", "skip_slow", "limit")
+    refuse_other_than_positive(parser, options, *positive)
+    return options
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    options = parse(__doc__.splitlines()[0], arguments)
-    settings = settings_of(options)
+    options = parse(arguments)
+    settings = Settings(**{one.name: getattr(options, one.name) for one in fields(Settings)})
 
     def save(report: Report) -> None:
         if options.json:
@@ -121,11 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     peers, missing = installed_peers()
     report = run(settings, peers, missing, say=lambda line: print(line, flush=True), save=save)
     save(report)
-    text = markdown(report)
-    print(f"\n{text}")
-    if options.write:
-        write_between_marks(options.write, text, BEGIN, END)
-        print(f"\nwritten to {options.write}")
+    publish(markdown(report), options.write, MARK)
 
 
 if __name__ == "__main__":

@@ -1,33 +1,85 @@
-"""The parts of cpu.py that are measured in its own process: `measure_<part>` returns a record."""
+"""The parts of cpu.py: its settings, and `measure_<part>`, which returns a record."""
 
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
 import numpy as np
-from cpu_options import MAX_ITER, Settings
-from cpu_records import DensePass, Scaling, Seeding, Starts
+from cpu_report import MAX_ITER, DensePass, Memory, Scaling, Seeding, Starts, StartUp
+from data import DATA, SHAPES, MissingDataError, sources, sparse_sources
 from sklearn.cluster import KMeans as PeerKMeans
 from sklearn.cluster import kmeans_plusplus
 from threadpoolctl import threadpool_limits
 
 from wolfmeans import KMeans
 from wolfmeans.bench import race as competition
-from wolfmeans.bench.peers import Limits, Method, Wolfmeans
+from wolfmeans.bench.peers import Limits, Method, ScikitLearn, Wolfmeans
 from wolfmeans.bench.problems import Points, Problem, Shape, blobs, uniform_problem
-from wolfmeans.bench.race import Race
+from wolfmeans.bench.race import SKIP_SLOW, Race
 from wolfmeans.engines import get_engine
 from wolfmeans.seeding.methods import choose_seeds
 
+DTYPES = ("float32", "float64")
+PARTS = ("fits", "seeding", "sparse", "starts", "dense", "threads", "memory", "start-up")
 SCALED = (Shape(200_000, 2, 100), Shape(100_000, 32, 256), Shape(20_000, 768, 500))
 STARTED = (Shape(150, 4, 3), Shape(2_000, 5, 10))
 STARTS = 20
 TO_THE_END = 1_000  # iterations; small data has fixed labels long before
+MEASURABLE_MEMORY = 20_000  # with fewer points the allocator's own pages are most of it
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the options ask for."""
+
+    parts: Sequence[str]
+    shapes: Sequence[Shape]
+    data: Sequence[str]
+    dtypes: Sequence[str]
+    threads: int
+    repeats: int
+    budget: float
+    limit: float
+    quick: bool
+    mnist: Path | None
+    skip_slow: float = SKIP_SLOW
+
+    def problems(self, missing: list[str]) -> Iterator[Problem]:
+        """Yield all cells; data that cannot be had is added to `missing`."""
+        for source in sources(self.data, self.shapes, quick=self.quick, mnist=self.mnist):
+            try:
+                yield from source.problems(self.dtypes)
+            except MissingDataError as error:
+                missing.append(f"{source.data} ({error})")
+
+    def sparse_problems(self) -> Iterator[Problem]:
+        for source in sparse_sources(quick=self.quick):
+            yield from source.problems(self.dtypes)
+
+    def shapes_where(self, suits: Callable[[Shape], bool]) -> list[Shape]:
+        """Return the chosen shapes that suit a part, or all where none does."""
+        chosen = [shape for shape in self.shapes if suits(shape)] or list(self.shapes)
+        return [shape.quick() for shape in chosen[:1]] if self.quick else chosen
+
+    def describe(self) -> str:
+        if self.quick:
+            return "A quick run on shrunken data: these numbers mean nothing"
+        chosen = (self.shapes, self.data, self.dtypes, self.parts)
+        everything = all(
+            set(some) == set(whole)
+            for some, whole in zip(chosen, (SHAPES, DATA, DTYPES, PARTS), strict=True)
+        )
+        cut = "" if math.isinf(self.limit) else f", cut to about {self.limit:g} s for a fit"
+        return ("All cells" if everything else "A selection of the cells and parts") + cut
 
 
 def seconds_of(call: Callable[..., Any], *arguments: Any) -> float:
@@ -222,3 +274,71 @@ def measure_scaling(shape: Shape, dtype: str, settings: Settings) -> Scaling:
         for threads in sorted(powers | {settings.threads})
     }
     return Scaling(shape, dtype, iterations, {t: times[1] / times[t] for t in times})
+
+
+# --- In fresh processes ----------------------------------------------------------------------
+
+# On Linux ru_maxrss survives exec: in a child it starts at the parent's size. VmHWM does not.
+MEMORY_OF_A_FIT = """
+import resource, sys, warnings
+from pathlib import Path
+import numpy as np
+warnings.simplefilter("ignore")
+module, n, d, n_clusters, dtype, threads = sys.argv[1:]
+n, d, n_clusters = int(n), int(d), int(n_clusters)
+options = {"n_init": 1, "max_iter": 5}
+if module == "wolfmeans":
+    from wolfmeans import KMeans
+    options |= {"certify": None, "stop": "stationary", "n_threads": int(threads)}
+else:
+    from sklearn.cluster import KMeans
+    options |= {"tol": 0.0}
+X = np.random.default_rng(0).random((n, d), dtype=dtype)
+KMeans(4, init=X[:4], **options).fit(X[:400])
+def peak():
+    status = Path("/proc/self/status")
+    if status.is_file():
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return 1024 * int(line.split()[1])
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak()
+KMeans(n_clusters, init=X[:n_clusters].copy(), **options).fit(X)
+print(peak() - before)
+"""
+
+
+def measure_memory(shape: Shape, dtype: str, settings: Settings) -> Memory:
+    """Fit in fresh processes; the array is made before, and a tiny fit has loaded everything."""
+    arguments = [str(shape.n), str(shape.d), str(shape.n_clusters), dtype, str(settings.threads)]
+    growth = [
+        float(_child(MEMORY_OF_A_FIT, module, *arguments, OMP_NUM_THREADS=str(settings.threads)))
+        for module in ("wolfmeans", "sklearn")
+    ]
+    return Memory(shape, dtype, growth[0] / shape.n, growth[1] / shape.n)
+
+
+IMPORT = """
+import time
+begun = time.perf_counter()
+import sklearn.cluster
+middle = time.perf_counter()
+from wolfmeans import KMeans
+print(middle - begun, time.perf_counter() - middle)
+"""
+
+
+def measure_start_up(settings: Settings) -> StartUp:
+    imports = [tuple(map(float, _child(IMPORT).split())) for _ in range(settings.repeats)]
+    problem, limits = uniform_problem(Shape(100, 2, 3), "float64"), Limits(100, settings.threads)
+    fits = [
+        median(seconds_of(method.fit, problem, limits) for _ in range(20 * settings.repeats))
+        for method in (Wolfmeans(), ScikitLearn("lloyd"))
+    ]
+    return StartUp(median(one[0] for one in imports), median(one[1] for one in imports), *fits)
+
+
+def _child(code: str, *arguments: str, **environment: str) -> str:
+    command = [sys.executable, "-c", code, *arguments]
+    environment = {**os.environ, **environment}
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    return done.stdout

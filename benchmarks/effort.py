@@ -16,27 +16,47 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean, median
 from time import perf_counter
 
 import numpy as np
 import sklearn.cluster
-from effort_data import Case, Points, cases
+from numpy.typing import NDArray
+from pages import facts, table
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, make_blobs
 from threadpoolctl import threadpool_limits
 
 from wolfmeans import KMeans
 from wolfmeans.bench.machine import machine, versions
 from wolfmeans.bench.peers import ScikitLearn
 from wolfmeans.bench.race import inertia
+from wolfmeans.files.datasets import load_segmentation
+
+Points = NDArray[np.float64]
 
 FIXED = 1.0
 SAME = 1e-9
 TIE = 5e-6  # of the SSE; what a page shows as 0
 PEER, BREATHING, OURS = "scikit-learn", "bkmeans", "wolfmeans"
+
+
+@dataclass(frozen=True)
+class Case:
+    """Points and the number of clusters to look for."""
+
+    name: str
+    points: Points
+    n_clusters: int
+
+    @property
+    def shape(self) -> str:
+        n, d = self.points.shape
+        return f"{n} × {d}, K = {self.n_clusters}"
 
 
 @dataclass(frozen=True)
@@ -130,13 +150,13 @@ def percent(share: float) -> str:
     return "0" if share < TIE else f"{100 * share:.3f}"
 
 
-def table(rows: Sequence[Row], *, breathing: bool) -> str:
+def results(rows: Sequence[Row], *, breathing: bool) -> str:
     """A line for each data set: median excess over the best known SSE, in percent."""
     header = ["data", "n × d, K"]
     if breathing:
         header += ["T of bkmeans", "restarts in T", PEER, BREATHING, OURS, "its time / T"]
     header += [f"{PEER}, {FIXED:g} s", f"{OURS}, {FIXED:g} s"]
-    lines = ["| " + " | ".join(header) + " |", "|---|---|" + "---:|" * (len(header) - 2)]
+    lines = []
     for row in rows:
         cells = [row.case, row.shape]
         if breathing:
@@ -146,8 +166,8 @@ def table(rows: Sequence[Row], *, breathing: bool) -> str:
             cells += [percent(row.excess(BREATHING, method)) for method in methods]
             cells.append(f"{row.seconds(BREATHING, OURS) / budget:.2f}")
         cells += [percent(row.excess("fixed", method)) for method in (PEER, OURS)]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        lines.append(cells)
+    return table(header, lines, left=2)
 
 
 def summary(rows: Sequence[Row], *, breathing: bool) -> str:
@@ -173,7 +193,7 @@ def page(rows: Sequence[Row], n_seeds: int, threads: int, *, breathing: bool) ->
     found = versions([ScikitLearn("lloyd")])
     if breathing:
         found[BREATHING] = importlib.metadata.version("bkmeans")
-    about = {**machine(threads), **found, "date": date.today().isoformat()}
+    about = facts(machine(threads), found, {"date": date.today().isoformat()})
     reading = (
         "Excess of the SSE over the lowest that any run found, in percent: the median of "
         f"{n_seeds} seeds. 0 is below 0.0005 %."
@@ -182,22 +202,16 @@ def page(rows: Sequence[Row], n_seeds: int, threads: int, *, breathing: bool) ->
         (
             "# The same time, the lowest SSE",
             reading,
-            table(rows, breathing=breathing),
+            results(rows, breathing=breathing),
             summary(rows, breathing=breathing),
-            ", ".join(f"{key} {value}" for key, value in about.items()),
+            about,
         )
     )
 
 
-def selected(only: str) -> list[Case]:
-    return [case for case in cases() if only in case.name]
-
-
-def can_breathe(say: Callable[[str], None]) -> bool:
-    try:
-        importlib.metadata.version("bkmeans")
-    except importlib.metadata.PackageNotFoundError:
-        say("bkmeans is not installed (pip install bkmeans): only the fixed time is measured")
+def can_breathe() -> bool:
+    if find_spec("bkmeans") is None:
+        print("bkmeans is not installed (pip install bkmeans): only the fixed time is measured")
         return False
     return True
 
@@ -209,6 +223,67 @@ def warm_up(threads: int) -> None:
     restarts(Case("warm-up", points, 3), 0.0, 0)
 
 
+# --- Data, on which k-means++ and Lloyd's steps often end in poor optima ----------------------
+
+
+def cases() -> Iterator[Case]:
+    """Make or load the data sets, one at a time; all of them need no network."""
+    rng = np.random.default_rng(0)
+    yield Case("iris", load_iris().data, 10)
+    yield Case("breast cancer, standardized", _standardized(load_breast_cancer().data), 20)
+    yield Case("digits", load_digits().data, 10)
+    yield Case("digits", load_digits().data, 64)
+    segmentation = load_segmentation().standardized()
+    yield Case("segmentation, standardized", segmentation, 7)
+    yield Case("segmentation, standardized", segmentation, 50)
+    yield Case("grid of 10 × 10 Gaussians", _grid(10, 5_000, rng), 100)
+    yield Case("grid of 20 × 20 Gaussians", _grid(20, 20_000, rng), 400)
+    yield Case("sine wave of Gaussians", _sine(20_000, rng), 100)
+    yield Case("uniform in the square", rng.random((20_000, 2)), 200)
+    yield Case("unbalanced mixture", _unbalanced(10_000, 4, 40, rng), 40)
+    yield Case("heavy-tailed mixture", _heavy_tailed(10_000, 8, 30, rng), 30)
+    blobs, _ = make_blobs(20_000, 10, centers=50, cluster_std=3.0, random_state=0)
+    yield Case("blobs", blobs, 50)
+    yield Case("overlapping mixture", _overlapping(100_000, 16, 100, rng), 100)
+
+
+def _standardized(points: Points) -> Points:
+    return np.asarray((points - points.mean(axis=0)) / points.std(axis=0))
+
+
+def _grid(side: int, n: int, rng: np.random.Generator) -> Points:
+    places = rng.integers(side, size=(n, 2))
+    return np.asarray(places + rng.normal(scale=0.1, size=(n, 2)))
+
+
+def _sine(n: int, rng: np.random.Generator) -> Points:
+    """Place 100 Gaussians on four waves, as in the second of the BIRCH sets."""
+    place = rng.integers(100, size=n)
+    line = np.stack([0.2 * np.pi * place, 3.0 * np.pi * np.sin(0.08 * np.pi * place)], axis=1)
+    return np.asarray(line + rng.normal(scale=0.4, size=(n, 2)))
+
+
+def _unbalanced(n: int, d: int, n_clusters: int, rng: np.random.Generator) -> Points:
+    """Draw from Gaussians of different widths, the first 250 times as often as the last."""
+    shares = np.arange(1, n_clusters + 1) ** -1.5
+    labels = rng.choice(n_clusters, size=n, p=shares / shares.sum())
+    centers = rng.uniform(-10.0, 10.0, size=(n_clusters, d))
+    widths = rng.uniform(0.3, 1.5, size=n_clusters)
+    return np.asarray(centers[labels] + widths[labels, None] * rng.normal(size=(n, d)))
+
+
+def _heavy_tailed(n: int, d: int, n_clusters: int, rng: np.random.Generator) -> Points:
+    centers = rng.uniform(-10.0, 10.0, size=(n_clusters, d))
+    labels = rng.integers(n_clusters, size=n)
+    return np.asarray(centers[labels] + rng.standard_t(2.5, size=(n, d)))
+
+
+def _overlapping(n: int, d: int, n_clusters: int, rng: np.random.Generator) -> Points:
+    centers = rng.normal(size=(n_clusters, d))
+    labels = rng.integers(n_clusters, size=n)
+    return np.asarray(centers[labels] + rng.normal(scale=0.7, size=(n, d)))
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=3, help="runs of each method (default: 3)")
@@ -218,14 +293,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if min(options.seeds, options.threads) < 1:
         parser.error("--seeds and --threads must be at least 1")
-    breathing = can_breathe(lambda line: print(line, flush=True))
+    breathing = can_breathe()
     rows: list[Row] = []
     with threadpool_limits(options.threads), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warm_up(options.threads)
-        for case in selected(options.only):
+        for case in (case for case in cases() if options.only in case.name):
             rows.append(measure(case, options.seeds, options.threads, breathing=breathing))
-            print(table(rows[-1:], breathing=breathing).splitlines()[-1], flush=True)
+            print(results(rows[-1:], breathing=breathing).splitlines()[-1], flush=True)
             text = page(rows, options.seeds, options.threads, breathing=breathing)
             if options.out:
                 options.out.write_text(text + "\n", encoding="utf-8")

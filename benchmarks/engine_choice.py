@@ -29,6 +29,7 @@ from statistics import median
 from time import perf_counter
 
 import numpy as np
+from pages import facts, table
 from scipy.optimize import least_squares, nnls
 
 from wolfmeans import KMeans
@@ -268,19 +269,17 @@ def predicted(timing: Timing, figures: dict[str, Costs | float], threads: int) -
 
 def report(timings: Sequence[Timing], figures: dict[str, Costs | float], threads: int) -> str:
     """Return the table of times and estimates, and the figures as Python."""
-    lines = [
-        "| n x d x K | data | seeds | engine | ms | estimate, ms | ratio |",
-        "|---|---|---|---|---:|---:|---:|",
-    ]
+    rows = []
     for timing in timings:
         estimate = predicted(timing, figures, threads)
-        lines.append(
-            f"| {timing.shape} | {timing.kind} | {'chosen' if timing.seeding else 'given'} | "
-            f"{timing.engine} | {1e3 * timing.seconds:.3g} | "
-            f"{1e3 * estimate:.3g} | {estimate / timing.seconds:.2f} |"
-        )
-    lines += ["", *(f"{name} = {value}" for name, value in figures.items())]
-    return "\n".join(lines)
+        seeds = "chosen" if timing.seeding else "given"
+        numbers = (1e3 * timing.seconds, 1e3 * estimate)
+        ratio = f"{estimate / timing.seconds:.2f}"
+        cells = (timing.shape, timing.kind, seeds, timing.engine)
+        rows.append((*cells, *(f"{number:.3g}" for number in numbers), ratio))
+    header = ("n x d x K", "data", "seeds", "engine", "ms", "estimate, ms", "ratio")
+    lines = [table(header, rows, left=4), ""]
+    return "\n".join([*lines, *(f"{name} = {value}" for name, value in figures.items())])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -303,7 +302,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     about = {"date": str(date.today()), "GPU": name or "none", **machine(threads)}
     if name is not None:
         about |= {package: import_module(package).__version__ for package in ("torch", "triton")}
-    print("; ".join(f"{key} {value}" for key, value in about.items()))
+    print(facts(about))
     print(report(timings, figures, threads))
     if options.json is not None:
         plain = {k: asdict(v) if isinstance(v, Costs) else v for k, v in figures.items()}

@@ -16,9 +16,8 @@ import os
 from collections.abc import Sequence
 
 from gpu_options import parse, settings_of
-from gpu_records import Report, as_json, load
-from gpu_report import BEGIN, END, markdown
-from pages import write_between_marks
+from gpu_report import MARK, Report, as_json, load, markdown
+from pages import publish
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -29,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         settings = settings_of(options)
         if settings.device == "cpu":
             os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported
-        from gpu_run import run
+        from gpu_parts import run
 
         def save(report: Report) -> None:
             if options.output:
@@ -38,10 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         report = run(settings, say=lambda line: print(line, flush=True), save=save)
         save(report)
         text = markdown([report])
-    print(f"\n{text}")
-    if options.write:
-        write_between_marks(options.write, text, BEGIN, END)
-        print(f"\nwritten to {options.write}")
+    publish(text, options.write, MARK)
 
 
 if __name__ == "__main__":

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from gpu_contenders import Wolfmeans, model_of
-from gpu_data import Problem
-from gpu_records import Equality, Verdict
+from gpu_contenders import Problem, Wolfmeans, model_of
+from gpu_report import Equality, Verdict
 
 from wolfmeans.exact.native import native_is_available
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
-from gpu_records import PEERS, PLAIN
+from gpu_report import PEERS, PLAIN
+from pages import refuse_other_than_positive, shape_option
 
 from wolfmeans.bench.problems import Shape
 
@@ -40,10 +41,10 @@ LARGE_WORK = 1e11
 class Settings:
     """What the options ask for."""
 
-    parts: tuple[str, ...]
-    shapes: tuple[Shape, ...]
-    kinds: tuple[str, ...]
-    contenders: tuple[str, ...]
+    parts: Sequence[str]
+    shapes: Sequence[Shape]
+    kinds: Sequence[str]
+    contenders: Sequence[str]
     device: str
     """"cuda", or "cpu" where Triton interprets its kernels."""
     repeats: int
@@ -56,7 +57,7 @@ class Settings:
     autotune: bool
     time_limit: float
     quick: bool
-    large: Shape
+    large_shape: Shape
     large_init: str
     large_stop: str
     large_cap: int
@@ -79,13 +80,6 @@ class Settings:
         return f"{cells} of the parts {', '.join(self.parts)}{tuned}"
 
 
-def _shape(text: str) -> Shape:
-    try:
-        return Shape.parse(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
 def parse(description: str, arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=description)
     what = parser.add_argument_group("parts (steps and fits, where none is named)")
@@ -99,7 +93,7 @@ def parse(description: str, arguments: Sequence[str] | None) -> argparse.Namespa
     ):
         what.add_argument(f"--{part}", action="store_true", help=helped)
     add = parser.add_argument
-    add("--shapes", nargs="+", type=_shape, metavar="NxDxK", help="default: all eight")
+    add("--shapes", nargs="+", type=shape_option, metavar="NxDxK", help="default: all eight")
     add("--kinds", nargs="+", choices=KINDS, default=KINDS, help="default: both")
     titles = (*PEERS, PLAIN)
     helped = "who runs beside wolfmeans (default: all; nobody where no name is given)"
@@ -119,7 +113,13 @@ def parse(description: str, arguments: Sequence[str] | None) -> argparse.Namespa
     add("--autotune", action="store_true", help="let the peers search their tile sizes first")
     helped = "begin no further cell after this; what is left out is named"
     add("--time-limit", type=float, default=math.inf, metavar="SECONDS", help=helped)
-    add("--large-shape", type=_shape, default=LARGE, metavar="NxDxK", help=f"default: {LARGE}")
+    add(
+        "--large-shape",
+        type=shape_option,
+        default=LARGE,
+        metavar="NxDxK",
+        help=f"default: {LARGE}",
+    )
     add("--large-init", choices=("k-means++", "k-means||", "random", "given"), default="k-means++")
     add("--large-stop", choices=("stationary", "decrease", "gap"), default="stationary")
     add("--large-cap", type=int, default=1000, help="most iterations of it (default: 1000)")
@@ -134,38 +134,21 @@ def parse(description: str, arguments: Sequence[str] | None) -> argparse.Namespa
     add("--report", nargs="+", type=Path, metavar="FILE", help=helped)
     add("--write", type=Path, metavar="FILE", help="put the page into FILE, between its marks")
     options = parser.parse_args(arguments)
-    for name in ("repeats", "budget", "iterations", "cap", "cap_large", "large_cap", "n_starts"):
-        if getattr(options, name) <= 0:
-            parser.error(f"--{name.replace('_', '-')} must be positive")
+    positive = ("repeats", "budget", "iterations", "cap", "cap_large", "large_cap", "n_starts")
+    refuse_other_than_positive(parser, options, *positive)
     return options
 
 
 def settings_of(options: argparse.Namespace) -> Settings:
-    quick = options.quick
-    shapes = tuple(options.shapes or SHAPES)
-    # A quick run is for Triton's interpreter, which needs seconds for a few steps.
-    most = 3 if quick else math.inf
-    return Settings(
-        parts=tuple(part for part in PARTS if getattr(options, part)) or USUAL,
-        shapes=tuple(dict.fromkeys(shape.quick() for shape in shapes)) if quick else shapes,
-        kinds=tuple(options.kinds),
-        contenders=tuple(options.contenders),
-        device=options.device,
-        repeats=min(options.repeats, most),
-        budget=options.budget,
-        iterations=min(options.iterations, most),
-        cap=min(options.cap, 2 * most),
-        cap_large=min(options.cap_large, 2 * most),
-        check_work=options.check_work,
-        equality_work=options.equality_work,
-        autotune=options.autotune,
-        time_limit=options.time_limit,
-        quick=quick,
-        large=QUICK if quick else options.large_shape,
-        large_init=options.large_init,
-        large_stop=options.large_stop,
-        large_cap=min(options.large_cap, 2 * most),
-        certify=options.certify,
-        n_starts=min(options.n_starts, most),
-        stream_budget=options.stream_budget,
-    )
+    given = vars(options) | {
+        "parts": [part for part in PARTS if getattr(options, part)] or USUAL,
+        "shapes": options.shapes or SHAPES,
+    }
+    if options.quick:
+        # For Triton's interpreter, which needs seconds for a few steps.
+        most = {"repeats": 3, "iterations": 3, "n_starts": 3}
+        most |= dict.fromkeys(("cap", "cap_large", "large_cap"), 6)
+        given |= {name: min(given[name], limit) for name, limit in most.items()}
+        given |= {"large_shape": QUICK}
+        given["shapes"] = list(dict.fromkeys(shape.quick() for shape in given["shapes"]))
+    return Settings(**{one.name: given[one.name] for one in fields(Settings)})

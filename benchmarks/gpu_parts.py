@@ -1,26 +1,169 @@
-"""The parts of gpu.py: `measure_<part>` returns a record."""
+"""The parts of gpu.py: `run` measures in turn, and `measure_<part>` returns a record.
+
+Importing this needs PyTorch and Triton.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import cProfile
+import pstats
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from datetime import date
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from gpu_checks import compare_engines, differences, inertia_of, judge
-from gpu_contenders import Contender, Ended, Wolfmeans, at_fixpoint, model_of
-from gpu_data import Problem, points_of, starts_of
-from gpu_options import Settings
-from gpu_records import OURS, PLAIN, Cell, Equality, Large, Outcome, Starts, Streamed
-from gpu_timing import Lane, in_turn, seconds_of
+from gpu_contenders import (
+    Contender,
+    Ended,
+    Problem,
+    Wolfmeans,
+    at_fixpoint,
+    contenders_of,
+    model_of,
+    points_of,
+    problem_of,
+    starts_of,
+)
+from gpu_options import QUICK, STARTED, STREAMED, Settings
+from gpu_report import (
+    OURS,
+    PLAIN,
+    Cell,
+    Equality,
+    Large,
+    Outcome,
+    Profile,
+    Report,
+    Starts,
+    Streamed,
+    large_line,
+    line_of,
+)
+from gpu_timing import Lane, in_turn, machine_of, seconds_of, synchronize, versions_of
+from torch.autograd import DeviceType
+from torch.profiler import ProfilerActivity, profile
 
 from wolfmeans import KMeans
 from wolfmeans.bench.problems import Shape
 
+SHOWN = 25  # functions of the host in a profile
 SLOW = 4.0  # times wolfmeans' time, and a contender is run twice instead of `repeats` times
 FIT_REPEATS = 3  # whole fits are long
+
+
+Measuring = Callable[[], Iterator[str]]
+
+
+def run(settings: Settings, say: Callable[[str], None], save: Callable[[Report], None]) -> Report:
+    """Measure all that was asked for; `save` gets the report after each step."""
+    begun = time.perf_counter()
+    contenders, missing = contenders_of(
+        settings.contenders, device=settings.device, autotune=settings.autotune
+    )
+    report = Report(
+        machine=machine_of(settings.device),
+        versions=versions_of(contenders),
+        date=date.today().isoformat(),
+        selection=settings.describe(),
+        missing=missing,
+    )
+    for entry in missing:
+        say(f"missing: {entry}")
+    for line in _measure(settings, contenders, report, begun + settings.time_limit):
+        report.seconds = time.perf_counter() - begun
+        say(f"[{report.seconds:6.1f} s] {line}")
+        save(report)
+    return report
+
+
+def _measure(
+    settings: Settings, contenders: Sequence[Contender], report: Report, deadline: float
+) -> Iterator[str]:
+    """Yield a line for each thing that was measured; one that fails does not cost the others."""
+    for name, measure in _tasks(settings, contenders, report):
+        if time.perf_counter() > deadline:
+            report.missing.append(f"{name} (the time limit)")
+            yield f"{name}: not run, the time limit"
+            continue
+        try:
+            yield from measure()
+        except Exception as error:
+            traceback.print_exc()
+            report.missing.append(f"{name} ({error!r})"[:500])
+            yield f"{name}: failed: {error!r}"
+        if settings.device == "cuda":
+            torch.cuda.empty_cache()
+
+
+def _tasks(
+    settings: Settings, contenders: Sequence[Contender], report: Report
+) -> Iterator[tuple[str, Measuring]]:
+    """Yield names and what measures them; both kinds of a shape in turn, for peers compile anew
+    for every n.
+    """
+    parts = set(settings.parts)
+    if parts & {"steps", "fits", "profile"}:
+        for shape in settings.shapes:
+            for data in settings.kinds:
+                task = partial(_cells, data, shape, settings, contenders, report)
+                yield f"{data} {shape}", task
+    if "large" in parts:
+        yield "large", partial(_large, settings, report)
+    for part, shapes in (("starts", STARTED), ("streamed", (STREAMED,))):
+        if part in parts:
+            for shape in (QUICK,) if settings.quick else shapes:
+                for data in settings.kinds:
+                    task = partial(_further, part, data, shape, settings, report)
+                    yield f"{part} {data} {shape}", task
+
+
+def _cells(
+    data: str,
+    shape: Shape,
+    settings: Settings,
+    contenders: Sequence[Contender],
+    report: Report,
+) -> Iterator[str]:
+    problem = problem_of(data, shape, settings.device)
+    parts = settings.parts
+    if "steps" in parts:
+        report.cells.append(measure_steps(problem, settings, contenders))
+        yield line_of(report.cells[-1])
+    if "fits" in parts:
+        compare = "steps" not in parts
+        report.cells.append(measure_fits(problem, settings, contenders, compare=compare))
+        yield line_of(report.cells[-1])
+    if "profile" in parts:
+        for contender in contenders:
+            report.profiles.append(measure_profile(problem, settings, contender))
+            yield text_of(report.profiles[-1])
+
+
+def _large(settings: Settings, report: Report) -> Iterator[str]:
+    for found in measure_large(settings):
+        report.large = [found]
+        yield f"large: {large_line(found)}\n{found.certificate}"
+
+
+def _further(
+    part: str, data: str, shape: Shape, settings: Settings, report: Report
+) -> Iterator[str]:
+    if part == "starts":
+        report.starts.append(measure_starts(data, shape, settings))
+        yield f"starts: {report.starts[-1]}"
+    else:
+        report.streamed.append(measure_streamed(data, shape, settings))
+        yield f"streamed: {report.streamed[-1]}"
+
+
+# --- Parts -----------------------------------------------------------------------------------
 
 
 def measure_steps(problem: Problem, settings: Settings, contenders: Sequence[Contender]) -> Cell:
@@ -134,7 +277,7 @@ def measure_large(settings: Settings) -> Iterator[Large]:
 
     A lower bound takes its time on the host: there is a record before it, and one with it.
     """
-    shape, device = settings.large, settings.device
+    shape, device = settings.large_shape, settings.device
     points = points_of("blobs", shape, device)
     common = {"n_init": 1, "stop": settings.large_stop, "certify": None, "engine": "gpu"}
     common |= {"tol": 0.0 if settings.large_stop == "stationary" else 1e-6}
@@ -278,3 +421,60 @@ def measure_streamed(data: str, shape: Shape, settings: Settings) -> Streamed:
         resident_seconds=[resident[-1][1]],
         equal=same and model.inertia_ == expected.inertia_,
     )
+
+
+# --- Profiles: kernels by torch.profiler, Python on the host by cProfile ------------------------
+
+
+def measure_profile(problem: Problem, settings: Settings, contender: Contender) -> Profile:
+    """Profile one fit of the part steps, after one that compiles."""
+    call = partial(contender.run, problem.points, problem.start, settings.iterations)
+    seconds_of(call, settings.device)
+    _, seconds = seconds_of(call, settings.device)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        kernels = _kernels(call, settings.device)
+        host = _host(call, settings.device)
+    return Profile(contender.title, problem.data, problem.shape, seconds, kernels, host)
+
+
+def _kernels(call: Callable[[], Any], device: str) -> list[tuple[str, int, float]]:
+    if device == "cpu":
+        return []
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
+        call()
+        synchronize(device)
+    found = [
+        (event.key, event.count, 1e-3 * event.self_device_time_total)
+        for event in profiler.key_averages()
+        if event.device_type == DeviceType.CUDA
+    ]
+    return sorted(found, key=lambda entry: -entry[2])
+
+
+def _host(call: Callable[[], Any], device: str) -> list[tuple[str, int, float]]:
+    profiler = cProfile.Profile()
+    profiler.enable()
+    call()
+    synchronize(device)
+    profiler.disable()
+    rows = []
+    for place, times in pstats.Stats(profiler).stats.items():
+        path, line, name = place
+        where = f" ({path.rsplit('/', 1)[-1]}:{line})" if line else ""
+        rows.append((f"{name}{where}", int(times[1]), 1e3 * times[3]))
+    return sorted(rows, key=lambda entry: -entry[2])[:SHOWN]
+
+
+def text_of(found: Profile) -> str:
+    """Write a profile as plain text."""
+    busy = sum(entry[2] for entry in found.kernels)
+    head = (
+        f"{found.title} on {found.data} {found.shape}: {1e3 * found.seconds:.2f} ms unprofiled, "
+        f"{busy:.2f} ms of kernels and copies"
+    )
+    lines = [head, "      ms  launches  kernel"]
+    lines += [f"{spent:8.3f}  {count:8d}  {name[:100]}" for name, count, spent in found.kernels]
+    lines += ["      ms     calls  on the host, own and below"]
+    lines += [f"{spent:8.3f}  {count:8d}  {name}" for name, count, spent in found.host]
+    return "\n".join(lines)

@@ -33,7 +33,7 @@ import dask.array as da
 import numpy as np
 from distributed import Client, LocalCluster, wait
 from distributed.comm.tcp import TCP
-from pages import spaced, table, write_between_marks
+from pages import facts, publish, shape_option, spaced, table
 
 from wolfmeans import KMeans
 from wolfmeans.bench.machine import machine
@@ -41,7 +41,7 @@ from wolfmeans.bench.problems import Shape
 from wolfmeans.engines.places.memory import Labelling, MemoryPart, MemoryPlace
 from wolfmeans.engines.places.workspace import PartsWorkspace
 
-BEGIN, END = "<!-- dask-benchmark:begin -->", "<!-- dask-benchmark:end -->"
+MARK = "dask-benchmark"
 SHAPES = (Shape(400_000, 16, 50), Shape(1_000_000, 16, 100), Shape(400_000, 64, 20))
 BLOCKS = 8
 MANY_BLOCKS = (4, 40, 400)
@@ -278,7 +278,6 @@ def markdown(
     options: argparse.Namespace,
 ) -> str:
     """Write the section of the page."""
-    facts = ", ".join(f"{key} {value}" for key, value in machine(options.workers).items())
     rows = [
         (
             spaced(r.shape),
@@ -300,7 +299,7 @@ def markdown(
     )  # fmt: skip
     lines = [
         f"{options.workers} workers of one thread on one machine, {BLOCKS} blocks of float64, "
-        f"{date.today().isoformat()}: {facts}.",
+        f"{date.today().isoformat()}: {facts(machine(options.workers))}.",
         "",
         table(header, rows, left=1),
         "",
@@ -342,7 +341,7 @@ def markdown(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cells", nargs="+", type=Shape.parse, default=list(SHAPES))
+    parser.add_argument("--cells", nargs="+", type=shape_option, default=list(SHAPES))
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--iterations", type=int, default=10)
     parser.add_argument("--repeats", type=int, default=3)
@@ -374,9 +373,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         travelled = [traffic(client, shape, options.workers) for shape in options.cells]
         rates = [rate(shape, options.workers) for shape in options.cells]
     text = markdown(races, task, steps, travelled, rates, options)
-    print(f"\n{text}")
-    if options.write:
-        write_between_marks(options.write, text, BEGIN, END)
+    publish(text, options.write, MARK)
 
 
 if __name__ == "__main__":

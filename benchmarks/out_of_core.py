@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from pages import write_between_marks
+from pages import publish, table
 from wolfmeans.engines import effective_threads, get_engine
 from wolfmeans.engines.places.file import FilePlace, Keeping
 from wolfmeans.engines.places.workspace import PartsWorkspace
@@ -33,8 +33,7 @@ from wolfmeans.files.source import Source
 from wolfmeans.inputs.memory_budget import Budget, bytes_of
 from wolfmeans.inputs.opening import open_source
 
-BEGIN = "<!-- out-of-core-benchmark:begin -->"
-END = "<!-- out-of-core-benchmark:end -->"
+MARK = "out-of-core-benchmark"
 SHAPES = ((8, 8), (8, 100), (16, 32), (32, 8), (32, 100))
 """Columns and clusters."""
 STATES = ("bounds", "labels", "nothing")
@@ -74,8 +73,8 @@ def written(X: np.ndarray, folder: Path, kind: str) -> Path:
         import pyarrow
         import pyarrow.parquet
 
-        table = pyarrow.table({f"x{j}": X[:, j] for j in range(X.shape[1])})
-        pyarrow.parquet.write_table(table, path, row_group_size=1 << 17)
+        columns = pyarrow.table({f"x{j}": X[:, j] for j in range(X.shape[1])})
+        pyarrow.parquet.write_table(columns, path, row_group_size=1 << 17)
     return path
 
 
@@ -154,22 +153,24 @@ def compared(
 
 def markdown(results: Sequence[Result], megabytes: float, limit: str) -> str:
     """Return the section of the page."""
-    lines = [
+    about = (
         f"Files of {megabytes:g} MB, chunks for a limit of {limit}, warm page cache, "
         f"{effective_threads(None)} threads, {platform.machine()}. Milliseconds of a pass, medians "
-        "over the first iterations.",
-        "",
-        "| file | columns | clusters | kept | (a) reading | (b) in memory | (c) streamed "
-        "| c / max(a, b) | worst |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "over the first iterations."
+    )
+    header = (
+        "file", "columns", "clusters", "kept", "(a) reading", "(b) in memory", "(c) streamed",
+        "c / max(a, b)", "worst",
+    )  # fmt: skip
+    rows = [
+        [
+            *(f"{r.kind}, {r.dtype}", str(r.n_columns), str(r.n_clusters), r.state),
+            *(f"{1e3 * value:.0f}" for value in (r.reading, r.in_memory, r.streamed)),
+            *(f"{r.ratio:.2f}", f"{r.worst:.2f}"),
+        ]
+        for r in results
     ]
-    for r in results:
-        a, b, c = (f"{1e3 * value:.0f}" for value in (r.reading, r.in_memory, r.streamed))
-        lines.append(
-            f"| {r.kind}, {r.dtype} | {r.n_columns} | {r.n_clusters} | {r.state} | {a} | {b} | {c} "
-            f"| {r.ratio:.2f} | {r.worst:.2f} |"
-        )
-    return "\n".join(lines)
+    return f"{about}\n\n{table(header, rows, left=len(header))}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -200,10 +201,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                         results.append(found)
                         print(found, flush=True)
     text = markdown(results, options.megabytes, options.limit)
-    print(f"\n{text}")
-    if options.write:
-        write_between_marks(options.write, text, BEGIN, END)
-        print(f"\nwritten to {options.write}")
+    publish(text, options.write, MARK)
 
 
 if __name__ == "__main__":

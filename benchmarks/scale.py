@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pages import write_between_marks
+from pages import facts, publish
 from scale_measured import (
     Check,
     check_cluster,
@@ -40,8 +40,9 @@ from scale_measured import (
     work,
 )
 from scale_model import GROUPED, Cluster, Coefficients, Dispatch
-from scale_report import BEGIN, END, facts_of_machine, page
+from scale_report import MARK, page
 
+from wolfmeans.bench.machine import machine
 from wolfmeans.bench.problems import Shape
 
 
@@ -178,16 +179,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options.repeats = 1
     warnings.simplefilter("ignore")
     logging.getLogger("distributed").setLevel(logging.ERROR)
-    facts = facts_of_machine()
+    # With the load before anything is measured.
+    here = facts(machine(1))
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as name:
         folder = Path(name)
         known = coefficients(options, folder)
         print(known, flush=True)
         found = checks(known, options, folder)
-    text = page(known, found, f"{facts}, at the end {os.getloadavg()[0]:.1f}")
-    print(f"\n{text}")
-    if options.write:
-        write_between_marks(options.write, text, BEGIN, END)
+    text = page(known, found, f"{here}, at the end {os.getloadavg()[0]:.1f}")
+    publish(text, options.write, MARK)
 
 
 if __name__ == "__main__":

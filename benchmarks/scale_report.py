@@ -24,11 +24,10 @@ from scale_model import (
     refinements,
 )
 
-from wolfmeans.bench.machine import machine
 from wolfmeans.bench.problems import Shape
 from wolfmeans.inputs.memory_budget import Budget
 
-BEGIN, END = "<!-- scale:begin -->", "<!-- scale:end -->"
+MARK = "scale"
 CORES, MEMORY, USED = 64, 256e9, 0.7
 """A machine of the kind that is counted here, and how much of its memory a fit may take."""
 BLOCK = 256e6
@@ -56,11 +55,6 @@ def amount(size: float) -> str:
 def power(n: float) -> str:
     """Write 10^9 and the like."""
     return f"10^{round(math.log10(n))}"
-
-
-def facts_of_machine() -> str:
-    """Return machine, versions and load; to be asked before anything is measured."""
-    return ", ".join(f"{key} {value}" for key, value in machine(1).items())
 
 
 def page(known: Coefficients, found: Sequence[Check], facts: str) -> str:

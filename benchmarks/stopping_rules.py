@@ -25,6 +25,7 @@ from statistics import median_low
 from typing import Any
 
 import numpy as np
+import pages
 import sklearn
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans as PeerKMeans
@@ -35,8 +36,7 @@ import wolfmeans
 from wolfmeans import KMeans
 from wolfmeans.files.datasets import load_segmentation
 
-BEGIN = "<!-- stopping-rules:begin -->"
-END = "<!-- stopping-rules:end -->"
+MARK = "stopping-rules"
 ENOUGH_ITERATIONS = 100_000
 SAME_SSE = 1e-10
 
@@ -175,14 +175,12 @@ def _check(models: dict[str, Any], where: str) -> None:
 
 
 def table(data: Sequence[Data], columns: Sequence[Sequence[Outcome]]) -> str:
-    """Return the Markdown table: a row for each rule, a column for each data set."""
-    lines = [
-        "| rule | " + " | ".join(one.title for one in data) + " |",
-        "|---|" + "---:|" * len(data),
+    """Return the table: a row for each rule, a column for each data set."""
+    rows = [
+        [rule.title, *(str(column[place]) for column in columns)]
+        for place, rule in enumerate(RULES)
     ]
-    for row, rule in enumerate(RULES):
-        lines.append(f"| {rule.title} | " + " | ".join(str(c[row]) for c in columns) + " |")
-    return "\n".join(lines)
+    return pages.table(["rule", *(one.title for one in data)], rows, left=1)
 
 
 def report(n_starts: int, say: Callable[[str], None]) -> str:
@@ -206,15 +204,6 @@ def versions() -> str:
     )
 
 
-def write_between_marks(path: Path, text: str) -> None:
-    """Replace what stands between the two marks in a file."""
-    page = path.read_text(encoding="utf-8")
-    if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(BEGIN) > page.index(END):
-        raise SystemExit(f"{path} must contain {BEGIN} and {END}, once each and in this order")
-    head, tail = page.split(BEGIN)[0], page.split(END)[1]
-    path.write_text(f"{head}{BEGIN}\n{text}\n{END}{tail}", encoding="utf-8")
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--starts", type=int, default=5, help="starts per data set (default: 5)")
@@ -224,10 +213,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error("--starts must be at least 1")
 
     text = report(options.starts, say=lambda line: print(line, flush=True))
-    print(f"\n{text}")
-    if options.write:
-        write_between_marks(options.write, text)
-        print(f"\nwritten to {options.write}")
+    pages.publish(text, options.write, MARK)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ Nothing here looks at how long anything takes.
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import math
 import sys
@@ -30,19 +29,10 @@ MODULES = tuple(
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[SimpleNamespace]:
-    """The script's modules, imported as Python does it when it is run: from their own folder."""
-    before = {name: sys.modules.pop(name, None) for name in MODULES}
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        own = {name: importlib.import_module(name) for name in MODULES}
-        yield SimpleNamespace(**own, peers=peers, problems=problems, race=race)
-    finally:
-        sys.path.remove(str(BENCHMARKS))
-        for name, module in before.items():
-            sys.modules.pop(name, None)
-            if module is not None:
-                sys.modules[name] = module
+def bench(scripts) -> Iterator[SimpleNamespace]:
+    """The modules of all scripts, and those of the package."""
+    with scripts(MODULES) as found:
+        yield SimpleNamespace(**vars(found), peers=peers, problems=problems, race=race)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +42,7 @@ def quick(
     """One tiny cell through the command line: its JSON, its page and where that is."""
     folder = tmp_path_factory.mktemp("cpu")
     page = folder / "benchmarks.md"
-    begin, end = bench.cpu_report.BEGIN, bench.cpu_report.END
+    begin, end = bench.pages.marks(bench.cpu_report.MARK)
     page.write_text(f"Before.\n{begin}\nold\n{end}\nAfter.\n", encoding="utf-8")
     options = ("--quick", "--cells", "5000x2x50", "--data", "blobs", "segmentation")
     few = ("--dtype", "float32", "--repeats", "1", "--threads", "1")
@@ -211,7 +201,7 @@ def test_tf_idf_has_zipf_columns_and_unit_rows(bench: SimpleNamespace) -> None:
 def test_memory_sees_the_copy_that_scikit_learn_makes(bench: SimpleNamespace) -> None:
     ballast = np.ones(1 << 24)  # a large parent must not hide the growth of its child
     settings = argparse.Namespace(threads=1)
-    found = bench.cpu_processes.measure_memory(
+    found = bench.cpu_parts.measure_memory(
         bench.problems.Shape(100_000, 64, 2), "float64", settings
     )
     assert found.peer_extra >= 0.9 * 64 * 8
@@ -229,7 +219,7 @@ def test_a_peer_that_is_not_installed_is_named(
 
 
 def test_missing_data_is_named(bench: SimpleNamespace, tmp_path: Path) -> None:
-    settings = bench.cpu_options.Settings(
+    settings = bench.cpu_parts.Settings(
         parts=("fits",),
         shapes=(),
         data=("mnist",),
@@ -283,7 +273,7 @@ def test_the_search_benchmark_counts_who_is_below(bench: SimpleNamespace) -> Non
 
 def test_the_benchmark_out_of_core_compares_passes(bench: SimpleNamespace, tmp_path: Path) -> None:
     page = tmp_path / "benchmarks.md"
-    page.write_text(f"{bench.out_of_core.BEGIN}\n{bench.out_of_core.END}\n", encoding="utf-8")
+    page.write_text("\n".join(bench.pages.marks(bench.out_of_core.MARK)), encoding="utf-8")
     pytest.importorskip("pyarrow")
     few = ("--megabytes", "1", "--passes", "2", "--repeats", "1", "--states", "bounds", "nothing")
     bench.out_of_core.main([*few, "--write", str(page)])

@@ -5,7 +5,6 @@ Nothing here looks at how long anything takes.
 
 from __future__ import annotations
 
-import importlib
 import json
 import sys
 from collections.abc import Iterator
@@ -26,18 +25,9 @@ OPTIONS = ("--device", "cpu", "--quick", "--repeats", "1", "--kinds", "gauss", "
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[SimpleNamespace]:
-    """The script's modules, imported as Python does it when it is run: from their own folder."""
-    before = {name: sys.modules.pop(name, None) for name in MODULES}
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        yield SimpleNamespace(**{name: importlib.import_module(name) for name in MODULES})
-    finally:
-        sys.path.remove(str(BENCHMARKS))
-        for name, module in before.items():
-            sys.modules.pop(name, None)
-            if module is not None:
-                sys.modules[name] = module
+def bench(scripts) -> Iterator[SimpleNamespace]:
+    with scripts(MODULES) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +74,7 @@ def test_the_page_is_made_of_records(
     bench: SimpleNamespace, quick: tuple[dict, Path], tmp_path: Path
 ) -> None:
     page = tmp_path / "benchmarks.md"
-    begin, end = bench.gpu_report.BEGIN, bench.gpu_report.END
+    begin, end = bench.pages.marks(bench.gpu_report.MARK)
     page.write_text(f"Before.\n{begin}\nold\n{end}\nAfter.\n", encoding="utf-8")
     bench.gpu.main(["--report", str(quick[1]), "--write", str(page)])
     text = page.read_text(encoding="utf-8")
@@ -96,7 +86,7 @@ def test_the_page_is_made_of_records(
 
 def problem_of(bench: SimpleNamespace, n: int = 80):
     shape = bench.gpu_options.Shape(n, 3, 5)
-    return bench.gpu_data.problem_of("gauss", shape, "cpu")
+    return bench.gpu_contenders.problem_of("gauss", shape, "cpu")
 
 
 def test_wrong_labels_are_counted(bench: SimpleNamespace) -> None:
@@ -181,7 +171,7 @@ def test_peers_get_a_copy_and_are_judged_by_the_centers_that_assigned(
 
 
 def test_the_faster_peer_sets_the_pace(bench: SimpleNamespace) -> None:
-    records = bench.gpu_records
+    records = bench.gpu_report
     verdict = records.Verdict(100, 0, 0)
 
     def outcome(*seconds: float, wrong: int = 0):
@@ -215,7 +205,7 @@ def test_the_faster_peer_sets_the_pace(bench: SimpleNamespace) -> None:
     assert "flash-kmeans 6 of 200; 3 % at worst" in text
     assert "In 1 cells wolfmeans was done before the 20 iterations" in text
     assert "failed" in text
-    again = records.Report.of(json.loads(records.as_json(report)))
+    again = records.decoded(records.Report, json.loads(records.as_json(report)))
     assert again == report
 
 

@@ -5,8 +5,6 @@ Nothing here looks at how long anything takes.
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,31 +20,22 @@ from wolfmeans.exact.limbs import range_of
 from wolfmeans.seeding.in_parts import parallel_seeds_in_parts
 
 pytest.importorskip("distributed")
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-MODULES = ("pages", "on_dask", "out_of_core", "scale_model", "scale_measured", "scale_report")
+MODULES = (
+    "pages", "on_dask", "out_of_core", "scale_model", "scale_measured", "scale_report", "scale",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def scale() -> Iterator[SimpleNamespace]:
-    """The script's modules, imported as when it is run."""
-    names = (*MODULES, "scale")
-    before = {name: sys.modules.pop(name, None) for name in names}
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        yield SimpleNamespace(**{name: importlib.import_module(name) for name in names})
-    finally:
-        sys.path.remove(str(BENCHMARKS))
-        for name, module in before.items():
-            sys.modules.pop(name, None)
-            if module is not None:
-                sys.modules[name] = module
+def scale(scripts) -> Iterator[SimpleNamespace]:
+    with scripts(MODULES) as found:
+        yield found
 
 
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_a_quick_run_writes_its_tables(scale: SimpleNamespace, tmp_path: Path) -> None:
     page = tmp_path / "scale.md"
-    marks = scale.scale_report.BEGIN, scale.scale_report.END
+    marks = scale.pages.marks(scale.scale_report.MARK)
     page.write_text(
         f"Before.\n{marks[0]}\nfigures of yesterday\n{marks[1]}\nAfter.\n", encoding="utf-8"
     )
