@@ -1,4 +1,4 @@
-"""A comparison on this machine: cells of a preset size, raced one after the other."""
+"""A comparison on this machine: races of all methods on cells of a preset size."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ SIZES = {
 
 @dataclass
 class Comparison:
-    """What was measured, with what and where."""
+    """All races of a run, with machine and versions."""
 
     size: str
     threads: int
@@ -67,7 +67,7 @@ class Comparison:
         return list(self.races[0].peers) if self.races else []
 
     def sentences(self) -> list[str]:
-        """Say how fast it was beside the others, and whether all found the same."""
+        """Return the speed relative to the others, and the number of wrong labels, in words."""
         raced = [one for one in self.races if one.fastest is not None]
         if not raced:
             return ["Nothing was compared."]
@@ -92,7 +92,7 @@ class Comparison:
         ]
 
     def agreement(self) -> list[tuple[str, str, str, str]]:
-        """Return of each peer: its name, wrong labels, inertia beside ours, other iterations."""
+        """Return for each peer its name, wrong labels, inertia beside ours, other iterations."""
         return [self._agreement_of(title) for title in self.titles]
 
     def _agreement_of(self, title: str) -> tuple[str, str, str, str]:
@@ -174,18 +174,19 @@ def _markdown(rows: Sequence[Sequence[str]]) -> str:
 
 
 class Bench:
-    """A comparison that is under way; `cells` runs it, and `found` has what is finished."""
+    """A comparison in progress; `cells` runs it, and `found` has the finished races."""
 
     def __init__(self, size: str, dtypes: Sequence[str], threads: int) -> None:
         self._size, self._dtypes = SIZES[size], tuple(dtypes)
-        self._peers, missing = installed_peers()
+        self._peers, reasons = installed_peers()
+        missing = [reason.partition(" ")[0] for reason in reasons]
         self.found = Comparison(
             size=size,
             threads=threads,
             machine=machine(threads),
             versions=versions(self._peers),
             date=date.today().isoformat(),
-            missing=[_how_to_get(entry) for entry in missing],
+            missing=[f"{package} (pip install {package})" for package in missing],
         )
 
     @property
@@ -194,7 +195,7 @@ class Bench:
         return len(self._size.shapes) * len(SYNTHETIC) * len(self._dtypes)
 
     def cells(self, announce: Callable[[str], Any]) -> Iterator[Race]:
-        """Run all cells; `announce` hears the name of each before it is run."""
+        """Run all cells; `announce` is called with the name of each before it is run."""
         with threadpool_limits(self.found.threads):
             announce("warming up")
             self._warm_up()
@@ -220,16 +221,10 @@ class Bench:
             yield one
 
     def _warm_up(self) -> None:
-        """Let every library load what it loads and start its threads."""
+        """Let every library load its code and start its threads."""
         methods: list[Method] = [Wolfmeans(), *self._peers]
         for dtype in self._dtypes:
             problem = uniform_problem(Shape(400, 4, 4), dtype)
             for method in methods:
                 if method.refuses(problem) is None:
                     method.fit(problem, Limits(3, self.found.threads))
-
-
-def _how_to_get(missing: str) -> str:
-    """Turn "package (why)" into advice."""
-    package = missing.partition(" ")[0]
-    return f"{package} (pip install {package})"

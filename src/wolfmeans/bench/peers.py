@@ -1,8 +1,8 @@
 """The methods that are compared, each behind a small adapter.
 
 Every method gets the same points, the same start and the same end: labels that no longer change,
-or a largest number of iterations. A method that cannot see that its labels are fixed (faiss) is
-told how many iterations that takes.
+or a largest number of iterations. A method that cannot see that its labels are fixed (faiss) gets
+the number of iterations.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from wolfmeans.bench.problems import Points, Problem
 
 @dataclass(frozen=True)
 class Limits:
-    """When to end, and what to use until then."""
+    """When to end, and how many threads to use."""
 
     max_iter: int
     threads: int
@@ -46,7 +46,7 @@ class Fitted:
     centers: Points
     iterations: int
     labels: NDArray[np.integer] | None = None
-    """None where a method does not say them."""
+    """None where a method does not return them."""
 
 
 class Method(ABC):
@@ -56,10 +56,10 @@ class Method(ABC):
     package = ""
     """Name of the distribution, as pip knows it."""
     exact = True
-    """Runs Lloyd's iteration from the start it is given; others are reported beside."""
+    """Whether it runs Lloyd's iteration from the given start; others are reported separately."""
 
     def refuses(self, problem: Problem) -> str | None:
-        """Say why this method does not take the problem, if so."""
+        """Return why this method cannot take the problem, or None."""
         return None
 
     @abstractmethod
@@ -86,17 +86,8 @@ class Wolfmeans(Method):
 
     def fit(self, problem: Problem, limits: Limits) -> Fitted:
         """Fit."""
-        model = wolfmeans.KMeans(
-            len(problem.seeds),
-            init=problem.seeds,
-            n_init=1,
-            max_iter=limits.max_iter,
-            stop="stationary",
-            certify=None,
-            algorithm=self.algorithm,
-            n_threads=limits.threads,
-        )
-        return _fitted(model, problem)
+        settings = {"stop": "stationary", "certify": None, "algorithm": self.algorithm}
+        return _fitted(wolfmeans.KMeans, problem, limits, n_threads=limits.threads, **settings)
 
     def version(self) -> str:
         """Return the version of the package that runs, installed or not."""
@@ -104,7 +95,7 @@ class Wolfmeans(Method):
 
 
 class ScikitLearn(Method):
-    """The library that everybody has, with either of its algorithms."""
+    """scikit-learn, with either of its algorithms."""
 
     package = "scikit-learn"
 
@@ -114,19 +105,12 @@ class ScikitLearn(Method):
 
     def fit(self, problem: Problem, limits: Limits) -> Fitted:
         """Fit."""
-        model = sklearn.cluster.KMeans(
-            len(problem.seeds),
-            init=problem.seeds,
-            n_init=1,
-            max_iter=limits.max_iter,
-            tol=0.0,
-            algorithm=self.algorithm,
-        )
-        return _fitted(model, problem)
+        kind = sklearn.cluster.KMeans
+        return _fitted(kind, problem, limits, tol=0.0, algorithm=self.algorithm)
 
 
 class ScikitLearnIntelex(Method):
-    """Its own class; scikit-learn itself stays as it is."""
+    """Its own class; scikit-learn itself is not patched."""
 
     title = "sklearnex"
     package = "scikit-learn-intelex"
@@ -136,15 +120,7 @@ class ScikitLearnIntelex(Method):
 
     def fit(self, problem: Problem, limits: Limits) -> Fitted:
         """Fit."""
-        model = self.cluster.KMeans(
-            len(problem.seeds),
-            init=problem.seeds,
-            n_init=1,
-            max_iter=limits.max_iter,
-            tol=0.0,
-            n_jobs=limits.threads,
-        )
-        return _fitted(model, problem)
+        return _fitted(self.cluster.KMeans, problem, limits, tol=0.0, n_jobs=limits.threads)
 
 
 class Faiss(Method):
@@ -163,7 +139,7 @@ class Faiss(Method):
         self.to_the_end = {"early_stop_threshold": -1.0} if known else {}
 
     def refuses(self, problem: Problem) -> str | None:
-        """Say why this method does not take the problem, if so."""
+        """Return why this method cannot take the problem, or None."""
         return None if problem.dtype == "float32" else "float32 only"
 
     def fit(self, problem: Problem, limits: Limits) -> Fitted:
@@ -191,7 +167,7 @@ class Faiss(Method):
 
 
 class SuperKMeans(Method):
-    """Prunes by a random projection and draws its own start, so it stands beside the others."""
+    """Prunes by a random projection and draws its own start, so it is reported separately."""
 
     title = "superkmeans"
     package = "superkmeans"
@@ -202,7 +178,7 @@ class SuperKMeans(Method):
         self.superkmeans = importlib.import_module("superkmeans")
 
     def refuses(self, problem: Problem) -> str | None:
-        """Say why this method does not take the problem, if so."""
+        """Return why this method cannot take the problem, or None."""
         if problem.dtype != "float32":
             return "float32 only"
         return None if problem.shape.d >= self.smallest_d else f"d >= {self.smallest_d} only"
@@ -224,7 +200,11 @@ class SuperKMeans(Method):
         return Fitted(centers, len(model.iteration_stats))
 
 
-def _fitted(model: Any, problem: Problem) -> Fitted:
+def _fitted(estimator: Any, problem: Problem, limits: Limits, **settings: Any) -> Fitted:
+    """Fit an estimator with scikit-learn's interface."""
+    model = estimator(
+        len(problem.seeds), init=problem.seeds, n_init=1, max_iter=limits.max_iter, **settings
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(problem.points)

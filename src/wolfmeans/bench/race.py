@@ -1,7 +1,7 @@
-"""The race: whole fits of all methods in turn, and what makes their ends comparable.
+"""The race: whole fits of all methods in turn, and the comparison of their results.
 
-All centers are judged by one function, in float64. Labels are judged by the centers they came with:
-one is wrong if another center is nearer.
+One function evaluates all centers, in float64. A label is wrong if another of the centers that came
+with it is nearer.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from wolfmeans.engines.reference import ReferenceEngine
 
 SAME_INERTIA = 1e-6
 BLOCK_BYTES = 1 << 26
-SKIP_SLOW = 20.0  # so many times wolfmeans' time, and a peer is not run again
-ALWAYS_REPEATED = 1.0  # seconds; below, one wait of threads for each other can be all of a fit
+SKIP_SLOW = 20.0  # a peer that takes this many times as long as wolfmeans is not repeated
+ALWAYS_REPEATED = 1.0  # seconds; in shorter fits, waiting threads can take most of the time
 PAUSE = 0.01  # threads of the library timed before may still be spinning
 CHECKED = 1 << 27  # entries of differences; beyond, labels of a sample of the rows are checked
 _ROUNDING = 1e-12  # of a distance computed twice, in two orders
@@ -70,7 +70,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Race:
-    """All methods on one problem; a peer that refused it or failed has a reason in place."""
+    """All methods on one problem; a peer that did not finish has a reason instead."""
 
     data: str
     dtype: str
@@ -115,7 +115,7 @@ class Race:
 
 @dataclass
 class _Lane:
-    """What is known of one method while a race is run."""
+    """The times and the result of one method in a race."""
 
     seconds: list[float] = field(default_factory=list)
     fitted: Fitted | None = None
@@ -145,7 +145,7 @@ def race(
     skip_slow: float = SKIP_SLOW,
     check_labels: bool = False,
 ) -> Race:
-    """Time whole fits, in turn so that a busy machine is busy for all, and compare the ends.
+    """Time whole fits in turn, so that a busy machine slows all, and compare the results.
 
     A method is repeated while that keeps the sum of its times within `budget` seconds, but not a
     peer whose first run took more than `skip_slow` times as long as the first of wolfmeans, and
@@ -174,26 +174,22 @@ def race(
         for method in (ours, *peers):
             outcome = outcomes.get(method.title)
             if isinstance(outcome, Outcome):
-                wrong = _wrong(method, problem, lanes[method.title].finished(), rows)
+                wrong = _count_wrong(method, problem, lanes[method.title].finished(), rows)
                 outcomes[method.title] = replace(outcome, wrong_labels=wrong)
     found = {peer.title: refusals[peer.title] or outcomes[peer.title] for peer in peers}
+    own = outcomes[ours.title]
+    assert isinstance(own, Outcome)  # `finished` has raised if it failed
     return Race(
         data=problem.data,
         dtype=problem.dtype,
         shape=problem.shape,
         max_iter=limits.max_iter,
         inertia=reference,
-        ours=_an_outcome(outcomes[ours.title]),
+        ours=own,
         peers=found,
         exact=tuple(p.title for p in peers if p.exact and isinstance(found[p.title], Outcome)),
         labels_checked=0 if rows is None else len(rows),
     )
-
-
-def _an_outcome(found: Outcome | str) -> Outcome:
-    if isinstance(found, str):
-        raise RuntimeError(found)
-    return found
 
 
 def _rows_to_check(problem: Problem) -> NDArray[np.int64]:
@@ -205,7 +201,9 @@ def _rows_to_check(problem: Problem) -> NDArray[np.int64]:
     return np.sort(np.random.default_rng(0).choice(n, most, replace=False))
 
 
-def _wrong(method: Method, problem: Problem, fitted: Fitted, rows: NDArray[np.int64]) -> int | None:
+def _count_wrong(
+    method: Method, problem: Problem, fitted: Fitted, rows: NDArray[np.int64]
+) -> int | None:
     labels = method.labels(problem, fitted)
     if labels is None:
         return None
@@ -215,7 +213,7 @@ def _wrong(method: Method, problem: Problem, fitted: Fitted, rows: NDArray[np.in
 def wrong_labels(points: Points, centers: Points, labels: NDArray[np.integer]) -> int:
     """Return how many points have a center that is nearer than that of their label.
 
-    By the reference engine, in float64; what differs by rounding alone is not wrong.
+    By the reference engine, in float64; differences by rounding alone are not wrong.
 
     Examples
     --------
@@ -262,9 +260,9 @@ def _outcome(lane: _Lane, problem: Problem, iterations: int, reference: float) -
 def iterations_within(
     seconds: float, problem: Problem, methods: Sequence[Method], limits: Limits
 ) -> int:
-    """Return how many iterations the slowest of the exact methods makes in that time, about.
+    """Estimate how many iterations the slowest exact method makes in that time; at least five.
 
-    Two short fits tell a fixed cost and a cost per iteration. Never less than five iterations.
+    Two short fits give a fixed cost and a cost per iteration.
     """
     allowed = limits.max_iter
     for method in methods:
