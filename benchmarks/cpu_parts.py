@@ -222,44 +222,14 @@ def sgemm_gflops(shape: Shape, threads: int, seconds: float = 0.5) -> float:
 
 
 def measure_dense(shape: Shape, dtype: str, settings: Settings) -> DensePass:
-    """Time one pass: the difference of two lengths of `algorithm="dense"`, else `predict`."""
-    problem = uniform_problem(shape, dtype)
-    if accepts_dense():
-        through, seconds = 'algorithm="dense"', _dense_iteration(problem, settings)
-    else:
-        through, seconds = "predict", _predict(problem, settings)
-    flops = 2e-9 * shape.n * shape.d * shape.n_clusters
-    return DensePass(shape, dtype, through, flops / seconds, sgemm_gflops(shape, settings.threads))
-
-
-def accepts_dense() -> bool:
-    try:
-        KMeans(2, random_state=0, algorithm="dense").fit(np.arange(8.0).reshape(4, 2))
-    except ValueError:
-        return False
-    return True
-
-
-def _dense_iteration(problem: Problem, settings: Settings) -> float:
-    """Return the best time of eight iterations less that of two, which drops all fixed costs."""
-    method, times = Wolfmeans("dense"), []
+    """Time one pass: the best eight iterations less the best two, which drops all fixed costs."""
+    problem, method, times = uniform_problem(shape, dtype), Wolfmeans("dense"), []
     for count in (2, 8):
         limits = Limits(count, settings.threads)
         times.append(min(seconds_of(method.fit, problem, limits) for _ in range(3)))
-    return max(times[1] - times[0], 1e-9) / 6
-
-
-def _predict(problem: Problem, settings: Settings) -> float:
-    few = problem.points[: 2 * problem.shape.n_clusters]
-    model = KMeans(
-        len(problem.seeds),
-        init=problem.seeds,
-        certify=None,
-        n_threads=settings.threads,
-        stop="decrease",
-        tol=1.0,
-    ).fit(few)
-    return min(seconds_of(model.predict, problem.points) for _ in range(3))
+    flops = 2e-9 * shape.n * shape.d * shape.n_clusters
+    rate = flops / (max(times[1] - times[0], 1e-9) / 6)
+    return DensePass(shape, dtype, rate, sgemm_gflops(shape, settings.threads))
 
 
 def measure_scaling(shape: Shape, dtype: str, settings: Settings) -> Scaling:

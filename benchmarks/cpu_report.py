@@ -83,11 +83,10 @@ class Starts:
 class DensePass:
     """One pass over all points and centers, against a float32 matrix product of that shape."""
 
-    header: ClassVar = ("n, d, K", "dtype", "through", "GFLOP/s", "sgemm GFLOP/s", "share")
+    header: ClassVar = ("n, d, K", "dtype", "GFLOP/s", "sgemm GFLOP/s", "share")
 
     shape: Shape
     dtype: str
-    through: str
     gflops: float
     sgemm_gflops: float
 
@@ -101,7 +100,7 @@ class DensePass:
 
     def row(self) -> list[str]:
         rates = [f"{self.gflops:.1f}", f"{self.sgemm_gflops:.1f}", f"{self.share:.0%}"]
-        return [spaced(self.shape), self.dtype, self.through, *rates]
+        return [spaced(self.shape), self.dtype, *rates]
 
 
 @dataclass(frozen=True)

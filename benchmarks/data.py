@@ -1,6 +1,6 @@
 """The data of the benchmarks: synthetic shapes, and real data where its source is installed.
 
-Synthetic dense data and the start that everybody gets are in wolfmeans.bench.problems.
+Synthetic dense data and the start of all methods are in wolfmeans.bench.problems.
 """
 
 from __future__ import annotations

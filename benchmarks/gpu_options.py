@@ -96,7 +96,7 @@ def parse(description: str, arguments: Sequence[str] | None) -> argparse.Namespa
     add("--shapes", nargs="+", type=shape_option, metavar="NxDxK", help="default: all eight")
     add("--kinds", nargs="+", choices=KINDS, default=KINDS, help="default: both")
     titles = (*PEERS, PLAIN)
-    helped = "who runs beside wolfmeans (default: all; nobody where no name is given)"
+    helped = "libraries beside wolfmeans (default: all; none if no name is given)"
     add("--contenders", nargs="*", choices=titles, default=titles, help=helped)
     add("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: Triton's interpreter")
     add("--repeats", type=int, default=5, help="at most so many runs of a kind (default: 5)")
@@ -111,7 +111,7 @@ def parse(description: str, arguments: Sequence[str] | None) -> argparse.Namespa
     helped = "compare with engine=cpu for as many iterations as make n d K this; 0: do not"
     add("--equality-work", type=float, default=1e12, metavar="WORK", help=helped)
     add("--autotune", action="store_true", help="let the peers search their tile sizes first")
-    helped = "begin no further cell after this; what is left out is named"
+    helped = "begin no further cell after this, and name those that are left out"
     add("--time-limit", type=float, default=math.inf, metavar="SECONDS", help=helped)
     add(
         "--large-shape",

@@ -15,7 +15,7 @@ from wolfmeans.bench.problems import Shape
 
 MARK = "gpu-benchmark"
 OURS, PLAIN = "wolfmeans", "PyTorch"
-# The two that set the pace; plain PyTorch stands beside them.
+# The peers that the targets are about; plain PyTorch is reported beside them.
 PEERS = ("flashlib", "flash-kmeans")
 TARGET_EACH = 1.0
 TARGET_MEAN = {"steps": 2.0, "fits": 3.0}
@@ -271,23 +271,23 @@ NAMES = {"steps": "Fits of a fixed number of iterations", "fits": "Whole fits"}
 
 def line_of(cell: Cell) -> str:
     """One line for the terminal, with times and wrong labels."""
-    told = [f"{cell.part} {cell.data} {cell.shape}{' (fixpoint)' if cell.fixpoint else ''}:"]
+    words = [f"{cell.part} {cell.data} {cell.shape}{' (fixpoint)' if cell.fixpoint else ''}:"]
     for title, one in cell.outcomes.items():
         if isinstance(one, str):
-            told.append(f"{title} {one};")
+            words.append(f"{title} {one};")
             continue
         device = "" if one.device is None else f" (events {1e3 * one.device:.2f})"
         wrong = f"wrong {one.verdict.wrong:,} of {one.verdict.checked:,}"
-        told.append(f"{title} {1e3 * one.wall:.2f} ms{device}, {one.iterations} it., {wrong};")
+        words.append(f"{title} {1e3 * one.wall:.2f} ms{device}, {one.iterations} it., {wrong};")
     if cell.fastest is not None and (ratio := cell.ratio(cell.fastest)) is not None:
-        told.append(f"{ratio:.2f} times {cell.fastest};")
-    return " ".join([*told, _equality(cell.equality)])
+        words.append(f"{ratio:.2f} times {cell.fastest};")
+    return " ".join([*words, _equality(cell.equality)])
 
 
 def _equality(found: Equality | str | None) -> str:
     if isinstance(found, Equality):
-        told = "equal to the CPU" if found.equal else f"DIFFERS in {', '.join(found.differing)}"
-        return f"{told} after {found.iterations} it. ({found.cpu_seconds:.1f} s there)"
+        outcome = "equal to the CPU" if found.equal else f"DIFFERS in {', '.join(found.differing)}"
+        return f"{outcome} after {found.iterations} it. ({found.cpu_seconds:.1f} s there)"
     return "" if found is None else f"not compared with the CPU: {found}"
 
 
@@ -391,15 +391,15 @@ def summary_text(report: Report) -> str:
 
 
 def _wrong_lines(cells: Sequence[Cell]) -> list[str]:
-    told = []
+    parts = []
     for title in _titles(cells):
         verdicts = [one.verdict for cell in cells if (one := cell.finished(title)) is not None]
         if verdicts:
             wrong, checked = sum(v.wrong for v in verdicts), sum(v.checked for v in verdicts)
             worst = max(v.rate for v in verdicts)
             share = f"; {100 * worst:.2g} % at worst" if wrong else ""
-            told.append(f"{title} {wrong:,} of {checked:,}{share}")
-    return [f"Wrong labels: {'. '.join(told)}."] if told else []
+            parts.append(f"{title} {wrong:,} of {checked:,}{share}")
+    return [f"Wrong labels: {'. '.join(parts)}."] if parts else []
 
 
 def markdown(reports: Sequence[Report]) -> str:

@@ -126,12 +126,12 @@ def _driver() -> tuple[str, str]:
     if program is None:
         return "unknown", "unknown"
     asked = "--query-gpu=driver_version,clocks.sm,clocks.max.sm"
-    told = subprocess.run(
+    done = subprocess.run(
         [program, asked, "--format=csv,noheader"], capture_output=True, text=True, check=False
     )
-    if told.returncode != 0 or not told.stdout.strip():
+    if done.returncode != 0 or not done.stdout.strip():
         return "unknown", "unknown"
-    driver, now, most = (part.strip() for part in told.stdout.splitlines()[0].split(","))
+    driver, now, most = (part.strip() for part in done.stdout.splitlines()[0].split(","))
     return driver, f"{now} of {most}"
 
 

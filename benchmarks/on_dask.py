@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import math
 import pickle
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -38,6 +37,7 @@ from pages import facts, publish, shape_option, spaced, table
 from wolfmeans import KMeans
 from wolfmeans.bench.machine import machine
 from wolfmeans.bench.problems import Shape
+from wolfmeans.bench.race import inertia
 from wolfmeans.engines.places.memory import Labelling, MemoryPart, MemoryPlace
 from wolfmeans.engines.places.workspace import PartsWorkspace
 
@@ -133,24 +133,12 @@ def timed(fit: Callable[[], Any]) -> tuple[float, Any]:
     return perf_counter() - begun, model
 
 
-def true_inertia(X: np.ndarray, centers: np.ndarray) -> float:
-    """Return the sum of squared distances to the nearest of some centers, in float64."""
-    total = []
-    for start in range(0, len(X), 4096):
-        rows = X[start : start + 4096].astype(np.float64)
-        nearest = np.full(len(rows), np.inf)
-        for center in centers.astype(np.float64):
-            np.minimum(nearest, ((rows - center) ** 2).sum(axis=1), out=nearest)
-        total += nearest.tolist()
-    return math.fsum(total)
-
-
 def race(shape: Shape, iterations: int, repeats: int) -> Race:
     """Fit in turn, several times, and check the ends."""
     X, seeds = loaded(shape, BLOCKS)
     with_theirs = find_spec("dask_ml") is not None
     runs: dict[str, list[tuple[float, Any]]] = {"ours": [], "theirs": []}
-    # What each of them loads or compiles at first is not what is asked here.
+    # Both load and compile in their first fit, which is not timed.
     ours(shape, seeds, 2).fit(X)
     if with_theirs:
         theirs(shape, seeds, 2).fit(X)
@@ -172,7 +160,7 @@ def race(shape: Shape, iterations: int, repeats: int) -> Race:
         their_time = median(run[0] for run in runs["theirs"])
         other = runs["theirs"][0][1]
         their_inertia = float(other.inertia_)
-        their_truth = true_inertia(here, np.asarray(other.cluster_centers_))
+        their_truth = inertia(here, np.asarray(other.cluster_centers_))
     return Race(
         shape,
         iterations,
@@ -180,7 +168,7 @@ def race(shape: Shape, iterations: int, repeats: int) -> Race:
         their_time,
         same,
         model.inertia_,
-        true_inertia(here, model.cluster_centers_),
+        inertia(here, model.cluster_centers_),
         their_inertia,
         their_truth,
     )
@@ -237,10 +225,10 @@ def _stop_counting() -> None:
 
 
 def traffic(client: Client, shape: Shape, workers: int) -> Traffic:
-    """Return what a step says and hears: as it is pickled, and as it is written to sockets."""
+    """Return the bytes of a step: as they are pickled, and as they are written to sockets."""
     X, seeds = loaded(shape, BLOCKS)
     few, many = 3, 13
-    # What is moved once, before the first step, is not what is asked here.
+    # Data is moved once, before the first step; that is not counted.
     ours(shape, seeds, few).fit(X)
     with counted_bytes(client) as counted:
         written = []

@@ -39,7 +39,7 @@ from scale_measured import (
     state_bytes,
     work,
 )
-from scale_model import GROUPED, Cluster, Coefficients, Dispatch
+from scale_model import GROUPED, Cluster, Coefficients
 from scale_report import MARK, page
 
 from wolfmeans.bench.machine import machine
@@ -108,18 +108,9 @@ def coefficients(options: argparse.Namespace, folder: Path) -> Coefficients:
         part=local[1],
         entry=local[2],
         mean=mean,
-        cores=Dispatch(),
-        wall=Dispatch(),
         beside=crowding(small(CROWDED), options.repeats),
-        empty_task=0.0,
         warm=warm,
         cold=cold,
-        chunk=0.0,
-        brought=0.0,
-        sampled_point=0.0,
-        sampled_column=0.0,
-        sampled_product=0.0,
-        chosen=0.0,
         state=state,
         early=early,
         late=late,
@@ -127,15 +118,9 @@ def coefficients(options: argparse.Namespace, folder: Path) -> Coefficients:
     files = [(small(shape), n_chunks) for shape, n_chunks in FILES]
     chunk, brought = chunk_overheads(folder, known, files, options.repeats)
     sampled = seeding([small(shape) for shape in FITTED_SEEDING], options.repeats)
-    known = replace(
-        known,
-        chunk=chunk,
-        brought=brought,
-        sampled_point=sampled[0],
-        sampled_column=sampled[1],
-        sampled_product=sampled[2],
-        chosen=sampled[3],
-    )
+    names = ("sampled_point", "sampled_column", "sampled_product", "chosen")
+    of_seeding = dict(zip(names, sampled, strict=True))
+    known = replace(known, chunk=chunk, brought=brought, **of_seeding)
     kinds = CLUSTERS[1:2] if options.quick else CLUSTERS
     return replace(known, **cluster_overheads(kinds, known, options.repeats))
 

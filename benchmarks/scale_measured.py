@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import mean
 from time import perf_counter, process_time
@@ -85,7 +86,7 @@ def open_shares(X: np.ndarray, seeds: np.ndarray, n_steps: int) -> list[float]:
     """Return which share of a sample's points was compared with centers in each step."""
     sample = np.ascontiguousarray(X[:SAMPLE])
     native: Any = get_engine("cpu").open(sample, None, 1, "bounds")
-    # What came over a network need not be aligned.
+    # Seeds from a network may not be aligned.
     centers = np.require(seeds, requirements="CA")
     workspace, shares = native._open(None), []
     for _ in range(n_steps):
@@ -163,7 +164,7 @@ def overheads(
         here.assign(seeds)
         times = []
         for _ in range(3 * repeats):
-            # Centers that hardly move: what is left is what is not about points.
+            # With centers that hardly move, almost no time goes into points.
             seeds = seeds * np.float32(1 + 1e-6)
             times.append(core_seconds(lambda s=seeds, o=here: o.assign(s)))
         features.append([1.0, n_parts, n_parts * k * d * here.grids.sums.shape])
@@ -202,7 +203,7 @@ def cluster_steps(client: Client, shape: Shape, n_blocks: int, repeats: int) -> 
         def steps(clock: Callable[[], float]) -> Steps:
             return steps_of(lambda: blocks.points.fork(1), sample, seeds, repeats, clock)
 
-        # What workers load or compile at first is not what is asked here.
+        # Workers load and compile in their first step, which is not timed.
         blocks.points.fork(1).assign(seeds)
         by_cores, by_wall = steps(cores), steps(perf_counter)
     by_cores = replace(by_cores, first=by_cores.first - asking, later=by_cores.later - asking)
@@ -347,16 +348,22 @@ def share_until(shape: Shape, n_steps: int) -> float:
 # --- Checks ----------------------------------------------------------------------------------
 
 
+def check_steps(
+    where: str, shape: Shape, model: Callable[[float | None], float], found: Steps
+) -> list[Check]:
+    """Compare the first step and later ones with a model of the share of open points."""
+    later = model(found.open_share)
+    return [
+        Check(where, shape, "first", model(None), found.first),
+        Check(where, shape, "later", later, found.later, found.open_share),
+    ]
+
+
 def check_memory(known: Coefficients, shape: Shape, n_parts: int, repeats: int) -> list[Check]:
     X, seeds = blobs(shape)
     found = steps_of(lambda: in_parts(X, n_parts), X, seeds, repeats)
-    where = f"memory, {n_parts} parts"
-    first = known.in_memory(shape, n_parts, None)
-    later = known.in_memory(shape, n_parts, found.open_share)
-    return [
-        Check(where, shape, "first", first, found.first),
-        Check(where, shape, "later", later, found.later, found.open_share),
-    ]
+    model = partial(known.in_memory, shape, n_parts)
+    return check_steps(f"memory, {n_parts} parts", shape, model, found)
 
 
 def check_file(known: Coefficients, folder: Path, shape: Shape, repeats: int) -> list[Check]:
@@ -365,18 +372,8 @@ def check_file(known: Coefficients, folder: Path, shape: Shape, repeats: int) ->
     rows = max(1024, min(CHUNK // (4 * shape.d), shape.n // 4))
     found = streamed(X, seeds, path, rows, repeats)
     chunks = -(-shape.n // rows)
-    where = f"file, {chunks} chunks"
-    return [
-        Check(where, shape, "first", known.streamed(shape, chunks, None), found.first),
-        Check(
-            where,
-            shape,
-            "later",
-            known.streamed(shape, chunks, found.open_share),
-            found.later,
-            found.open_share,
-        ),
-    ]
+    model = partial(known.streamed, shape, chunks)
+    return check_steps(f"file, {chunks} chunks", shape, model, found)
 
 
 def check_cluster(

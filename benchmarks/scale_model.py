@@ -109,9 +109,9 @@ class Dispatch:
     """A byte that is pickled, sent and read."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Coefficients:
-    """What was measured."""
+    """Measured seconds; some are fitted with the others known, and are 0 until then."""
 
     few_columns: Work
     many_columns: Work
@@ -123,29 +123,29 @@ class Coefficients:
     """An int64 of a part's sums: taken from the part and added."""
     mean: float
     """An entry of the centers, rounded and judged."""
-    cores: Dispatch
+    cores: Dispatch = Dispatch()
     """Seconds of all cores."""
-    wall: Dispatch
-    """By the clock on the wall: somebody waits for somebody most of the time."""
+    wall: Dispatch = Dispatch()
+    """Wall-clock seconds; processes wait for each other most of the time."""
     beside: float
     """How much longer a core takes for points while the others of its machine work, too."""
-    empty_task: float
+    empty_task: float = 0.0
     """A task that does nothing, among many."""
     warm: float
     """A byte of a file that the system has in memory."""
     cold: float
     """A byte of a file that it has not."""
-    chunk: float
+    chunk: float = 0.0
     """A chunk, beside its points."""
-    brought: float
+    brought: float = 0.0
     """A byte of a chunk: rows that come from a file are in no cache, and looked at once more."""
-    sampled_point: float
+    sampled_point: float = 0.0
     """Seeding: a point, in all questions;"""
-    sampled_column: float
+    sampled_column: float = 0.0
     """each of its numbers, hashed;"""
-    sampled_product: float
+    sampled_product: float = 0.0
     """each of its numbers and candidates;"""
-    chosen: float
+    chosen: float = 0.0
     """on the client, a number, a candidate and a cluster."""
     state: dict[str, float]
     """Bytes of a point beside its numbers, by shape."""
@@ -172,7 +172,7 @@ class Coefficients:
         return n_parts * (self.part + self.entry * self.entries(shape))
 
     def client(self, shape: Shape) -> float:
-        """Return the seconds that nobody shares."""
+        """Return the seconds of the client."""
         return self.asked + self.mean * shape.n_clusters * shape.d
 
     def in_memory(self, shape: Shape, n_parts: int, open_share: float | None) -> float:
@@ -220,7 +220,7 @@ class Coefficients:
     def on_cores(
         self, shape: Shape, n_blocks: int, cluster: Cluster, open_share: float | None
     ) -> float:
-        """Return the seconds of all cores for such a step, whoever waits for whom."""
+        """Return the seconds of all cores for such a step, without waiting."""
         step = self._step(shape, n_blocks, cluster, open_share, self.cores)
         more = step.points * (cluster.cores - 1) + step.parts * (cluster.at_once - 1)
         return step.seconds + more
@@ -322,21 +322,21 @@ def candidates(n_clusters: int) -> int:
 
 def listed(n: float, n_clusters: int) -> float:
     """Return how many values a round of k-means|| tells the client where all are distinct."""
-    return _OVERSAMPLING * n_clusters + _told(n, n_clusters)[-1]
+    return _OVERSAMPLING * n_clusters + _values_listed(n, n_clusters)[-1]
 
 
 def refinements(n: float, n_clusters: int) -> int:
     """Return how often a round puts values into buckets again before it asks for them."""
-    return len(_told(n, n_clusters)) - 1
+    return len(_values_listed(n, n_clusters)) - 1
 
 
-def _told(n: float, n_clusters: int) -> list[float]:
-    """Return how many values beside the sampled ones there are to tell, ever fewer."""
+def _values_listed(n: float, n_clusters: int) -> list[float]:
+    """Return how many values beyond the sampled ones are listed, after each refinement."""
     share = _OVERSAMPLING * n_clusters / BUCKETS
-    told, bits = [share * n], BUCKETS.bit_length() - 1
-    while told[-1] > _FEW_VALUES and (len(told) + 1) * bits <= _HASH_BITS and share < 0.5:
-        told.append(share * told[-1])
-    return told
+    values, bits = [share * n], BUCKETS.bit_length() - 1
+    while values[-1] > _FEW_VALUES and (len(values) + 1) * bits <= _HASH_BITS and share < 0.5:
+        values.append(share * values[-1])
+    return values
 
 
 def mass_bits(n: float) -> int:

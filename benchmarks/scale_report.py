@@ -210,14 +210,14 @@ def needed(known: Coefficients) -> str:
             tasks = known.wall.task * first.n_tasks + known.wall.step
             questions = QUESTIONS + ROUNDS * refinements(n, k)
             seeding = known.seeding(shape, cluster.cores) + questions * tasks
-            told = 16 * listed(n, k)
+            bytes_listed = 16 * listed(n, k)
             rows.append(
                 (
                     f"{d}, {k}", power(n), amount(4.0 * n * d), amount(memory_of(known, shape)),
                     f"{cluster.workers:,}", f"{blocks:,}", f"{late.n_tasks:,}",
                     duration(first.seconds), duration(early.seconds), duration(late.seconds),
                     amount(late.bytes),
-                    duration(seeding), amount(told),
+                    duration(seeding), amount(bytes_listed),
                 )
             )  # fmt: skip
     header = (

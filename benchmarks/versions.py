@@ -57,7 +57,7 @@ for line in sys.stdin:
 
 
 class Version:
-    """A process of one version that fits what it is told."""
+    """A process of one version that fits on request."""
 
     def __init__(self, python: str) -> None:
         self._process = subprocess.Popen(

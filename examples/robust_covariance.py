@@ -36,11 +36,9 @@ Run it with
 from __future__ import annotations
 
 import argparse
-import csv
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from itertools import combinations
 
 import numpy as np
@@ -49,6 +47,7 @@ from scipy.stats import chi2
 from sklearn.covariance import MinCovDet
 
 from wolfmeans import ConcaveProblem, Solution, minimize_concave
+from wolfmeans.files.datasets import load_segmentation
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -91,7 +90,7 @@ class TrimmedCovariance(ConcaveProblem[Vector]):
         """Return log det S(point)."""
         covariance = self.moments(point)[1]
         variances = np.diag(covariance)
-        # Judged on correlations, a flat cloud is told from one with columns in unlike units.
+        # Correlations tell a flat cloud from one whose columns have different units.
         units = np.sqrt(np.where(variances > 0, variances, 1.0))
         eigenvalues = np.linalg.eigvalsh(covariance / np.outer(units, units))
         if eigenvalues[0] < FLATNESS:
@@ -226,14 +225,8 @@ def contaminated_sample(
 
 def sky_features() -> Matrix:
     """Return the 14 continuous features of the class SKY, reduced to their numerical rank."""
-    table = files("wolfmeans.files").joinpath("data", "segmentation.csv").read_text("utf-8")
-    rows = list(csv.DictReader(table.splitlines()))
-    names = list(rows[0])
-    names = names[names.index("vedge-mean") : names.index("hue-mean") + 1]
-    sky = np.array(
-        [[float(row[name]) for name in names] for row in rows if row["category"] == "sky"]
-    )
-    return reduce_to_rank(sky)
+    data = load_segmentation()
+    return reduce_to_rank(data.data[np.char.lower(data.target) == "sky"])
 
 
 def reduce_to_rank(points: Matrix, tolerance: float = 1e-6) -> Matrix:
