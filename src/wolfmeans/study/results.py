@@ -31,13 +31,13 @@ class ScenarioResult:
     """Worst cases and counts over all replications of a scenario."""
 
     scenario: Scenario
-    """What was run."""
+    """The scenario that was run."""
     worst: Mapping[str, tuple[float, ...]]
     """For each of `GAPS` the largest gap at t = 0, 1, ...; the last one is positive."""
     worst_minimum: Mapping[str, tuple[float, ...]]
     """The same for the smallest gap up to t; a finished run's is 0."""
     iterations: Mapping[int, int]
-    """How many runs took so many Frank-Wolfe steps, the one that changed no label included."""
+    """Numbers of runs by numbers of Frank-Wolfe steps, including the step that changed no label."""
     empty_runs: int
     """Runs in which a cluster was empty at some step."""
     scatter_max: float
@@ -110,7 +110,7 @@ def grouped(
 
 
 def data_label(data: str) -> str:
-    """Return what people call the data: "segmentation, standardized", "my-file"."""
+    """Return the name of the data for readers: "segmentation, standardized", "my-file"."""
     if data.startswith(FILE):
         return data.removeprefix(FILE)
     return data.replace("segmentation-", "segmentation, ")
@@ -148,7 +148,7 @@ class Collection:
 
     @classmethod
     def of(cls, results: Iterable[ScenarioResult]) -> Collection:
-        """Put results in order; a scenario that is there twice counts once."""
+        """Sort results; a scenario that occurs twice counts once."""
         once = {result.scenario: result for result in results}
         return cls(tuple(sorted(once.values(), key=_rank)))
 
@@ -167,7 +167,7 @@ class Collection:
         return cls.of(results)
 
     def firsts(self) -> list[ScenarioResult]:
-        """Return one result a setting: the first repeat, with the most replications there are."""
+        """Return one result per setting: the first repeat with the most replications."""
         settings = grouped(
             self.results, lambda r: replace(r.scenario, seed=0, repeat=0, replications=1)
         )

@@ -1,6 +1,6 @@
-"""Scenarios: which data, how many clusters, how seeded, how often.
+"""Scenarios: data, number of clusters, seeding and number of runs.
 
-A scenario says everything that its results depend on. Replication r of it has a random stream of
+A scenario has everything that its results depend on. Replication r of it has a random stream of
 its own, hashed from (seed, data, n, d, K, repeat, r), and draws its points first and its seeds
 then. So runs that differ in seeding, in the treatment of empty clusters or in trimming see the
 same points, and more replications begin with the same ones.
@@ -37,7 +37,7 @@ class Scenario:
     """Runs of K-means on one kind of data, each from other seeds."""
 
     data: str
-    """The kind of mixture drawn anew each time, or the name of the one data set in `points`."""
+    """The kind of mixture that each run draws, or the name of the data set in `points`."""
     n: int
     """Number of points."""
     d: int
@@ -45,15 +45,15 @@ class Scenario:
     k: int
     """Number of clusters."""
     seeding: str = "random"
-    """How each run begins: "random", "k-means++" or "plain-k-means++"."""
+    """Initial centers: "random", "k-means++" or "plain-k-means++"."""
     empty: str = "keep"
-    """What happens to the center of an empty cluster."""
+    """New centers for empty clusters."""
     alpha: float = 0.0
-    """The share of points that trimmed K-means leaves out; 0 is K-means."""
+    """The fraction of points that trimmed K-means leaves out; 0 is K-means."""
     replications: int = 10_000
-    """How many runs."""
+    """Number of runs."""
     seed: int = 0
-    """Of all random streams."""
+    """Seed of all random streams."""
     repeat: int = 0
     """Which of several independent studies of the same seed this belongs to."""
     points: Points | None = field(default=None, repr=False, compare=False)
@@ -77,7 +77,7 @@ class Scenario:
 
     @property
     def name(self) -> str:
-        """What the scenario's files are called; different settings have different names.
+        """The name of the scenario's files; different settings have different names.
 
         Examples
         --------
@@ -118,7 +118,7 @@ class Scenario:
 
     @cached_property
     def _words(self) -> list[int]:
-        # Of a fixed number, so that no two lists of entropy can run together.
+        # Always four words, so that different settings never give the same list of entropy.
         text = f"{self.data} n={self.n} d={self.d} k={self.k}"
         digest = blake2b(text.encode(), digest_size=16).digest()
         return [int.from_bytes(digest[i : i + 4], "little") for i in range(0, 16, 4)]

@@ -26,9 +26,9 @@ class Regression:
     """
 
     n_points: int
-    """How many points the line is fitted to."""
+    """Number of points that the line is fitted to."""
     slope: float
-    """What y gains with x."""
+    """Increase of y per unit of x."""
     slope_se: float
     """Standard error of the slope."""
     intercept: float
@@ -36,7 +36,7 @@ class Regression:
     intercept_se: float
     """Standard error of the intercept."""
     p_value: float
-    """One-sided: the chance of a slope as large as this if the true one were -1."""
+    """One-sided: the probability of a slope at least this large if the true one were -1."""
 
     @property
     def degrees_of_freedom(self) -> int:

@@ -17,7 +17,7 @@ GRID = 36
 
 @dataclass(frozen=True)
 class Point:
-    """A heading of two or three words and what there is to say."""
+    """A heading of two or three words, and a text."""
 
     heading: str
     text: str

@@ -120,7 +120,7 @@ class Table:
 
     caption: str
     places: tuple[str, ...]
-    """Names of the columns that say where we are: n and K, or data, n, d and K."""
+    """Names of the columns that identify a row: n and K, or data, n, d and K."""
     rows: tuple[Row, ...]
 
     @property
@@ -136,7 +136,7 @@ class Table:
 
 
 def scenario_label(result: ScenarioResult) -> str:
-    """Return data and whatever departs from the paper's protocol."""
+    """Return data and departures from the paper's protocol."""
     scenario = result.scenario
     departures = [
         *([scenario.seeding] if scenario.seeding != "random" else []),
