@@ -13,8 +13,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from wolfmeans.commands import outputs
-from wolfmeans.commands.options import Json, Threads, named, one_of, value
+from wolfmeans.commands import options, outputs
+from wolfmeans.commands.options import named, one_of, value
 from wolfmeans.commands.process import loading, say
 from wolfmeans.commands.terminal import errors_in_one_line, live_console
 from wolfmeans.core.choices import BENCH_SIZES, DTYPES
@@ -30,8 +30,8 @@ _ENDINGS = (".md", ".json")
 def bench(
     size: Annotated[str, named(BENCH_SIZES, "How much to measure")] = "small",
     dtype: Annotated[str, named((*DTYPES, "both"), "Data type")] = "both",
-    threads: Threads = None,
-    json_: Json = False,
+    threads: options.Threads = None,
+    json_: options.Json = False,
     out: Annotated[str | None, value("PATH", "Write the comparison: .md or .json.")] = None,
 ) -> None:
     """Compare the speed of wolfmeans and the installed K-means libraries.

@@ -8,23 +8,8 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from wolfmeans.commands import outputs
-from wolfmeans.commands.options import (
-    METHODS,
-    Columns,
-    DropMissing,
-    Exclude,
-    Format,
-    Json,
-    Quiet,
-    Seed,
-    Standardize,
-    Threads,
-    Weights,
-    named,
-    one_of,
-    value,
-)
+from wolfmeans.commands import options, outputs
+from wolfmeans.commands.options import named, one_of, value
 from wolfmeans.commands.points import begin_reading, check_column, choose
 from wolfmeans.commands.process import loading
 from wolfmeans.commands.terminal import errors_in_one_line, print_facts, print_json, remarking
@@ -46,18 +31,18 @@ def certify(
         str | None, value("NAME", "The column of LABELS, or of FILE, with the labels.")
     ] = None,
     outlier: Annotated[str, value("LABEL", "The label of points without a cluster.")] = "-1",
-    columns: Columns = None,
-    exclude: Exclude = None,
-    weights: Weights = None,
-    standardize: Standardize = False,
-    drop_missing: DropMissing = False,
-    format_: Format = None,
-    method: Annotated[str, named(METHODS, "Lower bound")] = "auto",
-    seed: Seed = 0,
-    threads: Threads = None,
+    columns: options.Columns = None,
+    exclude: options.Exclude = None,
+    weights: options.Weights = None,
+    standardize: options.Standardize = False,
+    drop_missing: options.DropMissing = False,
+    format_: options.Format = None,
+    method: Annotated[str, named(options.METHODS, "Lower bound")] = "auto",
+    seed: options.Seed = 0,
+    threads: options.Threads = None,
     certificate: Annotated[str | None, value("PATH", "Write the evaluation as JSON.")] = None,
-    quiet: Quiet = False,
-    json_: Json = False,
+    quiet: options.Quiet = False,
+    json_: options.Json = False,
 ) -> None:
     """Evaluate a clustering from any source, given its labels.
 
@@ -75,7 +60,7 @@ def certify(
     """
     inputs = [file, *([labels] if labels else [])]
     outputs.check_targets({"--certificate": certificate}, inputs, json=json_)
-    one_of("--method", method, METHODS)
+    one_of("--method", method, options.METHODS)
     wait_for_table = begin_reading([file], format_)
     with loading():
         from wolfmeans.core.notices import progress_on_terminal

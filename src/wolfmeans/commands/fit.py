@@ -14,25 +14,8 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from wolfmeans.commands import outputs
-from wolfmeans.commands.options import (
-    Columns,
-    DropMissing,
-    Empty,
-    Exclude,
-    File,
-    Format,
-    Json,
-    Memory,
-    Quiet,
-    Seed,
-    Standardize,
-    Threads,
-    Weights,
-    named,
-    one_of,
-    value,
-)
+from wolfmeans.commands import options, outputs
+from wolfmeans.commands.options import named, one_of, value
 from wolfmeans.commands.points import (
     Points,
     TablePoints,
@@ -91,16 +74,16 @@ _ADVICE = {
 
 @errors_in_one_line
 def fit(
-    files: File,
+    files: options.File,
     k: Annotated[
         int, typer.Option("--clusters", "-k", min=1, metavar="K", help="Number of clusters.")
     ],
-    columns: Columns = None,
-    exclude: Exclude = None,
-    weights: Weights = None,
-    standardize: Standardize = False,
-    drop_missing: DropMissing = False,
-    format_: Format = None,
+    columns: options.Columns = None,
+    exclude: options.Exclude = None,
+    weights: options.Weights = None,
+    standardize: options.Standardize = False,
+    drop_missing: options.DropMissing = False,
+    format_: options.Format = None,
     alpha: Annotated[
         float | None,
         value(
@@ -143,7 +126,7 @@ def fit(
             show_default="1e-6; 1e-4 for shift",
         ),
     ] = None,
-    empty: Empty = "farthest",
+    empty: options.Empty = "farthest",
     polish: Annotated[
         str | None,
         named(POLISHES, "Continue to a better local optimum", rich_help_panel=_SEARCH),
@@ -163,12 +146,12 @@ def fit(
     engine: Annotated[
         str, named(ENGINES, "Compute engine; results are identical, auto picks the fastest")
     ] = "auto",
-    threads: Threads = None,
-    seed: Seed = 0,
+    threads: options.Threads = None,
+    seed: options.Seed = 0,
     time_limit: Annotated[
         float | None, value("SECONDS", "Start no further step after this time.", min=0.0)
     ] = None,
-    memory: Memory = None,
+    memory: options.Memory = None,
     dask: Annotated[
         str | None,
         value(
@@ -201,8 +184,8 @@ def fit(
     ] = None,
     certificate: Annotated[str | None, value("PATH", "The certificate as JSON.", _OUTPUT)] = None,
     page: Annotated[str | None, value("PATH", "An HTML page about the result.", _OUTPUT)] = None,
-    quiet: Quiet = False,
-    json_: Json = False,
+    quiet: options.Quiet = False,
+    json_: options.Json = False,
     require_converged: Annotated[
         bool,
         typer.Option("--require-converged", help="Exit with code 1 if the fit did not converge."),
@@ -231,7 +214,7 @@ def fit(
 
     On a Dask cluster: --dask tcp://host:8786; --labels may then name a folder.
     """
-    options = Namespace(**locals())
+    given = Namespace(**locals())
     targets = {
         "--labels": labels,
         "--centers": centers,
@@ -239,8 +222,8 @@ def fit(
         "--certificate": certificate,
         "--page": page,
     }
-    _check(options, targets)
-    with _opened(options) as (points, estimator):
+    _check(given, targets)
+    with _opened(given) as (points, estimator):
         if points.known_rows is not None:
             check_count(k, points.known_rows)
         begun = perf_counter()
@@ -248,7 +231,7 @@ def fit(
         if standardize:
             preparation = Preparation.standardizing(points.names, points.data, points.weights)
         X = preparation.apply(points.data) if preparation.standardizes else points.data
-        interrupted = _run(estimator, X, points, options)
+        interrupted = _run(estimator, X, points, given)
         # The model file stores the names of the columns.
         estimator.feature_names_in_ = np.array(points.names, dtype=object)
         seconds = perf_counter() - begun
@@ -260,8 +243,8 @@ def fit(
             "cluster_sizes": sizes.tolist(),
             "seconds": seconds,
         }
-        _write(estimator, points, preparation, facts, options)
-    _print(estimator, points, facts, targets, options)
+        _write(estimator, points, preparation, facts, given)
+    _print(estimator, points, facts, targets, given)
     if interrupted:
         kept = "" if checkpoint is None else "; run the same command to continue"
         say(f"wolfmeans: interrupted; this is the result so far{kept}")
@@ -275,12 +258,12 @@ def fit(
 # --- Options ---------------------------------------------------------------------------------
 
 
-def _check(options: Namespace, targets: dict[str, str | None]) -> None:
-    """Check the options before anything is read."""
-    written = targets | {"--checkpoint": options.checkpoint}
-    if options.dask is None:
-        outputs.check_targets(written, options.files, json=options.json_)
-    if options.with_data and options.labels is None:
+def _check(given: Namespace, targets: dict[str, str | None]) -> None:
+    """Check the given options before anything is read."""
+    written = targets | {"--checkpoint": given.checkpoint}
+    if given.dask is None:
+        outputs.check_targets(written, given.files, json=given.json_)
+    if given.with_data and given.labels is None:
         raise ValueError("--with-data needs --labels PATH, the file to write")
     for option, allowed in (
         ("stop", STOPS),
@@ -289,47 +272,47 @@ def _check(options: Namespace, targets: dict[str, str | None]) -> None:
         ("engine", ENGINES),
         ("init", _INITS),
     ):
-        if (given := getattr(options, option)) is not None:
-            one_of(f"--{option}", given, allowed)
-    _check_kind_of_fit(options)
-    if options.checkpoint is not None:
-        refused = {"--polish": options.polish, "--effort": options.effort}
-        if options.empty in ("resample", "admissible"):
-            refused["--empty"] = options.empty
-        for option, given in refused.items():
-            if given is not None:
-                raise ValueError(f"--checkpoint cannot be combined with {option} {given}")
+        if (setting := getattr(given, option)) is not None:
+            one_of(f"--{option}", setting, allowed)
+    _check_kind_of_fit(given)
+    if given.checkpoint is not None:
+        refused = {"--polish": given.polish, "--effort": given.effort}
+        if given.empty in ("resample", "admissible"):
+            refused["--empty"] = given.empty
+        for option, setting in refused.items():
+            if setting is not None:
+                raise ValueError(f"--checkpoint cannot be combined with {option} {setting}")
     in_memory = {
-        "--standardize": options.standardize,
-        "--with-data": options.with_data,
-        "--page": options.page,
-        "--format": options.format_,
+        "--standardize": given.standardize,
+        "--with-data": given.with_data,
+        "--page": given.page,
+        "--format": given.format_,
     }
-    if options.dask is not None:
+    if given.dask is not None:
         from wolfmeans.commands import cluster
 
-        more = {"--drop-missing": options.drop_missing, "--memory": options.memory}
+        more = {"--drop-missing": given.drop_missing, "--memory": given.memory}
         cluster.refuse_options(in_memory | more)
-        cluster.check_targets(written, json=options.json_)
-    elif options.memory is not None:
-        bound = options.certify not in ("auto", "none")
-        refuse_with_memory(in_memory | {f"--certify {options.certify}": bound})
-        outputs.check_gaps(options.labels, gaps=options.drop_missing)
+        cluster.check_targets(written, json=given.json_)
+    elif given.memory is not None:
+        bound = given.certify not in ("auto", "none")
+        refuse_with_memory(in_memory | {f"--certify {given.certify}": bound})
+        outputs.check_gaps(given.labels, gaps=given.drop_missing)
 
 
-def _check_kind_of_fit(options: Namespace) -> None:
+def _check_kind_of_fit(given: Namespace) -> None:
     """Check that the options of a plain or trimmed fit can be combined."""
-    alpha, trim = options.alpha, options.trim
+    alpha, trim = given.alpha, given.trim
     if alpha is None and trim is None:
-        if options.init in TRIMMED_SEEDINGS:
-            raise ValueError(f"--init {options.init} needs --alpha or --trim")
-        if options.polish is not None:
-            one_of("--polish", options.polish, POLISHES)
-        if options.effort is not None and not options.effort > 0:
-            raise ValueError(f"--effort must be more than 0 seconds; got {options.effort:g}")
+        if given.init in TRIMMED_SEEDINGS:
+            raise ValueError(f"--init {given.init} needs --alpha or --trim")
+        if given.polish is not None:
+            one_of("--polish", given.polish, POLISHES)
+        if given.effort is not None and not given.effort > 0:
+            raise ValueError(f"--effort must be more than 0 seconds; got {given.effort:g}")
         return
-    for option, given in (("--polish", options.polish), ("--effort", options.effort)):
-        if given is not None:
+    for option, setting in (("--polish", given.polish), ("--effort", given.effort)):
+        if setting is not None:
             raise ValueError(f"{option} cannot be combined with --alpha or --trim")
     if alpha is not None and trim is not None:
         raise ValueError("--alpha and --trim both set how much to leave out; use only one")
@@ -337,68 +320,68 @@ def _check_kind_of_fit(options: Namespace) -> None:
         raise ValueError(f"--alpha must be at least 0 and below 1; got {alpha:g}")
 
 
-def _estimator(options: Namespace, memory_limit: int | None = None) -> Model:
+def _estimator(given: Namespace, memory_limit: int | None = None) -> Model:
     from wolfmeans.estimators import KMeans, TrimmedKMeans
 
     settings = {
-        "n_init": "auto" if options.n_init is None else options.n_init,
-        "max_iter": options.max_iter,
-        "stop": options.stop,
-        "tol": options.tol,
-        "empty": options.empty,
-        "certify": None if options.certify in ("none", STRONGEST) else options.certify,
-        "engine": options.engine,
-        "n_threads": options.threads,
-        "random_state": options.seed,
-        "time_limit": options.time_limit,
-        "checkpoint": options.checkpoint,
+        "n_init": "auto" if given.n_init is None else given.n_init,
+        "max_iter": given.max_iter,
+        "stop": given.stop,
+        "tol": given.tol,
+        "empty": given.empty,
+        "certify": None if given.certify in ("none", STRONGEST) else given.certify,
+        "engine": given.engine,
+        "n_threads": given.threads,
+        "random_state": given.seed,
+        "time_limit": given.time_limit,
+        "checkpoint": given.checkpoint,
         "memory_limit": memory_limit,
     }
-    if options.init is not None:
-        settings["init"] = options.init
-    if options.alpha is None and options.trim is None:
-        return KMeans(options.k, polish=options.polish, effort=options.effort, **settings)
-    return TrimmedKMeans(options.k, alpha=options.alpha, trim=options.trim, **settings)
+    if given.init is not None:
+        settings["init"] = given.init
+    if given.alpha is None and given.trim is None:
+        return KMeans(given.k, polish=given.polish, effort=given.effort, **settings)
+    return TrimmedKMeans(given.k, alpha=given.alpha, trim=given.trim, **settings)
 
 
 # --- The fit ---------------------------------------------------------------------------------
 
 
 @contextmanager
-def _opened(options: Namespace) -> Iterator[tuple[Points, Model]]:
+def _opened(given: Namespace) -> Iterator[tuple[Points, Model]]:
     """Yield the points, wherever they are, and the estimator, whose import takes a while."""
-    columns, exclude, weights = options.columns, options.exclude, options.weights
-    if options.dask is not None:
+    columns, exclude, weights = given.columns, given.exclude, given.weights
+    if given.dask is not None:
         from wolfmeans.commands.cluster import connected
 
-        estimator = _estimator(options)
-        with connected(options.dask, options.files, columns, exclude, weights) as points:
+        estimator = _estimator(given)
+        with connected(given.dask, given.files, columns, exclude, weights) as points:
             yield points, estimator
-    elif options.memory is not None:
+    elif given.memory is not None:
         with loading():
             streamed = open_points(
-                options.files,
-                options.memory,
+                given.files,
+                given.memory,
                 columns,
                 exclude,
                 weights,
-                drop_missing=options.drop_missing,
+                drop_missing=given.drop_missing,
             )
-            estimator = _estimator(options, streamed.limit)
+            estimator = _estimator(given, streamed.limit)
         yield streamed, estimator
     else:
-        wait_for_table = begin_reading(options.files, options.format_)
+        wait_for_table = begin_reading(given.files, given.format_)
         with loading():
-            estimator = _estimator(options)
+            estimator = _estimator(given)
             table = wait_for_table()
-        chosen = choose(table, columns, exclude, weights, drop_missing=options.drop_missing)
-        outputs.check_gaps(options.labels, gaps=chosen.kept is not None)
+        chosen = choose(table, columns, exclude, weights, drop_missing=given.drop_missing)
+        outputs.check_gaps(given.labels, gaps=chosen.kept is not None)
         yield chosen, estimator
 
 
-def _run(estimator: Model, X: Any, points: Points, options: Namespace) -> bool:
+def _run(estimator: Model, X: Any, points: Points, given: Namespace) -> bool:
     """Fit, with a live display if steps are long; return whether Ctrl-C ended the fit."""
-    in_memory, quiet = isinstance(points, TablePoints), options.quiet
+    in_memory, quiet = isinstance(points, TablePoints), given.quiet
     remark = f"Clustering {points.amount} by {listed(points.names)}."
     # Small problems are too fast for a live display, and run many starts at once.
     long = not in_memory or X.size * estimator.n_clusters >= LONG_STEP
@@ -412,29 +395,29 @@ def _run(estimator: Model, X: Any, points: Points, options: Namespace) -> bool:
         try:
             estimator.fit(X, sample_weight=points.weights)
         except MemoryError as error:
-            raise MemoryError(_about_memory(error, points, options)) from error
+            raise MemoryError(_about_memory(error, points, given)) from error
         except NotImplementedError as error:
             # Options that do not work in parts.
             raise ValueError(str(error)) from error
         estimator.callback = None
     if not watch.interrupted and in_memory:
-        _add_bounds(estimator, X, points.weights, options)
+        _add_bounds(estimator, X, points.weights, given)
     return watch.interrupted
 
 
-def _about_memory(error: MemoryError, points: Points, options: Namespace) -> str:
+def _about_memory(error: MemoryError, points: Points, given: Namespace) -> str:
     text = for_the_command(str(error))
-    if options.memory is None or points.weights is None:
+    if given.memory is None or points.weights is None:
         return text
     size = said(points.weights.nbytes)
-    return f"{text}. In addition, the weights take {size} of --memory {options.memory}"
+    return f"{text}. In addition, the weights take {size} of --memory {given.memory}"
 
 
 def _add_bounds(
     estimator: Model,
     X: NDArray[np.floating],
     weights: NDArray[np.float64] | None,
-    options: Namespace,
+    given: Namespace,
 ) -> None:
     """Compute bounds after the fit: all for the strongest, else cheap proofs.
 
@@ -446,13 +429,13 @@ def _add_bounds(
 
     known = estimator.certificate_
     methods: Sequence[str] = ()
-    if options.certify == STRONGEST:
+    if given.certify == STRONGEST:
         methods = ("auto",)
-    elif options.certify == "auto" and (known.ratio is None or known.ratio >= _NEAR_ENOUGH):
+    elif given.certify == "auto" and (known.ratio is None or known.ratio >= _NEAR_ENOUGH):
         (n, d), trimmed = X.shape, known.trimmed_mass > 0
         cheap = affordable(n, d, estimator.n_clusters, trimmed=trimmed, budget=_A_SECOND)
         methods = [m for m in cheap if REGISTRY[m].rigorous and m != known.lower_bound_kind]
-    with progress_on_terminal((lambda share, text: None) if options.quiet else None) as progress:
+    with progress_on_terminal((lambda share, text: None) if given.quiet else None) as progress:
         for method in methods:
             estimator.certify(
                 X,
@@ -492,28 +475,28 @@ def _write(
     points: Points,
     preparation: Preparation,
     facts: dict[str, Any],
-    options: Namespace,
+    given: Namespace,
 ) -> None:
     """Write the requested files."""
-    if options.labels is not None:
+    if given.labels is not None:
         points.write_labels(
-            options.labels,
+            given.labels,
             estimator.labels_,
-            with_data=options.with_data,
-            numbered=options.drop_missing,
+            with_data=given.with_data,
+            numbered=given.drop_missing,
         )
-    if options.centers is not None:
+    if given.centers is not None:
         columns = _center_columns(estimator, preparation, facts["cluster_sizes"])
-        outputs.write_table(options.centers, columns)
-    if options.model is not None:
+        outputs.write_table(given.centers, columns)
+    if given.model is not None:
         from wolfmeans.estimators import saving
 
-        with outputs.naming(options.model):
-            saving.save(estimator, Path(options.model), preparation)
-    if options.certificate is not None:
-        outputs.write_json(options.certificate, facts)
-    if options.page is not None:
-        _write_page(estimator, points, preparation, options)
+        with outputs.naming(given.model):
+            saving.save(estimator, Path(given.model), preparation)
+    if given.certificate is not None:
+        outputs.write_json(given.certificate, facts)
+    if given.page is not None:
+        _write_page(estimator, points, preparation, given)
 
 
 def _center_columns(
@@ -528,7 +511,7 @@ def _center_columns(
 
 
 def _write_page(
-    estimator: Model, points: Points, preparation: Preparation, options: Namespace
+    estimator: Model, points: Points, preparation: Preparation, given: Namespace
 ) -> None:
     from wolfmeans.views.page import page
 
@@ -539,12 +522,12 @@ def _write_page(
         preparation.apply(points.data),
         sample_weight=points.weights,
         names=points.names,
-        title=f"{title_of(options.files)}: {estimator.n_clusters} clusters",
+        title=f"{title_of(given.files)}: {estimator.n_clusters} clusters",
         preparation=preparation,
         wording=lambda text: for_the_command(text, points.names),
     )
-    with outputs.naming(options.page):
-        made.save(options.page)
+    with outputs.naming(given.page):
+        made.save(given.page)
 
 
 def _print(
@@ -552,16 +535,16 @@ def _print(
     points: Points,
     facts: dict[str, Any],
     targets: dict[str, str | None],
-    options: Namespace,
+    given: Namespace,
 ) -> None:
     """Print the certificate, and which files were written."""
-    if options.json_:
+    if given.json_:
         print_json(facts)
-    elif not options.quiet and not any(map(outputs.is_standard_output, targets.values())):
+    elif not given.quiet and not any(map(outputs.is_standard_output, targets.values())):
         certificate = estimator.certificate_
         rows = [
             tuple(for_the_command(cell, points.names, points.condition) for cell in row)
             for row in certificate.rows()
         ]
         print_facts(for_the_command(certificate.verdict), rows)
-    outputs.say_written(targets.values(), quiet=options.quiet)
+    outputs.say_written(targets.values(), quiet=given.quiet)

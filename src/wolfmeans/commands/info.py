@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from wolfmeans import __version__
-from wolfmeans.commands.options import Json
+from wolfmeans.commands import options
 from wolfmeans.commands.process import loading
 from wolfmeans.commands.terminal import errors_in_one_line, print_facts, print_json
 from wolfmeans.core.choices import PEERS
@@ -42,7 +42,7 @@ _EXTRAS = {
 
 
 @errors_in_one_line
-def info(json_: Json = False) -> None:
+def info(json_: options.Json = False) -> None:
     """Show versions, vector unit, GPU, threads, extras and other K-means libraries.
 
     [bold]Examples[/bold]

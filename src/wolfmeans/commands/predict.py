@@ -9,18 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
-from wolfmeans.commands import outputs
-from wolfmeans.commands.options import (
-    Columns,
-    DropMissing,
-    File,
-    Format,
-    Memory,
-    Quiet,
-    Threads,
-    WithData,
-    value,
-)
+from wolfmeans.commands import options, outputs
+from wolfmeans.commands.options import value
 from wolfmeans.commands.points import (
     Labels,
     begin_reading,
@@ -42,17 +32,17 @@ def predict(
     model: Annotated[
         str, typer.Argument(metavar="MODEL", help="A model written by wolfmeans fit --model.")
     ],
-    files: File,
-    columns: Columns = None,
-    drop_missing: DropMissing = False,
-    format_: Format = None,
+    files: options.File,
+    columns: options.Columns = None,
+    drop_missing: options.DropMissing = False,
+    format_: options.Format = None,
     labels: Annotated[
         str, value("PATH", "Output file: .csv, .tsv, .parquet, .arrow, .npy, or - (stdout).")
     ] = outputs.STANDARD_OUTPUT,
-    with_data: WithData = False,
-    threads: Threads = None,
-    memory: Memory = None,
-    quiet: Quiet = False,
+    with_data: options.WithData = False,
+    threads: options.Threads = None,
+    memory: options.Memory = None,
+    quiet: options.Quiet = False,
 ) -> None:
     """Label new rows by the nearest center of a model.
 

@@ -10,26 +10,8 @@ import typer
 from rich.console import Console
 from rich.table import Table as Rows
 
-from wolfmeans.commands import outputs
-from wolfmeans.commands.options import (
-    METHODS,
-    Columns,
-    DropMissing,
-    Exclude,
-    File,
-    Format,
-    Json,
-    Quiet,
-    Seed,
-    Standardize,
-    Threads,
-    Weights,
-    named,
-    one_of,
-    shares,
-    value,
-    whole_ranges,
-)
+from wolfmeans.commands import options, outputs
+from wolfmeans.commands.options import named, one_of, shares, value, whole_ranges
 from wolfmeans.commands.points import begin_reading, check_count, choose, title_of
 from wolfmeans.commands.process import loading, printing
 from wolfmeans.commands.terminal import (
@@ -53,26 +35,26 @@ Alphas = Annotated[list[str], value("FRACTION,...", "Fractions of the points to 
 
 @errors_in_one_line
 def scan(
-    files: File,
+    files: options.File,
     k: Counts = ["2:10"],  # noqa: B006
     alpha: Alphas = ["0"],  # noqa: B006
-    columns: Columns = None,
-    exclude: Exclude = None,
-    weights: Weights = None,
-    standardize: Standardize = False,
-    drop_missing: DropMissing = False,
-    format_: Format = None,
+    columns: options.Columns = None,
+    exclude: options.Exclude = None,
+    weights: options.Weights = None,
+    standardize: options.Standardize = False,
+    drop_missing: options.DropMissing = False,
+    format_: options.Format = None,
     n_init: Annotated[
         int | None, value("N", "Number of starts of each fit.", min=1, show_default="auto")
     ] = None,
-    certify: Annotated[str, named(METHODS, "Lower bounds")] = "auto",
-    threads: Threads = None,
-    seed: Seed = 0,
+    certify: Annotated[str, named(options.METHODS, "Lower bounds")] = "auto",
+    threads: options.Threads = None,
+    seed: options.Seed = 0,
     csv: Annotated[str | None, value("PATH", "Write the table: .csv, .parquet, ...")] = None,
     plot: Annotated[str | None, value("PATH", f"Write the figure: {', '.join(_PICTURES)}.")] = None,
     page: Annotated[str | None, value("PATH", "Write an HTML page about the scan.")] = None,
-    quiet: Quiet = False,
-    json_: Json = False,
+    quiet: options.Quiet = False,
+    json_: options.Json = False,
 ) -> None:
     """Fit every number of clusters and trimmed fraction, with a lower bound for each.
 
@@ -85,7 +67,7 @@ def scan(
       wolfmeans scan measurements.csv -k 2:6 --csv scan.csv --quiet
     """
     ranges, trimmed = whole_ranges("-k", k), shares("--alpha", alpha)
-    one_of("--certify", certify, METHODS)
+    one_of("--certify", certify, options.METHODS)
     outputs.check_targets({"--csv": csv, "--plot": plot, "--page": page}, files, json=json_)
     if plot is not None and Path(plot).suffix.lower() not in _PICTURES:
         raise ValueError(f"--plot: {plot} must end in one of {', '.join(_PICTURES)}")

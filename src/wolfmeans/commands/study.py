@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,15 +17,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from wolfmeans.commands.options import (
-    Empty,
-    Standardize,
-    named,
-    one_of,
-    value,
-    whole_numbers,
-    words,
-)
+from wolfmeans.commands import options
+from wolfmeans.commands.options import named, one_of, value, whole_numbers, words
 from wolfmeans.commands.points import choose
 from wolfmeans.commands.process import loading, say
 from wolfmeans.commands.terminal import errors_in_one_line, meter, remarking
@@ -79,7 +73,7 @@ def grid(
     kind: Annotated[list[str], value("KIND,...", f"Data: {', '.join(MIXTURES)}.")] = ["blobs"],  # noqa: B006
     replications: Replications = 10_000,
     gap: Gap = "all",
-    empty: Empty = "keep",
+    empty: options.Empty = "keep",
     seeding: Seeding = "random",
     alpha: Alpha = 0.0,
     seed: Seed = 0,
@@ -104,9 +98,9 @@ def grid(
     gaps = _gaps(gap)
     sizes = [whole_numbers(name, texts) for name, texts in (("--n", n), ("--d", d), ("--k", k))]
     kinds = [one_of("--kind", name, MIXTURES) for name in words(kind)]
-    settings = _settings(replications, empty, seeding, alpha, seed, repeats)
+    settings = _settings(context)
     scenarios = [s for data in kinds for s in _study().grid(*sizes, data=data, **settings)]
-    _carry_out(context, scenarios, out, gaps, workers=workers, resume=resume, report=report)
+    _carry_out(context, scenarios, out, gaps)
 
 
 @app.command()
@@ -117,7 +111,7 @@ def segmentation(
     k: Annotated[int, value("K", "Number of clusters.", min=1)] = 7,
     replications: Replications = 50_000,
     gap: Gap = "all",
-    empty: Empty = "keep",
+    empty: options.Empty = "keep",
     seeding: Seeding = "random",
     alpha: Alpha = 0.0,
     seed: Seed = 0,
@@ -136,9 +130,8 @@ def segmentation(
       wolfmeans study segmentation --features standardized,raw,shifted --repeats 5
     """
     gaps = _gaps(gap)
-    settings = _settings(replications, empty, seeding, alpha, seed, repeats)
-    scenarios = _study().segmentation(words(features), k=k, **settings)
-    _carry_out(context, scenarios, out, gaps, workers=workers, resume=resume, report=report)
+    scenarios = _study().segmentation(words(features), k=k, **_settings(context))
+    _carry_out(context, scenarios, out, gaps)
 
 
 @app.command("data")
@@ -152,10 +145,10 @@ def data_(
     k: Annotated[
         list[str] | None, value("K,...", "Numbers of clusters; known for bundled data.")
     ] = None,
-    standardize: Standardize = False,
+    standardize: options.Standardize = False,
     replications: Replications = 10_000,
     gap: Gap = "all",
-    empty: Empty = "keep",
+    empty: options.Empty = "keep",
     seeding: Seeding = "random",
     alpha: Alpha = 0.0,
     seed: Seed = 0,
@@ -178,13 +171,10 @@ def data_(
     if k is None and found.classes is None:
         raise ValueError("the number of clusters is missing; set it with --k, e.g. --k 5")
     numbers = whole_numbers("--k", k or [str(found.classes)])
-    settings = _settings(replications, empty, seeding, alpha, seed, repeats)
     points = found.standardized() if standardize else found.points
     name = f"{found.name}-standardized" if standardize else found.name
-    scenarios = _study().data(points, f"file:{name}", numbers, **settings)
-    target = out or Path(f"study-{name}")
-    options: Any = {"workers": workers, "resume": resume, "report": report}
-    _carry_out(context, scenarios, target, gaps, remarks=found.remarks, **options)
+    scenarios = _study().data(points, f"file:{name}", numbers, **_settings(context))
+    _carry_out(context, scenarios, out or Path(f"study-{name}"), gaps, found.remarks)
 
 
 @app.command("report")
@@ -273,17 +263,10 @@ def _gaps(gap: str) -> tuple[str, ...]:
     return GAPS if gap == "all" else (one_of("--gap", gap, (*GAPS, "all")),)
 
 
-def _settings(
-    replications: int, empty: str, seeding: str, alpha: float, seed: int, repeats: int
-) -> dict[str, Any]:
-    return {
-        "replications": replications,
-        "empty": empty,
-        "seeding": seeding,
-        "alpha": alpha,
-        "seed": seed,
-        "repeats": repeats,
-    }
+def _settings(context: typer.Context) -> dict[str, Any]:
+    """Return the options that are settings of all scenarios."""
+    names = ("replications", "empty", "seeding", "alpha", "seed", "repeats")
+    return {name: context.params[name] for name in names}
 
 
 def _carry_out(
@@ -291,22 +274,20 @@ def _carry_out(
     scenarios: Sequence[Scenario],
     out: Path,
     gaps: Sequence[str],
-    *,
-    workers: int | None,
-    resume: bool,
-    report: bool,
     remarks: Sequence[str] = (),
 ) -> None:
-    study = _study()
+    """Run the scenarios, print their regressions, and write the report."""
+    study, given = _study(), context.params
+    run = partial(study.run, workers=given["workers"], resume=given["resume"])
     try:
         with meter("runs") as progress, remarking(remarks):
-            results = study.run(scenarios, out, workers=workers, resume=resume, progress=progress)
+            results = run(scenarios, out, progress=progress)
     except KeyboardInterrupt:
         again = _command_to_resume(context, out)
         say(f"Interrupted. Finished work is saved in {out}; continue with: {again}")
         raise typer.Exit(130) from None
     _print_fits(results, gaps)
-    if report:
+    if given["report"]:
         say("Writing tables, figures and the page …")
         typer.echo(f"Page: {study.write_report(out, gaps=gaps)}")
     else:
