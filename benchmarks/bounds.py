@@ -17,7 +17,7 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
-from pages import facts, table
+from report_pages import facts, table
 from sklearn.datasets import make_blobs
 
 import wolfmeans

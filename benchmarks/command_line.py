@@ -24,7 +24,7 @@ from statistics import median
 
 import numpy as np
 import polars as pl
-from pages import facts, publish
+from report_pages import facts, publish
 
 import wolfmeans
 from wolfmeans.bench.machine import machine

@@ -36,7 +36,7 @@ from cpu_parts import (
 )
 from cpu_report import MARK, Report, as_json, line_of, markdown
 from data import DATA, SHAPES
-from pages import publish, refuse_other_than_positive, shape_option
+from report_pages import publish, refuse_other_than_positive, shape_option
 from threadpoolctl import threadpool_limits
 
 from wolfmeans.bench import race as competition

@@ -9,7 +9,7 @@ from statistics import geometric_mean, mean
 from typing import Any, ClassVar
 
 import numpy as np
-from pages import head, spaced, table
+from report_pages import head, spaced, table
 
 from wolfmeans.bench.problems import Shape
 from wolfmeans.bench.race import Outcome, Race

@@ -27,7 +27,7 @@ from time import perf_counter
 import numpy as np
 import sklearn.cluster
 from numpy.typing import NDArray
-from pages import facts, table
+from report_pages import facts, table
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, make_blobs
 from threadpoolctl import threadpool_limits
 

@@ -29,7 +29,7 @@ from statistics import median
 from time import perf_counter
 
 import numpy as np
-from pages import facts, table
+from report_pages import facts, table
 from scipy.optimize import least_squares, nnls
 
 from wolfmeans import KMeans

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from gpu_options import parse, settings_of
 from gpu_report import MARK, Report, as_json, load, markdown
-from pages import publish
+from report_pages import publish
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from gpu_report import PEERS, PLAIN
-from pages import refuse_other_than_positive, shape_option
+from report_pages import refuse_other_than_positive, shape_option
 
 from wolfmeans.bench.problems import Shape
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any, get_args, get_origin, get_type_hints
 
-from pages import head, spaced, table
+from report_pages import head, spaced, table
 
 from wolfmeans.bench.problems import Shape
 

@@ -32,7 +32,7 @@ import dask.array as da
 import numpy as np
 from distributed import Client, LocalCluster, wait
 from distributed.comm.tcp import TCP
-from pages import facts, publish, shape_option, spaced, table
+from report_pages import facts, publish, shape_option, spaced, table
 
 from wolfmeans import KMeans
 from wolfmeans.bench.machine import machine

@@ -24,8 +24,8 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from report_pages import publish, table
 
-from pages import publish, table
 from wolfmeans.engines import effective_threads, get_engine
 from wolfmeans.engines.places.file import FilePlace, Keeping
 from wolfmeans.engines.places.workspace import PartsWorkspace

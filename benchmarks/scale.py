@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pages import facts, publish
+from report_pages import facts, publish
 from scale_measured import (
     Check,
     check_cluster,

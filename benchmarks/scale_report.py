@@ -10,7 +10,7 @@ from statistics import median
 import dask
 import distributed
 import numpy as np
-from pages import spaced, table
+from report_pages import spaced, table
 from scale_measured import CHUNK, Check
 from scale_model import (
     QUESTIONS,

@@ -25,7 +25,7 @@ from statistics import median_low
 from typing import Any
 
 import numpy as np
-import pages
+import report_pages
 import sklearn
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans as PeerKMeans
@@ -180,7 +180,7 @@ def table(data: Sequence[Data], columns: Sequence[Sequence[Outcome]]) -> str:
         [rule.title, *(str(column[place]) for column in columns)]
         for place, rule in enumerate(RULES)
     ]
-    return pages.table(["rule", *(one.title for one in data)], rows, left=1)
+    return report_pages.table(["rule", *(one.title for one in data)], rows, left=1)
 
 
 def report(n_starts: int, say: Callable[[str], None]) -> str:
@@ -213,7 +213,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error("--starts must be at least 1")
 
     text = report(options.starts, say=lambda line: print(line, flush=True))
-    pages.publish(text, options.write, MARK)
+    report_pages.publish(text, options.write, MARK)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def quick(
     """One tiny cell through the command line: its JSON, its page and where that is."""
     folder = tmp_path_factory.mktemp("cpu")
     page = folder / "benchmarks.md"
-    begin, end = bench.pages.marks(bench.cpu_report.MARK)
+    begin, end = bench.report_pages.marks(bench.cpu_report.MARK)
     page.write_text(f"Before.\n{begin}\nold\n{end}\nAfter.\n", encoding="utf-8")
     options = ("--quick", "--cells", "5000x2x50", "--data", "blobs", "segmentation")
     few = ("--dtype", "float32", "--repeats", "1", "--threads", "1")
@@ -108,7 +108,7 @@ def test_page_without_marks_is_refused(bench: SimpleNamespace, tmp_path: Path) -
     page = tmp_path / "page.md"
     page.write_text("nothing to replace\n", encoding="utf-8")
     with pytest.raises(SystemExit, match="must contain"):
-        bench.pages.write_between_marks(page, "text", "<!-- a -->", "<!-- b -->")
+        bench.report_pages.write_between_marks(page, "text", "<!-- a -->", "<!-- b -->")
     assert page.read_text(encoding="utf-8") == "nothing to replace\n"
 
 
@@ -273,7 +273,7 @@ def test_the_search_benchmark_counts_who_is_below(bench: SimpleNamespace) -> Non
 
 def test_the_benchmark_out_of_core_compares_passes(bench: SimpleNamespace, tmp_path: Path) -> None:
     page = tmp_path / "benchmarks.md"
-    page.write_text("\n".join(bench.pages.marks(bench.out_of_core.MARK)), encoding="utf-8")
+    page.write_text("\n".join(bench.report_pages.marks(bench.out_of_core.MARK)), encoding="utf-8")
     pytest.importorskip("pyarrow")
     few = ("--megabytes", "1", "--passes", "2", "--repeats", "1", "--states", "bounds", "nothing")
     bench.out_of_core.main([*few, "--write", str(page)])

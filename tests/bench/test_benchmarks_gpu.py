@@ -20,7 +20,7 @@ from interpreted import needs_triton
 pytestmark = needs_triton
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-MODULES = ("pages", *sorted(path.stem for path in BENCHMARKS.glob("gpu*.py")))
+MODULES = ("report_pages", *sorted(path.stem for path in BENCHMARKS.glob("gpu*.py")))
 OPTIONS = ("--device", "cpu", "--quick", "--repeats", "1", "--kinds", "gauss", "--cap", "4")
 
 
@@ -74,7 +74,7 @@ def test_the_page_is_made_of_records(
     bench: SimpleNamespace, quick: tuple[dict, Path], tmp_path: Path
 ) -> None:
     page = tmp_path / "benchmarks.md"
-    begin, end = bench.pages.marks(bench.gpu_report.MARK)
+    begin, end = bench.report_pages.marks(bench.gpu_report.MARK)
     page.write_text(f"Before.\n{begin}\nold\n{end}\nAfter.\n", encoding="utf-8")
     bench.gpu.main(["--report", str(quick[1]), "--write", str(page)])
     text = page.read_text(encoding="utf-8")

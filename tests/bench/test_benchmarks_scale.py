@@ -21,7 +21,8 @@ from wolfmeans.seeding.in_parts import parallel_seeds_in_parts
 
 pytest.importorskip("distributed")
 MODULES = (
-    "pages", "on_dask", "out_of_core", "scale_model", "scale_measured", "scale_report", "scale",
+    "report_pages", "on_dask", "out_of_core", "scale_model", "scale_measured", "scale_report",
+    "scale",
 )  # fmt: skip
 
 
@@ -35,7 +36,7 @@ def scale(scripts) -> Iterator[SimpleNamespace]:
 @pytest.mark.filterwarnings("ignore")
 def test_a_quick_run_writes_its_tables(scale: SimpleNamespace, tmp_path: Path) -> None:
     page = tmp_path / "scale.md"
-    marks = scale.pages.marks(scale.scale_report.MARK)
+    marks = scale.report_pages.marks(scale.scale_report.MARK)
     page.write_text(
         f"Before.\n{marks[0]}\nfigures of yesterday\n{marks[1]}\nAfter.\n", encoding="utf-8"
     )
