@@ -10,7 +10,7 @@ from scipy import sparse
 
 from wolfmeans import KMeans
 from wolfmeans.engines import Forced, get_engine
-from wolfmeans.engines.labelled import LabelledPoints
+from wolfmeans.engines.reference import ReferencePoints
 
 native = pytest.importorskip("wolfmeans.exact._native")
 
@@ -219,7 +219,7 @@ def test_bounds_skip_rows_and_the_screen_decides_nearly_all_others():
 
 def test_rows_with_a_column_twice_take_the_reference_kernels():
     X = sparse.csr_array((np.array([1.0, 2.0]), np.array([0, 0]), np.array([0, 2])), shape=(1, 2))
-    assert type(get_engine("cpu").open(X, None, 1)) is LabelledPoints
+    assert type(get_engine("cpu").open(X, None, 1)) is ReferencePoints
 
 
 def test_a_digest_tells_centers_apart():

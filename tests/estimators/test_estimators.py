@@ -27,7 +27,7 @@ from wolfmeans import KMeans, Status
 from wolfmeans.core.empty_clusters import POLICIES
 from wolfmeans.core.stopping import STOPS, TOLERANCE_SCALES
 from wolfmeans.engines import get_engine
-from wolfmeans.engines.labelled import LabelledPoints
+from wolfmeans.engines.reference import ReferencePoints
 from wolfmeans.seeding.methods import METHODS as SEEDINGS
 from wolfmeans.seeding.methods import choose_seeds
 
@@ -346,7 +346,7 @@ def test_n_init_auto_is_ten_for_random_and_callables_and_one_otherwise(capsys):
 
 @pytest.mark.parametrize("together", [True, False])
 def test_a_callable_init_is_called_as_scikit_learn_calls_it(together, monkeypatch):
-    monkeypatch.setattr(LabelledPoints, "runs_together", together)
+    monkeypatch.setattr(ReferencePoints, "runs_together", together)
     X = points()
     calls = []
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wolfmeans.engines.labelled import Moments
+from wolfmeans.engines.reference import Moments
 from wolfmeans.exact.sums import weighted_sum
 
 native = pytest.importorskip("wolfmeans.exact._native")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wolfmeans.engines.labelled import Moments
+from wolfmeans.engines.reference import Moments
 from wolfmeans.exact.sums import (
     ExactSums,
     decompose,

@@ -363,7 +363,7 @@ def test_values_that_share_a_hash_stay_values(gpu, monkeypatch):
 
     monkeypatch.setattr(gpu.oversampling, "row_hashes", lambda X: on_device(X) & (-1 << 60))
     monkeypatch.setattr(gpu.oversampling, "hashes_on_host", coarse)
-    monkeypatch.setattr("wolfmeans.engines.labelled.row_hashes", coarse)
+    monkeypatch.setattr("wolfmeans.engines.reference.row_hashes", coarse)
     monkeypatch.setattr("wolfmeans.engines.sampling.row_hashes", coarse)
     rows = [
         METHODS["k-means||"](opened(X, None, engine), 4, np.random.RandomState(1)).tolist()

@@ -269,7 +269,7 @@ def test_weights_without_room_leave_sums_to_the_host(monkeypatch):
     w = 10.0 ** np.random.default_rng(2).uniform(-20, 20, N)
     limit(monkeypatch)
     there = get_engine("gpu").open(X, w, 1)
-    assert type(there).__name__ == "LabelledPoints"
+    assert type(there).__name__ == "ReferencePoints"
     assert_same(get_engine("cpu").open(X, w, 1), there, X[:4].copy())
 
 

@@ -294,7 +294,7 @@ def test_values_that_share_a_hash_stay_values(k, monkeypatch):
     def coarse(points):
         return row_hashes(points) & np.uint64(0xF << 60)
 
-    monkeypatch.setattr("wolfmeans.engines.labelled.row_hashes", coarse)
+    monkeypatch.setattr("wolfmeans.engines.reference.row_hashes", coarse)
     monkeypatch.setattr(sampling, "row_hashes", coarse)
     parts = [Part(opened(X))], [Part(opened(X[a:b])) for a, b in ((50, 80), (0, 2), (2, 50))]
     one, other = (sample_candidates(Together(some), k, 1) for some in parts)

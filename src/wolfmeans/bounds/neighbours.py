@@ -50,8 +50,7 @@ from wolfmeans.bounds.bound import (
     total_weight,
     weight_left_out,
 )
-from wolfmeans.exact.arrays import aligned
-from wolfmeans.exact.native import _native, native_is_available
+from wolfmeans.exact.native import _native, aligned, native_is_available
 
 Roots = Callable[[NDArray[np.int64], Numbers, float], Numbers]
 """Called with m rows, g ascending prices lambda and a guess at the size of the roots, which saves

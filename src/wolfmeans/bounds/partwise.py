@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from wolfmeans.bounds.bound import Numbers, Settings, below, times_up
 from wolfmeans.bounds.methods import LARGE_BUDGET, REGISTRY, affordable, best_bound
 from wolfmeans.bounds.neighbours import neighbours
-from wolfmeans.exact.arrays import aligned
+from wolfmeans.exact.native import aligned
 
 _MOST_ROWS = 8192
 """Of a stride: the neighbours bound takes time proportional to their square."""

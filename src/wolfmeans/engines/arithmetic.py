@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from wolfmeans.core.workspace import Assignment, Centers, Partial
 from wolfmeans.exact import limbs
-from wolfmeans.exact.arrays import aligned
 from wolfmeans.exact.limbs import SCALAR, Limbs, Range
-from wolfmeans.exact.native import _native, native_is_available
+from wolfmeans.exact.native import _native, aligned, native_is_available
 from wolfmeans.exact.sums import exact_sum
 
 

@@ -22,14 +22,13 @@ from wolfmeans.core.workspace import (
     Workspace,
 )
 from wolfmeans.engines import arithmetic
-from wolfmeans.engines.labelled import LabelledPoints
+from wolfmeans.engines.reference import ReferencePoints
 from wolfmeans.engines.single_moves import SingleMoves
 from wolfmeans.engines.swaps import Swaps
 from wolfmeans.engines.trimming import Trimmer
-from wolfmeans.exact.arrays import aligned
 from wolfmeans.exact.distances import NativeKernels, ReferenceKernels, SparseNativeKernels
 from wolfmeans.exact.limbs import SCALAR, Grid, Grids, Limbs
-from wolfmeans.exact.native import _native, native_is_available
+from wolfmeans.exact.native import _native, aligned, native_is_available
 
 _MOST_COLUMNS = np.iinfo(np.int32).max
 # Rows taken one by one; SciPy's own way costs as much as some dozen of them before it starts.
@@ -41,7 +40,7 @@ def can_be_native(X: Any) -> bool:
     return bool(X.has_canonical_format) and X.shape[1] <= _MOST_COLUMNS
 
 
-class NativePoints(LabelledPoints):
+class NativePoints(ReferencePoints):
     """Labels, bounds and exact moments in native code: CSR rows, and what dense ones share."""
 
     engine = "cpu"
@@ -162,7 +161,7 @@ class DensePoints(NativePoints):
 
     def rows(self, indices: NDArray[np.int64]) -> Centers:
         """Return data rows in the centers' dtype."""
-        return LabelledPoints.rows(self, indices)
+        return ReferencePoints.rows(self, indices)
 
     def ranges(self) -> Grids:
         """Return where exact sums over these points alone would stand."""
@@ -435,13 +434,13 @@ class CpuEngine:
         weights: NDArray[np.float64] | None,
         n_threads: int,
         algorithm: str = "auto",
-    ) -> LabelledPoints:
+    ) -> ReferencePoints:
         """Open dense or CSR data for at most `n_threads` threads."""
         _require_native()
         if sparse.issparse(X):
             if can_be_native(X):
                 return NativePoints(X, weights, n_threads, algorithm)
-            return LabelledPoints(X, weights, ReferenceKernels(X))
+            return ReferencePoints(X, weights, ReferenceKernels(X))
         return DensePoints(X, weights, n_threads, algorithm)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.exact.arrays import sampling_step
+from wolfmeans.exact.native import sampling_step
 
 
 def is_tensor(X: Any) -> bool:
@@ -155,7 +155,7 @@ class OnDevice:
         return to_numpy(tensor.cpu()) if here is None else here
 
 
-def admit_tensor(tensor: Any) -> Any:
+def from_tensor(tensor: Any) -> Any:
     """Return a tensor on a GPU as a table there, any other one as a NumPy array."""
     if tensor.device.type != "cuda":
         return to_numpy(tensor.cpu())

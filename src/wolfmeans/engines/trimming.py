@@ -31,7 +31,7 @@ from wolfmeans.exact.limbs import Grids, Limbs
 from wolfmeans.exact.sums import exact_sum, unit_exponent
 
 if TYPE_CHECKING:
-    from wolfmeans.engines.labelled import LabelledPoints
+    from wolfmeans.engines.reference import ReferencePoints
 
 
 class Trimmer(Protocol):
@@ -98,7 +98,7 @@ class Vertex:
 class PlainTrimmer:
     """A trimmer over any distance kernels: the specification."""
 
-    def __init__(self, points: LabelledPoints, mass: float) -> None:
+    def __init__(self, points: ReferencePoints, mass: float) -> None:
         self._points, self._mass = points, mass
         self._vertex: Vertex | None = None
         self._nearest: tuple[Labels, Distances] | None = None
@@ -244,7 +244,7 @@ class TrimmedOracle(StepByStep):
 
 
 class Trimmed(TrimmedOracle):
-    """The oracle over points in memory or on a device (`LabelledPoints`)."""
+    """The oracle over points in memory or on a device (`ReferencePoints`)."""
 
     def __init__(self, points: Any, mass: float) -> None:
         super().__init__(points, mass, 0 if math.isinf(mass) else unit_exponent(points.weights))

@@ -357,7 +357,7 @@ class CenterEstimator(
 
     def _given(self, init: Any, X: Any, exponent: int) -> NDArray[np.floating]:
         refuse_other_names(init, getattr(self, "feature_names_in_", None))
-        centers = validation.admit_centers(init, self.n_clusters, X)
+        centers = validation.validate_centers(init, self.n_clusters, X)
         validation.refuse_far_centers(centers, X, exponent)
         return centers if exponent == 0 else validation.ldexp(centers, exponent)
 
@@ -487,7 +487,7 @@ class CenterEstimator(
     def _score_of(self, X: Any, sample_weight: Any) -> float:
         """Return minus the inertia of points in memory."""
         workspace, centers, exponent = self._opened(X, passes=1)
-        weights = validation.admit_weights(sample_weight, X)
+        weights = validation.validate_weights(sample_weight, X)
         distances = workspace.nearest(centers)[1]
         inertia = workspace.total(distances if weights is None else weights * distances)
         return -validation.unscaled(inertia, exponent)
@@ -500,7 +500,7 @@ class CenterEstimator(
         """
         check_is_fitted(self)
         n_threads = effective_threads(self.n_threads)
-        X, sizes = validation.admit(self, X, reset=False, n_threads=n_threads)
+        X, sizes = validation.validate_points(self, X, reset=False, n_threads=n_threads)
         centers = self._centers_at_scale()
         if X.dtype != centers.dtype:
             X, centers = X.astype(np.float64), centers.astype(np.float64)

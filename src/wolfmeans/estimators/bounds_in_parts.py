@@ -97,7 +97,7 @@ def loaded_within_limit(model: Any, X: Any, sample_weight: Any) -> tuple[Any, An
 def opened_for(model: Any, X: Any, sample_weight: Any) -> Iterator[Opened]:
     """Open the data that a model was fitted to, in parts, at the scale of its fit."""
     if is_dask(X):
-        dtype = dask_collections.admit(model, X, reset=False).dtype
+        dtype = dask_collections.validate(model, X, reset=False).dtype
         with dask_collections.opened(model, X, sample_weight, reset=False, dtype=dtype) as data:
             yield data
         return

@@ -73,8 +73,8 @@ class MemoryDataset:
         """Validate the rows and weights, choose an engine and open them there."""
         model, begun = self.model, perf_counter()
         n_threads = effective_threads(model.n_threads)
-        X, sizes = validation.admit(model, self.X, reset=True, n_threads=n_threads)
-        weights = validation.admit_weights(sample_weight, X)
+        X, sizes = validation.validate_points(model, self.X, reset=True, n_threads=n_threads)
+        weights = validation.validate_weights(sample_weight, X)
         model._refuse_few_rows(X.shape[0])
         exponent = validation.scale_exponent(X, sizes, weights)
         scaled = validation.rescale(X, exponent)
@@ -82,7 +82,8 @@ class MemoryDataset:
         algorithm = getattr(model, "algorithm", "auto")
         workspace = chosen.engine.open(scaled, weights, n_threads, algorithm)
         yield OpenedForFit(X, scaled, workspace, exponent, begun, chosen.notes, self.names)
-        model.labels_ = as_given(model.labels_, self.X)
+        is_array = type(self.X) is np.ndarray
+        model.labels_ = np.asarray(model.labels_) if is_array else as_given(model.labels_, self.X)
 
     def predict(self) -> Any:
         """Return the labels, as a tensor if X is one."""
@@ -105,7 +106,7 @@ class MemoryDataset:
     def lower_bounds(self, sample_weight: Any, method: str, settings: Settings) -> list[LowerBound]:
         """Return a lower bound on the inertia of any clustering, in units of the certificate."""
         model, X = self.model, self.X
-        weights = validation.admit_weights(sample_weight, X)
+        weights = validation.validate_weights(sample_weight, X)
         model._refuse_other_data(X, weights)
         bound = bound_in_units(
             X,
@@ -146,7 +147,7 @@ class DaskDataset:
                 "set_output makes tables in memory, and X is a Dask collection: take "
                 "set_output(transform='default'), and make a Dask frame of what comes back"
             )
-        given = dask_collections.admit(model, self.X, reset=False).dtype
+        given = dask_collections.validate(model, self.X, reset=False).dtype
         single = given == model.cluster_centers_.dtype == np.float32
         dtype = np.float32 if single else np.float64
         return dask_collections.lazily(model, self.X, "transform", model._n_features_out, dtype)
@@ -155,7 +156,7 @@ class DaskDataset:
         """Return minus the inertia, summed where the data is."""
         model = self.model
         centers: NDArray[np.floating] = model._centers_at_scale()
-        dtype = dask_collections.admit(model, self.X, reset=False).dtype
+        dtype = dask_collections.validate(model, self.X, reset=False).dtype
         if dtype != centers.dtype:
             dtype, centers = np.dtype(np.float64), centers.astype(np.float64)
 
@@ -238,5 +239,7 @@ _DATASETS: dict[DataKind, type[Dataset]] = {
 
 def dataset_for(model: Any, X: Any) -> Dataset:
     """Return X as the kind of data that it is."""
+    if type(X) is np.ndarray:
+        return MemoryDataset(model, X)
     kind = kind_of_data(X, limited=model._memory_limit() is not None)
     return _DATASETS[kind](model, X)

@@ -91,8 +91,10 @@ def scan(
     if shares[-1] > 0 and (unknown := set(parameters) - set(TrimmedKMeans().get_params())):
         raise ValueError(f"with alpha > 0 a scan cannot take {', '.join(sorted(unknown))}")
     admitted = KMeans()
-    X, sizes = validation.admit(admitted, X, reset=True, n_threads=effective_threads(None))
-    weights = validation.admit_weights(sample_weight, X)
+    X, sizes = validation.validate_points(
+        admitted, X, reset=True, n_threads=effective_threads(None)
+    )
+    weights = validation.validate_weights(sample_weight, X)
     if validation.scale_exponent(X, sizes, weights):
         raise ValueError("squares of X do not fit into float64; multiply X by a constant first")
     report = progress or quiet

@@ -130,7 +130,7 @@ def scored(model: Any, X: Any, sample_weight: Any) -> float:
         sample_weight = weights_named(X, sample_weight, model._memory_limit())
     if sample_weight is not None:
         stand_in = np.broadcast_to(np.zeros(1, dtype=np.float32), (len(sample_weight), 1))
-        sample_weight = validation.admit_weights(sample_weight, stand_in)
+        sample_weight = validation.validate_weights(sample_weight, stand_in)
     exponent = model._scale_exponent
     while True:
         # The right scale is known only after a pass; almost always it is that of the fit.

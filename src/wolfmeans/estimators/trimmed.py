@@ -492,7 +492,7 @@ class TrimmedKMeans(CenterEstimator):
     def _score_of(self, X: Any, sample_weight: Any) -> float:
         """Return minus the inertia of points in memory."""
         workspace, centers, exponent = self._opened(X)
-        weights = validation.admit_weights(sample_weight, X)
+        weights = validation.validate_weights(sample_weight, X)
         distances = workspace.nearest(centers)[1]
         mass = kept_mass(parsed_share(self._share), weights, workspace.n_points)
         threshold = find_threshold(distances, weights, mass)

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from wolfmeans.exact.arrays import aligned
-from wolfmeans.exact.native import _native, native_is_available
+from wolfmeans.exact.native import _native, aligned, native_is_available
 from wolfmeans.exact.sums import exact_squares
 
 Centers = NDArray[np.floating]

@@ -14,6 +14,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfmeans.exact.native import exponents_between
+
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
@@ -189,13 +191,6 @@ def exponent_range(values: NDArray[np.floating]) -> tuple[int, int] | None:
     largest = float(magnitude.max(initial=0.0))
     smallest = float(magnitude.min(where=magnitude > 0, initial=largest))
     return exponents_between(smallest, largest)
-
-
-def exponents_between(smallest: float, largest: float) -> tuple[int, int] | None:
-    """Return the exponents of the smallest nonzero and the largest magnitude; None if all are 0."""
-    if largest == 0.0:
-        return None
-    return math.frexp(smallest)[1], math.frexp(largest)[1]
 
 
 def unit_exponent(weights: Floats | None) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.exact.arrays import working_dtype
+from wolfmeans.exact.native import working_dtype
 from wolfmeans.files.columns import refuse_large
 from wolfmeans.files.source import Block, FilledSource, Source
 

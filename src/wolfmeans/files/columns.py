@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.exact.arrays import EXACT_INTEGERS
+from wolfmeans.exact.native import EXACT_INTEGERS
 from wolfmeans.files.text_tables import MARKS
 
 FILL_IN = "fill it in or remove the row first"
@@ -216,7 +216,7 @@ def _name_of(value: float) -> str:
 
 def _floats(array: Any) -> NDArray[np.floating]:
     """Return native float32 or float64, C-contiguous and aligned; a copy only if needed."""
-    from wolfmeans.exact.arrays import aligned, working_dtype
+    from wolfmeans.exact.native import aligned, working_dtype
 
     if array.dtype.kind in "iu":
         refuse_large(max(abs(int(array.min())), int(array.max())), "the data")

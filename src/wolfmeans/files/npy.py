@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.exact.arrays import working_dtype
+from wolfmeans.exact.native import working_dtype
 from wolfmeans.files.arrays import block_of, convert, in_stretches
 from wolfmeans.files.atomic import shown
 from wolfmeans.files.columns import ArrayTable, Part

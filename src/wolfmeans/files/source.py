@@ -18,8 +18,7 @@ from typing import Any, NamedTuple, SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.exact.arrays import Sizes
-from wolfmeans.exact.native import value_range
+from wolfmeans.exact.native import Sizes, value_range
 from wolfmeans.files.columns import Part, refuse_first
 from wolfmeans.files.fingerprint import Fingerprint
 from wolfmeans.files.read_ahead import reading_ahead

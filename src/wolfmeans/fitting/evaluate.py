@@ -24,7 +24,7 @@ from wolfmeans.core.workspace import Centers, Distances, Labels
 from wolfmeans.engines import Workspace, effective_threads, get_engine
 from wolfmeans.engines.single_moves import SingleMoves
 from wolfmeans.engines.tensors import on_host
-from wolfmeans.exact.arrays import aligned
+from wolfmeans.exact.native import aligned
 from wolfmeans.fitting.lower_bound import lower_bound
 from wolfmeans.inputs import validation
 
@@ -222,8 +222,8 @@ def judge(
     (1, None)
     """
     threads = effective_threads(n_threads)
-    X, sizes = validation.admit(_ASKER(), X, reset=True, n_threads=threads)
-    weights = validation.admit_weights(sample_weight, X)
+    X, sizes = validation.validate_points(_ASKER(), X, reset=True, n_threads=threads)
+    weights = validation.validate_weights(sample_weight, X)
     kept, numbers = _numbered(labels, X.shape[0], outlier)
     exponent = validation.scale_exponent(X, sizes, weights)
     kept_weights = None if weights is None else weights[kept]

@@ -23,7 +23,7 @@ from wolfmeans.core.solution import Solution, Status, Trace
 from wolfmeans.core.stopping import ShiftRule, StoppingRule, make_rule
 from wolfmeans.core.workspace import Centers, Workspace
 from wolfmeans.engines.tensors import OnDevice
-from wolfmeans.exact.arrays import sampling_step
+from wolfmeans.exact.native import sampling_step
 from wolfmeans.fitting.polish import polish
 from wolfmeans.fitting.search import search
 from wolfmeans.inputs import validation

@@ -108,8 +108,8 @@ def bound_in_units(
     started = perf_counter()
     check_arguments(n_clusters, method, settings.confidence, budget)
     threads = settings.n_threads
-    X, sizes = validation.admit(_ASKER(), X, reset=True, n_threads=threads)
-    weights = validation.admit_weights(sample_weight, X)
+    X, sizes = validation.validate_points(_ASKER(), X, reset=True, n_threads=threads)
+    weights = validation.validate_weights(sample_weight, X)
     mass = _kept(total_weight(X.shape[0], weights), trim)
     (n, d), k = X.shape, int(n_clusters)
     if method == "auto":
@@ -122,7 +122,7 @@ def bound_in_units(
     exponent = validation.scale_exponent(X, sizes, weights)
     scaled = validation.rescale(X, exponent)
     if settings.centers is not None:
-        centers = validation.admit_centers(settings.centers, k, X)
+        centers = validation.validate_centers(settings.centers, k, X)
         centers = validation.ldexp(centers, exponent)
         goal = _sse(scaled, weights, centers, threads) if mass is None else None
         settings = replace(settings, centers=centers, goal=goal)

@@ -30,7 +30,7 @@ from wolfmeans.engines.places.dask_blocks import (
 )
 from wolfmeans.engines.places.dask_places import ClusterPlace, ThreadPlace
 from wolfmeans.engines.places.workspace import PartsWorkspace
-from wolfmeans.exact.arrays import sampling_step, working_dtype
+from wolfmeans.exact.native import sampling_step, working_dtype
 from wolfmeans.inputs import validation
 from wolfmeans.inputs.data_in_parts import DataInParts, Opened
 from wolfmeans.inputs.kinds import is_dask
@@ -62,7 +62,7 @@ def _partitions(collection: Any) -> list[Any]:
     return list(collection.simplify().to_delayed(optimize_graph=False))
 
 
-def admit(estimator: Any, X: Any, *, reset: bool) -> Collection:
+def validate(estimator: Any, X: Any, *, reset: bool) -> Collection:
     """Validate X without computing it."""
     # Any attribute of a Delayed is a Delayed, too.
     ndim = getattr(X, "ndim", None)
@@ -116,7 +116,7 @@ def opened(
     Rows are converted to `dtype`, by default that of the collection, and scaled by 2 to the power
     that `exponent_for` returns.
     """
-    collection = admit(estimator, X, reset=reset)
+    collection = validate(estimator, X, reset=reset)
     with _leaving_the_pool():
         parts = _load(estimator, collection, sample_weight, dtype or collection.dtype)
         try:
@@ -285,7 +285,7 @@ def _with_weights(parts: Any, sample_weight: Any, inspections: list[Inspection])
         if inspection.description is not None
     ]
     stand_in = np.broadcast_to(np.zeros(1, dtype=np.float32), (sum(sizes), 1))
-    weights = validation.admit_weights(sample_weight, stand_in)
+    weights = validation.validate_weights(sample_weight, stand_in)
     if weights is None:
         return parts, None
     ends = np.cumsum(sizes)[:-1]
@@ -302,7 +302,7 @@ def _weights_like(inspections: list[Inspection]) -> NDArray[np.float64]:
         raise ValueError("sample_weight is zero for every sample; at least one must be positive")
     ends = [min(low for low, _ in exponents), max(high for _, high in exponents) - 1]
     extremes = np.ldexp(1.0, ends)
-    validation.admit_weights(extremes, np.zeros((2, 1)))
+    validation.validate_weights(extremes, np.zeros((2, 1)))
     return np.array([extremes[0], total])
 
 
@@ -332,7 +332,7 @@ def lazily(model: Any, X: Any, method: str, width: int | None, dtype: Any) -> An
     `width` is the number of columns, None for one value for each row.
     """
     da, delayed = import_module("dask.array"), import_module("dask").delayed
-    collection = admit(model, X, reset=False)
+    collection = validate(model, X, reset=False)
     light = _without_results(model)
     shape = () if width is None else (width,)
     dtype = np.dtype(dtype)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from wolfmeans.engines.tensors import is_tensor, on_host
-from wolfmeans.exact.arrays import working_dtype
+from wolfmeans.exact.native import working_dtype
 from wolfmeans.files.arrays import SlicedSource, block_of, is_real, reading, source_of_array
 from wolfmeans.files.atomic import shown
 from wolfmeans.files.columnar import ColumnarSource

@@ -153,7 +153,7 @@ def opened(estimator: Any, X: Streamed, sample_weight: Any, n_starts: int = 1) -
     parts = FilePlace(source, Keeping(rows, "nothing"), estimator.engine, n_threads, algorithm)
     try:
         stand_in = np.broadcast_to(np.zeros(1, dtype=np.float32), (parts.n_rows, 1))
-        weights = validation.admit_weights(sample_weight, stand_in)
+        weights = validation.validate_weights(sample_weight, stand_in)
         if weights is not None:
             parts = parts.weighted(weights)
         states = {state: estimator._bytes_of_a_point(state, weights) for state in STATES}

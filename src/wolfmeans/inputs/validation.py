@@ -16,11 +16,17 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
-from wolfmeans.engines.tensors import OnDevice, admit_tensor, is_tensor, on_host, to_numpy
-from wolfmeans.exact.arrays import EXACT_INTEGERS, aligned, holds_texts, working_dtype
-from wolfmeans.exact.arrays import Sizes as Sizes
-from wolfmeans.exact.native import value_range
-from wolfmeans.exact.sums import exponent_range, exponents_between
+from wolfmeans.engines.tensors import OnDevice, from_tensor, is_tensor, on_host, to_numpy
+from wolfmeans.exact.native import (
+    EXACT_INTEGERS,
+    aligned,
+    exponents_between,
+    holds_texts,
+    value_range,
+    working_dtype,
+)
+from wolfmeans.exact.native import Sizes as Sizes
+from wolfmeans.exact.sums import exponent_range
 
 # Squares of differences, their sums over d columns and their weighted sums over n points stay
 # below 2**1000; differences down to 53 bits below a value of 2**-400 keep their squares.
@@ -31,49 +37,21 @@ _SLACK = 8
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
-def admit(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, Sizes]:
-    """Return X as float32 or float64, dense C-contiguous or canonical CSR; refuse what is not.
+def validate_points(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, Sizes]:
+    """Return X as float32 or float64, dense C-contiguous or canonical CSR; reject what is not.
 
     The smallest and largest magnitudes of its entries come from the same pass.
     """
-    if getattr(estimator, "engine", "cpu") not in ("auto", "gpu"):
-        X = on_host(X)
-    elif is_tensor(X):
-        X = admit_tensor(X)
-    if isinstance(X, OnDevice):
-        return _admit_there(estimator, X, reset=reset)
     given = X
-    if hasattr(X, "__dask_graph__"):
-        raise TypeError(
-            f"X is a Dask {type(X).__name__}, but this function needs arrays in memory: use "
-            "X.compute()"
-        )
-    refuse_lazy_frames(X)
-    if np.ma.is_masked(X):
-        raise ValueError("Input X has masked entries; fill them or drop those rows first")
-    if sparse.issparse(X):
-        refuse_stray_indices(X)
-    if _is_half_precision(X):
-        X = X.astype(working_dtype(np.float16))
     if _is_plain(X):
         _check_columns(estimator, X, reset=reset)
     else:
-        refuse_dates(X, "X")
-        X = validate_data(
-            estimator,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            order="C",
-            ensure_all_finite=False,
-        )
-    if sparse.issparse(X):
-        if X is not given:
-            refuse_stray_indices(X)
-        X = _canonical(X)
-    else:
-        X = aligned(X)
+        if is_tensor(X) or isinstance(X, OnDevice):
+            on_gpu = getattr(estimator, "engine", "cpu") in ("auto", "gpu")
+            X = given = from_tensor(X) if on_gpu and is_tensor(X) else X if on_gpu else on_host(X)
+        if isinstance(X, OnDevice):
+            return _validate_on_device(estimator, X, reset=reset)
+        X = _converted(estimator, X, reset=reset)
     finite, *sizes = value_range(_values(X), n_threads)
     if not finite:
         _refuse_non_finite(X, estimator)
@@ -82,8 +60,43 @@ def admit(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, 
     return X, Sizes(*sizes)
 
 
-def _admit_there(estimator: Any, X: OnDevice, *, reset: bool) -> tuple[OnDevice, Sizes]:
-    """Admit a table of floats on another device, which needs no conversion.
+def _converted(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """Return an array, a frame or a sparse matrix of any dtype and layout as one of ours."""
+    if hasattr(X, "__dask_graph__"):
+        raise TypeError(
+            f"X is a Dask {type(X).__name__}, but this function needs arrays in memory: use "
+            "X.compute()"
+        )
+    refuse_lazy_frames(X)
+    if np.ma.is_masked(X):
+        raise ValueError("Input X has masked entries; fill them or drop those rows first")
+    given = X
+    if sparse.issparse(X):
+        refuse_stray_indices(X)
+    if _is_half_precision(X):
+        X = X.astype(working_dtype(np.float16))
+    if _is_plain(X):
+        _check_columns(estimator, X, reset=reset)
+        return X
+    refuse_dates(X, "X")
+    X = validate_data(
+        estimator,
+        X,
+        reset=reset,
+        accept_sparse="csr",
+        dtype=[np.float64, np.float32],
+        order="C",
+        ensure_all_finite=False,
+    )
+    if not sparse.issparse(X):
+        return aligned(X)
+    if X is not given:
+        refuse_stray_indices(X)
+    return _canonical(X)
+
+
+def _validate_on_device(estimator: Any, X: OnDevice, *, reset: bool) -> tuple[OnDevice, Sizes]:
+    """Validate a table of floats on a GPU, which needs no conversion.
 
     While the device computes their range, other checks run here.
     """
@@ -169,7 +182,7 @@ def _refuse_non_finite(X: Any, estimator: Any) -> None:
     )
 
 
-def admit_weights(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
+def validate_weights(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
     """Return the weights in float64, or None when all are 1."""
     if sample_weight is None:
         return None
@@ -225,7 +238,7 @@ def _refuse_bad_weights(sample_weight: Any) -> None:
         raise ValueError("sample_weight is zero for every sample; at least one must be positive")
 
 
-def admit_centers(init: Any, n_clusters: int, X: Any) -> NDArray[np.floating]:
+def validate_centers(init: Any, n_clusters: int, X: Any) -> NDArray[np.floating]:
     """Return initial centers as a (K, d) copy in the centers' dtype."""
     if np.ma.is_masked(init):
         raise ValueError("Input init has masked entries; fill them first")

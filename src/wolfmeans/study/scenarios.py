@@ -237,7 +237,7 @@ def data(
     """
     if name in MIXTURES:
         raise ValueError(f"{name!r} is a kind of drawn data; give the data set another name")
-    admitted, sizes = validation.admit(KMeans(), X, reset=True, n_threads=1)
+    admitted, sizes = validation.validate_points(KMeans(), X, reset=True, n_threads=1)
     if not isinstance(admitted, np.ndarray):
         raise TypeError("a study needs dense data; convert sparse data with .toarray()")
     if validation.scale_exponent(admitted, sizes, None):

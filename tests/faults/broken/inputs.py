@@ -30,21 +30,21 @@ def weights_unchecked():
             return None
         return np.nan_to_num(np.abs(np.asarray(sample_weight, dtype=np.float64))) + 1e-3
 
-    return [patch.object(validation, "admit_weights", admitted)]
+    return [patch.object(validation, "validate_weights", admitted)]
 
 
 @variant
 def weights_of_zero_count():
     from wolfmeans.inputs import validation
 
-    def make(admit):
+    def make(validated):
         def admitted(sample_weight, X):
-            weights = admit(sample_weight, X)
+            weights = validated(sample_weight, X)
             return None if weights is None else np.maximum(weights, 1e-3)
 
         return admitted
 
-    return [around(validation, "admit_weights", make)]
+    return [around(validation, "validate_weights", make)]
 
 
 @variant
@@ -54,21 +54,21 @@ def init_unchecked():
     def admitted(init, n_clusters, X):
         return np.ascontiguousarray(np.resize(np.nan_to_num(init), (n_clusters, X.shape[1])))
 
-    return [patch.object(validation, "admit_centers", admitted)]
+    return [patch.object(validation, "validate_centers", admitted)]
 
 
 @variant
 def init_in_float32():
     from wolfmeans.inputs import validation
 
-    def make(admit):
+    def make(validated):
         def admitted(init, n_clusters, X):
-            centers = admit(init, n_clusters, X)
+            centers = validated(init, n_clusters, X)
             return centers.astype(np.float32).astype(centers.dtype)
 
         return admitted
 
-    return [around(validation, "admit_centers", make)]
+    return [around(validation, "validate_centers", make)]
 
 
 @variant

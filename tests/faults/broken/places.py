@@ -14,13 +14,13 @@ def on_input(change):
     """Change X before the door sees it."""
     from wolfmeans.inputs import validation
 
-    def make(admit):
+    def make(validated):
         def admitted(estimator, X, **options):
-            return admit(estimator, change(X), **options)
+            return validated(estimator, change(X), **options)
 
         return admitted
 
-    return [around(validation, "admit", make)]
+    return [around(validation, "validate_points", make)]
 
 
 def on_finished(change):

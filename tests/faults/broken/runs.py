@@ -63,16 +63,16 @@ def stops_at_a_tolerance_of_its_own():
 def init_jittered():
     from wolfmeans.inputs import validation
 
-    def make(admit):
+    def make(validated):
         def admitted(init, n_clusters, X):
-            centers = admit(init, n_clusters, X)
+            centers = validated(init, n_clusters, X)
             return (centers + 0.3 * np.cos(np.arange(centers.size)).reshape(centers.shape)).astype(
                 centers.dtype
             )
 
         return admitted
 
-    return [around(validation, "admit_centers", make)]
+    return [around(validation, "validate_centers", make)]
 
 
 @variant

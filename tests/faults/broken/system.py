@@ -163,7 +163,7 @@ def runs_remember():
 @variant
 def indices_of_32_bits():
     """Products of sizes wrap: rows beyond get what the rows they wrap to got."""
-    from wolfmeans.engines.labelled import LabelledPoints
+    from wolfmeans.engines.reference import ReferencePoints
 
     def wrapped(labels, width):
         labels = np.array(labels)
@@ -183,7 +183,7 @@ def indices_of_32_bits():
 
         return found
 
-    return [*on_finished(change), around(LabelledPoints, "nearest", make)]
+    return [*on_finished(change), around(ReferencePoints, "nearest", make)]
 
 
 @variant

@@ -27,7 +27,7 @@ from wolfmeans.engines.gpu.streamed_points import StreamedKernels, StreamedPoint
 from wolfmeans.engines.gpu.streaming import Streamed
 from wolfmeans.engines.gpu.transfers import as_tensor
 from wolfmeans.engines.gpu.weighting import weigh
-from wolfmeans.engines.labelled import LabelledPoints, on_host_sums
+from wolfmeans.engines.reference import ReferencePoints, on_host_sums
 from wolfmeans.engines.tensors import OnDevice
 
 _MOST_ROWS = 2**31 - 2**20
@@ -63,7 +63,7 @@ class GpuEngine:
         weights: NDArray[np.float64] | None,
         n_threads: int,
         algorithm: str = "auto",
-    ) -> LabelledPoints:
+    ) -> ReferencePoints:
         """Put dense data on the device, if it is not there; or stream it, if it is too large."""
         data = _opened(X, n_threads, weighted=weights is not None)
         weighting = None

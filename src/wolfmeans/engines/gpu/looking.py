@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from wolfmeans.engines.gpu.kernels.opening import INFINITY, look
 from wolfmeans.engines.gpu.launching import PROGRAMS, UNFUSED, launch_as
 from wolfmeans.engines.gpu.transfers import MOST_PINNED, event, room
-from wolfmeans.exact.arrays import sampling_step
+from wolfmeans.exact.native import sampling_step
 
 _BLOCK = 4096
 

@@ -41,7 +41,7 @@ from wolfmeans.engines.gpu.steps import Step, spare
 from wolfmeans.engines.gpu.transfers import to_device, to_host
 from wolfmeans.engines.gpu.trimming import GpuTrimmer
 from wolfmeans.engines.gpu.weighting import Weighting, weigh
-from wolfmeans.engines.labelled import LabelledPoints, on_host_sums
+from wolfmeans.engines.reference import ReferencePoints, on_host_sums
 from wolfmeans.engines.tensors import DeviceLabels
 from wolfmeans.exact.native import digest
 from wolfmeans.exact.ordering import lexicographic_order as order_on_host
@@ -55,7 +55,7 @@ _ONE_STEP = Limits(1, math.inf, keep_empty=True)
 """One step: whether it would be taken does not matter."""
 
 
-class GpuPoints(LabelledPoints):
+class GpuPoints(ReferencePoints):
     """Points, all on the device, with their weights where they have any."""
 
     engine = "gpu"
@@ -285,7 +285,7 @@ class GpuPoints(LabelledPoints):
             clusters.centers[source], *clusters.place(1 - source)
         )
         found = Assignment(0, 0.0, weights, means, residuals)
-        record[5], record[3] = LabelledPoints.step(self, found, centers)
+        record[5], record[3] = ReferencePoints.step(self, found, centers)
         terms = (gap_terms or self._gap_terms)(centers)
         record[2] = exact_sum(terms.tolist())
 
@@ -400,7 +400,7 @@ class GpuPoints(LabelledPoints):
         twin._order, twin._order_on_device = self._order, self._order_on_device
         return twin
 
-    def fork_for_trimming(self) -> LabelledPoints:
+    def fork_for_trimming(self) -> ReferencePoints:
         """Return the points that the trimmed oracle works on: with masses on the device."""
         weighting = self._weighting
         if weighting is None:

@@ -34,7 +34,7 @@ from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.streaming import Part, Streamed
 from wolfmeans.engines.gpu.transfers import as_tensor, to_device, to_host
 from wolfmeans.engines.gpu.weighting import Weighting
-from wolfmeans.engines.labelled import LabelledPoints, on_host_sums
+from wolfmeans.engines.reference import ReferencePoints, on_host_sums
 from wolfmeans.exact.native import digest
 from wolfmeans.exact.sums import exact_sum
 
@@ -111,7 +111,7 @@ class _State(NamedTuple):
     """(n,) int32, the labels before the last step."""
 
 
-class StreamedPoints(LabelledPoints):
+class StreamedPoints(ReferencePoints):
     """Points in the host's memory, with their weights where they have any."""
 
     engine = "gpu"
@@ -136,7 +136,7 @@ class StreamedPoints(LabelledPoints):
         twin._host = self._on_host()
         return twin
 
-    def fork_for_trimming(self) -> LabelledPoints:
+    def fork_for_trimming(self) -> ReferencePoints:
         """Return the points that the trimmed oracle works on: exact sums are on the host."""
         return on_host_sums(self.data.X, self.weights, self._kernels)
 

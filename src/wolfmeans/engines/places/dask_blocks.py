@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from wolfmeans.engines.places.memory import Description, MemoryPart
-from wolfmeans.exact.arrays import EXACT_INTEGERS, aligned, holds_texts
 from wolfmeans.exact.limbs import Grids, Range, combined
-from wolfmeans.exact.native import value_range
+from wolfmeans.exact.native import EXACT_INTEGERS, aligned, holds_texts, value_range
 from wolfmeans.exact.sums import exponent_range
 
 Block = tuple[Any, NDArray[np.float64] | None, str | None]

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from wolfmeans.core.workspace import Labels
 from wolfmeans.engines import arithmetic
 from wolfmeans.engines.places.memory import Arguments, Description, MemoryPart, lightest
-from wolfmeans.exact.arrays import ROWS_LOOKED_AT, sampling_step
 from wolfmeans.exact.limbs import Grids, Range, combined
+from wolfmeans.exact.native import ROWS_LOOKED_AT, sampling_step
 
 
 @dataclass(frozen=True)

@@ -23,12 +23,12 @@ from scipy import sparse
 from wolfmeans.core.threshold import Masses, Threshold, kept_masses
 from wolfmeans.core.workspace import Centers, Distances, Forced, Labels, Partial
 from wolfmeans.engines import get_engine
-from wolfmeans.engines.labelled import LabelledPoints, on_host_sums
 from wolfmeans.engines.native import DensePoints
 from wolfmeans.engines.places import distance_buckets
 from wolfmeans.engines.places.candidates import Eligible
 from wolfmeans.engines.places.distance_buckets import Bracket, Nearby, WeightSum
 from wolfmeans.engines.places.sampling_in_parts import Sampling, Seeding
+from wolfmeans.engines.reference import ReferencePoints, on_host_sums
 from wolfmeans.engines.trimming import Trimmed
 from wolfmeans.exact.distances import certainly_smaller
 from wolfmeans.exact.hashing import row_hashes
@@ -121,7 +121,7 @@ class MemoryPart:
         self._X, self._weights = X, weights
         self._kind = (X.shape, X.dtype, weights is not None)
         self._settings = (engine, n_threads, algorithm)
-        self._opened: LabelledPoints | None = self._open(weights)
+        self._opened: ReferencePoints | None = self._open(weights)
         self._labelled: Any = None
         self._grids: Grids | None = None
         self._key: bytes | None = None
@@ -135,18 +135,18 @@ class MemoryPart:
         self._seeding = Seeding()
         self._eligible = Eligible()
 
-    def _open(self, weights: NDArray[np.float64] | None) -> LabelledPoints:
+    def _open(self, weights: NDArray[np.float64] | None) -> ReferencePoints:
         engine, n_threads, algorithm = self._settings
         points: Any = get_engine(engine).open(self._X, weights, n_threads, algorithm)
-        if type(points) is not LabelledPoints and type(points) is not DensePoints:
+        if type(points) is not ReferencePoints and type(points) is not DensePoints:
             # Only these make sums that add up: for CSR rows and on a device, labels and distances
             # come from there, and sums of what moved are made on the host.
             points = on_host_sums(self._X, weights, points._kernels, points.engine)
-        opened: LabelledPoints = points
+        opened: ReferencePoints = points
         return opened
 
     @property
-    def _points(self) -> LabelledPoints:
+    def _points(self) -> ReferencePoints:
         """The rows, without labels."""
         if self._opened is None:
             raise RuntimeError("the rows of this part have been detached")
@@ -270,7 +270,7 @@ class MemoryPart:
         """Return the sum of w D to one point; without weights where the grids have none."""
         return self._assigned_to(mean, grids)[0].exact_cost(mean[np.newaxis])
 
-    def _assigned_to(self, center: Centers, grids: Grids) -> tuple[LabelledPoints, Partial]:
+    def _assigned_to(self, center: Centers, grids: Grids) -> tuple[ReferencePoints, Partial]:
         """Return all points in one cluster."""
         points = self._open(None if grids.weights is None else self._weights).summing_on(grids)
         return points, points.assign_exactly(center.astype(points.dtype)[np.newaxis])

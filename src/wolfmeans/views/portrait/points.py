@@ -89,9 +89,11 @@ def points_of(model: Model, X: Any, sample_weight: Any) -> Points:
             f"{_EARLIER_STEPS}"
         )
     labels = _checked_labels(model)
-    X, sizes = validation.admit(model, X, reset=False, n_threads=effective_threads(model.n_threads))
+    X, sizes = validation.validate_points(
+        model, X, reset=False, n_threads=effective_threads(model.n_threads)
+    )
     X = on_host(X)
-    weights = validation.admit_weights(sample_weight, X)
+    weights = validation.validate_weights(sample_weight, X)
     _refuse_other_points(model, X, weights, labels)
     exponent = validation.scale_exponent(X, sizes, weights)
     masses = np.ones(len(labels)) if weights is None else weights
