@@ -1,6 +1,5 @@
 // Bindings of the seeding: the order of the points' values, k-means++ along it, and hashes of the
 // values. Shapes and ranges are checked here, once.
-#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -42,13 +41,21 @@ std::int64_t kmeans_plus_plus(Array<const Real> X, std::optional<Array<const dou
     require(n >= 1, "X must have at least one row");
     if (weights) {
         check_vector(*weights, "weights", n);
-        require(std::any_of(weights->data(), weights->data() + n, [](double w) { return w > 0; }),
-                "weights must not all be 0");
+        bool fit = true, any = false;
+        for (std::size_t i = 0; i < n; ++i) {
+            const double w = weights->data()[i];
+            fit &= w >= 0.0 && w <= std::numeric_limits<double>::max();
+            any |= w > 0.0;
+        }
+        require(fit, "weights must be finite and not negative");
+        require(any, "weights must not all be 0");
     }
     check_vector(order, "order", n);
     check_range(order, "order", n);
     require(rows.ndim() == 1 && rows.shape(0) >= 1, "rows must have at least one place");
     require(n_trials >= 1, "n_trials must be at least 1");
+    // The product could leave the range of its type otherwise.
+    require(rows.shape(0) == 1 || n_trials <= draws.size(), "draws has fewer entries than trials");
     check_vector(draws, "draws", 1 + (rows.shape(0) - 1) * n_trials);
     check_range(draws, "draws", (std::size_t{1} << 63) - 1);
     check_threads(n_threads);

@@ -50,8 +50,11 @@ std::size_t draw_by_weight(const double* weights, const std::int64_t* order, std
         sum += integer(i);
     std::int64_t left = part_of(share, sum);
     std::size_t i = 0;
-    for (; left >= integer(static_cast<std::size_t>(order[i])); ++i)
-        left -= integer(static_cast<std::size_t>(order[i]));
+    for (; i + 1 < n; ++i) {
+        const std::int64_t own = integer(static_cast<std::size_t>(order[i]));
+        if (left < own) break;
+        left -= own;
+    }
     return static_cast<std::size_t>(order[i]);
 }
 
@@ -106,7 +109,8 @@ std::size_t ValueMasses::draw(std::int64_t share) const {
     for (std::size_t i = block << block_bits_;; ++i) {
         const auto row = static_cast<std::size_t>(order_[i]);
         const std::int64_t integer_mass = integer(mass(row, closest_[row]));
-        if (left < integer_mass) return row;
+        // The second test holds only if the order is no permutation.
+        if (left < integer_mass || i + 1 == n_) return row;
         left -= integer_mass;
     }
 }

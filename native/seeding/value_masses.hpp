@@ -10,10 +10,11 @@
 
 namespace wolfmeans {
 
-// The row that the draw `share` of 0..2^63-2 picks when the masses are the weights, not all 0.
+// The row that the draw `share` of 0..2^63-2 picks when the masses are the weights.
 //
-//   weights  IN  (n,) or null: all 1
-//   order    IN  (n,) the rows in the order of their values
+//   weights  IN  (n,) finite, not negative, not all 0; or null: all 1
+//   order    IN  (n,) the rows in the order of their values; each in 0..n-1. If it is no
+//                permutation, some row is picked.
 std::size_t draw_by_weight(const double* weights, const std::int64_t* order, std::size_t n,
                            std::int64_t share);
 
@@ -24,8 +25,10 @@ public:
     ValueMasses(const double* closest, const double* weights, const std::int64_t* order,
                 std::size_t n);
 
+    // Adding 0.0 turns -0.0, the mass at a weight of -0.0, into 0.0: the functions below read the
+    // bits of a mass and expect no sign.
     double mass(std::size_t row, double closest) const {
-        return weights_ ? weights_[row] * closest : closest;
+        return weights_ ? weights_[row] * closest + 0.0 : closest;
     }
 
     // What changes when the closest distances of some rows shrink. Threads fill one each.

@@ -74,7 +74,7 @@ class Case:
 
     def weights(self, n=None, positive=False):
         n = self.n if n is None else n
-        some = [0.25, 1.0, 3.0, 1e-8, 1e8] + ([] if positive else [0.0])
+        some = [0.25, 1.0, 3.0, 1e-8, 1e8] + ([] if positive else [0.0, -0.0])
         found = self.rng.choice(some, size=n)
         if n:
             found[self.rng.integers(n)] = 1.0
@@ -533,10 +533,13 @@ def try_sparse_points(rng, threads=None):
         points.labels()
         arguments = [case.centers(), bool(rng.random() < 0.5), *_forced(case, True)]
         try:
-            _called(points.assign, arguments, rng, rng.random() < 0.4)
-        except Finding as found:
-            # Weights that are none were taken, and may be refused now.
-            if not strange or not isinstance(found.__cause__, REFUSALS):
+            found, refused = _called(points.assign, arguments, rng, rng.random() < 0.4)
+            if not refused:
+                # A spoiled number of centers may be valid; the object then refuses any other.
+                case.k = len(found[2])
+        except Finding as finding:
+            # The constructor accepts strange weights; the first sum over them may refuse them.
+            if not strange or not isinstance(finding.__cause__, REFUSALS):
                 raise
 
 

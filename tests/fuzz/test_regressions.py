@@ -255,6 +255,51 @@ CALLS = {
 }
 
 
+def spread(X, weights, order, n_trials=2):
+    """Call k-means++ of the native module for three seeds, with fixed draws."""
+    import wolfmeans.exact._native as native
+
+    draws = np.random.default_rng(0).integers(0, 2**63 - 1, size=1 + 2 * n_trials % 2**64)
+    rows = np.zeros(3, dtype=np.int64)
+    return native.kmeans_plus_plus(X, weights, order, draws, n_trials, rows, 1), rows
+
+
+@needs_native
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, -1.0])
+def test_k_means_plus_plus_refuses_bad_weights(bad):
+    """The masses of the draw overflowed, and the search for a row left the array."""
+    X = np.random.default_rng(0).normal(size=(9, 2))
+    with pytest.raises(ValueError, match="finite and not negative"):
+        spread(X, np.r_[np.ones(8), bad], np.arange(9))
+
+
+@needs_native
+def test_k_means_plus_plus_stays_within_an_order_that_is_no_permutation():
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    for weights in (None, np.r_[0.0, np.ones(299)]):
+        found, rows = spread(X, weights, np.zeros(300, dtype=np.int64))
+        assert found == -1 or ((rows >= 0) & (rows < 300)).all()
+
+
+@needs_native
+def test_k_means_plus_plus_refuses_more_trials_than_draws():
+    X = np.random.default_rng(0).normal(size=(16, 2))
+    with pytest.raises(ValueError, match="fewer entries"):
+        spread(X, None, np.arange(16), n_trials=2**63)  # 2 * 2**63 is 0 in 64 bits
+
+
+@needs_native
+@pytest.mark.parametrize("scale", [1.0, 0.1, 1e-3])
+def test_a_weight_of_minus_zero_is_zero_for_k_means_plus_plus(scale):
+    X = np.random.default_rng(0).normal(size=(300, 2)) * scale
+    found = []
+    for zero in (0.0, -0.0):
+        weights = np.where(np.arange(300) % 3, 1.0, zero)
+        model = KMeans(8, init="k-means++", n_init=1, random_state=0, certify=None)
+        found.append(model.fit(X, sample_weight=weights).cluster_centers_.tobytes())
+    assert found[0] == found[1]
+
+
 @needs_native
 @pytest.mark.parametrize("call", CALLS)
 def test_a_native_call_survives(call):
