@@ -58,7 +58,7 @@ public:
     }
 
     // Give back what only a step needs; the next one makes it anew.
-    void rest() { workers_.clear(); }
+    void release_scratch() { workers_.clear(); }
 
     bool has_labels() const { return !labels_.empty(); }
     // The first n are the labels; the rest fills a block of bounds.

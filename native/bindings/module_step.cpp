@@ -11,12 +11,10 @@ namespace {
 template <class Real>
 nb::tuple center_step(Array<const Real> means, Array<const Real> centers,
                       Array<const double> residuals, Array<const double> weights, int n_threads) {
-    require(means.ndim() == 2, "means must have two dimensions, got shape " + shape_of(means));
+    check_matrix(means, "means");
     const std::size_t K = means.shape(0), d = means.shape(1);
-    require(centers.ndim() == 2 && centers.shape(0) == K && centers.shape(1) == d,
-            "centers must have the shape of means, got " + shape_of(centers));
-    require(residuals.ndim() == 2 && residuals.shape(0) == K && residuals.shape(1) == d,
-            "residuals must have the shape of means, got " + shape_of(residuals));
+    check_shape(centers, "centers", {K, d});
+    check_shape(residuals, "residuals", {K, d});
     check_vector(weights, "weights", K);
     check_threads(n_threads);
     wolfmeans::CenterStep step;
@@ -36,11 +34,11 @@ nb::bytes digest(Array<const Real> values) {
 
 template <class Real>
 void define_step_of(nb::module_& m) {
-    m.def("center_step", &center_step<Real>, "means"_a.noconvert(), "centers"_a.noconvert(),
-          "residuals"_a.noconvert(), "weights"_a.noconvert(), "n_threads"_a,
+    m.def("center_step", &center_step<Real>, "means"_a, "centers"_a, "residuals"_a, "weights"_a,
+          "n_threads"_a,
           "(shift, movement): the exact sums of (c' - c)^2 and of what moving gains.\n\n"
           "IN: means c' and centers c (K, d), residuals (K, d) and weights (K,) float64.");
-    m.def("digest", &digest<Real>, "values"_a.noconvert(),
+    m.def("digest", &digest<Real>, "values"_a,
           "16 bytes that are different for different arrays, but for a minute chance.");
 }
 

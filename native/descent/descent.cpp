@@ -77,8 +77,8 @@ void Descent<Real>::rebind(const Real* X, const double* weights) {
 }
 
 template <class Real>
-void Descent<Real>::rest() {
-    if (points_) points_->rest();
+void Descent<Real>::release_scratch() {
+    if (points_) points_->release_scratch();
 }
 
 template <class Real>

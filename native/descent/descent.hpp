@@ -91,7 +91,7 @@ public:
     // Look at the same numbers elsewhere from now on; labels, bounds and moments stay.
     void rebind(const Real* X, const double* weights);
     // Give back what only a step needs.
-    void rest();
+    void release_scratch();
 
     bool has_labels() const { return moments_.has_value(); }
     void copy_labels(std::int32_t* out) const;

@@ -124,9 +124,8 @@ Threshold find_threshold(const double* distances, const double* weights, std::si
 template <class Real>
 TrimmedPoints<Real>::TrimmedPoints(const Real* X, std::size_t n, std::size_t d,
                                    const double* weights, double mass, int n_threads,
-                                   const SumRanges* given)
-    : X_(X), n_(n), d_(d), mass_(mass), n_threads_(n_threads),
-      given_(given == nullptr ? std::nullopt : std::optional<SumRanges>(*given)),
+                                   std::optional<SumRanges> given)
+    : X_(X), n_(n), d_(d), mass_(mass), n_threads_(n_threads), given_(given),
       weights_(weights == nullptr ? std::vector<double>()
                                   : std::vector<double>(weights, weights + n)),
       masses_(weights_), points_(X, n, d, nullptr, n_threads), labels_(n), inside_(n), nearest_(n) {
@@ -153,7 +152,7 @@ template <class Real>
 typename TrimmedPoints<Real>::Step TrimmedPoints<Real>::assign(const Real* centers, std::size_t K,
                                                                double* weights, Real* means,
                                                                double* residuals) {
-    approach(centers, K);
+    find_nearest(centers, K);
     const Threshold now =
         find_threshold(nearest_.data(), weights_.empty() ? nullptr : weights_.data(), n_, mass_);
     TermSum gap;
@@ -170,7 +169,7 @@ typename TrimmedPoints<Real>::Step TrimmedPoints<Real>::assign(const Real* cente
 }
 
 template <class Real>
-void TrimmedPoints<Real>::approach(const Real* centers, std::size_t K) {
+void TrimmedPoints<Real>::find_nearest(const Real* centers, std::size_t K) {
     points_.assign(centers, K, true, {});
     distances(X_, n_, d_, centers, K, points_.labels().data(), nearest_.data(), n_threads_);
     K_ = K;

@@ -43,9 +43,9 @@ public:
     // X IN (n, d) row-major and weights IN (n,) or null, both finite; X is not copied and must
     // outlive the points. The mass is a whole multiple of the largest power of two that all
     // weights are multiples of, so that the grid of the weights' sums also holds a part of one.
-    // `given` are ranges that rows and weights keep to, null: their own.
+    // `given` are ranges that contain those of rows and weights; none: their own.
     TrimmedPoints(const Real* X, std::size_t n, std::size_t d, const double* weights, double mass,
-                  int n_threads, const SumRanges* given = nullptr);
+                  int n_threads, std::optional<SumRanges> given = {});
     TrimmedPoints(const TrimmedPoints&) = delete;
     TrimmedPoints& operator=(const TrimmedPoints&) = delete;
 
@@ -65,7 +65,7 @@ public:
     // meanwhile. The nearest centers are found first; labels and sums stay what they are.
     //
     //   centers  IN  (K, d), the same K every time
-    void approach(const Real* centers, std::size_t K);
+    void find_nearest(const Real* centers, std::size_t K);
     // The distances that were found, (n,).
     const std::vector<double>& nearest() const { return nearest_; }
     // Keep what is up to the threshold, at the centers approached. Returns how many points moved.

@@ -327,10 +327,6 @@ FUNCTIONS = {
     "climb": _climb,
     "run_to_rest": _run_to_rest,
     "scatter": lambda c: [c.reals(max(1, c.n), c.d, real=np.float64)],
-    "carry_limbs": lambda c: [
-        c.rng.integers(-(2**40), 2**40, size=(c.k, 3, c.d), dtype=np.int64),
-        int(c.rng.integers(8, 49)),
-    ],
     "round_moments": _round_moments,
 }
 
@@ -431,14 +427,6 @@ OBJECTS = {
             "labels": lambda c: [],
             "put_away": lambda c: [],
             "bring": lambda c: [c.points(), c.maybe_weights()],
-        },
-    ),
-    "Boxes": (
-        lambda c: [c.points(), c.maybe_weights(), c.threads],
-        {
-            "assign": lambda c: [c.centers(), *_forced(c, True)],
-            "labels": lambda c: [],
-            "looked_at": lambda c: [],
         },
     ),
     "Moments": (

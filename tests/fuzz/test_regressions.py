@@ -226,9 +226,12 @@ def test_a_damaged_stream_of_arrow_is_refused_before_polars_ends_the_process(tmp
 def test_limbs_without_room_for_a_carry_are_refused():
     import wolfmeans.exact._native as native
 
-    limbs = np.full((1, 3, 1), 2**63 - 1, dtype=np.int64)
-    with pytest.raises(ValueError, match=r"below 2\*\*62"):
-        native.carry_limbs(limbs, 20)
+    limbs, out = np.ones((1, 3, 1), dtype=np.int64), np.zeros((1, 1))
+    for sums, totals in ((limbs * (2**63 - 1), limbs), (limbs, limbs * (2**63 - 1))):
+        with pytest.raises(ValueError, match=r"limbs below 2\*\*62"):
+            native.round_moments(
+                *(sums, 0, 20, totals, 0, 20, np.arange(1), np.zeros(1), out, out.copy(), 1)
+            )
 
 
 SURVIVED = """
@@ -249,7 +252,7 @@ CALLS = {
     "[(X[:2].copy(), np.ones(2), 0.0)], [(-1.0,)], 2, 1.0, False, 1)",
     "centers of no axis": "native.SingleMovesF64(X, None, np.zeros(9, dtype=np.int32), "
     "np.array(1.0), 1)",
-    "boxes of no axis": "native.BoxesF64(np.array(1.0), None, 1)",
+    "points of no axis": "native.PointsF64(np.array(1.0), None, 1)",
     "a weight without end": "native.Neighbours.open(X, np.array([1.0] * 8 + [np.inf])).roots("
     "np.arange(3), np.array([0.1, 0.5]), 1e9, 1.0, np.zeros((3, 2)), 1)",
 }
