@@ -10,7 +10,7 @@ namespace {
 
 // All bits set where the condition holds.
 template <int Lanes, class Condition>
-WOLFMEANS_INLINE Integers<Lanes> mask_of(const Condition& condition) {
+WOLFMEANS_INLINE Longs<Lanes> mask_of(const Condition& condition) {
     if constexpr (Lanes == 1)
         return condition ? -1 : 0;
     else
@@ -29,12 +29,12 @@ WOLFMEANS_INLINE typename Register<Real, Lanes>::Type rounded_to(const Doubles<L
 
 template <int Lanes>
 WOLFMEANS_INLINE Doubles<Lanes> size_of(const Doubles<Lanes>& v) {
-    return bits_as<Doubles<Lanes>>(bits_as<Integers<Lanes>>(v) & INT64_MAX);
+    return bits_as<Doubles<Lanes>>(bits_as<Longs<Lanes>>(v) & INT64_MAX);
 }
 
 // An integer of less than 2^51 in size as float64; a larger one becomes anything.
 template <int Lanes>
-WOLFMEANS_INLINE Doubles<Lanes> as_doubles(const Integers<Lanes>& v) {
+WOLFMEANS_INLINE Doubles<Lanes> as_doubles(const Longs<Lanes>& v) {
     constexpr double magic = 0x1.8p52;
     return bits_as<Doubles<Lanes>>(bits_as<Words<Lanes>>(v) + bits_as<uint64_t>(magic)) - magic;
 }
@@ -61,7 +61,7 @@ WOLFMEANS_INLINE Doubles<Lanes> remainder_of(const Doubles<Lanes>& hi, const Dou
 template <int Lanes>
 struct Total {
     Doubles<Lanes> hi, lo;
-    Integers<Lanes> too_large;
+    Longs<Lanes> too_large;
 };
 
 // Add a smaller number, each partial sum being 0 or at least as large as it: the error is exact.
@@ -77,13 +77,13 @@ template <int Lanes, int Limbs>
 WOLFMEANS_INLINE Total<Lanes> total_of(const int64_t* limbs, int64_t d, int bits) {
     const int64_t mask = (int64_t{1} << bits) - 1;
     constexpr int64_t limit = int64_t{1} << 50;
-    Integers<Lanes> digits[Limbs], carry{};
+    Longs<Lanes> digits[Limbs], carry{};
     for (int l = 0; l < Limbs; ++l) {
-        const Integers<Lanes> limb = load<Integers<Lanes>>(limbs + l * d) + carry;
+        const Longs<Lanes> limb = load<Longs<Lanes>>(limbs + l * d) + carry;
         digits[l] = l + 1 < Limbs ? limb & mask : limb;
         carry = limb >> bits;
     }
-    const Integers<Lanes> top = digits[Limbs - 1];
+    const Longs<Lanes> top = digits[Limbs - 1];
     double unit = 1.0;
     for (int l = 0; l + 1 < Limbs; ++l)
         unit = unit * static_cast<double>(mask + 1);
@@ -93,14 +93,14 @@ WOLFMEANS_INLINE Total<Lanes> total_of(const int64_t* limbs, int64_t d, int bits
         add_smaller<Lanes>(sum, error, as_doubles<Lanes>(digits[l]) * unit);
     }
     const Doubles<Lanes> hi = sum + error;
-    const Integers<Lanes> outside = mask_of<Lanes>(((top + limit) & ~(2 * limit - 1)) != 0);
+    const Longs<Lanes> outside = mask_of<Lanes>(((top + limit) & ~(2 * limit - 1)) != 0);
     return {hi, error - (hi - sum), outside | ~mask_of<Lanes>(size_of<Lanes>(hi) < 0x1p105)};
 }
 
 template <int Lanes, int Limbs, class Real>
-WOLFMEANS_INLINE Integers<Lanes> divide_columns(const int64_t* limbs, int64_t d, int bits,
-                                                const Weight& weight, double scale, Real* mean,
-                                                double* residual) {
+WOLFMEANS_INLINE Longs<Lanes> divide_columns(const int64_t* limbs, int64_t d, int bits,
+                                             const Weight& weight, double scale, Real* mean,
+                                             double* residual) {
     const Total<Lanes> total = total_of<Lanes, Limbs>(limbs, d, bits);
     const Doubles<Lanes> guess = total.hi * weight.reciprocal;
     const Doubles<Lanes> m =
@@ -108,9 +108,9 @@ WOLFMEANS_INLINE Integers<Lanes> divide_columns(const int64_t* limbs, int64_t d,
     const Doubles<Lanes> remainder = remainder_of<Lanes>(total.hi, m, weight) + total.lo;
 
     const Doubles<Lanes> size = size_of<Lanes>(m);
-    const Doubles<Lanes> below = bits_as<Doubles<Lanes>>(bits_as<Integers<Lanes>>(size) - 1);
+    const Doubles<Lanes> below = bits_as<Doubles<Lanes>>(bits_as<Longs<Lanes>>(size) - 1);
     const Doubles<Lanes> limit = (size - below) * (0.5 * weight.whole);
-    const Integers<Lanes> certain =
+    const Longs<Lanes> certain =
         mask_of<Lanes>(remainder == 0.0) | mask_of<Lanes>(size_of<Lanes>(remainder) < limit);
 
     const Doubles<Lanes> exact = m * scale;
@@ -129,10 +129,10 @@ template <int Lanes, int Limbs, class Real>
 WOLFMEANS_INLINE bool divide_from(const int64_t* limbs, int64_t d, int bits, const Weight& weight,
                                   double scale, Real* means, double* residuals, int64_t* doubtful,
                                   int64_t j) {
-    Integers<Lanes> any{};
+    Longs<Lanes> any{};
     for (; j + Lanes <= d; j += Lanes) {
-        const Integers<Lanes> doubt = divide_columns<Lanes, Limbs>(limbs + j, d, bits, weight,
-                                                                   scale, means + j, residuals + j);
+        const Longs<Lanes> doubt = divide_columns<Lanes, Limbs>(limbs + j, d, bits, weight, scale,
+                                                                means + j, residuals + j);
         store(doubtful + j, doubt);
         any = any | doubt;
     }

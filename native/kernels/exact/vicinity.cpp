@@ -7,34 +7,28 @@
 namespace wolfmeans {
 namespace {
 
-template <int Lanes>
-struct VicinityVector {
-    typedef double Doubles __attribute__((vector_size(Lanes * sizeof(double))));
-};
-
 // `Centers` of them at once, so that one sum need not wait for another.
 template <int Lanes, int Centers>
 WOLFMEANS_INLINE void look_at_centers(const double* points, const double* const* center,
                                       const double* factors, long long d, double* least) {
-    using Doubles = typename VicinityVector<Lanes>::Doubles;
     constexpr int vectors = group_size / Lanes;
-    Doubles distance[Centers][vectors];
+    Doubles<Lanes> distance[Centers][vectors];
     for (int k = 0; k < Centers; ++k)
         for (int v = 0; v < vectors; ++v)
-            distance[k][v] = Doubles{};
+            distance[k][v] = Doubles<Lanes>{};
     for (long long j = 0; j < d; ++j) {
         for (int v = 0; v < vectors; ++v) {
-            const Doubles x = load<Doubles>(points + j * group_size + v * Lanes);
+            const Doubles<Lanes> x = load<Doubles<Lanes>>(points + j * group_size + v * Lanes);
             for (int k = 0; k < Centers; ++k) {
-                const Doubles difference = x - center[k][j];
+                const Doubles<Lanes> difference = x - center[k][j];
                 distance[k][v] = distance[k][v] + difference * difference;
             }
         }
     }
     for (int v = 0; v < vectors; ++v) {
-        Doubles smallest = load<Doubles>(least + v * Lanes);
+        Doubles<Lanes> smallest = load<Doubles<Lanes>>(least + v * Lanes);
         for (int k = 0; k < Centers; ++k) {
-            const Doubles product = distance[k][v] * factors[k];
+            const Doubles<Lanes> product = distance[k][v] * factors[k];
             smallest = product < smallest ? product : smallest;
         }
         store(least + v * Lanes, smallest);

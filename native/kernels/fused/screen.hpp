@@ -1,6 +1,6 @@
 // The screen: fast approximate scores in float32 that decide most labels, built once per vector
-// unit. What it cannot decide is rechecked canonically (assignment/worker.hpp), so it may round as it likes
-// within the bound stated below.
+// unit. What it cannot decide is rechecked canonically (assignment/worker.hpp), so it may round as
+// it likes within the bound stated below.
 //
 // The score of point x and center c is s = |c'|^2 / 2 - x'.c', with x' = (x - o) f and
 // c' = (c - o) f for a fixed origin o amid the data and a power of two f that brings the data to a

@@ -1,6 +1,6 @@
 // The screen of sparse rows: fast approximate scores in float32 that decide most labels, built once
-// per vector unit. What it cannot decide is rechecked canonically (sparse/sparse_points.cpp), so it may
-// round as it likes within the bound stated below.
+// per vector unit. What it cannot decide is rechecked canonically (sparse/sparse_points.cpp), so it
+// may round as it likes within the bound stated below.
 //
 // The score of row x and center c is s = b - x'.c', with x' = x f, c' = (c - o) f and
 // b = (|c|^2 - |o|^2) f^2 / 2, for a fixed origin o amid the data and a power of two f that brings
