@@ -60,7 +60,7 @@ private:
     std::size_t d_, n_groups_, together_;
     std::vector<std::size_t> place_;   // (K,) group * group_width + lane of each center
     std::vector<std::int32_t> member_; // (n_groups * group_width,) its inverse, -1 for no center
-    AlignedFloats packed_;
+    Aligned<float> packed_;
     std::vector<float> half_norms_;
     std::vector<double> path_;
     std::vector<float> path_up_;

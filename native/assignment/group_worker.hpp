@@ -102,7 +102,7 @@ private:
             const Real* const row = step.row(points_[q].i);
             const Real* const origin = step.frame.origin.data();
             const float square =
-                step.version.template rows<Real>().shift(row, origin, step.frame.factor, d, to);
+                step.version.template of<Real>().shift(row, origin, step.frame.factor, d, to);
             const float norm = std::sqrt(square * (1.0f + error.norm)) * (1.0f + 0x1p-20f);
             squares_[q] = square;
             rivals_[q] = 2.0f * (error.constant + norm * (error.linear + norm * error.square));
@@ -226,7 +226,7 @@ private:
     const CenterGroups& groups_;
     CodedBounds& bounds_;
     std::size_t stride_, capacity_, count_ = 0;
-    AlignedFloats rows_;
+    Aligned<float> rows_;
     std::vector<unsigned char> needed_;
     std::vector<Pending> points_;
     std::vector<float> best_, second_;

@@ -5,11 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <memory>
-#include <type_traits>
 #include <vector>
 
 #include "kernels/fused/screen.hpp"
+#include "runtime/aligned.hpp"
 
 namespace wolfmeans {
 
@@ -18,22 +17,6 @@ template <class Real>
 struct Frame {
     std::vector<Real> origin; // (d,) amid the data
     Real factor = 1;          // a power of two that brings the data to about 2^10
-};
-
-// Floats at a 64-byte boundary.
-class AlignedFloats {
-public:
-    explicit AlignedFloats(std::size_t size) : storage_(size + 16) {
-        void* start = storage_.data();
-        std::size_t space = storage_.size() * sizeof(float);
-        data_ = static_cast<float*>(std::align(64, size * sizeof(float), start, space));
-    }
-    float* data() { return data_; }
-    const float* data() const { return data_; }
-
-private:
-    std::vector<float> storage_;
-    float* data_;
 };
 
 inline constexpr double screen_unit = 0x1p-24; // of float32
@@ -80,7 +63,7 @@ struct PackedCenters {
     const Real* rows; // (K, d) as given
     std::size_t K, d;
     std::vector<double> doubles; // (K, d) float64, for canonical distances
-    AlignedFloats packed;        // see screen.hpp; empty unless tiled
+    Aligned<float> packed;       // see screen.hpp; empty unless tiled
     std::vector<float> half_norms;
     bool screenable = true;             // whether the scores of these centers fit into float32
     std::vector<float> drift;           // (K,) scaled distance each center has moved, rounded up
@@ -96,8 +79,5 @@ private:
     float largest_drift = 0.0f, second_drift = 0.0f;
     std::size_t most_drifted = 0;
 };
-
-extern template struct PackedCenters<float>;
-extern template struct PackedCenters<double>;
 
 } // namespace wolfmeans

@@ -33,7 +33,7 @@ public:
         });
         const auto view =
             step.bounds.view(X, step.centers, step.frame.factor, step.labels + begin, begin);
-        const long long count = step.version.template rows<Real>().tighten(
+        const long long count = step.version.template of<Real>().tighten(
             view, open_.data(), static_cast<long long>(open_.size()));
         for (long long q = 0; q < count; ++q)
             push(step, begin + open_[static_cast<std::size_t>(q)]);
@@ -64,9 +64,9 @@ private:
         for (std::size_t t = 0; t < tiles; ++t) {
             for (std::size_t p = 0; p < tile_; ++p)
                 rows[p] = step.row(pending_[std::min(t * tile_ + p, count - 1)]);
-            step.version.template rows<Real>().pack(
-                rows, step.frame.origin.data(), step.frame.factor, d,
-                packed_.data() + t * tile_ * step.d, squares_.data() + t * tile_);
+            step.version.template of<Real>().pack(rows, step.frame.origin.data(), step.frame.factor,
+                                                  d, packed_.data() + t * tile_ * step.d,
+                                                  squares_.data() + t * tile_);
         }
         std::fill_n(best_.data(), tiles * tile_, 2 * screen_huge);
         std::fill_n(second_.data(), tiles * tile_, 2 * screen_huge);
@@ -87,7 +87,7 @@ private:
     }
 
     std::size_t tile_, capacity_;
-    AlignedFloats packed_;
+    Aligned<float> packed_;
     std::vector<float> squares_, best_, second_, upper_, lower_;
     std::vector<int> label_;
     std::vector<std::size_t> pending_;

@@ -11,6 +11,7 @@
 
 #include "assignment/bounds.hpp"
 #include "assignment/change.hpp"
+#include "assignment/group.hpp"
 #include "assignment/packed_centers.hpp"
 #include "exact/exact_sum.hpp"
 #include "kernels/exact/scan.hpp"
@@ -45,7 +46,7 @@ struct Step {
     double own_square(std::size_t i) const {
         const Real* center = centers.rows + label(i) * d;
         return static_cast<double>(
-            version.rows<Real>().distance(row(i), center, frame.factor, static_cast<long long>(d)));
+            version.of<Real>().distance(row(i), center, frame.factor, static_cast<long long>(d)));
     }
     double own_rounding() const { return centers.distance_rounding(); }
 };
@@ -64,19 +65,10 @@ public:
         sum_gap(step);
     }
 
-    // Bring the last results to the caller and begin anew.
+    // Append the result to a total and start anew.
     void hand_over(Change& total) {
-        total.rows.insert(total.rows.end(), change_.rows.begin(), change_.rows.end());
-        total.old.insert(total.old.end(), change_.old.begin(), change_.old.end());
-        total.now.insert(total.now.end(), change_.now.begin(), change_.now.end());
-        total.opened += change_.opened;
-        total.screened += change_.screened;
-        total.rechecked += change_.rechecked;
-        if (!change_.rows.empty()) total.gap.merge(gap_);
-        change_.rows.clear();
-        change_.old.clear();
-        change_.now.clear();
-        change_.opened = change_.screened = change_.rechecked = 0;
+        total.append(change_);
+        change_.clear();
     }
 
 protected:
@@ -114,9 +106,7 @@ protected:
         if (step.forced.count > 0) label = forced_label(step, i, label);
         step.labels[i] = label;
         if (step.first || old == label) return;
-        change_.rows.push_back(static_cast<std::int64_t>(i));
-        change_.old.push_back(old);
-        change_.now.push_back(label);
+        change_.record(i, old, label);
     }
 
     Change change_;
@@ -138,21 +128,12 @@ private:
         change_.rechecked += count;
         const std::size_t d = step.d;
         pace_(static_cast<double>(group_size * step.centers.K * d));
-        transposed_.resize(d * group_size + 8);
-        void* start = transposed_.data();
-        std::size_t space = transposed_.size() * sizeof(double);
-        auto* points =
-            static_cast<double*>(std::align(64, d * group_size * sizeof(double), start, space));
-        for (std::size_t p = 0; p < group_size; ++p) {
-            const Real* row = step.row(doubtful_[std::min(p, count - 1)]);
-            for (std::size_t j = 0; j < d; ++j)
-                points[j * group_size + p] = static_cast<double>(row[j]);
-        }
-        GroupState state;
-        std::fill_n(state.nearest, group_size, std::numeric_limits<double>::infinity());
-        std::fill_n(state.second, group_size, std::numeric_limits<double>::infinity());
-        std::fill_n(state.label, group_size, 0);
-        best_kernels().scan->two_nearest(points, step.centers.doubles.data(),
+        transposed_.resize(d * group_size);
+        transpose_group(
+            d, [&](std::size_t p) { return step.row(doubtful_[std::min(p, count - 1)]); },
+            transposed_.data());
+        GroupState state = unscanned();
+        best_kernels().scan->two_nearest(transposed_.data(), step.centers.doubles.data(),
                                          static_cast<long long>(d), 0,
                                          static_cast<long long>(step.centers.K), state);
         const double factor = static_cast<double>(step.frame.factor);
@@ -167,9 +148,7 @@ private:
 
     // The gap's terms w (D_old - D_new), from canonical distances, each rounded as specified.
     void sum_gap(const Step<Real>& step) {
-        if (change_.rows.empty()) return;
-        gap_.clear();
-        const auto& pairs = best_kernels().scan->pairs<Real>();
+        const auto& pairs = best_kernels().scan->of<Real>();
         const double* const centers = step.centers.doubles.data();
         const Real* rows[group_size];
         const double *before[group_size], *after[group_size];
@@ -186,14 +165,13 @@ private:
             for (std::size_t q = 0; q < count; ++q) {
                 const auto i = static_cast<std::size_t>(change_.rows[m + q]);
                 const double term = old[q] - now[q];
-                gap_.add(step.weights ? step.weights[i] * term : term);
+                change_.gap.add(step.weights ? step.weights[i] * term : term);
             }
         }
     }
 
-    ExactSum gap_;
     Pace pace_;
-    std::vector<double> transposed_;
+    Aligned<double> transposed_;
     std::vector<std::size_t> doubtful_;
 };
 

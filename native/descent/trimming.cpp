@@ -242,7 +242,7 @@ template <class Real>
 void TrimmedPoints<Real>::look(std::size_t begin, std::size_t end, const Threshold& now,
                                const Real* centers, Found& found) {
     const std::int32_t* const labels = points_.labels().data();
-    OwnDistances<Real>* const own = best_kernels().scan->pairs<Real>().own;
+    OwnDistances<Real>* const own = best_kernels().scan->of<Real>().own;
     const auto trimmed = static_cast<std::int32_t>(K_);
     std::vector<double> center(d_);
     for (std::size_t i = begin; i < end; ++i) {

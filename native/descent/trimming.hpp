@@ -116,7 +116,4 @@ private:
     Threshold threshold_{};
 };
 
-extern template class TrimmedPoints<float>;
-extern template class TrimmedPoints<double>;
-
 } // namespace wolfmeans

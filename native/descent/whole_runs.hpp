@@ -14,9 +14,6 @@ struct WholeRun {
     double first_movement = 0.0; // what moving from the seeds to the first means gained
     double initial_sse = 0.0;    // f of the first partition
     std::vector<Evaluation> evaluated;
-
-    // Whether the run came to its fixed point, and not to the limit of its steps.
-    bool at_rest() const { return evaluated.back().moved == 0; }
 };
 
 // Run until no label changes; an empty cluster keeps its center.

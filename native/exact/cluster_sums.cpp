@@ -4,12 +4,13 @@
 #include <bit>
 #include <cmath>
 #include <cstdlib>
-#include <memory>
 #include <numeric>
 #include <stdexcept>
 #include <type_traits>
 #include <vector>
 
+#include "exact/value_range.hpp"
+#include "runtime/aligned.hpp"
 #include "runtime/threads.hpp"
 #include "runtime/vector_unit.hpp"
 
@@ -92,18 +93,7 @@ void deposit_digits(TwoWords number, int place, bool negative, std::int64_t* lim
 
 template <class Real>
 ExponentRange exponent_range(const Real* values, std::size_t n, int n_threads) {
-    const std::size_t chunks = worthwhile_threads(n, static_cast<double>(n), n_threads);
-    std::vector<Extent> extents(chunks);
-    over_rows(n, chunks, 1, [&](std::size_t chunk, std::size_t begin, std::size_t end) {
-        extents[chunk] = best_kernels().deposit->of<Real>().extent(
-            values + begin, static_cast<std::int64_t>(end - begin));
-    });
-    Extent all = extents.front();
-    for (const Extent& extent : extents) {
-        all.largest = std::max(all.largest, extent.largest);
-        all.lowest_bit = std::min(all.lowest_bit, extent.lowest_bit);
-        all.finite = all.finite && extent.finite;
-    }
+    const Extent all = extent_of(values, n, n_threads, best_kernels().deposit->of<Real>().extent);
     if (!all.finite) throw std::invalid_argument("exact sums need finite numbers");
     if (all.largest == 0.0) return {};
     return {std::ilogb(all.lowest_bit), std::ilogb(all.largest) + 1};
@@ -222,19 +212,13 @@ void ClusterSums<Real>::with_raw_sums(const std::vector<std::int64_t>& gained, s
     const auto d = static_cast<std::size_t>(rows_.d);
     const auto limbs = static_cast<std::size_t>(grid_.limbs);
     const auto width = static_cast<std::size_t>(fast_->narrow_width(rows_.d));
-    // At a 64-byte boundary: a register's worth of columns must not straddle two cache lines.
-    const std::size_t size = gained.size() * limbs * width;
-    std::vector<std::int64_t> storage(size + 8);
-    void* start = storage.data();
-    std::size_t space = storage.size() * sizeof(std::int64_t);
-    auto* const raw =
-        static_cast<std::int64_t*>(std::align(64, size * sizeof(std::int64_t), start, space));
-    deposit(fast_->by_limbs[weighted], raw);
+    Aligned<std::int64_t> raw(gained.size() * limbs * width);
+    deposit(fast_->by_limbs[weighted], raw.data());
     for (std::size_t k = 0; k < gained.size(); ++k) {
         for (std::size_t l = 0; l < limbs; ++l) {
             const auto times = static_cast<Word>(gained[k]) * (weighted && l > 0 ? 2 : 1);
             const Word magic = times * std::bit_cast<Word>(rows_.magic[l]);
-            const std::int64_t* const from = raw + (k * limbs + l) * width;
+            const std::int64_t* const from = raw.data() + (k * limbs + l) * width;
             std::int64_t* const to =
                 sums + k * static_cast<std::size_t>(rows_.stride) + (limbs - 1 - l) * d;
             for (std::size_t j = 0; j < d; ++j)

@@ -107,7 +107,4 @@ Grid counting_grid();
 // size. The sums stay what they are.
 void carry(const Grid& grid, std::size_t K, std::size_t d, std::int64_t* sums);
 
-extern template class ClusterSums<float>;
-extern template class ClusterSums<double>;
-
 } // namespace wolfmeans

@@ -1,6 +1,6 @@
 // Exact cluster weights W_k and sums S_kj = sum of w_i x_ij, kept up to date by moves, and the
-// means made of them (docs/design.md: sums, the exactness contract). Specification: class Moments in
-// engines/labelled.py, to the last bit.
+// means made of them (docs/design.md: sums, the exactness contract). Specification: class Moments
+// in engines/labelled.py, to the last bit.
 #pragma once
 
 #include <cstddef>
@@ -98,8 +98,5 @@ private:
     std::vector<Real> rounded_means_;
     std::vector<double> residuals_;
 };
-
-extern template class Moments<float>;
-extern template class Moments<double>;
 
 } // namespace wolfmeans

@@ -4,10 +4,10 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
-#include <memory>
 #include <numeric>
 #include <utility>
 
+#include "assignment/group.hpp"
 #include "exact/unit_roundoff.hpp"
 #include "kernels/exact/scan.hpp"
 #include "kernels/exact/vicinity.hpp"
@@ -66,7 +66,8 @@ struct SingleMoves<Real>::Worker {
     std::vector<Row> open, sorted;
     std::vector<std::size_t> ends;
     std::vector<std::int32_t> list;
-    std::vector<double> factors, distances, group;
+    std::vector<double> factors, distances;
+    Aligned<double> group;
     std::vector<std::int64_t> found;
 };
 
@@ -296,9 +297,9 @@ template <class Real>
 void SingleMoves<Real>::look_at_rows(std::size_t begin, std::size_t end, Worker& worker) {
     const bool screened = !any_empty_ && d_ <= most_screened_columns;
     if (sweeps_ == 0) {
-        best_kernels().scan->pairs<Real>().own(X_ + begin * d_, static_cast<long long>(end - begin),
-                                               static_cast<long long>(d_), wide_centers_.data(),
-                                               labels_.data() + begin, up_.data() + begin);
+        best_kernels().scan->of<Real>().own(X_ + begin * d_, static_cast<long long>(end - begin),
+                                            static_cast<long long>(d_), wide_centers_.data(),
+                                            labels_.data() + begin, up_.data() + begin);
         for (std::size_t i = begin; i < end; ++i)
             up_[i] = std::sqrt(up_[i]);
     }
@@ -375,22 +376,15 @@ void SingleMoves<Real>::look_at_open_rows(Worker& worker) {
 template <class Real>
 void SingleMoves<Real>::look_at_group(std::size_t first, std::size_t count, const Others& others,
                                       Worker& worker) {
-    // At a 64-byte boundary: a register's worth of lanes never straddles two cache lines.
-    worker.group.resize(d_ * group_size + 8);
-    void* start = worker.group.data();
-    std::size_t space = worker.group.size() * sizeof(double);
-    double* const points =
-        static_cast<double*>(std::align(64, d_ * group_size * sizeof(double), start, space));
+    worker.group.resize(d_ * group_size);
+    double* const points = worker.group.data();
     double heaviest = 0.0;
-    const Real* row[group_size];
-    for (std::size_t p = 0; p < group_size; ++p) {
+    const auto row_of = [&](std::size_t p) {
         const auto& at = worker.sorted[first + std::min(p, count - 1)];
-        row[p] = X_ + at.row * d_;
         heaviest = std::max(heaviest, weight(at.row));
-    }
-    for (std::size_t j = 0; j < d_; ++j)
-        for (std::size_t p = 0; p < group_size; ++p)
-            points[j * group_size + p] = static_cast<double>(row[p][j]);
+        return X_ + at.row * d_;
+    };
+    transpose_group(d_, row_of, points);
 
     // Some way beyond the radius, so that the bounds last for more than a sweep.
     const double radius = worker.sorted[first + count - 1].radius * 1.125 + drift_;
@@ -458,7 +452,7 @@ void SingleMoves<Real>::try_row(std::size_t row) {
     for (std::size_t B = 0; B < K_; ++B) {
         const double weight_B = cluster_weights_[B];
         scores_[B] = B == A || !may_gain(value, distances_[B], w, B) ? never
-                     : weight_B == 0.0 ? 0.0
+                     : weight_B == 0.0                               ? 0.0
                                        : joining_factor(weight_B, w) * distances_[B];
     }
     while (true) {

@@ -117,7 +117,4 @@ private:
     std::vector<double> gains_, sizes_;
 };
 
-extern template class SingleMoves<float>;
-extern template class SingleMoves<double>;
-
 } // namespace wolfmeans

@@ -34,7 +34,6 @@ public:
                  double* changes);
 
     std::size_t n_points() const { return n_; }
-    std::size_t n_features() const { return d_; }
     std::size_t n_clusters() const { return K_; }
     // The nearest center of each point, the distance to it, and that to the second nearest.
     const std::vector<std::int32_t>& labels() const { return labels_; }
@@ -78,8 +77,5 @@ private:
     std::vector<unsigned char> improved_; // (n,) scratch of the reach kernel
     std::vector<Found> found_;            // by thread
 };
-
-extern template class Swaps<float>;
-extern template class Swaps<double>;
 
 } // namespace wolfmeans

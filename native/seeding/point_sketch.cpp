@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <type_traits>
 
 #include "runtime/vector_unit.hpp"
 
@@ -98,14 +97,9 @@ void PointSketch<Real>::draw_bytes(std::size_t first, unsigned char* scratch) {
     float lost[sketch_block];
     for (std::size_t p = 0; p < sketch_block; ++p)
         rows[p] = X_ + std::min(first + p, n_ - 1) * d_;
-    if constexpr (std::is_same_v<Real, float>)
-        version_->pack_float(rows, origin_.data(), factor_, static_cast<long long>(columns_),
-                             scratch, bytes_.data() + first * width_ * 4, squares_.data() + first,
-                             lost);
-    else
-        version_->pack_double(rows, origin_.data(), factor_, static_cast<long long>(columns_),
-                              scratch, bytes_.data() + first * width_ * 4, squares_.data() + first,
-                              lost);
+    version_->template of<Real>().pack(
+        rows, origin_.data(), factor_, static_cast<long long>(columns_), scratch,
+        bytes_.data() + first * width_ * 4, squares_.data() + first, lost);
     // |y - q| as computed is off by (d + 4) u of itself at most; y by 3 u of |y| <= |y - q| + |q|.
     const double d = static_cast<double>(columns_);
     for (std::size_t p = 0; p < sketch_block; ++p) {

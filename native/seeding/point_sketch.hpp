@@ -24,10 +24,6 @@ inline float rounded_float(double value) {
 
 // Some of the points as candidates, the way the kernels want them.
 class SketchedCandidates {
-public:
-    std::size_t count() const { return count_; }
-
-private:
     template <class Real>
     friend class PointSketch;
     std::size_t count_ = 0;

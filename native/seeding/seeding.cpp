@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "exact/exact_sum.hpp"
+#include "exact/unit_roundoff.hpp"
 #include "kernels/exact/reach.hpp"
 #include "runtime/threads.hpp"
 #include "runtime/vector_unit.hpp"
@@ -21,17 +22,12 @@ namespace {
 
 // Rows screened, compacted and looked at in one go; their states stay in the first-level cache.
 constexpr std::size_t tile_rows = 1024;
-constexpr double unit_roundoff = 0x1p-53;
 // From so many columns on it is quicker to remember the distances that were found than to find them
 // again, one for each row; from so many on there is room for all of them.
 constexpr std::size_t some_columns = 16, many_columns = 64;
 
 // Rows that lie apart are asked for so many rows early: no processor guesses where they are.
 constexpr std::size_t rows_ahead = 12;
-
-inline void fetch([[maybe_unused]] const void* memory) {
-    __builtin_prefetch(memory);
-}
 
 // Canonical distances of some rows to one point; several at once because one alone would wait for
 // each addition before it can start the next.
@@ -47,7 +43,7 @@ public:
         for (; i + together <= count; i += together) {
             for (std::size_t k = i + rows_ahead; k < std::min(count, i + rows_ahead + together);
                  ++k)
-                fetch(X_ + static_cast<std::size_t>(row_of(k)) * d_);
+                __builtin_prefetch(X_ + static_cast<std::size_t>(row_of(k)) * d_);
             some<together>(i, row_of, out);
         }
         for (; i < count; ++i)
@@ -325,7 +321,8 @@ private:
                     distances(n_rows, [&](std::size_t k) { return rows[k]; }, distance);
                 }
                 for (std::size_t k = 0; k < n_rows; ++k) {
-                    if (k + rows_ahead < n_rows) fetch(closest_.data() + rows[k + rows_ahead]);
+                    if (k + rows_ahead < n_rows)
+                        __builtin_prefetch(closest_.data() + rows[k + rows_ahead]);
                     changes[chunk].shrink(rows[k], closest_[rows[k]], distance[k]);
                     closest_[rows[k]] = distance[k];
                     sketch_.set_closest(rows[k], distance[k]);

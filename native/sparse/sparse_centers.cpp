@@ -18,14 +18,6 @@ std::size_t round_up(std::size_t value, std::size_t multiple) {
     return (value + multiple - 1) / multiple * multiple;
 }
 
-template <class Real>
-StepSquared<Real>* step_of(const SparseExactVersion& version) {
-    if constexpr (std::is_same_v<Real, float>)
-        return version.step_float;
-    else
-        return version.step_double;
-}
-
 // Columns begin..end-1 of the centers of a group, transposed to float64. The last center is
 // repeated as filling.
 template <class Real>
@@ -77,9 +69,7 @@ SparseCenters<Real>::SparseCenters(const SparseRows<Real>& rows, std::size_t K)
       K_(K), centers_(K * rows.d()), norms_(K),
       packed_(round_up(K, std::max(version_.lanes, center_group)) * rows.d()),
       offsets_(round_up(K, std::max(version_.lanes, center_group)), screen_huge), arounds_(K),
-      squares_(K), drifts_(K) {
-    std::fill_n(packed_.data(), offsets_.size() * rows.d(), 0.0f);
-}
+      squares_(K), drifts_(K) {}
 
 template <class Real>
 void SparseCenters<Real>::move_to(const Real* centers, int n_threads) {
@@ -124,8 +114,8 @@ void SparseCenters<Real>::pack_group(std::size_t group, const Real* centers) {
         offsets_[k + p] = static_cast<float>(0.5 * sums.offset[p]);
         arounds_[k + p] = sums.around[p];
         squares_[k + p] = sums.square[p];
-        const double step = step_of<Real>(exact_)(given + p * d, centers_.data() + (k + p) * d,
-                                                  rows_.factor(), static_cast<std::int64_t>(d));
+        const double step = exact_.of<Real>().step(given + p * d, centers_.data() + (k + p) * d,
+                                                   rows_.factor(), static_cast<std::int64_t>(d));
         drifts_[k + p] = step == 0.0 ? 0.0f : root_up(step);
     }
 }

@@ -68,7 +68,7 @@ private:
     bool first_ = true;
     std::vector<Real> centers_;     // (K, d) as given
     std::vector<SquareNorm> norms_; // (K,) canonical
-    AlignedFloats packed_;
+    Aligned<float> packed_;
     std::vector<float> offsets_;  // (padded,)
     std::vector<double> arounds_; // (K,) |c - o|^2 f^2
     std::vector<double> squares_; // (K,) |c|^2 f^2
@@ -114,10 +114,5 @@ private:
     std::vector<std::int32_t> candidates_; // the centers of these pairs
     std::vector<double> distances_;
 };
-
-extern template class SparseCenters<float>;
-extern template class SparseCenters<double>;
-extern template class RowScreen<float>;
-extern template class RowScreen<double>;
 
 } // namespace wolfmeans

@@ -6,10 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <numeric>
-#include <stdexcept>
-#include <type_traits>
 
-#include "kernels/exact/deposit.hpp"
 #include "runtime/threads.hpp"
 #include "runtime/vector_unit.hpp"
 
@@ -139,34 +136,7 @@ bool magnitude(const Word* sum, std::size_t n_words, std::size_t stride, Word* w
     return negative;
 }
 
-template <class Real>
-DivideWords<Real>* divide_of(const SparseExactVersion& version) {
-    if constexpr (std::is_same_v<Real, float>)
-        return version.divide_float;
-    else
-        return version.divide_double;
-}
-
-template <class Number>
-Extent extent_of(const Number* numbers, std::size_t size) {
-    if constexpr (std::is_same_v<Number, float>)
-        return baseline::kernels.deposit->single_precision.extent(numbers,
-                                                                  static_cast<std::int64_t>(size));
-    else
-        return baseline::kernels.deposit->double_precision.extent(numbers,
-                                                                  static_cast<std::int64_t>(size));
-}
-
 } // namespace
-
-template <class Real>
-template <class Number>
-auto SparseMoments<Real>::range_of(const Number* numbers, std::size_t size) -> Range {
-    const Extent extent = extent_of(numbers, size);
-    if (!extent.finite) throw std::invalid_argument("exact sums need finite numbers");
-    if (extent.largest == 0.0) return {};
-    return {std::ilogb(extent.lowest_bit), std::ilogb(extent.largest) + 1, 1};
-}
 
 template <class Real>
 SparseMoments<Real>::SparseMoments(const SparseRows<Real>& rows, const double* weights,
@@ -174,9 +144,9 @@ SparseMoments<Real>::SparseMoments(const SparseRows<Real>& rows, const double* w
     : rows_(rows), weights_(weights), K_(K), d_(rows.d()), n_threads_(n_threads),
       exact_(*best_kernels().sparse_exact), rounded_weights_(K), means_(K * d_),
       residuals_(K * d_) {
-    range_ = range_of(rows.values(), rows.size());
+    range_ = range_of(exponent_range(rows.values(), rows.size(), n_threads));
     if (weights != nullptr) {
-        weight_range_ = range_of(weights, rows.n());
+        weight_range_ = range_of(exponent_range(weights, rows.n(), n_threads));
         range_.low += weight_range_.low;
         range_.high += weight_range_.high;
     }
@@ -304,7 +274,7 @@ std::size_t SparseMoments<Real>::divide_short(std::size_t k, const Word* weight,
         return d_;
     }
     const auto d = static_cast<std::int64_t>(d_);
-    return static_cast<std::size_t>(divide_of<Real>(exact_)(
+    return static_cast<std::size_t>(exact_.of<Real>().divide(
         sums_.data() + k * range_.words * d_, static_cast<int>(range_.words), d, d,
         static_cast<double>(weight[0] >> zeros), std::ldexp(1.0, exponent), means_.data() + k * d_,
         residuals_.data() + k * d_, columns));

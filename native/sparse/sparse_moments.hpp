@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "exact/cluster_sums.hpp"
 #include "exact/exact_ratio.hpp"
 #include "kernels/exact/sparse_exact.hpp"
 #include "sparse/sparse_rows.hpp"
@@ -56,8 +57,10 @@ private:
         bool leaves;
     };
 
-    template <class Number>
-    static Range range_of(const Number* numbers, std::size_t size);
+    static Range range_of(const ExponentRange& numbers) {
+        if (numbers.low == numbers.high) return {};
+        return {numbers.low, numbers.high, 1};
+    }
     void update(const std::vector<std::size_t>& starts, const std::vector<Move>& moves);
     void deposit(std::size_t k, const Move& move);
     void refresh(std::size_t k);
@@ -77,8 +80,5 @@ private:
     std::vector<Real> means_;
     std::vector<double> residuals_;
 };
-
-extern template class SparseMoments<float>;
-extern template class SparseMoments<double>;
 
 } // namespace wolfmeans

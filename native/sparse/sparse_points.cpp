@@ -69,10 +69,28 @@ public:
         }
     }
 
-    void finish() { sum_gap(); }
+    // The gap's terms w (D_old - D_new), from canonical distances, each rounded as specified.
+    void sum_gap() {
+        constexpr std::size_t moves_at_once = 64;
+        SparsePair<Real> pairs[2 * moves_at_once];
+        double distance[2 * moves_at_once];
+        for (std::size_t m = 0; m < change.rows.size(); m += moves_at_once) {
+            const std::size_t count = std::min(moves_at_once, change.rows.size() - m);
+            for (std::size_t q = 0; q < count; ++q) {
+                const auto i = static_cast<std::size_t>(change.rows[m + q]);
+                pairs[2 * q] = centers_.pair(i, static_cast<std::size_t>(change.old[m + q]));
+                pairs[2 * q + 1] = centers_.pair(i, static_cast<std::size_t>(change.now[m + q]));
+            }
+            canonical_distances(pairs, 2 * count, distance, centers_.exact());
+            for (std::size_t q = 0; q < count; ++q) {
+                const auto i = static_cast<std::size_t>(change.rows[m + q]);
+                const double term = distance[2 * q] - distance[2 * q + 1];
+                change.gap.add(points_.weights_ ? points_.weights_[i] * term : term);
+            }
+        }
+    }
 
     Change change;
-    ExactSum gap;
 
 private:
     // Whether the bounds prove that the label of row i cannot change.
@@ -115,30 +133,7 @@ private:
         const std::int32_t old = points_.labels_[i];
         points_.labels_[i] = label;
         if (first_ || old == label) return;
-        change.rows.push_back(static_cast<std::int64_t>(i));
-        change.old.push_back(old);
-        change.now.push_back(label);
-    }
-
-    // The gap's terms w (D_old - D_new), from canonical distances, each rounded as specified.
-    void sum_gap() {
-        constexpr std::size_t moves_at_once = 64;
-        SparsePair<Real> pairs[2 * moves_at_once];
-        double distance[2 * moves_at_once];
-        for (std::size_t m = 0; m < change.rows.size(); m += moves_at_once) {
-            const std::size_t count = std::min(moves_at_once, change.rows.size() - m);
-            for (std::size_t q = 0; q < count; ++q) {
-                const auto i = static_cast<std::size_t>(change.rows[m + q]);
-                pairs[2 * q] = centers_.pair(i, static_cast<std::size_t>(change.old[m + q]));
-                pairs[2 * q + 1] = centers_.pair(i, static_cast<std::size_t>(change.now[m + q]));
-            }
-            canonical_distances(pairs, 2 * count, distance, centers_.exact());
-            for (std::size_t q = 0; q < count; ++q) {
-                const auto i = static_cast<std::size_t>(change.rows[m + q]);
-                const double term = distance[2 * q] - distance[2 * q + 1];
-                gap.add(points_.weights_ ? points_.weights_[i] * term : term);
-            }
-        }
+        change.record(i, old, label);
     }
 
     SparsePoints& points_;
@@ -183,20 +178,12 @@ Change SparsePoints<Real>::assign(const Real* centers, std::size_t K, bool bound
             if (begin >= n) break;
             workers[thread]->block(begin, std::min(n, begin + rows_per_block));
         }
-        workers[thread]->finish();
+        workers[thread]->sum_gap();
     });
 
     Change total = std::move(workers[0]->change);
-    for (std::size_t thread = 1; thread < threads; ++thread) {
-        const Change& part = workers[thread]->change;
-        total.rows.insert(total.rows.end(), part.rows.begin(), part.rows.end());
-        total.old.insert(total.old.end(), part.old.begin(), part.old.end());
-        total.now.insert(total.now.end(), part.now.begin(), part.now.end());
-        total.screened += part.screened;
-        total.rechecked += part.rechecked;
-        workers[0]->gap.merge(workers[thread]->gap);
-    }
-    total.gap = workers[0]->gap;
+    for (std::size_t thread = 1; thread < threads; ++thread)
+        total.append(workers[thread]->change);
     return total;
 }
 

@@ -50,7 +50,4 @@ private:
     std::vector<float> lower_; // (n,) at most the scaled distance to any other center
 };
 
-extern template class SparsePoints<float>;
-extern template class SparsePoints<double>;
-
 } // namespace wolfmeans

@@ -122,11 +122,4 @@ private:
     std::vector<double> around_;  // (n,) |x - o|^2 f^2
 };
 
-extern template void canonical_distances(const SparsePair<float>*, std::size_t, double*,
-                                         const SparseExactVersion&);
-extern template void canonical_distances(const SparsePair<double>*, std::size_t, double*,
-                                         const SparseExactVersion&);
-extern template class SparseRows<float>;
-extern template class SparseRows<double>;
-
 } // namespace wolfmeans

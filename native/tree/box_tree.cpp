@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "kernels/fused/narrow.hpp"
-#include "runtime/prefetch.hpp"
 #include "runtime/threads.hpp"
 #include "tree/space_order.hpp"
 
@@ -114,7 +113,7 @@ void BoxTree<Real>::pack_leaf(const Real* X, std::size_t leaf) {
     const std::size_t begin = levels[0].starts[leaf], end = levels[0].starts[leaf + 1];
     float* x = points.get() + begin * d;
     for (std::size_t i = begin; i < end; ++i) {
-        prefetch(X + rows[std::min(i + ahead, rows.size() - 1)] * d);
+        __builtin_prefetch(X + rows[std::min(i + ahead, rows.size() - 1)] * d);
         for (std::size_t j = 0; j < d; ++j)
             x[j * (end - begin) + i - begin] = scaled(X[rows[i] * d + j], j);
     }

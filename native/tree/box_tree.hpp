@@ -48,7 +48,4 @@ private:
     void put_box(const float* sides, float* box) const;
 };
 
-extern template struct BoxTree<float>;
-extern template struct BoxTree<double>;
-
 } // namespace wolfmeans

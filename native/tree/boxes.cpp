@@ -8,7 +8,6 @@
 #include "assignment/assign.hpp"
 #include "assignment/packed_centers.hpp"
 #include "exact/exact_sum.hpp"
-#include "runtime/prefetch.hpp"
 #include "runtime/threads.hpp"
 #include "runtime/vector_unit.hpp"
 
@@ -39,13 +38,6 @@ private:
     std::vector<int> integers_;
 };
 
-// Places for now: rows are looked up all at once, not one cache miss after the other.
-void record(Change& change, std::size_t place, std::int32_t old, std::int32_t now) {
-    change.rows.push_back(static_cast<std::int64_t>(place));
-    change.old.push_back(old);
-    change.now.push_back(now);
-}
-
 template <class Point>
 bool before_place(const Point& point, std::uint32_t place) {
     return point.place < place;
@@ -55,14 +47,6 @@ template <class Point>
 bool is_special(const std::vector<Point>& points, std::uint32_t place) {
     const auto at = std::lower_bound(points.begin(), points.end(), place, before_place<Point>);
     return at != points.end() && at->place == place;
-}
-
-void append(Change& total, const Change& part) {
-    total.rows.insert(total.rows.end(), part.rows.begin(), part.rows.end());
-    total.old.insert(total.old.end(), part.old.begin(), part.old.end());
-    total.now.insert(total.now.end(), part.now.begin(), part.now.end());
-    total.screened += part.screened;
-    total.rechecked += part.rechecked;
 }
 
 } // namespace
@@ -125,8 +109,8 @@ public:
         visit(tree_.levels.size() - 1, node, centers_.list, 0x1p60f);
     }
 
+    // Holds places in the order instead of rows until close() looks up all rows at once.
     Change change;
-    ExactSum gap;
     double looked_at = 0.0;
 
 private:
@@ -234,7 +218,7 @@ private:
             const std::int32_t old = boxes_.labels_[place], now = verdict_.labels[p];
             if (old == now) continue;
             boxes_.labels_[place] = now;
-            if (!is_special(specials_, place)) record(change, place, old, now);
+            if (!is_special(specials_, place)) change.record(place, old, now);
         }
     }
 
@@ -266,31 +250,25 @@ Change Boxes<Real>::assign(const Real* rows, std::size_t K, const Forced& forced
     }
     const Centers centers(rows, K, tree_, previous_);
     std::vector<Special> special = specials(forced);
-    Change total;
-    ExactSum gap;
-    if (centers.screenable)
-        walk(centers, special, first, total, gap);
-    else
-        scan_all(centers, special, first, total, gap);
+    Change total =
+        centers.screenable ? walk(centers, special, first) : scan_all(centers, special, first);
 
     Change shown;
     forced_.clear();
     for (const Special& point : special) {
         const std::int32_t now = point.forced >= 0 ? point.forced : labels_[point.place];
-        if (!first && now != point.before) record(shown, point.place, point.before, now);
+        if (!first && now != point.before) shown.record(point.place, point.before, now);
         if (point.forced >= 0) forced_.push_back(point);
     }
-    close(centers, shown, gap);
-    append(total, shown);
-    total.gap = gap;
+    close(centers, shown);
+    total.append(shown);
     previous_.assign(rows, rows + K * tree_.d);
     has_labels_ = true;
     return total;
 }
 
 template <class Real>
-void Boxes<Real>::walk(const Centers& centers, const std::vector<Special>& specials, bool first,
-                       Change& total, ExactSum& gap) {
+Change Boxes<Real>::walk(const Centers& centers, const std::vector<Special>& specials, bool first) {
     const double looks = first ? looks_per_point * static_cast<double>(n_) : looked_at_;
     const double operations =
         static_cast<double>(n_) * overhead_per_point + looks * static_cast<double>(tree_.d);
@@ -302,21 +280,22 @@ void Boxes<Real>::walk(const Centers& centers, const std::vector<Special>& speci
         workers[thread] = std::make_unique<Worker>(*this, centers, specials, first);
         for (std::size_t node; (node = next.fetch_add(1)) < nodes;)
             workers[thread]->top_node(node);
-        close(centers, workers[thread]->change, workers[thread]->gap);
+        close(centers, workers[thread]->change);
     });
-    looked_at_ = 0.0;
-    total = std::move(workers[0]->change);
-    for (std::size_t thread = 0; thread < threads; ++thread) {
-        if (thread > 0) append(total, workers[thread]->change);
-        gap.merge(workers[thread]->gap);
+    looked_at_ = workers[0]->looked_at;
+    Change total = std::move(workers[0]->change);
+    for (std::size_t thread = 1; thread < threads; ++thread) {
+        total.append(workers[thread]->change);
         looked_at_ += workers[thread]->looked_at;
     }
+    return total;
 }
 
 // Where float32 cannot help: canonical distances of all points to all centers.
 template <class Real>
-void Boxes<Real>::scan_all(const Centers& centers, const std::vector<Special>& specials, bool first,
-                           Change& total, ExactSum& gap) {
+Change Boxes<Real>::scan_all(const Centers& centers, const std::vector<Special>& specials,
+                             bool first) {
+    Change total;
     std::vector<std::int32_t> nearest(n_);
     std::vector<double> distances(n_);
     wolfmeans::assign(X_, n_, tree_.d, centers.rows, centers.K, nearest.data(), distances.data(),
@@ -325,25 +304,27 @@ void Boxes<Real>::scan_all(const Centers& centers, const std::vector<Special>& s
         const std::int32_t old = labels_[i], now = nearest[tree_.rows[i]];
         labels_[i] = now;
         if (!first && old != now && !is_special(specials, static_cast<std::uint32_t>(i)))
-            record(total, i, old, now);
+            total.record(i, old, now);
     }
     std::fill(slack_.begin(), slack_.end(), -1.0f);
     total.screened = total.rechecked = n_;
     looked_at_ = static_cast<double>(n_) * static_cast<double>(centers.K);
-    close(centers, total, gap);
+    close(centers, total);
+    return total;
 }
 
 // Turn places into rows and add the gap's terms w (D_old - D_new), from canonical distances, each
 // rounded as specified.
 template <class Real>
-void Boxes<Real>::close(const Centers& centers, Change& change, ExactSum& gap) const {
+void Boxes<Real>::close(const Centers& centers, Change& change) const {
     constexpr std::size_t ahead = 16;
     const std::size_t d = tree_.d, moves = change.rows.size();
     for (std::int64_t& row : change.rows)
         row = static_cast<std::int64_t>(tree_.rows[static_cast<std::size_t>(row)]);
     for (std::size_t m = 0; m < moves; ++m) {
         // The rows lie anywhere in memory, and nobody else would ask for them in time.
-        prefetch(X_ + static_cast<std::size_t>(change.rows[std::min(m + ahead, moves - 1)]) * d);
+        __builtin_prefetch(
+            X_ + static_cast<std::size_t>(change.rows[std::min(m + ahead, moves - 1)]) * d);
         const auto i = static_cast<std::size_t>(change.rows[m]);
         const double* before = centers.doubles.data() + static_cast<std::size_t>(change.old[m]) * d;
         const double* after = centers.doubles.data() + static_cast<std::size_t>(change.now[m]) * d;
@@ -355,7 +336,7 @@ void Boxes<Real>::close(const Centers& centers, Change& change, ExactSum& gap) c
             now = now + to * to;
         }
         const double term = old - now;
-        gap.add(weights_ ? weights_[i] * term : term);
+        change.gap.add(weights_ ? weights_[i] * term : term);
     }
 }
 

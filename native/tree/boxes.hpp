@@ -19,8 +19,6 @@
 
 namespace wolfmeans {
 
-class ExactSum;
-
 template <class Real>
 class Boxes {
 public:
@@ -60,11 +58,9 @@ private:
     };
 
     std::vector<Special> specials(const Forced& forced) const;
-    void walk(const Centers& centers, const std::vector<Special>& specials, bool first,
-              Change& total, ExactSum& gap);
-    void scan_all(const Centers& centers, const std::vector<Special>& specials, bool first,
-                  Change& total, ExactSum& gap);
-    void close(const Centers& centers, Change& change, ExactSum& gap) const;
+    Change walk(const Centers& centers, const std::vector<Special>& specials, bool first);
+    Change scan_all(const Centers& centers, const std::vector<Special>& specials, bool first);
+    void close(const Centers& centers, Change& change) const;
 
     const Real* X_;
     std::size_t n_;

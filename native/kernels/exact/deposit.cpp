@@ -507,8 +507,10 @@ inline constexpr DepositFunctions<Real> functions{
     {by_limbs<Lanes, false, Real>, by_limbs<Lanes, true, Real>}};
 
 template <int Lanes>
-inline constexpr DepositVersion deposits{functions<Lanes, float>, functions<Lanes, double>,
-                                         sizes<Lanes>, largest_term<Lanes>, sum_terms<Lanes>};
+inline constexpr DepositVersion deposits{{functions<Lanes, float>, functions<Lanes, double>},
+                                         sizes<Lanes>,
+                                         largest_term<Lanes>,
+                                         sum_terms<Lanes>};
 
 } // namespace
 

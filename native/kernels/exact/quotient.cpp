@@ -165,8 +165,8 @@ inline constexpr QuotientFunctions<Real> quotients{divide<Lanes, 2, Real>, divid
 
 namespace WOLFMEANS_UNIT {
 
-extern constinit const QuotientVersion quotient_kernels{quotients<doubles_at_once, float>,
-                                                        quotients<doubles_at_once, double>};
+extern constinit const QuotientVersion quotient_kernels{
+    {quotients<doubles_at_once, float>, quotients<doubles_at_once, double>}};
 
 } // namespace WOLFMEANS_UNIT
 } // namespace wolfmeans

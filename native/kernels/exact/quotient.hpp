@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "kernels/by_real.hpp"
+
 namespace wolfmeans {
 
 inline constexpr int most_quotient_limbs = 3;
@@ -43,17 +45,6 @@ struct QuotientFunctions {
     DivideSums<Real>* by_three_limbs;
 };
 
-struct QuotientVersion {
-    QuotientFunctions<float> single_precision;
-    QuotientFunctions<double> double_precision;
-
-    template <class Real>
-    const QuotientFunctions<Real>& of() const {
-        if constexpr (sizeof(Real) == sizeof(float))
-            return single_precision;
-        else
-            return double_precision;
-    }
-};
+struct QuotientVersion : ByReal<QuotientFunctions> {};
 
 } // namespace wolfmeans

@@ -165,8 +165,8 @@ namespace WOLFMEANS_UNIT {
 
 // Four candidates fill a register of four doubles at most.
 constexpr int four = doubles_at_once < 4 ? doubles_at_once : 4;
-extern constinit const ReachVersion reach_kernels{reach_functions<four, doubles_at_once, float>,
-                                                  reach_functions<four, doubles_at_once, double>};
+extern constinit const ReachVersion reach_kernels{{reach_functions<four, doubles_at_once, float>,
+                                                   reach_functions<four, doubles_at_once, double>}};
 
 } // namespace WOLFMEANS_UNIT
 } // namespace wolfmeans

@@ -2,6 +2,8 @@
 // once, and by how much each candidate lowers the potential. Built once per vector unit.
 #pragma once
 
+#include "kernels/by_real.hpp"
+
 namespace wolfmeans {
 
 // Look at some points.
@@ -30,17 +32,6 @@ struct ReachFunctions {
     Reach<Real>* eight; // candidates of width 8
 };
 
-struct ReachVersion {
-    ReachFunctions<float> of_float;
-    ReachFunctions<double> of_double;
-
-    template <class Real>
-    const ReachFunctions<Real>& of() const {
-        if constexpr (sizeof(Real) == sizeof(float))
-            return of_float;
-        else
-            return of_double;
-    }
-};
+struct ReachVersion : ByReal<ReachFunctions> {};
 
 } // namespace wolfmeans

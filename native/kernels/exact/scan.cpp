@@ -291,12 +291,12 @@ void roots(const double* points, const double* centers, long long d, long long f
 
 template <int Lanes, int Vectors, int Centers>
 constexpr ScanVersion scan_version() {
-    return {scan<Lanes, Vectors, Centers, false>,
-            scan<Lanes, Vectors, Centers, true>,
-            {pair_distances<Lanes, float>, two_pair_distances<Lanes, float>,
-             own_distances<Lanes, float>, roots<Lanes, Vectors, Centers, float>},
-            {pair_distances<Lanes, double>, two_pair_distances<Lanes, double>,
-             own_distances<Lanes, double>, roots<Lanes, Vectors, Centers, double>}};
+    return {{{pair_distances<Lanes, float>, two_pair_distances<Lanes, float>,
+              own_distances<Lanes, float>, roots<Lanes, Vectors, Centers, float>},
+             {pair_distances<Lanes, double>, two_pair_distances<Lanes, double>,
+              own_distances<Lanes, double>, roots<Lanes, Vectors, Centers, double>}},
+            scan<Lanes, Vectors, Centers, false>,
+            scan<Lanes, Vectors, Centers, true>};
 }
 
 } // namespace

@@ -3,6 +3,8 @@
 // kernels/lanes.hpp.
 #pragma once
 
+#include "kernels/by_real.hpp"
+
 namespace wolfmeans {
 
 // Points scanned together: one AVX-512 register of doubles, two of AVX2, four of SSE2 and NEON.
@@ -80,19 +82,9 @@ struct PairFunctions {
 };
 
 // `nearest` leaves state.second alone; `two_nearest` maintains it.
-struct ScanVersion {
+struct ScanVersion : ByReal<PairFunctions> {
     Scan* nearest;
     Scan* two_nearest;
-    PairFunctions<float> pairs_float;
-    PairFunctions<double> pairs_double;
-
-    template <class Real>
-    const PairFunctions<Real>& pairs() const {
-        if constexpr (sizeof(Real) == sizeof(float))
-            return pairs_float;
-        else
-            return pairs_double;
-    }
 };
 
 } // namespace wolfmeans

@@ -212,9 +212,11 @@ int64_t divide_sums(const uint64_t* words, int n_words, int64_t stride, int64_t 
 
 template <int Lanes>
 constexpr SparseExactVersion sparse_exact_version() {
-    return {cover_entries<Lanes>,      square_norms<Lanes>,  pack_centers<Lanes>,
-            step_squared<float>,       step_squared<double>, divide_sums<Lanes, float>,
-            divide_sums<Lanes, double>};
+    return {{{step_squared<float>, divide_sums<Lanes, float>},
+             {step_squared<double>, divide_sums<Lanes, double>}},
+            cover_entries<Lanes>,
+            square_norms<Lanes>,
+            pack_centers<Lanes>};
 }
 
 } // namespace

@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#include "kernels/by_real.hpp"
+
 namespace wolfmeans {
 
 // Centers worked on together, one per lane.
@@ -70,14 +72,16 @@ using DivideWords = int64_t(const uint64_t* words, int n_words, int64_t stride, 
                             double divisor, double scale, Real* means, double* residuals,
                             int32_t* doubtful);
 
-struct SparseExactVersion {
+template <class Real>
+struct SparseFunctions {
+    StepSquared<Real>* step;
+    DivideWords<Real>* divide;
+};
+
+struct SparseExactVersion : ByReal<SparseFunctions> {
     CoverEntries* cover;
     SquareNorms* square_norms;
     PackCenters* pack;
-    StepSquared<float>* step_float;
-    StepSquared<double>* step_double;
-    DivideWords<float>* divide_float;
-    DivideWords<double>* divide_double;
 };
 
 } // namespace wolfmeans

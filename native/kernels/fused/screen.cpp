@@ -176,11 +176,11 @@ void screen(const float* points, long long tiles, const float* centers, const fl
 
 template <int Lanes, int Vectors, int Centers, int Rows>
 constexpr ScreenVersion screen_version() {
-    return {screen<Lanes, Vectors, Centers>,
-            {pack<Lanes, Vectors, float>, distance<Lanes, float>, shift<Lanes, float>,
-             tighten<Lanes, float>},
-            {pack<Lanes, Vectors, double>, distance<Lanes, double>, shift<Lanes, double>,
-             tighten<Lanes, double>},
+    return {{{pack<Lanes, Vectors, float>, distance<Lanes, float>, shift<Lanes, float>,
+              tighten<Lanes, float>},
+             {pack<Lanes, Vectors, double>, distance<Lanes, double>, shift<Lanes, double>,
+              tighten<Lanes, double>}},
+            screen<Lanes, Vectors, Centers>,
             group_screen<Lanes, Rows>,
             verdict,
             spare,

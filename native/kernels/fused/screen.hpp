@@ -8,6 +8,8 @@
 // same for all centers.
 #pragma once
 
+#include "kernels/by_real.hpp"
+
 namespace wolfmeans {
 
 // Where the screen of one point stands.
@@ -150,10 +152,8 @@ struct RowFunctions {
     Tighten<Real>* tighten;
 };
 
-struct ScreenVersion {
+struct ScreenVersion : ByReal<RowFunctions> {
     Screen* screen;
-    RowFunctions<float> rows_float;
-    RowFunctions<double> rows_double;
     GroupScreen* group;
     Verdict* verdict;
     Spare* spare;
@@ -162,14 +162,6 @@ struct ScreenVersion {
     int tile_points;
     int tile_centers;
     int sums; // partial sums of a distance, side by side
-
-    template <class Real>
-    constexpr const RowFunctions<Real>& rows() const {
-        if constexpr (sizeof(Real) == sizeof(float))
-            return rows_float;
-        else
-            return rows_double;
-    }
 };
 
 // Coordinates that GroupScreen sums at once; those of a group stay in the first-level cache.

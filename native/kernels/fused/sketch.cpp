@@ -175,14 +175,13 @@ void pack_bytes(const Real* const* rows, const Real* origin, Real factor, long l
 
 template <int Lanes>
 constexpr SketchVersion sketch_version() {
-    return {{nullptr, screen_bytes<Lanes, 1>, screen_bytes<Lanes, 2>, screen_bytes<Lanes, 3>,
+    return {{{pack_bytes<Lanes, float>}, {pack_bytes<Lanes, double>}},
+            {nullptr, screen_bytes<Lanes, 1>, screen_bytes<Lanes, 2>, screen_bytes<Lanes, 3>,
              screen_bytes<Lanes, 4>, screen_bytes<Lanes, 5>, screen_bytes<Lanes, 6>,
              screen_bytes<Lanes, 7>, screen_bytes<Lanes, 8>},
             {nullptr, screen_floats<Lanes, 1>, screen_floats<Lanes, 2>, screen_floats<Lanes, 3>,
              screen_floats<Lanes, 4>, screen_floats<Lanes, 5>, screen_floats<Lanes, 6>,
              screen_floats<Lanes, 7>, screen_floats<Lanes, 8>},
-            pack_bytes<Lanes, float>,
-            pack_bytes<Lanes, double>,
             sketch_words};
 }
 

@@ -9,6 +9,8 @@
 // when |q_x - q_c| >= f r + e_x + e_c.
 #pragma once
 
+#include "kernels/by_real.hpp"
+
 namespace wolfmeans {
 
 // Points in a block, the unit of layout.
@@ -60,12 +62,15 @@ template <class Real>
 using SketchPack = void(const Real* const* rows, const Real* origin, Real factor, long long d,
                         unsigned char* scratch, unsigned char* bytes, int* squares, float* lost);
 
-struct SketchVersion {
+template <class Real>
+struct SketchFunctions {
+    SketchPack<Real>* pack;
+};
+
+struct SketchVersion : ByReal<SketchFunctions> {
     // Indexed by the number of candidates.
     SketchScreen* bytes[most_candidates + 1];
     SketchScreen* floats[most_candidates + 1];
-    SketchPack<float>* pack_float;
-    SketchPack<double>* pack_double;
     // How many int32 a candidate's four bytes take: 1 as they are, 2 as two pairs of int16 (bytes
     // 0 and 2, bytes 1 and 3), 4 as an int32 each.
     int words;
