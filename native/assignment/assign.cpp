@@ -80,7 +80,7 @@ private:
             states[g] = unscanned();
         }
         for (std::size_t k = 0; k < K_; k += centers_per_block_) {
-            heed();
+            check_interrupt();
             const std::size_t last = std::min(K_, k + centers_per_block_);
             for (std::size_t g = 0; g < groups; ++g)
                 scan_(points + g * group_doubles(), centers_, static_cast<long long>(d_),
@@ -194,14 +194,14 @@ void roots(const Real* X, std::size_t n, std::size_t d, const Real* centers, std
     Roots<Real>* const group_roots = best_kernels().scan->of<Real>().roots;
     over_rows(n, chunks, group_size, [&](std::size_t, std::size_t begin, std::size_t end) {
         Aligned<double> points(d * group_size);
-        Pace pace;
+        WorkCounter counter;
         for (std::size_t i = begin; i < end; i += group_size) {
             const std::size_t count = std::min<std::size_t>(group_size, end - i);
             transpose_rows(X, d, i, count, points.data());
             group_roots(points.data(), centers_double, static_cast<long long>(d), 0,
                         static_cast<long long>(K), static_cast<long long>(K),
                         static_cast<int>(count), out + i * K);
-            pace(static_cast<double>(group_size * K * (d + 8)));
+            counter.add(static_cast<double>(group_size * K * (d + 8)));
         }
     });
 }

@@ -93,7 +93,7 @@ void CenterGroups::separate(const Frame<Real>& frame, const PackedCenters<Real>&
             float squares[at_once], best[at_once], second[at_once];
             int lane[at_once];
             for (std::size_t begin = first; begin < last; begin += at_once) {
-                heed();
+                check_interrupt();
                 const std::size_t count = std::min(at_once, last - begin);
                 for (std::size_t r = 0; r < count; ++r) {
                     float* const to = shifted.data() + r * d_;
@@ -124,7 +124,7 @@ void CenterGroups::separate(const Frame<Real>& frame, const PackedCenters<Real>&
         });
 }
 
-void CenterGroups::follow(const std::vector<float>& drift) {
+void CenterGroups::add_drifts(const std::vector<float>& drift) {
     std::vector<float> largest(path_.size(), 0.0f);
     for (std::size_t k = 0; k < drift.size(); ++k)
         largest[bound_of(k)] = std::max(largest[bound_of(k)], drift[k]);

@@ -25,10 +25,10 @@ public:
     void pack(const Real* centers, const Frame<Real>& frame, const PackedCenters<Real>& norms);
 
     // The centers have moved: add the largest drift of each group to its path.
-    void follow(const std::vector<float>& drift);
+    void add_drifts(const std::vector<float>& drift);
 
-    // Find how far each center is from the groups, so that a point near its center needs none of
-    // those that are more than twice as far (Elkan 2003).
+    // Find the distance of each center to the groups: a point near its center needs no group that
+    // is more than twice as far away (Elkan 2003).
     template <class Real>
     void separate(const Frame<Real>& frame, const PackedCenters<Real>& centers,
                   const ScreenVersion& version, int n_threads);
@@ -52,7 +52,7 @@ public:
     const float* half_norms(std::size_t group) const {
         return half_norms_.data() + group * group_width;
     }
-    // How far the fastest centers of the groups that share bound b have come, rounded up.
+    // The path of the fastest center among the groups that share bound b, rounded up.
     const float* paths() const { return path_up_.data(); }
     double path(std::size_t b) const { return path_[b]; }
 

@@ -8,12 +8,12 @@
 
 namespace wolfmeans {
 
-// Bounds as 16-bit multiples of a unit: what they promise, and the path of the center by then.
+// Bounds as 16-bit multiples of a unit: a lower limit plus the path of the center at that time.
 struct CodedBounds {
     std::vector<std::uint16_t> values; // (n, bounds of a point)
     float unit = 1.0f;
 
-    // The largest code that promises no more than this distance, after that path.
+    // The largest code whose bound is at most this distance, at that path.
     std::uint16_t code(double distance, double path) const {
         const double units = (std::max(0.0, distance) * (1.0 - 0x1p-18) + path) * (1.0 - 0x1p-22) /
                              static_cast<double>(unit);

@@ -32,7 +32,7 @@ PackedCenters<Real>::PackedCenters(const Real* centers, std::size_t K, std::size
         half_norms[k] = static_cast<float>(0.5 * norm);
         largest_norm_ = std::max(largest_norm_, std::sqrt(norm) * (1.0 + 0x1p-20));
     }
-    // Beyond this a product of scores could overflow; the filling of the last tile must lose too.
+    // Beyond this a product of scores could overflow, or beat the padding of the last tile.
     screenable = largest_norm_ < 0x1p40 && screen_unit * static_cast<double>(d + 4) < 0.25;
 }
 

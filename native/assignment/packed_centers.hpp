@@ -1,5 +1,5 @@
-// The centers of one assignment, packed for the screen, with what the bounds need to know of them:
-// how far each has moved, and how far it is from the others.
+// The centers of one assignment, packed for the screen, with what the bounds need: how far each has
+// moved, and how far it is from the others.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace wolfmeans {
 // How points and centers are brought to the screen: x' = (x - origin) factor, see screen.hpp.
 template <class Real>
 struct Frame {
-    std::vector<Real> origin; // (d,) amid the data
+    std::vector<Real> origin; // (d,) within the data
     Real factor = 1;          // a power of two that brings the data to about 2^10
 };
 
@@ -39,16 +39,16 @@ struct PackedCenters {
     PackedCenters(const Real* centers, std::size_t K, std::size_t d, const Frame<Real>& frame,
                   const ScreenVersion& version, bool tiled);
 
-    // Fill drift and half_separation; previous IN (K, d) are the centers that the bounds speak of.
-    // The separation, a pass of the centers among themselves, is left at 0 unless asked for.
+    // Fill drift and half_separation; previous IN (K, d) are the centers that the bounds refer to.
+    // The separation needs a pass over pairs of centers; it is 0 unless `separate`.
     void move_from(const Real* previous, bool separate);
 
-    // What a score may be off by, for a point of norm |x'|, the rounding of the canonical distances
-    // that it speaks for included.
+    // Error bound of a score for a point of norm |x'|, including the rounding of the canonical
+    // distances that it stands for.
     ErrorTerms error_terms() const;
     double error(double norm) const;
 
-    // What a squared distance of the screen may be off by, relative, twice over.
+    // Twice the relative error bound of a squared distance of the screen.
     double distance_rounding() const {
         return 2.0 * screen_unit * distance_terms(version_, static_cast<long long>(d));
     }

@@ -1,5 +1,5 @@
-// Few coordinates: one bound for all other centers. Rows that the bounds leave open are compacted
-// into tiles and screened against all centers, lanes being points (screen.hpp).
+// Few coordinates: one bound for all other centers. Undecided rows are packed into tiles and
+// screened against all centers; lanes are points (screen.hpp).
 #pragma once
 
 #include "assignment/worker.hpp"
@@ -49,14 +49,14 @@ private:
 
     void flush(const Step<Real>& step) override {
         if (pending_.empty()) return;
-        heed();
+        check_interrupt();
         const std::size_t count = pending_.size();
         const std::size_t tiles = (count + tile_ - 1) / tile_;
         const auto d = static_cast<long long>(step.d);
         this->change_.screened += count;
         if (!step.centers.screenable) {
             for (const std::size_t i : pending_)
-                this->doubt(step, i);
+                this->recheck_later(step, i);
             pending_.clear();
             return;
         }
@@ -79,9 +79,9 @@ private:
                              upper_.data(), lower_.data());
         for (std::size_t q = 0; q < count; ++q) {
             if (lower_[q] >= 0.0f)
-                this->settle(step, pending_[q], label_[q], upper_[q], lower_[q]);
+                this->set_label(step, pending_[q], label_[q], upper_[q], lower_[q]);
             else
-                this->doubt(step, pending_[q]);
+                this->recheck_later(step, pending_[q]);
         }
         pending_.clear();
     }

@@ -152,6 +152,5 @@ NB_MODULE(_native, m) {
     define_sparse(m);
     define_step(m);
     define_trimming(m);
-    m.def("hardware", &hardware,
-          "What the kernels run on: the number of hardware threads and the vector unit.");
+    m.def("hardware", &hardware, "The number of hardware threads and the vector unit.");
 }

@@ -214,7 +214,7 @@ void define_points_of(nb::module_& m, const char* name, const char* advance_name
              "Returns (moved, gap (1, 68, 1), grid of the totals, totals (K, limbs, 1), grid of "
              "the sums, sums (K, limbs, d)); a grid is (low, bits, limbs that terms reach).")
         .def("near_ties", &Class::near_ties, "centers"_a, "slack"_a,
-             "Rows that bounds and screen cannot tell from a tie, within a slack (see points.hpp).")
+             "Rows that may be ties within a slack (see points.hpp).")
         .def("put_away", &Class::detach_rows,
              "Release X and weights; labels, bounds and moments stay.")
         .def("bring", &Class::attach_rows, "X"_a, "weights"_a.none(),

@@ -113,7 +113,7 @@ void define_single_moves(nb::module_& m, const char* name) {
         .def(nb::init<Array<const Real>, Weights, Array<const std::int32_t>, Array<const Real>,
                       int>(),
              "X"_a, "weights"_a.none(), "labels"_a, "centers"_a, "n_threads"_a)
-        .def("run", &M::run, "seconds"_a, "sweeps"_a, "Whether no move is left to take.")
+        .def("run", &M::run, "seconds"_a, "sweeps"_a, "Whether no move has a gain any more.")
         .def_prop_ro("labels", &M::labels, "(n,) int32: a copy.")
         .def_prop_ro("centers", &M::centers, "(K, d): a copy.")
         .def_prop_ro("moves", &M::moves)
@@ -127,8 +127,7 @@ void define_swaps(nb::module_& m, const char* name) {
     using S = SwapsOf<Real>;
     nb::class_<S>(m, name, "Exchanges of one center for a data point (engines/swaps.py).")
         .def(nb::init<Array<const Real>, Weights, int>(), "X"_a, "weights"_a.none(), "n_threads"_a)
-        .def("look", &S::look, "centers"_a,
-             "Look at exchanges of these (K, d) centers from now on.")
+        .def("look", &S::look, "centers"_a, "Set the (K, d) centers to exchange.")
         .def("changes", &S::changes, "rows"_a,
              "(removals (m,) int32, changes (m,) float64) for the data points rows (m,) int64.")
         .def_prop_ro("labels", &S::labels, "(n,) int32: a copy.")

@@ -1,4 +1,4 @@
-// Bindings of what a step of the centers is worth: wolfmeans.exact._native.center_step, digest.
+// Bindings of center_step and digest.
 #include "bindings/binding.hpp"
 #include "descent/center_step.hpp"
 
@@ -36,10 +36,9 @@ template <class Real>
 void define_step_of(nb::module_& m) {
     m.def("center_step", &center_step<Real>, "means"_a, "centers"_a, "residuals"_a, "weights"_a,
           "n_threads"_a,
-          "(shift, movement): the exact sums of (c' - c)^2 and of what moving gains.\n\n"
+          "(shift, movement): the exact sums of (c' - c)^2 and of the gains of moving.\n\n"
           "IN: means c' and centers c (K, d), residuals (K, d) and weights (K,) float64.");
-    m.def("digest", &digest<Real>, "values"_a,
-          "16 bytes that are different for different arrays, but for a minute chance.");
+    m.def("digest", &digest<Real>, "values"_a, "A hash of 16 bytes.");
 }
 
 } // namespace

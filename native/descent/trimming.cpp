@@ -16,7 +16,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr Threshold nowhere{infinity, -1, 0.0};
 constexpr std::size_t tied_at_once = 256;
 
-// The weights of some points, exactly, compared with the mass.
+// An exact comparison of the weights of some points with the mass.
 class Filling {
 public:
     explicit Filling(double mass) { missing_.add(mass); }
@@ -36,8 +36,8 @@ double distance_of_rank(const double* distances, std::size_t n, std::size_t coun
     return *at;
 }
 
-// The smallest distance at which the weights reach the mass; they do so in the end. Half of the
-// points that are still in question fall away in each round.
+// The smallest distance at which the weights reach the mass; the total does. Each round halves the
+// remaining points.
 double distance_of_mass(const double* distances, const double* weights, std::size_t n,
                         double mass) {
     std::vector<std::pair<double, double>> open;
@@ -63,7 +63,7 @@ double distance_of_mass(const double* distances, const double* weights, std::siz
     return first->first;
 }
 
-// The row at which the mass is full, among those at this distance, from the lowest on.
+// The row that reaches the mass, among those at this distance in ascending order.
 Threshold threshold_at(double distance, const double* distances, const double* weights,
                        std::size_t n, double mass) {
     Filling filling(mass);
@@ -138,7 +138,7 @@ double TrimmedPoints<Real>::kept_of(std::size_t i, bool inside, const Threshold&
     return weights_.empty() ? 1.0 : weights_[i];
 }
 
-// What one thread sees change. `from` and `to` are clusters, K for what is trimmed.
+// The changes that one thread finds. `from` and `to` are clusters; K is the trimmed part.
 template <class Real>
 struct TrimmedPoints<Real>::Found {
     std::vector<std::int64_t> rows;
@@ -179,14 +179,14 @@ template <class Real>
 std::size_t TrimmedPoints<Real>::keep(const Threshold& now, const Real* centers, TermSum& gap) {
     std::size_t moved = n_;
     if (moments_) {
-        take_part_of_last(true);
+        move_threshold_point(true);
         moved = move(now, centers, gap);
         threshold_ = now;
     } else {
         threshold_ = now;
         begin();
     }
-    take_part_of_last(false);
+    move_threshold_point(false);
     return moved;
 }
 
@@ -205,10 +205,10 @@ void TrimmedPoints<Real>::begin() {
     moments_->add_all(clusters.data());
 }
 
-// Move what is kept of the point at the threshold between its cluster and what is trimmed, which
-// has the rest of it meanwhile: trimmed sums stay exact, too.
+// Move the kept part of the point at the threshold between its cluster and the trimmed part, which
+// holds the rest of it: trimmed sums stay exact, too.
 template <class Real>
-void TrimmedPoints<Real>::take_part_of_last(bool out) {
+void TrimmedPoints<Real>::move_threshold_point(bool out) {
     if (threshold_.row < 0 || threshold_.row >= static_cast<std::int64_t>(n_)) return;
     const auto i = static_cast<std::size_t>(threshold_.row);
     const std::int32_t label = labels_[i], trimmed = static_cast<std::int32_t>(K_);
@@ -226,7 +226,7 @@ std::size_t TrimmedPoints<Real>::move(const Threshold& now, const Real* centers,
     const std::size_t chunks = worthwhile_threads(n_, operations, n_threads_);
     std::vector<Found> found(chunks);
     over_rows(n_, chunks, 64, [&](std::size_t chunk, std::size_t begin, std::size_t end) {
-        look(begin, end, now, centers, found[chunk]);
+        compare_rows(begin, end, now, centers, found[chunk]);
     });
     std::size_t moved = 0;
     for (Found& part : found) {
@@ -237,10 +237,10 @@ std::size_t TrimmedPoints<Real>::move(const Threshold& now, const Real* centers,
     return moved;
 }
 
-// Compare rows begin..end-1 with what they were, and let them be what they are now.
+// Find the changes of rows begin..end-1 and update them.
 template <class Real>
-void TrimmedPoints<Real>::look(std::size_t begin, std::size_t end, const Threshold& now,
-                               const Real* centers, Found& found) {
+void TrimmedPoints<Real>::compare_rows(std::size_t begin, std::size_t end, const Threshold& now,
+                                       const Real* centers, Found& found) {
     const std::int32_t* const labels = points_.labels().data();
     OwnDistances<Real>* const own = best_kernels().scan->of<Real>().own;
     const auto trimmed = static_cast<std::int32_t>(K_);
@@ -256,7 +256,7 @@ void TrimmedPoints<Real>::look(std::size_t begin, std::size_t end, const Thresho
         if (was_inside == is_inside && !relabelled && old == kept && row != threshold_.row &&
             row != now.row)
             continue;
-        // Points at the old and the new threshold are trimmed, for the sums, at this moment.
+        // In the sums, the points at the old and the new threshold count as trimmed at this moment.
         const std::int32_t from = was_inside && row != threshold_.row ? old_label : trimmed;
         const std::int32_t to = is_inside && row != now.row ? labels[i] : trimmed;
         if (from != to) {

@@ -1,5 +1,5 @@
 // Algorithm 1 on K-means from seeds to the fixed point, for studies of very many small runs: only
-// what a study looks at is kept of each.
+// the records that a study uses are kept.
 #pragma once
 
 #include <cstddef>

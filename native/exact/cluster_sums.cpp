@@ -33,10 +33,10 @@ ExponentRange checked_range(const Real* values, std::size_t n, int n_threads,
     return *given;
 }
 
-// Rows of up to so many columns go into sums as they come; longer ones are worth sorting by label.
+// Rows of up to so many columns are added in their order; longer ones are first sorted by label.
 constexpr std::size_t narrow_columns = 24;
 static_assert(narrow_columns <= most_narrow);
-// Rows sorted by label at a time. Moved rows are looked at twice, once for either cluster: from
+// Rows sorted by label at a time. Moved rows are read twice, once for each cluster: first from
 // memory, then from a cache.
 constexpr std::size_t block_bytes = std::size_t{1} << 21;
 
@@ -163,7 +163,7 @@ void ClusterSums<Real>::add(const std::int32_t* labels, std::size_t begin, std::
     }
 }
 
-// As many as a cache holds, but some for each cluster.
+// As many as fit a cache, but at least some for each cluster.
 template <class Real>
 std::size_t ClusterSums<Real>::rows_per_block(std::size_t K) const {
     const std::size_t row_bytes = std::max<std::size_t>(1, rows_.d) * sizeof(Real);
@@ -202,8 +202,8 @@ void ClusterSums<Real>::move(const std::int64_t* rows, const std::int32_t* from,
     }
 }
 
-// Let deposit(functions, raw) add to raw sums, laid out as deposit.hpp says for narrow rows, and
-// add these to sums: magic comes out again, as often as it went in, modulo 2^64.
+// Let deposit(functions, raw) add to raw sums in the layout of narrow rows (deposit.hpp), and add
+// these to sums. Magic is subtracted as often as it was added, modulo 2^64.
 template <class Real>
 template <class Deposit>
 void ClusterSums<Real>::with_raw_sums(const std::vector<std::int64_t>& gained, std::int64_t* sums,
@@ -251,7 +251,7 @@ void ClusterSums<Real>::add_runs(const std::int64_t* rows, const std::int32_t* l
     }
 }
 
-// The plain way: integers from the start.
+// The general path: integers throughout.
 template <class Real>
 void ClusterSums<Real>::deposit(std::size_t row, std::int32_t k, bool negative,
                                 std::int64_t* sums) const {

@@ -91,7 +91,7 @@ void Moments<Real>::spread(std::size_t count, const Deposit& deposit) {
         std::min(sums_.grid().terms_before_carry, totals_grid_.terms_before_carry) / 2;
     const bool carrying = count > most - deposits_;
     if (carrying) carry_account(account_.data());
-    // A thread's own sums must be cleared and added up: that is K rows' worth of work.
+    // A thread's own sums must be cleared and added up, which costs as much as K rows.
     const std::size_t affordable = std::max<std::size_t>(1, count / (4 * K_));
     const double operations = 4.0 * static_cast<double>(count) * static_cast<double>(d_ + 1);
     const std::size_t chunks =
@@ -117,7 +117,7 @@ void Moments<Real>::spread(std::size_t count, const Deposit& deposit) {
         });
     }
     if (carrying) {
-        // Copies that were carried: their sum is as good as a deposit of one row from each.
+        // The copies were carried, so their sum counts as a deposit of one row from each.
         carry_account(account_.data());
         deposits_ = 0;
     }

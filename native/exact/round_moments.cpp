@@ -12,11 +12,11 @@
 namespace wolfmeans {
 namespace {
 
-// What the vector kernels of quotient.hpp take.
+// The limits of the vector kernels of quotient.hpp.
 constexpr int most_quotient_bits = 48;
 constexpr int most_scale = 700;
 
-// One thread's way from integers to means.
+// Rounds integers to means, one object for each thread.
 template <class Real>
 class Rounding {
 public:
@@ -24,7 +24,7 @@ public:
         : sums_(limbs.sums_grid), totals_(limbs.totals_grid), d_(limbs.d), limbs_(limbs),
           weights_(weights), means_(means), residuals_(residuals),
           words_(std::max(totals_.words(), sums_.words())),
-          divisor_(totals_.words(), sums_.words()), doubtful_(d_) {}
+          divisor_(totals_.words(), sums_.words()), undecided_(d_) {}
 
     // Round the weight, the means and the residuals of one cluster.
     void cluster(std::size_t k) {
@@ -34,29 +34,27 @@ public:
         const double weight = rounded(words_.data(), totals_.words(), totals_.low);
         weights_[k] = negative_weight ? -weight : weight;
         if (weight == 0.0) return;
-        std::fill(doubtful_.begin(), doubtful_.end(), std::int64_t{1});
+        std::fill(undecided_.begin(), undecided_.end(), std::int64_t{1});
         if (!negative_weight && divide_fast(k)) return;
         divisor_.set(words_.data(), totals_.words());
 
         const std::int64_t* const sums = limbs_.sums + k * sums_.all_limbs() * d_;
         for (std::size_t j = 0; j < d_; ++j) {
-            if (doubtful_[j] == 0) continue;
+            if (undecided_[j] == 0) continue;
             const bool negative =
                 sign_and_magnitude(sums + j, d_, sums_.all_limbs(), sums_.bits, words_.data());
             const MeanAndResidual exact = divisor_.divide(
                 words_.data(), sums_.words(), negative != negative_weight, sums_.low - totals_.low);
             const Real mean = static_cast<Real>(exact.mean);
             means_[k * d_ + j] = mean;
-            // Squeezing the float64 mean into float32 leaves a difference that float64 holds
-            // exactly.
+            // The difference of the float64 and the float32 mean is exact in float64.
             residuals_[k * d_ + j] = (exact.mean - static_cast<double>(mean)) + exact.residual;
         }
     }
 
 private:
-    // The means of one cluster by the vector kernels, as far as they can; its weight stands in
-    // words_. Returns whether none is left to do; doubtful_ then means nothing, else it says which
-    // columns are.
+    // Compute the means of one cluster by the vector kernels; its weight is in words_. Returns
+    // whether all are done; if not, undecided_ tells which columns are left.
     bool divide_fast(std::size_t k) {
         const int exponent = sums_.low - totals_.low;
         const bool short_weight =
@@ -72,7 +70,7 @@ private:
             sums_.all_limbs() == 2 ? functions.by_two_limbs : functions.by_three_limbs;
         return !divide(limbs_.sums + k * sums_.all_limbs() * d_, static_cast<std::int64_t>(d_),
                        sums_.bits, static_cast<double>(words_[0]), std::ldexp(1.0, exponent),
-                       means_ + k * d_, residuals_ + k * d_, doubtful_.data());
+                       means_ + k * d_, residuals_ + k * d_, undecided_.data());
     }
 
     const Grid sums_, totals_;
@@ -83,7 +81,7 @@ private:
     double* residuals_;
     std::vector<Word> words_; // room for any sum
     Divisor divisor_;
-    std::vector<std::int64_t> doubtful_; // (d,)
+    std::vector<std::int64_t> undecided_; // (d,)
 };
 
 } // namespace

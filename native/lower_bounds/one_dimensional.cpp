@@ -218,11 +218,11 @@ Optimum one_dimensional(const double* x, const double* weights, std::size_t n, s
     for (std::size_t k = 2; k < K; ++k) {
         Layer(line, before, after).minimize(k);
         before.swap(after);
-        heed();
+        check_interrupt();
     }
     Pair best = before[m];
     if (K > 1) {
-        // Only the last entry of the last layer is wanted.
+        // Only the last entry of the last layer is needed.
         best = {std::numeric_limits<double>::infinity(), 0.0};
         for (std::size_t j = K - 1; j < m; ++j) {
             const Pair value = before[j] + line.sse(j, m);

@@ -9,10 +9,10 @@
 namespace wolfmeans {
 namespace {
 
-// Up to so many columns are kept as float32: four bytes of a quad would take as much memory.
+// Up to so many columns are stored as float32: bytes, in quads of four, would save no memory.
 constexpr std::size_t most_float_columns = 4;
 constexpr std::size_t most_sampled = 1024;
-// Bytes span so many standard deviations on either side; what lies beyond is clipped.
+// Bytes span so many standard deviations on either side; values beyond are clipped.
 constexpr double clipped_deviations = 4.0;
 
 // Four bytes of a point, of which the first `columns` are any of its columns, as the signed factors
@@ -77,7 +77,7 @@ void PointSketch<Real>::find_scale() {
         variance = std::max(variance, square[j]);
     }
     const double span = std::min(farthest, clipped_deviations * std::sqrt(variance));
-    // A power of two keeps y of float32 data exact but for one rounding; bytes gain from the rest.
+    // Not a power of two: bytes gain from the whole range.
     const double factor = 127.0 / span;
     if (span > 0.0 && factor < std::numeric_limits<Real>::max() &&
         factor > std::numeric_limits<Real>::min())

@@ -24,7 +24,7 @@ int bit_length(std::size_t n) {
     return static_cast<int>(std::bit_width(n));
 }
 
-// Blocks of about sqrt(n) / 2: a draw looks at all their sums, then, less regularly, into one.
+// Blocks of about sqrt(n) / 2: a draw scans the sums of the blocks, then the rows of one.
 int block_bits_for(std::size_t n) {
     return std::max(4, (bit_length(n) - 1) / 2);
 }
@@ -68,7 +68,7 @@ ValueMasses::ValueMasses(const double* closest, const double* weights, const std
 }
 
 void ValueMasses::apply(std::vector<Changes>& changes) {
-    // All of them before the scale changes: they are counted in the old one.
+    // Before the scale changes: the changes are counted in the old one.
     for (Changes& part : changes) {
         for (std::size_t i = 0; i < sums_.size(); ++i)
             sums_[i] += std::exchange(part.sums_[i], 0);
@@ -80,7 +80,7 @@ void ValueMasses::apply(std::vector<Changes>& changes) {
     if (with_largest_ == 0) rescale();
 }
 
-// The scale follows the largest mass. Going over all points is rare: it halves in between.
+// The scale follows the largest mass. It changes rarely: the largest mass halves in between.
 void ValueMasses::rescale() {
     double most = 0.0;
     for (std::size_t i = 0; i < n_; ++i)

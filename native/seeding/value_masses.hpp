@@ -1,6 +1,6 @@
-// Masses of points along the order of their values, for draws: integers whose sum fits int64, and
-// the sums of blocks of them, kept up to date as masses shrink. Specification: integer_masses and
-// draw_rows in seeding.py.
+// Masses of points along the order of their values, for draws: integers whose sum fits int64, with
+// sums of blocks that are updated as masses shrink. Specification: integer_masses and draw_rows in
+// seeding.py.
 #pragma once
 
 #include <bit>
@@ -21,7 +21,7 @@ std::size_t draw_by_weight(const double* weights, const std::int64_t* order, std
 // The mass of row i is fl(weights[i] * closest[i]), or closest[i] without weights.
 class ValueMasses {
 public:
-    // closest (n,) is read, now and later; it belongs to the caller, as do order and weights.
+    // closest (n,), order and weights are kept by reference.
     ValueMasses(const double* closest, const double* weights, const std::int64_t* order,
                 std::size_t n);
 
@@ -31,7 +31,7 @@ public:
         return weights_ ? weights_[row] * closest + 0.0 : closest;
     }
 
-    // What changes when the closest distances of some rows shrink. Threads fill one each.
+    // The changes when the closest distances of some rows shrink; one object for each thread.
     class Changes {
     public:
         explicit Changes(const ValueMasses& masses)
@@ -49,10 +49,10 @@ public:
         friend class ValueMasses;
         const ValueMasses* masses_;
         std::vector<std::int64_t> sums_;
-        std::int64_t left_ = 0; // how many masses have the largest exponent no more
+        std::int64_t left_ = 0; // how many masses no longer have the largest exponent
     };
 
-    // Take the changes of all threads over and empty them. `closest` has the new values by now.
+    // Apply the changes of all threads and clear them. `closest` must have the new values already.
     void apply(std::vector<Changes>& changes);
 
     // Whether all masses are 0.

@@ -123,7 +123,7 @@ void SparseCenters<Real>::pack_group(std::size_t group, const Real* centers) {
 template <class Real>
 void SparseCenters<Real>::summarize() {
     const double d = static_cast<double>(rows_.d());
-    const double spare = 1.0 + 0x1p-20; // more than the rounding of any of these sums
+    const double spare = 1.0 + 0x1p-20; // exceeds the rounding of any of these sums
     double around = 0.0, square = 0.0;
     largest_offset_ = 0.0;
     largest_drift_ = second_drift_ = 0.0f;
@@ -173,7 +173,7 @@ template <class Real>
 RowScreen<Real>::RowScreen(const SparseRows<Real>& rows, const SparseCenters<Real>& centers)
     : rows_(rows), centers_(centers), values_(rows.longest()), scores_(centers.padded()) {}
 
-// Score row i against all centers; returns what a score may be off by.
+// Score row i against all centers; return the error bound of a score.
 template <class Real>
 double RowScreen<Real>::screen(std::size_t i) {
     const SparseRow<Real> row = rows_.row(i);
@@ -187,7 +187,7 @@ double RowScreen<Real>::screen(std::size_t i) {
     return centers_.error(row.count, std::sqrt(rows_.square(i)) * (1.0 + 0x1p-20));
 }
 
-// Note the centers of row i whose scores do not rule them out. Without scores that is all.
+// List the centers of row i whose scores do not rule them out; without scores, all centers.
 template <class Real>
 void RowScreen<Real>::consider(std::size_t i, double most) {
     for (std::size_t k = 0; k < centers_.K(); ++k) {
@@ -205,7 +205,7 @@ const double* RowScreen<Real>::distances() {
 }
 
 // A center whose score exceeds the best by more than both may be off is farther, canonically, than
-// the one of the best score. The others are looked at; ties go to the lowest index.
+// the one of the best score. The others are evaluated; ties go to the lowest index.
 template <class Real>
 auto RowScreen<Real>::nearest(std::size_t i) -> Verdict {
     constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -222,7 +222,7 @@ auto RowScreen<Real>::nearest(std::size_t i) -> Verdict {
             verdict.label = found_.label;
             return verdict;
         }
-        verdict.upper += 2.0 * slack; // the chosen center's score may be so much more than the best
+        verdict.upper += 2.0 * slack; // the chosen center's score may exceed the best by so much
         most = best + slack;
     }
     pairs_.clear();
@@ -238,8 +238,8 @@ auto RowScreen<Real>::nearest(std::size_t i) -> Verdict {
     return verdict;
 }
 
-// The smallest score, or the two smallest, bound the distances asked for; whatever may lie below
-// that bound is looked at.
+// The smallest score, or the second smallest, bounds the wanted distances; all centers that may be
+// below that bound are evaluated.
 template <class Real>
 void RowScreen<Real>::two_nearest(std::size_t first, std::size_t count, std::int32_t* labels,
                                   double* nearest, double* second) {

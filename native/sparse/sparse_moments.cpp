@@ -32,7 +32,7 @@ Parts parts_of(double value) {
             (bits >> 63) != 0};
 }
 
-// What a sum of so many terms needs, its sign included.
+// The bits of a sum of so many terms, including its sign.
 int bits_of_sum(int low, int high, std::size_t terms) {
     return high - low + static_cast<int>(std::bit_width(terms)) + 1;
 }
@@ -110,8 +110,8 @@ void deposit_row(const SparseRow<Real>& row, int low, bool leaves, Word* sums, s
     }
 }
 
-// The rows of a cluster lie anywhere. Ask for the first lines of one some rows ahead; further ones
-// follow by themselves, since they are read in order.
+// The rows of a cluster are scattered. Prefetch the first lines some rows ahead; the hardware
+// prefetches further ones, which are read in order.
 constexpr std::size_t rows_ahead = 4;
 
 template <class Real>
@@ -297,7 +297,7 @@ void SparseMoments<Real>::divide(std::size_t k, std::size_t j, Divisor& divisor,
     const MeanAndResidual exact =
         divisor.divide(words, range_.words, negative, range_.low - weight_range_.low);
     mean = static_cast<Real>(exact.mean);
-    // Squeezing the float64 mean into float32 leaves a difference that float64 holds exactly.
+    // The difference of the float64 and the float32 mean is exact in float64.
     residual = (exact.mean - static_cast<double>(mean)) + exact.residual;
 }
 

@@ -19,7 +19,8 @@ constexpr float strictly = 1.0f + 0x1p-20f;
 constexpr std::size_t rows_per_block = 512;
 constexpr std::size_t sampled_rows = 512;
 constexpr double worth_pruning = 0.8;
-constexpr double worth_of_bounds = 0.3; // of a row's scores: what the rows that bounds leave cost
+constexpr double worth_of_bounds =
+    0.3; // of the cost of all rows: the rows that bounds do not decide
 
 using ForcedLabels = std::unordered_map<std::int64_t, std::int32_t>;
 
@@ -37,7 +38,7 @@ bool SparsePoints<Real>::cannot_change(float upper, float lower) const {
     return upper * strictly + apart_ < lower;
 }
 
-// Look at a few rows: bounds pay when they skip a good part of them.
+// Bounds pay if they skip a good part of a sample of rows.
 template <class Real>
 bool SparsePoints<Real>::worth_bounding() const {
     const std::size_t step = std::max<std::size_t>(1, rows_.n() / sampled_rows);
@@ -50,7 +51,7 @@ bool SparsePoints<Real>::worth_bounding() const {
     return static_cast<double>(survived) < worth_pruning * static_cast<double>(looked);
 }
 
-// One thread's share of an assignment: blocks of rows as they come, and scratch for them.
+// One thread's share of an assignment, with its scratch memory.
 template <class Real>
 class SparsePoints<Real>::Worker {
 public:
@@ -61,7 +62,7 @@ public:
     void block(std::size_t begin, std::size_t end) {
         for (std::size_t i = begin; i < end; ++i) {
             if (bounded_ && skipped(i)) continue;
-            pace_(static_cast<double>((rows_.row(i).count + 1) * centers_.K()));
+            counter_.add(static_cast<double>((rows_.row(i).count + 1) * centers_.K()));
             const auto verdict = screen_.nearest(i);
             ++change.screened;
             change.rechecked += !verdict.decided;
@@ -123,7 +124,7 @@ private:
             const auto forced = forced_.find(static_cast<std::int64_t>(i));
             if (forced != forced_.end()) {
                 label = forced->second;
-                // Bounds that promise nothing: the next assignment looks at this row again.
+                // Trivial bounds: the next assignment checks this row again.
                 upper = std::numeric_limits<float>::infinity();
                 lower = 0.0f;
             }
@@ -142,7 +143,7 @@ private:
     bool first_, bounded_;
     const ForcedLabels& forced_;
     RowScreen<Real> screen_;
-    Pace pace_;
+    WorkCounter counter_;
 };
 
 template <class Real>
@@ -172,7 +173,7 @@ Change SparsePoints<Real>::assign(const Real* centers, std::size_t K, bool bound
     std::atomic<std::size_t> next{0};
     over_rows(threads, threads, 1, [&](std::size_t thread, std::size_t, std::size_t) {
         workers[thread] = std::make_unique<Worker>(*this, first, bounded, forced_labels);
-        // Blocks are handed out as threads come for them, because bounds skip some faster.
+        // Threads take blocks as they become free, because bounds skip some blocks faster.
         for (;;) {
             const std::size_t begin = next.fetch_add(rows_per_block);
             if (begin >= n) break;

@@ -30,7 +30,7 @@ struct BoxTree {
     std::size_t first_leaf(std::size_t level, std::size_t node) const;
 
     std::size_t d;
-    std::vector<double> origin; // (d,) amid the data
+    std::vector<double> origin; // (d,) within the data
     double factor = 1.0;        // a power of two that brings the data to about 2^10
     // Whether distances in float32 and in float64 neither overflow nor vanish; else there is no
     // order and there are no boxes.

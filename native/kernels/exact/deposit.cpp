@@ -1,7 +1,6 @@
 // The deposits. Arguments, invariant and exactness: see deposit.hpp.
-//
-// A lane is a column. What is left of a row after whole registers goes through registers of half
-// the width, down to single numbers.
+// A lane is a column. The rest of a row after whole registers goes through registers of half the
+// width, down to single numbers.
 #include "kernels/exact/deposit.hpp"
 #include "kernels/exact/exact_lanes.hpp"
 
@@ -22,7 +21,7 @@ WOLFMEANS_INLINE Factor factor_of(const Rows<Real>& rows, int64_t i) {
 }
 
 // `Limbs` is the number of limbs, or 0 for all numbers from most_apart + 1 on, which share their
-// code: rows.limbs, or `limbs`, says how many there are. Apart they took longest to compile.
+// code: rows.limbs, or `limbs`, says how many there are. Separate versions took long to compile.
 inline constexpr int most_apart = 3;
 
 template <int Limbs>
@@ -49,8 +48,8 @@ WOLFMEANS_INLINE void accumulate_from(Doubles<Lanes> term, int limbs,
     }
 }
 
-// Lanes terms, x or the exact product of weight and x. A product is two numbers, unless there is
-// but one limb: the rounded one, and a remainder, 2^-53 of it at most, no matter for the top limb.
+// Lanes terms, x or the exact product of weight and x. A product is two numbers: the rounded one,
+// and a remainder of at most 2^-53 of it, which the top limb does not need.
 template <int Limbs, bool Weighted>
 inline constexpr bool has_remainder = Weighted && Limbs != 1;
 
@@ -104,8 +103,8 @@ WOLFMEANS_INLINE void add_group(const Rows<Real>& rows, const Real* const* x,
                                 const Real* const* later, const Factor* weights, int count,
                                 int64_t j, int64_t sign, int64_t* to);
 
-// The few rows that make no whole group: their last columns or, of many limbs, all. For all numbers
-// of rows together: apart they took long to compile.
+// The last rows, fewer than a group: their last columns or, with many limbs, all columns. One
+// version for all numbers of rows: separate ones took long to compile.
 template <int Lanes, int Limbs, bool Weighted, class Real>
 __attribute__((noinline)) void add_corner(const Rows<Real>& rows, const Real* const* x,
                                           const Real* const* later, const Factor* weights,
@@ -146,7 +145,7 @@ WOLFMEANS_INLINE void add_group(const Rows<Real>& rows, const Real* const* x,
     }
 }
 
-// The rows from position i on: whole groups, then what is left by groups of half the size.
+// The rows from position i on: whole groups, then the rest by groups of half the size.
 template <int Lanes, int Limbs, bool Weighted, int Group, class Real>
 WOLFMEANS_INLINE void add_groups(const Rows<Real>& rows, const int64_t* indices,
                                  const int64_t* later, int64_t i, int64_t count, int64_t sign,
@@ -217,7 +216,7 @@ WOLFMEANS_INLINE void add_narrow_row(const Rows<Real>& rows, const Real* x, cons
     }
 }
 
-// Moved rows lie anywhere: ask for a row some rows ahead.
+// Moved rows are scattered: prefetch some rows ahead.
 inline constexpr int64_t rows_ahead = 16;
 
 template <int Lanes, int Limbs, bool Weighted, bool Move, class Real>
@@ -294,7 +293,8 @@ void move_rows(const Rows<Real>& given, const int64_t* indices, const int32_t* f
     constexpr int64_t line = 64 / sizeof(Real);
     const Rows<Real> rows = given;
     for (int64_t i = first; i < last; ++i) {
-        // The first lines of a later row; further ones follow by themselves, being read in order.
+        // The first lines of a later row; the hardware prefetches further ones, which are read in
+        // order.
         if (i + rows_ahead < last)
             for (int64_t j = 0; j < rows.d && j < 8 * line; j += line)
                 __builtin_prefetch(rows.X + indices[i + rows_ahead] * rows.d + j);
@@ -304,7 +304,7 @@ void move_rows(const Rows<Real>& given, const int64_t* indices, const int32_t* f
     }
 }
 
-// What has been seen so far, lane by lane.
+// The extent so far, lane by lane.
 template <int Lanes>
 struct Seen {
     Doubles<Lanes> largest = Doubles<Lanes>{};
@@ -314,7 +314,7 @@ struct Seen {
 
     // A pattern of bits less its lowest one is, unless x is a power of two, x less its lowest bit.
     // A power of two loses a bit of its exponent: the difference is at least a half of it.
-    WOLFMEANS_INLINE void look(const Doubles<Lanes>& x) {
+    WOLFMEANS_INLINE void add(const Doubles<Lanes>& x) {
         const Longs<Lanes> bits = bits_as<Longs<Lanes>>(x) & INT64_MAX;
         const Doubles<Lanes> size = bits_as<Doubles<Lanes>>(bits);
         const Doubles<Lanes> low = size - bits_as<Doubles<Lanes>>(bits & (bits - 1));
@@ -348,15 +348,15 @@ struct Seen {
 
 template <int Lanes, class Real>
 Extent extent(const Real* values, int64_t n) {
-    Seen<Lanes> even, odd; // two, so that neither waits for the other
+    Seen<Lanes> even, odd; // two independent chains
     Seen<1> rest;
     int64_t i = 0;
     for (; i + 2 * Lanes <= n; i += 2 * Lanes) {
-        even.look(load_doubles<Lanes>(values + i));
-        odd.look(load_doubles<Lanes>(values + i + Lanes));
+        even.add(load_doubles<Lanes>(values + i));
+        odd.add(load_doubles<Lanes>(values + i + Lanes));
     }
     for (; i < n; ++i)
-        rest.look(load_doubles<1>(values + i));
+        rest.add(load_doubles<1>(values + i));
     Extent all{0.0, __builtin_huge_val(), __builtin_huge_val(), true};
     even.merge_into(all);
     odd.merge_into(all);
@@ -375,7 +375,7 @@ Extent sizes(const float* values, int64_t n) {
     Bits largest[2] = {}, before[2] = {Bits{} + most, Bits{} + most};
     int64_t i = 0;
     for (; i + 2 * width <= n; i += 2 * width)
-        for (int h = 0; h < 2; ++h) { // two, so that neither waits for the other
+        for (int h = 0; h < 2; ++h) { // two independent chains
             const Bits size = bits_as<Bits>(load<Floats>(values + i + h * width)) & most;
             const Bits less = (size - 1) & most;
             largest[h] = size > largest[h] ? size : largest[h];
@@ -457,7 +457,7 @@ double largest_term(const double* terms, int64_t n) {
     return bits_as<double>(all > infinite ? infinite : all);
 }
 
-// Two accumulators, so that neither waits for the other.
+// Two independent accumulators.
 template <int Lanes>
 bool sum_terms(const double* terms, int64_t n, const double* given, int64_t* limbs) {
     double magic[block_limbs];

@@ -1,7 +1,6 @@
 // The quotients. Arguments and exactness: see quotient.hpp.
-//
-// A lane is a column. What is left of a row after whole registers goes through registers of half
-// the width, down to single numbers.
+// A lane is a column. The rest of a row after whole registers goes through registers of half the
+// width, down to single numbers.
 #include "kernels/exact/quotient.hpp"
 #include "kernels/exact/exact_lanes.hpp"
 
@@ -127,14 +126,14 @@ WOLFMEANS_INLINE Longs<Lanes> divide_columns(const int64_t* limbs, int64_t d, in
 
 template <int Lanes, int Limbs, class Real>
 WOLFMEANS_INLINE bool divide_from(const int64_t* limbs, int64_t d, int bits, const Weight& weight,
-                                  double scale, Real* means, double* residuals, int64_t* doubtful,
+                                  double scale, Real* means, double* residuals, int64_t* undecided,
                                   int64_t j) {
     Longs<Lanes> any{};
     for (; j + Lanes <= d; j += Lanes) {
-        const Longs<Lanes> doubt = divide_columns<Lanes, Limbs>(limbs + j, d, bits, weight, scale,
-                                                                means + j, residuals + j);
-        store(doubtful + j, doubt);
-        any = any | doubt;
+        const Longs<Lanes> open = divide_columns<Lanes, Limbs>(limbs + j, d, bits, weight, scale,
+                                                               means + j, residuals + j);
+        store(undecided + j, open);
+        any = any | open;
     }
     bool found = false;
     if constexpr (Lanes == 1) {
@@ -143,7 +142,7 @@ WOLFMEANS_INLINE bool divide_from(const int64_t* limbs, int64_t d, int bits, con
         for (int p = 0; p < Lanes; ++p)
             found = found || any[p] != 0;
         const bool later = divide_from<Lanes / 2, Limbs>(limbs, d, bits, weight, scale, means,
-                                                         residuals, doubtful, j);
+                                                         residuals, undecided, j);
         found = found || later;
     }
     return found;
@@ -151,11 +150,11 @@ WOLFMEANS_INLINE bool divide_from(const int64_t* limbs, int64_t d, int bits, con
 
 template <int Lanes, int Limbs, class Real>
 bool divide(const int64_t* limbs, int64_t d, int bits, double weight, double scale, Real* means,
-            double* residuals, int64_t* doubtful) {
+            double* residuals, int64_t* undecided) {
     const double high = upper_half(weight);
     return divide_from<Lanes, Limbs>(limbs, d, bits,
                                      Weight{weight, high, weight - high, 1.0 / weight}, scale,
-                                     means, residuals, doubtful, 0);
+                                     means, residuals, undecided, 0);
 }
 
 template <int Lanes, class Real>

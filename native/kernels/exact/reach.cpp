@@ -1,7 +1,7 @@
 // The reach. Arguments and rounding: see reach.hpp.
 //
-// The lanes are candidates, and several points go side by side, so that one sum need not wait for
-// another. A lane never mixes with another: all widths give the same distances.
+// The lanes are candidates, and several points go side by side, so that sums are independent. A
+// lane never mixes with another: all widths give the same distances.
 #if defined(__AVX2__)
 #    include <immintrin.h>
 #elif defined(__SSE2__)
@@ -37,8 +37,7 @@ WOLFMEANS_INLINE unsigned lanes_below(Doubles<Lanes> a, Doubles<Lanes> b) {
 
 constexpr long long reach_columns = 64;
 
-// The rows to look at lie apart, so that no processor guesses the next: ask for it in time. Once it
-// has begun with a long row it goes on by itself.
+// The rows are scattered: prefetch each in time. The hardware prefetches the rest of a long row.
 constexpr long long rows_ahead = 8;
 
 template <class Real>

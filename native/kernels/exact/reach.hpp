@@ -6,10 +6,8 @@
 
 namespace wolfmeans {
 
-// Look at some points.
-//
-//   X           IN   (n, d) row-major
-//   rows        IN   (count,) the points to look at, ascending
+// Evaluate candidates at some points. //   X           IN   (n, d) row-major rows        IN
+// (count,) the points, ascending
 //   candidates  IN   (d, width) float64, width 4 or 8 (see ReachFunctions)
 //   closest     IN   (n,) canonical distance to the nearest seed
 //   weights     IN   (n,) or null: all 1

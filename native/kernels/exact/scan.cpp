@@ -60,7 +60,7 @@ WOLFMEANS_INLINE void scan_tile(const double* points, const double* centers, lon
     }
 }
 
-// The centers from k on: whole tiles, then what is left by tiles of half the width.
+// The centers from k on: whole tiles, then the rest by tiles of half the width.
 template <int Lanes, int Vectors, int Centers, bool WithSecond>
 WOLFMEANS_INLINE void scan_from(const double* points, const double* centers, long long d,
                                 long long k, long long last, GroupState& state) {
@@ -184,7 +184,7 @@ WOLFMEANS_INLINE void pairs(const Real* const* rows, const double* const* (&cent
     if (short_pairs<most_short>(rows, centers, d, count, out)) return;
     for (int first = 0; first < count; first += Lanes) {
         const int some = count - first < Lanes ? count - first : Lanes;
-        // The last pair fills what is left of a register.
+        // The last pair fills the rest of a register.
         const Real* x[Lanes];
         const double* c[Centers][Lanes];
         const double* const* of[Centers];

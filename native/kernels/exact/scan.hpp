@@ -10,7 +10,7 @@ namespace wolfmeans {
 // Points scanned together: one AVX-512 register of doubles, two of AVX2, four of SSE2 and NEON.
 inline constexpr int group_size = 8;
 
-// Where the scan of a group stands after some of the centers, smallest index first.
+// The state of a group after some of the centers, smallest index first.
 //
 // Invariant, for each lane p, over the centers scanned so far: nearest[p] is the smallest canonical
 // distance, label[p] the lowest index that attains it, second[p] the smallest canonical distance
@@ -21,7 +21,7 @@ struct alignas(64) GroupState {
     long long label[group_size];
 };
 
-// Scan one group against the centers first..last-1 and bring its state up to date.
+// Scan one group against the centers first..last-1 and update its state.
 //
 //   points   IN   (d, group_size) float64, 64-byte aligned: the group transposed
 //   centers  IN   (K, d) float64, row-major

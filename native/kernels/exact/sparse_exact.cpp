@@ -172,7 +172,7 @@ WOLFMEANS_INLINE bool divide_lanes(const uint64_t* words, int n_words, int64_t s
         store(means, mean);
         store(residuals, left);
     } else {
-        // Squeezing the float64 mean into float32 leaves a difference that float64 holds exactly.
+        // The difference of the float64 and the float32 mean is exact in float64.
         store_floats<Lanes>(means, mean);
         for (int p = 0; p < Lanes; ++p)
             residuals[p] = (mean[p] - static_cast<double>(means[p])) + left[p];
@@ -182,7 +182,7 @@ WOLFMEANS_INLINE bool divide_lanes(const uint64_t* words, int n_words, int64_t s
 
 template <int Lanes, class Real>
 int64_t divide_sums(const uint64_t* words, int n_words, int64_t stride, int64_t d, double divisor,
-                    double scale, Real* means, double* residuals, int32_t* doubtful) {
+                    double scale, Real* means, double* residuals, int32_t* undecided) {
     const double reciprocal = 1.0 / divisor;
     int64_t count = 0, j = 0;
     for (; j + Lanes <= d; j += Lanes) {
@@ -190,7 +190,7 @@ int64_t divide_sums(const uint64_t* words, int n_words, int64_t stride, int64_t 
                                 residuals + j))
             continue;
         for (int p = 0; p < Lanes; ++p)
-            doubtful[count++] = static_cast<int32_t>(j + p);
+            undecided[count++] = static_cast<int32_t>(j + p);
     }
     if (j == d) return count;
     // What is left goes through a register filled with zeros.
@@ -205,7 +205,7 @@ int64_t divide_sums(const uint64_t* words, int n_words, int64_t stride, int64_t 
     for (int64_t p = 0; j + p < d; ++p) {
         means[j + p] = some_means[p];
         residuals[j + p] = some_residuals[p];
-        if (!certain) doubtful[count++] = static_cast<int32_t>(j + p);
+        if (!certain) undecided[count++] = static_cast<int32_t>(j + p);
     }
     return count;
 }

@@ -7,10 +7,10 @@
 namespace wolfmeans {
 namespace {
 
-// `Centers` of them at once, so that one sum need not wait for another.
+// `Centers` of them at once, so that sums are independent.
 template <int Lanes, int Centers>
-WOLFMEANS_INLINE void look_at_centers(const double* points, const double* const* center,
-                                      const double* factors, long long d, double* least) {
+WOLFMEANS_INLINE void add_centers(const double* points, const double* const* center,
+                                  const double* factors, long long d, double* least) {
     constexpr int vectors = group_size / Lanes;
     Doubles<Lanes> distance[Centers][vectors];
     for (int k = 0; k < Centers; ++k)
@@ -45,11 +45,11 @@ void vicinity(const double* points, const double* centers, long long d, const in
     for (; i + Centers <= count; i += Centers) {
         for (int k = 0; k < Centers; ++k)
             center[k] = centers + list[i + k] * d;
-        look_at_centers<Lanes, Centers>(points, center, factors + i, d, least);
+        add_centers<Lanes, Centers>(points, center, factors + i, d, least);
     }
     for (; i < count; ++i) {
         center[0] = centers + list[i] * d;
-        look_at_centers<Lanes, 1>(points, center, factors + i, d, least);
+        add_centers<Lanes, 1>(points, center, factors + i, d, least);
     }
 }
 

@@ -155,7 +155,7 @@ template <int Lanes, int Vectors, int D>
 WOLFMEANS_INLINE void label_points(const Candidates& in, const NarrowScratch& scratch, int n_kept,
                                    float error, long long any_d, const float* points,
                                    long long stride, const int* old, int valid, int* labels,
-                                   int* doubts, Floats<Lanes>& slack, Ints<Lanes>& doubtful,
+                                   int* undecided, Floats<Lanes>& slack, Ints<Lanes>& any_undecided,
                                    Ints<Lanes>& moved) {
     const long long d = D ? D : any_d;
     Floats<Lanes> best[Vectors], second[Vectors];
@@ -188,13 +188,13 @@ WOLFMEANS_INLINE void label_points(const Candidates& in, const NarrowScratch& sc
         const Floats<Lanes> ahead = next - near - (next + near) * slope - error;
         const Ints<Lanes> counted = counting<Lanes>() + v * Lanes < valid;
         const Ints<Lanes> decided = ahead > 0.0f;
-        const Ints<Lanes> doubt = counted & (decided == 0);
+        const Ints<Lanes> open = counted & (decided == 0);
         const Floats<Lanes> lead = counted ? ahead : Floats<Lanes>{} + farther;
         slack = lead < slack ? lead : slack;
-        doubtful |= doubt;
+        any_undecided |= open;
         moved |= counted & (load<Ints<Lanes>>(old + v * Lanes) != label[v]);
         store(labels + v * Lanes, label[v]);
-        store(doubts + v * Lanes, doubt);
+        store(undecided + v * Lanes, open);
     }
 }
 
@@ -210,7 +210,7 @@ void label_leaf(const Candidates& in, const float* box, long long any_d, const f
         for (int q = 0; q < in.count; ++q)
             scratch.kept[q] = q;
     verdict.n_kept = n_kept;
-    Ints<Lanes> doubtful{}, moved{};
+    Ints<Lanes> any_undecided{}, moved{};
     if (n_kept == 1) {
         const Ints<Lanes> label = Ints<Lanes>{} + in.indices[scratch.kept[0]];
         for (int p = 0; p < count; p += Lanes) {
@@ -224,15 +224,15 @@ void label_leaf(const Candidates& in, const float* box, long long any_d, const f
         for (; count - p > Lanes * (Vectors - 1); p += Lanes * Vectors)
             label_points<Lanes, Vectors, D>(in, scratch, n_kept, error, d, points + p, count,
                                             old + p, count - p, verdict.labels + p,
-                                            verdict.doubts + p, slack, doubtful, moved);
+                                            verdict.undecided + p, slack, any_undecided, moved);
         for (; p < count; p += Lanes)
             label_points<Lanes, 1, D>(in, scratch, n_kept, error, d, points + p, count, old + p,
-                                      count - p, verdict.labels + p, verdict.doubts + p, slack,
-                                      doubtful, moved);
+                                      count - p, verdict.labels + p, verdict.undecided + p, slack,
+                                      any_undecided, moved);
     }
     verdict.slack = smallest<Lanes>(slack);
-    const int flags = all_bits<Lanes>((doubtful & 1) | (moved & 1) * 2);
-    verdict.doubtful = flags & 1;
+    const int flags = all_bits<Lanes>((any_undecided & 1) | (moved & 1) * 2);
+    verdict.any_undecided = flags & 1;
     verdict.moved = flags & 2;
 }
 

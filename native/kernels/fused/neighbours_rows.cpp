@@ -37,7 +37,7 @@ void distances_of_rows(const double* tiles, long long n_tiles, long long d, cons
     }
 }
 
-// Several sums side by side, so that one need not wait for another.
+// Several independent sums.
 template <int Lanes>
 NearSums sums_below(const double* distances, const double* weights, long long count, double limit) {
     constexpr int side_by_side = 4;
@@ -80,7 +80,7 @@ long long gather_below(const double* distances, const double* weights, long long
         for (; i + 8 <= count; i += 8) {
             const __m512d D = _mm512_loadu_pd(distances + i);
             const __mmask8 below = _mm512_cmp_pd_mask(D, bound, _CMP_LT_OQ);
-            // Compressed in the register: straight to memory it takes many times as long.
+            // Compressing in the register is much faster than compressing to memory.
             _mm512_storeu_pd(near + found, _mm512_maskz_compress_pd(below, D));
             if (weights)
                 _mm512_storeu_pd(near_weights + found,
@@ -89,7 +89,7 @@ long long gather_below(const double* distances, const double* weights, long long
         }
     }
 #endif
-    // Written always and kept only if near: no branch to guess.
+    // Always written, kept only if near: no branch to mispredict.
     for (; i < count; ++i) {
         near[found] = distances[i];
         if (weights) near_weights[found] = weights[i];

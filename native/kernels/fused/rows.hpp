@@ -1,5 +1,5 @@
-// What is done to rows of data on their way to the screen, written once: transposing, shifting,
-// distances. Arguments and rounding: see screen.hpp.
+// Rows of data prepared for the screen: transposing, shifting, distances. Arguments and rounding:
+// see screen.hpp.
 #pragma once
 
 #include "kernels/fused/screen.hpp"
@@ -91,7 +91,7 @@ inline constexpr int partial_sums = 4 * Lanes;
 
 template <int Lanes, class Real>
 float distance(const Real* x, const Real* c, Real factor, long long d) {
-    Floats<Lanes> sum[4]{}; // so that an addition need not wait for the one before
+    Floats<Lanes> sum[4]{}; // independent chains
     long long j = 0;
     for (; j + 4 * Lanes <= d; j += 4 * Lanes) {
         for (int chain = 0; chain < 4; ++chain) {

@@ -20,7 +20,7 @@ WOLFMEANS_INLINE void add_entry(float value, const float* centers, long long col
 }
 
 // The scores of one block of Registers * Lanes centers. Few registers are summed in several turns,
-// so that an addition need not wait for the one before.
+// independent chains.
 template <int Lanes, int Registers>
 WOLFMEANS_INLINE void score_block(const float* values, const int* columns, long long count,
                                   const float* centers, const float* offsets, float* scores) {
@@ -60,7 +60,7 @@ WOLFMEANS_INLINE V rotated(const V& v) {
 #endif
 }
 
-// Each lane meets the one Distance further, then half as far: in the end it has met them all.
+// Combine each lane with the one Distance further, then half as far, until all are combined.
 template <int Lanes, int Distance>
 WOLFMEANS_INLINE void across_lanes(Floats<Lanes>& best, Floats<Lanes>& second, Ints<Lanes>& label) {
     if constexpr (Distance > 0) {
