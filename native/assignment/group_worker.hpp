@@ -4,7 +4,6 @@
 #pragma once
 
 #include "assignment/center_groups.hpp"
-#include "assignment/coded_bounds.hpp"
 #include "assignment/worker.hpp"
 
 namespace wolfmeans {

@@ -71,13 +71,7 @@ void PackedCenters<Real>::move_from(const Real* previous, bool separate) {
             sum += difference * difference;
         }
         drift[k] = sum == 0.0 ? 0.0f : root_up(sum);
-        if (drift[k] > largest_drift) {
-            second_drift = largest_drift;
-            largest_drift = drift[k];
-            most_drifted = k;
-        } else {
-            second_drift = std::max(second_drift, drift[k]);
-        }
+        largest_drifts_.add(k, drift[k]);
     }
     half_separation.assign(K, 0.0f);
     if (separate && K > 1) separate_centers();

@@ -33,6 +33,23 @@ inline float root_down(double squared) {
     return std::max(0.0f, root * (1.0f - 0x1p-21f) - 0x1p-60f);
 }
 
+// The two largest drifts of the centers.
+struct LargestDrifts {
+    float largest = 0.0f, second = 0.0f;
+    std::size_t center = 0; // with the largest
+
+    void add(std::size_t k, float drift) {
+        if (drift > largest) {
+            second = largest;
+            largest = drift;
+            center = k;
+        } else {
+            second = std::max(second, drift);
+        }
+    }
+    float without(std::size_t k) const { return k == center ? second : largest; }
+};
+
 template <class Real>
 struct PackedCenters {
     // centers IN (K, d) row-major; kept. `tiled` centers are packed for Screen.
@@ -56,9 +73,7 @@ struct PackedCenters {
     double largest_norm() const { return largest_norm_; }
 
     // The largest drift of any center but this one.
-    float drift_of_others(std::size_t own) const {
-        return own == most_drifted ? second_drift : largest_drift;
-    }
+    float drift_of_others(std::size_t own) const { return largest_drifts_.without(own); }
 
     const Real* rows; // (K, d) as given
     std::size_t K, d;
@@ -76,8 +91,7 @@ private:
     const ScreenVersion& version_;
     double terms_, norm_terms_; // roundings of a score and of |x'|^2, see screen.hpp
     double largest_norm_ = 0.0; // of c', rounded up
-    float largest_drift = 0.0f, second_drift = 0.0f;
-    std::size_t most_drifted = 0;
+    LargestDrifts largest_drifts_;
 };
 
 } // namespace wolfmeans

@@ -15,7 +15,6 @@
 #include "assignment/bounds.hpp"
 #include "assignment/center_groups.hpp"
 #include "assignment/change.hpp"
-#include "assignment/coded_bounds.hpp"
 #include "assignment/packed_centers.hpp"
 #include "assignment/worker.hpp"
 #include "kernels/fused/screen.hpp"

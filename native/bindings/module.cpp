@@ -6,7 +6,7 @@
 
 #include "assignment/assign.hpp"
 #include "bindings/binding.hpp"
-#include "exact/value_range.hpp"
+#include "exact/cluster_sums.hpp"
 #include "runtime/vector_unit.hpp"
 
 namespace nb = nanobind;

@@ -1,6 +1,5 @@
 // Bindings of the labelled points: wolfmeans.exact._native.PointsF32 and PointsF64.
 #include <algorithm>
-#include <atomic>
 #include <optional>
 #include <string>
 #include <vector>
@@ -182,13 +181,11 @@ nb::list advance(nb::list points, nb::list starts, nb::list tolerances, std::siz
     }
     {
         const Released release;
-        std::atomic<std::size_t> next{0};
         const std::size_t threads =
             std::clamp<std::size_t>(all.size(), 1, static_cast<std::size_t>(n_threads));
-        wolfmeans::over_rows(threads, threads, 1, [&](std::size_t, std::size_t, std::size_t) {
-            for (std::size_t s = next++; s < all.size(); s = next++)
-                all[s]->advance(limits[s]);
-        });
+        wolfmeans::over_blocks(
+            all.size(), threads, 1,
+            [&](std::size_t, std::size_t s, std::size_t) { all[s]->advance(limits[s]); });
     }
     nb::list results;
     for (const Class* one : all)

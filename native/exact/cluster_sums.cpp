@@ -9,7 +9,6 @@
 #include <type_traits>
 #include <vector>
 
-#include "exact/value_range.hpp"
 #include "runtime/aligned.hpp"
 #include "runtime/threads.hpp"
 #include "runtime/vector_unit.hpp"
@@ -23,6 +22,25 @@ constexpr int most_fast_bits = 46;
 constexpr int plain_bits = 32;
 // Beyond these exponents a magic constant or a scaled weight might leave float64.
 constexpr int most_fast_exponent = 700;
+
+// The extent of an array by a kernel, in chunks over threads.
+template <class Real>
+Extent extent_of(const Real* values, std::size_t size, int n_threads,
+                 Extent (*kernel)(const Real*, std::int64_t)) {
+    const std::size_t chunks = worthwhile_threads(size, static_cast<double>(size), n_threads);
+    std::vector<Extent> extents(chunks);
+    over_rows(size, chunks, 1, [&](std::size_t chunk, std::size_t begin, std::size_t end) {
+        extents[chunk] = kernel(values + begin, static_cast<std::int64_t>(end - begin));
+    });
+    Extent all = extents.front();
+    for (const Extent& extent : extents) {
+        all.largest = std::max(all.largest, extent.largest);
+        all.smallest = std::min(all.smallest, extent.smallest);
+        all.lowest_bit = std::min(all.lowest_bit, extent.lowest_bit);
+        all.finite = all.finite && extent.finite;
+    }
+    return all;
+}
 
 template <class Real>
 ExponentRange checked_range(const Real* values, std::size_t n, int n_threads,
@@ -90,6 +108,16 @@ void deposit_digits(TwoWords number, int place, bool negative, std::int64_t* lim
 }
 
 } // namespace
+
+template <class Real>
+ValueRange value_range(const Real* values, std::size_t size, int n_threads) {
+    Extent extent;
+    if constexpr (sizeof(Real) == sizeof(float))
+        extent = extent_of(values, size, n_threads, best_kernels().deposit->sizes);
+    else
+        extent = extent_of(values, size, n_threads, best_kernels().deposit->of<Real>().extent);
+    return {extent.finite, extent.largest == 0.0 ? 0.0 : extent.smallest, extent.largest};
+}
 
 template <class Real>
 ExponentRange exponent_range(const Real* values, std::size_t n, int n_threads) {
@@ -285,6 +313,8 @@ void carry(const Grid& grid, std::size_t K, std::size_t d, std::int64_t* sums) {
     }
 }
 
+template ValueRange value_range(const float*, std::size_t, int);
+template ValueRange value_range(const double*, std::size_t, int);
 template ExponentRange exponent_range(const float*, std::size_t, int);
 template ExponentRange exponent_range(const double*, std::size_t, int);
 template class ClusterSums<float>;

@@ -11,6 +11,16 @@
 
 namespace wolfmeans {
 
+struct ValueRange {
+    bool finite;     // whether no value is NaN or infinite
+    double smallest; // the smallest nonzero magnitude, 0 when there is none
+    double largest;  // the largest magnitude; means nothing unless finite
+};
+
+// values IN (size,). The result does not depend on n_threads.
+template <class Real>
+ValueRange value_range(const Real* values, std::size_t size, int n_threads);
+
 // Every number is a multiple of 2^low and less than 2^high in size; low == high when all are 0.
 struct ExponentRange {
     int low = 0;

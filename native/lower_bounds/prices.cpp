@@ -70,16 +70,16 @@ public:
         Found top;
         descend(boxes, 0, 0, top, &tasks);
         std::vector<Found> found(tasks.size());
-        std::atomic<std::size_t> next{0};
         const std::size_t workers =
             std::clamp<std::size_t>(tasks.size(), 1, std::size_t(std::max(n_threads, 1)));
-        over_rows(workers, workers, 1, [&](std::size_t, std::size_t, std::size_t) {
-            std::vector<Box> own(most_depth - task_depth + 1);
-            for (std::size_t task; (task = next++) < tasks.size();) {
-                own[0] = std::move(tasks[task]);
-                descend(own, 0, task_depth, found[task], nullptr);
-            }
-        });
+        std::vector<std::vector<Box>> scratch(workers,
+                                              std::vector<Box>(most_depth - task_depth + 1));
+        over_blocks(tasks.size(), workers, 1,
+                    [&](std::size_t thread, std::size_t task, std::size_t) {
+                        std::vector<Box>& own = scratch[thread];
+                        own[0] = std::move(tasks[task]);
+                        descend(own, 0, task_depth, found[task], nullptr);
+                    });
         found.push_back(std::move(top));
         return summary(found);
     }

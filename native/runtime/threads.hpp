@@ -55,4 +55,18 @@ void over_rows(std::size_t n, std::size_t chunks, std::size_t multiple, const Wo
     over_rows(n, chunks, multiple, WorkOnRows{function, &work});
 }
 
+// Run work(thread, begin, end) for blocks of at most `block` of the rows 0..n-1. Threads take
+// blocks as they become free, for work that takes longer in some blocks than in others.
+template <class Work>
+void over_blocks(std::size_t n, std::size_t threads, std::size_t block, const Work& work) {
+    std::size_t next = 0;
+    over_rows(threads, threads, 1, [&](std::size_t thread, std::size_t, std::size_t) {
+        for (;;) {
+            const std::size_t begin = __atomic_fetch_add(&next, block, __ATOMIC_RELAXED);
+            if (begin >= n) break;
+            work(thread, begin, begin + block < n ? begin + block : n);
+        }
+    });
+}
+
 } // namespace wolfmeans

@@ -126,19 +126,12 @@ void SparseCenters<Real>::summarize() {
     const double spare = 1.0 + 0x1p-20; // exceeds the rounding of any of these sums
     double around = 0.0, square = 0.0;
     largest_offset_ = 0.0;
-    largest_drift_ = second_drift_ = 0.0f;
-    most_drifted_ = 0;
+    largest_drifts_ = {};
     for (std::size_t k = 0; k < K_; ++k) {
         around = std::max(around, arounds_[k]);
         square = std::max(square, squares_[k]);
         largest_offset_ = std::max(largest_offset_, std::abs(static_cast<double>(offsets_[k])));
-        if (drifts_[k] > largest_drift_) {
-            second_drift_ = largest_drift_;
-            largest_drift_ = drifts_[k];
-            most_drifted_ = k;
-        } else {
-            second_drift_ = std::max(second_drift_, drifts_[k]);
-        }
+        largest_drifts_.add(k, drifts_[k]);
     }
     largest_norm_ = std::sqrt(around) * spare;
     reach_ = largest_norm_ + 2.0 * std::sqrt(rows_.origin_square());

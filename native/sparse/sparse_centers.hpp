@@ -39,9 +39,7 @@ public:
     double cancellation(double norm) const;
 
     // The largest drift of any center but this one.
-    float drift_of_others(std::size_t own) const {
-        return own == most_drifted_ ? second_drift_ : largest_drift_;
-    }
+    float drift_of_others(std::size_t own) const { return largest_drifts_.without(own); }
 
     const SparseScreenVersion& version() const { return version_; }
     const SparseExactVersion& exact() const { return exact_; }
@@ -76,8 +74,7 @@ private:
     bool screenable_ = true;
     double largest_norm_ = 0.0, largest_offset_ = 0.0, absolute_error_ = 0.0; // rounded up
     double reach_ = 0.0; // a center's norm plus twice the origin's
-    float largest_drift_ = 0.0f, second_drift_ = 0.0f;
-    std::size_t most_drifted_ = 0;
+    LargestDrifts largest_drifts_;
 };
 
 // Screens rows one after another, with scratch of its own: one for each thread.

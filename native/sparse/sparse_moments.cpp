@@ -1,7 +1,6 @@
 #include "sparse/sparse_moments.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstdlib>
@@ -204,17 +203,14 @@ void SparseMoments<Real>::update(const std::vector<std::size_t>& starts,
         operations_per_deposit * (static_cast<double>(moves.size()) * (entries + 1.0) +
                                   static_cast<double>(touched.size()) * static_cast<double>(d_));
     const std::size_t threads = worthwhile_threads(touched.size(), operations, n_threads_);
-    std::atomic<std::size_t> next{0};
-    over_rows(threads, threads, 1, [&](std::size_t, std::size_t, std::size_t) {
-        for (std::size_t t = next++; t < touched.size(); t = next++) {
-            const std::size_t k = touched[t];
-            for (std::size_t m = starts[k]; m < starts[k + 1]; ++m) {
-                if (m + rows_ahead < starts[k + 1])
-                    prefetch(rows_.row(static_cast<std::size_t>(moves[m + rows_ahead].row)));
-                deposit(k, moves[m]);
-            }
-            refresh(k);
+    over_blocks(touched.size(), threads, 1, [&](std::size_t, std::size_t t, std::size_t) {
+        const std::size_t k = touched[t];
+        for (std::size_t m = starts[k]; m < starts[k + 1]; ++m) {
+            if (m + rows_ahead < starts[k + 1])
+                prefetch(rows_.row(static_cast<std::size_t>(moves[m + rows_ahead].row)));
+            deposit(k, moves[m]);
         }
+        refresh(k);
     });
 }
 

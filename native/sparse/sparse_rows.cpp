@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "exact/value_range.hpp"
+#include "exact/cluster_sums.hpp"
 #include "runtime/threads.hpp"
 #include "runtime/vector_unit.hpp"
 #include "sparse/sparse_centers.hpp"

@@ -8,9 +8,8 @@
 #    include <emmintrin.h> // a small part of immintrin.h
 #endif
 
+#include "kernels/exact/exact_lanes.hpp"
 #include "kernels/exact/reach.hpp"
-#include "kernels/exact/separate_rounding.hpp"
-#include "kernels/lanes.hpp"
 
 namespace wolfmeans {
 namespace {

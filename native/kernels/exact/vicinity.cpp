@@ -1,8 +1,7 @@
 // The vicinity. Arguments and rounding: see vicinity.hpp. A lane is a point and never mixes with
 // another.
 #include "kernels/exact/vicinity.hpp"
-#include "kernels/exact/separate_rounding.hpp"
-#include "kernels/lanes.hpp"
+#include "kernels/exact/exact_lanes.hpp"
 
 namespace wolfmeans {
 namespace {
