@@ -15,14 +15,12 @@ using namespace wolfmeans::binding;
 
 void define_bounds(nb::module_& m);   // module_bounds.cpp
 void define_exact(nb::module_& m);    // module_exact.cpp
-void define_partial(nb::module_& m);  // module_partial.cpp
 void define_points(nb::module_& m);   // module_points.cpp
 void define_polish(nb::module_& m);   // module_polish.cpp
 void define_prices(nb::module_& m);   // module_prices.cpp
 void define_runs(nb::module_& m);     // module_runs.cpp
 void define_seeding(nb::module_& m);  // module_seeding.cpp
 void define_sparse(nb::module_& m);   // module_sparse.cpp
-void define_step(nb::module_& m);     // module_step.cpp
 void define_trimming(nb::module_& m); // module_trimming.cpp
 
 namespace {
@@ -143,14 +141,12 @@ NB_MODULE(_native, m) {
     define_kernels<double>(m);
     define_bounds(m);
     define_exact(m);
-    define_partial(m);
     define_points(m);
     define_polish(m);
     define_prices(m);
     define_runs(m);
     define_seeding(m);
     define_sparse(m);
-    define_step(m);
     define_trimming(m);
     m.def("hardware", &hardware, "The number of hardware threads and the vector unit.");
 }
