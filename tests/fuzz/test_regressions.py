@@ -1,4 +1,4 @@
-"""What fuzzing and the soak have found and was mended; what is not has a mark."""
+"""Regression tests of what fuzzing and the soak test have found."""
 
 import base64
 import io
