@@ -1,11 +1,10 @@
 #include "assignment/assign.hpp"
 
 #include <algorithm>
-#include <limits>
-#include <memory>
 #include <type_traits>
 #include <vector>
 
+#include "assignment/group.hpp"
 #include "assignment/points.hpp"
 #include "kernels/exact/scan.hpp"
 #include "runtime/threads.hpp"
@@ -26,21 +25,6 @@ std::size_t ceil_div(std::size_t a, std::size_t b) {
     return (a + b - 1) / b;
 }
 
-// Doubles at a 64-byte boundary: a register's worth of lanes never straddles two cache lines.
-class AlignedDoubles {
-public:
-    explicit AlignedDoubles(std::size_t size) : storage_(size + 8) {
-        void* start = storage_.data();
-        std::size_t space = storage_.size() * sizeof(double);
-        data_ = static_cast<double*>(std::align(64, size * sizeof(double), start, space));
-    }
-    double* data() { return data_; }
-
-private:
-    std::vector<double> storage_;
-    double* data_;
-};
-
 // The centers as float64: themselves, or converted once into `storage`.
 template <class Real>
 const double* as_doubles(const Real* centers, std::size_t size, std::vector<double>& storage) {
@@ -52,17 +36,13 @@ const double* as_doubles(const Real* centers, std::size_t size, std::vector<doub
     }
 }
 
-// points (d, group_size) OUT: rows first..first+count-1 of X transposed, the last repeated as
-// filling when fewer than group_size.
+// points (d, group_size) OUT: rows first..first+count-1 of X transposed, the last one repeated to
+// fill the group.
 template <class Real>
-void transpose_group(const Real* X, std::size_t d, std::size_t first, std::size_t count,
-                     double* points) {
-    const Real* row[group_size];
-    for (std::size_t p = 0; p < group_size; ++p)
-        row[p] = X + (first + std::min(p, count - 1)) * d;
-    for (std::size_t j = 0; j < d; ++j)
-        for (std::size_t p = 0; p < group_size; ++p)
-            points[j * group_size + p] = row[p][j];
+void transpose_rows(const Real* X, std::size_t d, std::size_t first, std::size_t count,
+                    double* points) {
+    transpose_group(
+        d, [=](std::size_t p) { return X + (first + std::min(p, count - 1)) * d; }, points);
 }
 
 // The groups of one chunk of rows, block by block; the arguments of `assign` plus scratch.
@@ -92,19 +72,15 @@ private:
     std::size_t group_doubles() const { return d_ * group_size; }
 
     void assign_block(std::size_t begin, std::size_t end, double* points, GroupState* states) {
-        constexpr double infinity = std::numeric_limits<double>::infinity();
         const std::size_t groups = ceil_div(end - begin, group_size);
         for (std::size_t g = 0; g < groups; ++g) {
             const std::size_t first = begin + g * group_size;
-            transpose_group(X_, d_, first, std::min<std::size_t>(group_size, end - first),
-                            points + g * group_doubles());
-            // Label 0 stands when every distance overflows to +inf: the lowest index of that tie.
-            std::fill_n(states[g].nearest, group_size, infinity);
-            std::fill_n(states[g].second, group_size, infinity);
-            std::fill_n(states[g].label, group_size, 0);
+            transpose_rows(X_, d_, first, std::min<std::size_t>(group_size, end - first),
+                           points + g * group_doubles());
+            states[g] = unscanned();
         }
         for (std::size_t k = 0; k < K_; k += centers_per_block_) {
-            heed();
+            check_interrupt();
             const std::size_t last = std::min(K_, k + centers_per_block_);
             for (std::size_t g = 0; g < groups; ++g)
                 scan_(points + g * group_doubles(), centers_, static_cast<long long>(d_),
@@ -129,7 +105,7 @@ private:
     Scan* scan_;
     std::size_t groups_;
     std::size_t centers_per_block_;
-    AlignedDoubles points_;
+    Aligned<double> points_;
     std::vector<GroupState> states_;
 };
 
@@ -141,7 +117,7 @@ TermSum summed_cost(const Real* X, std::size_t n, std::size_t d, const double* w
     const std::size_t chunks = worthwhile_threads(n, operations, n_threads);
     std::vector<double> converted;
     const double* const centers_double = as_doubles(centers, K * d, converted);
-    OwnDistances<Real>* const own = best_kernels().scan->pairs<Real>().own;
+    OwnDistances<Real>* const own = best_kernels().scan->of<Real>().own;
     std::vector<TermSum> sums(chunks);
     over_rows(n, chunks, block, [&](std::size_t chunk, std::size_t begin, std::size_t end) {
         double distances[block];
@@ -188,7 +164,7 @@ void distances(const Real* X, std::size_t n, std::size_t d, const Real* centers,
     const std::size_t chunks = worthwhile_threads(n, operations, n_threads);
     std::vector<double> converted;
     const double* const centers_double = as_doubles(centers, K * d, converted);
-    OwnDistances<Real>* const own = best_kernels().scan->pairs<Real>().own;
+    OwnDistances<Real>* const own = best_kernels().scan->of<Real>().own;
     over_rows(n, chunks, group_size, [=](std::size_t, std::size_t begin, std::size_t end) {
         own(X + begin * d, static_cast<long long>(end - begin), static_cast<long long>(d),
             centers_double, labels + begin, out + begin);
@@ -215,17 +191,17 @@ void roots(const Real* X, std::size_t n, std::size_t d, const Real* centers, std
     const std::size_t chunks = worthwhile_threads(n, operations, n_threads);
     std::vector<double> converted;
     const double* const centers_double = as_doubles(centers, K * d, converted);
-    Roots<Real>* const group_roots = best_kernels().scan->pairs<Real>().roots;
+    Roots<Real>* const group_roots = best_kernels().scan->of<Real>().roots;
     over_rows(n, chunks, group_size, [&](std::size_t, std::size_t begin, std::size_t end) {
-        AlignedDoubles points(d * group_size);
-        Pace pace;
+        Aligned<double> points(d * group_size);
+        WorkCounter counter;
         for (std::size_t i = begin; i < end; i += group_size) {
             const std::size_t count = std::min<std::size_t>(group_size, end - i);
-            transpose_group(X, d, i, count, points.data());
+            transpose_rows(X, d, i, count, points.data());
             group_roots(points.data(), centers_double, static_cast<long long>(d), 0,
                         static_cast<long long>(K), static_cast<long long>(K),
                         static_cast<int>(count), out + i * K);
-            pace(static_cast<double>(group_size * K * (d + 8)));
+            counter.add(static_cast<double>(group_size * K * (d + 8)));
         }
     });
 }

@@ -1,5 +1,5 @@
-// The linear minimization oracle: each point to its nearest center (docs/design.md: labels, the exactness
-// contract), and the canonical distance of each point to the center of its label.
+// The linear minimization oracle: each point to its nearest center (docs/design.md: labels, the
+// exactness contract), and the canonical distance of each point to the center of its label.
 #pragma once
 
 #include <cstddef>

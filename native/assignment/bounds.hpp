@@ -1,8 +1,8 @@
-// Bounds on distances that stay true while the centers move (Hamerly 2010), kept so that a point
-// that nothing happens to is not even written to.
+// Bounds on distances that stay valid while the centers move (Hamerly 2010). Points whose bounds
+// decide their label are not written to.
 //
 // For a point with label a, let u be at least its distance to center a and l at most that to any
-// other center, when it was last looked at. Since then u may have grown by the path of center a and
+// other center, when it was last checked. Since then u may have grown by the path of center a and
 // l may have shrunk by the path of the fastest other center. Both paths are sums over steps that
 // depend on a alone, so they are kept per center, counted from the first step on; a point stores
 // its bounds less the paths at the time, and a comparison with the tables of now brings them up to
@@ -32,21 +32,21 @@ class Bounds {
 public:
     void resize(std::size_t n, std::size_t K) {
         const std::size_t blocks = (n + bounds_block - 1) / bounds_block;
-        // Whole blocks, so that kernels need no remainder; the filling is never in doubt.
+        // Whole blocks, so that kernels need no remainder; the padding is always decided.
         upper_.assign(blocks * bounds_block, 0.0f);
         slack_.assign(blocks * bounds_block, std::numeric_limits<float>::infinity());
-        until_.assign(blocks, -1.0f);
+        check_at_.assign(blocks, -1.0f);
         path_.assign(K, 0.0);
         spent_.assign(K, 0.0);
         path_up_.assign(K, 0.0f);
         spent_up_.assign(K, 0.0f);
         near_.assign(K, -1.0f);
-        road_ = 0.0;
+        total_drift_ = 0.0;
     }
 
     // The centers have moved: add their drifts to the paths.
     template <class Real>
-    void follow(const PackedCenters<Real>& centers) {
+    void add_drifts(const PackedCenters<Real>& centers) {
         float largest = 0.0f, second = 0.0f;
         for (std::size_t k = 0; k < path_.size(); ++k) {
             const float others = centers.drift_of_others(k);
@@ -60,21 +60,22 @@ public:
             largest = std::max(largest, centers.drift[k]);
         }
         // No point's slack shrinks by more in a step than the two fastest centers move.
-        road_ += static_cast<double>(largest) + static_cast<double>(second);
+        total_drift_ += static_cast<double>(largest) + static_cast<double>(second);
     }
 
-    // A block whose `until` lies beyond the road cannot have changed any label.
-    float road() const { return float_up(road_); }
-    const float* until() const { return until_.data(); }
+    // A block whose check_at exceeds the total drift cannot have changed any label.
+    float total_drift() const { return float_up(total_drift_); }
+    const float* check_at() const { return check_at_.data(); }
 
-    // The block's smallest spare (see Spare) is this: it may rest while the centers move less.
-    void rest(std::size_t block, float least_spare) {
-        until_[block] = least_spare > 0.0f
-                            ? float_down(road_ + static_cast<double>(least_spare) * (1.0 - 0x1p-22))
-                            : -1.0f;
+    // Skip a block with this smallest spare (see Spare) while the centers move less.
+    void skip_block(std::size_t block, float least_spare) {
+        check_at_[block] =
+            least_spare > 0.0f
+                ? float_down(total_drift_ + static_cast<double>(least_spare) * (1.0 - 0x1p-22))
+                : -1.0f;
     }
-    void wake(std::size_t row) { until_[row / bounds_block] = -1.0f; }
-    void wake_all() { std::fill(until_.begin(), until_.end(), -1.0f); }
+    void check_again(std::size_t row) { check_at_[row / bounds_block] = -1.0f; }
+    void check_all() { std::fill(check_at_.begin(), check_at_.end(), -1.0f); }
 
     // Set the bounds of a point: u at least its distance to its center, l at most that to others.
     // The factor makes a strict comparison of bounds hold for canonical distances too, whose
@@ -85,14 +86,15 @@ public:
         slack_[i] = float_down(static_cast<double>(l) * (1.0 - 0x1p-19) - up + spent_[label]);
     }
 
-    // Bounds that promise nothing: the next step looks at this point again.
+    // Trivial bounds: the next step checks this point again.
     void forget(std::size_t i) {
         upper_[i] = std::numeric_limits<float>::infinity();
         slack_[i] = -std::numeric_limits<float>::infinity();
-        wake(i);
+        check_again(i);
     }
 
-    // The bounds of now.
+    // The current bounds.
+
     float upper(std::size_t i, std::size_t label) const {
         return float_up(static_cast<double>(upper_[i]) + path_[label]);
     }
@@ -124,14 +126,14 @@ public:
     const float* spent() const { return spent_up_.data(); }
 
 private:
-    std::vector<float> upper_;  // (n,) u less the path of the own center
-    std::vector<float> slack_;  // (n,) l - u and what both paths had spent
-    std::vector<float> until_;  // (n / bounds_block,) the road at which a block must wake
-    std::vector<double> path_;  // (K,) how far each center has come
-    std::vector<double> spent_; // (K,) its path and that of the fastest other center, together
+    std::vector<float> upper_;    // (n,) u less the path of the own center
+    std::vector<float> slack_;    // (n,) l - u and what both paths had spent
+    std::vector<float> check_at_; // (n / bounds_block,) total drift at which to check again
+    std::vector<double> path_;    // (K,) total distance that each center has moved
+    std::vector<double> spent_;   // (K,) its path and that of the fastest other center, together
     std::vector<float> path_up_, spent_up_; // (K,) the same, rounded up
     std::vector<float> near_;               // (K,) half the separation less the path
-    double road_ = 0.0;                     // the most that any slack can have lost
+    double total_drift_ = 0.0;              // upper limit on what any slack has lost
 };
 
 } // namespace wolfmeans

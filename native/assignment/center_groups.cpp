@@ -56,15 +56,14 @@ CenterGroups::CenterGroups(const Real* centers, std::size_t K, std::size_t d, st
     std::iota(order.begin(), order.end(), std::size_t{0});
     // Neighbours need not be exact: any grouping is right, a better one only prunes more.
     const auto square = [&](std::size_t a, std::size_t b) {
-        return version.rows<Real>().distance(centers + a * d, centers + b * d, factor,
-                                             static_cast<long long>(d));
+        return version.of<Real>().distance(centers + a * d, centers + b * d, factor,
+                                           static_cast<long long>(d));
     };
     halve(square, order, 0, K);
     for (std::size_t place = 0; place < K; ++place) {
         place_[order[place]] = place;
         member_[place] = static_cast<std::int32_t>(order[place]);
     }
-    std::fill_n(packed_.data(), n_groups_ * group_width * d, 0.0f);
 }
 
 template <class Real>
@@ -89,18 +88,18 @@ void CenterGroups::separate(const Frame<Real>& frame, const PackedCenters<Real>&
     over_rows(
         K, worthwhile_threads(K, operations, n_threads), at_once,
         [&](std::size_t, std::size_t first, std::size_t last) {
-            AlignedFloats shifted(at_once * d_);
+            Aligned<float> shifted(at_once * d_);
             const float* rows[at_once];
             float squares[at_once], best[at_once], second[at_once];
             int lane[at_once];
             for (std::size_t begin = first; begin < last; begin += at_once) {
-                heed();
+                check_interrupt();
                 const std::size_t count = std::min(at_once, last - begin);
                 for (std::size_t r = 0; r < count; ++r) {
                     float* const to = shifted.data() + r * d_;
-                    squares[r] = version.rows<Real>().shift(centers.rows + (begin + r) * d_,
-                                                            frame.origin.data(), frame.factor,
-                                                            static_cast<long long>(d_), to);
+                    squares[r] = version.of<Real>().shift(centers.rows + (begin + r) * d_,
+                                                          frame.origin.data(), frame.factor,
+                                                          static_cast<long long>(d_), to);
                     rows[r] = to;
                 }
                 std::fill_n(separation_.data() + begin * n_bounds(), count * n_bounds(), 0x1p100f);
@@ -125,7 +124,7 @@ void CenterGroups::separate(const Frame<Real>& frame, const PackedCenters<Real>&
         });
 }
 
-void CenterGroups::follow(const std::vector<float>& drift) {
+void CenterGroups::add_drifts(const std::vector<float>& drift) {
     std::vector<float> largest(path_.size(), 0.0f);
     for (std::size_t k = 0; k < drift.size(); ++k)
         largest[bound_of(k)] = std::max(largest[bound_of(k)], drift[k]);

@@ -12,6 +12,19 @@
 
 namespace wolfmeans {
 
+// Bounds as 16-bit multiples of a unit: a lower limit plus the path of the center at that time.
+struct CodedBounds {
+    std::vector<std::uint16_t> values; // (n, bounds of a point)
+    float unit = 1.0f;
+
+    // The largest code whose bound is at most this distance, at that path.
+    std::uint16_t code(double distance, double path) const {
+        const double units = (std::max(0.0, distance) * (1.0 - 0x1p-18) + path) * (1.0 - 0x1p-22) /
+                             static_cast<double>(unit);
+        return static_cast<std::uint16_t>(std::clamp(units, 0.0, 65535.0));
+    }
+};
+
 class CenterGroups {
 public:
     // Groups of at most group_width centers that are near each other, found by halving; `together`
@@ -25,10 +38,10 @@ public:
     void pack(const Real* centers, const Frame<Real>& frame, const PackedCenters<Real>& norms);
 
     // The centers have moved: add the largest drift of each group to its path.
-    void follow(const std::vector<float>& drift);
+    void add_drifts(const std::vector<float>& drift);
 
-    // Find how far each center is from the groups, so that a point near its center needs none of
-    // those that are more than twice as far (Elkan 2003).
+    // Find the distance of each center to the groups: a point near its center needs no group that
+    // is more than twice as far away (Elkan 2003).
     template <class Real>
     void separate(const Frame<Real>& frame, const PackedCenters<Real>& centers,
                   const ScreenVersion& version, int n_threads);
@@ -52,7 +65,7 @@ public:
     const float* half_norms(std::size_t group) const {
         return half_norms_.data() + group * group_width;
     }
-    // How far the fastest centers of the groups that share bound b have come, rounded up.
+    // The path of the fastest center among the groups that share bound b, rounded up.
     const float* paths() const { return path_up_.data(); }
     double path(std::size_t b) const { return path_[b]; }
 
@@ -60,7 +73,7 @@ private:
     std::size_t d_, n_groups_, together_;
     std::vector<std::size_t> place_;   // (K,) group * group_width + lane of each center
     std::vector<std::int32_t> member_; // (n_groups * group_width,) its inverse, -1 for no center
-    AlignedFloats packed_;
+    Aligned<float> packed_;
     std::vector<float> half_norms_;
     std::vector<double> path_;
     std::vector<float> path_up_;

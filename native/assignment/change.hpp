@@ -1,5 +1,5 @@
-// What goes into an assignment besides centers, and what comes out: the words that all ways of
-// finding nearest centers share (points.hpp and its siblings).
+// Input of an assignment besides the centers, and its result: shared by all classes that find
+// nearest centers (points.hpp, boxes.hpp, sparse_points.hpp).
 #pragma once
 
 #include <cstddef>
@@ -23,9 +23,32 @@ struct Change {
     std::vector<std::int32_t> old;  // their labels before
     std::vector<std::int32_t> now;  // their labels since
     ExactSum gap;                   // sum of w (D_old - D_new) over them
-    std::size_t opened = 0;         // points the bounds left open at first sight
-    std::size_t screened = 0;       // points they left open once tightened
-    std::size_t rechecked = 0;      // points the screen did not decide
+    std::size_t screened = 0;       // points that the bounds did not decide
+    std::size_t rechecked = 0;      // points that the screen did not decide
+
+    void record(std::size_t row, std::int32_t before, std::int32_t after) {
+        rows.push_back(static_cast<std::int64_t>(row));
+        old.push_back(before);
+        now.push_back(after);
+    }
+
+    void append(const Change& part) {
+        rows.insert(rows.end(), part.rows.begin(), part.rows.end());
+        old.insert(old.end(), part.old.begin(), part.old.end());
+        now.insert(now.end(), part.now.begin(), part.now.end());
+        if (!part.rows.empty()) gap.merge(part.gap);
+        screened += part.screened;
+        rechecked += part.rechecked;
+    }
+
+    // Empty again; the lists keep their memory.
+    void clear() {
+        if (!rows.empty()) gap.clear();
+        rows.clear();
+        old.clear();
+        now.clear();
+        screened = rechecked = 0;
+    }
 
     double rounded_gap() const { return rows.empty() ? 0.0 : gap.rounded(); }
 };

@@ -1,10 +1,9 @@
-// Many coordinates: a bound for each group of neighbouring centers. A row that the bounds leave
-// open is screened against the groups that may hold its nearest center and no others, lanes being
-// centers (GroupScreen in screen.hpp), so that rows need not agree on their groups.
+// Many coordinates: a bound for each group of neighbouring centers. An undecided row is screened
+// only against the groups that may hold its nearest center. Lanes are centers (GroupScreen in
+// screen.hpp), so each row has its own set of groups.
 #pragma once
 
 #include "assignment/center_groups.hpp"
-#include "assignment/coded_bounds.hpp"
 #include "assignment/worker.hpp"
 
 namespace wolfmeans {
@@ -28,7 +27,7 @@ public:
                 push(step, {i, 0.0, false});
             }
         } else {
-            this->over_open_rows(step, begin, end, [&](std::size_t i) { look(step, i); });
+            this->over_open_rows(step, begin, end, [&](std::size_t i) { check_row(step, i); });
         }
     }
 
@@ -59,8 +58,8 @@ private:
                                   needed);
     }
 
-    // Bounds of the groups first as they are, then with the distance to the own center known.
-    void look(const Step<Real>& step, std::size_t i) {
+    // Try the bounds of the groups first as they are, then with the distance to the own center.
+    void check_row(const Step<Real>& step, std::size_t i) {
         const std::size_t label = step.label(i);
         float upper = step.bounds.upper(i, label);
         float lower = compare(step, i, label, upper, next_needed());
@@ -86,11 +85,11 @@ private:
         this->change_.screened += count_;
         shift_rows(step);
         for (std::size_t b = 0; b < groups_.n_bounds(); ++b) {
-            heed();
+            check_interrupt();
             screen_bound(step, b);
         }
         for (std::size_t q = 0; q < count_; ++q)
-            judge(step, q);
+            decide(step, q);
         count_ = 0;
     }
 
@@ -102,12 +101,12 @@ private:
             const Real* const row = step.row(points_[q].i);
             const Real* const origin = step.frame.origin.data();
             const float square =
-                step.version.template rows<Real>().shift(row, origin, step.frame.factor, d, to);
+                step.version.template of<Real>().shift(row, origin, step.frame.factor, d, to);
             const float norm = std::sqrt(square * (1.0f + error.norm)) * (1.0f + 0x1p-20f);
             squares_[q] = square;
             rivals_[q] = 2.0f * (error.constant + norm * (error.linear + norm * error.square));
             off_[q] = (rivals_[q] + square * error.norm) * (1.0f + 0x1p-20f);
-            // Rows so far out that scores could overflow are left to the canonical distances.
+            // Rows so far out that scores could overflow are rechecked canonically.
             if (!(square < screen_huge) || !step.centers.screenable)
                 std::fill_n(needed_.data() + q * groups_.n_bounds(), groups_.n_bounds(), 0);
         }
@@ -166,8 +165,8 @@ private:
         return bounds_.code(distance, groups_.path(b));
     }
 
-    // Decide one row by what is known of its own center and of those that were screened.
-    void judge(const Step<Real>& step, std::size_t q) {
+    // Decide one row from its own center and the screened ones.
+    void decide(const Step<Real>& step, std::size_t q) {
         const Pending& row = points_[q];
         const std::size_t i = row.i;
         const double square = static_cast<double>(squares_[q]), off = static_cast<double>(off_[q]);
@@ -183,14 +182,15 @@ private:
                     keep(step, i, static_cast<std::int32_t>(own), root_up(most));
                     return;
                 }
-                // Whatever becomes of the label: the own center is one of the others from now on.
+                // Whether or not the label changes, the old center counts among the others from now
+                // on.
                 std::uint16_t& bound = bounds_of(i)[b];
                 bound = std::min(bound, code(static_cast<double>(root_down(least)), b));
                 if (near + off < std::min(least, far)) {
                     move(step, row, root_up(near + off));
                     return;
                 }
-                this->doubt(step, i);
+                this->recheck_later(step, i);
                 return;
             }
         }
@@ -199,7 +199,7 @@ private:
             2.0 * (static_cast<double>(row.second) - static_cast<double>(row.best)) > 2.0 * rivals)
             move(step, row, root_up(near + off));
         else
-            this->doubt(step, i);
+            this->recheck_later(step, i);
     }
 
     // The best center that was screened wins.
@@ -208,7 +208,7 @@ private:
         const std::size_t q = static_cast<std::size_t>(&row - points_.data());
         const double beside = static_cast<double>(squares_[q]) +
                               2.0 * static_cast<double>(row.beside) - static_cast<double>(off_[q]);
-        // A forced label leaves the best center among the others.
+        // With a forced label the best center is still one of the others.
         if (step.forced.count == 0)
             bounds_of(row.i)[b] =
                 code(static_cast<double>(root_down(std::min(beside, 0x1p100))), b);
@@ -218,7 +218,7 @@ private:
     void keep(const Step<Real>& step, std::size_t i, std::int32_t label, float upper) {
         unsigned char* const ignored = needed_.data() + needed_.size() - groups_.n_bounds();
         const float lower = compare(step, i, static_cast<std::size_t>(label), upper, ignored);
-        this->settle(step, i, label, upper, std::max(0.0f, lower));
+        this->set_label(step, i, label, upper, std::max(0.0f, lower));
     }
 
     static constexpr std::size_t chunk = 64;
@@ -226,14 +226,14 @@ private:
     const CenterGroups& groups_;
     CodedBounds& bounds_;
     std::size_t stride_, capacity_, count_ = 0;
-    AlignedFloats rows_;
+    Aligned<float> rows_;
     std::vector<unsigned char> needed_;
     std::vector<Pending> points_;
     std::vector<float> best_, second_;
     std::vector<int> lane_;
     std::vector<const float*> member_rows_;
     std::vector<std::size_t> members_;
-    std::vector<float> squares_, off_, rivals_; // |x'|^2; what |x'|^2 + 2 s, what 2 s is off by
+    std::vector<float> squares_, off_, rivals_; // |x'|^2; errors of |x'|^2 + 2 s and of 2 s
     std::vector<std::uint16_t> codes_;
     float packed_squares_[chunk], packed_off_[chunk];
 };

@@ -21,7 +21,6 @@ PackedCenters<Real>::PackedCenters(const Real* centers, std::size_t K, std::size
       norm_terms_(tiled ? static_cast<double>(d + 4)
                         : 2.0 * distance_terms(version, static_cast<long long>(d))) {
     const auto width = static_cast<std::size_t>(version.tile_centers);
-    if (tiled) std::fill_n(packed.data(), half_norms.size() * d, 0.0f);
     for (std::size_t k = 0; k < K; ++k) {
         float* tile = tiled ? packed.data() + k / width * width * d + k % width : nullptr;
         double norm = 0.0;
@@ -33,7 +32,7 @@ PackedCenters<Real>::PackedCenters(const Real* centers, std::size_t K, std::size
         half_norms[k] = static_cast<float>(0.5 * norm);
         largest_norm_ = std::max(largest_norm_, std::sqrt(norm) * (1.0 + 0x1p-20));
     }
-    // Beyond this a product of scores could overflow; the filling of the last tile must lose too.
+    // Beyond this a product of scores could overflow, or beat the padding of the last tile.
     screenable = largest_norm_ < 0x1p40 && screen_unit * static_cast<double>(d + 4) < 0.25;
 }
 
@@ -72,13 +71,7 @@ void PackedCenters<Real>::move_from(const Real* previous, bool separate) {
             sum += difference * difference;
         }
         drift[k] = sum == 0.0 ? 0.0f : root_up(sum);
-        if (drift[k] > largest_drift) {
-            second_drift = largest_drift;
-            largest_drift = drift[k];
-            most_drifted = k;
-        } else {
-            second_drift = std::max(second_drift, drift[k]);
-        }
+        largest_drifts_.add(k, drift[k]);
     }
     half_separation.assign(K, 0.0f);
     if (separate && K > 1) separate_centers();
@@ -87,15 +80,15 @@ void PackedCenters<Real>::move_from(const Real* previous, bool separate) {
 template <class Real>
 void PackedCenters<Real>::separate_centers() {
     const auto tile = static_cast<std::size_t>(version_.tile_points);
-    AlignedFloats points(tile * d);
+    Aligned<float> points(tile * d);
     const Real* tile_rows[most_tile_points];
     float norms[most_tile_points], best[most_tile_points], second[most_tile_points];
     int label[most_tile_points];
     for (std::size_t k = 0; k < K; k += tile) {
         for (std::size_t p = 0; p < tile; ++p)
             tile_rows[p] = rows + std::min(k + p, K - 1) * d;
-        version_.rows<Real>().pack(tile_rows, frame_.origin.data(), frame_.factor,
-                                   static_cast<long long>(d), points.data(), norms);
+        version_.of<Real>().pack(tile_rows, frame_.origin.data(), frame_.factor,
+                                 static_cast<long long>(d), points.data(), norms);
         std::fill_n(best, tile, 2 * screen_huge);
         std::fill_n(second, tile, 2 * screen_huge);
         version_.screen(points.data(), 1, packed.data(), half_norms.data(),

@@ -17,8 +17,8 @@ namespace wolfmeans {
 namespace {
 
 constexpr std::size_t sampled_rows = 256;
-constexpr double first_try = 0.6; // the share of open points at which bounds are tried first
-constexpr double overhead_per_point = 100.0; // in coordinate operations: bounds, packing, verdict
+constexpr double first_try = 0.6; // share of undecided points below which bounds are tried first
+constexpr double overhead_per_point = 100.0; // in coordinate operations: bounds, packing, decision
 constexpr std::size_t least_grouped_features = 24;
 constexpr std::size_t bytes_per_point = 32; // or a quarter of a row, if that is more
 
@@ -38,8 +38,8 @@ Points<Real>::Points(const Real* X, std::size_t n, std::size_t d, const double* 
     for (std::size_t j = 0; j < d; ++j)
         frame_.origin[j] =
             static_cast<Real>(sum[j] / static_cast<double>(std::max<std::size_t>(1, count)));
-    // A sample is enough for the factor: should a point outside it be so far out that its scores
-    // overflow, they decide nothing and the point is rechecked canonically.
+    // A sample is enough for the factor: if the scores of a point outside it overflow, they decide
+    // nothing and the point is rechecked canonically.
     double largest = 0.0;
     for (std::size_t i = 0; i < n; i += step)
         for (std::size_t j = 0; j < d; ++j)
@@ -71,10 +71,10 @@ void Points<Real>::begin(const Real* centers, std::size_t K, bool bounded) {
     workers_.clear();
     groups_.reset();
     if (!bounded || d_ < least_grouped_features || K < 2) return;
-    // Label, upper, slack and the block's share of `until` come first.
-    const std::size_t spoken_for = 13;
+    // Label, upper, slack and the block's share of check_at take 13 bytes.
+    const std::size_t other_bytes = 13;
     const std::size_t bytes =
-        std::max<std::size_t>(bytes_per_point, sizeof(Real) * d_ / 4) - spoken_for;
+        std::max<std::size_t>(bytes_per_point, sizeof(Real) * d_ / 4) - other_bytes;
     const std::size_t n_groups = (K + group_width - 1) / group_width;
     const std::size_t most = bytes / sizeof(std::uint16_t);
     groups_.emplace(centers, K, d_, (n_groups + most - 1) / most, frame_.factor, version_);
@@ -91,7 +91,7 @@ void Points<Real>::adopt(const std::int32_t* labels, const Real* centers, std::s
     previous_.assign(centers, centers + K * d_);
 }
 
-// Which share of a few points the bounds leave open before they are tightened.
+// The share of a sample of points that the bounds do not decide before they are tightened.
 template <class Real>
 double Points<Real>::open_share() const {
     const std::size_t step = std::max<std::size_t>(1, n_ / std::min(sampled_rows, n_ / 32 + 1));
@@ -103,9 +103,9 @@ double Points<Real>::open_share() const {
     return static_cast<double>(open) / static_cast<double>(looked);
 }
 
-// Bounds pay when tightening what they leave open, and screening what is still open then, takes
-// less time than screening all. Both are measured as the run goes on; a step with bounds takes time
-// in proportion to the share they leave open.
+// Bounds pay if tightening the undecided points and screening those still undecided takes less time
+// than screening all. Both times are measured during the run; the time of a step with bounds is
+// taken to be proportional to the share of undecided points.
 template <class Real>
 bool Points<Real>::worth_bounding(double share) const {
     if (seconds_bounded_ < 0.0) return share < first_try;
@@ -120,29 +120,29 @@ Change Points<Real>::assign(const Real* rows, std::size_t K, bool bounded, const
     PackedCenters<Real> centers(rows, K, d_, frame_, version_, !groups_);
     bounded = bounded && !first && centers.screenable;
     if (!first) {
-        // Bounds are carried on even when this step does not use them.
+        // Bounds are updated even if this step does not use them.
         centers.move_from(previous_.data(), bounded && !groups_ && 4 * K <= n_);
-        bounds_.follow(centers);
-        if (groups_) groups_->follow(centers.drift);
+        bounds_.add_drifts(centers);
+        if (groups_) groups_->add_drifts(centers.drift);
         bounded = bounded && forced.count == 0;
         if (bounded && !groups_) {
             share = open_share();
             bounded = worth_bounding(share);
         }
     } else if (groups_) {
-        // Half as much again for the paths; what lies beyond is cut off, which is never wrong.
+        // Half as much again for the paths; larger bounds are clipped, which keeps them valid.
         const double range = 1.5 * (largest_norm_ + centers.largest_norm());
         coded_.unit = static_cast<float>(std::clamp(range / 65535.0, 0x1p-90, 0x1p90));
     }
     if (groups_) {
         groups_->pack(rows, frame_, centers);
-        // As many screens as there are centers, to spare some of as many as there were points.
+        // Costs as many screens as there are centers and may save more screens of points.
         if (bounded && 32 * K <= screened_)
             groups_->separate(frame_, centers, version_, n_threads_);
         else
             groups_->forget_separation();
     }
-    if (!bounded) bounds_.wake_all();
+    if (!bounded) bounds_.check_all();
 
     const double looked_at = bounded ? 0.2 * static_cast<double>(K) : static_cast<double>(K);
     const double operations =
@@ -156,13 +156,13 @@ Change Points<Real>::assign(const Real* rows, std::size_t K, bool bounded, const
     }
     const Step<Real> step{X_,      n_,      d_,     weights_, version_, frame_, labels_.data(),
                           bounds_, centers, forced, first,    bounded};
-    // Small enough for all threads to end together, large enough to fill tiles.
+    // Small enough that all threads end at about the same time, large enough to fill tiles.
     const std::size_t block = std::clamp(n_ / (4 * threads) / bounds_block * bounds_block,
                                          least_rows_per_block, most_rows_per_block);
     const auto started = std::chrono::steady_clock::now();
     std::atomic<std::size_t> next{0};
     over_rows(threads, threads, 1, [&](std::size_t thread, std::size_t, std::size_t) {
-        // Blocks are handed out as threads come for them, because bounds skip some faster.
+        // Threads take blocks as they become free, because bounds skip some blocks faster.
         for (;;) {
             const std::size_t begin = next.fetch_add(block);
             if (begin >= n_) break;
@@ -174,7 +174,7 @@ Change Points<Real>::assign(const Real* rows, std::size_t K, bool bounded, const
 
     Change total;
     for (std::size_t thread = 0; thread < threads; ++thread)
-        workers_[thread]->hand_over(total);
+        workers_[thread]->merge_into(total);
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - started;
     if (!bounded) {
         seconds_dense_ = elapsed.count();

@@ -1,10 +1,9 @@
 // Labelled points with bounds: the exact nearest-center assignment, fast.
-//
-// Three filters stand before the canonical distance, each strict, so that none can hide a tie:
+// Two filters come before the canonical distance. Both are strict, so neither can hide a tie:
 // bounds on distances carried from step to step (Hamerly 2010) skip a point whose label cannot
 // change; the float32 screen (screen.hpp) decides a label when the best score wins by more than
-// twice its rounding bound; whatever is left is decided by canonical distances to all centers.
-// The labels are therefore those of the canonical distances, whatever the filters let through.
+// twice its rounding bound. Undecided points are decided by canonical distances to all centers, so
+// the labels are always those of the canonical distances.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +15,6 @@
 #include "assignment/bounds.hpp"
 #include "assignment/center_groups.hpp"
 #include "assignment/change.hpp"
-#include "assignment/coded_bounds.hpp"
 #include "assignment/packed_centers.hpp"
 #include "assignment/worker.hpp"
 #include "kernels/fused/screen.hpp"
@@ -40,28 +38,28 @@ public:
     // The first assignment, and one with another K, changes every label and has no gap.
     Change assign(const Real* centers, std::size_t K, bool bounded, const Forced& forced);
 
-    // Take over labels that somebody else has found for K centers. Nothing is known of distances.
+    // Adopt labels that were found elsewhere for K centers; no distances are known.
     void adopt(const std::int32_t* labels, const Real* centers, std::size_t K, bool bounded);
 
-    // The rows whose distances to their own and to the nearest other center may, for all that the
-    // bounds know, differ by no more than 2 slack (1 + slack / the larger one) and the rounding of
-    // canonical distances. All rows where the bounds speak of other centers.
+    // The rows whose bounds do not exclude that the distances to their own and to the nearest other
+    // center differ by at most 2 slack (1 + slack / the larger one) plus the rounding of canonical
+    // distances. All rows if the bounds refer to other centers.
     //
     //   centers  IN   (K, d)
     //   slack    IN   >= 0, not scaled
     std::vector<std::int64_t> near_ties(const Real* centers, std::size_t K, double slack) const;
 
-    // Look at the same numbers elsewhere from now on.
+    // Refer to the same numbers at another address.
     void rebind(const Real* X, const double* weights) {
         X_ = X;
         weights_ = weights;
     }
 
-    // Give back what only a step needs; the next one makes it anew.
-    void rest() { workers_.clear(); }
+    // Free what only a step needs; the next step allocates it again.
+    void release_scratch() { workers_.clear(); }
 
     bool has_labels() const { return !labels_.empty(); }
-    // The first n are the labels; the rest fills a block of bounds.
+    // The first n entries are the labels; the rest pads a block of bounds.
     const std::vector<std::int32_t>& labels() const { return labels_; }
 
 private:
@@ -79,10 +77,10 @@ private:
     std::vector<std::int32_t> labels_;
     std::vector<Real> previous_; // (K, d) the centers of the last step
     Bounds bounds_;
-    std::optional<CenterGroups> groups_; // where bounds by group are worth their memory
+    std::optional<CenterGroups> groups_; // for many columns: bounds by group
     CodedBounds coded_;
     std::size_t screened_ = 0; // in the last step
-    // The last steps without and with bounds, and the share of points that these left open.
+    // Times of the last steps without and with bounds; the share of points undecided in the latter.
     double seconds_dense_ = 0.0, seconds_bounded_ = -1.0, share_bounded_ = 0.0;
     std::vector<std::unique_ptr<Worker<Real>>> workers_;
 };

@@ -1,5 +1,5 @@
-// Few coordinates: one bound for all other centers. Rows that the bounds leave open are compacted
-// into tiles and screened against all centers, lanes being points (screen.hpp).
+// Few coordinates: one bound for all other centers. Undecided rows are packed into tiles and
+// screened against all centers; lanes are points (screen.hpp).
 #pragma once
 
 #include "assignment/worker.hpp"
@@ -33,7 +33,7 @@ public:
         });
         const auto view =
             step.bounds.view(X, step.centers, step.frame.factor, step.labels + begin, begin);
-        const long long count = step.version.template rows<Real>().tighten(
+        const long long count = step.version.template of<Real>().tighten(
             view, open_.data(), static_cast<long long>(open_.size()));
         for (long long q = 0; q < count; ++q)
             push(step, begin + open_[static_cast<std::size_t>(q)]);
@@ -49,14 +49,14 @@ private:
 
     void flush(const Step<Real>& step) override {
         if (pending_.empty()) return;
-        heed();
+        check_interrupt();
         const std::size_t count = pending_.size();
         const std::size_t tiles = (count + tile_ - 1) / tile_;
         const auto d = static_cast<long long>(step.d);
         this->change_.screened += count;
         if (!step.centers.screenable) {
             for (const std::size_t i : pending_)
-                this->doubt(step, i);
+                this->recheck_later(step, i);
             pending_.clear();
             return;
         }
@@ -64,9 +64,9 @@ private:
         for (std::size_t t = 0; t < tiles; ++t) {
             for (std::size_t p = 0; p < tile_; ++p)
                 rows[p] = step.row(pending_[std::min(t * tile_ + p, count - 1)]);
-            step.version.template rows<Real>().pack(
-                rows, step.frame.origin.data(), step.frame.factor, d,
-                packed_.data() + t * tile_ * step.d, squares_.data() + t * tile_);
+            step.version.template of<Real>().pack(rows, step.frame.origin.data(), step.frame.factor,
+                                                  d, packed_.data() + t * tile_ * step.d,
+                                                  squares_.data() + t * tile_);
         }
         std::fill_n(best_.data(), tiles * tile_, 2 * screen_huge);
         std::fill_n(second_.data(), tiles * tile_, 2 * screen_huge);
@@ -79,15 +79,15 @@ private:
                              upper_.data(), lower_.data());
         for (std::size_t q = 0; q < count; ++q) {
             if (lower_[q] >= 0.0f)
-                this->settle(step, pending_[q], label_[q], upper_[q], lower_[q]);
+                this->set_label(step, pending_[q], label_[q], upper_[q], lower_[q]);
             else
-                this->doubt(step, pending_[q]);
+                this->recheck_later(step, pending_[q]);
         }
         pending_.clear();
     }
 
     std::size_t tile_, capacity_;
-    AlignedFloats packed_;
+    Aligned<float> packed_;
     std::vector<float> squares_, best_, second_, upper_, lower_;
     std::vector<int> label_;
     std::vector<std::size_t> pending_;

@@ -1,4 +1,4 @@
-// One thread's share of an assignment (points.hpp): what all ways of screening have in common.
+// One thread's share of an assignment (points.hpp): the part that both kinds of screening share.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 
 #include "assignment/bounds.hpp"
 #include "assignment/change.hpp"
+#include "assignment/group.hpp"
 #include "assignment/packed_centers.hpp"
 #include "exact/exact_sum.hpp"
 #include "kernels/exact/scan.hpp"
@@ -45,7 +46,7 @@ struct Step {
     double own_square(std::size_t i) const {
         const Real* center = centers.rows + label(i) * d;
         return static_cast<double>(
-            version.rows<Real>().distance(row(i), center, frame.factor, static_cast<long long>(d)));
+            version.of<Real>().distance(row(i), center, frame.factor, static_cast<long long>(d)));
     }
     double own_rounding() const { return centers.distance_rounding(); }
 };
@@ -60,63 +61,53 @@ public:
 
     void finish(const Step<Real>& step) {
         flush(step);
-        recheck_doubtful(step);
+        recheck_undecided(step);
         sum_gap(step);
     }
 
-    // Bring the last results to the caller and begin anew.
-    void hand_over(Change& total) {
-        total.rows.insert(total.rows.end(), change_.rows.begin(), change_.rows.end());
-        total.old.insert(total.old.end(), change_.old.begin(), change_.old.end());
-        total.now.insert(total.now.end(), change_.now.begin(), change_.now.end());
-        total.opened += change_.opened;
-        total.screened += change_.screened;
-        total.rechecked += change_.rechecked;
-        if (!change_.rows.empty()) total.gap.merge(gap_);
-        change_.rows.clear();
-        change_.old.clear();
-        change_.now.clear();
-        change_.opened = change_.screened = change_.rechecked = 0;
+    // Append the result to a total and start anew.
+    void merge_into(Change& total) {
+        total.append(change_);
+        change_.clear();
     }
 
 protected:
-    // Screen what is pending.
+    // Screen the pending rows.
+
     virtual void flush(const Step<Real>& step) = 0;
 
-    // Call look(i) for the rows of a block whose label the bounds leave open.
-    template <class Look>
+    // Call visit(i) for the rows of a block that the bounds do not decide.
+    template <class Visit>
     void over_open_rows(const Step<Real>& step, std::size_t begin, std::size_t end,
-                        const Look& look) {
+                        const Visit& visit) {
         Bounds& bounds = step.bounds;
-        const float road = bounds.road();
+        const float total_drift = bounds.total_drift();
         for (std::size_t i = begin; i < end; i += bounds_block) {
             const std::size_t block = i / bounds_block;
-            if (road < bounds.until()[block]) continue;
+            if (total_drift < bounds.check_at()[block]) continue;
             float spare[bounds_block];
             const float least =
                 step.version.spare(step.labels + i, bounds.slack(i), bounds.spent(), spare);
-            bounds.rest(block, least);
+            bounds.skip_block(block, least);
             if (least > 0.0f) continue;
             for (std::size_t p = 0; p < bounds_block && i + p < end; ++p)
-                if (!(spare[p] > 0.0f)) look(i + p);
+                if (!(spare[p] > 0.0f)) visit(i + p);
         }
     }
 
-    void doubt(const Step<Real>& step, std::size_t i) {
-        doubtful_.push_back(i);
-        if (doubtful_.size() == group_size) recheck_doubtful(step);
+    void recheck_later(const Step<Real>& step, std::size_t i) {
+        undecided_.push_back(i);
+        if (undecided_.size() == group_size) recheck_undecided(step);
     }
 
-    void settle(const Step<Real>& step, std::size_t i, std::int32_t label, float upper,
-                float lower) {
+    void set_label(const Step<Real>& step, std::size_t i, std::int32_t label, float upper,
+                   float lower) {
         const std::int32_t old = step.labels[i];
         step.bounds.set(i, static_cast<std::size_t>(label), upper, lower);
         if (step.forced.count > 0) label = forced_label(step, i, label);
         step.labels[i] = label;
         if (step.first || old == label) return;
-        change_.rows.push_back(static_cast<std::int64_t>(i));
-        change_.old.push_back(old);
-        change_.now.push_back(label);
+        change_.record(i, old, label);
     }
 
     Change change_;
@@ -132,44 +123,33 @@ private:
     }
 
     // Decide up to group_size points by their canonical distances to all centers.
-    void recheck_doubtful(const Step<Real>& step) {
-        const std::size_t count = doubtful_.size();
+    void recheck_undecided(const Step<Real>& step) {
+        const std::size_t count = undecided_.size();
         if (count == 0) return;
         change_.rechecked += count;
         const std::size_t d = step.d;
-        pace_(static_cast<double>(group_size * step.centers.K * d));
-        transposed_.resize(d * group_size + 8);
-        void* start = transposed_.data();
-        std::size_t space = transposed_.size() * sizeof(double);
-        auto* points =
-            static_cast<double*>(std::align(64, d * group_size * sizeof(double), start, space));
-        for (std::size_t p = 0; p < group_size; ++p) {
-            const Real* row = step.row(doubtful_[std::min(p, count - 1)]);
-            for (std::size_t j = 0; j < d; ++j)
-                points[j * group_size + p] = static_cast<double>(row[j]);
-        }
-        GroupState state;
-        std::fill_n(state.nearest, group_size, std::numeric_limits<double>::infinity());
-        std::fill_n(state.second, group_size, std::numeric_limits<double>::infinity());
-        std::fill_n(state.label, group_size, 0);
-        best_kernels().scan->two_nearest(points, step.centers.doubles.data(),
+        counter_.add(static_cast<double>(group_size * step.centers.K * d));
+        transposed_.resize(d * group_size);
+        transpose_group(
+            d, [&](std::size_t p) { return step.row(undecided_[std::min(p, count - 1)]); },
+            transposed_.data());
+        GroupState state = unscanned();
+        best_kernels().scan->two_nearest(transposed_.data(), step.centers.doubles.data(),
                                          static_cast<long long>(d), 0,
                                          static_cast<long long>(step.centers.K), state);
         const double factor = static_cast<double>(step.frame.factor);
         const double relative = 0x1p-52 * static_cast<double>(d + 4);
         for (std::size_t p = 0; p < count; ++p)
-            settle(step, doubtful_[p], static_cast<std::int32_t>(state.label[p]),
-                   root_up(state.nearest[p] * (1.0 + relative) * factor * factor),
-                   root_down(std::min(state.second[p], 0x1p1000) * (1.0 - relative) * factor *
-                             factor));
-        doubtful_.clear();
+            set_label(step, undecided_[p], static_cast<std::int32_t>(state.label[p]),
+                      root_up(state.nearest[p] * (1.0 + relative) * factor * factor),
+                      root_down(std::min(state.second[p], 0x1p1000) * (1.0 - relative) * factor *
+                                factor));
+        undecided_.clear();
     }
 
     // The gap's terms w (D_old - D_new), from canonical distances, each rounded as specified.
     void sum_gap(const Step<Real>& step) {
-        if (change_.rows.empty()) return;
-        gap_.clear();
-        const auto& pairs = best_kernels().scan->pairs<Real>();
+        const auto& pairs = best_kernels().scan->of<Real>();
         const double* const centers = step.centers.doubles.data();
         const Real* rows[group_size];
         const double *before[group_size], *after[group_size];
@@ -186,15 +166,14 @@ private:
             for (std::size_t q = 0; q < count; ++q) {
                 const auto i = static_cast<std::size_t>(change_.rows[m + q]);
                 const double term = old[q] - now[q];
-                gap_.add(step.weights ? step.weights[i] * term : term);
+                change_.gap.add(step.weights ? step.weights[i] * term : term);
             }
         }
     }
 
-    ExactSum gap_;
-    Pace pace_;
-    std::vector<double> transposed_;
-    std::vector<std::size_t> doubtful_;
+    WorkCounter counter_;
+    Aligned<double> transposed_;
+    std::vector<std::size_t> undecided_;
 };
 
 } // namespace wolfmeans

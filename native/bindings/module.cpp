@@ -1,13 +1,12 @@
 // The Python module wolfmeans.exact._native: shapes and labels are checked here, once; the
 // kernels behind it trust them. Arrays are never converted or copied, the GIL is released.
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <thread>
 
 #include "assignment/assign.hpp"
 #include "bindings/binding.hpp"
-#include "exact/value_range.hpp"
+#include "exact/cluster_sums.hpp"
 #include "runtime/vector_unit.hpp"
 
 namespace nb = nanobind;
@@ -15,16 +14,13 @@ using namespace nb::literals;
 using namespace wolfmeans::binding;
 
 void define_bounds(nb::module_& m);   // module_bounds.cpp
-void define_boxes(nb::module_& m);    // module_boxes.cpp
 void define_exact(nb::module_& m);    // module_exact.cpp
-void define_partial(nb::module_& m);  // module_partial.cpp
 void define_points(nb::module_& m);   // module_points.cpp
 void define_polish(nb::module_& m);   // module_polish.cpp
 void define_prices(nb::module_& m);   // module_prices.cpp
 void define_runs(nb::module_& m);     // module_runs.cpp
 void define_seeding(nb::module_& m);  // module_seeding.cpp
 void define_sparse(nb::module_& m);   // module_sparse.cpp
-void define_step(nb::module_& m);     // module_step.cpp
 void define_trimming(nb::module_& m); // module_trimming.cpp
 
 namespace {
@@ -35,17 +31,9 @@ struct Sizes {
 
 template <class Real>
 Sizes check_data(const Array<const Real>& X, const Array<const Real>& centers, int n_threads) {
-    require(X.ndim() == 2, "X must have two dimensions, got shape " + shape_of(X));
-    require(centers.ndim() == 2,
-            "centers must have two dimensions, got shape " + shape_of(centers));
-    require(X.shape(1) == centers.shape(1),
-            "X and centers must have the same number of columns, got " + shape_of(X) + " and " +
-                shape_of(centers));
-    require(centers.shape(0) >= 1, "centers must have at least one row");
-    require(centers.shape(0) <= std::size_t(std::numeric_limits<std::int32_t>::max()),
-            "centers has more rows than an int32 label can name");
+    check_matrix(X, "X");
     check_threads(n_threads);
-    return {X.shape(0), X.shape(1), centers.shape(0)};
+    return {X.shape(0), X.shape(1), check_centers(centers, X.shape(1))};
 }
 
 template <class Real>
@@ -83,23 +71,19 @@ void distances(Array<const Real> X, Array<const Real> centers, Array<const std::
 }
 
 template <class Real>
-double cost(Array<const Real> X, Array<const double> weights, Array<const Real> centers,
+double cost(Array<const Real> X, Weights weights, Array<const Real> centers,
             Array<const std::int32_t> labels, int n_threads) {
     const Sizes sizes = check_data(X, centers, n_threads);
-    if (weights.is_valid()) check_vector(weights, "weights", sizes.n);
     check_vector(labels, "labels", sizes.n);
     check_range(labels, "labels", sizes.K);
-    return wolfmeans::cost(X.data(), sizes.n, sizes.d,
-                           weights.is_valid() ? weights.data() : nullptr, centers.data(), sizes.K,
-                           labels.data(), n_threads);
+    return wolfmeans::cost(X.data(), sizes.n, sizes.d, check_weights(weights, sizes.n),
+                           centers.data(), sizes.K, labels.data(), n_threads);
 }
 
 template <class Real>
 void roots(Array<const Real> X, Array<const Real> centers, Array<Real> out, int n_threads) {
     const Sizes sizes = check_data(X, centers, n_threads);
-    require(out.ndim() == 2 && out.shape(0) == sizes.n && out.shape(1) == sizes.K,
-            "out must have one row for each of X and one column for each of centers, got shape " +
-                shape_of(out));
+    check_shape(out, "out", {sizes.n, sizes.K});
     wolfmeans::roots(X.data(), sizes.n, sizes.d, centers.data(), sizes.K, out.data(), n_threads);
 }
 
@@ -124,30 +108,28 @@ nb::dict hardware() {
 template <class Real>
 void define_kernels(nb::module_& m) {
     using Release = nb::call_guard<Released>;
-    m.def("assign", &assign<Real>, "X"_a.noconvert(), "centers"_a.noconvert(),
-          "labels"_a.noconvert(), "nearest"_a.noconvert(), "n_threads"_a, Release(),
+    m.def("assign", &assign<Real>, "X"_a, "centers"_a, "labels"_a, "nearest"_a, "n_threads"_a,
+          Release(),
           "Label each row of X with the lowest index of a nearest center.\n\n"
           "IN: X (n, d), centers (K, d), both float32 or both float64, C-contiguous, finite.\n"
           "OUT: labels (n,) int32; nearest (n,) float64, the canonical squared distances.");
-    m.def("second_nearest", &second_nearest<Real>, "X"_a.noconvert(), "centers"_a.noconvert(),
-          "labels"_a.noconvert(), "nearest"_a.noconvert(), "second"_a.noconvert(), "n_threads"_a,
-          Release(),
+    m.def("second_nearest", &second_nearest<Real>, "X"_a, "centers"_a, "labels"_a, "nearest"_a,
+          "second"_a, "n_threads"_a, Release(),
           "Like assign, with the distance to the nearest of the other centers.\n\n"
           "OUT as well: second (n,) float64, inf when there is one center only.");
-    m.def("distances", &distances<Real>, "X"_a.noconvert(), "centers"_a.noconvert(),
-          "labels"_a.noconvert(), "out"_a.noconvert(), "n_threads"_a, Release(),
+    m.def("distances", &distances<Real>, "X"_a, "centers"_a, "labels"_a, "out"_a, "n_threads"_a,
+          Release(),
           "The canonical squared distance of each row of X to centers[labels[i]].\n\n"
           "IN: X, centers as for assign; labels (n,) int32. OUT: out (n,) float64.");
     m.def(
-        "cost", &cost<Real>, "X"_a.noconvert(), "weights"_a.noconvert().none(),
-        "centers"_a.noconvert(), "labels"_a.noconvert(), "n_threads"_a, Release(),
+        "cost", &cost<Real>, "X"_a, "weights"_a.none(), "centers"_a, "labels"_a, "n_threads"_a,
+        Release(),
         "The exact sum of w_i times the distance of row i to centers[labels[i]], rounded once.\n\n"
         "IN: X, centers, labels as for distances; weights (n,) float64, or None for ones.");
-    m.def("roots", &roots<Real>, "X"_a.noconvert(), "centers"_a.noconvert(), "out"_a.noconvert(),
-          "n_threads"_a, Release(),
+    m.def("roots", &roots<Real>, "X"_a, "centers"_a, "out"_a, "n_threads"_a, Release(),
           "The Euclidean distances of all rows of X to all centers.\n\n"
           "IN: X, centers as for assign. OUT: out (n, K) in their dtype, rounded from float64.");
-    m.def("value_range", &value_range<Real>, "values"_a.noconvert(), "n_threads"_a,
+    m.def("value_range", &value_range<Real>, "values"_a, "n_threads"_a,
           "(whether all values are finite, the smallest nonzero magnitude, the largest).");
 }
 
@@ -158,17 +140,13 @@ NB_MODULE(_native, m) {
     define_kernels<float>(m);
     define_kernels<double>(m);
     define_bounds(m);
-    define_boxes(m);
     define_exact(m);
-    define_partial(m);
     define_points(m);
     define_polish(m);
     define_prices(m);
     define_runs(m);
     define_seeding(m);
     define_sparse(m);
-    define_step(m);
     define_trimming(m);
-    m.def("hardware", &hardware,
-          "What the kernels run on: the number of hardware threads and the vector unit.");
+    m.def("hardware", &hardware, "The number of hardware threads and the vector unit.");
 }

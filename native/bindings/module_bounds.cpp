@@ -2,10 +2,7 @@
 // Shapes and ranges are checked here, once.
 #include <cstdint>
 #include <limits>
-#include <optional>
 #include <string>
-
-#include <nanobind/stl/optional.h>
 
 #include "bindings/binding.hpp"
 #include "lower_bounds/neighbours.hpp"
@@ -17,16 +14,13 @@ using namespace wolfmeans::binding;
 
 namespace {
 
-using Weights = std::optional<Array<const double>>;
+constexpr double infinity = std::numeric_limits<double>::infinity();
 
-const double* check_weights(const Weights& weights, std::size_t n) {
-    if (!weights) return nullptr;
-    check_vector(*weights, "weights", n);
-    for (std::size_t i = 0; i < n; ++i)
-        require(weights->data()[i] > 0 &&
-                    weights->data()[i] < std::numeric_limits<double>::infinity(),
-                "weights must be positive and finite");
-    return weights->data();
+const double* check_positive(const Weights& weights, std::size_t n) {
+    const double* const given = check_weights(weights, n);
+    for (std::size_t i = 0; given && i < n; ++i)
+        require(given[i] > 0 && given[i] < infinity, "weights must be positive and finite");
+    return given;
 }
 
 wolfmeans::Prices check_prices(const Array<const double>& lambdas, double heaviest, double guess,
@@ -35,12 +29,10 @@ wolfmeans::Prices check_prices(const Array<const double>& lambdas, double heavie
     const std::size_t count = lambdas.shape(0);
     for (std::size_t g = 0; g < count; ++g)
         require(lambdas.data()[g] > (g ? lambdas.data()[g - 1] : 0.0) &&
-                    lambdas.data()[g] < std::numeric_limits<double>::infinity(),
+                    lambdas.data()[g] < infinity,
                 "lambdas must be positive, finite and ascending");
     require(heaviest > 0 && guess > 0, "heaviest and guess must be positive");
-    require(roots.ndim() == 2 && roots.shape(0) == m && roots.shape(1) == count,
-            "roots must have one row for each row and one column for each lambda, got shape " +
-                shape_of(roots));
+    check_shape(roots, "roots", {m, count});
     return {lambdas.data(), count, heaviest, guess};
 }
 
@@ -49,16 +41,15 @@ class BoundNeighbours {
 public:
     template <class Real>
     static BoundNeighbours* open(Array<const Real> X, Weights weights) {
-        require(X.ndim() == 2, "X must have two dimensions, got shape " + shape_of(X));
-        require(X.shape(0) >= 1 && X.shape(0) <= std::numeric_limits<std::uint32_t>::max(),
-                "X must have between 1 and 2^32 - 1 rows");
-        const double* const given = check_weights(weights, X.shape(0));
+        check_short(X);
+        require(X.shape(0) >= 1, "X must have at least one row");
+        const double* const given = check_positive(weights, X.shape(0));
         return new BoundNeighbours{weights, {X.data(), X.shape(0), X.shape(1), given}};
     }
 
     void roots(Array<const std::int64_t> rows, Array<const double> lambdas, double heaviest,
                double guess, Array<double> out, int n_threads) const {
-        require(rows.ndim() == 1, "rows must have one dimension, got shape " + shape_of(rows));
+        check_list(rows, "rows");
         check_range(rows, "rows", points.n_points());
         check_threads(n_threads);
         const wolfmeans::Prices prices = check_prices(lambdas, heaviest, guess, out, rows.shape(0));
@@ -76,7 +67,7 @@ void roots_of_distances(Array<const double> distances, Weights weights, Array<co
     require(distances.ndim() == 2 && distances.shape(1) >= 1,
             "distances must have two dimensions, got shape " + shape_of(distances));
     check_threads(n_threads);
-    const double* const given = check_weights(weights, distances.shape(1));
+    const double* const given = check_positive(weights, distances.shape(1));
     const wolfmeans::Prices prices =
         check_prices(lambdas, heaviest, guess, out, distances.shape(0));
     if (distances.shape(0) == 0) return;
@@ -92,7 +83,7 @@ nb::tuple one_dimensional(Array<const double> x, Weights weights, std::size_t n_
     for (std::size_t i = 1; i < n; ++i)
         require(x.data()[i - 1] <= x.data()[i], "x must be ascending");
     require(n_clusters >= 1, "n_clusters must be at least 1");
-    const double* const given = check_weights(weights, n);
+    const double* const given = check_positive(weights, n);
     wolfmeans::Optimum optimum;
     {
         const Released release;
@@ -106,23 +97,21 @@ nb::tuple one_dimensional(Array<const double> x, Weights weights, std::size_t n_
 void define_bounds(nb::module_& m) {
     nb::class_<BoundNeighbours>(m, "Neighbours",
                                 "Points laid out for the roots of the neighbours bound.")
-        .def_static("open", &BoundNeighbours::open<float>, "X"_a.noconvert(),
-                    "weights"_a.noconvert().none(), nb::rv_policy::take_ownership,
+        .def_static("open", &BoundNeighbours::open<float>, "X"_a, "weights"_a.none(),
+                    nb::rv_policy::take_ownership,
                     "IN: X (n, d) float32 or float64; weights (n,) float64, positive, or None.")
-        .def_static("open", &BoundNeighbours::open<double>, "X"_a.noconvert(),
-                    "weights"_a.noconvert().none(), nb::rv_policy::take_ownership)
-        .def("roots", &BoundNeighbours::roots, "rows"_a.noconvert(), "lambdas"_a.noconvert(),
-             "heaviest"_a, "guess"_a, "roots"_a.noconvert(), "n_threads"_a,
+        .def_static("open", &BoundNeighbours::open<double>, "X"_a, "weights"_a.none(),
+                    nb::rv_policy::take_ownership)
+        .def("roots", &BoundNeighbours::roots, "rows"_a, "lambdas"_a, "heaviest"_a, "guess"_a,
+             "roots"_a, "n_threads"_a,
              "Lower bounds on the roots r_i(lambda).\n\n"
              "IN: rows (m,) int64; lambdas (g,) float64, ascending; heaviest, the largest W; "
              "guess,\n"
              "about as large as the roots. OUT: roots (m, g) float64.");
-    m.def("roots_of_distances", &roots_of_distances, "distances"_a.noconvert(),
-          "weights"_a.noconvert().none(), "lambdas"_a.noconvert(), "heaviest"_a, "guess"_a,
-          "roots"_a.noconvert(), "n_threads"_a,
+    m.def("roots_of_distances", &roots_of_distances, "distances"_a, "weights"_a.none(), "lambdas"_a,
+          "heaviest"_a, "guess"_a, "roots"_a, "n_threads"_a,
           "The same from squared distances (m, n), each row with a 0 for the point itself.");
-    m.def("one_dimensional", &one_dimensional, "x"_a.noconvert(), "weights"_a.noconvert().none(),
-          "n_clusters"_a,
+    m.def("one_dimensional", &one_dimensional, "x"_a, "weights"_a.none(), "n_clusters"_a,
           "(the smallest SSE of n_clusters clusters on a line, a bound on its error).\n\n"
           "IN: x (n,) float64, ascending; weights (n,) float64, positive, or None.");
 }

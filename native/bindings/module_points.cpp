@@ -1,14 +1,9 @@
 // Bindings of the labelled points: wolfmeans.exact._native.PointsF32 and PointsF64.
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include <nanobind/stl/array.h>
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
 #include "bindings/binding.hpp"
@@ -21,60 +16,36 @@ using namespace wolfmeans::binding;
 
 namespace {
 
-template <class Element>
-nb::object copied(const std::vector<Element>& values, std::initializer_list<std::size_t> shape) {
-    Owned<Element> copy(shape);
-    std::copy(values.begin(), values.end(), copy.data);
-    return copy.release();
-}
-
-// The exponents of rows and of weights, as Python hands them over: low, high, low, high.
-using Ranges = std::array<int, 4>;
-
-std::optional<wolfmeans::SumRanges> sum_ranges(const std::optional<Ranges>& given) {
-    if (!given) return {};
-    const auto [low, high, weights_low, weights_high] = *given;
-    return wolfmeans::SumRanges{{low, high}, {weights_low, weights_high}};
-}
-
-nb::tuple grid_of(const wolfmeans::Grid& grid) {
-    return nb::make_tuple(grid.low, grid.bits, grid.limbs);
-}
-
-// Points on their way down; the arrays they look at are kept alive.
+// Dense points with labels; keeps the arrays alive that they refer to.
 template <class Real>
 class DescendingPoints {
 public:
     using Partition = wolfmeans::Partition<Real>;
 
-    DescendingPoints(Array<const Real> X, std::optional<Array<const double>> weights, int n_threads,
-                     const std::string& algorithm, const std::optional<Ranges>& ranges)
+    DescendingPoints(Array<const Real> X, Weights weights, int n_threads,
+                     const std::string& algorithm, const Ranges& ranges)
         : X_(X), weights_(weights), n_(rows_of(X)), d_(X.shape(1)), weighted_(weights.has_value()),
-          descent_(X.data(), n_, d_, weight_data(), n_threads, wolfmeans::method_named(algorithm),
-                   sum_ranges(ranges)) {
+          descent_(X.data(), n_, d_, check_weights(weights_, n_), n_threads,
+                   wolfmeans::method_named(algorithm), sum_ranges(ranges)) {
         check_threads(n_threads);
     }
 
-    nb::tuple assign(Array<const Real> centers,
-                     std::optional<Array<const std::int64_t>> forced_rows,
-                     std::optional<Array<const std::int32_t>> forced_labels) {
-        check_centers(centers);
-        const wolfmeans::Forced forced = checked_forced(forced_rows, forced_labels);
+    nb::tuple assign(Array<const Real> centers, ForcedRows rows, ForcedLabels labels) {
+        set_clusters(centers);
+        const wolfmeans::Forced forced = check_forced(rows, labels, n_, K_);
         {
             const Released release;
             descent_.step(centers.data(), K_, forced, vertex_);
         }
-        return nb::make_tuple(vertex_.moved, vertex_.gap, copied(vertex_.weights, {K_}),
-                              copied(vertex_.centers, {K_, d_}),
-                              copied(vertex_.residuals, {K_, d_}), descent_.screened(),
+        return nb::make_tuple(vertex_.moved, vertex_.gap, copied(vertex_.weights.data(), {K_}),
+                              copied(vertex_.centers.data(), {K_, d_}),
+                              copied(vertex_.residuals.data(), {K_, d_}), descent_.screened(),
                               descent_.rechecked());
     }
 
-    nb::tuple assign_exactly(Array<const Real> centers,
-                             std::optional<Array<const std::int64_t>> forced_rows,
-                             std::optional<Array<const std::int32_t>> forced_labels) {
-        check_centers(centers);
-        const wolfmeans::Forced forced = checked_forced(forced_rows, forced_labels);
+    nb::tuple assign_exactly(Array<const Real> centers, ForcedRows rows, ForcedLabels labels) {
+        set_clusters(centers);
+        const wolfmeans::Forced forced = check_forced(rows, labels, n_, K_);
         std::size_t moved = 0;
         wolfmeans::ExactSum gap;
         std::optional<wolfmeans::MomentLimbs> limbs;
@@ -83,19 +54,13 @@ public:
             gap = descent_.relabel(centers.data(), K_, forced, moved).gap;
             limbs = descent_.limbs();
         }
-        const std::size_t d = d_;
-        Owned<std::int64_t> totals({K_, limbs->totals_grid.all_limbs(), 1});
-        std::copy_n(limbs->totals, K_ * limbs->totals_grid.all_limbs(), totals.data);
-        Owned<std::int64_t> sums({K_, limbs->sums_grid.all_limbs(), d});
-        std::copy_n(limbs->sums, K_ * limbs->sums_grid.all_limbs() * d, sums.data);
-        return nb::make_tuple(moved, limbs_of(gap), grid_of(limbs->totals_grid), totals.release(),
-                              grid_of(limbs->sums_grid), sums.release());
+        return partial_step(moved, gap, *limbs, K_);
     }
 
-    // Bring a point in, without its residuals, which no step needs.
+    // Set the point that advance() starts from; its residuals are not needed.
     void set_point(const Array<const Real>& centers, const Array<const double>& weights,
                    double shift) {
-        check_centers(centers);
+        set_clusters(centers);
         check_vector(weights, "weights", K_);
         point_.centers.assign(centers.data(), centers.data() + centers.size());
         point_.weights.assign(weights.data(), weights.data() + K_);
@@ -121,44 +86,43 @@ public:
     }
 
     nb::object near_ties(Array<const Real> centers, double slack) {
-        check_centers(centers);
+        set_clusters(centers);
         std::vector<std::int64_t> rows;
         {
             const Released release;
             rows = descent_.near_ties(centers.data(), K_, slack);
         }
-        return copied(rows, {rows.size()});
+        return copied(rows.data(), {rows.size()});
     }
 
-    // Let go of the arrays; labels, bounds and moments stay.
-    void put_away() {
+    // Release the arrays; labels, bounds and moments stay.
+    void detach_rows() {
         X_ = {};
         weights_.reset();
         descent_.rebind(nullptr, nullptr);
-        descent_.rest();
+        descent_.release_scratch();
     }
 
-    // Take over labels that these centers gave the same rows before.
+    // Adopt labels that were found for these rows and centers before.
     void adopt(Array<const std::int32_t> labels, Array<const Real> centers) {
-        check_centers(centers);
-        require(labels.ndim() == 1 && labels.shape(0) == n_, "there must be a label for each row");
+        set_clusters(centers);
+        check_vector(labels, "labels", n_);
         check_range(labels, "labels", K_);
         nb::gil_scoped_release release;
         descent_.adopt(labels.data(), centers.data(), K_);
     }
 
-    // Take the same rows again, wherever they are now.
-    void bring(Array<const Real> X, std::optional<Array<const double>> weights) {
-        require(X.ndim() == 2 && X.shape(0) == n_ && X.shape(1) == d_,
-                "X must have the shape it had, got " + shape_of(X));
-        require(weights.has_value() == weighted_, "there must be weights if there were");
-        if (weights) check_vector(*weights, "weights", n_);
+    // Refer to the same rows at another address.
+    void attach_rows(Array<const Real> X, Weights weights) {
+        check_shape(X, "X", {n_, d_});
+        require(weights.has_value() == weighted_, "weights must be given if they were before");
+        descent_.rebind(X.data(), check_weights(weights, n_));
         X_ = X;
         weights_ = weights;
-        descent_.rebind(X_.data(), weight_data());
     }
 
     nb::object labels() const {
+        require(descent_.has_labels(), "there are no labels before the first assignment");
         Owned<std::int32_t> copy({n_});
         descent_.copy_labels(copy.data);
         return copy.release();
@@ -166,45 +130,26 @@ public:
 
 private:
     static std::size_t rows_of(const Array<const Real>& X) {
-        require(X.ndim() == 2, "X must have two dimensions");
+        check_matrix(X, "X");
         return X.shape(0);
     }
 
-    const double* weight_data() const {
-        if (!weights_) return nullptr;
-        check_vector(*weights_, "weights", n_);
-        return weights_->data();
-    }
-
     nb::object described(const Partition& partition) const {
-        return nb::make_tuple(copied(partition.centers, {K_, d_}),
-                              copied(partition.residuals, {K_, d_}),
-                              copied(partition.weights, {K_}), partition.shift, partition.movement,
-                              partition.gap, partition.moved);
+        return nb::make_tuple(copied(partition.centers.data(), {K_, d_}),
+                              copied(partition.residuals.data(), {K_, d_}),
+                              copied(partition.weights.data(), {K_}), partition.shift,
+                              partition.movement, partition.gap, partition.moved);
     }
 
-    void check_centers(const Array<const Real>& centers) {
+    void set_clusters(const Array<const Real>& centers) {
         require(X_.is_valid(), "the rows have been put away");
-        require(centers.ndim() == 2 && centers.shape(1) == d_ && centers.shape(0) >= 1,
-                "centers must have at least one row and as many columns as X");
-        require(!descent_.has_labels() || centers.shape(0) == K_,
-                "the number of centers must stay the same");
-        K_ = centers.shape(0);
-    }
-
-    wolfmeans::Forced checked_forced(const std::optional<Array<const std::int64_t>>& rows,
-                                     const std::optional<Array<const std::int32_t>>& labels) const {
-        if (!rows && !labels) return {};
-        require(rows && labels && rows->ndim() == 1 && labels->ndim() == 1 &&
-                    rows->shape(0) == labels->shape(0),
-                "forced rows and labels must be lists of the same length");
-        check_range(*rows, "forced rows", n_);
-        check_range(*labels, "forced labels", K_);
-        return {rows->data(), labels->data(), rows->shape(0)};
+        const std::size_t K = check_centers(centers, d_);
+        require(!descent_.has_labels() || K == K_, "the number of centers must stay the same");
+        K_ = K;
     }
 
     Array<const Real> X_;
-    std::optional<Array<const double>> weights_;
+    Weights weights_;
     std::size_t n_, d_;
     bool weighted_;
     std::size_t K_ = 0;
@@ -236,13 +181,11 @@ nb::list advance(nb::list points, nb::list starts, nb::list tolerances, std::siz
     }
     {
         const Released release;
-        std::atomic<std::size_t> next{0};
         const std::size_t threads =
             std::clamp<std::size_t>(all.size(), 1, static_cast<std::size_t>(n_threads));
-        wolfmeans::over_rows(threads, threads, 1, [&](std::size_t, std::size_t, std::size_t) {
-            for (std::size_t s = next++; s < all.size(); s = next++)
-                all[s]->advance(limits[s]);
-        });
+        wolfmeans::over_blocks(
+            all.size(), threads, 1,
+            [&](std::size_t, std::size_t s, std::size_t) { all[s]->advance(limits[s]); });
     }
     nb::list results;
     for (const Class* one : all)
@@ -254,29 +197,27 @@ template <class Real>
 void define_points_of(nb::module_& m, const char* name, const char* advance_name) {
     using Class = DescendingPoints<Real>;
     nb::class_<Class>(m, name, "Points with labels, bounds and exact moments.")
-        .def(nb::init<Array<const Real>, std::optional<Array<const double>>, int,
-                      const std::string&, const std::optional<Ranges>&>(),
-             "X"_a.noconvert(), "weights"_a.none(), "n_threads"_a, "algorithm"_a = "auto",
+        .def(nb::init<Array<const Real>, Weights, int, const std::string&, const Ranges&>(), "X"_a,
+             "weights"_a.none(), "n_threads"_a, "algorithm"_a = "auto",
              "ranges"_a.none() = nb::none())
-        .def("assign", &Class::assign, "centers"_a.noconvert(), "forced_rows"_a.none() = nb::none(),
+        .def("assign", &Class::assign, "centers"_a, "forced_rows"_a.none() = nb::none(),
              "forced_labels"_a.none() = nb::none(),
              "Label each row with the lowest index of a nearest center.\n\n"
              "Returns (moved, gap, weights (K,), means (K, d), residuals (K, d), screened, "
              "rechecked).")
-        .def("assign_exactly", &Class::assign_exactly, "centers"_a.noconvert(),
+        .def("assign_exactly", &Class::assign_exactly, "centers"_a,
              "forced_rows"_a.none() = nb::none(), "forced_labels"_a.none() = nb::none(),
              "The same, with sums as carried limbs (see exact/limbs.py).\n\n"
              "Returns (moved, gap (1, 68, 1), grid of the totals, totals (K, limbs, 1), grid of "
              "the sums, sums (K, limbs, d)); a grid is (low, bits, limbs that terms reach).")
-        .def("near_ties", &Class::near_ties, "centers"_a.noconvert(), "slack"_a,
-             "Rows that bounds and screen cannot tell from a tie, within a slack (see points.hpp).")
-        .def("put_away", &Class::put_away,
-             "Let go of X and weights; labels, bounds and moments stay.")
-        .def("bring", &Class::bring, "X"_a.noconvert(), "weights"_a.none(),
-             "Take the same X and weights again, wherever they are now; nobody looks whether they "
-             "are the same.")
-        .def("adopt", &Class::adopt, "labels"_a.noconvert(), "centers"_a.noconvert(),
-             "Take over labels that these centers gave the same rows before.")
+        .def("near_ties", &Class::near_ties, "centers"_a, "slack"_a,
+             "Rows that may be ties within a slack (see points.hpp).")
+        .def("put_away", &Class::detach_rows,
+             "Release X and weights; labels, bounds and moments stay.")
+        .def("bring", &Class::attach_rows, "X"_a, "weights"_a.none(),
+             "Refer to the same X and weights at another address. Their values are not checked.")
+        .def("adopt", &Class::adopt, "labels"_a, "centers"_a,
+             "Adopt labels that were found for these rows and centers before.")
         .def("labels", &Class::labels, "The current labels, a copy.");
     m.def(
         advance_name, &advance<Real>, "points"_a, "starts"_a, "tolerances"_a, "at_most"_a,

@@ -1,11 +1,6 @@
-// Bindings of what makes better local optima: wolfmeans.exact._native.SingleMovesF32, SwapsF32
-// and the same for float64.
-#include <algorithm>
-#include <optional>
-#include <string>
+// Bindings of the searches for better local optima: SingleMovesF32, SwapsF32 and the same for
+// float64.
 #include <vector>
-
-#include <nanobind/stl/optional.h>
 
 #include "bindings/binding.hpp"
 #include "polish/single_moves.hpp"
@@ -17,64 +12,46 @@ using namespace wolfmeans::binding;
 
 namespace {
 
-// A new NumPy array that owns its memory.
-template <class Element>
-nb::object copied(const Element* values, std::initializer_list<std::size_t> shape) {
-    std::size_t size = 1;
-    for (const std::size_t extent : shape)
-        size *= extent;
-    Element* const data = new Element[size];
-    std::copy_n(values, size, data);
-    nb::capsule owner(data, [](void* memory) noexcept { delete[] static_cast<Element*>(memory); });
-    return nb::cast(nb::ndarray<nb::numpy, Element>(data, shape.size(), shape.begin(), owner));
-}
-
-// Data that something native looks at and that must live as long.
+// Arrays that a native object refers to; kept alive with it.
 template <class Real>
 struct Data {
-    Data(Array<const Real> X, std::optional<Array<const double>> weights, int n_threads)
-        : X(X), weights(weights) {
-        require(X.ndim() == 2 && X.shape(0) >= 1, "X must have two dimensions and a row");
-        require(X.shape(0) < std::size_t{1} << 32, "X has too many rows");
-        if (weights) check_vector(*weights, "weights", X.shape(0));
+    Data(Array<const Real> X, Weights weights, int n_threads) : X(X), weights(weights) {
+        check_short(X);
+        require(X.shape(0) >= 1, "X must have at least one row");
+        check_weights(weights, X.shape(0));
         check_threads(n_threads);
     }
     const double* weight_data() const { return weights ? weights->data() : nullptr; }
-    void check_centers(const Array<const Real>& centers) const {
-        require(centers.ndim() == 2 && centers.shape(1) == X.shape(1) && centers.shape(0) >= 1,
-                "centers must have at least one row and as many columns as X, got shape " +
-                    shape_of(centers));
-    }
 
     Array<const Real> X;
-    std::optional<Array<const double>> weights;
+    Weights weights;
 };
 
 template <class Real>
 class SwapsOf {
 public:
-    SwapsOf(Array<const Real> X, std::optional<Array<const double>> weights, int n_threads)
+    SwapsOf(Array<const Real> X, Weights weights, int n_threads)
         : data_(X, weights, n_threads),
           swaps_(X.data(), X.shape(0), X.shape(1), data_.weight_data(), n_threads) {}
 
     void look(Array<const Real> centers) {
-        data_.check_centers(centers);
+        check_centers(centers, data_.X.shape(1));
         const Released release;
         swaps_.set_centers(centers.data(), centers.shape(0));
     }
 
     nb::tuple changes(Array<const std::int64_t> rows) {
         require(swaps_.n_clusters() > 0, "there are no centers to exchange yet");
-        require(rows.ndim() == 1, "rows must have one dimension");
+        check_list(rows, "rows");
         check_range(rows, "rows", swaps_.n_points());
         const std::size_t count = rows.shape(0);
-        std::vector<std::int32_t> removals(count);
-        std::vector<double> changes(count);
+        Owned<std::int32_t> removals({count});
+        Owned<double> changes({count});
         {
             const Released release;
-            swaps_.changes(rows.data(), count, removals.data(), changes.data());
+            swaps_.changes(rows.data(), count, removals.data, changes.data);
         }
-        return nb::make_tuple(copied(removals.data(), {count}), copied(changes.data(), {count}));
+        return nb::make_tuple(removals.release(), changes.release());
     }
 
     nb::object labels() const { return of_points(swaps_.labels()); }
@@ -95,8 +72,8 @@ private:
 template <class Real>
 class SingleMovesOf {
 public:
-    SingleMovesOf(Array<const Real> X, std::optional<Array<const double>> weights,
-                  Array<const std::int32_t> labels, Array<const Real> centers, int n_threads)
+    SingleMovesOf(Array<const Real> X, Weights weights, Array<const std::int32_t> labels,
+                  Array<const Real> centers, int n_threads)
         : data_(X, weights, n_threads), K_(clusters_of(labels, centers)),
           moves_(X.data(), X.shape(0), X.shape(1), data_.weight_data(), labels.data(),
                  centers.data(), K_, n_threads) {}
@@ -118,10 +95,10 @@ public:
 private:
     std::size_t clusters_of(const Array<const std::int32_t>& labels,
                             const Array<const Real>& centers) const {
-        data_.check_centers(centers);
+        const std::size_t K = check_centers(centers, data_.X.shape(1));
         check_vector(labels, "labels", data_.X.shape(0));
-        check_range(labels, "labels", centers.shape(0));
-        return centers.shape(0);
+        check_range(labels, "labels", K);
+        return K;
     }
 
     Data<Real> data_;
@@ -133,11 +110,10 @@ template <class Real>
 void define_single_moves(nb::module_& m, const char* name) {
     using M = SingleMovesOf<Real>;
     nb::class_<M>(m, name, "A search by single moves (engines/single_moves.py).")
-        .def(nb::init<Array<const Real>, std::optional<Array<const double>>,
-                      Array<const std::int32_t>, Array<const Real>, int>(),
-             "X"_a.noconvert(), "weights"_a.noconvert().none(), "labels"_a.noconvert(),
-             "centers"_a.noconvert(), "n_threads"_a)
-        .def("run", &M::run, "seconds"_a, "sweeps"_a, "Whether no move is left to take.")
+        .def(nb::init<Array<const Real>, Weights, Array<const std::int32_t>, Array<const Real>,
+                      int>(),
+             "X"_a, "weights"_a.none(), "labels"_a, "centers"_a, "n_threads"_a)
+        .def("run", &M::run, "seconds"_a, "sweeps"_a, "Whether no move has a gain any more.")
         .def_prop_ro("labels", &M::labels, "(n,) int32: a copy.")
         .def_prop_ro("centers", &M::centers, "(K, d): a copy.")
         .def_prop_ro("moves", &M::moves)
@@ -150,11 +126,9 @@ template <class Real>
 void define_swaps(nb::module_& m, const char* name) {
     using S = SwapsOf<Real>;
     nb::class_<S>(m, name, "Exchanges of one center for a data point (engines/swaps.py).")
-        .def(nb::init<Array<const Real>, std::optional<Array<const double>>, int>(),
-             "X"_a.noconvert(), "weights"_a.noconvert().none(), "n_threads"_a)
-        .def("look", &S::look, "centers"_a.noconvert(),
-             "Look at exchanges of these (K, d) centers from now on.")
-        .def("changes", &S::changes, "rows"_a.noconvert(),
+        .def(nb::init<Array<const Real>, Weights, int>(), "X"_a, "weights"_a.none(), "n_threads"_a)
+        .def("look", &S::look, "centers"_a, "Set the (K, d) centers to exchange.")
+        .def("changes", &S::changes, "rows"_a,
              "(removals (m,) int32, changes (m,) float64) for the data points rows (m,) int64.")
         .def_prop_ro("labels", &S::labels, "(n,) int32: a copy.")
         .def_prop_ro("nearest", &S::nearest, "(n,) float64: a copy.")

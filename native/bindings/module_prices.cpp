@@ -1,7 +1,4 @@
 // Bindings of the price bound: wolfmeans.exact._native.ceiling, settle and climb.
-#include <algorithm>
-#include <string>
-
 #include "bindings/binding.hpp"
 #include "lower_bounds/prices.hpp"
 
@@ -11,17 +8,10 @@ using namespace wolfmeans::binding;
 
 namespace {
 
-template <class Element>
-void check_matrix(const Array<Element>& array, const char* name, std::size_t columns) {
-    require(array.ndim() == 2 && array.shape(1) == columns,
-            std::string(name) + " must have " + std::to_string(columns) + " columns, got shape " +
-                shape_of(array));
-}
-
 wolfmeans::Priced check_priced(const Array<const double>& X, const Array<const double>& weights,
                                const Array<const double>& prices, int n_threads) {
-    require(X.ndim() == 2 && X.shape(1) >= 1, "X must have two dimensions, got " + shape_of(X));
-    require(X.shape(0) < (std::size_t{1} << 32), "X has too many rows");
+    check_short(X);
+    require(X.shape(1) >= 1, "X must have at least one column");
     check_vector(weights, "weights", X.shape(0));
     check_vector(prices, "prices", X.shape(0));
     check_threads(n_threads);
@@ -36,24 +26,22 @@ nb::tuple ceiling(Array<const double> X, Array<const double> weights, Array<cons
         const Released release;
         result = wolfmeans::ceiling(priced, enough, tolerance, budget, n_threads);
     }
-    auto* const peaks = new std::vector<double>(std::move(result.peaks));
-    nb::capsule owner(
-        peaks, [](void* memory) noexcept { delete static_cast<std::vector<double>*>(memory); });
-    return nb::make_tuple(
-        result.upper, result.reached, result.work, result.abandoned,
-        nb::ndarray<nb::numpy, double>(peaks->data(), {peaks->size() / priced.d, priced.d}, owner));
+    return nb::make_tuple(result.upper, result.reached, result.work, result.abandoned,
+                          copied(result.peaks.data(), {result.peaks.size() / priced.d, priced.d}));
 }
 
 double settle(Array<const double> X, Array<const double> weights, Array<const double> steps,
               Array<const double> places, double n_clusters, double spare, double cap,
               Array<double> prices, Array<double> masses, Array<double> average,
-              Array<double> worth, std::size_t iterations, double pace, int n_threads) {
-    require(X.ndim() == 2 && X.shape(1) >= 1, "X must have two dimensions, got " + shape_of(X));
+              Array<double> worth, std::size_t iterations, double rate, int n_threads) {
+    check_matrix(X, "X");
+    require(X.shape(1) >= 1, "X must have at least one column");
     const std::size_t n = X.shape(0), d = X.shape(1);
     check_vector(weights, "weights", n);
     check_vector(steps, "steps", n);
-    check_matrix(places, "places", d);
+    check_matrix(places, "places");
     const std::size_t G = places.shape(0);
+    check_shape(places, "places", {G, d});
     check_vector(prices, "prices", n);
     check_vector(masses, "masses", G);
     check_vector(average, "average", n);
@@ -63,7 +51,7 @@ double settle(Array<const double> X, Array<const double> weights, Array<const do
     const Released release;
     wolfmeans::settle({X.data(), weights.data(), steps.data(), n, d, places.data(), G, n_clusters,
                        spare, cap, prices.data(), masses.data(), average.data(), worth.data()},
-                      iterations, pace, n_threads);
+                      iterations, rate, n_threads);
     return cap;
 }
 
@@ -71,7 +59,8 @@ void climb(Array<const double> X, Array<const double> weights, Array<const doubl
            Array<double> places, std::size_t moves, Array<double> worth, int n_threads) {
     const wolfmeans::Priced priced = check_priced(X, weights, prices, n_threads);
     require(priced.n >= 1, "X must have at least one row");
-    check_matrix(places, "places", priced.d);
+    check_matrix(places, "places");
+    check_shape(places, "places", {places.shape(0), priced.d});
     check_vector(worth, "worth", places.shape(0));
     const Released release;
     wolfmeans::climb(priced, places.data(), places.shape(0), moves, worth.data(), n_threads);
@@ -80,21 +69,20 @@ void climb(Array<const double> X, Array<const double> weights, Array<const doubl
 } // namespace
 
 void define_prices(nb::module_& m) {
-    m.def("ceiling", &ceiling, "X"_a.noconvert(), "weights"_a.noconvert(), "prices"_a.noconvert(),
-          "enough"_a, "tolerance"_a, "budget"_a, "n_threads"_a,
+    m.def("ceiling", &ceiling, "X"_a, "weights"_a, "prices"_a, "enough"_a, "tolerance"_a,
+          "budget"_a, "n_threads"_a,
           "Bound max over c of F(c) = sum_i w_i (a_i - ||x_i - c||^2)_+ from above.\n\n"
           "IN: X (n, d), weights (n,) positive, prices (n,), all float64, C-contiguous, finite.\n"
           "Returns (upper, reached, work, abandoned, peaks), see prices.hpp.");
-    m.def("settle", &settle, "X"_a.noconvert(), "weights"_a.noconvert(), "steps"_a.noconvert(),
-          "places"_a.noconvert(), "n_clusters"_a, "spare"_a, "cap"_a, "prices"_a.noconvert(),
-          "masses"_a.noconvert(), "average"_a.noconvert(), "worth"_a.noconvert(), "iterations"_a,
-          "pace"_a, "n_threads"_a,
+    m.def("settle", &settle, "X"_a, "weights"_a, "steps"_a, "places"_a, "n_clusters"_a, "spare"_a,
+          "cap"_a, "prices"_a, "masses"_a, "average"_a, "worth"_a, "iterations"_a, "rate"_a,
+          "n_threads"_a,
           "Steps towards good prices for centers at given places, see prices.hpp.\n\n"
           "IN: X (n, d), weights, steps (n,), places (G, d); rows of X and places ascend in their\n"
           "first column. IN/OUT: prices (n,), masses (G,). OUT: average (n,), worth (G,).\n"
           "Returns the cap.");
-    m.def("climb", &climb, "X"_a.noconvert(), "weights"_a.noconvert(), "prices"_a.noconvert(),
-          "places"_a.noconvert(), "moves"_a, "worth"_a.noconvert(), "n_threads"_a,
+    m.def("climb", &climb, "X"_a, "weights"_a, "prices"_a, "places"_a, "moves"_a, "worth"_a,
+          "n_threads"_a,
           "Move places uphill on F.\n\n"
           "IN: X (n, d), rows ascending in the first column; weights, prices (n,).\n"
           "IN/OUT: places (G, d). OUT: worth (G,).");

@@ -60,13 +60,12 @@ double scatter(Array<const double> X) {
 } // namespace
 
 void define_runs(nb::module_& m) {
-    m.def("run_to_rest", &run_to_rest, "X"_a.noconvert(), "seeds"_a.noconvert(), "at_most"_a,
-          "algorithm"_a,
+    m.def("run_to_rest", &run_to_rest, "X"_a, "seeds"_a, "at_most"_a, "algorithm"_a,
           "Run K-means from seeds until no label changes, or at_most points are evaluated, many "
           "times.\n\n"
           "IN: X (runs, n, d) or (1, n, d) for all runs, finite; seeds (runs, K) int64 rows of X.\n"
           "Returns (starts (runs, 2): movement from the seeds, SSE of the first partition; lengths "
           "(runs,); evaluations (sum of lengths, 4): moved, empty, gap, movement).");
-    m.def("scatter", &scatter, "X"_a.noconvert(), nb::call_guard<Released>(),
+    m.def("scatter", &scatter, "X"_a, nb::call_guard<Released>(),
           "The exact sum of squared distances of the rows to their mean, rounded once.");
 }

@@ -1,12 +1,7 @@
 // Bindings of the seeding: the order of the points' values, k-means++ along it, and hashes of the
 // values. Shapes and ranges are checked here, once.
-#include <algorithm>
 #include <cstdint>
 #include <limits>
-#include <optional>
-#include <string>
-
-#include <nanobind/stl/optional.h>
 
 #include "bindings/binding.hpp"
 #include "seeding/ordering.hpp"
@@ -20,47 +15,45 @@ using namespace wolfmeans::binding;
 namespace {
 
 template <class Real>
-void check_rows(const Array<const Real>& X) {
-    require(X.ndim() == 2, "X must have two dimensions, got shape " + shape_of(X));
-    require(X.shape(0) <= std::numeric_limits<std::uint32_t>::max(), "X has too many rows");
-}
-
-template <class Real>
 void lexicographic_order(Array<const Real> X, Array<std::int64_t> order) {
-    check_rows(X);
+    check_short(X);
     check_vector(order, "order", X.shape(0));
     const Released release;
     wolfmeans::lexicographic_order(X.data(), X.shape(0), X.shape(1), order.data());
 }
 
 template <class Real>
-std::int64_t kmeans_plus_plus(Array<const Real> X, std::optional<Array<const double>> weights,
-                              Array<const std::int64_t> order, Array<const std::int64_t> draws,
-                              std::size_t n_trials, Array<std::int64_t> rows, int n_threads) {
-    check_rows(X);
+std::int64_t kmeans_plus_plus(Array<const Real> X, Weights weights, Array<const std::int64_t> order,
+                              Array<const std::int64_t> draws, std::size_t n_trials,
+                              Array<std::int64_t> rows, int n_threads) {
+    check_short(X);
     const std::size_t n = X.shape(0);
     require(n >= 1, "X must have at least one row");
-    if (weights) {
-        check_vector(*weights, "weights", n);
-        require(std::any_of(weights->data(), weights->data() + n, [](double w) { return w > 0; }),
-                "weights must not all be 0");
+    const double* const given = check_weights(weights, n);
+    bool fit = true, any = given == nullptr;
+    for (std::size_t i = 0; given && i < n; ++i) {
+        fit &= given[i] >= 0.0 && given[i] <= std::numeric_limits<double>::max();
+        any |= given[i] > 0.0;
     }
+    require(fit, "weights must be finite and not negative");
+    require(any, "weights must not all be 0");
     check_vector(order, "order", n);
     check_range(order, "order", n);
     require(rows.ndim() == 1 && rows.shape(0) >= 1, "rows must have at least one place");
     require(n_trials >= 1, "n_trials must be at least 1");
+    // The product could leave the range of its type otherwise.
+    require(rows.shape(0) == 1 || n_trials <= draws.size(), "draws has fewer entries than trials");
     check_vector(draws, "draws", 1 + (rows.shape(0) - 1) * n_trials);
     check_range(draws, "draws", (std::size_t{1} << 63) - 1);
     check_threads(n_threads);
     const Released release;
-    return wolfmeans::kmeans_plus_plus(X.data(), n, X.shape(1), weights ? weights->data() : nullptr,
-                                       order.data(), draws.data(), rows.shape(0), n_trials,
-                                       n_threads, rows.data());
+    return wolfmeans::kmeans_plus_plus(X.data(), n, X.shape(1), given, order.data(), draws.data(),
+                                       rows.shape(0), n_trials, n_threads, rows.data());
 }
 
 template <class Real>
 void row_hashes(Array<const Real> X, Array<std::uint64_t> hashes, int n_threads) {
-    require(X.ndim() == 2, "X must have two dimensions, got shape " + shape_of(X));
+    check_matrix(X, "X");
     check_vector(hashes, "hashes", X.shape(0));
     check_threads(n_threads);
     const Released release;
@@ -70,18 +63,16 @@ void row_hashes(Array<const Real> X, Array<std::uint64_t> hashes, int n_threads)
 
 template <class Real>
 void define_seeding_of(nb::module_& m) {
-    m.def("lexicographic_order", &lexicographic_order<Real>, "X"_a.noconvert(),
-          "order"_a.noconvert(),
+    m.def("lexicographic_order", &lexicographic_order<Real>, "X"_a, "order"_a,
           "The rows of X in lexicographic order; equal rows keep theirs.\n\n"
           "IN: X (n, d). OUT: order (n,) int64.");
-    m.def("kmeans_plus_plus", &kmeans_plus_plus<Real>, "X"_a.noconvert(),
-          "weights"_a.noconvert().none(), "order"_a.noconvert(), "draws"_a.noconvert(),
-          "n_trials"_a, "rows"_a.noconvert(), "n_threads"_a,
+    m.def("kmeans_plus_plus", &kmeans_plus_plus<Real>, "X"_a, "weights"_a.none(), "order"_a,
+          "draws"_a, "n_trials"_a, "rows"_a, "n_threads"_a,
           "Choose seeds by (greedy) k-means++.\n\n"
           "IN: X (n, d); weights (n,) or None; order (n,) int64, the rows in the order of their\n"
           "values; draws (1 + (K - 1) * n_trials,) int64 of 0..2**63 - 2. OUT: rows (K,) int64.\n"
           "Returns how many were found before all masses were 0; -1 when masses overflow.");
-    m.def("row_hashes", &row_hashes<Real>, "X"_a.noconvert(), "hashes"_a.noconvert(), "n_threads"_a,
+    m.def("row_hashes", &row_hashes<Real>, "X"_a, "hashes"_a, "n_threads"_a,
           "A hash of each row, equal for equal values.\n\n"
           "IN: X (n, d). OUT: hashes (n,) uint64.");
 }

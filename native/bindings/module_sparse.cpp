@@ -2,12 +2,8 @@
 // canonical distances, and SparsePointsF32/F64, labels and exact moments over one. Shapes, columns
 // and labels are checked here, once. Arrays are never converted or copied, the GIL is released.
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <optional>
-#include <string>
-
-#include <nanobind/stl/optional.h>
 
 #include "bindings/binding.hpp"
 #include "seeding/row_hashes.hpp"
@@ -46,7 +42,7 @@ public:
 
     void nearest(Array<const Real> centers, Array<std::int32_t> labels, Array<double> nearest,
                  std::optional<Array<double>> second, int n_threads) const {
-        const std::size_t K = checked(centers);
+        const std::size_t K = check_centers(centers, rows_->d());
         check_vector(labels, "labels", rows_->n());
         check_vector(nearest, "nearest", rows_->n());
         if (second) check_vector(*second, "second", rows_->n());
@@ -59,7 +55,7 @@ public:
 
     void distances(Array<const Real> centers, Array<const std::int32_t> labels, Array<double> out,
                    int n_threads) const {
-        const std::size_t K = checked(centers);
+        const std::size_t K = check_centers(centers, rows_->d());
         check_vector(labels, "labels", rows_->n());
         check_range(labels, "labels", K);
         check_vector(out, "out", rows_->n());
@@ -77,15 +73,6 @@ public:
         wolfmeans::row_hashes(*rows_, n_threads, hashes.data());
     }
 
-    std::size_t checked(const Array<const Real>& centers) const {
-        require(centers.ndim() == 2 && centers.shape(1) == rows_->d() && centers.shape(0) >= 1,
-                "centers must have at least one row and as many columns as the data, got shape " +
-                    shape_of(centers));
-        require(centers.shape(0) <= std::size_t(std::numeric_limits<std::int32_t>::max()),
-                "centers has more rows than an int32 label can name");
-        return centers.shape(0);
-    }
-
     const wolfmeans::SparseRows<Real>& rows() const { return *rows_; }
 
 private:
@@ -99,28 +86,26 @@ private:
 template <class Real>
 class BoundPoints {
 public:
-    BoundPoints(const BoundRows<Real>& rows, std::optional<Array<const double>> weights,
-                int n_threads)
-        : bound_(rows), weights_(weights), n_threads_(n_threads),
-          points_(rows.rows(), checked_weights(), n_threads) {
+    BoundPoints(const BoundRows<Real>& rows, Weights weights, int n_threads)
+        : rows_(rows.rows()), weights_(weights), n_threads_(n_threads),
+          points_(rows_, check_weights(weights_, rows_.n()), n_threads) {
         check_threads(n_threads);
     }
 
-    nb::tuple assign(Array<const Real> centers, bool bounded,
-                     std::optional<Array<const std::int64_t>> forced_rows,
-                     std::optional<Array<const std::int32_t>> forced_labels) {
-        const std::size_t K = bound_.checked(centers), d = centers.shape(1);
+    nb::tuple assign(Array<const Real> centers, bool bounded, ForcedRows rows,
+                     ForcedLabels labels) {
+        const std::size_t d = rows_.d(), K = check_centers(centers, d);
         require(!moments_ || K == K_, "the number of centers must stay the same");
-        const wolfmeans::Forced forced = checked_forced(forced_rows, forced_labels, K);
-        NewArray<double> weights(K), residuals(K * d);
-        NewArray<Real> means(K * d);
+        const wolfmeans::Forced forced = check_forced(rows, labels, rows_.n(), K);
+        Owned<double> weights({K}), residuals({K, d});
+        Owned<Real> means({K, d});
         wolfmeans::Change change;
         std::size_t moved;
         {
             const Released release;
             const bool first = !points_.has_labels();
             if (first) {
-                moments_.emplace(bound_.rows(), checked_weights(), K, n_threads_);
+                moments_.emplace(rows_, weights_ ? weights_->data() : nullptr, K, n_threads_);
                 K_ = K;
             }
             change = points_.assign(centers.data(), K, bounded, forced);
@@ -129,42 +114,17 @@ public:
                 moments_->add_all(points_.labels().data());
             else
                 moments_->move(change.rows.data(), change.old.data(), change.now.data(), moved);
-            moments_->means(centers.data(), weights.data.get(), means.data.get(),
-                            residuals.data.get());
+            moments_->means(centers.data(), weights.data, means.data, residuals.data);
         }
-        return nb::make_tuple(moved, change.rounded_gap(), weights.release({K}),
-                              means.release({K, d}), residuals.release({K, d}), change.screened,
-                              change.rechecked);
+        return nb::make_tuple(moved, change.rounded_gap(), weights.release(), means.release(),
+                              residuals.release(), change.screened, change.rechecked);
     }
 
-    nb::ndarray<nb::numpy, std::int32_t> labels() const {
-        const auto& labels = points_.labels();
-        NewArray<std::int32_t> copy(labels.size());
-        std::copy(labels.begin(), labels.end(), copy.data.get());
-        return copy.release({labels.size()});
-    }
+    nb::object labels() const { return copied(points_.labels().data(), {points_.labels().size()}); }
 
 private:
-    const double* checked_weights() const {
-        if (!weights_) return nullptr;
-        check_vector(*weights_, "weights", bound_.rows().n());
-        return weights_->data();
-    }
-
-    wolfmeans::Forced checked_forced(const std::optional<Array<const std::int64_t>>& rows,
-                                     const std::optional<Array<const std::int32_t>>& labels,
-                                     std::size_t K) const {
-        if (!rows && !labels) return {};
-        require(rows && labels && rows->ndim() == 1 && labels->ndim() == 1 &&
-                    rows->shape(0) == labels->shape(0),
-                "forced rows and labels must be lists of the same length");
-        check_range(*rows, "forced rows", bound_.rows().n());
-        check_range(*labels, "forced labels", K);
-        return {rows->data(), labels->data(), rows->shape(0)};
-    }
-
-    const BoundRows<Real>& bound_;
-    std::optional<Array<const double>> weights_;
+    const wolfmeans::SparseRows<Real>& rows_;
+    Weights weights_;
     int n_threads_;
     std::size_t K_ = 0;
     wolfmeans::SparsePoints<Real> points_;
@@ -178,25 +138,22 @@ void define_sparse_of(nb::module_& m, const char* rows_name, const char* points_
     nb::class_<Rows>(m, rows_name, "A CSR matrix without duplicates and its canonical distances.")
         .def(nb::init<Array<const Real>, Array<const std::int32_t>, Array<const std::int64_t>,
                       std::size_t, int>(),
-             "values"_a.noconvert(), "columns"_a.noconvert(), "starts"_a.noconvert(), "n_columns"_a,
-             "n_threads"_a)
-        .def("nearest", &Rows::nearest, "centers"_a.noconvert(), "labels"_a.noconvert(),
-             "nearest"_a.noconvert(), "second"_a.noconvert().none(), "n_threads"_a,
+             "values"_a, "columns"_a, "starts"_a, "n_columns"_a, "n_threads"_a)
+        .def("nearest", &Rows::nearest, "centers"_a, "labels"_a, "nearest"_a, "second"_a.none(),
+             "n_threads"_a,
              "Label each row with the lowest index of a nearest center.\n\n"
              "IN: centers (K, d). OUT: labels (n,) int32; nearest (n,) float64 and, unless None,\n"
              "second (n,) float64, the canonical distances to the nearest and the next center.")
-        .def("distances", &Rows::distances, "centers"_a.noconvert(), "labels"_a.noconvert(),
-             "out"_a.noconvert(), "n_threads"_a,
+        .def("distances", &Rows::distances, "centers"_a, "labels"_a, "out"_a, "n_threads"_a,
              "The canonical distance of each row to centers[labels[i]].\n\n"
              "IN: centers (K, d), labels (n,) int32. OUT: out (n,) float64.")
-        .def("hashes", &Rows::hashes, "hashes"_a.noconvert(), "n_threads"_a,
+        .def("hashes", &Rows::hashes, "hashes"_a, "n_threads"_a,
              "A hash of each row, equal for equal values.\n\nOUT: hashes (n,) uint64.");
     nb::class_<Points>(m, points_name, "Sparse rows with labels, bounds and exact moments.")
-        .def(nb::init<const Rows&, std::optional<Array<const double>>, int>(),
-             nb::keep_alive<1, 2>(), "rows"_a, "weights"_a.noconvert().none(), "n_threads"_a)
-        .def("assign", &Points::assign, "centers"_a.noconvert(), "bounded"_a,
-             "forced_rows"_a.noconvert().none() = nb::none(),
-             "forced_labels"_a.noconvert().none() = nb::none(),
+        .def(nb::init<const Rows&, Weights, int>(), nb::keep_alive<1, 2>(), "rows"_a,
+             "weights"_a.none(), "n_threads"_a)
+        .def("assign", &Points::assign, "centers"_a, "bounded"_a,
+             "forced_rows"_a.none() = nb::none(), "forced_labels"_a.none() = nb::none(),
              "Label each row with the lowest index of a nearest center.\n\n"
              "Returns (moved, gap, weights (K,), means (K, d), residuals (K, d), screened, "
              "rechecked).")

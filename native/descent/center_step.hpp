@@ -1,4 +1,4 @@
-// What a step of the centers is worth, in one pass over them, and a short name for where they are.
+// Shift and movement of a step of the centers, in one pass over them, and a digest of the centers.
 #pragma once
 
 #include <array>
@@ -26,8 +26,8 @@ template <class Real>
 CenterStep center_step(const Real* means, const Real* centers, const double* residuals,
                        const double* weights, std::size_t K, std::size_t d, int n_threads);
 
-// 128 bits that differ, but for a chance of about 2^-100, when any of the bytes does. Not made to
-// withstand someone who looks for two equal ones.
+// A 128-bit hash: different bytes give different values except with a chance of about 2^-100. Not
+// cryptographic.
 std::array<std::uint64_t, 2> digest(const void* bytes, std::size_t size);
 
 } // namespace wolfmeans

@@ -12,7 +12,7 @@
 namespace wolfmeans {
 namespace {
 
-constexpr std::size_t rows_screened_afresh = std::size_t{1} << 14;
+constexpr std::size_t rows_screened_again = std::size_t{1} << 14;
 
 } // namespace
 
@@ -35,8 +35,8 @@ Descent<Real>::Descent(const Real* X, std::size_t n, std::size_t d, const double
     : X_(X), n_(n), d_(d), weights_(weights), n_threads_(n_threads), method_(method),
       given_(given) {}
 
-// A tree costs about as much as a few screens of all points against a few centers, and boxes shed
-// centers the better the fewer dimensions there are.
+// A tree costs about as much as a few screens of all points against a few centers, and boxes
+// exclude more centers in fewer dimensions.
 template <class Real>
 bool Descent<Real>::worth_a_tree(std::size_t K) const {
     if (method_ != Method::automatic) return method_ == Method::tree;
@@ -55,9 +55,9 @@ Change Descent<Real>::assign(const Real* centers, std::size_t K, const Forced& f
     }
     if (points_) return points_->assign(centers, K, bounded, forced);
     Change change = boxes_->assign(centers, K, forced);
-    // Boxes that shed too few centers are given up for the screen of all.
+    // Boxes that exclude too few centers are replaced by points with bounds.
     const double all = static_cast<double>(n_) * static_cast<double>(K);
-    if (method_ == Method::automatic && forced.count == 0 && boxes_->looked_at() > 0.4 * all) {
+    if (method_ == Method::automatic && forced.count == 0 && boxes_->n_distances() > 0.4 * all) {
         std::vector<std::int32_t> labels(n_);
         boxes_->copy_labels(labels.data());
         points_.emplace(X_, n_, d_, weights_, n_threads_);
@@ -77,8 +77,8 @@ void Descent<Real>::rebind(const Real* X, const double* weights) {
 }
 
 template <class Real>
-void Descent<Real>::rest() {
-    if (points_) points_->rest();
+void Descent<Real>::release_scratch() {
+    if (points_) points_->release_scratch();
 }
 
 template <class Real>
@@ -108,8 +108,8 @@ std::vector<std::int64_t> Descent<Real>::near_ties(const Real* centers, std::siz
         std::iota(open.begin(), open.end(), std::int64_t{0});
     std::vector<std::int64_t> rows;
     std::vector<Real> chunk;
-    for (std::size_t begin = 0; begin < open.size(); begin += rows_screened_afresh) {
-        const std::size_t count = std::min(rows_screened_afresh, open.size() - begin);
+    for (std::size_t begin = 0; begin < open.size(); begin += rows_screened_again) {
+        const std::size_t count = std::min(rows_screened_again, open.size() - begin);
         chunk.resize(count * d_);
         for (std::size_t r = 0; r < count; ++r)
             std::copy_n(X_ + static_cast<std::size_t>(open[begin + r]) * d_, d_,

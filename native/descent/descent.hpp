@@ -1,5 +1,5 @@
 // Algorithm 1 on K-means, several steps in one go: what core/kmeans.py does step by step, with
-// the same bits. Nothing here decides what a run means; it stops where Python wants to look.
+// the same bits. It returns where Python needs the result.
 #pragma once
 
 #include <cstddef>
@@ -64,7 +64,7 @@ public:
     //   moved    OUT  how many points changed their label; all of them at first
     Change relabel(const Real* centers, std::size_t K, const Forced& forced, std::size_t& moved);
 
-    // Take over labels that were found for K centers before; nothing is known of distances then.
+    // Adopt labels that were found for K centers before; no distances are known.
     void adopt(const std::int32_t* labels, const Real* centers, std::size_t K);
 
     // See Moments::limbs; there are labels.
@@ -85,13 +85,13 @@ public:
     std::vector<Evaluation> advance(Partition<Real>& point, Partition<Real>& vertex,
                                     const Limits& limits);
 
-    // See Points::near_ties. Rows that the bounds leave open are screened afresh.
+    // See Points::near_ties. Rows that the bounds do not decide are screened again.
     std::vector<std::int64_t> near_ties(const Real* centers, std::size_t K, double slack) const;
 
-    // Look at the same numbers elsewhere from now on; labels, bounds and moments stay.
+    // Refer to the same numbers at another address; labels, bounds and moments stay.
     void rebind(const Real* X, const double* weights);
-    // Give back what only a step needs.
-    void rest();
+    // Free what only a step needs.
+    void release_scratch();
 
     bool has_labels() const { return moments_.has_value(); }
     void copy_labels(std::int32_t* out) const;

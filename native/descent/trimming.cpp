@@ -16,7 +16,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr Threshold nowhere{infinity, -1, 0.0};
 constexpr std::size_t tied_at_once = 256;
 
-// The weights of some points, exactly, compared with the mass.
+// An exact comparison of the weights of some points with the mass.
 class Filling {
 public:
     explicit Filling(double mass) { missing_.add(mass); }
@@ -36,8 +36,8 @@ double distance_of_rank(const double* distances, std::size_t n, std::size_t coun
     return *at;
 }
 
-// The smallest distance at which the weights reach the mass; they do so in the end. Half of the
-// points that are still in question fall away in each round.
+// The smallest distance at which the weights reach the mass; the total does. Each round halves the
+// remaining points.
 double distance_of_mass(const double* distances, const double* weights, std::size_t n,
                         double mass) {
     std::vector<std::pair<double, double>> open;
@@ -63,7 +63,7 @@ double distance_of_mass(const double* distances, const double* weights, std::siz
     return first->first;
 }
 
-// The row at which the mass is full, among those at this distance, from the lowest on.
+// The row that reaches the mass, among those at this distance in ascending order.
 Threshold threshold_at(double distance, const double* distances, const double* weights,
                        std::size_t n, double mass) {
     Filling filling(mass);
@@ -124,9 +124,8 @@ Threshold find_threshold(const double* distances, const double* weights, std::si
 template <class Real>
 TrimmedPoints<Real>::TrimmedPoints(const Real* X, std::size_t n, std::size_t d,
                                    const double* weights, double mass, int n_threads,
-                                   const SumRanges* given)
-    : X_(X), n_(n), d_(d), mass_(mass), n_threads_(n_threads),
-      given_(given == nullptr ? std::nullopt : std::optional<SumRanges>(*given)),
+                                   std::optional<SumRanges> given)
+    : X_(X), n_(n), d_(d), mass_(mass), n_threads_(n_threads), given_(given),
       weights_(weights == nullptr ? std::vector<double>()
                                   : std::vector<double>(weights, weights + n)),
       masses_(weights_), points_(X, n, d, nullptr, n_threads), labels_(n), inside_(n), nearest_(n) {
@@ -139,7 +138,7 @@ double TrimmedPoints<Real>::kept_of(std::size_t i, bool inside, const Threshold&
     return weights_.empty() ? 1.0 : weights_[i];
 }
 
-// What one thread sees change. `from` and `to` are clusters, K for what is trimmed.
+// The changes that one thread finds. `from` and `to` are clusters; K is the trimmed part.
 template <class Real>
 struct TrimmedPoints<Real>::Found {
     std::vector<std::int64_t> rows;
@@ -153,7 +152,7 @@ template <class Real>
 typename TrimmedPoints<Real>::Step TrimmedPoints<Real>::assign(const Real* centers, std::size_t K,
                                                                double* weights, Real* means,
                                                                double* residuals) {
-    approach(centers, K);
+    find_nearest(centers, K);
     const Threshold now =
         find_threshold(nearest_.data(), weights_.empty() ? nullptr : weights_.data(), n_, mass_);
     TermSum gap;
@@ -170,7 +169,7 @@ typename TrimmedPoints<Real>::Step TrimmedPoints<Real>::assign(const Real* cente
 }
 
 template <class Real>
-void TrimmedPoints<Real>::approach(const Real* centers, std::size_t K) {
+void TrimmedPoints<Real>::find_nearest(const Real* centers, std::size_t K) {
     points_.assign(centers, K, true, {});
     distances(X_, n_, d_, centers, K, points_.labels().data(), nearest_.data(), n_threads_);
     K_ = K;
@@ -180,14 +179,14 @@ template <class Real>
 std::size_t TrimmedPoints<Real>::keep(const Threshold& now, const Real* centers, TermSum& gap) {
     std::size_t moved = n_;
     if (moments_) {
-        take_part_of_last(true);
+        move_threshold_point(true);
         moved = move(now, centers, gap);
         threshold_ = now;
     } else {
         threshold_ = now;
         begin();
     }
-    take_part_of_last(false);
+    move_threshold_point(false);
     return moved;
 }
 
@@ -206,10 +205,10 @@ void TrimmedPoints<Real>::begin() {
     moments_->add_all(clusters.data());
 }
 
-// Move what is kept of the point at the threshold between its cluster and what is trimmed, which
-// has the rest of it meanwhile: trimmed sums stay exact, too.
+// Move the kept part of the point at the threshold between its cluster and the trimmed part, which
+// holds the rest of it: trimmed sums stay exact, too.
 template <class Real>
-void TrimmedPoints<Real>::take_part_of_last(bool out) {
+void TrimmedPoints<Real>::move_threshold_point(bool out) {
     if (threshold_.row < 0 || threshold_.row >= static_cast<std::int64_t>(n_)) return;
     const auto i = static_cast<std::size_t>(threshold_.row);
     const std::int32_t label = labels_[i], trimmed = static_cast<std::int32_t>(K_);
@@ -227,7 +226,7 @@ std::size_t TrimmedPoints<Real>::move(const Threshold& now, const Real* centers,
     const std::size_t chunks = worthwhile_threads(n_, operations, n_threads_);
     std::vector<Found> found(chunks);
     over_rows(n_, chunks, 64, [&](std::size_t chunk, std::size_t begin, std::size_t end) {
-        look(begin, end, now, centers, found[chunk]);
+        compare_rows(begin, end, now, centers, found[chunk]);
     });
     std::size_t moved = 0;
     for (Found& part : found) {
@@ -238,12 +237,12 @@ std::size_t TrimmedPoints<Real>::move(const Threshold& now, const Real* centers,
     return moved;
 }
 
-// Compare rows begin..end-1 with what they were, and let them be what they are now.
+// Find the changes of rows begin..end-1 and update them.
 template <class Real>
-void TrimmedPoints<Real>::look(std::size_t begin, std::size_t end, const Threshold& now,
-                               const Real* centers, Found& found) {
+void TrimmedPoints<Real>::compare_rows(std::size_t begin, std::size_t end, const Threshold& now,
+                                       const Real* centers, Found& found) {
     const std::int32_t* const labels = points_.labels().data();
-    OwnDistances<Real>* const own = best_kernels().scan->pairs<Real>().own;
+    OwnDistances<Real>* const own = best_kernels().scan->of<Real>().own;
     const auto trimmed = static_cast<std::int32_t>(K_);
     std::vector<double> center(d_);
     for (std::size_t i = begin; i < end; ++i) {
@@ -257,7 +256,7 @@ void TrimmedPoints<Real>::look(std::size_t begin, std::size_t end, const Thresho
         if (was_inside == is_inside && !relabelled && old == kept && row != threshold_.row &&
             row != now.row)
             continue;
-        // Points at the old and the new threshold are trimmed, for the sums, at this moment.
+        // In the sums, the points at the old and the new threshold count as trimmed at this moment.
         const std::int32_t from = was_inside && row != threshold_.row ? old_label : trimmed;
         const std::int32_t to = is_inside && row != now.row ? labels[i] : trimmed;
         if (from != to) {

@@ -14,7 +14,7 @@
 namespace wolfmeans {
 
 // The last point that a mass keeps, points taken by (distance, row). Without one, all are kept.
-// That point may be among others, before these (row -1) or behind them (row n or more).
+// In a part of the data the point may be in an earlier part (row -1) or a later one (row >= n).
 struct Threshold {
     double distance;  // +inf when all points are kept
     std::int64_t row; // -1 when all points are kept
@@ -26,7 +26,7 @@ struct Threshold {
     }
 };
 
-// Find the point at which the mass is full.
+// Find the point that reaches the mass.
 //
 //   distances  IN  (n,) >= 0
 //   weights    IN  (n,) >= 0 or null: all 1
@@ -43,9 +43,9 @@ public:
     // X IN (n, d) row-major and weights IN (n,) or null, both finite; X is not copied and must
     // outlive the points. The mass is a whole multiple of the largest power of two that all
     // weights are multiples of, so that the grid of the weights' sums also holds a part of one.
-    // `given` are ranges that rows and weights keep to, null: their own.
+    // `given` are ranges that contain those of rows and weights; none: their own.
     TrimmedPoints(const Real* X, std::size_t n, std::size_t d, const double* weights, double mass,
-                  int n_threads, const SumRanges* given = nullptr);
+                  int n_threads, std::optional<SumRanges> given = {});
     TrimmedPoints(const TrimmedPoints&) = delete;
     TrimmedPoints& operator=(const TrimmedPoints&) = delete;
 
@@ -61,21 +61,21 @@ public:
     Step assign(const Real* centers, std::size_t K, double* weights, Real* means,
                 double* residuals);
 
-    // The same in two, for points that are a part of others: somebody else finds the threshold
-    // meanwhile. The nearest centers are found first; labels and sums stay what they are.
+    // The same in two steps, for a part of the data: the caller finds the threshold of all parts in
+    // between. This finds the nearest centers; labels and sums do not change.
     //
     //   centers  IN  (K, d), the same K every time
-    void approach(const Real* centers, std::size_t K);
-    // The distances that were found, (n,).
+    void find_nearest(const Real* centers, std::size_t K);
+    // The distances to them, (n,).
     const std::vector<double>& nearest() const { return nearest_; }
-    // Keep what is up to the threshold, at the centers approached. Returns how many points moved.
+    // Keep the points up to the threshold, at the centers of find_nearest. Returns how many moved.
     //
     //   gap  OUT  the terms of the gap are added to it
     std::size_t keep(const Threshold& now, const Real* centers, TermSum& gap);
     // Sums and weights of the K clusters; valid until the next step.
     MomentLimbs limbs() { return moments_->limbs(); }
 
-    // Look at the same numbers elsewhere from now on.
+    // Refer to the same numbers at another address.
     void rebind(const Real* X) {
         X_ = X;
         points_.rebind(X, nullptr);
@@ -94,9 +94,9 @@ public:
 private:
     struct Found;
     double kept_of(std::size_t i, bool inside, const Threshold& threshold) const;
-    void look(std::size_t begin, std::size_t end, const Threshold& now, const Real* centers,
-              Found& found);
-    void take_part_of_last(bool out);
+    void compare_rows(std::size_t begin, std::size_t end, const Threshold& now, const Real* centers,
+                      Found& found);
+    void move_threshold_point(bool out);
     void begin();
     std::size_t move(const Threshold& now, const Real* centers, TermSum& gap);
 
@@ -109,14 +109,11 @@ private:
     // (n,) like weights_, but for the last kept point: what is kept of it. The moments read this.
     std::vector<double> masses_;
     Points<Real> points_;
-    std::optional<Moments<Real>> moments_; // cluster K is what is trimmed
+    std::optional<Moments<Real>> moments_; // cluster K is the trimmed part
     std::vector<std::int32_t> labels_;     // (n,) of the nearest center
     std::vector<unsigned char> inside_;    // (n,) whether anything is kept
-    std::vector<double> nearest_;          // (n,) distances to the centers last approached
+    std::vector<double> nearest_;          // (n,) distances of find_nearest
     Threshold threshold_{};
 };
-
-extern template class TrimmedPoints<float>;
-extern template class TrimmedPoints<double>;
 
 } // namespace wolfmeans

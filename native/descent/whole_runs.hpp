@@ -1,5 +1,5 @@
 // Algorithm 1 on K-means from seeds to the fixed point, for studies of very many small runs: only
-// what a study looks at is kept of each.
+// the records that a study uses are kept.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +14,6 @@ struct WholeRun {
     double first_movement = 0.0; // what moving from the seeds to the first means gained
     double initial_sse = 0.0;    // f of the first partition
     std::vector<Evaluation> evaluated;
-
-    // Whether the run came to its fixed point, and not to the limit of its steps.
-    bool at_rest() const { return evaluated.back().moved == 0; }
 };
 
 // Run until no label changes; an empty cluster keeps its center.

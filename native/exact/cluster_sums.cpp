@@ -4,12 +4,12 @@
 #include <bit>
 #include <cmath>
 #include <cstdlib>
-#include <memory>
 #include <numeric>
 #include <stdexcept>
 #include <type_traits>
 #include <vector>
 
+#include "runtime/aligned.hpp"
 #include "runtime/threads.hpp"
 #include "runtime/vector_unit.hpp"
 
@@ -23,6 +23,25 @@ constexpr int plain_bits = 32;
 // Beyond these exponents a magic constant or a scaled weight might leave float64.
 constexpr int most_fast_exponent = 700;
 
+// The extent of an array by a kernel, in chunks over threads.
+template <class Real>
+Extent extent_of(const Real* values, std::size_t size, int n_threads,
+                 Extent (*kernel)(const Real*, std::int64_t)) {
+    const std::size_t chunks = worthwhile_threads(size, static_cast<double>(size), n_threads);
+    std::vector<Extent> extents(chunks);
+    over_rows(size, chunks, 1, [&](std::size_t chunk, std::size_t begin, std::size_t end) {
+        extents[chunk] = kernel(values + begin, static_cast<std::int64_t>(end - begin));
+    });
+    Extent all = extents.front();
+    for (const Extent& extent : extents) {
+        all.largest = std::max(all.largest, extent.largest);
+        all.smallest = std::min(all.smallest, extent.smallest);
+        all.lowest_bit = std::min(all.lowest_bit, extent.lowest_bit);
+        all.finite = all.finite && extent.finite;
+    }
+    return all;
+}
+
 template <class Real>
 ExponentRange checked_range(const Real* values, std::size_t n, int n_threads,
                             const ExponentRange* given) {
@@ -32,10 +51,10 @@ ExponentRange checked_range(const Real* values, std::size_t n, int n_threads,
     return *given;
 }
 
-// Rows of up to so many columns go into sums as they come; longer ones are worth sorting by label.
+// Rows of up to so many columns are added in their order; longer ones are first sorted by label.
 constexpr std::size_t narrow_columns = 24;
 static_assert(narrow_columns <= most_narrow);
-// Rows sorted by label at a time. Moved rows are looked at twice, once for either cluster: from
+// Rows sorted by label at a time. Moved rows are read twice, once for each cluster: first from
 // memory, then from a cache.
 constexpr std::size_t block_bytes = std::size_t{1} << 21;
 
@@ -91,19 +110,18 @@ void deposit_digits(TwoWords number, int place, bool negative, std::int64_t* lim
 } // namespace
 
 template <class Real>
+ValueRange value_range(const Real* values, std::size_t size, int n_threads) {
+    Extent extent;
+    if constexpr (sizeof(Real) == sizeof(float))
+        extent = extent_of(values, size, n_threads, best_kernels().deposit->sizes);
+    else
+        extent = extent_of(values, size, n_threads, best_kernels().deposit->of<Real>().extent);
+    return {extent.finite, extent.largest == 0.0 ? 0.0 : extent.smallest, extent.largest};
+}
+
+template <class Real>
 ExponentRange exponent_range(const Real* values, std::size_t n, int n_threads) {
-    const std::size_t chunks = worthwhile_threads(n, static_cast<double>(n), n_threads);
-    std::vector<Extent> extents(chunks);
-    over_rows(n, chunks, 1, [&](std::size_t chunk, std::size_t begin, std::size_t end) {
-        extents[chunk] = best_kernels().deposit->of<Real>().extent(
-            values + begin, static_cast<std::int64_t>(end - begin));
-    });
-    Extent all = extents.front();
-    for (const Extent& extent : extents) {
-        all.largest = std::max(all.largest, extent.largest);
-        all.lowest_bit = std::min(all.lowest_bit, extent.lowest_bit);
-        all.finite = all.finite && extent.finite;
-    }
+    const Extent all = extent_of(values, n, n_threads, best_kernels().deposit->of<Real>().extent);
     if (!all.finite) throw std::invalid_argument("exact sums need finite numbers");
     if (all.largest == 0.0) return {};
     return {std::ilogb(all.lowest_bit), std::ilogb(all.largest) + 1};
@@ -173,7 +191,7 @@ void ClusterSums<Real>::add(const std::int32_t* labels, std::size_t begin, std::
     }
 }
 
-// As many as a cache holds, but some for each cluster.
+// As many as fit a cache, but at least some for each cluster.
 template <class Real>
 std::size_t ClusterSums<Real>::rows_per_block(std::size_t K) const {
     const std::size_t row_bytes = std::max<std::size_t>(1, rows_.d) * sizeof(Real);
@@ -212,8 +230,8 @@ void ClusterSums<Real>::move(const std::int64_t* rows, const std::int32_t* from,
     }
 }
 
-// Let deposit(functions, raw) add to raw sums, laid out as deposit.hpp says for narrow rows, and
-// add these to sums: magic comes out again, as often as it went in, modulo 2^64.
+// Let deposit(functions, raw) add to raw sums in the layout of narrow rows (deposit.hpp), and add
+// these to sums. Magic is subtracted as often as it was added, modulo 2^64.
 template <class Real>
 template <class Deposit>
 void ClusterSums<Real>::with_raw_sums(const std::vector<std::int64_t>& gained, std::int64_t* sums,
@@ -222,19 +240,13 @@ void ClusterSums<Real>::with_raw_sums(const std::vector<std::int64_t>& gained, s
     const auto d = static_cast<std::size_t>(rows_.d);
     const auto limbs = static_cast<std::size_t>(grid_.limbs);
     const auto width = static_cast<std::size_t>(fast_->narrow_width(rows_.d));
-    // At a 64-byte boundary: a register's worth of columns must not straddle two cache lines.
-    const std::size_t size = gained.size() * limbs * width;
-    std::vector<std::int64_t> storage(size + 8);
-    void* start = storage.data();
-    std::size_t space = storage.size() * sizeof(std::int64_t);
-    auto* const raw =
-        static_cast<std::int64_t*>(std::align(64, size * sizeof(std::int64_t), start, space));
-    deposit(fast_->by_limbs[weighted], raw);
+    Aligned<std::int64_t> raw(gained.size() * limbs * width);
+    deposit(fast_->by_limbs[weighted], raw.data());
     for (std::size_t k = 0; k < gained.size(); ++k) {
         for (std::size_t l = 0; l < limbs; ++l) {
             const auto times = static_cast<Word>(gained[k]) * (weighted && l > 0 ? 2 : 1);
             const Word magic = times * std::bit_cast<Word>(rows_.magic[l]);
-            const std::int64_t* const from = raw + (k * limbs + l) * width;
+            const std::int64_t* const from = raw.data() + (k * limbs + l) * width;
             std::int64_t* const to =
                 sums + k * static_cast<std::size_t>(rows_.stride) + (limbs - 1 - l) * d;
             for (std::size_t j = 0; j < d; ++j)
@@ -267,7 +279,7 @@ void ClusterSums<Real>::add_runs(const std::int64_t* rows, const std::int32_t* l
     }
 }
 
-// The plain way: integers from the start.
+// The general path: integers throughout.
 template <class Real>
 void ClusterSums<Real>::deposit(std::size_t row, std::int32_t k, bool negative,
                                 std::int64_t* sums) const {
@@ -301,6 +313,8 @@ void carry(const Grid& grid, std::size_t K, std::size_t d, std::int64_t* sums) {
     }
 }
 
+template ValueRange value_range(const float*, std::size_t, int);
+template ValueRange value_range(const double*, std::size_t, int);
 template ExponentRange exponent_range(const float*, std::size_t, int);
 template ExponentRange exponent_range(const double*, std::size_t, int);
 template class ClusterSums<float>;

@@ -11,6 +11,16 @@
 
 namespace wolfmeans {
 
+struct ValueRange {
+    bool finite;     // whether no value is NaN or infinite
+    double smallest; // the smallest nonzero magnitude, 0 when there is none
+    double largest;  // the largest magnitude; means nothing unless finite
+};
+
+// values IN (size,). The result does not depend on n_threads.
+template <class Real>
+ValueRange value_range(const Real* values, std::size_t size, int n_threads);
+
 // Every number is a multiple of 2^low and less than 2^high in size; low == high when all are 0.
 struct ExponentRange {
     int low = 0;
@@ -45,9 +55,8 @@ struct Grid {
     std::size_t words() const { return words_for(all_limbs(), bits); }
 };
 
-// The way from rows to sums. It has no sums of its own: they are int64 arrays of shape
-// (K, grid().all_limbs(), d) that the caller keeps, one or one for each thread; integers are added,
-// so who adds what, and when, leaves no trace.
+// Adds rows to sums. The sums are int64 arrays of shape (K, grid().all_limbs(), d) that the caller
+// keeps, one in all or one for each thread. Integers are added, so the order does not matter.
 template <class Real>
 class ClusterSums {
 public:
@@ -55,11 +64,10 @@ public:
 
     //   X          IN  (n, d) row-major, finite; kept
     //   weights    IN  (n,) float64 or null: all 1; kept
-    //   given      IN  ranges that the numbers keep to, null: those of the numbers themselves
-    //
-    // Looks through X once, for the exponents that its numbers reach, and takes as many limbs as
-    // these need: with at most six the vector kernels do the work, with more a plain loop. Throws
-    // std::invalid_argument when a number is not finite or not within the given range.
+    //   given      IN  ranges that contain the numbers; null: their own
+    // Reads X once to find the range of exponents, and takes as many limbs as that needs: up to six
+    // are summed by vector kernels, more by a plain loop. Throws std::invalid_argument if a number
+    // is not finite or not within the given range.
     ClusterSums(const Real* X, std::size_t n, std::size_t d, const double* weights, int n_threads,
                 const SumRanges* given = nullptr);
 
@@ -78,7 +86,7 @@ public:
 
     const Grid& grid() const { return grid_; }
 
-    // Look at the same numbers elsewhere from now on.
+    // Refer to the same numbers at another address.
     void rebind(const Real* X, const double* weights) {
         rows_.X = X;
         rows_.weights = weights;
@@ -97,7 +105,8 @@ private:
 
     Rows<Real> rows_{};
     Grid grid_{};
-    const DepositFunctions<Real>* fast_ = nullptr; // null: too many limbs for the vector kernels
+    const DepositFunctions<Real>* fast_ =
+        nullptr; // null if there are too many limbs for the vector kernels
 };
 
 // The grid of sums of ones: a counter.
@@ -106,8 +115,5 @@ Grid counting_grid();
 // Bring every limb but the highest of sums (K, grid.all_limbs(), d) to at most 2^(bits - 1) in
 // size. The sums stay what they are.
 void carry(const Grid& grid, std::size_t K, std::size_t d, std::int64_t* sums);
-
-extern template class ClusterSums<float>;
-extern template class ClusterSums<double>;
 
 } // namespace wolfmeans

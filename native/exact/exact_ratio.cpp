@@ -71,8 +71,8 @@ RoundedWindow round_window(Word window, int exponent, bool rest) {
     const bool up = below > half || (below == half && (rest || (kept & 1)));
     const int unit = exponent + dropped;
     if (unit > highest_exponent) return {std::numeric_limits<double>::infinity(), dropped, up};
-    // The exponent's field is added, not joined: the leading bit of a normal number, and what
-    // rounding up carries over, belong to it.
+    // The exponent's field is added, not joined: the leading bit of a normal number and the carry
+    // of rounding up increment it.
     const Word field = static_cast<Word>(unit - lowest_exponent) << (mantissa_bits - 1);
     return {std::bit_cast<double>(field + kept + (up ? 1 : 0)), dropped, up};
 }
@@ -98,7 +98,7 @@ bool sign_and_magnitude(const std::int64_t* limbs, std::size_t stride, std::size
             pending = filled == 0 ? 0 : digit >> (bits - filled);
         }
     }
-    // The last carry goes on above, without end, as a sign does.
+    // The last carry is sign-extended above.
     *out++ = pending | (static_cast<Word>(carry) << filled);
     *out++ = static_cast<Word>((carry >> (word_bits - 1 - filled)) >> 1);
     const bool negative = carry < 0;
@@ -280,7 +280,7 @@ bool Divisor::has_remainder() const {
 }
 
 // Append fractions until the quotient either is exact or reaches two bits beyond a mantissa, so
-// that neither its rounding nor its half-way cases are in doubt.
+// that its rounding is certain, half-way cases included.
 void Divisor::fill_window() {
     while (quotient_bits() < window_bits && has_remainder()) {
         append(next_word(0));

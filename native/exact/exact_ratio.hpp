@@ -1,5 +1,5 @@
-// Integers of many words, rounded once: what stands between exact sums and the float64 numbers
-// that are made of them. Specification: rounded_ratio and mean_and_residual in exact/sums.py.
+// Integers of many words, rounded once: from exact sums to float64 numbers. Specification:
+// rounded_ratio and mean_and_residual in exact/sums.py.
 #pragma once
 
 #include <cstddef>
@@ -68,7 +68,7 @@ public:
     // Divide by this from now on: a magnitude, lowest word first, not zero.
     void set(const Word* words, std::size_t n_words);
 
-    // (-1)^negative * words / divisor * 2^exponent and what rounding it left. The words of the
+    // (-1)^negative * words / divisor * 2^exponent and its residual. The words of the
     // dividend come lowest first; the exponents of a quotient that fits into float64 fit into int.
     MeanAndResidual divide(const Word* words, std::size_t n_words, bool negative, int exponent);
 

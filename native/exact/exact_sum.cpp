@@ -18,8 +18,8 @@ constexpr auto block_size = static_cast<std::size_t>(most_block_terms);
 // Where the vector sums of a block can start: far from both ends of float64.
 constexpr int most_block_exponent = 900;
 
-// Add a block of terms by way of three integers, as long as 126 bits hold them all; return whether
-// they did. An integer is at most 2^10 * 2^41, which a float64 holds, so three terms stand for all.
+// Add a block of terms as three integers if 126 bits hold them all; return whether they do. An
+// integer is at most 2^10 * 2^41, which a float64 holds, so three terms stand for all.
 bool add_by_limbs(const double* terms, std::size_t n, double largest, ExactSum& sum) {
     if (largest == 0.0) return true;
     const int top = std::ilogb(largest) + 2;

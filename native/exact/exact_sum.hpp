@@ -1,6 +1,6 @@
-// Exact sums of float64 terms, rounded once (docs/design.md: sums, the exactness contract). Specification:
-// math.fsum. The sum is one long integer, a multiple of the smallest denormal, so order and threads
-// cannot matter and taking a term away leaves no trace of it.
+// Exact sums of float64 terms, rounded once (docs/design.md: sums, the exactness contract).
+// Specification: math.fsum. The sum is one long integer, a multiple of the smallest denormal, so
+// order and threads cannot matter and taking a term away leaves no trace of it.
 #pragma once
 
 #include <array>

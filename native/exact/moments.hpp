@@ -1,6 +1,6 @@
 // Exact cluster weights W_k and sums S_kj = sum of w_i x_ij, kept up to date by moves, and the
-// means made of them (docs/design.md: sums, the exactness contract). Specification: class Moments in
-// engines/labelled.py, to the last bit.
+// means made of them (docs/design.md: sums, the exactness contract). Specification: class Moments
+// in engines/labelled.py, to the last bit.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace wolfmeans {
 
-// Sums and weights of K clusters as integers, somebody's.
+// Sums and weights of K clusters as integers; refers to the memory of another object.
 struct MomentLimbs {
     Grid sums_grid, totals_grid;
     std::size_t d;
@@ -25,7 +25,7 @@ struct MomentLimbs {
 //   clusters   IN   which
 //   weights    OUT  (K,) float64: W_k, rounded once
 //   means      OUT  (K, d): S_kj / W_k, rounded to float64, then to Real; untouched without weight
-//   residuals  OUT  (K, d) float64: what these roundings left; untouched without weight
+//   residuals  OUT  (K, d) float64: what these roundings dropped; untouched without weight
 template <class Real>
 void round_moments(const MomentLimbs& limbs, const std::vector<std::size_t>& clusters,
                    int n_threads, double* weights, Real* means, double* residuals);
@@ -37,12 +37,11 @@ public:
     //   weights    IN  (n,) float64 or null: all 1; kept
     //   K          IN  number of clusters, >= 1, all of them empty at first
     //   n_threads  IN  at most so many threads, >= 1; fewer when the work is small
-    //   given      IN  ranges that the numbers keep to, null: those of the numbers themselves
+    //   given      IN  ranges that contain the numbers; null: their own
     //
-    // Looks through X and weights once; throws std::invalid_argument when a number is not finite
-    // or not within the given ranges.
-    // Memory: (limbs + 1) * K * d integers; in deposits as many again for each further thread, but
-    // no more than a fourth of the rows' number of coordinates.
+    // Reads X and weights once; throws std::invalid_argument if a number is not finite or not
+    // within the given ranges. Memory: (limbs + 1) * K * d integers; in deposits as many again for
+    // each further thread, but no more than a fourth of the rows' number of coordinates.
     Moments(const Real* X, std::size_t n, std::size_t d, const double* weights, std::size_t K,
             int n_threads, const SumRanges* given = nullptr);
 
@@ -53,20 +52,19 @@ public:
     void move(const std::int64_t* rows, const std::int32_t* from, const std::int32_t* to,
               std::size_t count);
 
-    // What the clusters are now. Those that nothing has touched since the last call are not
-    // computed again.
+    // The current clusters. Those without changes since the last call are not computed again.
     //
     //   fallback   IN   (K, d): the mean of a cluster of no weight, its residual is 0
     //   weights    OUT  (K,) float64: W_k, rounded once
     //   means      OUT  (K, d): S_kj / W_k, rounded to float64, then to Real
-    //   residuals  OUT  (K, d) float64: what these roundings left
+    //   residuals  OUT  (K, d) float64: what these roundings dropped
     void means(const Real* fallback, double* weights, Real* means, double* residuals);
 
     // The sums and weights themselves, carried: equal sums are equal integers. Valid until the
     // next deposit.
     MomentLimbs limbs();
 
-    // Look at the same numbers elsewhere from now on.
+    // Refer to the same numbers at another address.
     void rebind(const Real* X, const double* weights) {
         sums_.rebind(X, weights);
         if (weighted_) weight_sums_.rebind(weights, nullptr);
@@ -98,8 +96,5 @@ private:
     std::vector<Real> rounded_means_;
     std::vector<double> residuals_;
 };
-
-extern template class Moments<float>;
-extern template class Moments<double>;
 
 } // namespace wolfmeans

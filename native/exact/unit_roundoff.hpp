@@ -1,4 +1,4 @@
-// What rounding to nearest in float64 changes a number by, at most, relative to it.
+// The largest relative error of rounding to nearest in float64.
 #pragma once
 
 namespace wolfmeans {

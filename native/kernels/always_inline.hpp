@@ -1,4 +1,4 @@
-// Functions that must disappear into their callers.
+// Functions that must be inlined.
 #pragma once
 
 #define WOLFMEANS_INLINE inline __attribute__((always_inline))

@@ -1,5 +1,5 @@
-// What all kernels share: the vector unit that a source is being compiled for, functions that must
-// disappear into their callers, and registers filled from memory and emptied into it.
+// What all kernels share: the vector unit that a source is compiled for, vector registers, loads
+// and stores.
 //
 // Every source in kernels/exact and kernels/fused is compiled once for each vector unit, for
 // instructions that the machine may not have. WOLFMEANS_UNIT names the unit: baseline, avx2 or
@@ -13,6 +13,8 @@
 //   would run (and crash) on machines without the instructions. Inline functions of the headers
 //   that other code includes as well are WOLFMEANS_INLINE.
 #pragma once
+
+#include <stdint.h>
 
 #include "kernels/always_inline.hpp"
 
@@ -37,6 +39,29 @@ constexpr int by_unit(int baseline, int avx2, int avx512) {
            : bytes_at_once == bytes_of_register::avx2 ? avx2
                                                       : baseline;
 }
+
+// A vector register of some lanes; of one lane, the number itself.
+template <class Element, int Lanes>
+struct Register {
+    typedef Element Type __attribute__((vector_size(Lanes * sizeof(Element))));
+};
+
+template <class Element>
+struct Register<Element, 1> {
+    using Type = Element;
+};
+
+template <int Lanes>
+using Floats = typename Register<float, Lanes>::Type;
+template <int Lanes>
+using Doubles = typename Register<double, Lanes>::Type;
+template <int Lanes>
+using Ints = typename Register<int32_t, Lanes>::Type;
+template <int Lanes>
+using Longs = typename Register<int64_t, Lanes>::Type;
+// For integers that may leave their range and come back: these wrap around.
+template <int Lanes>
+using Words = typename Register<uint64_t, Lanes>::Type;
 
 template <class V, class Element>
 WOLFMEANS_INLINE V load(const Element* from) {

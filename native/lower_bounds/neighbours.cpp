@@ -141,7 +141,7 @@ void Neighbours::roots(const std::int64_t* rows, std::size_t m, const Prices& pr
     const auto work = [&](std::size_t, std::size_t begin, std::size_t end) {
         std::vector<double> x(group * d_), block(group * tiles_at_once * neighbours_tile);
         std::vector<NearPoints> near(group, NearPoints(n_, weights_ != nullptr, prices));
-        Pace pace;
+        WorkCounter counter;
         for (std::size_t first = begin; first < end; first += group) {
             const std::size_t used = std::min(group, end - first);
             for (std::size_t r = 0; r < group; ++r)
@@ -157,7 +157,7 @@ void Neighbours::roots(const std::int64_t* rows, std::size_t m, const Prices& pr
                 for (std::size_t t = 0; t < n_tiles; t += tiles_at_once) {
                     const std::size_t tiles = std::min(tiles_at_once, n_tiles - t);
                     const std::size_t from = t * neighbours_tile;
-                    pace(static_cast<double>(group * tiles * neighbours_tile * d_));
+                    counter.add(static_cast<double>(group * tiles * neighbours_tile * d_));
                     const std::size_t count = std::min(tiles * neighbours_tile, n_ - from);
                     kernels.distances(tiles_.data() + from * d_, static_cast<long long>(tiles),
                                       static_cast<long long>(d_), x.data(), block.data());
@@ -172,7 +172,7 @@ void Neighbours::roots(const std::int64_t* rows, std::size_t m, const Prices& pr
                         near[r].solve(roots + (first + r) * prices.n_lambdas);
                         open[r] = false;
                     } else {
-                        // A little more, so that rounding cannot ask for the same limit again.
+                        // A little more, so that rounding cannot give the same limit again.
                         limit[r] = 2.000001 * near[r].above();
                     }
                 }
@@ -186,11 +186,11 @@ void roots_of_distances(const double* distances, std::size_t m, std::size_t n,
                         const double* weights, const Prices& prices, double* roots, int n_threads) {
     const auto work = [&](std::size_t, std::size_t begin, std::size_t end) {
         NearPoints near(n, weights != nullptr, prices);
-        Pace pace;
+        WorkCounter counter;
         for (std::size_t i = begin; i < end; ++i) {
             double limit = 2.0 * prices.guess;
             for (;;) {
-                pace(static_cast<double>(n));
+                counter.add(static_cast<double>(n));
                 near.begin(limit);
                 near.add(distances + i * n, weights, n);
                 if (near.complete()) break;

@@ -3,7 +3,7 @@
 //   r_i(lambda) = min over W of [1/2 sum of w_j d2_ij over the nearest j, up to weight W, + lambda]
 //                 / W
 //
-// is what one unit of weight at i pays at least (bounds/neighbours.py has the theorem). It is
+// is the least that one unit of weight at i pays (bounds/neighbours.py has the theorem). It is
 // also the root r of sum_j w_j (r - d2_ij / 2)_+ = lambda, so that no order of the points is
 // needed: the ratio [1/2 S + lambda] / W of the points with d2 < 2r, taken as the next r, falls to
 // the root in a few steps from anywhere above it (Dinkelbach), and the ratio of the points below
@@ -25,7 +25,7 @@ namespace wolfmeans {
 // What to solve for.
 //
 //   lambdas     (n_lambdas,) positive, ascending
-//   heaviest    W may not exceed it; infinity where anything goes
+//   heaviest    W may not exceed it; infinity for no limit
 //   guess       about as large as the roots, positive; affects time only
 struct Prices {
     const double* lambdas;

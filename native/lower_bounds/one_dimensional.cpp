@@ -22,13 +22,12 @@
 #include <limits>
 #include <vector>
 
+#include "exact/unit_roundoff.hpp"
 #include "kernels/exact/separate_rounding.hpp"
 #include "runtime/interrupts.hpp"
 
 namespace wolfmeans {
 namespace {
-
-constexpr double unit = 0x1p-53;
 
 // The unevaluated sum of two doubles, |low| at most half a unit in the last place of high.
 struct Pair {
@@ -125,10 +124,10 @@ public:
         const double reach = std::max(x[n - 1] - shift, shift - x[0]);
         const double e = 3.0 * double(block + n / block + 2) + 16.0;
         const Moments& all = prefix_.back();
-        known_ = e * unit * unit * (all.weight.high / lightest) < 1e-3;
+        known_ = e * unit_roundoff * unit_roundoff * (all.weight.high / lightest) < 1e-3;
         error_ = all.second.high + reach * absolute;
         if (weights) error_ += reach * reach * all.weight.high;
-        error_ *= (10.0 * e + 100.0) * unit * unit;
+        error_ *= (10.0 * e + 100.0) * unit_roundoff * unit_roundoff;
     }
 
     std::size_t size() const { return prefix_.size() - 1; } // distinct points
@@ -219,11 +218,11 @@ Optimum one_dimensional(const double* x, const double* weights, std::size_t n, s
     for (std::size_t k = 2; k < K; ++k) {
         Layer(line, before, after).minimize(k);
         before.swap(after);
-        heed();
+        check_interrupt();
     }
     Pair best = before[m];
     if (K > 1) {
-        // Only the last entry of the last layer is wanted.
+        // Only the last entry of the last layer is needed.
         best = {std::numeric_limits<double>::infinity(), 0.0};
         for (std::size_t j = K - 1; j < m; ++j) {
             const Pair value = before[j] + line.sse(j, m);

@@ -15,11 +15,11 @@
 namespace wolfmeans {
 namespace {
 
-// Boxes at this depth become tasks for the threads.
+// Boxes at this depth become tasks of the threads.
 constexpr std::size_t task_depth = 10;
 // No box is halved more often; reached only where F is steep on the scale of rounding.
 constexpr std::size_t most_depth = 400;
-// Threads tell each other of so much work at a time.
+// Threads report their work in units of this size.
 constexpr double reported_at = 1e5;
 
 // A box of centers: its corners, and the points that are priced above the distance to every
@@ -39,7 +39,7 @@ struct Verdict {
     double upper, reached;
 };
 
-// What one part of the search found.
+// The result of one part of the search.
 struct Found {
     double upper = 0, reached = 0;
     std::vector<double> peak; // of the center worth most, if it is worth enough
@@ -56,7 +56,7 @@ struct Found {
     }
 };
 
-// Features is the number of columns where the compiler is to know it, else 0.
+// Features is the number of columns if known at compile time, else 0.
 template <std::size_t Features>
 class Search {
 public:
@@ -70,16 +70,16 @@ public:
         Found top;
         descend(boxes, 0, 0, top, &tasks);
         std::vector<Found> found(tasks.size());
-        std::atomic<std::size_t> next{0};
         const std::size_t workers =
             std::clamp<std::size_t>(tasks.size(), 1, std::size_t(std::max(n_threads, 1)));
-        over_rows(workers, workers, 1, [&](std::size_t, std::size_t, std::size_t) {
-            std::vector<Box> own(most_depth - task_depth + 1);
-            for (std::size_t task; (task = next++) < tasks.size();) {
-                own[0] = std::move(tasks[task]);
-                descend(own, 0, task_depth, found[task], nullptr);
-            }
-        });
+        std::vector<std::vector<Box>> scratch(workers,
+                                              std::vector<Box>(most_depth - task_depth + 1));
+        over_blocks(tasks.size(), workers, 1,
+                    [&](std::size_t thread, std::size_t task, std::size_t) {
+                        std::vector<Box>& own = scratch[thread];
+                        own[0] = std::move(tasks[task]);
+                        descend(own, 0, task_depth, found[task], nullptr);
+                    });
         found.push_back(std::move(top));
         return summary(found);
     }
@@ -114,15 +114,15 @@ private:
         return result;
     }
 
-    // Look at boxes[at], of depth at + base, and at its halves while it is not settled; the boxes
-    // behind it are free to use. The boxes of depth task_depth go to `tasks` where it is given.
+    // Process boxes[at], of depth at + base, and its halves while it is not settled; the boxes
+    // after it are scratch memory. Boxes of depth task_depth go to `tasks` if that is given.
     void descend(std::vector<Box>& boxes, std::size_t at, std::size_t base, Found& found,
                  std::vector<Box>* tasks) {
         Box& box = boxes[at];
         found.work += double((box.open.size() + 1) * d());
-        const Verdict verdict = judge(box, at + base);
+        const Verdict verdict = bound(box, at + base);
         if (found.work > reported_at) {
-            heed();
+            check_interrupt();
             work_ += found.work;
             found.work = 0;
         }
@@ -168,11 +168,11 @@ private:
     // operations, at most d + 8, are each off by at most u times 4 w max(a, far^2). Adding the
     // count terms is off by count u 4P, recentring `depth` times and the closed form, which count
     // d + 4 operations at most each, by (depth + 2)(d + 4) u 4P. All this, taken twice, is added.
-    // Whether a point is dropped or joins is decided with the error of a squared distance, at most
-    // (d + 3) u relative, against it. Without that each point could change the bound by
-    // (d + 4) u w a; as the maximum of F is at least w a, 8 u w a for each point is added anyway,
-    // so that in up to 4 columns no data can show it.
-    Verdict judge(Box& box, std::size_t depth) {
+    // Whether a point is dropped or joins is decided conservatively, with the error of a squared
+    // distance, at most (d + 3) u relative. Without that each point could change the bound by (d +
+    // 4) u w a; as the maximum of F is at least w a, 8 u w a for each point is added anyway, so
+    // that in up to 4 columns no data can show it.
+    Verdict bound(Box& box, std::size_t depth) {
         const double error = (double(d()) + 4) * unit_roundoff;
         double constant = 0, mass = 0, scale = 0, at_middle = 0;
         double* const tilt = box.tilt.data();

@@ -1,8 +1,8 @@
 // The kernels of the price bound (bounds/prices.py). Points x_i with weights w_i > 0 and
 // prices a_i; a center at c is worth
 //     F(c) = sum_i w_i (a_i - ||x_i - c||^2)_+ .
-// ceiling() bounds its maximum over all c, with proof. settle() and climb() look for good prices,
-// and the proof depends on neither.
+// ceiling() bounds its maximum over all c rigorously. settle() and climb() search for good prices;
+// the bound does not rely on them.
 #pragma once
 
 #include <cstddef>
@@ -25,9 +25,9 @@ struct Ceiling {
     std::vector<double> peaks; // centers worth more than enough / (1 + tolerance), d numbers each
 };
 
-// Bound the maximum of F by branch and bound over boxes of centers. A box is left alone when its
-// upper bound is at most `enough`, or at most (1 + tolerance) times what its middle is worth. As
-// no box looks at what others found, nothing returned depends on the number of threads.
+// Bound the maximum of F by branch and bound over boxes of centers. A box is not divided if its
+// upper bound is at most `enough`, or at most (1 + tolerance) times what its middle is worth. No
+// box depends on results of others, so the result does not depend on the number of threads.
 Ceiling ceiling(const Priced& priced, double enough, double tolerance, double budget,
                 int n_threads);
 
@@ -51,9 +51,9 @@ struct Market {
 // Take `iterations` steps towards the saddle point of
 //     sum_i w_i a_i - sum_c mass_c sum_i w_i (a_i - ||x_i - c||^2)_+ - cap spare ,
 // the largest in a (and cap) of the smallest in mass: optimistic gradient steps for prices,
-// optimistic multiplicative ones with factor `pace` for masses. Sums are taken in a fixed order, so
+// optimistic multiplicative ones with factor `rate` for masses. Sums are taken in a fixed order, so
 // that the number of threads does not matter.
-void settle(const Market& market, std::size_t iterations, double pace, int n_threads);
+void settle(const Market& market, std::size_t iterations, double rate, int n_threads);
 
 // Move each place uphill on F, at most `moves` times to the mean of the points it reaches, and say
 // what it is worth then. Rows of X ascend in their first column.

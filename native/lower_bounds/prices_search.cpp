@@ -60,8 +60,8 @@ struct Chunk {
 
 class Settlement {
 public:
-    Settlement(const Market& market, std::size_t iterations, double pace, int n_threads)
-        : m_(market), iterations_(iterations), pace_(pace), limit_(market.n), lack_(market.n),
+    Settlement(const Market& market, std::size_t iterations, double rate, int n_threads)
+        : m_(market), iterations_(iterations), rate_(rate), limit_(market.n), lack_(market.n),
           excess_(market.G), team_(n_threads) {
         const std::size_t chunks = std::clamp<std::size_t>(m_.n / rows_per_chunk, 1, most_chunks);
         chunks_.resize(chunks);
@@ -149,12 +149,12 @@ private:
         for (std::size_t place = 0; place < m_.G; ++place)
             mean += m_.masses[place] * m_.worth[place];
         mean /= m_.n_clusters;
-        // Where no place is worth anything yet, prices rise until some are.
+        // While all places are worth 0, prices rise.
         if (!(mean > 0)) return;
         double sum = 0;
         for (std::size_t place = 0; place < m_.G; ++place) {
             const double excess = m_.worth[place] / mean - 1;
-            const double change = pace_ * (t ? 2 * excess - excess_[place] : excess);
+            const double change = rate_ * (t ? 2 * excess - excess_[place] : excess);
             excess_[place] = excess;
             m_.masses[place] *= std::exp(std::clamp(change, -most_change, most_change));
             m_.masses[place] = std::max(m_.masses[place], least_mass);
@@ -170,7 +170,7 @@ private:
         for (const Chunk& chunk : chunks_)
             uncovered += chunk.uncovered;
         const double lack = uncovered / m_.spare - 1;
-        const double change = cap_pace * (t ? 2 * lack - cap_lack_ : lack);
+        const double change = cap_rate * (t ? 2 * lack - cap_lack_ : lack);
         cap_lack_ = lack;
         m_.cap *= std::exp(std::clamp(change, -0.1, 0.1));
     }
@@ -187,11 +187,11 @@ private:
         }
     }
 
-    static constexpr double cap_pace = 0.02;
+    static constexpr double cap_rate = 0.02;
 
     const Market& m_;
     const std::size_t iterations_;
-    const double pace_;
+    const double rate_;
     std::vector<double> limit_, lack_, excess_;
     double cap_lack_ = 0;
     std::vector<Chunk> chunks_;
@@ -200,8 +200,8 @@ private:
 
 } // namespace
 
-void settle(const Market& market, std::size_t iterations, double pace, int n_threads) {
-    Settlement(market, iterations, pace, n_threads).run();
+void settle(const Market& market, std::size_t iterations, double rate, int n_threads) {
+    Settlement(market, iterations, rate, n_threads).run();
 }
 
 void climb(const Priced& priced, double* places, std::size_t G, std::size_t moves, double* worth,
@@ -212,7 +212,7 @@ void climb(const Priced& priced, double* places, std::size_t G, std::size_t move
     over_rows(G, threads, 1, [&](std::size_t, std::size_t begin, std::size_t end) {
         std::vector<double> sum(d);
         for (std::size_t place = begin; place < end; ++place) {
-            heed();
+            check_interrupt();
             double* const c = places + place * d;
             for (std::size_t move = 0;; ++move) {
                 double mass = 0, value = 0;

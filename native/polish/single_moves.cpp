@@ -4,10 +4,10 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
-#include <memory>
 #include <numeric>
 #include <utility>
 
+#include "assignment/group.hpp"
 #include "exact/unit_roundoff.hpp"
 #include "kernels/exact/scan.hpp"
 #include "kernels/exact/vicinity.hpp"
@@ -23,7 +23,7 @@ constexpr std::size_t tile_rows = 8192;
 constexpr std::size_t rows_between_clocks = 16;
 // Distances between centers are kept up to so many, 64 megabytes.
 constexpr std::size_t most_separations = std::size_t{1} << 22;
-// What the vicinity lets pass beyond need; see SingleMoves::look_at_rows.
+// What the vicinity lets pass beyond need; see SingleMoves::check_rows.
 constexpr double to_spare = 0x1p-19;
 constexpr std::size_t most_screened_columns = std::size_t{1} << 20;
 
@@ -54,7 +54,7 @@ double least_factor(double weight, double w) {
 
 } // namespace
 
-// What one thread needs to find candidates.
+// The scratch memory of one thread that finds candidates.
 template <class Real>
 struct SingleMoves<Real>::Worker {
     struct Row {
@@ -66,7 +66,8 @@ struct SingleMoves<Real>::Worker {
     std::vector<Row> open, sorted;
     std::vector<std::size_t> ends;
     std::vector<std::int32_t> list;
-    std::vector<double> factors, distances, group;
+    std::vector<double> factors, distances;
+    Aligned<double> group;
     std::vector<std::int64_t> found;
 };
 
@@ -77,7 +78,7 @@ SingleMoves<Real>::SingleMoves(const Real* X, std::size_t n, std::size_t d, cons
     : X_(X), n_(n), d_(d), K_(K), weights_(weights), n_threads_(n_threads),
       moments_(X, n, d, weights, K, n_threads), labels_(labels, labels + n), centers_(K * d),
       wide_centers_(K * d), cluster_weights_(K), off_(K), slack_(K), members_(K), up_(n),
-      low_(n, -infinity), changed_(K, 1), then_centers_(K * d), then_weights_(K), roads_(K),
+      low_(n, -infinity), changed_(K, 1), then_centers_(K * d), then_weights_(K), drifts_(K),
       steepness_(K), offset_(K), new_weights_(K), new_residuals_(K * d), new_centers_(K * d),
       distances_(K), scores_(K), gains_(2 * d), sizes_(2 * d) {
     moments_.add_all(labels);
@@ -88,7 +89,7 @@ SingleMoves<Real>::SingleMoves(const Real* X, std::size_t n, std::size_t d, cons
         members_[static_cast<std::size_t>(labels[i])] += weight(i) > 0.0;
 }
 
-// Take a cluster over as it is after the last call of moments_.means.
+// Update a cluster from the last call of moments_.means.
 template <class Real>
 void SingleMoves<Real>::set_cluster(std::size_t k) {
     cluster_weights_[k] = new_weights_[k];
@@ -103,7 +104,7 @@ void SingleMoves<Real>::set_cluster(std::size_t k) {
     changed_[k] = 1;
 }
 
-// W_A / (W_A - w), rounded up; infinite where rounding leaves nothing of the cluster.
+// W_A / (W_A - w), rounded up; infinite if the rest of the cluster is 0 up to rounding.
 template <class Real>
 double SingleMoves<Real>::slope_of_leaving(double w, std::size_t A) const {
     const double weight = cluster_weights_[A];
@@ -157,7 +158,7 @@ bool SingleMoves<Real>::run(double seconds, std::int64_t sweeps) {
 
 template <class Real>
 void SingleMoves<Real>::find_candidates() {
-    keep_up();
+    update_bounds();
     const double operations =
         static_cast<double>(n_) *
         (sweeps_ == 0 ? static_cast<double>(d_ * K_) / 4.0 : 8.0 + static_cast<double>(d_));
@@ -166,8 +167,8 @@ void SingleMoves<Real>::find_candidates() {
     over_rows(n_, chunks, group_size, [&](std::size_t chunk, std::size_t begin, std::size_t end) {
         workers[chunk].distances.resize(K_);
         for (std::size_t i = begin; i < end; i += tile_rows) {
-            heed();
-            look_at_rows(i, std::min(end, i + tile_rows), workers[chunk]);
+            check_interrupt();
+            check_rows(i, std::min(end, i + tile_rows), workers[chunk]);
         }
     });
     candidates_.clear();
@@ -177,18 +178,19 @@ void SingleMoves<Real>::find_candidates() {
     std::fill(changed_.begin(), changed_.end(), static_cast<unsigned char>(0));
 }
 
-// Bring what is known up to date with the clusters.
+// Update the bounds after the clusters have changed.
 //
 // For row i of cluster A, up_[i] is at least sqrt(D_A), but for some u, and low_[i]^2 at most
-// W_B / (W_B + w) (1 - 2^-19) D_B for all other B with weight. When centers move by `road` at most
-// and weights become `shrink` of what they were at least, sqrt(D_B) goes down by at most the one
-// and the factor to at least the other times itself, hence low_[i] to low_[i] * shrink - road; and
-// up_[i] goes up by what c_A moves. The distance between two centers goes down by twice the road at
-// most. A cluster that has just got weight is in none of the bounds: all of them go.
+// W_B / (W_B + w) (1 - 2^-19) D_B for all other B with weight. When centers move by `max_drift` at
+// most and weights become `shrink` of what they were at least, sqrt(D_B) goes down by at most the
+// one and the factor to at least the other times itself, hence low_[i] to low_[i] * shrink -
+// max_drift; and up_[i] goes up by what c_A moves. The distance between two centers goes down by
+// twice max_drift at most. A cluster that was empty before is in none of the bounds: all of them
+// are discarded.
 template <class Real>
-void SingleMoves<Real>::keep_up() {
+void SingleMoves<Real>::update_bounds() {
     shrink_ = 1.0;
-    road_ = 0.0;
+    max_drift_ = 0.0;
     bool anew = sweeps_ == 0;
     most_off_ = most_slack_ = 0.0;
     lightest_ = infinity;
@@ -199,14 +201,14 @@ void SingleMoves<Real>::keep_up() {
         most_off_ = std::max(most_off_, off_[k]);
         most_slack_ = std::max(most_slack_, slack_[k]);
         if (weight > 0.0) lightest_ = std::min(lightest_, weight);
-        roads_[k] = 0.0;
+        drifts_[k] = 0.0;
         if (!changed_[k]) continue;
         if (sweeps_ > 0) {
             double square;
             row_distances<1>(wide_centers_.data() + k * d_, then_centers_.data() + k * d_, d_,
                              &square);
-            roads_[k] = std::sqrt(square) * (1.0 + to_spare);
-            road_ = std::max(road_, roads_[k]);
+            drifts_[k] = std::sqrt(square) * (1.0 + to_spare);
+            max_drift_ = std::max(max_drift_, drifts_[k]);
             if (then_weights_[k] == 0.0)
                 anew = true;
             else
@@ -217,19 +219,19 @@ void SingleMoves<Real>::keep_up() {
     }
     shrink_ *= 1.0 - 0x1p-50;
     shrunk_ *= shrink_;
-    drift_ += 2.0 * road_;
-    // least_factor relies on factors that have not become much smaller.
+    others_drift_ += 2.0 * max_drift_;
+    // least_factor requires that factors have not become much smaller.
     if (anew || shrunk_ < 0.5) {
         std::fill(low_.begin(), low_.end(), -infinity);
         shrink_ = shrunk_ = 1.0;
-        road_ = 0.0;
+        max_drift_ = 0.0;
     }
     double nearest = 0.0;
     for (const Others& of : others_)
         nearest += of.apart.empty() ? 0.0 : of.apart.front();
-    if (anew || 16.0 * static_cast<double>(others_.size()) * drift_ > nearest) {
+    if (anew || 16.0 * static_cast<double>(others_.size()) * others_drift_ > nearest) {
         find_others();
-        drift_ = 0.0;
+        others_drift_ = 0.0;
     }
     // sqrt(reach) of a point at sqrt(D_A) <= up is at most up * steepness + offset.
     for (std::size_t k = 0; weights_ == nullptr && k < K_; ++k) {
@@ -293,12 +295,12 @@ double SingleMoves<Real>::reach_of(double value, double w) const {
 }
 
 template <class Real>
-void SingleMoves<Real>::look_at_rows(std::size_t begin, std::size_t end, Worker& worker) {
+void SingleMoves<Real>::check_rows(std::size_t begin, std::size_t end, Worker& worker) {
     const bool screened = !any_empty_ && d_ <= most_screened_columns;
     if (sweeps_ == 0) {
-        best_kernels().scan->pairs<Real>().own(X_ + begin * d_, static_cast<long long>(end - begin),
-                                               static_cast<long long>(d_), wide_centers_.data(),
-                                               labels_.data() + begin, up_.data() + begin);
+        best_kernels().scan->of<Real>().own(X_ + begin * d_, static_cast<long long>(end - begin),
+                                            static_cast<long long>(d_), wide_centers_.data(),
+                                            labels_.data() + begin, up_.data() + begin);
         for (std::size_t i = begin; i < end; ++i)
             up_[i] = std::sqrt(up_[i]);
     }
@@ -306,8 +308,8 @@ void SingleMoves<Real>::look_at_rows(std::size_t begin, std::size_t end, Worker&
     worker.ends.assign(K_ + 1, 0);
     for (std::size_t i = begin; i < end; ++i) {
         const std::size_t A = static_cast<std::size_t>(labels_[i]);
-        low_[i] = low_[i] * shrink_ - road_;
-        up_[i] += roads_[A];
+        low_[i] = low_[i] * shrink_ - max_drift_;
+        up_[i] += drifts_[A];
         if (weights_ == nullptr && screened && low_[i] > up_[i] * steepness_[A] + offset_[A])
             continue;
         const double w = weight(i);
@@ -320,14 +322,14 @@ void SingleMoves<Real>::look_at_rows(std::size_t begin, std::size_t end, Worker&
             row_distances<1>(X_ + i * d_, wide_centers_.data() + A * d_, d_, &square);
             up_[i] = std::sqrt(square);
         }
-        look_closer(i, up_[i], worker);
+        check_row(i, up_[i], worker);
     }
-    look_at_open_rows(worker);
+    check_open_rows(worker);
 }
 
-// A row that the bounds leave open, at sqrt(D_A) = root.
+// A row that the bounds do not decide, at sqrt(D_A) = root.
 template <class Real>
-void SingleMoves<Real>::look_closer(std::size_t row, double root, Worker& worker) {
+void SingleMoves<Real>::check_row(std::size_t row, double root, Worker& worker) {
     const std::size_t A = static_cast<std::size_t>(labels_[row]);
     const double w = weight(row), value = value_of_leaving(root, w, A);
     if (!(value < infinity) || (any_empty_ && value > 0.0) || d_ > most_screened_columns) {
@@ -342,8 +344,8 @@ void SingleMoves<Real>::look_closer(std::size_t row, double root, Worker& worker
     const double least = least_factor(lightest_, w);
     const double radius =
         least > 0.0 ? (root + std::sqrt(reach / least)) * (1.0 + to_spare) : infinity;
-    if (of.apart.front() - drift_ > radius) {
-        low_[row] = (of.apart.front() - drift_ - root) * std::sqrt(least) * (1.0 - 0x1p-40);
+    if (of.apart.front() - others_drift_ > radius) {
+        low_[row] = (of.apart.front() - others_drift_ - root) * std::sqrt(least) * (1.0 - 0x1p-40);
         return;
     }
     worker.open.push_back({static_cast<std::uint32_t>(row), labels_[row], root, reach, radius});
@@ -351,8 +353,8 @@ void SingleMoves<Real>::look_closer(std::size_t row, double root, Worker& worker
 }
 
 template <class Real>
-void SingleMoves<Real>::look_at_open_rows(Worker& worker) {
-    // By cluster, and within one by radius: a group looks as far as its farthest point must.
+void SingleMoves<Real>::check_open_rows(Worker& worker) {
+    // Sorted by cluster, then by radius: the radius of a group is that of its farthest point.
     std::partial_sum(worker.ends.begin(), worker.ends.end(), worker.ends.begin());
     worker.sorted.resize(worker.open.size());
     for (const auto& row : worker.open)
@@ -365,35 +367,28 @@ void SingleMoves<Real>::look_at_open_rows(Worker& worker) {
                   worker.sorted.begin() + static_cast<std::ptrdiff_t>(last),
                   [](const auto& a, const auto& b) { return a.radius < b.radius; });
         for (; first < last; first += group_size)
-            look_at_group(first, std::min<std::size_t>(group_size, last - first),
-                          others_[others_.size() == 1 ? 0 : A], worker);
+            check_group(first, std::min<std::size_t>(group_size, last - first),
+                        others_[others_.size() == 1 ? 0 : A], worker);
         first = last;
     }
 }
 
-// Look at rows of one cluster, sorted[first..first+count-1].
+// Check rows of one cluster, sorted[first..first+count-1].
 template <class Real>
-void SingleMoves<Real>::look_at_group(std::size_t first, std::size_t count, const Others& others,
-                                      Worker& worker) {
-    // At a 64-byte boundary: a register's worth of lanes never straddles two cache lines.
-    worker.group.resize(d_ * group_size + 8);
-    void* start = worker.group.data();
-    std::size_t space = worker.group.size() * sizeof(double);
-    double* const points =
-        static_cast<double*>(std::align(64, d_ * group_size * sizeof(double), start, space));
+void SingleMoves<Real>::check_group(std::size_t first, std::size_t count, const Others& others,
+                                    Worker& worker) {
+    worker.group.resize(d_ * group_size);
+    double* const points = worker.group.data();
     double heaviest = 0.0;
-    const Real* row[group_size];
-    for (std::size_t p = 0; p < group_size; ++p) {
+    const auto row_of = [&](std::size_t p) {
         const auto& at = worker.sorted[first + std::min(p, count - 1)];
-        row[p] = X_ + at.row * d_;
         heaviest = std::max(heaviest, weight(at.row));
-    }
-    for (std::size_t j = 0; j < d_; ++j)
-        for (std::size_t p = 0; p < group_size; ++p)
-            points[j * group_size + p] = static_cast<double>(row[p][j]);
+        return X_ + at.row * d_;
+    };
+    transpose_group(d_, row_of, points);
 
-    // Some way beyond the radius, so that the bounds last for more than a sweep.
-    const double radius = worker.sorted[first + count - 1].radius * 1.125 + drift_;
+    // A little more than the radius, so that the bounds last longer than one sweep.
+    const double radius = worker.sorted[first + count - 1].radius * 1.125 + others_drift_;
     const std::int32_t A = worker.sorted[first].label;
     worker.list.clear();
     worker.factors.clear();
@@ -409,7 +404,7 @@ void SingleMoves<Real>::look_at_group(std::size_t first, std::size_t count, cons
     best_kernels().vicinity->least(points, wide_centers_.data(), static_cast<long long>(d_),
                                    worker.list.data(), worker.factors.data(),
                                    static_cast<long long>(worker.list.size()), least);
-    const double beyond = b < others.list.size() ? others.apart[b] - drift_ : infinity;
+    const double beyond = b < others.list.size() ? others.apart[b] - others_drift_ : infinity;
     const double factor = std::sqrt(least_factor(lightest_, heaviest));
     for (std::size_t p = 0; p < count; ++p) {
         const auto& at = worker.sorted[first + p];
@@ -453,12 +448,12 @@ void SingleMoves<Real>::try_row(std::size_t row) {
     const double w = weight(row);
     distances_to_all(row, distances_.data());
     const double d_A = distances_[A], value = value_of_leaving(std::sqrt(d_A), w, A);
-    // Not a number: not to be tried.
+    // NaN marks a cluster that is not to be tried.
     constexpr double never = std::numeric_limits<double>::quiet_NaN();
     for (std::size_t B = 0; B < K_; ++B) {
         const double weight_B = cluster_weights_[B];
         scores_[B] = B == A || !may_gain(value, distances_[B], w, B) ? never
-                     : weight_B == 0.0 ? 0.0
+                     : weight_B == 0.0                               ? 0.0
                                        : joining_factor(weight_B, w) * distances_[B];
     }
     while (true) {
@@ -470,7 +465,7 @@ void SingleMoves<Real>::try_row(std::size_t row) {
     }
 }
 
-// Take a move if it gains more than the rounding error of what it gains; whether it was taken.
+// Take a move if its gain exceeds its rounding error; return whether it was taken.
 //
 // Rounding: distances are off by (d + 2) u of themselves; a term W (c' - c)((c' - c) + 2 r), r the
 // residual, by 8 u of W |c' - c| (|c' - c| + 2 |r|) at most; sums are exact and rounded once.
@@ -514,7 +509,7 @@ bool SingleMoves<Real>::try_move(std::size_t row, std::size_t A, std::size_t B, 
     set_cluster(A);
     set_cluster(B);
     labels_[row] = b;
-    low_[row] = -infinity; // the bound leaves out another cluster now
+    low_[row] = -infinity; // the bound excluded another cluster
     --members_[A];
     ++members_[B];
     decrease_.add(decrease);

@@ -1,12 +1,11 @@
-// Hartigan's method: single points change their cluster until none can with a gain. Specification:
+// Hartigan's method: move single points between clusters until no move has a gain. Specification:
 // engines/single_moves.py, with which every move agrees whatever the vector unit and the threads.
-//
-// A sweep's candidates are defined by canonical distances; finding them is most of the work, and
-// all of what is here to save it. Each row keeps bounds on its distance to its own center and on
-// the weighted one to the nearest other, which give way by as much as centers move from sweep to
-// sweep (as Hamerly's do in Lloyd's steps) and mostly tell that the row is no candidate. Where they
-// do not, clusters too far from the row's own cannot matter (triangle inequality), those left are
-// looked at by the vicinity kernel, and what passes is tested as defined.
+// A sweep's candidates are defined by canonical distances. Finding them is most of the work. Each
+// row keeps bounds on its distance to its own center and on the weighted distance to the nearest
+// other one; they are loosened by the moves of the centers from sweep to sweep (like Hamerly's
+// bounds in Lloyd's steps) and mostly prove that the row is no candidate. For the other rows,
+// clusters too far from the row's own are excluded by the triangle inequality, the vicinity kernel
+// filters the remaining ones, and rows that pass are tested by the definition.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +30,8 @@ public:
     SingleMoves(const SingleMoves&) = delete;
     SingleMoves& operator=(const SingleMoves&) = delete;
 
-    // Go on until no move is left to take, then return true; false when the seconds are over or so
-    // many more sweeps have begun and ended.
+    // Continue until no move has a gain, then return true; return false after so many seconds or so
+    // many more sweeps.
     bool run(double seconds, std::int64_t sweeps);
 
     std::size_t n_points() const { return n_; }
@@ -61,12 +60,12 @@ private:
     void set_cluster(std::size_t k);
 
     void find_candidates();
-    void keep_up();
+    void update_bounds();
     void find_others();
-    void look_at_rows(std::size_t begin, std::size_t end, Worker& worker);
-    void look_closer(std::size_t row, double root, Worker& worker);
-    void look_at_open_rows(Worker& worker);
-    void look_at_group(std::size_t first, std::size_t count, const Others& others, Worker& worker);
+    void check_rows(std::size_t begin, std::size_t end, Worker& worker);
+    void check_row(std::size_t row, double root, Worker& worker);
+    void check_open_rows(Worker& worker);
+    void check_group(std::size_t first, std::size_t count, const Others& others, Worker& worker);
     bool is_candidate(std::size_t row, std::vector<double>& distances) const;
 
     void distances_to_all(std::size_t row, double* distances) const;
@@ -88,18 +87,18 @@ private:
     std::vector<double> off_, slack_;
     std::vector<std::int64_t> members_;
 
-    // What is known of rows and clusters, as of the last sweep.
-    std::vector<double> up_, low_;       // (n,) see keep_up
-    std::vector<unsigned char> changed_; // (K,) whether the cluster is not what it was
+    // Bounds of rows and state of clusters as of the last sweep.
+    std::vector<double> up_, low_;       // (n,) see update_bounds
+    std::vector<unsigned char> changed_; // (K,) whether the cluster has changed since
     std::vector<double> then_centers_;   // (K, d)
     std::vector<double> then_weights_;   // (K,)
     std::vector<Others> others_;         // by cluster, or a single list for all
-    double drift_ = 0.0;                 // by how much others_ may have come nearer since
-    // For this sweep: low_ times `shrink_` less `road_` holds now, and up_ plus roads_ of the
+    double others_drift_ = 0.0;          // by how much others_ may be nearer since then
+    // For this sweep: low_ times `shrink_` less `max_drift_` holds now, and up_ plus drifts_ of the
     // cluster; without weights no row with low_ > up_ * steepness_ + offset_ is a candidate.
-    double shrink_ = 1.0, road_ = 0.0;
-    std::vector<double> roads_, steepness_, offset_; // (K,)
-    double shrunk_ = 1.0; // all shrink_ since low_ was new, their product
+    double shrink_ = 1.0, max_drift_ = 0.0;
+    std::vector<double> drifts_, steepness_, offset_; // (K,)
+    double shrunk_ = 1.0; // product of all shrink_ since low_ was computed
     double most_off_ = 0.0, most_slack_ = 0.0, lightest_ = 0.0;
     bool any_empty_ = false;
 
@@ -110,14 +109,11 @@ private:
     ExactSum decrease_;
     bool tied_ = false;
 
-    // Of the next move, before it is taken.
+    // Scratch memory of a move that is tried.
     std::vector<double> new_weights_, new_residuals_;
     std::vector<Real> new_centers_;
     std::vector<double> distances_, scores_;
     std::vector<double> gains_, sizes_;
 };
-
-extern template class SingleMoves<float>;
-extern template class SingleMoves<double>;
 
 } // namespace wolfmeans

@@ -12,7 +12,7 @@
 namespace wolfmeans {
 namespace {
 
-// Rows screened and looked at in one go.
+// Rows screened and evaluated together.
 constexpr std::size_t swap_tile = 1024;
 
 } // namespace
@@ -37,7 +37,7 @@ void Swaps<Real>::set_centers(const Real* centers, std::size_t K) {
         sketch_.set_closest(i, second_[i]);
         const double before = mass(i, nearest_[i]);
         cost.add(before);
-        if (K == 1) continue; // no second center to fall back on: exact_change takes all rows
+        if (K == 1) continue; // without a second center exact_change uses all rows
         ExactSum& loss = losses_[static_cast<std::size_t>(labels_[i])];
         loss.add(mass(i, second_[i]));
         loss.subtract(before);
@@ -56,13 +56,13 @@ void Swaps<Real>::changes(const std::int64_t* rows, std::size_t count, std::int3
         const std::size_t size = std::min<std::size_t>(most_candidates, count - first);
         for (std::size_t t = 0; t < size; ++t)
             group[t] = static_cast<std::size_t>(rows[first + t]);
-        look_at_group(group, size, removals + first, changes + first);
+        evaluate_group(group, size, removals + first, changes + first);
     }
 }
 
 template <class Real>
-void Swaps<Real>::look_at_group(const std::size_t* rows, std::size_t count, std::int32_t* removals,
-                                double* changes) {
+void Swaps<Real>::evaluate_group(const std::size_t* rows, std::size_t count, std::int32_t* removals,
+                                 double* changes) {
     const std::size_t width = count <= 4 ? 4 : 8;
     std::vector<double> packed(d_ * width, std::numeric_limits<double>::infinity());
     for (std::size_t t = 0; t < count; ++t)
@@ -82,8 +82,8 @@ void Swaps<Real>::look_at_group(const std::size_t* rows, std::size_t count, std:
         std::fill_n(found.gains, std::size_t{most_candidates}, 0.0);
         found.savings.assign(K_ * most_candidates, 0.0);
         for (std::size_t i = begin; i < end; i += swap_tile) {
-            heed();
-            look_at_tile(i, std::min(end, i + swap_tile), packed.data(), width, found);
+            check_interrupt();
+            evaluate_tile(i, std::min(end, i + swap_tile), packed.data(), width, found);
         }
     });
     std::size_t pairs = 0;
@@ -98,13 +98,13 @@ void Swaps<Real>::look_at_group(const std::size_t* rows, std::size_t count, std:
               });
 }
 
-// Find the pairs of a tile, keep them, and add up without care for exactness, for each candidate z
+// Find and store the pairs of a tile, and sum approximately for each candidate z
 //   gains    fl(w D_1) - fl(w D_z) over the points that come closer,
 //   savings  by cluster, what z takes off the loss fl(w D_2) - fl(w D_1) of its center:
 //            fl(w D_2) - max(fl(w D_1), fl(w D_z)).
 template <class Real>
-void Swaps<Real>::look_at_tile(std::size_t begin, std::size_t end, const double* packed,
-                               std::size_t width, Found& found) {
+void Swaps<Real>::evaluate_tile(std::size_t begin, std::size_t end, const double* packed,
+                                std::size_t width, Found& found) {
     unsigned char survivors[swap_tile];
     std::uint32_t rows[swap_tile];
     double log[(swap_tile + 1) * most_candidates];
@@ -141,7 +141,7 @@ void Swaps<Real>::look_at_tile(std::size_t begin, std::size_t end, const double*
 
 // The change for removal k is loss_k - gain - saving_k. Each is a sum of at most n rounded
 // differences, none negative, off by at most (n + 1) u / (1 - n u) of itself, and the two
-// subtractions round once more. What this leaves open is summed exactly.
+// subtractions round once more. Candidates within this error are summed exactly.
 template <class Real>
 void Swaps<Real>::choose_removal(std::size_t t, std::int32_t& removal, double& change) const {
     if (K_ == 1) {

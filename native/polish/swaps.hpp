@@ -1,5 +1,5 @@
-// What it costs to exchange one center for a data point (Lattanzi & Sohler 2019), for many points
-// and all centers at once. Specification: engines/swaps.py, to the last bit.
+// The cost of exchanging one center for a data point (Lattanzi & Sohler 2019), for many points and
+// all centers at once. Specification: engines/swaps.py, to the last bit.
 #pragma once
 
 #include <cstddef>
@@ -21,10 +21,10 @@ public:
     Swaps(const Swaps&) = delete;
     Swaps& operator=(const Swaps&) = delete;
 
-    // Look at exchanges of these centers from now on: centers IN (K, d), K >= 1.
+    // Set the centers to exchange: centers IN (K, d), K >= 1.
     void set_centers(const Real* centers, std::size_t K);
 
-    // For each data point the center that is best given up for it.
+    // For each data point, find the best center to replace by it.
     //
     //   rows      IN   (count,) the data points
     //   removals  OUT  (count,) the center of the smallest change, the lowest index of several
@@ -34,7 +34,6 @@ public:
                  double* changes);
 
     std::size_t n_points() const { return n_; }
-    std::size_t n_features() const { return d_; }
     std::size_t n_clusters() const { return K_; }
     // The nearest center of each point, the distance to it, and that to the second nearest.
     const std::vector<std::int32_t>& labels() const { return labels_; }
@@ -56,10 +55,10 @@ private:
     double mass(std::size_t row, double distance) const {
         return weights_ ? weights_[row] * distance : distance;
     }
-    void look_at_group(const std::size_t* rows, std::size_t count, std::int32_t* removals,
-                       double* changes);
-    void look_at_tile(std::size_t begin, std::size_t end, const double* packed, std::size_t width,
-                      Found& found);
+    void evaluate_group(const std::size_t* rows, std::size_t count, std::int32_t* removals,
+                        double* changes);
+    void evaluate_tile(std::size_t begin, std::size_t end, const double* packed, std::size_t width,
+                       Found& found);
     void choose_removal(std::size_t t, std::int32_t& removal, double& change) const;
     double exact_change(std::size_t t, std::int32_t k) const;
 
@@ -78,8 +77,5 @@ private:
     std::vector<unsigned char> improved_; // (n,) scratch of the reach kernel
     std::vector<Found> found_;            // by thread
 };
-
-extern template class Swaps<float>;
-extern template class Swaps<double>;
 
 } // namespace wolfmeans

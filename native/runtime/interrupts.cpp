@@ -6,7 +6,7 @@
 namespace wolfmeans {
 namespace {
 
-constexpr long long often = 50'000'000, seldom = 500'000'000; // nanoseconds
+constexpr long long shortest = 50'000'000, longest = 500'000'000; // nanoseconds between polls
 
 long long now() {
     const auto time = std::chrono::steady_clock::now().time_since_epoch();
@@ -15,42 +15,43 @@ long long now() {
 
 } // namespace
 
-Interrupts::Interrupts(void (*ask)()) : ask_(ask), outer_(here()), next_(now() + often) {
-    here() = {this, true};
+Interrupts::Interrupts(void (*poll)())
+    : poll_(poll), outer_(of_this_thread()), next_(now() + shortest) {
+    of_this_thread() = {this, true};
 }
 
 Interrupts::~Interrupts() {
-    here() = outer_;
+    of_this_thread() = outer_;
 }
 
-Interrupts::Place& Interrupts::here() {
-    thread_local Place place;
-    return place;
+Interrupts::Role& Interrupts::of_this_thread() {
+    thread_local Role role;
+    return role;
 }
 
-bool Interrupts::over() const {
-    return __atomic_load_n(&over_, __ATOMIC_RELAXED);
+bool Interrupts::interrupted() const {
+    return __atomic_load_n(&interrupted_, __ATOMIC_RELAXED);
 }
 
-void Interrupts::look(bool holds) {
-    if (over()) throw Interrupted{};
-    if (!holds) return;
+void Interrupts::check(bool is_caller) {
+    if (interrupted()) throw Interrupted{};
+    if (!is_caller) return;
     const long long before = now();
     if (before < next_) return;
     try {
-        ask_();
+        poll_();
     } catch (...) {
-        __atomic_store_n(&over_, true, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&interrupted_, true, __ATOMIC_SEQ_CST);
         throw;
     }
-    // Where other threads keep the interpreter busy the answer takes long: ask less often.
+    // Where other threads keep the interpreter busy the answer takes long: ask less shortest.
     const long long after = now();
-    next_ = after + std::clamp(20 * (after - before), often, seldom);
+    next_ = after + std::clamp(20 * (after - before), shortest, longest);
 }
 
-void heed() {
-    const Interrupts::Place place = Interrupts::here();
-    if (place.call != nullptr) place.call->look(place.holds);
+void check_interrupt() {
+    const Interrupts::Role role = Interrupts::of_this_thread();
+    if (role.call != nullptr) role.call->check(role.is_caller);
 }
 
 } // namespace wolfmeans

@@ -1,57 +1,58 @@
-// How a long call hears Ctrl-C: work says `heed()` from time to time. The thread that holds the
-// call asks then whether it shall end, every 50 ms at most; the threads that help it see the
-// answer. Nothing here knows Python: the binding says how to ask (Released in binding.hpp).
+// Interrupts of a long call (Ctrl-C): its loops call check_interrupt() from time to time. The
+// thread that made the call then polls for an interrupt, every 50 ms at most; its helper threads
+// see the result. Nothing here knows Python: the binding passes the function to poll (Released in
+// binding.hpp).
 //
 // This header and threads.hpp are included almost everywhere, so they include next to nothing.
 #pragma once
 
 namespace wolfmeans {
 
-// What ends the work of a thread that helps with an interrupted call.
+// Ends the work of a helper thread of an interrupted call.
 struct Interrupted {};
 
-// A call of the thread that makes this, for as long as it lives.
+// A call that can be interrupted, for as long as this object lives.
 class Interrupts {
 public:
-    // ask: throws what the call shall end with, where it shall end.
-    explicit Interrupts(void (*ask)());
+    // poll: throws an exception, which ends the call, if there is an interrupt.
+    explicit Interrupts(void (*poll)());
     Interrupts(const Interrupts&) = delete;
     Interrupts& operator=(const Interrupts&) = delete;
     ~Interrupts();
 
-    // Which call a thread works for, and whether it is the one that holds it.
-    struct Place {
+    // The call that a thread works for, and whether the thread made it or helps.
+    struct Role {
         Interrupts* call = nullptr;
-        bool holds = false;
+        bool is_caller = false;
     };
-    static Place& here();
+    static Role& of_this_thread();
 
-    // Ask, where the thread holds the call and it is time; throws where the call is over.
-    void look(bool holds);
-    bool over() const;
+    // Throws if the call is interrupted; polls if the thread is the caller and it is time to.
+    void check(bool is_caller);
+    bool interrupted() const;
 
 private:
-    void (*ask_)();
-    Place outer_;
+    void (*poll_)();
+    Role outer_;
     long long next_; // nanoseconds of a clock that never goes back
-    bool over_ = false;
+    bool interrupted_ = false;
 };
 
-// Throws where the call that this thread works for shall end.
-void heed();
+// Throws if the call that this thread works for is interrupted.
+void check_interrupt();
 
-// heed() for loops whose rounds may be short: once in about a million operations.
-class Pace {
+// For loops with short iterations: calls check_interrupt() once in about a million operations.
+class WorkCounter {
 public:
-    void operator()(double operations) {
-        spent_ += operations;
-        if (spent_ < 1e6) return;
-        spent_ = 0.0;
-        heed();
+    void add(double operations) {
+        done_ += operations;
+        if (done_ < 1e6) return;
+        done_ = 0.0;
+        check_interrupt();
     }
 
 private:
-    double spent_ = 0.0;
+    double done_ = 0.0;
 };
 
 } // namespace wolfmeans

@@ -12,32 +12,32 @@
 namespace wolfmeans {
 namespace {
 
-// Threads that help with the call of the thread that makes this: what one of them throws is thrown
-// again, where they are waited for.
+// The helper threads of a call: rethrow() passes on the first exception that one of them has
+// thrown.
 class Helpers {
 public:
-    Helpers() : call_(Interrupts::here().call) {}
+    Helpers() : call_(Interrupts::of_this_thread().call) {}
 
     template <class Work>
     void run(const Work& work) {
-        Interrupts::Place& here = Interrupts::here();
-        const Interrupts::Place before = here;
-        if (here.call != call_) here = {call_, false};
+        Interrupts::Role& role = Interrupts::of_this_thread();
+        const Interrupts::Role before = role;
+        if (role.call != call_) role = {call_, false};
         try {
             work();
         } catch (const Interrupted&) {
-            // The thread that holds the call knows why.
+            // The calling thread reports it.
         } catch (...) {
             const std::lock_guard lock(mutex_);
             if (!failure_) failure_ = std::current_exception();
         }
-        here = before;
+        role = before;
     }
 
-    // When all have ended.
+    // Call this after all of them have ended.
     void rethrow() {
         if (failure_) std::rethrow_exception(failure_);
-        if (call_ != nullptr && call_->over()) throw Interrupted{};
+        if (call_ != nullptr && call_->interrupted()) throw Interrupted{};
     }
 
 private:
@@ -55,7 +55,7 @@ public:
             for (int member = 1; member < n_threads; ++member)
                 threads_.emplace_back([this] { serve(); });
         } catch (const std::exception&) {
-            // The calling thread does what is left.
+            // With fewer threads the calling thread does more.
         }
         current() = this;
     }
@@ -64,7 +64,7 @@ public:
     ~Members() {
         current() = outer_;
         over_ = true;
-        // No part to take, but another ticket to wake up by.
+        // A new ticket without parts wakes the threads.
         ticket_.fetch_add(one_round);
         ticket_.notify_all();
         for (std::thread& thread : threads_)
@@ -77,8 +77,8 @@ public:
         return team;
     }
 
-    // Run part(0), ..., part(parts - 1), each once, as threads come for them. Nobody waits for a
-    // thread that has taken no part: where others use the processor, the calling thread does all.
+    // Run part(0), ..., part(parts - 1), each once, in any thread. A thread that has not taken a
+    // part is not waited for: on a busy processor the calling thread may do all of them.
     void run(std::size_t parts, const std::function<void(std::size_t)>& part) {
         part_ = &part;
         done_ = 0;
@@ -108,7 +108,8 @@ private:
 #endif
     }
 
-    // Take parts until none is left. Whoever takes one holds the round open, so that part_ is its.
+    // Take parts until none is left. The round stays open while a part is being worked on, so part_
+    // stays valid.
     void work() {
         for (std::uint64_t ticket = ticket_; ticket % one_round != 0;) {
             if (!ticket_.compare_exchange_weak(ticket, ticket - 1)) continue;
@@ -156,7 +157,7 @@ std::size_t worthwhile_threads(std::size_t n, double operations, int n_threads) 
 }
 
 void over_rows(std::size_t n, std::size_t chunks, std::size_t multiple, WorkOnRows work) {
-    heed();
+    check_interrupt();
     const std::size_t units = (n + multiple - 1) / multiple;
     const auto boundary = [&](std::size_t chunk) {
         const std::size_t extra = std::min(chunk, units % chunks);
@@ -179,7 +180,7 @@ void over_rows(std::size_t n, std::size_t chunks, std::size_t multiple, WorkOnRo
         for (; started < chunks; ++started)
             threads.emplace_back(run, started);
     } catch (const std::exception&) {
-        // No more threads to be had: the calling thread does the chunks that are left.
+        // No more threads can be started: the calling thread does the remaining chunks.
     }
     run(0);
     for (std::size_t chunk = started; chunk < chunks; ++chunk)

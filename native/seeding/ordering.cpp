@@ -47,10 +47,10 @@ public:
 
     void sort(Row* rows, std::size_t n) {
         pending_.push_back({rows, n, 0});
-        Pace pace;
+        WorkCounter counter;
         while (!pending_.empty()) {
             const Range range = pending_.back();
-            pace(static_cast<double>(range.n));
+            counter.add(static_cast<double>(range.n));
             pending_.pop_back();
             sort_tied(range.rows, range.n, range.column);
         }

@@ -3,17 +3,16 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <type_traits>
 
 #include "runtime/vector_unit.hpp"
 
 namespace wolfmeans {
 namespace {
 
-// Up to so many columns are kept as float32: four bytes of a quad would take as much memory.
+// Up to so many columns are stored as float32: bytes, in quads of four, would save no memory.
 constexpr std::size_t most_float_columns = 4;
 constexpr std::size_t most_sampled = 1024;
-// Bytes span so many standard deviations on either side; what lies beyond is clipped.
+// Bytes span so many standard deviations on either side; values beyond are clipped.
 constexpr double clipped_deviations = 4.0;
 
 // Four bytes of a point, of which the first `columns` are any of its columns, as the signed factors
@@ -78,7 +77,7 @@ void PointSketch<Real>::find_scale() {
         variance = std::max(variance, square[j]);
     }
     const double span = std::min(farthest, clipped_deviations * std::sqrt(variance));
-    // A power of two keeps y of float32 data exact but for one rounding; bytes gain from the rest.
+    // Not a power of two: bytes gain from the whole range.
     const double factor = 127.0 / span;
     if (span > 0.0 && factor < std::numeric_limits<Real>::max() &&
         factor > std::numeric_limits<Real>::min())
@@ -98,14 +97,9 @@ void PointSketch<Real>::draw_bytes(std::size_t first, unsigned char* scratch) {
     float lost[sketch_block];
     for (std::size_t p = 0; p < sketch_block; ++p)
         rows[p] = X_ + std::min(first + p, n_ - 1) * d_;
-    if constexpr (std::is_same_v<Real, float>)
-        version_->pack_float(rows, origin_.data(), factor_, static_cast<long long>(columns_),
-                             scratch, bytes_.data() + first * width_ * 4, squares_.data() + first,
-                             lost);
-    else
-        version_->pack_double(rows, origin_.data(), factor_, static_cast<long long>(columns_),
-                              scratch, bytes_.data() + first * width_ * 4, squares_.data() + first,
-                              lost);
+    version_->template of<Real>().pack(
+        rows, origin_.data(), factor_, static_cast<long long>(columns_), scratch,
+        bytes_.data() + first * width_ * 4, squares_.data() + first, lost);
     // |y - q| as computed is off by (d + 4) u of itself at most; y by 3 u of |y| <= |y - q| + |q|.
     const double d = static_cast<double>(columns_);
     for (std::size_t p = 0; p < sketch_block; ++p) {

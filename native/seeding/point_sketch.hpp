@@ -1,5 +1,5 @@
-// The sketch of a set of points (sketch.hpp) and the reach of each point's nearest seed in it.
-// Bytes for many columns, float32 for few, where bytes would be too coarse.
+// The sketch of a set of points (sketch.hpp) and the reach of each point's nearest seed in it. Many
+// columns are stored as bytes, few as float32, for which bytes would be too coarse.
 #pragma once
 
 #include <cmath>
@@ -22,12 +22,8 @@ inline float rounded_float(double value) {
                                                      : std::numeric_limits<float>::infinity();
 }
 
-// Some of the points as candidates, the way the kernels want them.
+// Some of the points as candidates, in the layout of the kernels.
 class SketchedCandidates {
-public:
-    std::size_t count() const { return count_; }
-
-private:
     template <class Real>
     friend class PointSketch;
     std::size_t count_ = 0;
@@ -40,7 +36,7 @@ template <class Real>
 class PointSketch {
 public:
     // X (n, d) row-major belongs to the caller. The sketch's origin and scale come from a sample:
-    // they decide how much is rejected, never what is true.
+    // they affect how much is rejected, not whether a rejection is right.
     PointSketch(const Real* X, std::size_t n, std::size_t d);
 
     // Draw the rows begin..end-1; begin is a multiple of sketch_block.
@@ -48,7 +44,7 @@ public:
 
     // Row's nearest seed is at the canonical squared distance `closest`.
     void set_closest(std::size_t row, double closest) {
-        // Squares of what is smaller would vanish in float32.
+        // Squares of smaller numbers underflow in float32.
         constexpr float least_reach = 1e-15f;
         const float distance = rounded_float(std::sqrt(closest) * static_cast<double>(factor_));
         reach_[row] = (distance + error_[row]) * sketch_margin + least_reach;

@@ -1,4 +1,4 @@
-// Hashes of rows by their values, on which the chance of k-means|| hangs. Specification:
+// Hashes of rows by their values, which decide the draws of k-means||. Specification:
 // hashing.py.
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace wolfmeans {
 
-// Rows of equal values have equal hashes: in any place, dense or sparse, in float or double, with
-// zeros of either sign, stored or not.
+// Rows of equal values have equal hashes: dense or sparse, float or double, with zeros of either
+// sign, stored or not.
 //
 //   X       IN   (n, d) row-major, finite
 //   hashes  OUT  (n,)

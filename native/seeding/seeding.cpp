@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "exact/exact_sum.hpp"
+#include "exact/unit_roundoff.hpp"
 #include "kernels/exact/reach.hpp"
 #include "runtime/threads.hpp"
 #include "runtime/vector_unit.hpp"
@@ -19,22 +20,17 @@
 namespace wolfmeans {
 namespace {
 
-// Rows screened, compacted and looked at in one go; their states stay in the first-level cache.
+// Rows screened, compacted and evaluated together; their states stay in the first-level cache.
 constexpr std::size_t tile_rows = 1024;
-constexpr double unit_roundoff = 0x1p-53;
-// From so many columns on it is quicker to remember the distances that were found than to find them
-// again, one for each row; from so many on there is room for all of them.
+// From some_columns on, logging one distance for each row is faster than computing it again; from
+// many_columns on, the log has room for all of them.
 constexpr std::size_t some_columns = 16, many_columns = 64;
 
-// Rows that lie apart are asked for so many rows early: no processor guesses where they are.
+// Scattered rows are prefetched this many rows ahead.
 constexpr std::size_t rows_ahead = 12;
 
-inline void fetch([[maybe_unused]] const void* memory) {
-    __builtin_prefetch(memory);
-}
-
-// Canonical distances of some rows to one point; several at once because one alone would wait for
-// each addition before it can start the next.
+// Canonical distances of some rows to one point; several at once, because the additions of one
+// distance depend on each other.
 template <class Real>
 class DistancesTo {
 public:
@@ -47,7 +43,7 @@ public:
         for (; i + together <= count; i += together) {
             for (std::size_t k = i + rows_ahead; k < std::min(count, i + rows_ahead + together);
                  ++k)
-                fetch(X_ + static_cast<std::size_t>(row_of(k)) * d_);
+                __builtin_prefetch(X_ + static_cast<std::size_t>(row_of(k)) * d_);
             some<together>(i, row_of, out);
         }
         for (; i < count; ++i)
@@ -77,7 +73,7 @@ private:
 };
 
 // The rows begin..end-1 whose byte bytes[row] has a bit of the mask go to `rows`, at most tile_rows
-// of them; returns how many. Without a branch on a single byte, which no processor could foresee.
+// of them; returns how many. No branch on a single byte, which would be mispredicted.
 std::size_t marked_rows(const unsigned char* bytes, std::size_t begin, std::size_t end,
                         unsigned char mask, std::uint32_t* rows) {
     std::uint64_t pattern;
@@ -99,7 +95,7 @@ std::size_t marked_rows(const unsigned char* bytes, std::size_t begin, std::size
     return count;
 }
 
-// A table, because the processors that this file is built for need not count bits.
+// A table, because the baseline has no instruction that counts bits.
 constexpr auto bits_in = [] {
     std::array<unsigned char, 256> counts{};
     for (unsigned bits = 0; bits < 256; ++bits)
@@ -107,8 +103,8 @@ constexpr auto bits_in = [] {
     return counts;
 }();
 
-// The same, with the logged distances of the one bit in the mask. `log` stands at the distances of
-// row `begin` and afterwards at those of row `end`.
+// The same, with the logged distances of the one bit in the mask. `log` points to the distances of
+// row `begin`, on return to those of row `end`.
 std::size_t logged_rows(const unsigned char* bytes, std::size_t begin, std::size_t end,
                         unsigned char mask, std::uint32_t* rows, double* distances,
                         const double*& log) {
@@ -146,7 +142,8 @@ public:
                                         : std::min<std::size_t>(n_trials, most_candidates)),
           log_(n * log_width_ + most_candidates) {}
 
-    // The distances to the first seed; false when the masses are too large to be summed.
+    // Compute the distances to the first seed; return false if the masses are too large to be
+    // summed.
     bool start(std::size_t first) {
         const DistancesTo<Real> distances(X_, d_, X_ + first * d_);
         const std::size_t chunks = chunks_for(static_cast<double>(d_) + 8.0);
@@ -168,7 +165,7 @@ public:
         return largest < std::numeric_limits<double>::max() / (4.0 * static_cast<double>(n_));
     }
 
-    // Choose the other seeds; returns how many there are then.
+    // Choose the other seeds; return how many there are in all.
     std::size_t choose(const std::int64_t* draws, std::size_t K, std::size_t n_trials,
                        std::int64_t* chosen) {
         ValueMasses masses(closest_.data(), weights_, order_, n_);
@@ -182,7 +179,7 @@ public:
                 if (std::find(candidates_.begin(), candidates_.end(), row) == candidates_.end())
                     candidates_.push_back(row);
             }
-            look_at_candidates();
+            evaluate_candidates();
             const std::size_t best = best_candidate(masses.total());
             chosen[found] = static_cast<std::int64_t>(candidates_[best]);
             take(best, masses, changes);
@@ -201,13 +198,13 @@ private:
     }
 
     // Fill `improved_` and `gains_` for the candidates of this round.
-    void look_at_candidates() {
+    void evaluate_candidates() {
         gains_.assign(groups_ * most_candidates, 0.0);
         for (std::size_t t = 0; t < candidates_.size(); t += most_candidates)
-            look_at_group(t, std::min(candidates_.size() - t, std::size_t{most_candidates}));
+            evaluate_group(t, std::min(candidates_.size() - t, std::size_t{most_candidates}));
     }
 
-    void look_at_group(std::size_t first, std::size_t count) {
+    void evaluate_group(std::size_t first, std::size_t count) {
         const std::size_t width = count <= 4 ? 4 : 8;
         pack_candidates(first, count, width);
         const ReachFunctions<Real>& functions = best_kernels().reach->of<Real>();
@@ -224,7 +221,7 @@ private:
             double* log = log_width_ == 0 ? nullptr : log_.data() + begin * log_width_;
             const double* const log_end = log_.data() + end * log_width_;
             for (std::size_t i = begin; i < end; i += tile_rows) {
-                heed();
+                check_interrupt();
                 const std::size_t size = std::min(tile_rows, end - i);
                 sketch_.screen(i, i + size, sketched_, survivors);
                 std::memset(marks + i, 0, size);
@@ -260,8 +257,8 @@ private:
     // The first candidate of the smallest potential. The potential, the exact sum of all masses
     // with the candidate rounded once, is the sum without it less the gain. A gain is a sum of at
     // most n rounded differences, none negative, so it is off by at most (n + 1) u / (1 - n u) of
-    // itself; rounding moves a potential by at most u of the total. What this leaves open is
-    // summed exactly.
+    // itself; rounding moves a potential by at most u of the total. Candidates within this error
+    // are summed exactly.
     std::size_t best_candidate(double total) {
         const std::size_t most = static_cast<std::size_t>(
             std::max_element(gains_.begin(), gains_.begin() + candidates_.size()) - gains_.begin());
@@ -312,7 +309,7 @@ private:
         const auto update = [&](std::size_t chunk, std::size_t begin, std::size_t end) {
             std::uint32_t rows[tile_rows + 1];
             double distance[tile_rows + 1];
-            // With more groups than one the log is that of the last.
+            // With several groups the log holds those of the last one only.
             const bool logged = groups_ == 1 && logged_[chunk];
             const double* log = log_.data() + begin * log_width_;
             for (std::size_t i = begin; i < end; i += tile_rows) {
@@ -325,7 +322,8 @@ private:
                     distances(n_rows, [&](std::size_t k) { return rows[k]; }, distance);
                 }
                 for (std::size_t k = 0; k < n_rows; ++k) {
-                    if (k + rows_ahead < n_rows) fetch(closest_.data() + rows[k + rows_ahead]);
+                    if (k + rows_ahead < n_rows)
+                        __builtin_prefetch(closest_.data() + rows[k + rows_ahead]);
                     changes[chunk].shrink(rows[k], closest_[rows[k]], distance[k]);
                     closest_[rows[k]] = distance[k];
                     sketch_.set_closest(rows[k], distance[k]);
@@ -341,13 +339,13 @@ private:
     const double* weights_;
     const std::int64_t* order_;
     int n_threads_;
-    std::size_t groups_; // of candidates that are looked at together
+    std::size_t groups_; // of candidates that are evaluated together
     PointSketch<Real> sketch_;
     std::vector<double> closest_;
     std::vector<unsigned char> improved_; // (groups, n), a bit for each candidate of the group
     std::size_t log_width_;
-    std::vector<double> log_;           // distances of the improved pairs, as far as there is room
-    std::vector<unsigned char> logged_; // whether there was, for each chunk of rows
+    std::vector<double> log_;           // distances of the improved pairs, if there is room
+    std::vector<unsigned char> logged_; // whether there was room, for each chunk of rows
     std::size_t chunks_ = 1;
     std::vector<double> gains_; // (groups, most_candidates)
     std::vector<std::size_t> candidates_;

@@ -11,7 +11,7 @@ namespace wolfmeans {
 // are drawn by squared distance.
 //
 //   X          IN   (n, d) row-major, finite, 1 <= n < 2^32
-//   weights    IN   (n,) not negative, not all 0; or null: all 1
+//   weights    IN   (n,) finite, not negative, not all 0; or null: all 1
 //   order      IN   (n,) the rows in the order of their values (ordering.hpp)
 //   draws      IN   (1 + (K - 1) * n_trials,) integers of 0..2^63-2
 //   K          IN   how many seeds, >= 1

@@ -24,7 +24,7 @@ int bit_length(std::size_t n) {
     return static_cast<int>(std::bit_width(n));
 }
 
-// Blocks of about sqrt(n) / 2: a draw looks at all their sums, then, less regularly, into one.
+// Blocks of about sqrt(n) / 2: a draw scans the sums of the blocks, then the rows of one.
 int block_bits_for(std::size_t n) {
     return std::max(4, (bit_length(n) - 1) / 2);
 }
@@ -50,8 +50,11 @@ std::size_t draw_by_weight(const double* weights, const std::int64_t* order, std
         sum += integer(i);
     std::int64_t left = part_of(share, sum);
     std::size_t i = 0;
-    for (; left >= integer(static_cast<std::size_t>(order[i])); ++i)
-        left -= integer(static_cast<std::size_t>(order[i]));
+    for (; i + 1 < n; ++i) {
+        const std::int64_t own = integer(static_cast<std::size_t>(order[i]));
+        if (left < own) break;
+        left -= own;
+    }
     return static_cast<std::size_t>(order[i]);
 }
 
@@ -65,7 +68,7 @@ ValueMasses::ValueMasses(const double* closest, const double* weights, const std
 }
 
 void ValueMasses::apply(std::vector<Changes>& changes) {
-    // All of them before the scale changes: they are counted in the old one.
+    // Before the scale changes: the changes are counted in the old one.
     for (Changes& part : changes) {
         for (std::size_t i = 0; i < sums_.size(); ++i)
             sums_[i] += std::exchange(part.sums_[i], 0);
@@ -77,7 +80,7 @@ void ValueMasses::apply(std::vector<Changes>& changes) {
     if (with_largest_ == 0) rescale();
 }
 
-// The scale follows the largest mass. Going over all points is rare: it halves in between.
+// The scale follows the largest mass. It changes rarely: the largest mass halves in between.
 void ValueMasses::rescale() {
     double most = 0.0;
     for (std::size_t i = 0; i < n_; ++i)
@@ -106,7 +109,8 @@ std::size_t ValueMasses::draw(std::int64_t share) const {
     for (std::size_t i = block << block_bits_;; ++i) {
         const auto row = static_cast<std::size_t>(order_[i]);
         const std::int64_t integer_mass = integer(mass(row, closest_[row]));
-        if (left < integer_mass) return row;
+        // The second test holds only if the order is no permutation.
+        if (left < integer_mass || i + 1 == n_) return row;
         left -= integer_mass;
     }
 }

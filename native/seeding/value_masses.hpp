@@ -1,6 +1,6 @@
-// Masses of points along the order of their values, for draws: integers whose sum fits int64, and
-// the sums of blocks of them, kept up to date as masses shrink. Specification: integer_masses and
-// draw_rows in seeding.py.
+// Masses of points along the order of their values, for draws: integers whose sum fits int64, with
+// sums of blocks that are updated as masses shrink. Specification: integer_masses and draw_rows in
+// seeding.py.
 #pragma once
 
 #include <bit>
@@ -10,25 +10,28 @@
 
 namespace wolfmeans {
 
-// The row that the draw `share` of 0..2^63-2 picks when the masses are the weights, not all 0.
+// The row that the draw `share` of 0..2^63-2 picks when the masses are the weights.
 //
-//   weights  IN  (n,) or null: all 1
-//   order    IN  (n,) the rows in the order of their values
+//   weights  IN  (n,) finite, not negative, not all 0; or null: all 1
+//   order    IN  (n,) the rows in the order of their values; each in 0..n-1. If it is no
+//                permutation, some row is picked.
 std::size_t draw_by_weight(const double* weights, const std::int64_t* order, std::size_t n,
                            std::int64_t share);
 
 // The mass of row i is fl(weights[i] * closest[i]), or closest[i] without weights.
 class ValueMasses {
 public:
-    // closest (n,) is read, now and later; it belongs to the caller, as do order and weights.
+    // closest (n,), order and weights are kept by reference.
     ValueMasses(const double* closest, const double* weights, const std::int64_t* order,
                 std::size_t n);
 
+    // Adding 0.0 turns -0.0, the mass at a weight of -0.0, into 0.0: the functions below read the
+    // bits of a mass and expect no sign.
     double mass(std::size_t row, double closest) const {
-        return weights_ ? weights_[row] * closest : closest;
+        return weights_ ? weights_[row] * closest + 0.0 : closest;
     }
 
-    // What changes when the closest distances of some rows shrink. Threads fill one each.
+    // The changes when the closest distances of some rows shrink; one object for each thread.
     class Changes {
     public:
         explicit Changes(const ValueMasses& masses)
@@ -46,10 +49,10 @@ public:
         friend class ValueMasses;
         const ValueMasses* masses_;
         std::vector<std::int64_t> sums_;
-        std::int64_t left_ = 0; // how many masses have the largest exponent no more
+        std::int64_t left_ = 0; // how many masses no longer have the largest exponent
     };
 
-    // Take the changes of all threads over and empty them. `closest` has the new values by now.
+    // Apply the changes of all threads and clear them. `closest` must have the new values already.
     void apply(std::vector<Changes>& changes);
 
     // Whether all masses are 0.

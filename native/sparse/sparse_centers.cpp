@@ -18,14 +18,6 @@ std::size_t round_up(std::size_t value, std::size_t multiple) {
     return (value + multiple - 1) / multiple * multiple;
 }
 
-template <class Real>
-StepSquared<Real>* step_of(const SparseExactVersion& version) {
-    if constexpr (std::is_same_v<Real, float>)
-        return version.step_float;
-    else
-        return version.step_double;
-}
-
 // Columns begin..end-1 of the centers of a group, transposed to float64. The last center is
 // repeated as filling.
 template <class Real>
@@ -77,9 +69,7 @@ SparseCenters<Real>::SparseCenters(const SparseRows<Real>& rows, std::size_t K)
       K_(K), centers_(K * rows.d()), norms_(K),
       packed_(round_up(K, std::max(version_.lanes, center_group)) * rows.d()),
       offsets_(round_up(K, std::max(version_.lanes, center_group)), screen_huge), arounds_(K),
-      squares_(K), drifts_(K) {
-    std::fill_n(packed_.data(), offsets_.size() * rows.d(), 0.0f);
-}
+      squares_(K), drifts_(K) {}
 
 template <class Real>
 void SparseCenters<Real>::move_to(const Real* centers, int n_threads) {
@@ -124,8 +114,8 @@ void SparseCenters<Real>::pack_group(std::size_t group, const Real* centers) {
         offsets_[k + p] = static_cast<float>(0.5 * sums.offset[p]);
         arounds_[k + p] = sums.around[p];
         squares_[k + p] = sums.square[p];
-        const double step = step_of<Real>(exact_)(given + p * d, centers_.data() + (k + p) * d,
-                                                  rows_.factor(), static_cast<std::int64_t>(d));
+        const double step = exact_.of<Real>().step(given + p * d, centers_.data() + (k + p) * d,
+                                                   rows_.factor(), static_cast<std::int64_t>(d));
         drifts_[k + p] = step == 0.0 ? 0.0f : root_up(step);
     }
 }
@@ -133,22 +123,15 @@ void SparseCenters<Real>::pack_group(std::size_t group, const Real* centers) {
 template <class Real>
 void SparseCenters<Real>::summarize() {
     const double d = static_cast<double>(rows_.d());
-    const double spare = 1.0 + 0x1p-20; // more than the rounding of any of these sums
+    const double spare = 1.0 + 0x1p-20; // exceeds the rounding of any of these sums
     double around = 0.0, square = 0.0;
     largest_offset_ = 0.0;
-    largest_drift_ = second_drift_ = 0.0f;
-    most_drifted_ = 0;
+    largest_drifts_ = {};
     for (std::size_t k = 0; k < K_; ++k) {
         around = std::max(around, arounds_[k]);
         square = std::max(square, squares_[k]);
         largest_offset_ = std::max(largest_offset_, std::abs(static_cast<double>(offsets_[k])));
-        if (drifts_[k] > largest_drift_) {
-            second_drift_ = largest_drift_;
-            largest_drift_ = drifts_[k];
-            most_drifted_ = k;
-        } else {
-            second_drift_ = std::max(second_drift_, drifts_[k]);
-        }
+        largest_drifts_.add(k, drifts_[k]);
     }
     largest_norm_ = std::sqrt(around) * spare;
     reach_ = largest_norm_ + 2.0 * std::sqrt(rows_.origin_square());
@@ -183,7 +166,7 @@ template <class Real>
 RowScreen<Real>::RowScreen(const SparseRows<Real>& rows, const SparseCenters<Real>& centers)
     : rows_(rows), centers_(centers), values_(rows.longest()), scores_(centers.padded()) {}
 
-// Score row i against all centers; returns what a score may be off by.
+// Score row i against all centers; return the error bound of a score.
 template <class Real>
 double RowScreen<Real>::screen(std::size_t i) {
     const SparseRow<Real> row = rows_.row(i);
@@ -197,7 +180,7 @@ double RowScreen<Real>::screen(std::size_t i) {
     return centers_.error(row.count, std::sqrt(rows_.square(i)) * (1.0 + 0x1p-20));
 }
 
-// Note the centers of row i whose scores do not rule them out. Without scores that is all.
+// List the centers of row i whose scores do not rule them out; without scores, all centers.
 template <class Real>
 void RowScreen<Real>::consider(std::size_t i, double most) {
     for (std::size_t k = 0; k < centers_.K(); ++k) {
@@ -215,7 +198,7 @@ const double* RowScreen<Real>::distances() {
 }
 
 // A center whose score exceeds the best by more than both may be off is farther, canonically, than
-// the one of the best score. The others are looked at; ties go to the lowest index.
+// the one of the best score. The others are evaluated; ties go to the lowest index.
 template <class Real>
 auto RowScreen<Real>::nearest(std::size_t i) -> Verdict {
     constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -232,7 +215,7 @@ auto RowScreen<Real>::nearest(std::size_t i) -> Verdict {
             verdict.label = found_.label;
             return verdict;
         }
-        verdict.upper += 2.0 * slack; // the chosen center's score may be so much more than the best
+        verdict.upper += 2.0 * slack; // the chosen center's score may exceed the best by so much
         most = best + slack;
     }
     pairs_.clear();
@@ -248,8 +231,8 @@ auto RowScreen<Real>::nearest(std::size_t i) -> Verdict {
     return verdict;
 }
 
-// The smallest score, or the two smallest, bound the distances asked for; whatever may lie below
-// that bound is looked at.
+// The smallest score, or the second smallest, bounds the wanted distances; all centers that may be
+// below that bound are evaluated.
 template <class Real>
 void RowScreen<Real>::two_nearest(std::size_t first, std::size_t count, std::int32_t* labels,
                                   double* nearest, double* second) {

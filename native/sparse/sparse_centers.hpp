@@ -1,6 +1,6 @@
 // The centers of an assignment of sparse rows: packed for the screen, with |c|^2 for canonical
-// distances and what bounds need to know. Kept from step to step, so that only centers that have
-// moved are packed again.
+// distances and what the bounds need. Kept from step to step, so that only centers that have moved
+// are packed again.
 #pragma once
 
 #include <cstddef>
@@ -27,21 +27,19 @@ public:
     // Take centers IN (K, d); they are copied.
     void move_to(const Real* centers, int n_threads);
 
-    // What a score may be off by, for a row of `entries` stored entries, the rounding of the
-    // canonical distances that it speaks for included.
+    // Error bound of a score for a row of `entries` stored entries, including the rounding of the
+    // canonical distances that it stands for.
     double error(std::size_t entries, double norm) const;
 
-    // What a canonical distance, times f^2, may be off by beyond a 2^-20th part of itself.
+    // Error bound of a canonical distance times f^2, beyond 2^-20 of itself.
     double absolute_error() const { return absolute_error_; }
 
-    // What is lost when a squared distance is put together from |x|^2, x.c and |c|^2, or from
-    // |x - o|^2 and a score.
+    // Error bound of a squared distance computed from |x|^2, x.c and |c|^2, or from |x - o|^2 and a
+    // score.
     double cancellation(double norm) const;
 
     // The largest drift of any center but this one.
-    float drift_of_others(std::size_t own) const {
-        return own == most_drifted_ ? second_drift_ : largest_drift_;
-    }
+    float drift_of_others(std::size_t own) const { return largest_drifts_.without(own); }
 
     const SparseScreenVersion& version() const { return version_; }
     const SparseExactVersion& exact() const { return exact_; }
@@ -68,16 +66,15 @@ private:
     bool first_ = true;
     std::vector<Real> centers_;     // (K, d) as given
     std::vector<SquareNorm> norms_; // (K,) canonical
-    AlignedFloats packed_;
+    Aligned<float> packed_;
     std::vector<float> offsets_;  // (padded,)
     std::vector<double> arounds_; // (K,) |c - o|^2 f^2
     std::vector<double> squares_; // (K,) |c|^2 f^2
     std::vector<float> drifts_;   // (K,) scaled distance each center has moved, rounded up
     bool screenable_ = true;
     double largest_norm_ = 0.0, largest_offset_ = 0.0, absolute_error_ = 0.0; // rounded up
-    double reach_ = 0.0; // what a center's norm and twice the origin's come to
-    float largest_drift_ = 0.0f, second_drift_ = 0.0f;
-    std::size_t most_drifted_ = 0;
+    double reach_ = 0.0; // a center's norm plus twice the origin's
+    LargestDrifts largest_drifts_;
 };
 
 // Screens rows one after another, with scratch of its own: one for each thread.
@@ -110,14 +107,9 @@ private:
     std::vector<float> values_; // the row, scaled
     std::vector<float> scores_;
     ScreenedRow found_{};
-    std::vector<SparsePair<Real>> pairs_;  // to be looked at canonically
+    std::vector<SparsePair<Real>> pairs_;  // to be evaluated canonically
     std::vector<std::int32_t> candidates_; // the centers of these pairs
     std::vector<double> distances_;
 };
-
-extern template class SparseCenters<float>;
-extern template class SparseCenters<double>;
-extern template class RowScreen<float>;
-extern template class RowScreen<double>;
 
 } // namespace wolfmeans

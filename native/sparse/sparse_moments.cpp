@@ -1,15 +1,11 @@
 #include "sparse/sparse_moments.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <numeric>
-#include <stdexcept>
-#include <type_traits>
 
-#include "kernels/exact/deposit.hpp"
 #include "runtime/threads.hpp"
 #include "runtime/vector_unit.hpp"
 
@@ -35,7 +31,7 @@ Parts parts_of(double value) {
             (bits >> 63) != 0};
 }
 
-// What a sum of so many terms needs, its sign included.
+// The bits of a sum of so many terms, including its sign.
 int bits_of_sum(int low, int high, std::size_t terms) {
     return high - low + static_cast<int>(std::bit_width(terms)) + 1;
 }
@@ -113,8 +109,8 @@ void deposit_row(const SparseRow<Real>& row, int low, bool leaves, Word* sums, s
     }
 }
 
-// The rows of a cluster lie anywhere. Ask for the first lines of one some rows ahead; further ones
-// follow by themselves, since they are read in order.
+// The rows of a cluster are scattered. Prefetch the first lines some rows ahead; the hardware
+// prefetches further ones, which are read in order.
 constexpr std::size_t rows_ahead = 4;
 
 template <class Real>
@@ -139,34 +135,7 @@ bool magnitude(const Word* sum, std::size_t n_words, std::size_t stride, Word* w
     return negative;
 }
 
-template <class Real>
-DivideWords<Real>* divide_of(const SparseExactVersion& version) {
-    if constexpr (std::is_same_v<Real, float>)
-        return version.divide_float;
-    else
-        return version.divide_double;
-}
-
-template <class Number>
-Extent extent_of(const Number* numbers, std::size_t size) {
-    if constexpr (std::is_same_v<Number, float>)
-        return baseline::kernels.deposit->single_precision.extent(numbers,
-                                                                  static_cast<std::int64_t>(size));
-    else
-        return baseline::kernels.deposit->double_precision.extent(numbers,
-                                                                  static_cast<std::int64_t>(size));
-}
-
 } // namespace
-
-template <class Real>
-template <class Number>
-auto SparseMoments<Real>::range_of(const Number* numbers, std::size_t size) -> Range {
-    const Extent extent = extent_of(numbers, size);
-    if (!extent.finite) throw std::invalid_argument("exact sums need finite numbers");
-    if (extent.largest == 0.0) return {};
-    return {std::ilogb(extent.lowest_bit), std::ilogb(extent.largest) + 1, 1};
-}
 
 template <class Real>
 SparseMoments<Real>::SparseMoments(const SparseRows<Real>& rows, const double* weights,
@@ -174,9 +143,9 @@ SparseMoments<Real>::SparseMoments(const SparseRows<Real>& rows, const double* w
     : rows_(rows), weights_(weights), K_(K), d_(rows.d()), n_threads_(n_threads),
       exact_(*best_kernels().sparse_exact), rounded_weights_(K), means_(K * d_),
       residuals_(K * d_) {
-    range_ = range_of(rows.values(), rows.size());
+    range_ = range_of(exponent_range(rows.values(), rows.size(), n_threads));
     if (weights != nullptr) {
-        weight_range_ = range_of(weights, rows.n());
+        weight_range_ = range_of(exponent_range(weights, rows.n(), n_threads));
         range_.low += weight_range_.low;
         range_.high += weight_range_.high;
     }
@@ -234,17 +203,14 @@ void SparseMoments<Real>::update(const std::vector<std::size_t>& starts,
         operations_per_deposit * (static_cast<double>(moves.size()) * (entries + 1.0) +
                                   static_cast<double>(touched.size()) * static_cast<double>(d_));
     const std::size_t threads = worthwhile_threads(touched.size(), operations, n_threads_);
-    std::atomic<std::size_t> next{0};
-    over_rows(threads, threads, 1, [&](std::size_t, std::size_t, std::size_t) {
-        for (std::size_t t = next++; t < touched.size(); t = next++) {
-            const std::size_t k = touched[t];
-            for (std::size_t m = starts[k]; m < starts[k + 1]; ++m) {
-                if (m + rows_ahead < starts[k + 1])
-                    prefetch(rows_.row(static_cast<std::size_t>(moves[m + rows_ahead].row)));
-                deposit(k, moves[m]);
-            }
-            refresh(k);
+    over_blocks(touched.size(), threads, 1, [&](std::size_t, std::size_t t, std::size_t) {
+        const std::size_t k = touched[t];
+        for (std::size_t m = starts[k]; m < starts[k + 1]; ++m) {
+            if (m + rows_ahead < starts[k + 1])
+                prefetch(rows_.row(static_cast<std::size_t>(moves[m + rows_ahead].row)));
+            deposit(k, moves[m]);
         }
+        refresh(k);
     });
 }
 
@@ -304,7 +270,7 @@ std::size_t SparseMoments<Real>::divide_short(std::size_t k, const Word* weight,
         return d_;
     }
     const auto d = static_cast<std::int64_t>(d_);
-    return static_cast<std::size_t>(divide_of<Real>(exact_)(
+    return static_cast<std::size_t>(exact_.of<Real>().divide(
         sums_.data() + k * range_.words * d_, static_cast<int>(range_.words), d, d,
         static_cast<double>(weight[0] >> zeros), std::ldexp(1.0, exponent), means_.data() + k * d_,
         residuals_.data() + k * d_, columns));
@@ -327,7 +293,7 @@ void SparseMoments<Real>::divide(std::size_t k, std::size_t j, Divisor& divisor,
     const MeanAndResidual exact =
         divisor.divide(words, range_.words, negative, range_.low - weight_range_.low);
     mean = static_cast<Real>(exact.mean);
-    // Squeezing the float64 mean into float32 leaves a difference that float64 holds exactly.
+    // The difference of the float64 and the float32 mean is exact in float64.
     residual = (exact.mean - static_cast<double>(mean)) + exact.residual;
 }
 

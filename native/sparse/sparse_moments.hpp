@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "exact/cluster_sums.hpp"
 #include "exact/exact_ratio.hpp"
 #include "kernels/exact/sparse_exact.hpp"
 #include "sparse/sparse_rows.hpp"
@@ -23,8 +24,7 @@ public:
     //   rows       IN  kept
     //   weights    IN  (n,) float64, none negative, or null: all 1; kept
     //   K          IN  number of clusters, >= 1, all of them empty at first
-    //
-    // Looks through the data once; throws std::invalid_argument when a number is not finite.
+    // Reads the data once; throws std::invalid_argument if a number is not finite.
     // Memory: words * K * d words and K * d means and residuals.
     SparseMoments(const SparseRows<Real>& rows, const double* weights, std::size_t K,
                   int n_threads);
@@ -36,12 +36,13 @@ public:
     void move(const std::int64_t* rows, const std::int32_t* from, const std::int32_t* to,
               std::size_t count);
 
-    // What the clusters are now.
+    // The current clusters.
+
     //
     //   fallback   IN   (K, d): the mean of a cluster of no weight, its residual is 0
     //   weights    OUT  (K,) float64: W_k, rounded once
     //   means      OUT  (K, d): S_kj / W_k, rounded to float64, then to Real
-    //   residuals  OUT  (K, d) float64: what these roundings left
+    //   residuals  OUT  (K, d) float64: what these roundings dropped
     void means(const Real* fallback, double* weights, Real* means, double* residuals) const;
 
 private:
@@ -56,8 +57,10 @@ private:
         bool leaves;
     };
 
-    template <class Number>
-    static Range range_of(const Number* numbers, std::size_t size);
+    static Range range_of(const ExponentRange& numbers) {
+        if (numbers.low == numbers.high) return {};
+        return {numbers.low, numbers.high, 1};
+    }
     void update(const std::vector<std::size_t>& starts, const std::vector<Move>& moves);
     void deposit(std::size_t k, const Move& move);
     void refresh(std::size_t k);
@@ -77,8 +80,5 @@ private:
     std::vector<Real> means_;
     std::vector<double> residuals_;
 };
-
-extern template class SparseMoments<float>;
-extern template class SparseMoments<double>;
 
 } // namespace wolfmeans

@@ -19,7 +19,8 @@ constexpr float strictly = 1.0f + 0x1p-20f;
 constexpr std::size_t rows_per_block = 512;
 constexpr std::size_t sampled_rows = 512;
 constexpr double worth_pruning = 0.8;
-constexpr double worth_of_bounds = 0.3; // of a row's scores: what the rows that bounds leave cost
+constexpr double worth_of_bounds =
+    0.3; // of the cost of all rows: the rows that bounds do not decide
 
 using ForcedLabels = std::unordered_map<std::int64_t, std::int32_t>;
 
@@ -37,7 +38,7 @@ bool SparsePoints<Real>::cannot_change(float upper, float lower) const {
     return upper * strictly + apart_ < lower;
 }
 
-// Look at a few rows: bounds pay when they skip a good part of them.
+// Bounds pay if they skip a good part of a sample of rows.
 template <class Real>
 bool SparsePoints<Real>::worth_bounding() const {
     const std::size_t step = std::max<std::size_t>(1, rows_.n() / sampled_rows);
@@ -50,7 +51,7 @@ bool SparsePoints<Real>::worth_bounding() const {
     return static_cast<double>(survived) < worth_pruning * static_cast<double>(looked);
 }
 
-// One thread's share of an assignment: blocks of rows as they come, and scratch for them.
+// One thread's share of an assignment, with its scratch memory.
 template <class Real>
 class SparsePoints<Real>::Worker {
 public:
@@ -61,7 +62,7 @@ public:
     void block(std::size_t begin, std::size_t end) {
         for (std::size_t i = begin; i < end; ++i) {
             if (bounded_ && skipped(i)) continue;
-            pace_(static_cast<double>((rows_.row(i).count + 1) * centers_.K()));
+            counter_.add(static_cast<double>((rows_.row(i).count + 1) * centers_.K()));
             const auto verdict = screen_.nearest(i);
             ++change.screened;
             change.rechecked += !verdict.decided;
@@ -69,10 +70,28 @@ public:
         }
     }
 
-    void finish() { sum_gap(); }
+    // The gap's terms w (D_old - D_new), from canonical distances, each rounded as specified.
+    void sum_gap() {
+        constexpr std::size_t moves_at_once = 64;
+        SparsePair<Real> pairs[2 * moves_at_once];
+        double distance[2 * moves_at_once];
+        for (std::size_t m = 0; m < change.rows.size(); m += moves_at_once) {
+            const std::size_t count = std::min(moves_at_once, change.rows.size() - m);
+            for (std::size_t q = 0; q < count; ++q) {
+                const auto i = static_cast<std::size_t>(change.rows[m + q]);
+                pairs[2 * q] = centers_.pair(i, static_cast<std::size_t>(change.old[m + q]));
+                pairs[2 * q + 1] = centers_.pair(i, static_cast<std::size_t>(change.now[m + q]));
+            }
+            canonical_distances(pairs, 2 * count, distance, centers_.exact());
+            for (std::size_t q = 0; q < count; ++q) {
+                const auto i = static_cast<std::size_t>(change.rows[m + q]);
+                const double term = distance[2 * q] - distance[2 * q + 1];
+                change.gap.add(points_.weights_ ? points_.weights_[i] * term : term);
+            }
+        }
+    }
 
     Change change;
-    ExactSum gap;
 
 private:
     // Whether the bounds prove that the label of row i cannot change.
@@ -105,7 +124,7 @@ private:
             const auto forced = forced_.find(static_cast<std::int64_t>(i));
             if (forced != forced_.end()) {
                 label = forced->second;
-                // Bounds that promise nothing: the next assignment looks at this row again.
+                // Trivial bounds: the next assignment checks this row again.
                 upper = std::numeric_limits<float>::infinity();
                 lower = 0.0f;
             }
@@ -115,30 +134,7 @@ private:
         const std::int32_t old = points_.labels_[i];
         points_.labels_[i] = label;
         if (first_ || old == label) return;
-        change.rows.push_back(static_cast<std::int64_t>(i));
-        change.old.push_back(old);
-        change.now.push_back(label);
-    }
-
-    // The gap's terms w (D_old - D_new), from canonical distances, each rounded as specified.
-    void sum_gap() {
-        constexpr std::size_t moves_at_once = 64;
-        SparsePair<Real> pairs[2 * moves_at_once];
-        double distance[2 * moves_at_once];
-        for (std::size_t m = 0; m < change.rows.size(); m += moves_at_once) {
-            const std::size_t count = std::min(moves_at_once, change.rows.size() - m);
-            for (std::size_t q = 0; q < count; ++q) {
-                const auto i = static_cast<std::size_t>(change.rows[m + q]);
-                pairs[2 * q] = centers_.pair(i, static_cast<std::size_t>(change.old[m + q]));
-                pairs[2 * q + 1] = centers_.pair(i, static_cast<std::size_t>(change.now[m + q]));
-            }
-            canonical_distances(pairs, 2 * count, distance, centers_.exact());
-            for (std::size_t q = 0; q < count; ++q) {
-                const auto i = static_cast<std::size_t>(change.rows[m + q]);
-                const double term = distance[2 * q] - distance[2 * q + 1];
-                gap.add(points_.weights_ ? points_.weights_[i] * term : term);
-            }
-        }
+        change.record(i, old, label);
     }
 
     SparsePoints& points_;
@@ -147,7 +143,7 @@ private:
     bool first_, bounded_;
     const ForcedLabels& forced_;
     RowScreen<Real> screen_;
-    Pace pace_;
+    WorkCounter counter_;
 };
 
 template <class Real>
@@ -177,26 +173,18 @@ Change SparsePoints<Real>::assign(const Real* centers, std::size_t K, bool bound
     std::atomic<std::size_t> next{0};
     over_rows(threads, threads, 1, [&](std::size_t thread, std::size_t, std::size_t) {
         workers[thread] = std::make_unique<Worker>(*this, first, bounded, forced_labels);
-        // Blocks are handed out as threads come for them, because bounds skip some faster.
+        // Threads take blocks as they become free, because bounds skip some blocks faster.
         for (;;) {
             const std::size_t begin = next.fetch_add(rows_per_block);
             if (begin >= n) break;
             workers[thread]->block(begin, std::min(n, begin + rows_per_block));
         }
-        workers[thread]->finish();
+        workers[thread]->sum_gap();
     });
 
     Change total = std::move(workers[0]->change);
-    for (std::size_t thread = 1; thread < threads; ++thread) {
-        const Change& part = workers[thread]->change;
-        total.rows.insert(total.rows.end(), part.rows.begin(), part.rows.end());
-        total.old.insert(total.old.end(), part.old.begin(), part.old.end());
-        total.now.insert(total.now.end(), part.now.begin(), part.now.end());
-        total.screened += part.screened;
-        total.rechecked += part.rechecked;
-        workers[0]->gap.merge(workers[thread]->gap);
-    }
-    total.gap = workers[0]->gap;
+    for (std::size_t thread = 1; thread < threads; ++thread)
+        total.append(workers[thread]->change);
     return total;
 }
 

@@ -1,8 +1,8 @@
 // Labelled sparse rows with bounds: the exact nearest-center assignment of points.hpp for CSR data,
 // never made dense.
 //
-// The same filters stand before the canonical distance, each strict: bounds carried from step to
-// step (Hamerly 2010), then the screen (sparse_screen.hpp); what is left is decided by canonical
+// The same strict filters come before the canonical distance: bounds carried from step to step
+// (Hamerly 2010), then the screen (sparse_screen.hpp). Undecided rows are decided by canonical
 // distances to the centers that the screen could not rule out.
 #pragma once
 
@@ -44,13 +44,10 @@ private:
     const double* weights_;
     int n_threads_;
     std::optional<SparseCenters<Real>> centers_;
-    float apart_ = 0.0f; // what canonical rounding may make of two distances, see cannot_change
+    float apart_ = 0.0f; // allowance for canonical rounding, see cannot_change
     std::vector<std::int32_t> labels_;
     std::vector<float> upper_; // (n,) at least the scaled distance to the own center
     std::vector<float> lower_; // (n,) at most the scaled distance to any other center
 };
-
-extern template class SparsePoints<float>;
-extern template class SparsePoints<double>;
 
 } // namespace wolfmeans

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "exact/value_range.hpp"
+#include "exact/cluster_sums.hpp"
 #include "runtime/threads.hpp"
 #include "runtime/vector_unit.hpp"
 #include "sparse/sparse_centers.hpp"
@@ -17,10 +17,10 @@ constexpr std::size_t pairs_at_once = 128;
 // A center with fewer than one nonzero coordinate in so many is taken for sparse.
 constexpr std::size_t columns_per_nonzero = 8;
 
-// A center with few nonzero coordinates. Where c_j is 0 an entry covers nothing; where it is not,
-// the coordinate is found by a short number, so that the table of all columns stays in the nearest
-// cache. The sums of several rows run side by side, because one alone would wait for each addition;
-// entries that cover something are noted and looked at after.
+// A center with few nonzero coordinates. Where c_j is 0 an entry covers nothing; the other
+// coordinates have short numbers, so that the table of all columns stays in the first-level cache.
+// Several rows are summed side by side, because the additions of one sum depend on each other;
+// entries that cover something are listed and added afterwards.
 template <class Real>
 class SparseCenter {
 public:
@@ -135,7 +135,8 @@ SparseRows<Real>::SparseRows(const Real* values, const std::int32_t* columns,
               });
 }
 
-// The origin may be anywhere; amid the data it makes scores most exact. A sample is enough for it.
+// The origin may be anywhere; within the data it makes scores most exact. A sample is enough for
+// it.
 template <class Real>
 void SparseRows<Real>::choose_frame(int n_threads) {
     const double largest = value_range(values_, size_, n_threads).largest;
@@ -207,9 +208,9 @@ void SparseRows<Real>::nearest(const Real* given, std::size_t K, std::int32_t* l
         worthwhile_threads(n_, operations(static_cast<double>(K)), n_threads);
     over_rows(n_, threads, 1, [&](std::size_t, std::size_t begin, std::size_t end) {
         RowScreen<Real> screen(*this, centers);
-        Pace pace;
+        WorkCounter counter;
         for (std::size_t i = begin; i < end; i += pairs_at_once) {
-            pace(static_cast<double>(pairs_at_once * K));
+            counter.add(static_cast<double>(pairs_at_once * K));
             const std::size_t count = std::min(pairs_at_once, end - i);
             screen.two_nearest(i, count, labels + i, nearest + i,
                                second == nullptr ? nullptr : second + i);

@@ -60,7 +60,7 @@ template <class Real>
 void canonical_distances(const SparsePair<Real>* pairs, std::size_t count, double* out,
                          const SparseExactVersion& version);
 
-// The matrix, and what every screen of its rows needs to know (see sparse_screen.hpp).
+// The matrix, with norms for the screen of its rows (see sparse_screen.hpp).
 template <class Real>
 class SparseRows {
 public:
@@ -90,7 +90,7 @@ public:
     void nearest(const Real* centers, std::size_t K, std::int32_t* labels, double* nearest,
                  double* second, int n_threads) const;
 
-    // So many of the longest columns' coordinate operations as `pairs` distances of a row take.
+    // The coordinate operations of `pairs` distances for each row.
     double operations(double pairs) const {
         return pairs * (static_cast<double>(size_) + 8.0 * static_cast<double>(n_));
     }
@@ -121,12 +121,5 @@ private:
     std::vector<double> squares_; // (n,) |x|^2 f^2
     std::vector<double> around_;  // (n,) |x - o|^2 f^2
 };
-
-extern template void canonical_distances(const SparsePair<float>*, std::size_t, double*,
-                                         const SparseExactVersion&);
-extern template void canonical_distances(const SparsePair<double>*, std::size_t, double*,
-                                         const SparseExactVersion&);
-extern template class SparseRows<float>;
-extern template class SparseRows<double>;
 
 } // namespace wolfmeans

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "kernels/fused/narrow.hpp"
-#include "runtime/prefetch.hpp"
 #include "runtime/threads.hpp"
 #include "tree/space_order.hpp"
 
@@ -14,9 +13,9 @@ namespace {
 
 constexpr std::size_t leaves_per_node = 6;
 constexpr std::size_t children_per_node = 16;
-constexpr std::size_t top_nodes = 32; // the top level has at least about so many, where it can
+constexpr std::size_t top_nodes = 32; // at least about so many nodes on the top level, if possible
 constexpr std::size_t sampled_rows = 1024;
-constexpr std::size_t ahead = 32;               // rows asked for before they are needed
+constexpr std::size_t ahead = 32;               // rows to prefetch ahead
 constexpr double packing_per_coordinate = 10.0; // in coordinate operations
 
 std::vector<std::size_t> capacities(std::size_t n) {
@@ -78,8 +77,8 @@ std::size_t BoxTree<Real>::first_leaf(std::size_t level, std::size_t node) const
     return node;
 }
 
-// The origin is a median of a sample: amid the data, and outliers cannot drag it away from where
-// precision is needed. The factor counts every point.
+// The origin is a median of a sample: central and robust to outliers. The factor depends on every
+// point.
 template <class Real>
 void BoxTree<Real>::choose_frame(const Real* X, std::size_t n) {
     const std::size_t step = std::max<std::size_t>(1, n / sampled_rows);
@@ -114,7 +113,7 @@ void BoxTree<Real>::pack_leaf(const Real* X, std::size_t leaf) {
     const std::size_t begin = levels[0].starts[leaf], end = levels[0].starts[leaf + 1];
     float* x = points.get() + begin * d;
     for (std::size_t i = begin; i < end; ++i) {
-        prefetch(X + rows[std::min(i + ahead, rows.size() - 1)] * d);
+        __builtin_prefetch(X + rows[std::min(i + ahead, rows.size() - 1)] * d);
         for (std::size_t j = 0; j < d; ++j)
             x[j * (end - begin) + i - begin] = scaled(X[rows[i] * d + j], j);
     }
@@ -157,7 +156,7 @@ void BoxTree<Real>::box_nodes(std::size_t level, const std::vector<float>& below
 }
 
 // A box from its sides. The middle is rounded; widths are then taken from it and rounded up: the
-// factor outweighs two roundings of float64 and one of float32, the last term what vanishes.
+// factor outweighs two roundings of float64 and one of float32, the last term underflow.
 template <class Real>
 void BoxTree<Real>::put_box(const float* sides, float* box) const {
     double diagonal = 0.0, reach = 0.0;

@@ -30,7 +30,7 @@ struct BoxTree {
     std::size_t first_leaf(std::size_t level, std::size_t node) const;
 
     std::size_t d;
-    std::vector<double> origin; // (d,) amid the data
+    std::vector<double> origin; // (d,) within the data
     double factor = 1.0;        // a power of two that brings the data to about 2^10
     // Whether distances in float32 and in float64 neither overflow nor vanish; else there is no
     // order and there are no boxes.
@@ -47,8 +47,5 @@ private:
     void box_nodes(std::size_t level, const std::vector<float>& below, std::vector<float>& sides);
     void put_box(const float* sides, float* box) const;
 };
-
-extern template struct BoxTree<float>;
-extern template struct BoxTree<double>;
 
 } // namespace wolfmeans

@@ -8,7 +8,6 @@
 #include "assignment/assign.hpp"
 #include "assignment/packed_centers.hpp"
 #include "exact/exact_sum.hpp"
-#include "runtime/prefetch.hpp"
 #include "runtime/threads.hpp"
 #include "runtime/vector_unit.hpp"
 
@@ -17,9 +16,9 @@ namespace {
 
 constexpr double farthest_center = 0x1p40;  // scaled: squares beyond could overflow float32
 constexpr double overhead_per_point = 10.0; // in coordinate operations
-constexpr double looks_per_point = 4.0;     // in the first assignment
-// Candidates that a node could do without are kept while they are not farther than this share of
-// its diameter: the leaves below then know better how far the centers may move.
+constexpr double distances_per_point = 4.0; // in the first assignment
+// Candidates that a node could drop are kept if they exceed the limit by less than this share of
+// its diameter: the leaves below then have larger margins.
 constexpr float extra_share = 0.05f;
 
 // A list of centers and the memory that it lives in.
@@ -39,13 +38,6 @@ private:
     std::vector<int> integers_;
 };
 
-// Places for now: rows are looked up all at once, not one cache miss after the other.
-void record(Change& change, std::size_t place, std::int32_t old, std::int32_t now) {
-    change.rows.push_back(static_cast<std::int64_t>(place));
-    change.old.push_back(old);
-    change.now.push_back(now);
-}
-
 template <class Point>
 bool before_place(const Point& point, std::uint32_t place) {
     return point.place < place;
@@ -55,14 +47,6 @@ template <class Point>
 bool is_special(const std::vector<Point>& points, std::uint32_t place) {
     const auto at = std::lower_bound(points.begin(), points.end(), place, before_place<Point>);
     return at != points.end() && at->place == place;
-}
-
-void append(Change& total, const Change& part) {
-    total.rows.insert(total.rows.end(), part.rows.begin(), part.rows.end());
-    total.old.insert(total.old.end(), part.old.begin(), part.old.end());
-    total.now.insert(total.now.end(), part.now.begin(), part.now.end());
-    total.screened += part.screened;
-    total.rechecked += part.rechecked;
 }
 
 } // namespace
@@ -107,7 +91,7 @@ Boxes<Real>::Boxes(const Real* X, std::size_t n, std::size_t d, const double* we
     : X_(X), n_(n), weights_(weights), n_threads_(n_threads), version_(*best_kernels().narrow),
       tree_(X, n, d, n_threads) {}
 
-// One thread's share of an assignment: nodes of the top level as they come, and lists for them.
+// One thread's share of an assignment: nodes of the top level, with scratch lists.
 template <class Real>
 class Boxes<Real>::Worker {
 public:
@@ -125,39 +109,39 @@ public:
         visit(tree_.levels.size() - 1, node, centers_.list, 0x1p60f);
     }
 
+    // Holds places in the order instead of rows until close() looks up all rows at once.
     Change change;
-    ExactSum gap;
-    double looked_at = 0.0;
+    double n_distances = 0.0;
 
 private:
-    // Assign the points of a node. `promise`: centers not in the list are farther from each of
-    // them than their nearest center, by that much at least.
-    void visit(std::size_t level, std::size_t node, const Candidates& from, float promise) {
+    // Assign the points of a node. `margin`: centers not in the list are farther from each of them
+    // than their nearest center, by at least so much.
+    void visit(std::size_t level, std::size_t node, const Candidates& from, float margin) {
         const float* box = tree_.box(level, node);
         CandidateList& list = lists_[level];
         const float extra = extra_share * box[2 * tree_.d];
-        promise = std::min(
-            promise, narrow_(from, box, static_cast<long long>(tree_.d), extra, scratch_, list));
-        looked_at += from.count;
-        pace_(static_cast<double>(from.count));
+        margin = std::min(
+            margin, narrow_(from, box, static_cast<long long>(tree_.d), extra, scratch_, list));
+        n_distances += from.count;
+        counter_.add(static_cast<double>(from.count));
         const std::size_t begin = tree_.levels[level].starts[node];
         const std::size_t end = tree_.levels[level].starts[node + 1];
         if (list.count == 1) {
-            only(level, node, list.indices[0], promise);
+            only(level, node, list.indices[0], margin);
         } else if (level > 1) {
             for (std::size_t child = begin; child < end; ++child)
-                visit(level - 1, child, list, promise);
+                visit(level - 1, child, list, margin);
         } else {
-            visit_leaves(begin, end, list, promise);
+            visit_leaves(begin, end, list, margin);
         }
     }
 
     // A node all of whose points are nearest to one center; unless it is the first assignment
     // they were so before (see Narrow).
-    void only(std::size_t level, std::size_t node, int label, float promise) {
+    void only(std::size_t level, std::size_t node, int label, float margin) {
         const std::size_t begin = tree_.first_leaf(level, node);
         const std::size_t end = tree_.first_leaf(level, node + 1);
-        std::fill(boxes_.slack_.data() + begin, boxes_.slack_.data() + end, promise);
+        std::fill(boxes_.slack_.data() + begin, boxes_.slack_.data() + end, margin);
         if (!first_) return;
         const auto& starts = tree_.levels[0].starts;
         std::fill(boxes_.labels_.data() + starts[begin], boxes_.labels_.data() + starts[end],
@@ -167,7 +151,7 @@ private:
     // Leaves whose slack outlasts the drifts are skipped. What can change there is a label in the
     // list to another one in the list: what is not in it was not nearest before it drifted, nor is
     // it now. No two of them come closer than by the two largest drifts together.
-    void visit_leaves(std::size_t begin, std::size_t end, const Candidates& list, float promise) {
+    void visit_leaves(std::size_t begin, std::size_t end, const Candidates& list, float margin) {
         float largest = 0.0f, second = 0.0f;
         for (int i = 0; i < list.count; ++i) {
             const float drift = list.drifts[i];
@@ -178,35 +162,35 @@ private:
         const float drifts = (largest + second) * (1.0f + 0x1p-22f);
         for (std::size_t leaf = begin; leaf < end; ++leaf) {
             float& slack = boxes_.slack_[leaf];
-            slack = std::min((slack - drifts) * (1.0f - 0x1p-22f), promise);
-            if (!(slack > 0.0f)) visit_leaf(leaf, list, promise);
+            slack = std::min((slack - drifts) * (1.0f - 0x1p-22f), margin);
+            if (!(slack > 0.0f)) visit_leaf(leaf, list, margin);
         }
     }
 
-    void visit_leaf(std::size_t leaf, const Candidates& list, float promise) {
+    void visit_leaf(std::size_t leaf, const Candidates& list, float margin) {
         const std::size_t begin = tree_.levels[0].starts[leaf];
         const auto count = static_cast<int>(tree_.levels[0].starts[leaf + 1] - begin);
         std::int32_t* labels = boxes_.labels_.data() + begin;
         std::copy_n(labels, count, old_);
         label_leaf_(list, tree_.box(0, leaf), static_cast<long long>(tree_.d),
                     tree_.points.get() + begin * tree_.d, count, old_, scratch_, verdict_);
-        boxes_.slack_[leaf] = std::min(verdict_.slack, promise);
-        looked_at += list.count;
-        pace_(static_cast<double>(list.count * (1 + count)));
-        if (verdict_.n_kept > 1) looked_at += static_cast<double>(verdict_.n_kept) * count;
+        boxes_.slack_[leaf] = std::min(verdict_.slack, margin);
+        n_distances += list.count;
+        counter_.add(static_cast<double>(list.count * (1 + count)));
+        if (verdict_.n_kept > 1) n_distances += static_cast<double>(verdict_.n_kept) * count;
         change.screened += static_cast<std::size_t>(count);
-        if (verdict_.doubtful) decide_doubts(begin, count, list);
+        if (verdict_.any_undecided) decide_undecided(begin, count, list);
         if (first_)
             std::copy_n(verdict_.labels, count, labels);
-        else if (verdict_.moved || verdict_.doubtful)
+        else if (verdict_.moved || verdict_.any_undecided)
             move(begin, count);
     }
 
-    // Decide labels in doubt by the canonical distances to all centers that can be nearest.
-    void decide_doubts(std::size_t begin, int count, const Candidates& list) {
+    // Decide undecided labels by the canonical distances to all centers that can be nearest.
+    void decide_undecided(std::size_t begin, int count, const Candidates& list) {
         const std::size_t d = tree_.d;
         for (int p = 0; p < count; ++p) {
-            if (!verdict_.doubts[p]) continue;
+            if (!verdict_.undecided[p]) continue;
             ++change.rechecked;
             const Real* x = boxes_.X_ + tree_.rows[begin + static_cast<std::size_t>(p)] * d;
             double nearest = 0.0;
@@ -234,7 +218,7 @@ private:
             const std::int32_t old = boxes_.labels_[place], now = verdict_.labels[p];
             if (old == now) continue;
             boxes_.labels_[place] = now;
-            if (!is_special(specials_, place)) record(change, place, old, now);
+            if (!is_special(specials_, place)) change.record(place, old, now);
         }
     }
 
@@ -249,11 +233,11 @@ private:
     std::vector<int> kept_;
     NarrowScratch scratch_;
     std::vector<CandidateList> lists_; // by level
-    // The labels of a leaf so far, for what loads whole vectors: behind them in memory are those of
-    // the next leaf, which another thread may be writing.
+    // A copy of a leaf's labels for kernels that load whole vectors: in labels_ the next leaf
+    // follows, which another thread may be writing.
     std::int32_t old_[leaf_capacity + most_narrow_lanes] = {};
     LeafVerdict verdict_;
-    Pace pace_;
+    WorkCounter counter_;
 };
 
 template <class Real>
@@ -266,32 +250,26 @@ Change Boxes<Real>::assign(const Real* rows, std::size_t K, const Forced& forced
     }
     const Centers centers(rows, K, tree_, previous_);
     std::vector<Special> special = specials(forced);
-    Change total;
-    ExactSum gap;
-    if (centers.screenable)
-        walk(centers, special, first, total, gap);
-    else
-        scan_all(centers, special, first, total, gap);
+    Change total =
+        centers.screenable ? walk(centers, special, first) : scan_all(centers, special, first);
 
     Change shown;
     forced_.clear();
     for (const Special& point : special) {
         const std::int32_t now = point.forced >= 0 ? point.forced : labels_[point.place];
-        if (!first && now != point.before) record(shown, point.place, point.before, now);
+        if (!first && now != point.before) shown.record(point.place, point.before, now);
         if (point.forced >= 0) forced_.push_back(point);
     }
-    close(centers, shown, gap);
-    append(total, shown);
-    total.gap = gap;
+    close(centers, shown);
+    total.append(shown);
     previous_.assign(rows, rows + K * tree_.d);
     has_labels_ = true;
     return total;
 }
 
 template <class Real>
-void Boxes<Real>::walk(const Centers& centers, const std::vector<Special>& specials, bool first,
-                       Change& total, ExactSum& gap) {
-    const double looks = first ? looks_per_point * static_cast<double>(n_) : looked_at_;
+Change Boxes<Real>::walk(const Centers& centers, const std::vector<Special>& specials, bool first) {
+    const double looks = first ? distances_per_point * static_cast<double>(n_) : n_distances_;
     const double operations =
         static_cast<double>(n_) * overhead_per_point + looks * static_cast<double>(tree_.d);
     const std::size_t nodes = tree_.levels.back().size();
@@ -302,21 +280,22 @@ void Boxes<Real>::walk(const Centers& centers, const std::vector<Special>& speci
         workers[thread] = std::make_unique<Worker>(*this, centers, specials, first);
         for (std::size_t node; (node = next.fetch_add(1)) < nodes;)
             workers[thread]->top_node(node);
-        close(centers, workers[thread]->change, workers[thread]->gap);
+        close(centers, workers[thread]->change);
     });
-    looked_at_ = 0.0;
-    total = std::move(workers[0]->change);
-    for (std::size_t thread = 0; thread < threads; ++thread) {
-        if (thread > 0) append(total, workers[thread]->change);
-        gap.merge(workers[thread]->gap);
-        looked_at_ += workers[thread]->looked_at;
+    n_distances_ = workers[0]->n_distances;
+    Change total = std::move(workers[0]->change);
+    for (std::size_t thread = 1; thread < threads; ++thread) {
+        total.append(workers[thread]->change);
+        n_distances_ += workers[thread]->n_distances;
     }
+    return total;
 }
 
-// Where float32 cannot help: canonical distances of all points to all centers.
+// For data outside the range of float32: canonical distances of all points to all centers.
 template <class Real>
-void Boxes<Real>::scan_all(const Centers& centers, const std::vector<Special>& specials, bool first,
-                           Change& total, ExactSum& gap) {
+Change Boxes<Real>::scan_all(const Centers& centers, const std::vector<Special>& specials,
+                             bool first) {
+    Change total;
     std::vector<std::int32_t> nearest(n_);
     std::vector<double> distances(n_);
     wolfmeans::assign(X_, n_, tree_.d, centers.rows, centers.K, nearest.data(), distances.data(),
@@ -325,25 +304,27 @@ void Boxes<Real>::scan_all(const Centers& centers, const std::vector<Special>& s
         const std::int32_t old = labels_[i], now = nearest[tree_.rows[i]];
         labels_[i] = now;
         if (!first && old != now && !is_special(specials, static_cast<std::uint32_t>(i)))
-            record(total, i, old, now);
+            total.record(i, old, now);
     }
     std::fill(slack_.begin(), slack_.end(), -1.0f);
     total.screened = total.rechecked = n_;
-    looked_at_ = static_cast<double>(n_) * static_cast<double>(centers.K);
-    close(centers, total, gap);
+    n_distances_ = static_cast<double>(n_) * static_cast<double>(centers.K);
+    close(centers, total);
+    return total;
 }
 
 // Turn places into rows and add the gap's terms w (D_old - D_new), from canonical distances, each
 // rounded as specified.
 template <class Real>
-void Boxes<Real>::close(const Centers& centers, Change& change, ExactSum& gap) const {
+void Boxes<Real>::close(const Centers& centers, Change& change) const {
     constexpr std::size_t ahead = 16;
     const std::size_t d = tree_.d, moves = change.rows.size();
     for (std::int64_t& row : change.rows)
         row = static_cast<std::int64_t>(tree_.rows[static_cast<std::size_t>(row)]);
     for (std::size_t m = 0; m < moves; ++m) {
-        // The rows lie anywhere in memory, and nobody else would ask for them in time.
-        prefetch(X_ + static_cast<std::size_t>(change.rows[std::min(m + ahead, moves - 1)]) * d);
+        // The rows are scattered in memory.
+        __builtin_prefetch(
+            X_ + static_cast<std::size_t>(change.rows[std::min(m + ahead, moves - 1)]) * d);
         const auto i = static_cast<std::size_t>(change.rows[m]);
         const double* before = centers.doubles.data() + static_cast<std::size_t>(change.old[m]) * d;
         const double* after = centers.doubles.data() + static_cast<std::size_t>(change.now[m]) * d;
@@ -355,7 +336,7 @@ void Boxes<Real>::close(const Centers& centers, Change& change, ExactSum& gap) c
             now = now + to * to;
         }
         const double term = old - now;
-        gap.add(weights_ ? weights_[i] * term : term);
+        change.gap.add(weights_ ? weights_[i] * term : term);
     }
 }
 

@@ -1,12 +1,12 @@
 // Points in boxes: the exact nearest-center assignment for few dimensions.
 //
 // Points are put in spatial order once and cut into leaves with boxes, leaves into wider nodes
-// (box_tree.hpp). An assignment walks down with a list of centers that shrinks from node to node
-// (Kanungo et al. 2002): a center goes when another one is nearer to every point of the box. A node
-// left with one center is done; a leaf left with several compares them point by point (narrow.hpp).
-// Each leaf remembers by how much its labels are decided and is skipped until the centers near it
-// have moved that far. Every skip is strict, and what float32 does not decide is decided by
-// canonical distances, so the labels are theirs.
+// (box_tree.hpp). An assignment descends with a list of centers that shrinks from node to node
+// (Kanungo et al. 2002): a center is dropped if another one is nearer to every point of the box. A
+// node with one center left is done; a leaf with several compares them point by point (narrow.hpp).
+// Each leaf stores the margin of its labels and is skipped until the centers near it have moved
+// that far. Every skip is strict, and canonical distances decide what float32 cannot, so the labels
+// are always those of the canonical distances.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,6 @@
 #include "tree/box_tree.hpp"
 
 namespace wolfmeans {
-
-class ExactSum;
 
 template <class Real>
 class Boxes {
@@ -35,7 +33,7 @@ public:
     // The first assignment, and one with another K, changes every label and has no gap.
     Change assign(const Real* centers, std::size_t K, const Forced& forced);
 
-    // Look at the same numbers elsewhere from now on.
+    // Refer to the same numbers at another address.
     void rebind(const Real* X, const double* weights) {
         X_ = X;
         weights_ = weights;
@@ -44,27 +42,25 @@ public:
     bool has_labels() const { return has_labels_; }
     // out OUT (n,): the labels by row.
     void copy_labels(std::int32_t* out) const;
-    // How many distances to a center, of points and of boxes, the last assignment looked at.
-    double looked_at() const { return looked_at_; }
+    // How many distances from points and boxes to centers the last assignment computed.
+    double n_distances() const { return n_distances_; }
 
 private:
     class Worker;
     struct Centers;
 
-    // A point whose label is, or was, forced. labels_ holds its nearest center all the same, so
-    // that the walk need not know.
+    // A point whose label is, or was, forced. labels_ holds its nearest center nevertheless, so
+    // that the descent need not treat it specially.
     struct Special {
         std::uint32_t place; // in order
-        std::int32_t before; // the label it showed before this assignment
-        std::int32_t forced; // the label it shows since, or -1: that of its nearest center
+        std::int32_t before; // its label before this assignment
+        std::int32_t forced; // its label now, or -1: that of its nearest center
     };
 
     std::vector<Special> specials(const Forced& forced) const;
-    void walk(const Centers& centers, const std::vector<Special>& specials, bool first,
-              Change& total, ExactSum& gap);
-    void scan_all(const Centers& centers, const std::vector<Special>& specials, bool first,
-                  Change& total, ExactSum& gap);
-    void close(const Centers& centers, Change& change, ExactSum& gap) const;
+    Change walk(const Centers& centers, const std::vector<Special>& specials, bool first);
+    Change scan_all(const Centers& centers, const std::vector<Special>& specials, bool first);
+    void close(const Centers& centers, Change& change) const;
 
     const Real* X_;
     std::size_t n_;
@@ -76,11 +72,11 @@ private:
     bool has_labels_ = false;
     std::vector<std::int32_t> labels_; // (n + filling,) nearest centers of the points in order
     std::vector<Special> forced_;      // by place
-    std::vector<Real> previous_;       // (K, d) the centers that labels_ and slack_ speak of
+    std::vector<Real> previous_;       // (K, d) the centers that labels_ and slack_ refer to
     // (leaves,) Every center but the nearest is farther than it from every point of the leaf, by
-    // this difference of scaled distances at least; nothing is promised where it is not positive.
+    // this difference of scaled distances at least; no bound where it is not positive.
     std::vector<float> slack_;
-    double looked_at_ = 0.0;
+    double n_distances_ = 0.0;
 };
 
 } // namespace wolfmeans

@@ -24,8 +24,8 @@ struct SpaceOrder {
 //
 // Cells are halves of halves of the points' box, always across the widest side (a Morton order
 // whose axes take turns by width). A cell whose keys are all the same and that is still too large
-// is given a box and keys of its own, so neither outliers nor clusters within clusters spoil the
-// order; copies of one point are cut anywhere.
+// gets a box and keys of its own, so that outliers and nested clusters do not spoil the order;
+// copies of one point are cut anywhere.
 template <class Real>
 SpaceOrder order_in_space(const Real* X, std::size_t n, std::size_t d,
                           const std::vector<std::size_t>& capacities);

@@ -1,11 +1,11 @@
-"""`make fuzz`: all targets for a while, each in a process of its own, the time shared out.
+"""`make fuzz`: run all targets, each in its own process, for equal shares of the time.
 
     python tests/fuzz --seconds 60 [--seed 0] [--only NAME] [--sanitized KIND=FOLDER ...]
-    python tests/fuzz --child NAME --seed S        one round again, with its traceback
+    python tests/fuzz --child NAME --seed S        repeat one round, with its traceback
 
-A target that dies (a sanitizer, a signal, memory) or hangs is a finding, with the seed of its
-round; the next round goes on in a new process. The exit code is 1 when there are findings that
-known.py does not name.
+A target that dies (a sanitizer, a signal, memory) or hangs is a finding, reported with the seed of
+its round; the next round runs in a new process. The exit code is 1 if there are findings that are
+not listed in known.py.
 """
 
 import argparse
@@ -87,7 +87,7 @@ def _round(target, seed, faults, say):
 
 
 def child(target, seed, seconds, report, package):
-    """Rounds until the time is over; each is written down before it begins and when it ended."""
+    """Run rounds until the time is over; log each one before it begins and after it ends."""
     if package:
         sys.meta_path = [f for f in sys.meta_path if "wolfmeans" not in type(f).__module__]
         sys.path.insert(0, package)
@@ -95,17 +95,17 @@ def child(target, seed, seconds, report, package):
 
         if not str(native.__file__).startswith(package):
             raise SystemExit(f"the module under test is {native.__file__}, not one in {package}")
-    until = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds
     with Path(report).open("ab", buffering=0) as file:
 
-        def tell(**facts):
+        def log(**facts):
             file.write(json.dumps(facts).encode() + b"\n")
 
-        while time.monotonic() < until:
+        while time.monotonic() < deadline:
             faults = []
-            tell(begins=seed)
-            tried = _round(target, seed, faults, lambda what: tell(calls=what))
-            tell(ended=seed, tried=tried, faults=faults)
+            log(begins=seed)
+            tried = _round(target, seed, faults, lambda what: log(calls=what))
+            log(ended=seed, tried=tried, faults=faults)
             seed += 1
 
 
@@ -124,8 +124,8 @@ def _environment(kind, temporary):
     return environment
 
 
-def _last_words(error):
-    """What a dead process said: the line of a sanitizer, or the last one."""
+def _last_message(error):
+    """Return the message of a dead process: the line of a sanitizer, or the last line."""
     lines = [line.strip() for line in error.splitlines() if line.strip()]
     marks = ("SUMMARY:", "runtime error:", "memory allocation", "panicked", "Fatal")
     return next((line for line in lines if any(m in line for m in marks)), (lines or [""])[-1])[
@@ -134,18 +134,18 @@ def _last_words(error):
 
 
 def run_target(target, seed, seconds, kind=None, package=None):
-    """Run one target in children until its time is over; return (tried, findings)."""
+    """Run one target in child processes until its time is over; return (tried, findings)."""
     tried, findings = 0, Counter()
-    until = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds
     with tempfile.TemporaryDirectory(prefix="wolf-fuzz-") as temporary:
         report = Path(temporary) / "report"
-        while (left := until - time.monotonic()) > 0:
+        while (left := deadline - time.monotonic()) > 0:
             report.write_bytes(b"")
             command = [sys.executable, str(HERE), "--child", target, "--seed", str(seed)]
             command += ["--seconds", str(left), "--report", str(report)]
             command += ["--package", str(package)] if package else []
             if kind == "thread":
-                # The shadow of memory does not stand random addresses everywhere.
+                # ThreadSanitizer does not work with randomized addresses everywhere.
                 command = ["setarch", "-R", *command]
             limit, hung = left + MOST_SECONDS_OF_A_ROUND, False
             with tempfile.TemporaryFile("w+", errors="replace") as errors:
@@ -159,7 +159,7 @@ def run_target(target, seed, seconds, kind=None, package=None):
                     process.kill()
                     process.wait()
                 errors.seek(0)
-                said = errors.read()
+                output = errors.read()
             calls = ""
             for line in report.read_bytes().splitlines():
                 facts = json.loads(line)
@@ -169,16 +169,16 @@ def run_target(target, seed, seconds, kind=None, package=None):
                 for text, value in facts.get("faults", []):
                     findings[f"{text} [{value}]"] += 1
             if process.returncode or hung:
-                what = "hangs" if hung else f"dies ({process.returncode}): {_last_words(said)}"
+                what = "hangs" if hung else f"dies ({process.returncode}): {_last_message(output)}"
                 findings[f"{what} [seed {seed}, {calls}]"] += 1
                 if not report.read_bytes():
-                    break  # it does not even begin
+                    break  # it does not start at all
             seed += 1
     return tried, findings
 
 
 def _shares(chosen):
-    """The targets with the package they run on, and their parts of the time."""
+    """Return the targets with the package they run on, and the seconds of each."""
     targets = [(name, None, None) for name in (*FILES, "command", "native")]
     targets += [(f"native, {kind}", kind, folder) for kind, folder in chosen.sanitized]
     if chosen.only:

@@ -1,4 +1,4 @@
-"""Findings that are known and not mended yet, or not ours to mend."""
+"""Known findings that are not fixed yet, or that other projects must fix."""
 
 import re
 
@@ -11,5 +11,5 @@ KNOWN = (
 
 
 def names(target, text):
-    """Whether a finding of a target is among them."""
+    """Return whether a finding of a target is listed."""
     return any(target == one and re.search(pattern, text) for one, pattern in KNOWN)

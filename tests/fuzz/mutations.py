@@ -1,7 +1,7 @@
-"""How a good file becomes a bad one: edits of bytes, of JSON, and of the members of a zip.
+"""Damage to valid files: edits of bytes, of JSON, and of the members of a zip.
 
-A random file is refused at its first bytes. What reaches the depth of a reader is a file that was
-good, with a little of it changed; where a checksum stands in the way, it is made anew.
+A random file is refused at its first bytes. A valid file with small changes gets deeper into a
+reader; checksums are computed again.
 """
 
 import io
@@ -72,7 +72,7 @@ VALUES = (
     {},
     {"a": 1},
 )
-"""What a place in a JSON text may hold instead."""
+"""Replacements for a value in a JSON text."""
 
 EDITS = st.lists(
     st.tuples(

@@ -1,4 +1,4 @@
-"""What fuzzing and the soak have found and was mended; what is not has a mark."""
+"""Regression tests of what fuzzing and the soak test have found."""
 
 import base64
 import io
@@ -226,9 +226,12 @@ def test_a_damaged_stream_of_arrow_is_refused_before_polars_ends_the_process(tmp
 def test_limbs_without_room_for_a_carry_are_refused():
     import wolfmeans.exact._native as native
 
-    limbs = np.full((1, 3, 1), 2**63 - 1, dtype=np.int64)
-    with pytest.raises(ValueError, match=r"below 2\*\*62"):
-        native.carry_limbs(limbs, 20)
+    limbs, out = np.ones((1, 3, 1), dtype=np.int64), np.zeros((1, 1))
+    for sums, totals in ((limbs * (2**63 - 1), limbs), (limbs, limbs * (2**63 - 1))):
+        with pytest.raises(ValueError, match=r"limbs below 2\*\*62"):
+            native.round_moments(
+                *(sums, 0, 20, totals, 0, 20, np.arange(1), np.zeros(1), out, out.copy(), 1)
+            )
 
 
 SURVIVED = """
@@ -249,10 +252,55 @@ CALLS = {
     "[(X[:2].copy(), np.ones(2), 0.0)], [(-1.0,)], 2, 1.0, False, 1)",
     "centers of no axis": "native.SingleMovesF64(X, None, np.zeros(9, dtype=np.int32), "
     "np.array(1.0), 1)",
-    "boxes of no axis": "native.BoxesF64(np.array(1.0), None, 1)",
+    "points of no axis": "native.PointsF64(np.array(1.0), None, 1)",
     "a weight without end": "native.Neighbours.open(X, np.array([1.0] * 8 + [np.inf])).roots("
     "np.arange(3), np.array([0.1, 0.5]), 1e9, 1.0, np.zeros((3, 2)), 1)",
 }
+
+
+def spread(X, weights, order, n_trials=2):
+    """Call k-means++ of the native module for three seeds, with fixed draws."""
+    import wolfmeans.exact._native as native
+
+    draws = np.random.default_rng(0).integers(0, 2**63 - 1, size=1 + 2 * n_trials % 2**64)
+    rows = np.zeros(3, dtype=np.int64)
+    return native.kmeans_plus_plus(X, weights, order, draws, n_trials, rows, 1), rows
+
+
+@needs_native
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, -1.0])
+def test_k_means_plus_plus_refuses_bad_weights(bad):
+    """The masses of the draw overflowed, and the search for a row left the array."""
+    X = np.random.default_rng(0).normal(size=(9, 2))
+    with pytest.raises(ValueError, match="finite and not negative"):
+        spread(X, np.r_[np.ones(8), bad], np.arange(9))
+
+
+@needs_native
+def test_k_means_plus_plus_stays_within_an_order_that_is_no_permutation():
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    for weights in (None, np.r_[0.0, np.ones(299)]):
+        found, rows = spread(X, weights, np.zeros(300, dtype=np.int64))
+        assert found == -1 or ((rows >= 0) & (rows < 300)).all()
+
+
+@needs_native
+def test_k_means_plus_plus_refuses_more_trials_than_draws():
+    X = np.random.default_rng(0).normal(size=(16, 2))
+    with pytest.raises(ValueError, match="fewer entries"):
+        spread(X, None, np.arange(16), n_trials=2**63)  # 2 * 2**63 is 0 in 64 bits
+
+
+@needs_native
+@pytest.mark.parametrize("scale", [1.0, 0.1, 1e-3])
+def test_a_weight_of_minus_zero_is_zero_for_k_means_plus_plus(scale):
+    X = np.random.default_rng(0).normal(size=(300, 2)) * scale
+    found = []
+    for zero in (0.0, -0.0):
+        weights = np.where(np.arange(300) % 3, 1.0, zero)
+        model = KMeans(8, init="k-means++", n_init=1, random_state=0, certify=None)
+        found.append(model.fit(X, sample_weight=weights).cluster_centers_.tobytes())
+    assert found[0] == found[1]
 
 
 @needs_native

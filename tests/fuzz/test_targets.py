@@ -1,4 +1,4 @@
-"""A little of every target of `make fuzz`, always the same."""
+"""A short, fixed run of every target of `make fuzz`."""
 
 import subprocess
 import sys

@@ -1203,7 +1203,7 @@ NATIVE_MUTANTS = [
         "bounds/test_one_dimensional.py",
         (
             "no error of segments",
-            "error_ *= (10.0 * e + 100.0) * unit * unit;",
+            "error_ *= (10.0 * e + 100.0) * unit_roundoff * unit_roundoff;",
             "error_ = 0.0;",
             "an SSE is a difference of much larger sums",
             "test_clusters_as_narrow_as_the_spacing_of_numbers",
@@ -1219,7 +1219,7 @@ NATIVE_MUTANTS = [
         ),
         (
             "weights that cannot be summed",
-            "known_ = e * unit * unit * (all.weight.high / lightest) < 1e-3;",
+            "known_ = e * unit_roundoff * unit_roundoff * (all.weight.high / lightest) < 1e-3;",
             "known_ = true;",
             "the weight of a segment may be rounding alone",
             "test_weights_that_drown_in_their_sum_give_nothing",

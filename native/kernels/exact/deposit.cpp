@@ -1,7 +1,6 @@
 // The deposits. Arguments, invariant and exactness: see deposit.hpp.
-//
-// A lane is a column. What is left of a row after whole registers goes through registers of half
-// the width, down to single numbers.
+// A lane is a column. The rest of a row after whole registers goes through registers of half the
+// width, down to single numbers.
 #include "kernels/exact/deposit.hpp"
 #include "kernels/exact/exact_lanes.hpp"
 
@@ -22,7 +21,7 @@ WOLFMEANS_INLINE Factor factor_of(const Rows<Real>& rows, int64_t i) {
 }
 
 // `Limbs` is the number of limbs, or 0 for all numbers from most_apart + 1 on, which share their
-// code: rows.limbs, or `limbs`, says how many there are. Apart they took longest to compile.
+// code: rows.limbs, or `limbs`, says how many there are. Separate versions took long to compile.
 inline constexpr int most_apart = 3;
 
 template <int Limbs>
@@ -49,8 +48,8 @@ WOLFMEANS_INLINE void accumulate_from(Doubles<Lanes> term, int limbs,
     }
 }
 
-// Lanes terms, x or the exact product of weight and x. A product is two numbers, unless there is
-// but one limb: the rounded one, and a remainder, 2^-53 of it at most, no matter for the top limb.
+// Lanes terms, x or the exact product of weight and x. A product is two numbers: the rounded one,
+// and a remainder of at most 2^-53 of it, which the top limb does not need.
 template <int Limbs, bool Weighted>
 inline constexpr bool has_remainder = Weighted && Limbs != 1;
 
@@ -98,20 +97,14 @@ WOLFMEANS_INLINE void start(const double* magic, int limbs,
 
 // --- Rows of one cluster, several at a time ---------------------------------------------------
 
-// Ask for memory that will be read later.
-template <class Real>
-WOLFMEANS_INLINE void prefetch([[maybe_unused]] const Real* place) {
-    __builtin_prefetch(place);
-}
-
 // A group of rows from column j on. `Group` is the number of rows, 0 where only `count` says it.
 template <int Lanes, int Limbs, bool Weighted, int Group, class Real>
 WOLFMEANS_INLINE void add_group(const Rows<Real>& rows, const Real* const* x,
                                 const Real* const* later, const Factor* weights, int count,
                                 int64_t j, int64_t sign, int64_t* to);
 
-// The few rows that make no whole group: their last columns or, of many limbs, all. For all numbers
-// of rows together: apart they took long to compile.
+// The last rows, fewer than a group: their last columns or, with many limbs, all columns. One
+// version for all numbers of rows: separate ones took long to compile.
 template <int Lanes, int Limbs, bool Weighted, class Real>
 __attribute__((noinline)) void add_corner(const Rows<Real>& rows, const Real* const* x,
                                           const Real* const* later, const Factor* weights,
@@ -128,7 +121,7 @@ WOLFMEANS_INLINE void add_group(const Rows<Real>& rows, const Real* const* x,
     for (; j + Lanes <= rows.d; j += Lanes) {
         if (Lanes >= line || j % line == 0)
             for (int g = 0; g < group; ++g)
-                prefetch(later[g] + j);
+                __builtin_prefetch(later[g] + j);
         Doubles<Lanes> sums[most_limbs<Limbs>];
         start<Lanes, Limbs>(rows.magic, limbs, sums);
         for (int g = 0; g < group; ++g)
@@ -137,9 +130,9 @@ WOLFMEANS_INLINE void add_group(const Rows<Real>& rows, const Real* const* x,
 #pragma GCC unroll 8
         for (int l = 0; l < most_limbs<Limbs>; ++l) {
             int64_t* const place = to + (limbs - 1 - l) * rows.d + j;
-            const Integers<Lanes> added =
-                bits_as<Integers<Lanes>>(sums[l]) - bits_as<int64_t>(rows.magic[l]);
-            store(place, load<Integers<Lanes>>(place) + ((added ^ sign) - sign));
+            const Longs<Lanes> added =
+                bits_as<Longs<Lanes>>(sums[l]) - bits_as<int64_t>(rows.magic[l]);
+            store(place, load<Longs<Lanes>>(place) + ((added ^ sign) - sign));
             if (is_last<Limbs>(l, limbs)) break;
         }
     }
@@ -152,7 +145,7 @@ WOLFMEANS_INLINE void add_group(const Rows<Real>& rows, const Real* const* x,
     }
 }
 
-// The rows from position i on: whole groups, then what is left by groups of half the size.
+// The rows from position i on: whole groups, then the rest by groups of half the size.
 template <int Lanes, int Limbs, bool Weighted, int Group, class Real>
 WOLFMEANS_INLINE void add_groups(const Rows<Real>& rows, const int64_t* indices,
                                  const int64_t* later, int64_t i, int64_t count, int64_t sign,
@@ -186,7 +179,7 @@ void add_run(const Rows<Real>& given, const int64_t* indices, const int64_t* lat
 
 // Registers no wider than what holds the d columns of a row.
 template <int Lanes>
-WOLFMEANS_INLINE int64_t padded(int64_t d) {
+int64_t padded(int64_t d) {
     int64_t lanes = Lanes;
     while (lanes / 2 >= d && lanes > 1)
         lanes /= 2;
@@ -223,7 +216,7 @@ WOLFMEANS_INLINE void add_narrow_row(const Rows<Real>& rows, const Real* x, cons
     }
 }
 
-// Moved rows lie anywhere: ask for a row some rows ahead.
+// Moved rows are scattered: prefetch some rows ahead.
 inline constexpr int64_t rows_ahead = 16;
 
 template <int Lanes, int Limbs, bool Weighted, bool Move, class Real>
@@ -242,7 +235,8 @@ WOLFMEANS_INLINE void add_narrow(const Rows<Real>& given, const int64_t* indices
     for (int64_t i = first; i < last; ++i) {
         const int64_t row = Move ? indices[i] : i;
         if constexpr (Move)
-            if (i + rows_ahead < last) prefetch(rows.X + indices[i + rows_ahead] * rows.d);
+            if (i + rows_ahead < last)
+                __builtin_prefetch(rows.X + indices[i + rows_ahead] * rows.d);
         const Real* x = rows.X + row * rows.d;
         Real copy[most_narrow];
         if (row * rows.d > whole) {
@@ -270,11 +264,6 @@ void move_narrow_rows(const Rows<Real>& rows, const int64_t* indices, const int3
                                              padded<Lanes>(rows.d), sums);
 }
 
-template <int Lanes>
-int64_t narrow_width(int64_t d) {
-    return padded<Lanes>(d);
-}
-
 // --- A few rows -------------------------------------------------------------------------------
 
 template <int Lanes, int Limbs, bool Weighted, class Real>
@@ -288,10 +277,10 @@ WOLFMEANS_INLINE void move_columns(const Rows<Real>& rows, const Real* x, const 
 #pragma GCC unroll 8
         for (int l = 0; l < most_limbs<Limbs>; ++l) {
             const int64_t place = (limbs - 1 - l) * rows.d + j;
-            const Integers<Lanes> added =
-                bits_as<Integers<Lanes>>(sums[l]) - bits_as<int64_t>(rows.magic[l]);
-            store(from + place, load<Integers<Lanes>>(from + place) - added);
-            store(to + place, load<Integers<Lanes>>(to + place) + added);
+            const Longs<Lanes> added =
+                bits_as<Longs<Lanes>>(sums[l]) - bits_as<int64_t>(rows.magic[l]);
+            store(from + place, load<Longs<Lanes>>(from + place) - added);
+            store(to + place, load<Longs<Lanes>>(to + place) + added);
             if (is_last<Limbs>(l, limbs)) break;
         }
     }
@@ -304,17 +293,18 @@ void move_rows(const Rows<Real>& given, const int64_t* indices, const int32_t* f
     constexpr int64_t line = 64 / sizeof(Real);
     const Rows<Real> rows = given;
     for (int64_t i = first; i < last; ++i) {
-        // The first lines of a later row; further ones follow by themselves, being read in order.
+        // The first lines of a later row; the hardware prefetches further ones, which are read in
+        // order.
         if (i + rows_ahead < last)
             for (int64_t j = 0; j < rows.d && j < 8 * line; j += line)
-                prefetch(rows.X + indices[i + rows_ahead] * rows.d + j);
+                __builtin_prefetch(rows.X + indices[i + rows_ahead] * rows.d + j);
         move_columns<Lanes, Limbs, Weighted>(
             rows, rows.X + indices[i] * rows.d, factor_of<Weighted>(rows, indices[i]), 0,
             sums + from[i] * rows.stride, sums + to[i] * rows.stride);
     }
 }
 
-// What has been seen so far, lane by lane.
+// The extent so far, lane by lane.
 template <int Lanes>
 struct Seen {
     Doubles<Lanes> largest = Doubles<Lanes>{};
@@ -324,8 +314,8 @@ struct Seen {
 
     // A pattern of bits less its lowest one is, unless x is a power of two, x less its lowest bit.
     // A power of two loses a bit of its exponent: the difference is at least a half of it.
-    WOLFMEANS_INLINE void look(const Doubles<Lanes>& x) {
-        const Integers<Lanes> bits = bits_as<Integers<Lanes>>(x) & INT64_MAX;
+    WOLFMEANS_INLINE void add(const Doubles<Lanes>& x) {
+        const Longs<Lanes> bits = bits_as<Longs<Lanes>>(x) & INT64_MAX;
         const Doubles<Lanes> size = bits_as<Doubles<Lanes>>(bits);
         const Doubles<Lanes> low = size - bits_as<Doubles<Lanes>>(bits & (bits - 1));
         const Doubles<Lanes> infinite = Doubles<Lanes>{} + __builtin_huge_val();
@@ -358,16 +348,15 @@ struct Seen {
 
 template <int Lanes, class Real>
 Extent extent(const Real* values, int64_t n) {
-    constexpr int width = Lanes;
-    Seen<width> even, odd; // two, so that neither waits for the other
+    Seen<Lanes> even, odd; // two independent chains
     Seen<1> rest;
     int64_t i = 0;
-    for (; i + 2 * width <= n; i += 2 * width) {
-        even.look(load_doubles<width>(values + i));
-        odd.look(load_doubles<width>(values + i + width));
+    for (; i + 2 * Lanes <= n; i += 2 * Lanes) {
+        even.add(load_doubles<Lanes>(values + i));
+        odd.add(load_doubles<Lanes>(values + i + Lanes));
     }
     for (; i < n; ++i)
-        rest.look(load_doubles<1>(values + i));
+        rest.add(load_doubles<1>(values + i));
     Extent all{0.0, __builtin_huge_val(), __builtin_huge_val(), true};
     even.merge_into(all);
     odd.merge_into(all);
@@ -386,7 +375,7 @@ Extent sizes(const float* values, int64_t n) {
     Bits largest[2] = {}, before[2] = {Bits{} + most, Bits{} + most};
     int64_t i = 0;
     for (; i + 2 * width <= n; i += 2 * width)
-        for (int h = 0; h < 2; ++h) { // two, so that neither waits for the other
+        for (int h = 0; h < 2; ++h) { // two independent chains
             const Bits size = bits_as<Bits>(load<Floats>(values + i + h * width)) & most;
             const Bits less = (size - 1) & most;
             largest[h] = size > largest[h] ? size : largest[h];
@@ -414,7 +403,7 @@ Extent sizes(const float* values, int64_t n) {
 // --- Sums of terms ----------------------------------------------------------------------------
 
 template <int Lanes>
-WOLFMEANS_INLINE int64_t over_lanes(const Integers<Lanes>& v) {
+WOLFMEANS_INLINE int64_t over_lanes(const Longs<Lanes>& v) {
     if constexpr (Lanes == 1) {
         return v;
     } else {
@@ -427,8 +416,8 @@ WOLFMEANS_INLINE int64_t over_lanes(const Integers<Lanes>& v) {
 
 // Add a term; not 0 where something of it is left below the last limb.
 template <int Lanes>
-WOLFMEANS_INLINE Integers<Lanes> below_limbs(Doubles<Lanes> term,
-                                             Doubles<Lanes> (&sums)[block_limbs]) {
+WOLFMEANS_INLINE Longs<Lanes> below_limbs(Doubles<Lanes> term,
+                                          Doubles<Lanes> (&sums)[block_limbs]) {
     for (int l = 0; l < block_limbs; ++l) {
         const Doubles<Lanes> next = sums[l] + term;
         term = term - (next - sums[l]);
@@ -442,25 +431,24 @@ WOLFMEANS_INLINE Integers<Lanes> below_limbs(Doubles<Lanes> term,
 
 template <int Lanes>
 double largest_term(const double* terms, int64_t n) {
-    constexpr int width = Lanes;
     constexpr int64_t infinite = 0x7ff0000000000000;
-    Integers<width> most{};
+    Longs<Lanes> most{};
     int64_t i = 0, all = 0;
     const auto size = [](const auto& v) {
-        return bits_as<Integers<sizeof(v) / sizeof(double)>>(v) & INT64_MAX;
+        return bits_as<Longs<sizeof(v) / sizeof(double)>>(v) & INT64_MAX;
     };
     // The bits of sizes are in the order of the sizes, infinity and NaN above.
-    for (; i + width <= n; i += width) {
-        const Integers<width> bits = size(load<Doubles<width>>(terms + i));
+    for (; i + Lanes <= n; i += Lanes) {
+        const Longs<Lanes> bits = size(load<Doubles<Lanes>>(terms + i));
         most = bits > most ? bits : most;
     }
     for (; i < n; ++i) {
         const int64_t bits = size(terms[i]);
         all = bits > all ? bits : all;
     }
-    for (int p = 0; p < width; ++p) {
+    for (int p = 0; p < Lanes; ++p) {
         int64_t lane;
-        if constexpr (width == 1)
+        if constexpr (Lanes == 1)
             lane = most;
         else
             lane = most[p];
@@ -469,35 +457,34 @@ double largest_term(const double* terms, int64_t n) {
     return bits_as<double>(all > infinite ? infinite : all);
 }
 
-// Two accumulators, so that neither waits for the other.
+// Two independent accumulators.
 template <int Lanes>
 bool sum_terms(const double* terms, int64_t n, const double* given, int64_t* limbs) {
-    constexpr int width = Lanes;
     double magic[block_limbs];
     for (int l = 0; l < block_limbs; ++l) {
         magic[l] = given[l];
         limbs[l] = 0;
     }
-    Doubles<width> even[block_limbs], odd[block_limbs];
+    Doubles<Lanes> even[block_limbs], odd[block_limbs];
     double rest[block_limbs];
-    start<width, block_limbs>(magic, block_limbs, even);
-    start<width, block_limbs>(magic, block_limbs, odd);
+    start<Lanes, block_limbs>(magic, block_limbs, even);
+    start<Lanes, block_limbs>(magic, block_limbs, odd);
     start<1, block_limbs>(magic, block_limbs, rest);
-    Integers<width> left{};
+    Longs<Lanes> left{};
     int64_t left_alone = 0, i = 0;
-    for (; i + 2 * width <= n; i += 2 * width) {
-        left = left | below_limbs<width>(load<Doubles<width>>(terms + i), even);
-        left = left | below_limbs<width>(load<Doubles<width>>(terms + i + width), odd);
+    for (; i + 2 * Lanes <= n; i += 2 * Lanes) {
+        left = left | below_limbs<Lanes>(load<Doubles<Lanes>>(terms + i), even);
+        left = left | below_limbs<Lanes>(load<Doubles<Lanes>>(terms + i + Lanes), odd);
     }
     for (; i < n; ++i)
         left_alone = left_alone | below_limbs<1>(terms[i], rest);
     for (int l = 0; l < block_limbs; ++l) {
         const auto bits = bits_as<int64_t>(magic[l]);
-        const Integers<width> both =
-            (bits_as<Integers<width>>(even[l]) - bits) + (bits_as<Integers<width>>(odd[l]) - bits);
-        limbs[l] = bits_as<int64_t>(rest[l]) - bits + over_lanes<width>(both);
+        const Longs<Lanes> both =
+            (bits_as<Longs<Lanes>>(even[l]) - bits) + (bits_as<Longs<Lanes>>(odd[l]) - bits);
+        limbs[l] = bits_as<int64_t>(rest[l]) - bits + over_lanes<Lanes>(both);
     }
-    return (left_alone | over_lanes<width>(left & 1)) == 0;
+    return (left_alone | over_lanes<Lanes>(left & 1)) == 0;
 }
 
 template <int Lanes, bool Weighted, class Real>
@@ -516,12 +503,14 @@ inline constexpr DepositsByLimbs<Real> by_limbs{
 template <int Lanes, class Real>
 inline constexpr DepositFunctions<Real> functions{
     extent<Lanes, Real>,
-    narrow_width<Lanes>,
+    padded<Lanes>,
     {by_limbs<Lanes, false, Real>, by_limbs<Lanes, true, Real>}};
 
 template <int Lanes>
-inline constexpr DepositVersion deposits{functions<Lanes, float>, functions<Lanes, double>,
-                                         sizes<Lanes>, largest_term<Lanes>, sum_terms<Lanes>};
+inline constexpr DepositVersion deposits{{functions<Lanes, float>, functions<Lanes, double>},
+                                         sizes<Lanes>,
+                                         largest_term<Lanes>,
+                                         sum_terms<Lanes>};
 
 } // namespace
 

@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#include "kernels/by_real.hpp"
+
 namespace wolfmeans {
 
 inline constexpr int most_fast_limbs = 6;
@@ -114,20 +116,10 @@ struct DepositFunctions {
     DepositsByLimbs<Real> by_limbs[2]; // [weighted]
 };
 
-struct DepositVersion {
-    DepositFunctions<float> single_precision;
-    DepositFunctions<double> double_precision;
+struct DepositVersion : ByReal<DepositFunctions> {
     SizesOf* sizes;
     LargestTerm* largest_term;
     SumTerms* sum_terms;
-
-    template <class Real>
-    const DepositFunctions<Real>& of() const {
-        if constexpr (sizeof(Real) == sizeof(float))
-            return single_precision;
-        else
-            return double_precision;
-    }
 };
 
 } // namespace wolfmeans

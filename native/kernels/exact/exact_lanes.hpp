@@ -1,8 +1,5 @@
-// Registers of float64 and int64 for the exact kernels (deposit.cpp, quotient.cpp), of any
-// width down to single numbers.
+// Conversions of registers for the exact kernels, of any width down to single numbers.
 #pragma once
-
-#include <stdint.h>
 
 #include "kernels/exact/separate_rounding.hpp"
 #include "kernels/lanes.hpp"
@@ -10,28 +7,10 @@
 namespace wolfmeans {
 namespace {
 
-template <class Element, int Lanes>
-struct Register {
-    typedef Element Type __attribute__((vector_size(Lanes * sizeof(Element))));
-};
-
 template <class To, class From>
 WOLFMEANS_INLINE To converted(const From& v) {
     return __builtin_convertvector(v, To);
 }
-
-template <class Element>
-struct Register<Element, 1> {
-    using Type = Element;
-};
-
-template <int Lanes>
-using Doubles = typename Register<double, Lanes>::Type;
-template <int Lanes>
-using Integers = typename Register<int64_t, Lanes>::Type;
-// For integers that may leave their range and come back: these wrap around.
-template <int Lanes>
-using Words = typename Register<uint64_t, Lanes>::Type;
 
 template <class To, class From>
 WOLFMEANS_INLINE To bits_as(const From& from) {

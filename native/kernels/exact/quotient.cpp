@@ -1,7 +1,6 @@
 // The quotients. Arguments and exactness: see quotient.hpp.
-//
-// A lane is a column. What is left of a row after whole registers goes through registers of half
-// the width, down to single numbers.
+// A lane is a column. The rest of a row after whole registers goes through registers of half the
+// width, down to single numbers.
 #include "kernels/exact/quotient.hpp"
 #include "kernels/exact/exact_lanes.hpp"
 
@@ -10,7 +9,7 @@ namespace {
 
 // All bits set where the condition holds.
 template <int Lanes, class Condition>
-WOLFMEANS_INLINE Integers<Lanes> mask_of(const Condition& condition) {
+WOLFMEANS_INLINE Longs<Lanes> mask_of(const Condition& condition) {
     if constexpr (Lanes == 1)
         return condition ? -1 : 0;
     else
@@ -29,12 +28,12 @@ WOLFMEANS_INLINE typename Register<Real, Lanes>::Type rounded_to(const Doubles<L
 
 template <int Lanes>
 WOLFMEANS_INLINE Doubles<Lanes> size_of(const Doubles<Lanes>& v) {
-    return bits_as<Doubles<Lanes>>(bits_as<Integers<Lanes>>(v) & INT64_MAX);
+    return bits_as<Doubles<Lanes>>(bits_as<Longs<Lanes>>(v) & INT64_MAX);
 }
 
 // An integer of less than 2^51 in size as float64; a larger one becomes anything.
 template <int Lanes>
-WOLFMEANS_INLINE Doubles<Lanes> as_doubles(const Integers<Lanes>& v) {
+WOLFMEANS_INLINE Doubles<Lanes> as_doubles(const Longs<Lanes>& v) {
     constexpr double magic = 0x1.8p52;
     return bits_as<Doubles<Lanes>>(bits_as<Words<Lanes>>(v) + bits_as<uint64_t>(magic)) - magic;
 }
@@ -61,7 +60,7 @@ WOLFMEANS_INLINE Doubles<Lanes> remainder_of(const Doubles<Lanes>& hi, const Dou
 template <int Lanes>
 struct Total {
     Doubles<Lanes> hi, lo;
-    Integers<Lanes> too_large;
+    Longs<Lanes> too_large;
 };
 
 // Add a smaller number, each partial sum being 0 or at least as large as it: the error is exact.
@@ -77,13 +76,13 @@ template <int Lanes, int Limbs>
 WOLFMEANS_INLINE Total<Lanes> total_of(const int64_t* limbs, int64_t d, int bits) {
     const int64_t mask = (int64_t{1} << bits) - 1;
     constexpr int64_t limit = int64_t{1} << 50;
-    Integers<Lanes> digits[Limbs], carry{};
+    Longs<Lanes> digits[Limbs], carry{};
     for (int l = 0; l < Limbs; ++l) {
-        const Integers<Lanes> limb = load<Integers<Lanes>>(limbs + l * d) + carry;
+        const Longs<Lanes> limb = load<Longs<Lanes>>(limbs + l * d) + carry;
         digits[l] = l + 1 < Limbs ? limb & mask : limb;
         carry = limb >> bits;
     }
-    const Integers<Lanes> top = digits[Limbs - 1];
+    const Longs<Lanes> top = digits[Limbs - 1];
     double unit = 1.0;
     for (int l = 0; l + 1 < Limbs; ++l)
         unit = unit * static_cast<double>(mask + 1);
@@ -93,14 +92,14 @@ WOLFMEANS_INLINE Total<Lanes> total_of(const int64_t* limbs, int64_t d, int bits
         add_smaller<Lanes>(sum, error, as_doubles<Lanes>(digits[l]) * unit);
     }
     const Doubles<Lanes> hi = sum + error;
-    const Integers<Lanes> outside = mask_of<Lanes>(((top + limit) & ~(2 * limit - 1)) != 0);
+    const Longs<Lanes> outside = mask_of<Lanes>(((top + limit) & ~(2 * limit - 1)) != 0);
     return {hi, error - (hi - sum), outside | ~mask_of<Lanes>(size_of<Lanes>(hi) < 0x1p105)};
 }
 
 template <int Lanes, int Limbs, class Real>
-WOLFMEANS_INLINE Integers<Lanes> divide_columns(const int64_t* limbs, int64_t d, int bits,
-                                                const Weight& weight, double scale, Real* mean,
-                                                double* residual) {
+WOLFMEANS_INLINE Longs<Lanes> divide_columns(const int64_t* limbs, int64_t d, int bits,
+                                             const Weight& weight, double scale, Real* mean,
+                                             double* residual) {
     const Total<Lanes> total = total_of<Lanes, Limbs>(limbs, d, bits);
     const Doubles<Lanes> guess = total.hi * weight.reciprocal;
     const Doubles<Lanes> m =
@@ -108,9 +107,9 @@ WOLFMEANS_INLINE Integers<Lanes> divide_columns(const int64_t* limbs, int64_t d,
     const Doubles<Lanes> remainder = remainder_of<Lanes>(total.hi, m, weight) + total.lo;
 
     const Doubles<Lanes> size = size_of<Lanes>(m);
-    const Doubles<Lanes> below = bits_as<Doubles<Lanes>>(bits_as<Integers<Lanes>>(size) - 1);
+    const Doubles<Lanes> below = bits_as<Doubles<Lanes>>(bits_as<Longs<Lanes>>(size) - 1);
     const Doubles<Lanes> limit = (size - below) * (0.5 * weight.whole);
-    const Integers<Lanes> certain =
+    const Longs<Lanes> certain =
         mask_of<Lanes>(remainder == 0.0) | mask_of<Lanes>(size_of<Lanes>(remainder) < limit);
 
     const Doubles<Lanes> exact = m * scale;
@@ -127,14 +126,14 @@ WOLFMEANS_INLINE Integers<Lanes> divide_columns(const int64_t* limbs, int64_t d,
 
 template <int Lanes, int Limbs, class Real>
 WOLFMEANS_INLINE bool divide_from(const int64_t* limbs, int64_t d, int bits, const Weight& weight,
-                                  double scale, Real* means, double* residuals, int64_t* doubtful,
+                                  double scale, Real* means, double* residuals, int64_t* undecided,
                                   int64_t j) {
-    Integers<Lanes> any{};
+    Longs<Lanes> any{};
     for (; j + Lanes <= d; j += Lanes) {
-        const Integers<Lanes> doubt = divide_columns<Lanes, Limbs>(limbs + j, d, bits, weight,
-                                                                   scale, means + j, residuals + j);
-        store(doubtful + j, doubt);
-        any = any | doubt;
+        const Longs<Lanes> open = divide_columns<Lanes, Limbs>(limbs + j, d, bits, weight, scale,
+                                                               means + j, residuals + j);
+        store(undecided + j, open);
+        any = any | open;
     }
     bool found = false;
     if constexpr (Lanes == 1) {
@@ -143,7 +142,7 @@ WOLFMEANS_INLINE bool divide_from(const int64_t* limbs, int64_t d, int bits, con
         for (int p = 0; p < Lanes; ++p)
             found = found || any[p] != 0;
         const bool later = divide_from<Lanes / 2, Limbs>(limbs, d, bits, weight, scale, means,
-                                                         residuals, doubtful, j);
+                                                         residuals, undecided, j);
         found = found || later;
     }
     return found;
@@ -151,11 +150,11 @@ WOLFMEANS_INLINE bool divide_from(const int64_t* limbs, int64_t d, int bits, con
 
 template <int Lanes, int Limbs, class Real>
 bool divide(const int64_t* limbs, int64_t d, int bits, double weight, double scale, Real* means,
-            double* residuals, int64_t* doubtful) {
+            double* residuals, int64_t* undecided) {
     const double high = upper_half(weight);
     return divide_from<Lanes, Limbs>(limbs, d, bits,
                                      Weight{weight, high, weight - high, 1.0 / weight}, scale,
-                                     means, residuals, doubtful, 0);
+                                     means, residuals, undecided, 0);
 }
 
 template <int Lanes, class Real>
@@ -165,8 +164,8 @@ inline constexpr QuotientFunctions<Real> quotients{divide<Lanes, 2, Real>, divid
 
 namespace WOLFMEANS_UNIT {
 
-extern constinit const QuotientVersion quotient_kernels{quotients<doubles_at_once, float>,
-                                                        quotients<doubles_at_once, double>};
+extern constinit const QuotientVersion quotient_kernels{
+    {quotients<doubles_at_once, float>, quotients<doubles_at_once, double>}};
 
 } // namespace WOLFMEANS_UNIT
 } // namespace wolfmeans

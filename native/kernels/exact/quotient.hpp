@@ -1,9 +1,11 @@
 // Means from exact sums, fast: quotients of integers of up to 105 bits by a weight of up to 50,
-// correctly rounded, with what rounding left. Built once per vector unit. Specification:
+// correctly rounded, with residuals. Built once per vector unit. Specification:
 // mean_and_residual in exact/sums.py; exact_ratio.hpp does the same without limits.
 #pragma once
 
 #include <stdint.h>
+
+#include "kernels/by_real.hpp"
 
 namespace wolfmeans {
 
@@ -18,11 +20,12 @@ inline constexpr int most_weight_bits = 50;
 //   weight     IN   an integer W, 1 <= W < 2^50
 //   scale      IN   a power of two between 2^-700 and 2^700
 //   means      OUT  (d,) T_j / W * scale, rounded to float64, then to Real
-//   residuals  OUT  (d,) what these roundings left: the float64 mean less the mean, plus the exact
+//   residuals  OUT  (d,) what these roundings dropped: the float64 mean less the mean, plus the
+//   exact
 //                   quotient less the float64 mean, rounded
-//   doubtful   OUT  (d,) not 0 where the result is not certain and must be computed otherwise
+//   undecided   OUT  (d,) not 0 where the result is uncertain and must be computed otherwise
 //
-// Returns whether any is doubtful.
+// Returns whether any is undecided.
 //
 // Why it is exact. For |T| < 2^105 there are float64 hi + lo = T with lo at most half a unit of hi.
 // m = fl(q + fl((hi - q W + lo) / W)), q = fl(hi / W) or near it, is the rounded quotient or beside
@@ -32,10 +35,11 @@ inline constexpr int most_weight_bits = 50;
 // unit or of 1, whichever is less, and below 2^53 times it, so float64 holds that too. If the
 // remainder is 0, or less than W times half the distance from m to the next smaller number, then m
 // is the rounded quotient; if it is not (a tie or a wrong guess), this shows, rounding being
-// monotonic, and the column is in doubt. The residual is remainder / W, one division, rounded once.
+// monotonic, and the column is undecided. The residual is remainder / W, one division, rounded
+// once.
 template <class Real>
 using DivideSums = bool(const int64_t* limbs, int64_t d, int bits, double weight, double scale,
-                        Real* means, double* residuals, int64_t* doubtful);
+                        Real* means, double* residuals, int64_t* undecided);
 
 template <class Real>
 struct QuotientFunctions {
@@ -43,17 +47,6 @@ struct QuotientFunctions {
     DivideSums<Real>* by_three_limbs;
 };
 
-struct QuotientVersion {
-    QuotientFunctions<float> single_precision;
-    QuotientFunctions<double> double_precision;
-
-    template <class Real>
-    const QuotientFunctions<Real>& of() const {
-        if constexpr (sizeof(Real) == sizeof(float))
-            return single_precision;
-        else
-            return double_precision;
-    }
-};
+struct QuotientVersion : ByReal<QuotientFunctions> {};
 
 } // namespace wolfmeans

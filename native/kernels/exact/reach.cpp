@@ -1,29 +1,22 @@
 // The reach. Arguments and rounding: see reach.hpp.
 //
-// The lanes are candidates, and several points go side by side, so that one sum need not wait for
-// another. A lane never mixes with another: all widths give the same distances.
+// The lanes are candidates, and several points go side by side, so that sums are independent. A
+// lane never mixes with another: all widths give the same distances.
 #if defined(__AVX2__)
 #    include <immintrin.h>
 #elif defined(__SSE2__)
 #    include <emmintrin.h> // a small part of immintrin.h
 #endif
 
+#include "kernels/exact/exact_lanes.hpp"
 #include "kernels/exact/reach.hpp"
-#include "kernels/exact/separate_rounding.hpp"
-#include "kernels/lanes.hpp"
 
 namespace wolfmeans {
 namespace {
 
-template <int Lanes>
-struct ReachVector {
-    typedef double Doubles __attribute__((vector_size(Lanes * sizeof(double))));
-};
-
 // One bit for each lane in which a < b.
 template <int Lanes>
-WOLFMEANS_INLINE unsigned lanes_below(typename ReachVector<Lanes>::Doubles a,
-                                      typename ReachVector<Lanes>::Doubles b) {
+WOLFMEANS_INLINE unsigned lanes_below(Doubles<Lanes> a, Doubles<Lanes> b) {
 #if defined(__AVX512F__)
     if constexpr (Lanes == 8) return _mm512_cmp_pd_mask((__m512d)a, (__m512d)b, _CMP_LT_OQ);
 #endif
@@ -43,8 +36,7 @@ WOLFMEANS_INLINE unsigned lanes_below(typename ReachVector<Lanes>::Doubles a,
 
 constexpr long long reach_columns = 64;
 
-// The rows to look at lie apart, so that no processor guesses the next: ask for it in time. Once it
-// has begun with a long row it goes on by itself.
+// The rows are scattered: prefetch each in time. The hardware prefetches the rest of a long row.
 constexpr long long rows_ahead = 8;
 
 template <class Real>
@@ -71,8 +63,8 @@ WOLFMEANS_INLINE const double* as_doubles(const float* row, long long count, dou
 
 // Write the distances whose bit is set; up to as many more as there are lanes are overwritten.
 template <int Lanes, int Vectors>
-WOLFMEANS_INLINE double* add_to_log(const typename ReachVector<Lanes>::Doubles (&distance)[Vectors],
-                                    unsigned bits, double* log) {
+WOLFMEANS_INLINE double* add_to_log(const Doubles<Lanes> (&distance)[Vectors], unsigned bits,
+                                    double* log) {
 #if defined(__AVX512F__)
     if constexpr (Lanes == 8) {
         const __m512d chosen =
@@ -91,15 +83,13 @@ WOLFMEANS_INLINE double* add_to_log(const typename ReachVector<Lanes>::Doubles (
 template <int Lanes, int Width, int Points, class Real>
 WOLFMEANS_INLINE void reach_points(const Real* X, long long d, const unsigned* rows,
                                    const double* candidates, const double* closest,
-                                   const double* weights,
-                                   typename ReachVector<Lanes>::Doubles (&gain)[Width / Lanes],
+                                   const double* weights, Doubles<Lanes> (&gain)[Width / Lanes],
                                    unsigned char* improved, double*& log) {
-    using Doubles = typename ReachVector<Lanes>::Doubles;
     constexpr int vectors = Width / Lanes;
-    Doubles distance[Points][vectors];
+    Doubles<Lanes> distance[Points][vectors];
     for (int p = 0; p < Points; ++p)
         for (int v = 0; v < vectors; ++v)
-            distance[p][v] = Doubles{};
+            distance[p][v] = Doubles<Lanes>{};
     // Float32 coordinates are made float64 some at a time, so that the loop below finds all of them
     // in memory, from where they are broadcast without a cost of their own.
     double converted[Points][reach_columns];
@@ -115,10 +105,10 @@ WOLFMEANS_INLINE void reach_points(const Real* X, long long d, const unsigned* r
         const double* candidate = candidates + first * Width;
         for (long long j = 0; j < count; ++j, candidate += Width) {
             for (int v = 0; v < vectors; ++v) {
-                const Doubles c = load<Doubles>(candidate + v * Lanes);
+                const Doubles<Lanes> c = load<Doubles<Lanes>>(candidate + v * Lanes);
                 for (int p = 0; p < Points; ++p) {
                     // The square is that of x - c to the bit.
-                    const Doubles difference = c - x[p][j];
+                    const Doubles<Lanes> difference = c - x[p][j];
                     distance[p][v] = distance[p][v] + difference * difference;
                 }
             }
@@ -130,9 +120,9 @@ WOLFMEANS_INLINE void reach_points(const Real* X, long long d, const unsigned* r
         const double mass = weight * old;
         unsigned bits = 0;
         for (int v = 0; v < vectors; ++v) {
-            const Doubles bound = Doubles{} + old;
+            const Doubles<Lanes> bound = Doubles<Lanes>{} + old;
             bits |= lanes_below<Lanes>(distance[p][v], bound) << (v * Lanes);
-            const Doubles least = distance[p][v] < bound ? distance[p][v] : bound;
+            const Doubles<Lanes> least = distance[p][v] < bound ? distance[p][v] : bound;
             gain[v] = gain[v] + (mass - weight * least);
         }
         improved[rows[p]] = static_cast<unsigned char>(bits);
@@ -144,12 +134,11 @@ template <int Lanes, int Width, class Real>
 double* reach(const Real* X, long long d, const unsigned* rows, long long count,
               const double* candidates, const double* closest, const double* weights, double* gains,
               unsigned char* improved, double* log) {
-    using Doubles = typename ReachVector<Lanes>::Doubles;
     constexpr int vectors = Width / Lanes;
     constexpr int together = vectors > 2 ? 2 : 4;
-    Doubles gain[vectors];
+    Doubles<Lanes> gain[vectors];
     for (int v = 0; v < vectors; ++v)
-        gain[v] = load<Doubles>(gains + v * Lanes);
+        gain[v] = load<Doubles<Lanes>>(gains + v * Lanes);
     long long i = 0;
     for (; i + together <= count; i += together) {
         for (int p = 0; p < together; ++p)
@@ -174,8 +163,8 @@ namespace WOLFMEANS_UNIT {
 
 // Four candidates fill a register of four doubles at most.
 constexpr int four = doubles_at_once < 4 ? doubles_at_once : 4;
-extern constinit const ReachVersion reach_kernels{reach_functions<four, doubles_at_once, float>,
-                                                  reach_functions<four, doubles_at_once, double>};
+extern constinit const ReachVersion reach_kernels{{reach_functions<four, doubles_at_once, float>,
+                                                   reach_functions<four, doubles_at_once, double>}};
 
 } // namespace WOLFMEANS_UNIT
 } // namespace wolfmeans

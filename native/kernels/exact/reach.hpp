@@ -2,12 +2,12 @@
 // once, and by how much each candidate lowers the potential. Built once per vector unit.
 #pragma once
 
+#include "kernels/by_real.hpp"
+
 namespace wolfmeans {
 
-// Look at some points.
-//
-//   X           IN   (n, d) row-major
-//   rows        IN   (count,) the points to look at, ascending
+// Evaluate candidates at some points. //   X           IN   (n, d) row-major rows        IN
+// (count,) the points, ascending
 //   candidates  IN   (d, width) float64, width 4 or 8 (see ReachFunctions)
 //   closest     IN   (n,) canonical distance to the nearest seed
 //   weights     IN   (n,) or null: all 1
@@ -30,17 +30,6 @@ struct ReachFunctions {
     Reach<Real>* eight; // candidates of width 8
 };
 
-struct ReachVersion {
-    ReachFunctions<float> of_float;
-    ReachFunctions<double> of_double;
-
-    template <class Real>
-    const ReachFunctions<Real>& of() const {
-        if constexpr (sizeof(Real) == sizeof(float))
-            return of_float;
-        else
-            return of_double;
-    }
-};
+struct ReachVersion : ByReal<ReachFunctions> {};
 
 } // namespace wolfmeans

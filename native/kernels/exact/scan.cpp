@@ -5,33 +5,23 @@
 // width of the register. Center coordinates are broadcast: no padding of K, and because the
 // centers come in ascending order a strict comparison keeps the lowest index of a tie.
 #include "kernels/exact/scan.hpp"
-#include "kernels/exact/separate_rounding.hpp"
-#include "kernels/lanes.hpp"
+#include "kernels/exact/exact_lanes.hpp"
 
 namespace wolfmeans {
 namespace {
 
-template <int Lanes>
-struct Vector {
-    typedef double Doubles __attribute__((vector_size(Lanes * sizeof(double))));
-    typedef long long Integers __attribute__((vector_size(Lanes * sizeof(long long))));
-    typedef float Floats __attribute__((vector_size(Lanes * sizeof(float))));
-};
-
 // distance[v][k]: the canonical distances of the tile's points to `Centers` consecutive centers.
 template <int Lanes, int Vectors, int Centers>
-WOLFMEANS_INLINE void
-tile_distances(const double* points, const double* centers, long long d,
-               typename Vector<Lanes>::Doubles (&distance)[Vectors][Centers]) {
-    using Doubles = typename Vector<Lanes>::Doubles;
+WOLFMEANS_INLINE void tile_distances(const double* points, const double* centers, long long d,
+                                     Doubles<Lanes> (&distance)[Vectors][Centers]) {
     for (int v = 0; v < Vectors; ++v)
         for (int k = 0; k < Centers; ++k)
-            distance[v][k] = Doubles{};
+            distance[v][k] = Doubles<Lanes>{};
     for (long long j = 0; j < d; ++j) {
         for (int v = 0; v < Vectors; ++v) {
-            const Doubles x = load<Doubles>(points + j * group_size + v * Lanes);
+            const Doubles<Lanes> x = load<Doubles<Lanes>>(points + j * group_size + v * Lanes);
             for (int k = 0; k < Centers; ++k) {
-                const Doubles difference = x - centers[k * d + j];
+                const Doubles<Lanes> difference = x - centers[k * d + j];
                 distance[v][k] = distance[v][k] + difference * difference;
             }
         }
@@ -40,32 +30,28 @@ tile_distances(const double* points, const double* centers, long long d,
 
 // One more center, number k, for the lanes of one register.
 template <int Lanes, bool WithSecond>
-WOLFMEANS_INLINE void update(const typename Vector<Lanes>::Doubles& distance, long long k,
-                             typename Vector<Lanes>::Doubles& nearest,
-                             typename Vector<Lanes>::Doubles& second,
-                             typename Vector<Lanes>::Integers& label) {
-    const typename Vector<Lanes>::Integers closer = distance < nearest;
+WOLFMEANS_INLINE void update(const Doubles<Lanes>& distance, long long k, Doubles<Lanes>& nearest,
+                             Doubles<Lanes>& second, Longs<Lanes>& label) {
+    const Longs<Lanes> closer = distance < nearest;
     if constexpr (WithSecond) {
         // A tie is not closer: its distance becomes the second, equal to the nearest.
-        const typename Vector<Lanes>::Doubles loser = closer ? nearest : distance;
+        const Doubles<Lanes> loser = closer ? nearest : distance;
         second = loser < second ? loser : second;
     }
     nearest = closer ? distance : nearest;
-    label = closer ? (typename Vector<Lanes>::Integers{} + k) : label;
+    label = closer ? (Longs<Lanes>{} + k) : label;
 }
 
 template <int Lanes, int Vectors, int Centers, bool WithSecond>
 WOLFMEANS_INLINE void scan_tile(const double* points, const double* centers, long long d,
                                 long long k, GroupState& state, int p) {
-    using Doubles = typename Vector<Lanes>::Doubles;
-    using Integers = typename Vector<Lanes>::Integers;
-    Doubles distance[Vectors][Centers];
+    Doubles<Lanes> distance[Vectors][Centers];
     tile_distances<Lanes, Vectors, Centers>(points + p, centers + k * d, d, distance);
     for (int v = 0; v < Vectors; ++v) {
         const int lane = p + v * Lanes;
-        Doubles nearest = load<Doubles>(state.nearest + lane);
-        Doubles second = load<Doubles>(state.second + lane);
-        Integers label = load<Integers>(state.label + lane);
+        Doubles<Lanes> nearest = load<Doubles<Lanes>>(state.nearest + lane);
+        Doubles<Lanes> second = load<Doubles<Lanes>>(state.second + lane);
+        Longs<Lanes> label = load<Longs<Lanes>>(state.label + lane);
         for (int i = 0; i < Centers; ++i)
             update<Lanes, WithSecond>(distance[v][i], k + i, nearest, second, label);
         store(state.nearest + lane, nearest);
@@ -74,7 +60,7 @@ WOLFMEANS_INLINE void scan_tile(const double* points, const double* centers, lon
     }
 }
 
-// The centers from k on: whole tiles, then what is left by tiles of half the width.
+// The centers from k on: whole tiles, then the rest by tiles of half the width.
 template <int Lanes, int Vectors, int Centers, bool WithSecond>
 WOLFMEANS_INLINE void scan_from(const double* points, const double* centers, long long d,
                                 long long k, long long last, GroupState& state) {
@@ -97,9 +83,8 @@ void scan(const double* points, const double* centers, long long d, long long fi
 // A square of Lanes x Lanes numbers transposed: blocks of 1, 2, 4, ... numbers change places across
 // the diagonal. Unrolled, so that the square stays in registers.
 template <int Lanes, int Block = 1>
-WOLFMEANS_INLINE void transpose(typename Vector<Lanes>::Doubles (&rows)[Lanes]) {
-    using Doubles = typename Vector<Lanes>::Doubles;
-    typename Vector<Lanes>::Integers low{}, high{};
+WOLFMEANS_INLINE void transpose(Doubles<Lanes> (&rows)[Lanes]) {
+    Longs<Lanes> low{}, high{};
 #pragma GCC unroll 8
     for (int p = 0; p < Lanes; ++p) {
         low[p] = p & Block ? Lanes + p - Block : p;
@@ -108,7 +93,7 @@ WOLFMEANS_INLINE void transpose(typename Vector<Lanes>::Doubles (&rows)[Lanes]) 
 #pragma GCC unroll 8
     for (int i = 0; i < Lanes; ++i) {
         if (i & Block) continue;
-        const Doubles a = rows[i], b = rows[i + Block];
+        const Doubles<Lanes> a = rows[i], b = rows[i + Block];
 #if defined(__clang__)
         for (int p = 0; p < Lanes; ++p) {
             rows[i][p] = p & Block ? b[p - Block] : a[p];
@@ -122,39 +107,27 @@ WOLFMEANS_INLINE void transpose(typename Vector<Lanes>::Doubles (&rows)[Lanes]) 
     if constexpr (2 * Block < Lanes) transpose<Lanes, 2 * Block>(rows);
 }
 
-template <int Lanes>
-WOLFMEANS_INLINE typename Vector<Lanes>::Doubles load_doubles(const double* from) {
-    return load<typename Vector<Lanes>::Doubles>(from);
-}
-
-template <int Lanes>
-WOLFMEANS_INLINE typename Vector<Lanes>::Doubles load_doubles(const float* from) {
-    return __builtin_convertvector(load<typename Vector<Lanes>::Floats>(from),
-                                   typename Vector<Lanes>::Doubles);
-}
-
 // The distances of Lanes pairs. Differences and squares are taken along the rows; what is
 // transposed are the squares, so that each lane adds its own in order.
 template <int Lanes, int Centers, class Real>
 WOLFMEANS_INLINE void pair_register(const Real* const* rows,
                                     const double* const* (&centers)[Centers], long long d,
                                     double* const (&out)[Centers]) {
-    using Doubles = typename Vector<Lanes>::Doubles;
-    Doubles sum[Centers];
+    Doubles<Lanes> sum[Centers];
     for (int c = 0; c < Centers; ++c)
-        sum[c] = Doubles{};
+        sum[c] = Doubles<Lanes>{};
     long long j = 0;
     for (; j + Lanes <= d; j += Lanes) {
-        Doubles x[Lanes];
+        Doubles<Lanes> x[Lanes];
 #pragma GCC unroll 8
         for (int p = 0; p < Lanes; ++p)
             x[p] = load_doubles<Lanes>(rows[p] + j);
 #pragma GCC unroll 8
         for (int c = 0; c < Centers; ++c) {
-            Doubles square[Lanes];
+            Doubles<Lanes> square[Lanes];
 #pragma GCC unroll 8
             for (int p = 0; p < Lanes; ++p) {
-                const Doubles difference = x[p] - load_doubles<Lanes>(centers[c][p] + j);
+                const Doubles<Lanes> difference = x[p] - load_doubles<Lanes>(centers[c][p] + j);
                 square[p] = difference * difference;
             }
             transpose<Lanes>(square);
@@ -170,7 +143,7 @@ WOLFMEANS_INLINE void pair_register(const Real* const* rows,
                 const double difference = static_cast<double>(rows[p][j]) - centers[c][p][j];
                 square[p] = difference * difference;
             }
-            sum[c] = sum[c] + load<Doubles>(square);
+            sum[c] = sum[c] + load<Doubles<Lanes>>(square);
         }
     }
     for (int c = 0; c < Centers; ++c)
@@ -211,7 +184,7 @@ WOLFMEANS_INLINE void pairs(const Real* const* rows, const double* const* (&cent
     if (short_pairs<most_short>(rows, centers, d, count, out)) return;
     for (int first = 0; first < count; first += Lanes) {
         const int some = count - first < Lanes ? count - first : Lanes;
-        // The last pair fills what is left of a register.
+        // The last pair fills the rest of a register.
         const Real* x[Lanes];
         const double* c[Centers][Lanes];
         const double* const* of[Centers];
@@ -289,11 +262,10 @@ template <int Lanes, int Vectors, int Centers, class Real>
 WOLFMEANS_INLINE void roots_from(const double* points, const double* centers, long long d,
                                  long long k, long long last, long long stride, int count,
                                  Real* out) {
-    using Doubles = typename Vector<Lanes>::Doubles;
     constexpr int tile = Lanes * Vectors;
     for (; k + Centers <= last; k += Centers) {
         for (int first = 0; first < count; first += tile) {
-            Doubles distance[Vectors][Centers];
+            Doubles<Lanes> distance[Vectors][Centers];
             tile_distances<Lanes, Vectors, Centers>(points + first, centers + k * d, d, distance);
             double squares[Centers * tile];
             for (int i = 0; i < Centers; ++i)
@@ -319,12 +291,12 @@ void roots(const double* points, const double* centers, long long d, long long f
 
 template <int Lanes, int Vectors, int Centers>
 constexpr ScanVersion scan_version() {
-    return {scan<Lanes, Vectors, Centers, false>,
-            scan<Lanes, Vectors, Centers, true>,
-            {pair_distances<Lanes, float>, two_pair_distances<Lanes, float>,
-             own_distances<Lanes, float>, roots<Lanes, Vectors, Centers, float>},
-            {pair_distances<Lanes, double>, two_pair_distances<Lanes, double>,
-             own_distances<Lanes, double>, roots<Lanes, Vectors, Centers, double>}};
+    return {{{pair_distances<Lanes, float>, two_pair_distances<Lanes, float>,
+              own_distances<Lanes, float>, roots<Lanes, Vectors, Centers, float>},
+             {pair_distances<Lanes, double>, two_pair_distances<Lanes, double>,
+              own_distances<Lanes, double>, roots<Lanes, Vectors, Centers, double>}},
+            scan<Lanes, Vectors, Centers, false>,
+            scan<Lanes, Vectors, Centers, true>};
 }
 
 } // namespace

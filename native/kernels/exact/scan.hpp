@@ -3,12 +3,14 @@
 // kernels/lanes.hpp.
 #pragma once
 
+#include "kernels/by_real.hpp"
+
 namespace wolfmeans {
 
 // Points scanned together: one AVX-512 register of doubles, two of AVX2, four of SSE2 and NEON.
 inline constexpr int group_size = 8;
 
-// Where the scan of a group stands after some of the centers, smallest index first.
+// The state of a group after some of the centers, smallest index first.
 //
 // Invariant, for each lane p, over the centers scanned so far: nearest[p] is the smallest canonical
 // distance, label[p] the lowest index that attains it, second[p] the smallest canonical distance
@@ -19,7 +21,7 @@ struct alignas(64) GroupState {
     long long label[group_size];
 };
 
-// Scan one group against the centers first..last-1 and bring its state up to date.
+// Scan one group against the centers first..last-1 and update its state.
 //
 //   points   IN   (d, group_size) float64, 64-byte aligned: the group transposed
 //   centers  IN   (K, d) float64, row-major
@@ -80,19 +82,9 @@ struct PairFunctions {
 };
 
 // `nearest` leaves state.second alone; `two_nearest` maintains it.
-struct ScanVersion {
+struct ScanVersion : ByReal<PairFunctions> {
     Scan* nearest;
     Scan* two_nearest;
-    PairFunctions<float> pairs_float;
-    PairFunctions<double> pairs_double;
-
-    template <class Real>
-    const PairFunctions<Real>& pairs() const {
-        if constexpr (sizeof(Real) == sizeof(float))
-            return pairs_float;
-        else
-            return pairs_double;
-    }
 };
 
 } // namespace wolfmeans

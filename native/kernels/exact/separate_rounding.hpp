@@ -1,4 +1,4 @@
-// For kernels that are exact only where every operation rounds by itself.
+// For kernels that are exact only if every operation rounds separately.
 #pragma once
 
 #if defined(__FAST_MATH__) || defined(_M_FP_FAST)

@@ -1,8 +1,10 @@
-// What sparse assignments compute for every coordinate of every center, built once per vector unit:
+// Kernels over the coordinates of all centers of a sparse assignment, built once per vector unit:
 // |c|^2 in double length, the packing for the screen, and exact means. Nothing here may be fused.
 #pragma once
 
 #include <stdint.h>
+
+#include "kernels/by_real.hpp"
 
 namespace wolfmeans {
 
@@ -51,33 +53,35 @@ using PackCenters = void(const double* columns, const double* origin, double fac
 template <class Real>
 using StepSquared = double(const Real* now, Real* before, double factor, int64_t d);
 
-// sum / divisor, rounded once, and what rounding left, for d sums of at most 2^100 in size.
+// sum / divisor, rounded once, and the residual, for d sums of at most 2^100 in size.
 //
 //   words      IN   two's complement, n_words = 1 or 2 of 64 bits, lowest first, `stride` apart
 //   divisor    IN   an integer, 1 <= divisor < 2^24
 //   scale      IN   2^e by which means and residuals are multiplied, |e| <= 900
 //   means      OUT  (d,) the quotients rounded to float64, then to Real
 //   residuals  OUT  (d,) float64: exact quotient less the means
-//   doubtful   OUT  columns whose quotient lies too near the middle of two numbers: they are to be
-//                   computed otherwise. Room for d.
+//   undecided   OUT  columns whose quotient is too near the middle of two numbers; they must be
+//   computed otherwise. Room for d.
 //
-// Returns how many are doubtful. Why the rest is right: with a sum S = h + l (h the sum rounded, l
-// exact) and any q within a few units of S / N, h - q N is exact when computed by halves of q, and
-// so is r = (h - q N) + l; r / N is then one rounding away from S / N - q. If adding a little more
-// than r / N to q gives q again, q is the number nearest to S / N.
+// Returns how many are undecided. Why the others are right: with a sum S = h + l (h the sum
+// rounded, l exact) and any q within a few units of S / N, h - q N is exact when computed by halves
+// of q, and so is r = (h - q N) + l; r / N is then one rounding away from S / N - q. If adding a
+// little more than r / N to q gives q again, q is the number nearest to S / N.
 template <class Real>
 using DivideWords = int64_t(const uint64_t* words, int n_words, int64_t stride, int64_t d,
                             double divisor, double scale, Real* means, double* residuals,
-                            int32_t* doubtful);
+                            int32_t* undecided);
 
-struct SparseExactVersion {
+template <class Real>
+struct SparseFunctions {
+    StepSquared<Real>* step;
+    DivideWords<Real>* divide;
+};
+
+struct SparseExactVersion : ByReal<SparseFunctions> {
     CoverEntries* cover;
     SquareNorms* square_norms;
     PackCenters* pack;
-    StepSquared<float>* step_float;
-    StepSquared<double>* step_double;
-    DivideWords<float>* divide_float;
-    DivideWords<double>* divide_double;
 };
 
 } // namespace wolfmeans

@@ -1,40 +1,33 @@
 // The vicinity. Arguments and rounding: see vicinity.hpp. A lane is a point and never mixes with
 // another.
 #include "kernels/exact/vicinity.hpp"
-#include "kernels/exact/separate_rounding.hpp"
-#include "kernels/lanes.hpp"
+#include "kernels/exact/exact_lanes.hpp"
 
 namespace wolfmeans {
 namespace {
 
-template <int Lanes>
-struct VicinityVector {
-    typedef double Doubles __attribute__((vector_size(Lanes * sizeof(double))));
-};
-
-// `Centers` of them at once, so that one sum need not wait for another.
+// `Centers` of them at once, so that sums are independent.
 template <int Lanes, int Centers>
-WOLFMEANS_INLINE void look_at_centers(const double* points, const double* const* center,
-                                      const double* factors, long long d, double* least) {
-    using Doubles = typename VicinityVector<Lanes>::Doubles;
+WOLFMEANS_INLINE void add_centers(const double* points, const double* const* center,
+                                  const double* factors, long long d, double* least) {
     constexpr int vectors = group_size / Lanes;
-    Doubles distance[Centers][vectors];
+    Doubles<Lanes> distance[Centers][vectors];
     for (int k = 0; k < Centers; ++k)
         for (int v = 0; v < vectors; ++v)
-            distance[k][v] = Doubles{};
+            distance[k][v] = Doubles<Lanes>{};
     for (long long j = 0; j < d; ++j) {
         for (int v = 0; v < vectors; ++v) {
-            const Doubles x = load<Doubles>(points + j * group_size + v * Lanes);
+            const Doubles<Lanes> x = load<Doubles<Lanes>>(points + j * group_size + v * Lanes);
             for (int k = 0; k < Centers; ++k) {
-                const Doubles difference = x - center[k][j];
+                const Doubles<Lanes> difference = x - center[k][j];
                 distance[k][v] = distance[k][v] + difference * difference;
             }
         }
     }
     for (int v = 0; v < vectors; ++v) {
-        Doubles smallest = load<Doubles>(least + v * Lanes);
+        Doubles<Lanes> smallest = load<Doubles<Lanes>>(least + v * Lanes);
         for (int k = 0; k < Centers; ++k) {
-            const Doubles product = distance[k][v] * factors[k];
+            const Doubles<Lanes> product = distance[k][v] * factors[k];
             smallest = product < smallest ? product : smallest;
         }
         store(least + v * Lanes, smallest);
@@ -51,11 +44,11 @@ void vicinity(const double* points, const double* centers, long long d, const in
     for (; i + Centers <= count; i += Centers) {
         for (int k = 0; k < Centers; ++k)
             center[k] = centers + list[i + k] * d;
-        look_at_centers<Lanes, Centers>(points, center, factors + i, d, least);
+        add_centers<Lanes, Centers>(points, center, factors + i, d, least);
     }
     for (; i < count; ++i) {
         center[0] = centers + list[i] * d;
-        look_at_centers<Lanes, 1>(points, center, factors + i, d, least);
+        add_centers<Lanes, 1>(points, center, factors + i, d, least);
     }
 }
 

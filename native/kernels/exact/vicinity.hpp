@@ -1,5 +1,5 @@
-// The vicinity: how near the nearest of some centers is to the points of a group, each center's
-// distance taken times a factor of its own. Built once per vector unit.
+// The vicinity: the smallest distance of each point of a group to some centers, each center's
+// distance times a factor of its own. Built once per vector unit.
 #pragma once
 
 #include "kernels/exact/scan.hpp"
@@ -9,7 +9,7 @@ namespace wolfmeans {
 //   points   IN   (d, group_size) float64, 64-byte aligned: the group transposed
 //   centers  IN   (K, d) float64, row-major
 //   d        IN   number of coordinates
-//   list     IN   (count,) the centers to look at
+//   list     IN   (count,) indices of the centers
 //   factors  IN   (count,)
 //   least    OUT  (group_size,) for each point the smallest D_k * factor_k over the list, infinite
 //                 when that is empty

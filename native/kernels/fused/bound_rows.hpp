@@ -1,5 +1,5 @@
-// What bounds need of a vector unit, written once: verdicts on scores, bounds of points against the
-// paths of centers. Arguments and rounding: see screen.hpp and bounds.hpp.
+// Kernels of the bounds: decisions by scores, bounds of points against the paths of centers.
+// Arguments and rounding: see screen.hpp and bounds.hpp.
 #pragma once
 
 #include "kernels/fused/rows.hpp"

@@ -10,31 +10,20 @@ constexpr float farther = 0x1p60f; // than every difference of distances
 constexpr int few_candidates = 4;  // comparing them point by point costs less than a box test
 
 template <int Lanes>
-struct Register {
-    typedef float Floats __attribute__((vector_size(Lanes * sizeof(float))));
-    typedef int Integers __attribute__((vector_size(Lanes * sizeof(int))));
-};
-
-template <int Lanes>
-WOLFMEANS_INLINE typename Register<Lanes>::Floats
-roots(const typename Register<Lanes>::Floats& squares) {
+WOLFMEANS_INLINE Floats<Lanes> roots(const Floats<Lanes>& squares) {
     float lanes[Lanes];
     store(lanes, squares);
     for (int p = 0; p < Lanes; ++p)
         lanes[p] = __builtin_sqrtf(lanes[p]);
-    return load<typename Register<Lanes>::Floats>(lanes);
+    return load<Floats<Lanes>>(lanes);
 }
 
 template <int Lanes>
-WOLFMEANS_INLINE typename Register<Lanes>::Integers counting() {
+WOLFMEANS_INLINE Ints<Lanes> counting() {
     int lanes[Lanes];
     for (int p = 0; p < Lanes; ++p)
         lanes[p] = p;
-    return load<typename Register<Lanes>::Integers>(lanes);
-}
-
-WOLFMEANS_INLINE float root(float square) {
-    return __builtin_sqrtf(square);
+    return load<Ints<Lanes>>(lanes);
 }
 
 // Lanes p and p ^ width change places.
@@ -50,64 +39,49 @@ WOLFMEANS_INLINE V swapped(const V& v, int width) {
 #endif
 }
 
-template <class V>
-WOLFMEANS_INLINE auto first_lane(const V& v) {
-    return v[0];
-}
-
 // Lanes that compare as those of v do, to within 2^-19 of each, with the lane's number inside;
 // none is negative.
 template <int Lanes>
-WOLFMEANS_INLINE typename Register<Lanes>::Integers
-numbered(const typename Register<Lanes>::Floats& v) {
-    return (load<typename Register<Lanes>::Integers>(&v) & -Lanes) | counting<Lanes>();
+WOLFMEANS_INLINE Ints<Lanes> numbered(const Floats<Lanes>& v) {
+    return (load<Ints<Lanes>>(&v) & -Lanes) | counting<Lanes>();
 }
 
 // The smallest lane, by halving.
-template <int Lanes>
-WOLFMEANS_INLINE float smallest(typename Register<Lanes>::Floats v) {
+template <int Lanes, class V>
+WOLFMEANS_INLINE auto smallest(V v) {
     for (int width = Lanes / 2; width > 0; width /= 2) {
         const auto other = swapped<Lanes>(v, width);
         v = other < v ? other : v;
     }
-    return first_lane(v);
+    return v[0];
 }
 
 template <int Lanes>
-WOLFMEANS_INLINE int smallest(typename Register<Lanes>::Integers v) {
-    for (int width = Lanes / 2; width > 0; width /= 2) {
-        const auto other = swapped<Lanes>(v, width);
-        v = other < v ? other : v;
-    }
-    return first_lane(v);
-}
-
-template <int Lanes>
-WOLFMEANS_INLINE int all_bits(typename Register<Lanes>::Integers v) {
+WOLFMEANS_INLINE int all_bits(Ints<Lanes> v) {
     for (int width = Lanes / 2; width > 0; width /= 2)
         v |= swapped<Lanes>(v, width);
-    return first_lane(v);
+    return v[0];
 }
 
 // The place of the candidate (almost) nearest to the middle of the box; scratch.squares is filled.
 template <int Lanes, int D>
 WOLFMEANS_INLINE int nearest_to_middle(const Candidates& in, const float* box, long long any_d,
                                        const NarrowScratch& scratch) {
-    using Floats = typename Register<Lanes>::Floats;
-    using Integers = typename Register<Lanes>::Integers;
     const long long d = D ? D : any_d;
-    Floats least = Floats{} + farther * farther;
-    Integers where{};
-    const Integers lane = counting<Lanes>();
+    Floats<Lanes> least = Floats<Lanes>{} + farther * farther;
+    Ints<Lanes> where{};
+    const Ints<Lanes> lane = counting<Lanes>();
     for (int q = 0; q < in.count; q += Lanes) {
-        Floats square{};
+        Floats<Lanes> square{};
         for (long long j = 0; j < d; ++j) {
-            const Floats from = load<Floats>(in.coordinates + j * in.stride + q) - box[j];
+            const Floats<Lanes> from =
+                load<Floats<Lanes>>(in.coordinates + j * in.stride + q) - box[j];
             square += from * from;
         }
         store(scratch.squares + q, square);
-        const Integers place = lane + q;
-        const Floats counted = place < in.count ? square : Floats{} + farther * farther;
+        const Ints<Lanes> place = lane + q;
+        const Floats<Lanes> counted =
+            place < in.count ? square : Floats<Lanes>{} + farther * farther;
         where = counted < least ? place : where;
         least = counted < least ? counted : least;
     }
@@ -121,36 +95,33 @@ WOLFMEANS_INLINE int nearest_to_middle(const Candidates& in, const float* box, l
 // smallest lane is what Narrow returns.
 template <int Lanes, int D, bool Drifting>
 WOLFMEANS_INLINE int test_box(const Candidates& in, const float* box, long long any_d, float extra,
-                              const NarrowScratch& scratch,
-                              typename Register<Lanes>::Floats& slack) {
-    using Floats = typename Register<Lanes>::Floats;
-    using Integers = typename Register<Lanes>::Integers;
+                              const NarrowScratch& scratch, Floats<Lanes>& slack) {
     const long long d = D ? D : any_d;
     const float* widths = box + d;
     const int near = nearest_to_middle<Lanes, D>(in, box, d, scratch);
     const float near_square = scratch.squares[near];
-    const float near_sum = root(near_square) + box[2 * d];
+    const float near_sum = __builtin_sqrtf(near_square) + box[2 * d];
     const float error = box[2 * d + 1], slope = narrow_slope(d);
     const float allowed = Drifting ? in.drifts[near] + extra : 0.0f;
-    const Integers lane = counting<Lanes>();
-    slack = Floats{} + farther;
+    const Ints<Lanes> lane = counting<Lanes>();
+    slack = Floats<Lanes>{} + farther;
     int n_kept = 0;
     for (int q = 0; q < in.count; q += Lanes) {
-        Floats across{};
+        Floats<Lanes> across{};
         for (long long j = 0; j < d; ++j) {
             const float* coordinates = in.coordinates + j * in.stride;
-            const Floats between = load<Floats>(coordinates + q) - coordinates[near];
-            const Floats away = between > -between ? between : -between;
+            const Floats<Lanes> between = load<Floats<Lanes>>(coordinates + q) - coordinates[near];
+            const Floats<Lanes> away = between > -between ? between : -between;
             across += away * widths[j];
         }
-        const Floats square = load<Floats>(scratch.squares + q);
-        const Floats sum = roots<Lanes>(square) + near_sum;
-        const Floats ahead = (square - near_square - across) / sum - sum * slope - error;
-        Floats bound = Floats{} + allowed;
-        if (Drifting) bound = load<Floats>(in.drifts + q) + bound;
-        const Integers dropped = ahead > bound;
-        const Integers counted = lane + q < in.count;
-        const Floats lost = (dropped & counted) ? ahead : Floats{} + farther;
+        const Floats<Lanes> square = load<Floats<Lanes>>(scratch.squares + q);
+        const Floats<Lanes> sum = roots<Lanes>(square) + near_sum;
+        const Floats<Lanes> ahead = (square - near_square - across) / sum - sum * slope - error;
+        Floats<Lanes> bound = Floats<Lanes>{} + allowed;
+        if (Drifting) bound = load<Floats<Lanes>>(in.drifts + q) + bound;
+        const Ints<Lanes> dropped = ahead > bound;
+        const Ints<Lanes> counted = lane + q < in.count;
+        const Floats<Lanes> lost = (dropped & counted) ? ahead : Floats<Lanes>{} + farther;
         slack = lost < slack ? lost : slack;
         int flags[Lanes];
         store(flags, dropped);
@@ -167,7 +138,7 @@ template <int Lanes, int D>
 float narrow(const Candidates& in, const float* box, long long any_d, float extra,
              const NarrowScratch& scratch, Candidates& out) {
     const long long d = D ? D : any_d;
-    typename Register<Lanes>::Floats slack;
+    Floats<Lanes> slack;
     out.count = test_box<Lanes, D, true>(in, box, d, extra, scratch, slack);
     for (int i = 0; i < out.count; ++i) {
         const int q = scratch.kept[i];
@@ -184,31 +155,28 @@ template <int Lanes, int Vectors, int D>
 WOLFMEANS_INLINE void label_points(const Candidates& in, const NarrowScratch& scratch, int n_kept,
                                    float error, long long any_d, const float* points,
                                    long long stride, const int* old, int valid, int* labels,
-                                   int* doubts, typename Register<Lanes>::Floats& slack,
-                                   typename Register<Lanes>::Integers& doubtful,
-                                   typename Register<Lanes>::Integers& moved) {
-    using Floats = typename Register<Lanes>::Floats;
-    using Integers = typename Register<Lanes>::Integers;
+                                   int* undecided, Floats<Lanes>& slack, Ints<Lanes>& any_undecided,
+                                   Ints<Lanes>& moved) {
     const long long d = D ? D : any_d;
-    Floats best[Vectors], second[Vectors];
-    Integers label[Vectors];
+    Floats<Lanes> best[Vectors], second[Vectors];
+    Ints<Lanes> label[Vectors];
     for (int v = 0; v < Vectors; ++v) {
-        best[v] = second[v] = Floats{} + farther * farther;
-        label[v] = Integers{};
+        best[v] = second[v] = Floats<Lanes>{} + farther * farther;
+        label[v] = Ints<Lanes>{};
     }
     for (int i = 0; i < n_kept; ++i) {
         const int q = scratch.kept[i];
-        const Integers index = Integers{} + in.indices[q];
-        Floats square[Vectors] = {};
+        const Ints<Lanes> index = Ints<Lanes>{} + in.indices[q];
+        Floats<Lanes> square[Vectors] = {};
         for (long long j = 0; j < d; ++j) {
-            const Floats c = Floats{} + in.coordinates[j * in.stride + q];
+            const Floats<Lanes> c = Floats<Lanes>{} + in.coordinates[j * in.stride + q];
             for (int v = 0; v < Vectors; ++v) {
-                const Floats from = load<Floats>(points + j * stride + v * Lanes) - c;
+                const Floats<Lanes> from = load<Floats<Lanes>>(points + j * stride + v * Lanes) - c;
                 square[v] += from * from;
             }
         }
         for (int v = 0; v < Vectors; ++v) {
-            const Floats loser = best[v] > square[v] ? best[v] : square[v];
+            const Floats<Lanes> loser = best[v] > square[v] ? best[v] : square[v];
             second[v] = second[v] < loser ? second[v] : loser;
             label[v] = square[v] < best[v] ? index : label[v];
             best[v] = square[v] < best[v] ? square[v] : best[v];
@@ -216,27 +184,25 @@ WOLFMEANS_INLINE void label_points(const Candidates& in, const NarrowScratch& sc
     }
     const float slope = narrow_slope(d);
     for (int v = 0; v < Vectors; ++v) {
-        const Floats near = roots<Lanes>(best[v]), next = roots<Lanes>(second[v]);
-        const Floats ahead = next - near - (next + near) * slope - error;
-        const Integers counted = counting<Lanes>() + v * Lanes < valid;
-        const Integers decided = ahead > 0.0f;
-        const Integers doubt = counted & (decided == 0);
-        const Floats lead = counted ? ahead : Floats{} + farther;
+        const Floats<Lanes> near = roots<Lanes>(best[v]), next = roots<Lanes>(second[v]);
+        const Floats<Lanes> ahead = next - near - (next + near) * slope - error;
+        const Ints<Lanes> counted = counting<Lanes>() + v * Lanes < valid;
+        const Ints<Lanes> decided = ahead > 0.0f;
+        const Ints<Lanes> open = counted & (decided == 0);
+        const Floats<Lanes> lead = counted ? ahead : Floats<Lanes>{} + farther;
         slack = lead < slack ? lead : slack;
-        doubtful |= doubt;
-        moved |= counted & (load<Integers>(old + v * Lanes) != label[v]);
+        any_undecided |= open;
+        moved |= counted & (load<Ints<Lanes>>(old + v * Lanes) != label[v]);
         store(labels + v * Lanes, label[v]);
-        store(doubts + v * Lanes, doubt);
+        store(undecided + v * Lanes, open);
     }
 }
 
 template <int Lanes, int Vectors, int D>
 void label_leaf(const Candidates& in, const float* box, long long any_d, const float* points,
                 int count, const int* old, const NarrowScratch& scratch, LeafVerdict& verdict) {
-    using Floats = typename Register<Lanes>::Floats;
-    using Integers = typename Register<Lanes>::Integers;
     const long long d = D ? D : any_d;
-    Floats slack = Floats{} + farther;
+    Floats<Lanes> slack = Floats<Lanes>{} + farther;
     int n_kept = in.count;
     if (in.count > few_candidates)
         n_kept = test_box<Lanes, D, false>(in, box, d, 0.0f, scratch, slack);
@@ -244,12 +210,12 @@ void label_leaf(const Candidates& in, const float* box, long long any_d, const f
         for (int q = 0; q < in.count; ++q)
             scratch.kept[q] = q;
     verdict.n_kept = n_kept;
-    Integers doubtful{}, moved{};
+    Ints<Lanes> any_undecided{}, moved{};
     if (n_kept == 1) {
-        const Integers label = Integers{} + in.indices[scratch.kept[0]];
+        const Ints<Lanes> label = Ints<Lanes>{} + in.indices[scratch.kept[0]];
         for (int p = 0; p < count; p += Lanes) {
-            const Integers counted = counting<Lanes>() + p < count;
-            moved |= counted & (load<Integers>(old + p) != label);
+            const Ints<Lanes> counted = counting<Lanes>() + p < count;
+            moved |= counted & (load<Ints<Lanes>>(old + p) != label);
             store(verdict.labels + p, label);
         }
     } else {
@@ -258,15 +224,15 @@ void label_leaf(const Candidates& in, const float* box, long long any_d, const f
         for (; count - p > Lanes * (Vectors - 1); p += Lanes * Vectors)
             label_points<Lanes, Vectors, D>(in, scratch, n_kept, error, d, points + p, count,
                                             old + p, count - p, verdict.labels + p,
-                                            verdict.doubts + p, slack, doubtful, moved);
+                                            verdict.undecided + p, slack, any_undecided, moved);
         for (; p < count; p += Lanes)
             label_points<Lanes, 1, D>(in, scratch, n_kept, error, d, points + p, count, old + p,
-                                      count - p, verdict.labels + p, verdict.doubts + p, slack,
-                                      doubtful, moved);
+                                      count - p, verdict.labels + p, verdict.undecided + p, slack,
+                                      any_undecided, moved);
     }
     verdict.slack = smallest<Lanes>(slack);
-    const int flags = all_bits<Lanes>((doubtful & 1) | (moved & 1) * 2);
-    verdict.doubtful = flags & 1;
+    const int flags = all_bits<Lanes>((any_undecided & 1) | (moved & 1) * 2);
+    verdict.any_undecided = flags & 1;
     verdict.moved = flags & 2;
 }
 

@@ -60,13 +60,13 @@ using Narrow = float(const Candidates& in, const float* box, long long d, float 
                      const NarrowScratch& scratch, Candidates& out);
 
 struct LeafVerdict {
-    float slack;   // every other center is farther than a point's nearest by at least this much,
-                   // for the candidates alone
-    int n_kept;    // candidates that can be nearest, listed in scratch.kept as places in the list
-    bool doubtful; // whether some label is in doubt
-    bool moved;    // whether some label differs from the old one
+    float slack; // every other center is farther than a point's nearest by at least this much,
+                 // for the candidates alone
+    int n_kept;  // candidates that can be nearest, listed in scratch.kept as places in the list
+    bool any_undecided; // whether some label is undecided
+    bool moved;         // whether some label differs from the old one
     int labels[leaf_capacity + most_narrow_lanes];
-    int doubts[leaf_capacity + most_narrow_lanes]; // nonzero where in doubt, if any is
+    int undecided[leaf_capacity + most_narrow_lanes]; // nonzero where undecided, if any is
 };
 
 // Label the points of a leaf.

@@ -9,29 +9,23 @@
 namespace wolfmeans {
 namespace {
 
-template <int Lanes>
-struct NeighboursVector {
-    typedef double Doubles __attribute__((vector_size(Lanes * sizeof(double))));
-};
-
 template <int Lanes, int Rows>
 void distances_of_rows(const double* tiles, long long n_tiles, long long d, const double* x,
                        double* out) {
-    using Doubles = typename NeighboursVector<Lanes>::Doubles;
     constexpr int vectors = neighbours_tile / Lanes;
     const long long stride = n_tiles * neighbours_tile;
     for (long long first = 0; first < neighbours_group; first += Rows) {
         const double* tile = tiles;
         for (long long t = 0; t < n_tiles; ++t) {
-            Doubles sum[Rows][vectors];
+            Doubles<Lanes> sum[Rows][vectors];
             for (int r = 0; r < Rows; ++r)
                 for (int v = 0; v < vectors; ++v)
-                    sum[r][v] = Doubles{};
+                    sum[r][v] = Doubles<Lanes>{};
             for (long long j = 0; j < d; ++j, tile += neighbours_tile) {
                 for (int v = 0; v < vectors; ++v) {
-                    const Doubles y = load<Doubles>(tile + v * Lanes);
+                    const Doubles<Lanes> y = load<Doubles<Lanes>>(tile + v * Lanes);
                     for (int r = 0; r < Rows; ++r) {
-                        const Doubles difference = y - x[(first + r) * d + j];
+                        const Doubles<Lanes> difference = y - x[(first + r) * d + j];
                         sum[r][v] = sum[r][v] + difference * difference;
                     }
                 }
@@ -43,20 +37,20 @@ void distances_of_rows(const double* tiles, long long n_tiles, long long d, cons
     }
 }
 
-// Several sums side by side, so that one need not wait for another.
+// Several independent sums.
 template <int Lanes>
 NearSums sums_below(const double* distances, const double* weights, long long count, double limit) {
-    using Doubles = typename NeighboursVector<Lanes>::Doubles;
     constexpr int side_by_side = 4;
-    Doubles distance[side_by_side] = {}, weight[side_by_side] = {};
+    Doubles<Lanes> distance[side_by_side] = {}, weight[side_by_side] = {};
     long long i = 0;
     for (; i + side_by_side * Lanes <= count; i += side_by_side * Lanes) {
         for (int v = 0; v < side_by_side; ++v) {
-            const Doubles D = load<Doubles>(distances + i + v * Lanes);
-            const Doubles w = weights ? load<Doubles>(weights + i + v * Lanes) : Doubles{} + 1.0;
-            const auto near = D < Doubles{} + limit;
-            distance[v] = distance[v] + (near ? w * D : Doubles{});
-            weight[v] = weight[v] + (near ? w : Doubles{});
+            const Doubles<Lanes> D = load<Doubles<Lanes>>(distances + i + v * Lanes);
+            const Doubles<Lanes> w =
+                weights ? load<Doubles<Lanes>>(weights + i + v * Lanes) : Doubles<Lanes>{} + 1.0;
+            const auto near = D < Doubles<Lanes>{} + limit;
+            distance[v] = distance[v] + (near ? w * D : Doubles<Lanes>{});
+            weight[v] = weight[v] + (near ? w : Doubles<Lanes>{});
         }
     }
     NearSums sums{0.0, 0.0};
@@ -86,7 +80,7 @@ long long gather_below(const double* distances, const double* weights, long long
         for (; i + 8 <= count; i += 8) {
             const __m512d D = _mm512_loadu_pd(distances + i);
             const __mmask8 below = _mm512_cmp_pd_mask(D, bound, _CMP_LT_OQ);
-            // Compressed in the register: straight to memory it takes many times as long.
+            // Compressing in the register is much faster than compressing to memory.
             _mm512_storeu_pd(near + found, _mm512_maskz_compress_pd(below, D));
             if (weights)
                 _mm512_storeu_pd(near_weights + found,
@@ -95,7 +89,7 @@ long long gather_below(const double* distances, const double* weights, long long
         }
     }
 #endif
-    // Written always and kept only if near: no branch to guess.
+    // Always written, kept only if near: no branch to mispredict.
     for (; i < count; ++i) {
         near[found] = distances[i];
         if (weights) near_weights[found] = weights[i];

@@ -1,5 +1,5 @@
-// What is done to rows of data on their way to the screen, written once: transposing, shifting,
-// distances. Arguments and rounding: see screen.hpp.
+// Rows of data prepared for the screen: transposing, shifting, distances. Arguments and rounding:
+// see screen.hpp.
 #pragma once
 
 #include "kernels/fused/screen.hpp"
@@ -8,26 +8,17 @@
 namespace wolfmeans {
 namespace {
 
-template <int Lanes>
-struct FloatVector {
-    typedef float Floats __attribute__((vector_size(Lanes * sizeof(float))));
-    typedef int Integers __attribute__((vector_size(Lanes * sizeof(int))));
-    typedef double Doubles __attribute__((vector_size(Lanes * sizeof(double))));
-};
-
 // A square of Lanes x Lanes floats transposed by log2(Lanes) rounds of zipping rows i and
 // i + Lanes / 2.
 template <int Lanes>
-WOLFMEANS_INLINE void transpose(typename FloatVector<Lanes>::Floats (&rows)[Lanes]) {
-    using Floats = typename FloatVector<Lanes>::Floats;
-    using Integers = typename FloatVector<Lanes>::Integers;
-    Integers low{}, high{};
+WOLFMEANS_INLINE void transpose(Floats<Lanes> (&rows)[Lanes]) {
+    Ints<Lanes> low{}, high{};
     for (int p = 0; p < Lanes; ++p) {
         low[p] = p / 2 + (p % 2) * Lanes;
         high[p] = low[p] + Lanes / 2;
     }
     for (int round = 1; round < Lanes; round *= 2) {
-        Floats zipped[Lanes];
+        Floats<Lanes> zipped[Lanes];
         for (int i = 0; i < Lanes / 2; ++i) {
 #if defined(__clang__)
             for (int p = 0; p < Lanes; ++p) {
@@ -46,24 +37,20 @@ WOLFMEANS_INLINE void transpose(typename FloatVector<Lanes>::Floats (&rows)[Lane
 
 // Lanes coordinates of one row, less those of the origin, scaled and rounded to float32.
 template <int Lanes>
-WOLFMEANS_INLINE typename FloatVector<Lanes>::Floats shifted(const float* row, const float* origin,
-                                                             float factor) {
-    using Floats = typename FloatVector<Lanes>::Floats;
-    return (load<Floats>(row) - load<Floats>(origin)) * factor;
+WOLFMEANS_INLINE Floats<Lanes> shifted(const float* row, const float* origin, float factor) {
+    return (load<Floats<Lanes>>(row) - load<Floats<Lanes>>(origin)) * factor;
 }
 
 template <int Lanes>
-WOLFMEANS_INLINE typename FloatVector<Lanes>::Floats shifted(const double* row,
-                                                             const double* origin, double factor) {
-    using Doubles = typename FloatVector<Lanes>::Doubles;
-    const Doubles difference = (load<Doubles>(row) - load<Doubles>(origin)) * factor;
-    return __builtin_convertvector(difference, typename FloatVector<Lanes>::Floats);
+WOLFMEANS_INLINE Floats<Lanes> shifted(const double* row, const double* origin, double factor) {
+    const Doubles<Lanes> difference =
+        (load<Doubles<Lanes>>(row) - load<Doubles<Lanes>>(origin)) * factor;
+    return __builtin_convertvector(difference, Floats<Lanes>);
 }
 
 template <int Lanes>
-WOLFMEANS_INLINE typename FloatVector<Lanes / 2>::Floats
-folded(const typename FloatVector<Lanes>::Floats& v) {
-    using Half = typename FloatVector<Lanes / 2>::Floats;
+WOLFMEANS_INLINE Floats<Lanes / 2> folded(const Floats<Lanes>& v) {
+    using Half = Floats<Lanes / 2>;
     Half low, high;
     __builtin_memcpy(&low, &v, sizeof(Half));
     __builtin_memcpy(&high, reinterpret_cast<const char*>(&v) + sizeof(Half), sizeof(Half));
@@ -71,7 +58,7 @@ folded(const typename FloatVector<Lanes>::Floats& v) {
 }
 
 template <int Lanes>
-WOLFMEANS_INLINE float sum_of_lanes(const typename FloatVector<Lanes>::Floats& v) {
+WOLFMEANS_INLINE float sum_of_lanes(const Floats<Lanes>& v) {
     if constexpr (Lanes == 4)
         return (v[0] + v[1]) + (v[2] + v[3]);
     else
@@ -81,8 +68,8 @@ WOLFMEANS_INLINE float sum_of_lanes(const typename FloatVector<Lanes>::Floats& v
 // The squared differences from coordinate j on, added to `sum`. What is left after whole registers
 // goes through registers of half the width, down to four lanes and then single numbers.
 template <int Lanes, class Real>
-WOLFMEANS_INLINE float sum_of_squares(typename FloatVector<Lanes>::Floats sum, const Real* x,
-                                      const Real* c, Real factor, long long d, long long j) {
+WOLFMEANS_INLINE float sum_of_squares(Floats<Lanes> sum, const Real* x, const Real* c, Real factor,
+                                      long long d, long long j) {
     for (; j + Lanes <= d; j += Lanes) {
         const auto difference = shifted<Lanes>(x + j, c + j, factor);
         sum += difference * difference;
@@ -104,13 +91,12 @@ inline constexpr int partial_sums = 4 * Lanes;
 
 template <int Lanes, class Real>
 float distance(const Real* x, const Real* c, Real factor, long long d) {
-    using Floats = typename FloatVector<Lanes>::Floats;
-    Floats sum[4]{}; // so that an addition need not wait for the one before
+    Floats<Lanes> sum[4]{}; // independent chains
     long long j = 0;
     for (; j + 4 * Lanes <= d; j += 4 * Lanes) {
         for (int chain = 0; chain < 4; ++chain) {
             const long long at = j + chain * Lanes;
-            const Floats difference = shifted<Lanes>(x + at, c + at, factor);
+            const Floats<Lanes> difference = shifted<Lanes>(x + at, c + at, factor);
             sum[chain] += difference * difference;
         }
     }
@@ -122,12 +108,11 @@ template <int Lanes, int Width, class Real>
 WOLFMEANS_INLINE void pack_columns(const Real* const* rows, const Real* origin, Real factor,
                                    long long d, long long j, int tile, float* points,
                                    float* norms) {
-    using Floats = typename FloatVector<Width>::Floats;
     if (j + Width <= d) {
         for (int first = 0; first < Lanes; first += Width) {
-            Floats norm = load<Floats>(norms + first);
+            Floats<Width> norm = load<Floats<Width>>(norms + first);
             for (long long column = j; column + Width <= d; column += Width) {
-                Floats square[Width];
+                Floats<Width> square[Width];
                 for (int p = 0; p < Width; ++p)
                     square[p] = shifted<Width>(rows[first + p] + column, origin + column, factor);
                 transpose<Width>(square);
@@ -166,19 +151,18 @@ void pack(const Real* const* rows, const Real* origin, Real factor, long long d,
 
 template <int Lanes, class Real>
 float shift(const Real* row, const Real* origin, Real factor, long long d, float* points) {
-    using Floats = typename FloatVector<Lanes>::Floats;
-    Floats sum{}, other{};
+    Floats<Lanes> sum{}, other{};
     long long j = 0;
     for (; j + 2 * Lanes <= d; j += 2 * Lanes) {
-        const Floats x = shifted<Lanes>(row + j, origin + j, factor);
-        const Floats y = shifted<Lanes>(row + j + Lanes, origin + j + Lanes, factor);
+        const Floats<Lanes> x = shifted<Lanes>(row + j, origin + j, factor);
+        const Floats<Lanes> y = shifted<Lanes>(row + j + Lanes, origin + j + Lanes, factor);
         store(points + j, x);
         store(points + j + Lanes, y);
         sum += x * x;
         other += y * y;
     }
     for (; j + Lanes <= d; j += Lanes) {
-        const Floats x = shifted<Lanes>(row + j, origin + j, factor);
+        const Floats<Lanes> x = shifted<Lanes>(row + j, origin + j, factor);
         store(points + j, x);
         sum += x * x;
     }

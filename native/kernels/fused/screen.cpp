@@ -13,43 +13,37 @@ namespace {
 
 // One more score, that of center k, for the lanes of one register.
 template <int Lanes>
-WOLFMEANS_INLINE void update(const typename FloatVector<Lanes>::Floats& score, int k,
-                             typename FloatVector<Lanes>::Floats& best,
-                             typename FloatVector<Lanes>::Floats& second,
-                             typename FloatVector<Lanes>::Integers& label) {
-    using Floats = typename FloatVector<Lanes>::Floats;
-    using Integers = typename FloatVector<Lanes>::Integers;
-    const Integers better = score < best;
-    const Floats loser = best > score ? best : score;
+WOLFMEANS_INLINE void update(const Floats<Lanes>& score, int k, Floats<Lanes>& best,
+                             Floats<Lanes>& second, Ints<Lanes>& label) {
+    const Ints<Lanes> better = score < best;
+    const Floats<Lanes> loser = best > score ? best : score;
     second = second < loser ? second : loser;
     best = score < best ? score : best;
-    label = better ? (Integers{} + k) : label;
+    label = better ? (Ints<Lanes>{} + k) : label;
 }
 
 template <int Lanes, int Vectors, int Centers>
 WOLFMEANS_INLINE void screen_tile(const float* points, const float* centers,
                                   const float* half_norms, long long d, int k, float* best,
                                   float* second, int* label) {
-    using Floats = typename FloatVector<Lanes>::Floats;
-    using Integers = typename FloatVector<Lanes>::Integers;
-    Floats score[Vectors][Centers];
+    Floats<Lanes> score[Vectors][Centers];
     for (int v = 0; v < Vectors; ++v)
         for (int i = 0; i < Centers; ++i)
-            score[v][i] = Floats{} + half_norms[i];
+            score[v][i] = Floats<Lanes>{} + half_norms[i];
     for (long long j = 0; j < d; ++j) {
-        Floats x[Vectors];
+        Floats<Lanes> x[Vectors];
         for (int v = 0; v < Vectors; ++v)
-            x[v] = load<Floats>(points + j * (Lanes * Vectors) + v * Lanes);
+            x[v] = load<Floats<Lanes>>(points + j * (Lanes * Vectors) + v * Lanes);
         for (int i = 0; i < Centers; ++i) {
-            const Floats c = Floats{} + centers[j * Centers + i];
+            const Floats<Lanes> c = Floats<Lanes>{} + centers[j * Centers + i];
             for (int v = 0; v < Vectors; ++v)
                 score[v][i] -= x[v] * c;
         }
     }
     for (int v = 0; v < Vectors; ++v) {
-        Floats b = load<Floats>(best + v * Lanes);
-        Floats s = load<Floats>(second + v * Lanes);
-        Integers l = load<Integers>(label + v * Lanes);
+        Floats<Lanes> b = load<Floats<Lanes>>(best + v * Lanes);
+        Floats<Lanes> s = load<Floats<Lanes>>(second + v * Lanes);
+        Ints<Lanes> l = load<Ints<Lanes>>(label + v * Lanes);
         for (int i = 0; i < Centers; ++i)
             update<Lanes>(score[v][i], k + i, b, s, l);
         store(best + v * Lanes, b);
@@ -63,14 +57,12 @@ WOLFMEANS_INLINE void screen_tile(const float* points, const float* centers,
 template <int Lanes>
 WOLFMEANS_INLINE void best_two(const float* scores, int first_lane, float* best, float* second,
                                int* lane) {
-    using Floats = typename FloatVector<Lanes>::Floats;
-    using Integers = typename FloatVector<Lanes>::Integers;
-    Floats least = load<Floats>(best), next = load<Floats>(second);
-    Integers place = load<Integers>(lane);
+    Floats<Lanes> least = load<Floats<Lanes>>(best), next = load<Floats<Lanes>>(second);
+    Ints<Lanes> place = load<Ints<Lanes>>(lane);
     for (int v = 0; v < group_width; v += Lanes) {
-        Floats square[Lanes];
+        Floats<Lanes> square[Lanes];
         for (int p = 0; p < Lanes; ++p)
-            square[p] = load<Floats>(scores + p * group_width + v);
+            square[p] = load<Floats<Lanes>>(scores + p * group_width + v);
         transpose<Lanes>(square);
         for (int p = 0; p < Lanes; ++p)
             update<Lanes>(square[p], first_lane + v + p, least, next, place);
@@ -85,23 +77,22 @@ WOLFMEANS_INLINE void best_two(const float* scores, int first_lane, float* best,
 template <int Lanes, int Rows, int Chains>
 WOLFMEANS_INLINE void group_rows(const float* const* rows, const float* centers, long long begin,
                                  long long end, float* scores) {
-    using Floats = typename FloatVector<Lanes>::Floats;
     constexpr int vectors = group_width / Lanes;
-    Floats score[Rows][Chains][vectors];
+    Floats<Lanes> score[Rows][Chains][vectors];
     const float* x[Rows];
     for (int r = 0; r < Rows; ++r) {
         x[r] = rows[r];
         for (int v = 0; v < vectors; ++v) {
             for (int c = 0; c < Chains; ++c)
-                score[r][c][v] = Floats{};
+                score[r][c][v] = Floats<Lanes>{};
         }
     }
     long long j = begin;
     for (; j + Chains <= end; j += Chains) {
         for (int c = 0; c < Chains; ++c) {
-            Floats center[vectors];
+            Floats<Lanes> center[vectors];
             for (int v = 0; v < vectors; ++v)
-                center[v] = load<Floats>(centers + (j + c) * group_width + v * Lanes);
+                center[v] = load<Floats<Lanes>>(centers + (j + c) * group_width + v * Lanes);
             for (int r = 0; r < Rows; ++r)
                 for (int v = 0; v < vectors; ++v)
                     score[r][c][v] -= center[v] * x[r][j + c];
@@ -110,13 +101,14 @@ WOLFMEANS_INLINE void group_rows(const float* const* rows, const float* centers,
     for (; j < end; ++j)
         for (int r = 0; r < Rows; ++r)
             for (int v = 0; v < vectors; ++v)
-                score[r][0][v] -= load<Floats>(centers + j * group_width + v * Lanes) * x[r][j];
+                score[r][0][v] -=
+                    load<Floats<Lanes>>(centers + j * group_width + v * Lanes) * x[r][j];
     for (int r = 0; r < Rows; ++r) {
         for (int v = 0; v < vectors; ++v) {
             for (int c = 1; c < Chains; ++c)
                 score[r][0][v] += score[r][c][v];
             float* const to = scores + r * group_width + v * Lanes;
-            store(to, load<Floats>(to) + score[r][0][v]);
+            store(to, load<Floats<Lanes>>(to) + score[r][0][v]);
         }
     }
 }
@@ -184,11 +176,11 @@ void screen(const float* points, long long tiles, const float* centers, const fl
 
 template <int Lanes, int Vectors, int Centers, int Rows>
 constexpr ScreenVersion screen_version() {
-    return {screen<Lanes, Vectors, Centers>,
-            {pack<Lanes, Vectors, float>, distance<Lanes, float>, shift<Lanes, float>,
-             tighten<Lanes, float>},
-            {pack<Lanes, Vectors, double>, distance<Lanes, double>, shift<Lanes, double>,
-             tighten<Lanes, double>},
+    return {{{pack<Lanes, Vectors, float>, distance<Lanes, float>, shift<Lanes, float>,
+              tighten<Lanes, float>},
+             {pack<Lanes, Vectors, double>, distance<Lanes, double>, shift<Lanes, double>,
+              tighten<Lanes, double>}},
+            screen<Lanes, Vectors, Centers>,
             group_screen<Lanes, Rows>,
             verdict,
             spare,

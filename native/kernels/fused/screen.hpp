@@ -1,16 +1,18 @@
 // The screen: fast approximate scores in float32 that decide most labels, built once per vector
-// unit. What it cannot decide is rechecked canonically (assignment/worker.hpp), so it may round as it likes
-// within the bound stated below.
+// unit. Undecided points are rechecked canonically (assignment/worker.hpp), so any rounding within
+// the bound stated below is allowed.
 //
 // The score of point x and center c is s = |c'|^2 / 2 - x'.c', with x' = (x - o) f and
-// c' = (c - o) f for a fixed origin o amid the data and a power of two f that brings the data to a
-// size whose squares float32 can hold: half the squared distance, less |x'|^2 / 2, which is the
+// c' = (c - o) f for a fixed origin o within the data and a power of two f that brings the data to
+// a size whose squares float32 can hold: half the squared distance, less |x'|^2 / 2, which is the
 // same for all centers.
 #pragma once
 
+#include "kernels/by_real.hpp"
+
 namespace wolfmeans {
 
-// Where the screen of one point stands.
+// The state of the screen of one point.
 //
 // Invariant over the centers screened so far: best is the smallest score, label its index (the
 // lowest among equals), second the smallest score over all other indices.
@@ -20,7 +22,7 @@ struct ScreenState {
     int* label;
 };
 
-// Screen `tiles` tiles of points against all packed centers and bring their states up to date.
+// Screen `tiles` tiles of points against all packed centers and update their states.
 //
 //   points   IN   (tiles, d, tile_points) float32, 64-byte aligned: x' by tile, transposed
 //   centers  IN   (K / tile_centers, d, tile_centers) float32: c' by tile, transposed
@@ -66,7 +68,7 @@ inline constexpr int group_width = 16;
 //   rows     IN   count pointers to x' of d coordinates each
 //   centers  IN   (d, group_width) float32: c' of the group, transposed
 //   half_norms IN (group_width,) float32: |c'|^2 / 2; a huge value for lanes without a center
-//   first_lane IN what lane 0 of the group is called
+//   first_lane IN number of lane 0 of the group
 //   state    IN/OUT  one entry a row, labels being lanes
 //
 // Rounding: as for Screen, with group_terms in place of d + 4, because the coordinates are summed
@@ -74,7 +76,7 @@ inline constexpr int group_width = 16;
 using GroupScreen = void(const float* const* rows, long long count, const float* centers,
                          const float* half_norms, long long d, int first_lane, ScreenState state);
 
-// What a score may be off by, for a point of norm r: constant + linear r + square r^2, rounded up.
+// Error bound of a score for a point of norm r: constant + linear r + square r^2, rounded up.
 struct ErrorTerms {
     float constant, linear, square;
     float norm; // of a squared norm, relative
@@ -98,7 +100,7 @@ using Spare = float(const int* labels, const float* slack, const float* spent, f
 // Lower bounds of distances as 16-bit multiples of a unit, for groups of centers.
 //
 //   squares  IN   (n,) |x'|^2
-//   off      IN   (n,) what |x'|^2 + 2 s may be off by, rounded up
+//   off      IN   (n,) error bound of |x'|^2 + 2 s, rounded up
 //   scores   IN   (n,) the smallest score of the group
 //   path     IN   added to the bound (bounds.hpp), rounded down
 //   per_unit IN   one over the unit
@@ -110,16 +112,15 @@ using Encode = void(const float* squares, const float* off, const float* scores,
 // Compare the bounds of one point, less the paths since, with its distance to its own center.
 //
 //   bounds   IN   (G,) as encoded
-//   paths    IN   (G,) what the centers of each group have come, rounded up
+//   paths    IN   (G,) paths of the centers of each group, rounded up
 //   separation IN (G,) at most the distance of the own center to any other center of the group
 //   needed   OUT  (G,) whether the group may hold a center at a distance of at most upper
-//
-// Returns the smallest bound of now; a bound exceeds upper by more than their rounding where the
+// Returns the smallest current bound; a bound exceeds upper by more than their rounding where the
 // group is not needed.
 using Needs = float(const unsigned short* bounds, const float* paths, const float* separation,
                     long long n_groups, float unit, float upper, unsigned char* needed);
 
-// The bounds of points (bounds.hpp) and the tables that bring them up to date, for Tighten.
+// The bounds of points (bounds.hpp) and the tables that update them, for Tighten.
 template <class Real>
 struct BoundsView {
     const Real* X;       // (n, d)
@@ -132,16 +133,15 @@ struct BoundsView {
     const float *path, *spent, *near; // (K,) rounded up, up and down by 2^-22 at most
 };
 
-// Compute the distance of rows to their own centers, tighten their bounds with it, and keep those
-// rows whose label the bounds leave open even so.
+// Compute the distance of rows to their own centers, tighten their bounds with it, and keep the
+// rows that are still undecided.
 //
-//   rows     IN/OUT  `count` row numbers; on return the open ones come first
-//
-// Returns how many are open.
+//   rows     IN/OUT  `count` row numbers; on return the undecided ones come first // Returns how
+//   many are undecided.
 template <class Real>
 using Tighten = long long(const BoundsView<Real>& bounds, unsigned* rows, long long count);
 
-// What is done to rows, which are of either precision.
+// Functions of rows, for either precision.
 template <class Real>
 struct RowFunctions {
     Pack<Real>* pack;
@@ -150,10 +150,8 @@ struct RowFunctions {
     Tighten<Real>* tighten;
 };
 
-struct ScreenVersion {
+struct ScreenVersion : ByReal<RowFunctions> {
     Screen* screen;
-    RowFunctions<float> rows_float;
-    RowFunctions<double> rows_double;
     GroupScreen* group;
     Verdict* verdict;
     Spare* spare;
@@ -162,14 +160,6 @@ struct ScreenVersion {
     int tile_points;
     int tile_centers;
     int sums; // partial sums of a distance, side by side
-
-    template <class Real>
-    constexpr const RowFunctions<Real>& rows() const {
-        if constexpr (sizeof(Real) == sizeof(float))
-            return rows_float;
-        else
-            return rows_double;
-    }
 };
 
 // Coordinates that GroupScreen sums at once; those of a group stay in the first-level cache.

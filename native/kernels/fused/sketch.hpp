@@ -1,13 +1,13 @@
-// The sketch: a small, coarse picture of the points that tells, for most pairs of a point and a
-// candidate seed, that the candidate is no closer than the seeds are. Built once per vector unit.
-// It only ever rejects what is certain; the rest is looked at canonically (reach.hpp).
-//
-// Points are seen as y = (x - o) f, with an origin o amid the data and a factor f, and kept either
-// as float32 or as bytes q = y rounded and clipped to -128..127. What was lost, an error of at most
-// e_x in the Euclidean norm, is kept beside each point, so that by the triangle inequality
-// f |x - c| >= |q_x - q_c| - e_x - e_c. A point whose nearest seed is at distance r stays as it is
-// when |q_x - q_c| >= f r + e_x + e_c.
+// The sketch: a small, coarse copy of the points that proves, for most pairs of a point and a
+// candidate seed, that the candidate is no closer than the seeds. Built once per vector unit. It
+// rejects only what is certain; the rest is evaluated canonically (reach.hpp). Points are stored as
+// y = (x - o) f, with an origin o within the data and a factor f, either as float32 or as bytes q =
+// y rounded and clipped to -128..127. The error, at most e_x in the Euclidean norm, is stored with
+// each point, so that by the triangle inequality f |x - c| >= |q_x - q_c| - e_x - e_c. A point
+// whose nearest seed is at distance r is unaffected if |q_x - q_c| >= f r + e_x + e_c.
 #pragma once
+
+#include "kernels/by_real.hpp"
 
 namespace wolfmeans {
 
@@ -15,7 +15,7 @@ namespace wolfmeans {
 inline constexpr int sketch_block = 16;
 // Candidates screened together, at most.
 inline constexpr int most_candidates = 8;
-// More columns than these are left out of the bytes (a distance over some columns is a lower bound
+// Further columns are left out of the bytes (a distance over some columns is a lower bound
 // as well), so that no sum of products reaches 2^31.
 inline constexpr long long most_sketch_columns = 16384;
 
@@ -60,12 +60,15 @@ template <class Real>
 using SketchPack = void(const Real* const* rows, const Real* origin, Real factor, long long d,
                         unsigned char* scratch, unsigned char* bytes, int* squares, float* lost);
 
-struct SketchVersion {
+template <class Real>
+struct SketchFunctions {
+    SketchPack<Real>* pack;
+};
+
+struct SketchVersion : ByReal<SketchFunctions> {
     // Indexed by the number of candidates.
     SketchScreen* bytes[most_candidates + 1];
     SketchScreen* floats[most_candidates + 1];
-    SketchPack<float>* pack_float;
-    SketchPack<double>* pack_double;
     // How many int32 a candidate's four bytes take: 1 as they are, 2 as two pairs of int16 (bytes
     // 0 and 2, bytes 1 and 3), 4 as an int32 each.
     int words;

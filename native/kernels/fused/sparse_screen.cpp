@@ -10,34 +10,26 @@ namespace {
 
 inline constexpr float more_than_any_score = 0x1p126f;
 
-template <int Lanes>
-struct ScoreVector {
-    typedef float Floats __attribute__((vector_size(Lanes * sizeof(float))));
-    typedef int Integers __attribute__((vector_size(Lanes * sizeof(int))));
-};
-
 template <int Lanes, int Registers>
 WOLFMEANS_INLINE void add_entry(float value, const float* centers, long long column,
-                                typename ScoreVector<Lanes>::Floats (&sum)[Registers]) {
-    using Floats = typename ScoreVector<Lanes>::Floats;
+                                Floats<Lanes> (&sum)[Registers]) {
     const float* const c = centers + column * (Registers * Lanes);
-    const Floats x = Floats{} + value;
+    const Floats<Lanes> x = Floats<Lanes>{} + value;
     for (int r = 0; r < Registers; ++r)
-        sum[r] -= x * load<Floats>(c + r * Lanes);
+        sum[r] -= x * load<Floats<Lanes>>(c + r * Lanes);
 }
 
 // The scores of one block of Registers * Lanes centers. Few registers are summed in several turns,
-// so that an addition need not wait for the one before.
+// independent chains.
 template <int Lanes, int Registers>
 WOLFMEANS_INLINE void score_block(const float* values, const int* columns, long long count,
                                   const float* centers, const float* offsets, float* scores) {
-    using Floats = typename ScoreVector<Lanes>::Floats;
     constexpr int turns = Registers >= 3 ? 1 : 4 / Registers;
-    Floats sum[turns][Registers];
+    Floats<Lanes> sum[turns][Registers];
     for (int r = 0; r < Registers; ++r) {
-        sum[0][r] = load<Floats>(offsets + r * Lanes);
+        sum[0][r] = load<Floats<Lanes>>(offsets + r * Lanes);
         for (int t = 1; t < turns; ++t)
-            sum[t][r] = Floats{};
+            sum[t][r] = Floats<Lanes>{};
     }
     long long e = 0;
     for (; e + turns <= count; e += turns)
@@ -61,26 +53,22 @@ WOLFMEANS_INLINE V rotated(const V& v) {
         result[p] = v[(p + Distance) % Lanes];
     return result;
 #else
-    typename ScoreVector<Lanes>::Integers from;
+    Ints<Lanes> from;
     for (int p = 0; p < Lanes; ++p)
         from[p] = (p + Distance) % Lanes;
     return __builtin_shuffle(v, from);
 #endif
 }
 
-// Each lane meets the one Distance further, then half as far: in the end it has met them all.
+// Combine each lane with the one Distance further, then half as far, until all are combined.
 template <int Lanes, int Distance>
-WOLFMEANS_INLINE void across_lanes(typename ScoreVector<Lanes>::Floats& best,
-                                   typename ScoreVector<Lanes>::Floats& second,
-                                   typename ScoreVector<Lanes>::Integers& label) {
+WOLFMEANS_INLINE void across_lanes(Floats<Lanes>& best, Floats<Lanes>& second, Ints<Lanes>& label) {
     if constexpr (Distance > 0) {
-        using Floats = typename ScoreVector<Lanes>::Floats;
-        using Integers = typename ScoreVector<Lanes>::Integers;
-        const Floats other = rotated<Lanes, Distance>(best);
-        const Floats other_second = rotated<Lanes, Distance>(second);
-        const Integers other_label = rotated<Lanes, Distance>(label);
-        const Integers wins = (other < best) | ((other == best) & (other_label < label));
-        const Floats loser = wins ? best : other;
+        const Floats<Lanes> other = rotated<Lanes, Distance>(best);
+        const Floats<Lanes> other_second = rotated<Lanes, Distance>(second);
+        const Ints<Lanes> other_label = rotated<Lanes, Distance>(label);
+        const Ints<Lanes> wins = (other < best) | ((other == best) & (other_label < label));
+        const Floats<Lanes> loser = wins ? best : other;
         second = other_second < second ? other_second : second;
         second = loser < second ? loser : second;
         best = wins ? other : best;
@@ -91,16 +79,14 @@ WOLFMEANS_INLINE void across_lanes(typename ScoreVector<Lanes>::Floats& best,
 
 template <int Lanes>
 WOLFMEANS_INLINE ScreenedRow two_smallest(const float* scores, long long K) {
-    using Floats = typename ScoreVector<Lanes>::Floats;
-    using Integers = typename ScoreVector<Lanes>::Integers;
-    Floats best = Floats{} + more_than_any_score, second = best;
-    Integers label{}, index{};
+    Floats<Lanes> best = Floats<Lanes>{} + more_than_any_score, second = best;
+    Ints<Lanes> label{}, index{};
     for (int p = 0; p < Lanes; ++p)
         index[p] = p;
     for (long long k = 0; k < K; k += Lanes) {
-        const Floats score = load<Floats>(scores + k);
-        const Integers better = score < best;
-        const Floats loser = better ? best : score;
+        const Floats<Lanes> score = load<Floats<Lanes>>(scores + k);
+        const Ints<Lanes> better = score < best;
+        const Floats<Lanes> loser = better ? best : score;
         second = loser < second ? loser : second;
         best = better ? score : best;
         label = better ? index : label;

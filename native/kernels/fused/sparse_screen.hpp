@@ -1,12 +1,12 @@
 // The screen of sparse rows: fast approximate scores in float32 that decide most labels, built once
-// per vector unit. What it cannot decide is rechecked canonically (sparse/sparse_points.cpp), so it may
-// round as it likes within the bound stated below.
+// per vector unit. Undecided rows are rechecked canonically (sparse/sparse_points.cpp), so any
+// rounding within the bound stated below is allowed.
 //
 // The score of row x and center c is s = b - x'.c', with x' = x f, c' = (c - o) f and
-// b = (|c|^2 - |o|^2) f^2 / 2, for a fixed origin o amid the data and a power of two f that brings
-// the data to a size whose squares float32 can hold: half the squared distance less
-// |x - o|^2 f^2 / 2, which is the same for all centers. Only stored entries of x take part; the
-// origin makes c' small where all centers agree.
+// b = (|c|^2 - |o|^2) f^2 / 2, for a fixed origin o within the data and a power of two f that
+// brings the data to a size whose squares float32 can hold: half the squared distance less |x -
+// o|^2 f^2 / 2, which is the same for all centers. Only stored entries of x take part; the origin
+// makes c' small where all centers agree.
 #pragma once
 
 namespace wolfmeans {
