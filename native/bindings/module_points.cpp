@@ -142,7 +142,7 @@ private:
     }
 
     void set_clusters(const Array<const Real>& centers) {
-        require(X_.is_valid(), "the rows have been put away");
+        require(X_.is_valid(), "the rows are detached");
         const std::size_t K = check_centers(centers, d_);
         require(!descent_.has_labels() || K == K_, "the number of centers must stay the same");
         K_ = K;
@@ -212,9 +212,9 @@ void define_points_of(nb::module_& m, const char* name, const char* advance_name
              "the sums, sums (K, limbs, d)); a grid is (low, bits, limbs that terms reach).")
         .def("near_ties", &Class::near_ties, "centers"_a, "slack"_a,
              "Rows that may be ties within a slack (see points.hpp).")
-        .def("put_away", &Class::detach_rows,
+        .def("detach_rows", &Class::detach_rows,
              "Release X and weights; labels, bounds and moments stay.")
-        .def("bring", &Class::attach_rows, "X"_a, "weights"_a.none(),
+        .def("attach_rows", &Class::attach_rows, "X"_a, "weights"_a.none(),
              "Refer to the same X and weights at another address. Their values are not checked.")
         .def("adopt", &Class::adopt, "labels"_a, "centers"_a,
              "Adopt labels that were found for these rows and centers before.")

@@ -127,7 +127,7 @@ public:
 
 private:
     std::size_t checked(const Array<const Real>& centers) {
-        require(X_.is_valid(), "the rows have been put away");
+        require(X_.is_valid(), "the rows are detached");
         const std::size_t K = check_centers(centers, d_);
         require(!points_->has_labels() || K == K_, "the number of centers must stay the same");
         K_ = K;
@@ -150,7 +150,7 @@ void define_trimming_of(nb::module_& m, const char* name) {
              "Keep the nearest points, each with the lowest index of a nearest center.\n\n"
              "IN: centers (K, d). OUT: weights (K,), means (K, d), residuals (K, d).\n"
              "Returns (moved, gap).")
-        .def("approach", &Bound::find_nearest, "centers"_a,
+        .def("find_nearest", &Bound::find_nearest, "centers"_a,
              "Find the nearest centers and the distances to them; labels stay what they are.")
         .def("nearest", &Bound::nearest, "out"_a,
              "OUT: (n,) float64, the distances that approach found.")
@@ -159,9 +159,9 @@ void define_trimming_of(nb::module_& m, const char* name) {
              "limbs (see exact/limbs.py).\n\n"
              "Returns (moved, gap (1, 68, 1), grid of the totals, totals (K, limbs, 1), grid of "
              "the sums, sums (K, limbs, d)); a grid is (low, bits, limbs that terms reach).")
-        .def("put_away", &Bound::detach_rows,
+        .def("detach_rows", &Bound::detach_rows,
              "Release X; labels, bounds, weights and moments stay.")
-        .def("bring", &Bound::attach_rows, "X"_a,
+        .def("attach_rows", &Bound::attach_rows, "X"_a,
              "Refer to the same X at another address. Its values are not checked.")
         .def("labels", &Bound::labels, "out"_a,
              "OUT: (n,) int32, -1 for points of which nothing is kept.")

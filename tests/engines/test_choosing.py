@@ -16,9 +16,9 @@ from scipy import sparse
 
 from interpreted import needs_triton
 from wolfmeans import KMeans, TrimmedKMeans
-from wolfmeans import engines as engines_module
-from wolfmeans.engines import CpuEngine, Work, choose_engine, choosing
+from wolfmeans.engines import Work, choose_engine, choosing
 from wolfmeans.engines.choosing import Choice, Costs, choose
+from wolfmeans.engines.native import CpuEngine
 from wolfmeans.engines.tensors import OnDevice
 
 GIB = 2**30
@@ -253,7 +253,7 @@ def eager(card, monkeypatch):
     monkeypatch.setattr(choosing, "GPU", NOTHING)
     monkeypatch.setattr(choosing, "COPY", np.inf)
     monkeypatch.setattr(choosing, "_NOT_WORTH_A_WORD", 0.0)
-    monkeypatch.setattr(engines_module, "_gpu_engine", Elsewhere)
+    monkeypatch.setattr(choosing, "_gpu_engine", Elsewhere)
     return opened
 
 
@@ -300,7 +300,7 @@ def test_a_gpu_that_is_not_taken_is_mentioned(card, monkeypatch):
 
 
 def test_tensors_on_the_gpu_stay_there_whatever_the_work(monkeypatch):
-    monkeypatch.setattr(engines_module, "_gpu_engine", lambda: "there")
+    monkeypatch.setattr(choosing, "_gpu_engine", lambda: "there")
     table = OnDevice.__new__(OnDevice)
     assert choose_engine("auto", table, SMALL).engine == "there"
     assert choose_engine("auto", table, None).engine == "there"

@@ -256,7 +256,7 @@ def test_what_a_part_knows_without_its_rows(weighted):
     assert not part.knows("labels", other)
     assert all(part.knows(*question) != weighted for question in of_weights)
     assert not part.knows("rows", np.arange(3))
-    with pytest.raises(ValueError, match="put away"):
+    with pytest.raises(ValueError, match="detached"):
         part.nearby(there, Bracket(0, 51), 0)
 
 

@@ -425,8 +425,8 @@ OBJECTS = {
             "assign_exactly": lambda c: [c.centers(), *_forced(c, True)],
             "near_ties": lambda c: [c.centers(), 1e-9],
             "labels": lambda c: [],
-            "put_away": lambda c: [],
-            "bring": lambda c: [c.points(), c.maybe_weights()],
+            "detach_rows": lambda c: [],
+            "attach_rows": lambda c: [c.points(), c.maybe_weights()],
         },
     ),
     "Moments": (

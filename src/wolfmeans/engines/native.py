@@ -205,7 +205,7 @@ class DensePoints(NativePoints):
         """Release the rows and weights; keep labels, bounds and moments."""
         self._X = self._kernels = self.weights = None
         if self._points is not None:
-            self._points.put_away()
+            self._points.detach_rows()
 
     def attach_rows(self, X: NDArray[np.floating], weights: NDArray[np.float64] | None) -> None:
         """Use the same rows and weights again, perhaps at another address."""
@@ -213,7 +213,7 @@ class DensePoints(NativePoints):
         self._X, self.weights = X, weights
         self._kernels = NativeKernels(X, self.n_threads)
         if self._points is not None:
-            self._points.bring(X, weights)
+            self._points.attach_rows(X, weights)
 
     def _open(self, weights: NDArray[np.float64] | None) -> Any:
         kind = _native.PointsF32 if self.dtype == np.float32 else _native.PointsF64
@@ -341,7 +341,7 @@ class NativeTrimmer:
 
     def find_nearest(self, centers: Centers) -> None:
         """Find the nearest centers."""
-        self._begun().approach(aligned(centers))
+        self._begun().find_nearest(aligned(centers))
 
     def nearest_distances(self) -> Distances:
         """Return the distances to the nearest of these centers."""
@@ -390,12 +390,12 @@ class NativeTrimmer:
     def detach_rows(self) -> None:
         """Release the rows; keep labels, bounds and moments."""
         if self._state is not None:
-            self._state.put_away()
+            self._state.detach_rows()
 
     def attach_rows(self) -> None:
         """Use the rows of the points again, perhaps at another address."""
         if self._state is not None:
-            self._state.bring(self._points.host_rows)
+            self._state.attach_rows(self._points.host_rows)
 
 
 def _arrays_of(forced: Forced | None) -> tuple[Any, Any]:
