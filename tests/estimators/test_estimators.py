@@ -1,10 +1,12 @@
 """KMeans as scikit-learn's users know it, and what it promises beyond that."""
 
 import copy
+import gc
 import inspect
 import pickle
 import time
 import warnings
+import weakref
 
 import numpy as np
 import pandas as pd
@@ -23,7 +25,7 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from instances import ENGINES
-from wolfmeans import KMeans, Status
+from wolfmeans import KMeans, Status, TrimmedKMeans
 from wolfmeans.core.empty_clusters import POLICIES
 from wolfmeans.core.stopping import STOPS, TOLERANCE_SCALES
 from wolfmeans.engines import get_engine
@@ -727,3 +729,17 @@ def test_points_of_weight_zero_do_not_count():
     b = KMeans(4, init=X[1:5]).fit(far, sample_weight=weights)
     assert np.array_equal(a.cluster_centers_, b.cluster_centers_)
     assert a.inertia_ == b.inertia_
+
+
+@pytest.mark.parametrize("kind", [KMeans, TrimmedKMeans])
+def test_rows_are_released_with_the_fit_and_not_by_the_collector(kind):
+    """A cycle of references would keep the data in memory until the garbage collector runs."""
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    gc.disable()
+    try:
+        kind(3, random_state=0, n_init=1).fit(X)
+        known = weakref.ref(X)
+        del X
+        assert known() is None
+    finally:
+        gc.enable()

@@ -208,13 +208,14 @@ class KMeans(CenterEstimator):
         self._set_parameters(locals())
 
     def _fit(self, data: OpenedForFit) -> None:
-        begun, workspace, exponent = data.begun, data.workspace, data.exponent
+        X, begun, workspace, exponent = data.X, data.begun, data.workspace, data.exponent
         n_threads = effective_threads(self.n_threads)
         generator = check_random_state(self.random_state)
-        notes_on_scales = cache(lambda: scale_notes(data.X))
+        # Of X alone: with `data` it would be a cycle, and memory would wait for the collector.
+        notes_on_scales = cache(lambda: scale_notes(X))
         workspace.meanwhile = notes_on_scales
 
-        best, notes = self._best_of_starts(data.X, workspace, exponent, generator, n_threads)
+        best, notes = self._best_of_starts(X, workspace, exponent, generator, n_threads)
         if self.effort is not None:
             best = self._search(best, begun, workspace, exponent, generator)
         limits = [limit for limit in (self.time_limit, self.effort) if limit is not None]
