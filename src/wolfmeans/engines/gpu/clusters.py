@@ -13,16 +13,18 @@ import triton
 from numpy.typing import NDArray
 
 from wolfmeans.core.workspace import Centers, Limits
+from wolfmeans.engines.gpu.grid_sums import on_grid, scalar_limbs
 from wolfmeans.engines.gpu.kernels import bounds as bound_kernels
 from wolfmeans.engines.gpu.kernels import bulk_sums, division
 from wolfmeans.engines.gpu.kernels import means as mean_kernels
 from wolfmeans.engines.gpu.kernels import one_pass as one_pass_kernels
 from wolfmeans.engines.gpu.kernels import weighted as weighted_kernels
 from wolfmeans.engines.gpu.kernels.exact import LIMBS, ROOM
-from wolfmeans.engines.gpu.kernels.lists import FAR, MOVED
+from wolfmeans.engines.gpu.kernels.lists import FAR, INEXACT, MOVED
 from wolfmeans.engines.gpu.launching import INTERPRETED, UNFUSED, launch
 from wolfmeans.engines.gpu.orders import MOST_STEPS, WORDS, Orders
-from wolfmeans.engines.gpu.transfers import Outbox, Place, Sent
+from wolfmeans.engines.gpu.transfers import Outbox, Place, Sent, to_host
+from wolfmeans.exact.limbs import Grids, Limbs
 
 if TYPE_CHECKING:
     from wolfmeans.engines.gpu.screening import Screened
@@ -295,6 +297,31 @@ class Clusters:
             return records, total, places
 
         return received
+
+    def partial(self, grids: Grids, gap_low: int) -> tuple[int, Limbs | None, Limbs, Limbs]:
+        """Return what rows that were added up did: sums as others have theirs, and no means.
+
+        That is: how many rows moved; the gap, None where it had no room; weights; sums of w x. The
+        gap begins anew.
+        """
+        weighting, K, d = self.weighting, self.n_clusters, self.data.d
+        if weighting is None:
+            totals, totals_low, sums_low = self.arrivals[None], 0, self.data.unit
+        else:
+            totals, totals_low = self.totals, weighting.unit
+            sums_low = weighting.sum_unit
+        state, gap, weights, sums = to_host(self.state, self.gap, totals.sum(1), self.sums.sum(1))
+        self.moments.zero_()
+        inexact = bool(state[INEXACT.value])
+        if inexact:
+            self.state[INEXACT.value] = 0
+        return (
+            int(state[MOVED.value]),
+            None if inexact else scalar_limbs(gap[:LIMBS], gap_low),
+            # The highest digit is the first one.
+            on_grid(grids.totals, weights[::-1].reshape(-1, K, 1), totals_low),
+            on_grid(grids.sums, sums[::-1].reshape(-1, K, d), sums_low),
+        )
 
     @property
     def are_numbered(self) -> bool:

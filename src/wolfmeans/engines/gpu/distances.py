@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from wolfmeans.core.workspace import Centers, Distances, Labels, Limits
 from wolfmeans.engines.gpu import costs
+from wolfmeans.engines.gpu.grid_sums import ScalarSum
 from wolfmeans.engines.gpu.kernels import moments as moment_kernels
 from wolfmeans.engines.gpu.kernels import recheck as recheck_kernels
 from wolfmeans.engines.gpu.kernels.exact import LIMBS
@@ -98,15 +99,15 @@ class GpuKernels:
             roots[start : start + many] = np.sqrt(out.cpu().numpy())
         return roots
 
-    def total(self, terms: torch.Tensor, largest: float) -> float | None:
-        """Return the exact sum of terms of 0..largest, rounded once; None where it has no room."""
+    def total(self, terms: torch.Tensor, largest: float) -> ScalarSum:
+        """Return the exact sum of terms of 0..largest."""
         low = math.frexp(largest)[1] - 53 - 32 * (LIMBS - 4)
-        sums, inexact = self.nothing()
+        total = ScalarSum(terms.device, low)
         launch(
             moment_kernels.sum_terms, triton.cdiv(len(terms), 1024),
-            terms, sums, low, inexact, len(terms), BLOCK=1024, **UNFUSED,
+            terms, total.limbs, low, total.inexact, len(terms), BLOCK=1024, **UNFUSED,
         )  # fmt: skip
-        return self.rounded(sums, inexact, low)
+        return total
 
     def cost(
         self,
@@ -114,43 +115,26 @@ class GpuKernels:
         labels: torch.Tensor,
         masses: torch.Tensor | None,
         low: int,
-    ) -> float | None:
-        """Return the exact sum of distances to own centers; None where it has no room.
-
-        No term has a bit below 2**low, or the sum has no room.
-        """
-        sums, inexact = self.nothing()
-        self.add_costs(centers, labels, masses, low, sums, inexact)
-        return self.rounded(sums, inexact, low)
+    ) -> ScalarSum:
+        """Return the exact sum of distances to own centers, which begins at 2**low."""
+        total = ScalarSum(self.data.X.device, low)
+        self.add_costs(centers, labels, masses, total)
+        return total
 
     def add_costs(
         self,
         centers: Centers | torch.Tensor,
         labels: torch.Tensor,
         masses: torch.Tensor | None,
-        low: int,
-        sums: torch.Tensor,
-        inexact: torch.Tensor,
+        total: ScalarSum,
     ) -> None:
         """Add distances to own centers to a sum, with no room for them (as `Rows` has)."""
         data = self.data
         launch(
             moment_kernels.sum_costs, min(PROGRAMS, triton.cdiv(data.n, 128)),
-            data.X, masses, self.sent(centers), labels, sums, low, inexact, data.n, data.d,
-            BLOCK=128, num_warps=4, **UNFUSED,
+            data.X, masses, self.sent(centers), labels, total.limbs, total.low, total.inexact,
+            data.n, data.d, BLOCK=128, num_warps=4, **UNFUSED,
         )  # fmt: skip
-
-    def nothing(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return a sum without terms, and a mark that it is exact."""
-        zeros = torch.zeros(LIMBS + 1, dtype=torch.int64, device=self.data.X.device)
-        return zeros[:LIMBS], zeros[LIMBS:].view(torch.int32)[:1]
-
-    def rounded(self, sums: torch.Tensor, inexact: torch.Tensor, low: int) -> float | None:
-        """Return a sum, rounded once; None where it had no room."""
-        out = torch.empty(2, dtype=torch.float64, device=sums.device)
-        launch(moment_kernels.round_sum, 1, sums, low, inexact, out, num_warps=1, **UNFUSED)
-        total, lost = out.tolist()
-        return None if lost else float(total)
 
     def of(self, rows: NDArray[np.int64]) -> GpuKernels:
         """Return the same for some of the rows."""

@@ -26,11 +26,12 @@ from wolfmeans.core.workspace import (
     Workspace,
 )
 from wolfmeans.engines.gpu.ahead import Ahead, worth_taking
-from wolfmeans.engines.gpu.clusters import Lows, Results
+from wolfmeans.engines.gpu.clusters import Clusters, Lows, Results
+from wolfmeans.engines.gpu.device_points import DevicePoints
 from wolfmeans.engines.gpu.distances import GpuKernels
 from wolfmeans.engines.gpu.gains import Judged, best_candidate
 from wolfmeans.engines.gpu.kernels.lists import MOVED
-from wolfmeans.engines.gpu.memory import is_small, kept
+from wolfmeans.engines.gpu.memory import BYTES_OF_A_ROW, available, is_small, kept
 from wolfmeans.engines.gpu.ordering import lexicographic_order, row_hashes
 from wolfmeans.engines.gpu.orders import MOST_STEPS
 from wolfmeans.engines.gpu.oversampling import GpuPart
@@ -43,7 +44,8 @@ from wolfmeans.engines.gpu.trimming import GpuTrimmer
 from wolfmeans.engines.gpu.weighting import Weighting, weigh
 from wolfmeans.engines.reference import ReferencePoints, on_host_sums
 from wolfmeans.engines.tensors import DeviceLabels
-from wolfmeans.exact.native import digest
+from wolfmeans.engines.trimming import PlainTrimmer, Trimmer
+from wolfmeans.exact.limbs import Grids, Limbs
 from wolfmeans.exact.ordering import lexicographic_order as order_on_host
 from wolfmeans.exact.sums import exact_sum
 
@@ -55,10 +57,9 @@ _ONE_STEP = Limits(1, math.inf, keep_empty=True)
 """One step: whether it would be taken does not matter."""
 
 
-class GpuPoints(ReferencePoints):
+class GpuPoints(DevicePoints):
     """Points, all on the device, with their weights where they have any."""
 
-    engine = "gpu"
     _kernels: GpuKernels
 
     def __init__(
@@ -69,10 +70,8 @@ class GpuPoints(ReferencePoints):
         weights: NDArray[np.float64] | None = None,
         weighting: Weighting | None = None,
     ) -> None:
-        self.n_points, self.n_features = data.n, data.d
-        self.dtype = np.dtype(np.float32 if data.X.dtype == torch.float32 else np.float64)
-        self.weights = weights
-        self.data, self._weighting = data, weighting
+        super().__init__(data, data.n, n_threads, weights, weighting)
+        self.data = data
         self._kernels = GpuKernels(data)
         self._tensors: Step | None = None
         self._launched_ahead: Ahead | None = None
@@ -83,17 +82,22 @@ class GpuPoints(ReferencePoints):
         self._there: list[tuple[Centers, torch.Tensor]] = []
         # A copy of the labels as they are.
         self._copied: torch.Tensor | None = None
-        self._last: tuple[Assignment, Centers, float, float] | None = None
-        self._host, self._n_threads = host, n_threads
-        self._order = None
+        self._host = host
         self._order_on_device: torch.Tensor | None = None
+
+    def _like(
+        self, n_threads: int, weights: NDArray[np.float64] | None, weighting: Weighting | None
+    ) -> GpuPoints:
+        twin = GpuPoints(self.data, self._host, n_threads, weights, weighting)
+        twin._order, twin._order_on_device = self._order, self._order_on_device
+        return twin
 
     # --- Assignments and steps ----------------------------------------------------------------
 
     def assign(self, centers: Centers, forced: Forced | None = None) -> Assignment:
         """Give each point the label of its nearest center, ties to the lowest index."""
         if forced is not None:
-            return self._adopt(centers, forced)
+            return self._assign_forced(centers, forced)
         self._measure(centers)
         if self._tensors is None:
             return self._assign_first(centers)
@@ -323,16 +327,37 @@ class GpuPoints(ReferencePoints):
         self._last = (found, centers, float(record[5]), float(record[3]))
         return found
 
-    def _adopt(self, centers: Centers, forced: Forced) -> Assignment:
-        """Take the nearest labels but for the forced ones, and move points accordingly."""
+    def _assign_forced(self, centers: Centers, forced: Forced) -> Assignment:
+        """Take the nearest labels but for the forced ones."""
+        clusters, lows = self._assign_rows(centers, forced)
+        clusters.settle(0, lows)
+        record, *vertex = to_host(clusters.records[0], *clusters.place(1))
+        if record[7]:
+            self._repair(record, 0)
+        return self._found(record, centers, *vertex)
+
+    def _assign_rows(self, centers: Centers, forced: Forced | None) -> tuple[Clusters, Lows]:
         self._measure(centers)
+        lows = self._lows()
+        if forced is None:
+            step = self._begin(centers, _ONE_STEP, math.nan, 0)
+            self._there = []
+            step.clusters.prepare(0)
+            step.assign_rows(0, lows)
+        else:
+            labels = self._kernels.labels_on_device(centers)
+            labels[to_device(forced.rows, labels)] = to_device(forced.labels, labels)
+            step = self._relabel_to(centers, labels)
+            step.add_moves(0, lows)
+        return step.clusters, lows
+
+    def _relabel_to(self, centers: Centers, labels: torch.Tensor) -> Step:
+        """Give points any labels, and list those that move."""
         step = self._opened(len(centers))
         clusters, rows = step.clusters, step.rows
-        labels = self._kernels.labels_on_device(centers)
-        labels[to_device(forced.rows, labels)] = to_device(forced.labels, labels)
         self._there = []
         self._forget()
-        clusters.begin(centers, Limits(1, math.inf), math.nan, 0)
+        clusters.begin(centers, _ONE_STEP, math.nan, 0)
         clusters.before.copy_(clusters.centers[0])
         moved = torch.nonzero(labels != rows.labels).flatten()
         rows.moved_rows[: len(moved)] = moved.int()
@@ -340,17 +365,12 @@ class GpuPoints(ReferencePoints):
         clusters.state[MOVED.value] = len(moved)
         rows.labels.copy_(labels)
         rows.slack.fill_(-math.inf)
-        step.find_moments(0, self._lows())
-        record, *vertex = to_host(clusters.records[0], *clusters.place(1))
-        if record[7]:
-            self._repair(record, 0)
-        return self._found(record, centers, *vertex)
+        return step
 
-    def step(self, found: Assignment, centers: Centers) -> tuple[float, float]:
-        """Return the shift and the movement of a step from the centers to the means found."""
-        if self._last is not None and self._last[0] is found and self._last[1] is centers:
-            return self._last[2], self._last[3]
-        return super().step(found, centers)
+    def adopt(self, labels: Labels, centers: Centers) -> None:
+        """Take over labels that these centers gave the same points before."""
+        step = self._relabel_to(centers, to_device(labels, self.data.X))
+        step.rows.move(step.clusters)
 
     def advance_with(
         self,
@@ -393,13 +413,6 @@ class GpuPoints(ReferencePoints):
         """Whether several starts are better run at once: the device has room for more."""
         return self.n_points * self.n_features <= _SMALL
 
-    def fork(self, n_threads: int) -> GpuPoints:
-        """Return a workspace of the same points, without labels, that shares the data."""
-        twin = GpuPoints(self.data, self._host, n_threads, self.weights, self._weighting)
-        twin.meanwhile = self.meanwhile
-        twin._order, twin._order_on_device = self._order, self._order_on_device
-        return twin
-
     def fork_for_trimming(self) -> ReferencePoints:
         """Return the points that the trimmed oracle works on: with masses on the device."""
         weighting = self._weighting
@@ -410,21 +423,62 @@ class GpuPoints(ReferencePoints):
                 weighting = None
         if weighting is None:
             return on_host_sums(np.asarray(self._X), self.weights, self._kernels)
-        twin = GpuPoints(self.data, self._host, self._n_threads, self.weights, weighting)
-        twin._order, twin._order_on_device = self._order, self._order_on_device
-        return twin
+        return self._like(self._n_threads, self.weights, weighting)
 
-    def trimmer(self, mass: float) -> GpuTrimmer:
-        """Return what keeps the nearest points of a mass, on the device."""
-        assert self._weighting is not None
+    def trimmer(self, mass: float) -> Trimmer:
+        """Return what keeps the nearest points of a mass, on the device where it has room."""
+        if self.grids is not None and self.grids.weights is not None:
+            # The last mass that is kept may be as fine as a weight of another part.
+            self._weighting = weigh(self.data, self.weights, masses=self.grids.weights)
+        if self._weighting is None:
+            return PlainTrimmer(self, mass)
         return GpuTrimmer(self, self._weighting, mass)
 
-    def _current(self) -> Labels:
-        return to_host(self._opened_before().rows.labels)[0]
+    def summing_on(self, grids: Grids) -> ReferencePoints:
+        """Set where exact sums stand; on the host, if the device has no room for lists of rows.
 
-    def labels(self) -> Labels:
-        """Return the current labels (a copy)."""
-        return self._current()
+        Lists of other parts stay there, too.
+        """
+        if available(self.data.X.device.type) < self.n_points * BYTES_OF_A_ROW:
+            points = on_host_sums(self._X, self.weights, self._kernels)
+            return points.summing_on(grids)
+        return super().summing_on(grids)
+
+    def exact_cost(self, centers: Centers) -> Limbs:
+        """Return the cost as a sum that can be added to those of other points."""
+        masses = None if self._weighting is None else self._weighting.values
+        return self._exact_cost(centers, self._opened_before().rows.labels, masses)
+
+    def exact_cost_at(
+        self, centers: Centers, labels: Labels, masses: NDArray[np.float64] | None
+    ) -> Limbs:
+        """Return the exact sum of v D at any labels and masses, None for ones."""
+        given = None if masses is None else to_device(masses, self.data.X)
+        return self._exact_cost(centers, to_device(labels, self.data.X), given)
+
+    def _exact_cost(
+        self, centers: Centers, labels: torch.Tensor, masses: torch.Tensor | None
+    ) -> Limbs:
+        self._measure(centers)
+        total = self._kernels.cost(self._held(centers), labels, masses, self._lows().gap).exact()
+        if total is not None:
+            return total
+        distances = self._kernels.distances_on_device(centers, labels)
+        terms = distances if masses is None else masses * distances
+        total = self._kernels.total(terms, float(terms.max())).exact()
+        return Limbs.of_terms(to_host(terms)[0]) if total is None else total
+
+    def exact_total(self, values: NDArray[np.float64]) -> Limbs:
+        """Return the exact sum of an array, not rounded."""
+        total = None
+        if values.size and values.min() >= 0.0:
+            terms = to_device(values.ravel(), self.data.X)
+            total = self._kernels.total(terms, float(values.max())).exact()
+        return super().exact_total(values) if total is None else total
+
+    def _bounds(self) -> tuple[Clusters, torch.Tensor, torch.Tensor] | None:
+        step = self._step
+        return None if step is None else (step.clusters, step.rows.labels, step.rows.slack)
 
     def _labelled(self, clusters: NDArray[np.bool_]) -> NDArray[np.int64]:
         labels = self._opened_before().rows.labels
@@ -447,7 +501,8 @@ class GpuPoints(ReferencePoints):
         labels = self._opened_before().rows.labels
         masses = None if self._weighting is None else self._weighting.values
         if self._known[0] is not centers:
-            total = self._kernels.cost(self._held(centers), labels, masses, self._lows().gap)
+            low = self._lows().gap
+            total = self._kernels.cost(self._held(centers), labels, masses, low).rounded()
         if total is not None:
             return total
         distances = self._kernels.distances_on_device(centers, labels)
@@ -457,7 +512,7 @@ class GpuPoints(ReferencePoints):
         largest = float(terms.max())
         if largest == 0.0:
             return 0.0
-        total = self._kernels.total(terms, largest)
+        total = self._kernels.total(terms, largest).rounded()
         return exact_sum(terms.cpu().tolist()) if total is None else total
 
     def total(self, values: NDArray[np.float64]) -> float:
@@ -465,30 +520,6 @@ class GpuPoints(ReferencePoints):
         if values.size == 0 or not values.min() >= 0.0:
             return super().total(values)
         return self._total_on_device(to_device(values.ravel(), self.data.X))
-
-    def mean(self, *, weighted: bool) -> Centers:
-        """Return the (d,) mean of all points, rounded as a center."""
-        zero = np.zeros((1, self.n_features), dtype=self.dtype)
-        weights = (self.weights, self._weighting) if weighted else (None, None)
-        points = GpuPoints(self.data, self._host, self._n_threads, *weights)
-        mean: Centers = points.assign(zero).means[0]
-        return mean
-
-    def near_ties(
-        self, centers: Centers, slack: float
-    ) -> tuple[NDArray[np.int64], Distances, Distances]:
-        """Return the rows that the bounds cannot tell from a tie."""
-        step = self._step
-        rows = np.arange(self.n_points)
-        if step is not None and np.array_equal(to_host(step.clusters.before)[0], centers):
-            # Bounds are in scaled distances; with a margin for what they were rounded by.
-            room = 2.0 * slack * self.data.scale * 2.0 + self.data.margin
-            rows = torch.nonzero(step.rows.slack <= room).flatten().cpu().numpy()
-        return rows, *self._kernels.two_nearest(rows, centers)
-
-    def roots(self, centers: Centers) -> Centers:
-        """Return the (n, K) square roots of the canonical distances to all centers."""
-        return self._kernels.roots(centers)
 
     def rows(self, indices: NDArray[np.int64]) -> Centers:
         """Return data rows in the centers' dtype."""
@@ -508,18 +539,6 @@ class GpuPoints(ReferencePoints):
             sent = None if counting is None else to_device(counting, distances)
         judged = Judged(self.data, distances, sent, self._lows().gap)
         return best_candidate(judged, self.order_on_device, most)
-
-    def distance_error(self, centers: Centers) -> float:
-        """Return 0: distances of dense rows are off by (d + 3) u of themselves and no more."""
-        return 0.0
-
-    def digest(self, centers: Centers) -> bytes:
-        """Return 16 bytes that stand for the centers."""
-        return digest(centers)
-
-    def largest(self) -> float:
-        """Return the largest absolute value in the data."""
-        return self.data.largest
 
     def order(self) -> NDArray[np.int64]:
         """Return the rows in an order that depends on their values alone."""
@@ -573,21 +592,6 @@ class GpuPoints(ReferencePoints):
         found, far, points, left = to_host(rows, distances[rows], self.data.X[rows], outside)
         order = order_on_host(points)
         return found[order], far[order], float(left[0])
-
-    def _on_host(self) -> Workspace:
-        """Return a workspace of the same points on the host."""
-        from wolfmeans.engines import get_engine
-
-        return get_engine("auto").open(self._X, self.weights, self._n_threads)
-
-    def single_moves(self, centers: Centers, labels: Labels | None = None) -> Any:
-        """Return a search by single moves, one point after the other and hence on the host."""
-        given = self._current() if labels is None else labels
-        return self._on_host().single_moves(centers, given)
-
-    def swaps(self) -> Any:
-        """Return what tells the cost of exchanging a center for a data point, on the host."""
-        return self._on_host().swaps()
 
 
 def _arrival(buffers: Sequence[NDArray[Any]], record: NDArray[np.float64]) -> Arrival:

@@ -84,8 +84,8 @@ class Step:
         self.clusters.prepare(source)
         self.rows.find_labels(self.clusters, source)
 
-    def find_moments(self, source: int, lows: Lows) -> None:
-        """Launch what follows an assignment: gap, sums, means, record, and whether to go on."""
+    def add_moves(self, source: int, lows: Lows) -> None:
+        """Launch what adds up the gap, and moves rows between the sums of clusters."""
         sum_gap = partial(self.rows.sum_gap, self.clusters, source, lows.gap)
         # Moves by atomics wait for memory most of the time.
         at_once = self.clusters.n_clusters > FEW_CLUSTERS
@@ -96,7 +96,14 @@ class Step:
         self.rows.move(self.clusters)
         if at_once:
             together()
-        self.clusters.settle(source, lows)
+
+    def assign_rows(self, source: int, lows: Lows) -> None:
+        """Launch what gives rows their labels, and brings gap and sums up to date with them."""
+        if self.rows.in_one_pass:
+            self.rows.assign_and_add(self.clusters, source, lows.gap)
+        else:
+            self.rows.find_labels(self.clusters, source)
+            self.add_moves(source, lows)
 
     def open(self, lows: Lows) -> None:
         """Launch what comes before the first step."""
@@ -172,16 +179,11 @@ class Step:
         )
 
     def _launch_step(self, source: int, lows: Lows) -> None:
-        if self.rows.in_one_pass:
-            self.rows.assign_and_add(self.clusters, source, lows.gap)
-            self.clusters.settle(source, lows)
-            return
-        if self.clusters.prepare_themselves:
-            # They are prepared since the last step, or the opening.
-            self.rows.find_labels(self.clusters, source)
-        else:
-            self.find_labels(source)
-        self.find_moments(source, lows)
+        if not self.clusters.prepare_themselves:
+            self.clusters.prepare(source)
+        # Otherwise they are prepared since the last step, or the opening.
+        self.assign_rows(source, lows)
+        self.clusters.settle(source, lows)
 
     def _facts(self, lows: Lows) -> Hashable:
         """Return all that launches are made of: numbers, and where tensors are."""
