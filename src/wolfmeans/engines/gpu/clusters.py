@@ -20,10 +20,9 @@ from wolfmeans.engines.gpu.kernels import means as mean_kernels
 from wolfmeans.engines.gpu.kernels import one_pass as one_pass_kernels
 from wolfmeans.engines.gpu.kernels import weighted as weighted_kernels
 from wolfmeans.engines.gpu.kernels.exact import LIMBS, ROOM
-from wolfmeans.engines.gpu.kernels.lists import FAR, INEXACT, MOVED
+from wolfmeans.engines.gpu.kernels.lists import AT_MOST, EMPTY, FAR, INEXACT, KEEP_EMPTY, MOVED
 from wolfmeans.engines.gpu.launching import INTERPRETED, UNFUSED, launch
-from wolfmeans.engines.gpu.orders import MOST_STEPS, WORDS, Orders
-from wolfmeans.engines.gpu.transfers import Outbox, Place, Sent, to_host
+from wolfmeans.engines.gpu.transfers import Outbox, Place, Sent, room, to_host
 from wolfmeans.exact.limbs import Grids, Limbs
 
 if TYPE_CHECKING:
@@ -46,6 +45,12 @@ _FAR_AWAY = 1.0e17
 _ALIGNMENT = 256
 _MOST_SUMS = 2**31
 """Their places are counted in int32."""
+MOST_STEPS = 1024
+"""So many records fit."""
+_WORDS = 16
+"""Of 8 bytes: the rule, the counters, and how far the centers of both buffers reach."""
+_IN_TURN = 8
+"""So many runs may begin before the first of them has."""
 _OF_A_PLACE = ("centers", "residuals", "weights")
 
 Results = tuple[NDArray[np.float64], NDArray[np.float64], dict[int, list[NDArray[Any]]]]
@@ -151,6 +156,52 @@ class Arena:
         return self._pieces[names]
 
 
+class RunControl:
+    """Rules and counters on their way to the device, from memory that stays where it is.
+
+    Each has 16 words: the shift on arrival; three tolerances; 16 counters, of which the first two
+    say how many steps may be taken and whether empty clusters are kept; zeros.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        pinned = device.type == "cuda"
+        self._sent = room((_IN_TURN, _WORDS), torch.int64, pinned)
+        self._here: NDArray[np.int64] = self._sent.numpy()
+        self._turn = 0
+
+    def begin(self, control: torch.Tensor, limits: Limits, shift: float, empty: int) -> None:
+        """Send what a run begins with."""
+        self.words(limits, shift, empty)
+        control.copy_(self._sent[self._turn], non_blocking=True)
+
+    def words(self, limits: Limits, shift: float, empty: int) -> NDArray[np.int64]:
+        """Return what a run begins with, for who sends it with something else."""
+        rule, counters = self._next(limits, limits.at_most)
+        rule[0], counters[EMPTY.value] = shift, empty
+        words: NDArray[np.int64] = self._here[self._turn]
+        return words
+
+    def end_by(self, control: torch.Tensor, limits: Limits, after: int) -> None:
+        """Send other limits to a run that goes on, of whose steps so many are not counted."""
+        self._next(limits, after + limits.at_most)
+        # All else is the device's: the shift on arrival, and what it counts.
+        control[1:5].copy_(self._sent[self._turn, 1:5], non_blocking=True)
+
+    def _next(self, limits: Limits, at_most: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Write down rule and counters, where the device does not read any more.
+
+        The host waits for what a run leads to before it begins the next but one.
+        """
+        self._turn = (self._turn + 1) % _IN_TURN
+        control = self._here[self._turn]
+        control[:] = 0
+        rule, counters = control[:4].view(np.float64), control[4:12].view(np.int32)
+        rule[1], rule[2], rule[3] = limits.gap, limits.decrease, limits.shift
+        counters[AT_MOST.value] = min(at_most, MOST_STEPS)
+        counters[KEEP_EMPTY.value] = limits.keep_empty
+        return rule, counters
+
+
 class Clusters:
     """The tensors of K clusters, and the kernels that work on them alone.
 
@@ -201,7 +252,7 @@ class Clusters:
         arena.ask("cost", int64, LIMBS + 1)
         # The rule, that is the shift on arrival and three tolerances; counters; the reaches. Next
         # to the centers that a run begins at, so that one copy brings both.
-        arena.ask("_control", int64, WORDS)
+        arena.ask("_control", int64, _WORDS)
         # The point and the vertex, which change places when a step is taken; next to each other,
         # to the records and to a cost, so that one copy brings all that to the host.
         for place in "01":
@@ -234,7 +285,7 @@ class Clusters:
         self._arena = arena
         vars(self).update(arena.zeros())
         self._put_far()
-        self._orders = Orders(data.X.device)
+        self._run_control = RunControl(data.X.device)
         self.rule, self.state = self._control[:4].view(float64), self._control[4:12].view(int32)
         self.lengths = self._control[4 + MOVED.value // 2 :][:1]
         # The first of the sums of a step; then shift and movement.
@@ -269,14 +320,14 @@ class Clusters:
         """Put the first point in its place; sums stay what they are."""
         if isinstance(centers, torch.Tensor):
             self.centers[0].copy_(centers)
-            self._orders.begin(self._control, limits, shift, empty)
+            self._run_control.begin(self._control, limits, shift, empty)
         else:
-            control = self._orders.words(limits, shift, empty)
+            control = self._run_control.words(limits, shift, empty)
             self._arena.put({"_control": control, "centers0": centers})
 
     def end_by(self, limits: Limits, after: int) -> None:
         """Let the steps that follow end by these limits, of which so many are not counted."""
-        self._orders.end_by(self._control, limits, after)
+        self._run_control.end_by(self._control, limits, after)
 
     def place(self, number: int) -> list[torch.Tensor]:
         """Return centers, residuals and weights of one of the two buffers."""

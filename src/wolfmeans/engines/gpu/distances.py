@@ -10,12 +10,12 @@ import triton
 from numpy.typing import NDArray
 
 from wolfmeans.core.workspace import Centers, Distances, Labels, Limits
-from wolfmeans.engines.gpu import costs
 from wolfmeans.engines.gpu.grid_sums import ScalarSum
 from wolfmeans.engines.gpu.kernels import moments as moment_kernels
 from wolfmeans.engines.gpu.kernels import recheck as recheck_kernels
 from wolfmeans.engines.gpu.kernels.exact import LIMBS
 from wolfmeans.engines.gpu.launching import PROGRAMS, UNFUSED, launch
+from wolfmeans.engines.gpu.rows import find_costs
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.steps import Step
 from wolfmeans.engines.gpu.transfers import to_device, to_host
@@ -48,7 +48,7 @@ class GpuKernels:
         """Return the (n,) canonical distances to the centers of the labels; None for the first."""
         data = self.data
         out = torch.empty(data.n, dtype=torch.float64, device=data.X.device)
-        costs.find_costs(data.X, self.sent(centers), labels, out)
+        find_costs(data.X, self.sent(centers), labels, out)
         return out
 
     def nearest(self, centers: Centers) -> tuple[Labels, Distances]:

@@ -25,17 +25,15 @@ from wolfmeans.core.workspace import (
     Progress,
     Workspace,
 )
-from wolfmeans.engines.gpu.ahead import Ahead, worth_taking
-from wolfmeans.engines.gpu.clusters import Clusters, Lows, Results
+from wolfmeans.engines.gpu.clusters import MOST_STEPS, Clusters, Lows, Results
 from wolfmeans.engines.gpu.device_points import DevicePoints
 from wolfmeans.engines.gpu.distances import GpuKernels
 from wolfmeans.engines.gpu.gains import Judged, best_candidate
 from wolfmeans.engines.gpu.kernels.lists import MOVED
 from wolfmeans.engines.gpu.memory import BYTES_OF_A_ROW, available, is_small, kept
 from wolfmeans.engines.gpu.ordering import lexicographic_order, row_hashes
-from wolfmeans.engines.gpu.orders import MOST_STEPS
 from wolfmeans.engines.gpu.oversampling import GpuPart
-from wolfmeans.engines.gpu.runs import Run, run_together
+from wolfmeans.engines.gpu.runs import Run, Speculation, run_together, speculative_steps
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.seeding import spread_rows
 from wolfmeans.engines.gpu.steps import Step, spare
@@ -74,7 +72,7 @@ class GpuPoints(DevicePoints):
         self.data = data
         self._kernels = GpuKernels(data)
         self._tensors: Step | None = None
-        self._launched_ahead: Ahead | None = None
+        self._speculation: Speculation | None = None
         self._reach = data.largest
         # Centers whose cost is known for the labels as they are, and what it is.
         self._known: tuple[Centers | None, float | None] = (None, None)
@@ -108,7 +106,7 @@ class GpuPoints(DevicePoints):
 
     def _assign_first(self, centers: Centers) -> Assignment:
         """Give labels to points that have none; take some steps more, if they will be asked for."""
-        steps = worth_taking(self.n_points, self.n_features, len(centers), self.steps_to_come)
+        steps = speculative_steps(self.n_points, self.n_features, len(centers), self.steps_to_come)
         limits = Limits(MOST_STEPS, math.inf, keep_empty=True) if steps else _ONE_STEP
         lows, step = self._lows(), self._begin(centers, limits, math.nan, 0)
         # The cost of the first means will be asked for.
@@ -122,50 +120,50 @@ class GpuPoints(DevicePoints):
         # Where a sum had no room, the device took no step more.
         if steps and not records[0, 7]:
             means, weights, shift = found.means, found.weights, float(records[0, 5])
-            self._launched_ahead = Ahead(centers, means, weights, shift, steps)
+            self._speculation = Speculation(centers, means, weights, shift, steps)
         return found
 
     @property
     def _step(self) -> Step | None:
         """What is on the device, in the state that was asked for last."""
-        if self._launched_ahead is not None:
-            self._undo(self._launched_ahead)
+        if self._speculation is not None:
+            self._undo(self._speculation)
         return self._tensors
 
-    def _undo(self, ahead: Ahead) -> None:
+    def _undo(self, taken: Speculation) -> None:
         """Make the first assignment again, without the steps behind it."""
         assert self._tensors is not None
-        self._launched_ahead, self._copied, step = None, None, self._tensors
+        self._speculation, self._copied, step = None, None, self._tensors
         step.clear()
-        step.clusters.begin(ahead.seeds, _ONE_STEP, math.nan, 0)
+        step.clusters.begin(taken.seeds, _ONE_STEP, math.nan, 0)
         step.launch_one(self._lows())
-        self._there = [(ahead.centers, step.clusters.centers[1])]
+        self._there = [(taken.centers, step.clusters.centers[1])]
 
     def advance(
         self, centers: Centers, weights: Distances, shift: float, limits: Limits
     ) -> Progress | None:
         """Take several steps on the device, without asking the host in between."""
-        ahead = self._launched_ahead
-        if ahead is not None and ahead.lead_on(centers, weights, shift, limits):
-            progress = self._follow(ahead, limits)
+        taken = self._speculation
+        if taken is not None and taken.serve(centers, weights, shift, limits):
+            progress = self._follow(taken, limits)
             if progress is not None:
                 return progress
         step = self._begin(centers, limits, shift, int((weights == 0).sum()))
         run = Run(step, self._lows(), limits)
         return self._progress(run, self._take(run), centers)
 
-    def _follow(self, ahead: Ahead, limits: Limits) -> Progress | None:
-        """Go on from steps that were taken ahead; None if they went beyond the end."""
+    def _follow(self, taken: Speculation, limits: Limits) -> Progress | None:
+        """Go on from speculative steps; None if they went beyond the end."""
         assert self._tensors is not None
-        step, self._launched_ahead = self._tensors, None
+        step, self._speculation = self._tensors, None
         self._forget()
         step.clusters.end_by(limits, after=1)
-        run = Run(step, self._lows(), limits, before=1, launched=1 + ahead.steps)
+        run = Run(step, self._lows(), limits, before=1, launched=1 + taken.steps)
         results = self._take(run)
-        if ahead.overshot(results[0][1 : run.taken()], limits):
-            self._undo(ahead)
+        if taken.overshot(results[0][1 : run.taken()], limits):
+            self._undo(taken)
             return None
-        return self._progress(run, results, ahead.centers)
+        return self._progress(run, results, taken.centers)
 
     def _take(self, run: Run) -> Results:
         """Take the steps of a run; return what they lead to."""

@@ -7,7 +7,6 @@ import math
 import torch
 import triton
 
-from wolfmeans.engines.gpu import costs
 from wolfmeans.engines.gpu.clusters import Clusters
 from wolfmeans.engines.gpu.kernels import bounds as bound_kernels
 from wolfmeans.engines.gpu.kernels import bulk_sums as bulk_sums_kernels
@@ -34,6 +33,8 @@ _MANY_NUMBERS, _MANY_OF_A_CLUSTER = 3 << 20, 20
 """From so many on, it is cheaper to sort moved rows than to have an atomic for each number."""
 _FAR_EXPONENT = 900
 _MOST_SORTED = 1 << 30
+_TERMS_AT_ONCE = 2048
+"""So many terms share the atomics that add them to a sum."""
 _MOST_BLOCKS = 65535
 """So many programs can be in the second dimension of a grid."""
 
@@ -194,7 +195,7 @@ class Rows:
             own_costs_kernels.sum_gap, self._programs(block),
             clusters.state, self.data.X, self.masses, clusters.centers[source], self.labels,
             self.moved_rows, self.moved_from, clusters.gap, low, self.data.d, BLOCK=block,
-            **costs.columns_at_once(self.data.d, most), num_warps=block // 32, **UNFUSED,
+            **columns_at_once(self.data.d, most), num_warps=block // 32, **UNFUSED,
         )  # fmt: skip
 
     def sum_costs(self, clusters: Clusters, source: int, low: int) -> None:
@@ -202,8 +203,8 @@ class Rows:
         sums, inexact = clusters.cost[:LIMBS], clusters.cost[LIMBS:].view(torch.int32)[:1]
         # Nobody has candidates between steps.
         found = self.candidates.view(torch.float64)
-        costs.find_costs(self.data.X, clusters.centers[source], self.labels, found)
-        costs.add_costs(found, self.data.n, self.masses, sums, low, inexact)
+        find_costs(self.data.X, clusters.centers[source], self.labels, found)
+        add_costs(found, self.data.n, self.masses, sums, low, inexact)
         launch(
             moment_kernels.round_sum, 1, sums, low, inexact, clusters.total, num_warps=1, **UNFUSED
         )
@@ -316,3 +317,39 @@ class Rows:
 def _is_short(X: torch.Tensor) -> bool:
     """Whether squares in float32 tell most distances apart: the error of a sum grows with d."""
     return X.dtype == torch.float32 and X.shape[1] <= _MOST_SHORT_COLUMNS
+
+
+def columns_at_once(d: int, most: int) -> dict[str, int | bool]:
+    """Return the named arguments of kernels that go through rows, up to so many columns at once."""
+    width = min(most, max(4, 1 << (d.bit_length() - 1)))
+    return {"WIDTH": width, "EVEN": d % width == 0}
+
+
+def find_costs(
+    X: torch.Tensor, centers: torch.Tensor, labels: torch.Tensor | None, out: torch.Tensor
+) -> None:
+    """Launch what writes the (n,) canonical distances to the centers of the labels.
+
+    Without labels it is the first center.
+    """
+    n, d = X.shape
+    launch(
+        own_costs_kernels.find_costs, triton.cdiv(n, 64),
+        X, centers, labels, out, n, d, BLOCK=64, **columns_at_once(d, 32 if d > 32 else 16),
+        num_warps=2, **UNFUSED,
+    )  # fmt: skip
+
+
+def add_costs(
+    costs: torch.Tensor,
+    n: int,
+    masses: torch.Tensor | None,
+    sums: torch.Tensor,
+    low: int,
+    inexact: torch.Tensor,
+) -> None:
+    """Launch what adds n costs, times masses, to an exact sum."""
+    launch(
+        own_costs_kernels.add_costs, triton.cdiv(n, _TERMS_AT_ONCE),
+        costs, masses, sums, low, inexact, n, BLOCK=_TERMS_AT_ONCE, num_warps=4, **UNFUSED,
+    )  # fmt: skip

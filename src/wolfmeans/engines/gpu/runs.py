@@ -1,23 +1,25 @@
-"""Runs of steps on the device: launched ahead of the host, looked at now and then."""
+"""Runs of steps on the device: launched before the host knows whether they are needed."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from wolfmeans.core.workspace import Limits
-from wolfmeans.engines.gpu.clusters import Lows
+from wolfmeans.core.workspace import Centers, Distances, Limits
+from wolfmeans.engines.gpu.clusters import MOST_STEPS, Lows
 from wolfmeans.engines.gpu.kernels.lists import DONE, STEPS
 from wolfmeans.engines.gpu.launching import INTERPRETED, side_stream
-from wolfmeans.engines.gpu.orders import MOST_STEPS
 from wolfmeans.engines.gpu.steps import Step
 from wolfmeans.engines.gpu.transfers import Sent
 
+_SHORT = 1 << 25
+_VERY_SHORT = 1 << 30
 _FIRST, _MOST = 4, 16
 """Steps between two looks at whether the run has ended: few at first, then half as many again.
 
@@ -52,7 +54,7 @@ class Run:
         self.at_most = min(before + limits.at_most, MOST_STEPS)
         """So many steps are taken at most, with those before."""
         self._begun = perf_counter()
-        self.before, self._launched_ahead = before, launched
+        self.before, self._launched_before = before, launched
         self._counts, self._times = [before], [0.0]
         self._looks: list[Sent] = []
         self._after: int | None = None
@@ -70,7 +72,7 @@ class Run:
         steps = min(self._together, self.at_most - self._launched)
         if self._launched == 0:
             self._step.open(self._lows)
-        self._step.launch(steps, self._lows, many=self._launched > self._launched_ahead)
+        self._step.launch(steps, self._lows, many=self._launched > self._launched_before)
         self._launched += steps
         # An even number, so that all steps begin at the first buffer.
         self._together = min(self._together + self._together // 4 * 2, _MOST)
@@ -142,3 +144,64 @@ def run_together(runs: Sequence[Run]) -> None:
         # Whatever happens, nobody gets this memory before the steps are done with it.
         for stream in streams:
             here.wait_stream(stream)
+
+
+def speculative_steps(n: int, d: int, n_clusters: int, to_come: int) -> int:
+    """Return how many steps to take before the rule is known: none or an odd number.
+
+    After an odd number the buffers are where they were. Long steps would gain little, and cost more
+    where they have to be undone. One cluster is the mean of the data, and no fit.
+    """
+    if to_come < 1 or n_clusters < 2 or n * d > _SHORT:
+        return 0
+    return 3 if to_come >= 3 and n * d * n_clusters <= _VERY_SHORT else 1
+
+
+@dataclass(frozen=True)
+class Speculation:
+    """Steps that were launched right behind the first assignment of a fit, before it was read.
+
+    When the first assignment is done, the host fetches it, makes a partition of it, computes the
+    tolerance and launches the next steps. For short steps, the device would wait for longer than it
+    works. So some steps are launched at once. They end by the device's own rule alone: where no
+    point moves, or a sum has no room.
+
+    Their result is used if the next call asks for steps from exactly where they began, and if none
+    of them but the last one meets the rule that comes with it. Otherwise the first assignment is
+    made again: its centers determine all that is on the device, so the result is the same.
+    """
+
+    seeds: Centers
+    """The centers of the first assignment."""
+    centers: Centers
+    """The means that it found, where the steps begin."""
+    weights: Distances
+    """The weights of its clusters."""
+    shift: float
+    """How far the centers moved."""
+    steps: int
+    """How many were launched."""
+
+    def serve(self, centers: Centers, weights: Distances, shift: float, limits: Limits) -> bool:
+        """Whether these are the first of the steps that are asked for."""
+        same = centers is self.centers and weights is self.weights and shift == self.shift
+        return same and limits.at_most >= self.steps
+
+    def overshot(self, records: NDArray[np.float64], limits: Limits) -> bool:
+        """Whether a step was taken beyond one that meets the rule, of these records.
+
+        Comparisons are those of `conclude` in kernels/means.py.
+        """
+        return any(_is_met(record, limits) for record in records[:-1][: self.steps].tolist())
+
+
+def _is_met(record: list[float], limits: Limits) -> bool:
+    moved, _, gap, movement, shift, _, empty, inexact = record
+    return (
+        gap <= limits.gap
+        or gap + movement <= limits.decrease
+        or shift <= limits.shift
+        or (empty > 0 and not limits.keep_empty)
+        or moved == 0
+        or inexact != 0
+    )

@@ -32,13 +32,13 @@ import torch
 import triton
 from numpy.typing import NDArray
 
-from wolfmeans.engines.gpu import costs
 from wolfmeans.engines.gpu.kernels import moments as moment_kernels
 from wolfmeans.engines.gpu.kernels import seeding as seeding_kernels
 from wolfmeans.engines.gpu.kernels import trials as trial_kernels
 from wolfmeans.engines.gpu.kernels.exact import LIMBS
 from wolfmeans.engines.gpu.kernels.seeding import APART, CHOSEN, INEXACT
 from wolfmeans.engines.gpu.launching import FUSED, INTERPRETED, UNFUSED, Graph, Tape, do, launch
+from wolfmeans.engines.gpu.rows import find_costs
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.transfers import to_device
 
@@ -203,7 +203,7 @@ class _Spreading:
             self.chosen[:1] = self.order[drawn * n // _DRAWS]
         self.state[CHOSEN.value] = 1
         first = data.X[self.chosen[:1]]
-        costs.find_costs(data.X, first, None, self.closest)
+        find_costs(data.X, first, None, self.closest)
         masses = self.weights * self.closest if self.weighted else self.closest
         launch(
             moment_kernels.sum_terms, triton.cdiv(n, 1024),

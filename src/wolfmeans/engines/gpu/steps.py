@@ -12,7 +12,7 @@ from typing import Any, Self
 import torch
 from triton.runtime.driver import driver
 
-from wolfmeans.engines.gpu.clusters import Arena, Clusters, Lows
+from wolfmeans.engines.gpu.clusters import Arena, Clusters, Lows, RunControl
 from wolfmeans.engines.gpu.kernels.opening import clear
 from wolfmeans.engines.gpu.launching import (
     INTERPRETED,
@@ -24,7 +24,6 @@ from wolfmeans.engines.gpu.launching import (
     together,
 )
 from wolfmeans.engines.gpu.memory import MOST_KEPT, kept
-from wolfmeans.engines.gpu.orders import Orders
 from wolfmeans.engines.gpu.rows import FEW_CLUSTERS, Rows
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.weighting import Weighting
@@ -43,7 +42,6 @@ class Step:
         self.clusters = Clusters(data, n_clusters, weighting)
         self.rows = Rows(data, None if weighting is None else weighting.values)
         self._taken: dict[Lows, _Launches] = {}
-        self._before: dict[Hashable, _Launches] = {}
         self._clear: Tape | None = None
 
     def take_up(self, data: Screened) -> Self:
@@ -148,20 +146,18 @@ class Step:
         return found
 
     def _remembered(self, lows: Lows) -> _Launches:
-        """Return launches of the last fits with these tensors, if the data is the same to them.
-
-        All other tensors and numbers are those of this step, and stay.
-        """
+        """Return launches of the last fits, if all that they are made of is the same."""
         if INTERPRETED:  # tapes hold tensors there
             return self._recorded(lows)
-        facts = (lows, *map(_fact, vars(self.data).values()))
-        found = self._before.get(facts)
-        if found is None:
-            found = _recalled(self._facts(lows), lambda: self._recorded(lows))
-            if len(self._before) >= _MOST_RECENT:
-                self._before.clear()
-            self._before[facts] = found
-        return found
+        facts = lows, _facts(self.data), self._own_facts
+        return _recalled(facts, lambda: self._recorded(lows))
+
+    @cached_property
+    def _own_facts(self) -> Hashable:
+        """What launches are made of but for the data: found once, as these tensors stay."""
+        weighting = self.clusters.weighting
+        own = _facts(self.clusters), _facts(self.rows)
+        return own if weighting is None else (*own, _facts(weighting))
 
     def _recorded(self, lows: Lows) -> _Launches:
         signature = self._signature()
@@ -184,16 +180,6 @@ class Step:
         # Otherwise they are prepared since the last step, or the opening.
         self.assign_rows(source, lows)
         self.clusters.settle(source, lows)
-
-    def _facts(self, lows: Lows) -> Hashable:
-        """Return all that launches are made of: numbers, and where tensors are."""
-        weighting = self.clusters.weighting
-        parts = [self.data, self.clusters, self.rows]
-        if weighting is not None:
-            parts.append(weighting)
-        # By name: what is taken up again comes last otherwise. Data is among the parts.
-        named = (item for part in parts for item in sorted(vars(part).items()))
-        return (lows, *(_fact(value) for name, value in named if name != "data"))
 
     def _signature(self) -> tuple[Hashable, ...]:
         """Return what decides which compiled kernels take a step."""
@@ -326,6 +312,14 @@ def _recalled(facts: Hashable, record: Callable[[], _Launches]) -> _Launches:
     return found
 
 
+def _facts(of: object) -> Hashable:
+    """Return all that launches take from an object: numbers, and where tensors are.
+
+    The data has facts of its own: it is exchanged, and may come last then.
+    """
+    return tuple(_fact(value) for name, value in vars(of).items() if name != "data")
+
+
 def _fact(value: Any) -> Any:
     """Return a tensor's address, kind and shape; what else a launch may depend on as it is."""
     if isinstance(value, torch.Tensor):
@@ -333,4 +327,4 @@ def _fact(value: Any) -> Any:
     if isinstance(value, list):
         return tuple(_fact(item) for item in value)
     # Data and weights are looked at by themselves, and tensors of an arena where they are used.
-    return None if isinstance(value, (Screened, Weighting, Arena, Orders)) else value
+    return None if isinstance(value, (Screened, Weighting, Arena, RunControl)) else value
