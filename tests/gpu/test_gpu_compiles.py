@@ -136,7 +136,7 @@ def test_all_kernels_compile(answers):
     assert not failed
     kernels = {launch["kernel"] for launch, _ in answers}
     assert len(kernels) > 40
-    assert {"look", "shorten", "clear", "shorten_singles"} <= kernels
+    assert {"measure", "shorten", "clear", "shorten_singles"} <= kernels
     assert {"move_or_count", "sort_rows", "add_runs"} <= kernels
 
 

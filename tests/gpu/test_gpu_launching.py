@@ -328,7 +328,7 @@ def test_a_look_finds_sizes_and_rows(dtype, shape):
     import torch
 
     from wolfmeans.engines.gpu.engine import device
-    from wolfmeans.engines.gpu.looking import Look
+    from wolfmeans.engines.gpu.measuring import Measurement
 
     rng = np.random.default_rng(0)
     X = (rng.normal(size=shape) * 10.0 ** rng.integers(-30, 30, size=shape)).astype(dtype)
@@ -336,15 +336,15 @@ def test_a_look_finds_sizes_and_rows(dtype, shape):
     X[-1, -1] = -3.0
     given = torch.from_numpy(X).to(device())
     centers = given[:7] + 1
-    (smallest, largest), rows, along = Look(given, centers).found()
+    (smallest, largest), rows, along = Measurement(given, centers).found()
     sizes = np.abs(X[X != 0]).astype(np.float64)
     assert (smallest, largest) == (sizes.min(), sizes.max())
     assert np.array_equal(rows, X[:: max(1, len(X) // 256)])
     assert rows.dtype == along.dtype == dtype
     assert np.array_equal(along, centers.cpu().numpy())
     # What is of another kind does not come along.
-    assert Look(given, centers.half()).found()[2] is None
-    assert Look(given, given[:4].T).found()[2] is None or shape[1] == 1 or shape[0] == 1
+    assert Measurement(given, centers.half()).found()[2] is None
+    assert Measurement(given, given[:4].T).found()[2] is None or shape[1] == 1 or shape[0] == 1
 
 
 def test_what_is_sent_arrives_where_it_belongs():

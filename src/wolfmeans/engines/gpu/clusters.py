@@ -22,7 +22,7 @@ from wolfmeans.engines.gpu.kernels import weighted as weighted_kernels
 from wolfmeans.engines.gpu.kernels.exact import LIMBS, ROOM
 from wolfmeans.engines.gpu.kernels.lists import AT_MOST, EMPTY, FAR, INEXACT, KEEP_EMPTY, MOVED
 from wolfmeans.engines.gpu.launching import INTERPRETED, UNFUSED, launch
-from wolfmeans.engines.gpu.transfers import Outbox, Place, Sent, room, to_host
+from wolfmeans.engines.gpu.transfers import Download, Place, UploadBuffer, room, to_host
 from wolfmeans.exact.limbs import Grids, Limbs
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Arena:
         self._asked: dict[str, tuple[torch.dtype, tuple[int, ...], int]] = {}
         self._size = 0
         self._whole: torch.Tensor | None = None
-        self._outboxes: dict[tuple[str, ...], Outbox] = {}
+        self._uploads: dict[tuple[str, ...], UploadBuffer] = {}
         self._pieces: dict[tuple[str, ...], tuple[torch.Tensor, list[Place]]] = {}
 
     def ask(self, name: str, dtype: torch.dtype, *shape: int) -> None:
@@ -123,17 +123,17 @@ class Arena:
         What comes after them in the same kernels need not wait for it.
         """
         names = tuple(arrays)
-        if names not in self._outboxes:
-            self._outboxes[names] = Outbox(*self._piece(names))
-        self._outboxes[names].send(list(arrays.values()))
+        if names not in self._uploads:
+            self._uploads[names] = UploadBuffer(*self._piece(names))
+        self._uploads[names].send(list(arrays.values()))
 
     def send(self, names: Sequence[str]) -> Callable[[], list[NDArray[Any]]]:
         """Send neighbors, from the first to the last of them, to the host by one copy.
 
-        What is returned waits for them, and lends them out as arrays (transfers.Sent).
+        What is returned waits for them, and lends them out as arrays (transfers.Download).
         """
         piece, places = self._piece(tuple(names))
-        sent = Sent(piece)
+        sent = Download(piece)
 
         def received() -> list[NDArray[Any]]:
             memory = sent.array()
@@ -215,7 +215,7 @@ class Clusters:
     before: torch.Tensor
     short: torch.Tensor
     norms: torch.Tensor
-    doubts: torch.Tensor
+    error_bounds: torch.Tensor
     shifts: torch.Tensor
     apart: torch.Tensor
     wide: torch.Tensor
@@ -262,7 +262,7 @@ class Clusters:
         arena.ask("records", float64, MOST_STEPS, 8)
         arena.ask("total", float64, 2)
         arena.ask("before", data.X.dtype, K, d)
-        for name in ("doubts", "shifts", "apart", "wide", "near"):
+        for name in ("error_bounds", "shifts", "apart", "wide", "near"):
             arena.ask(name, float32, K)
         arena.ask("moments", int64, 4, ROOM)
         if weighting is None:
@@ -336,7 +336,7 @@ class Clusters:
     def send(self, *, both: bool) -> Callable[[], Results]:
         """Send the records, the total, and the arrays of the second buffer or of both.
 
-        What is returned waits for them; all of it is lent (transfers.Sent).
+        What is returned waits for them; all of it is lent (transfers.Download).
         """
         numbers = (0, 1) if both else (1,)
         names = [f"{name}{number}" for number in numbers for name in _OF_A_PLACE]
@@ -403,8 +403,8 @@ class Clusters:
         launch(
             bound_kernels.prepare_centers, self.n_clusters,
             self.state, self.centers[source], self.before, data.mu, self.short, self.norms,
-            self.doubts, self.shifts, self.reach[source], d, data.width, data.scale, data.radius,
-            data.rho, data.products_error, self._score_error(),
+            self.error_bounds, self.shifts, self.reach[source], d, data.width, data.scale,
+            data.radius, data.rho, data.products_error, self._score_error(),
             BLOCK=min(1024, triton.next_power_of_2(d)), DIRECT=data.direct, num_warps=1, **UNFUSED,
         )  # fmt: skip
         self._find_neighbors(source)
@@ -439,7 +439,7 @@ class Clusters:
             mean_kernels.find_means, triton.cdiv(K, clusters),
             self.state, self.sums, self.arrivals, self.folded, self.centers[source], self.before,
             self.centers[1 - source], self.residuals[1 - source], self.weights[1 - source], data.mu,
-            self.short, self.norms, self.doubts, self.shifts, self.reach[source],
+            self.short, self.norms, self.error_bounds, self.shifts, self.reach[source],
             self.reach[1 - source], self.moments, self.records, self.rule, lows.gap, lows.shift,
             lows.movement, data.unit, data.scale, data.radius, data.rho, data.products_error,
             self._score_error(), K, d, data.width, DIGITS=data.digits, REPLICAS=self.replicas,

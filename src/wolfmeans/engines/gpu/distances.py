@@ -29,7 +29,7 @@ class GpuKernels:
     def __init__(self, data: Screened) -> None:
         self.data = data
 
-    def sent(self, centers: Centers | torch.Tensor) -> torch.Tensor:
+    def on_device(self, centers: Centers | torch.Tensor) -> torch.Tensor:
         """Return centers on the device."""
         if isinstance(centers, torch.Tensor):
             return centers
@@ -38,7 +38,7 @@ class GpuKernels:
     def labels_on_device(self, centers: Centers | torch.Tensor) -> torch.Tensor:
         """Return the (n,) lowest nearest centers."""
         step = Step(self.data, len(centers))
-        step.clusters.begin(self.sent(centers), Limits(1, math.inf), math.nan, 0)
+        step.clusters.begin(self.on_device(centers), Limits(1, math.inf), math.nan, 0)
         step.find_labels(0)
         return step.rows.labels
 
@@ -48,7 +48,7 @@ class GpuKernels:
         """Return the (n,) canonical distances to the centers of the labels; None for the first."""
         data = self.data
         out = torch.empty(data.n, dtype=torch.float64, device=data.X.device)
-        find_costs(data.X, self.sent(centers), labels, out)
+        find_costs(data.X, self.on_device(centers), labels, out)
         return out
 
     def nearest(self, centers: Centers) -> tuple[Labels, Distances]:
@@ -71,8 +71,8 @@ class GpuKernels:
         if len(rows):
             launch(
                 recheck_kernels.two_nearest, len(rows),
-                data.X, to_device(rows, data.X), self.sent(centers), nearest, second, len(rows),
-                data.d, K, BLOCK=min(128, triton.next_power_of_2(K)), **UNFUSED,
+                data.X, to_device(rows, data.X), self.on_device(centers), nearest, second,
+                len(rows), data.d, K, BLOCK=min(128, triton.next_power_of_2(K)), **UNFUSED,
             )  # fmt: skip
         found = to_host(nearest, second)
         return found[0], found[1]
@@ -85,7 +85,7 @@ class GpuKernels:
     def roots(self, centers: Centers) -> Centers:
         """Return the (n, K) square roots of the canonical distances, some rows at a time."""
         data, K = self.data, len(centers)
-        sent = self.sent(centers)
+        sent = self.on_device(centers)
         roots = np.empty((data.n, K), dtype=centers.dtype)
         many = max(1, _ENTRIES_AT_ONCE // K)
         for start in range(0, data.n, many):
@@ -132,7 +132,7 @@ class GpuKernels:
         data = self.data
         launch(
             moment_kernels.sum_costs, min(PROGRAMS, triton.cdiv(data.n, 128)),
-            data.X, masses, self.sent(centers), labels, total.limbs, total.low, total.inexact,
+            data.X, masses, self.on_device(centers), labels, total.limbs, total.low, total.inexact,
             data.n, data.d, BLOCK=128, num_warps=4, **UNFUSED,
         )  # fmt: skip
 

@@ -28,7 +28,7 @@ from wolfmeans.core.workspace import (
 from wolfmeans.engines.gpu.clusters import MOST_STEPS, Clusters, Lows, Results
 from wolfmeans.engines.gpu.device_points import DevicePoints
 from wolfmeans.engines.gpu.distances import GpuKernels
-from wolfmeans.engines.gpu.gains import Judged, best_candidate
+from wolfmeans.engines.gpu.gains import CurrentCosts, best_candidate
 from wolfmeans.engines.gpu.kernels.lists import MOVED
 from wolfmeans.engines.gpu.memory import BYTES_OF_A_ROW, available, is_small, kept
 from wolfmeans.engines.gpu.ordering import lexicographic_order, row_hashes
@@ -175,7 +175,7 @@ class GpuPoints(DevicePoints):
                 sent = self._send(run.at_most)
                 if self.meanwhile is not None:
                     self.meanwhile()
-            run.look()
+            run.poll()
         return self._received(run, sent)
 
     def _send(self, taken: int) -> Callable[[], Results]:
@@ -535,8 +535,8 @@ class GpuPoints(DevicePoints):
             sent = self._weighting.values
         else:
             sent = None if counting is None else to_device(counting, distances)
-        judged = Judged(self.data, distances, sent, self._lows().gap)
-        return best_candidate(judged, self.order_on_device, most)
+        current = CurrentCosts(self.data, distances, sent, self._lows().gap)
+        return best_candidate(current, self.order_on_device, most)
 
     def order(self) -> NDArray[np.int64]:
         """Return the rows in an order that depends on their values alone."""

@@ -104,8 +104,9 @@ class Rows:
         launch(
             screen_kernels.screen, triton.cdiv(n, tile.rows),
             state, clusters.lengths, data.points, data.sizes, clusters.short, clusters.norms,
-            clusters.doubts, self.active, self.labels, self.slack, self.open_rows, self.thresholds,
-            crowded, self.candidates, self.counts, self.moved_rows, self.moved_from, data.noise, K,
+            clusters.error_bounds, self.active, self.labels, self.slack, self.open_rows,
+            self.thresholds, crowded, self.candidates, self.counts, self.moved_rows,
+            self.moved_from, data.noise, K,
             WIDTH=data.width, ROWS=tile.rows, COLUMNS=tile.columns, DEPTH=tile.depth, BITS=bits,
             PAIRS=pairs, KEPT=tile.kept, GROUP=tile.group, NUMBERED=clusters.are_numbered,
             num_warps=tile.warps, num_stages=tile.stages, **FUSED,

@@ -16,7 +16,7 @@ from wolfmeans.engines.gpu.clusters import MOST_STEPS, Lows
 from wolfmeans.engines.gpu.kernels.lists import DONE, STEPS
 from wolfmeans.engines.gpu.launching import INTERPRETED, side_stream
 from wolfmeans.engines.gpu.steps import Step
-from wolfmeans.engines.gpu.transfers import Sent
+from wolfmeans.engines.gpu.transfers import Download
 
 _SHORT = 1 << 25
 _VERY_SHORT = 1 << 30
@@ -56,7 +56,7 @@ class Run:
         self._begun = perf_counter()
         self.before, self._launched_before = before, launched
         self._counts, self._times = [before], [0.0]
-        self._looks: list[Sent] = []
+        self._downloads: list[Download] = []
         self._after: int | None = None
         self._launched, self._together = launched, _FIRST
         self.ended = False
@@ -77,11 +77,11 @@ class Run:
         # An even number, so that all steps begin at the first buffer.
         self._together = min(self._together + self._together // 4 * 2, _MOST)
         # What has been looked at makes room for the next.
-        self._looks.append(Sent(self._step.clusters.state, _taken(_seen)))
+        self._downloads.append(Download(self._step.clusters.state, _taken(_spare)))
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Wait for all steps but the last ones that were launched, and see whether to go on."""
-        while len(self._looks) > (0 if self.all_launched else 1):
+        while len(self._downloads) > (0 if self.all_launched else 1):
             state = self._state()
             self._counts.append(state[STEPS.value])
             self._times.append(perf_counter() - self._begun)
@@ -90,15 +90,15 @@ class Run:
 
     def _state(self) -> list[int]:
         """Wait for the counters that were sent first."""
-        look = self._looks.pop(0)
-        state: list[int] = look.array().tolist()
-        if not look.in_inference_mode:
-            _seen.append(look)
+        counters = self._downloads.pop(0)
+        state: list[int] = counters.array().tolist()
+        if not counters.in_inference_mode:
+            _spare.append(counters)
         return state
 
     def taken(self) -> int:
         """Return how many steps were taken, with those before."""
-        while self._looks:
+        while self._downloads:
             self._after = self._state()[STEPS.value]
         return self._counts[-1] if self._after is None else self._after
 
@@ -109,12 +109,12 @@ class Run:
 
 
 # Counters that were looked at: memory for those that are sent next.
-_seen: deque[Sent] = deque(maxlen=8)
+_spare: deque[Download] = deque(maxlen=8)
 
 
-def _taken(looks: deque[Sent]) -> Sent | None:
+def _taken(spare: deque[Download]) -> Download | None:
     try:
-        return looks.pop()
+        return spare.pop()
     except IndexError:
         return None
 
@@ -125,7 +125,7 @@ def run_together(runs: Sequence[Run]) -> None:
         for run in runs:
             while not run.ended:
                 run.launch()
-                run.look()
+                run.poll()
         return
     here = torch.cuda.current_stream()
     streams = [side_stream(torch.cuda.current_device(), number) for number in range(len(runs))]
@@ -138,7 +138,7 @@ def run_together(runs: Sequence[Run]) -> None:
                 with torch.cuda.stream(stream):
                     run.launch()
             for run, _ in left:
-                run.look()
+                run.poll()
             left = [(run, stream) for run, stream in left if not run.ended]
     finally:
         # Whatever happens, nobody gets this memory before the steps are done with it.

@@ -14,13 +14,14 @@ the one of x to its nearest chosen row, which is C / s^2. Let a, b be x and r, s
 s, and a', b' what float16 made of them, off by rho and gamma. Then a.b and a'.b' differ by no more
 than |a'| gamma + rho |b|, the tensor cores add (width + 16) 2**-23 |a'||b'|, and
 
-    |a - b|^2 >= |a|^2 + |b|^2 - 2 a'.b' - doubt,
-    doubt = 2 (|a'| gamma + rho |b|) + products_error |a'||b'|.
+    |a - b|^2 >= |a|^2 + |b|^2 - 2 a'.b' - error_bound,
+    error_bound = 2 (|a'| gamma + rho |b|) + products_error |a'||b'|.
 
-All is float32 here. The squared norms are too large by 2**-19 of themselves at most, the doubt is
-no larger than 4 (|a|^2 + |b|^2), and rounding takes 2**-22 of every operation's size; together less
-than 2**-17 (|a|^2 + |b|^2 + C). A canonical distance is rounded by (d + 3) 2**-53 of itself, which
-is nothing beside that, unless it is below all normal numbers: 2**-20 more covers that.
+All is float32 here. The squared norms are too large by 2**-19 of themselves at most, the error
+bound is no larger than 4 (|a|^2 + |b|^2), and rounding takes 2**-22 of every operation's size;
+together less than 2**-17 (|a|^2 + |b|^2 + C). A canonical distance is rounded by (d + 3) 2**-53 of
+itself, which is nothing beside that, unless it is below all normal numbers: 2**-20 more covers
+that.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class StreamedKernels:
     def nearest(self, centers: Centers) -> tuple[Labels, Distances]:
         """Return the lowest nearest center of each point and its canonical distance."""
         labels, distances = np.empty(self.data.n, dtype=np.int32), np.empty(self.data.n)
-        sent: Any = self.inside.sent(centers)
+        sent: Any = self.inside.on_device(centers)
         for part in self.data.pass_by(self.data.everything(), short=True):
             labels[part.rows], distances[part.rows] = self.inside.nearest(sent)
         return labels, distances
@@ -73,7 +73,7 @@ class StreamedKernels:
         self, parts: list[Part], many: int, centers: Centers
     ) -> tuple[Distances, Distances]:
         nearest, second = np.empty(many), np.empty(many)
-        sent: Any = self.inside.sent(centers)
+        sent: Any = self.inside.on_device(centers)
         begin = 0
         for part in self.data.pass_by(parts):
             these = slice(begin, begin + part.size)
@@ -84,7 +84,7 @@ class StreamedKernels:
     def distances(self, centers: Centers, labels: Labels) -> Distances:
         """Return the canonical distance of each point to the center of its label."""
         distances = np.empty(self.data.n)
-        sent: Any = self.inside.sent(centers)
+        sent: Any = self.inside.on_device(centers)
         for part in self.data.pass_by(self.data.everything()):
             distances[part.rows] = self.inside.distances(sent, labels[part.rows])
         return distances
@@ -308,7 +308,7 @@ class StreamedPoints(DevicePoints):
 
     def _cost(self, centers: Centers) -> ScalarSum:
         labels, inside = self._opened_before().labels, self._kernels.inside
-        sent, total = inside.sent(centers), ScalarSum(labels.device, self._lows(centers).gap)
+        sent, total = inside.on_device(centers), ScalarSum(labels.device, self._lows(centers).gap)
         for part in self.data.pass_by(self.data.everything(), self.weights):
             inside.add_costs(sent, labels[part.places], self.data.rows.masses, total)
         return total

@@ -35,7 +35,7 @@ def to_host(*tensors: torch.Tensor) -> tuple[NDArray[Any], ...]:
 _idle: defaultdict[int | None, deque[Any]] = defaultdict(deque)
 
 
-class Sent:
+class Download:
     """A tensor as it is now, on its way to the host, in pinned memory where the device has it.
 
     For what a fit reads and throws away: no memory is asked for, no page is touched anew. A forked
@@ -45,11 +45,11 @@ class Sent:
     ----------
     tensor : torch.Tensor
         What is sent; it may change when all that was launched before has been done.
-    into : Sent or None, default=None
+    into : Download or None, default=None
         One of the same kind that nobody reads any more, whose memory is used again.
     """
 
-    def __init__(self, tensor: torch.Tensor, into: Sent | None = None) -> None:
+    def __init__(self, tensor: torch.Tensor, into: Download | None = None) -> None:
         on_device = tensor.device.type == "cuda"
         if into is None:
             self._copy = room(tensor.shape, tensor.dtype, on_device)
@@ -109,7 +109,7 @@ class Place(NamedTuple):
         return memory.view(np.uint8)[self.start : end].view(dtype).reshape(self.shape)
 
 
-class Outbox:
+class UploadBuffer:
     """Memory of the host from where a device gets what it is sent, without anybody waiting.
 
     Parameters
@@ -139,7 +139,7 @@ class Outbox:
             self._read.record()
 
 
-def sent(array: NDArray[np.float64], like: torch.Tensor) -> torch.Tensor:
+def upload(array: NDArray[np.float64], like: torch.Tensor) -> torch.Tensor:
     """Return an array as a tensor on the device of another one, for the current stream alone.
 
     As `to_device` does, but without waiting for all that the stream has to do before.

@@ -69,7 +69,8 @@ def shorten_singles(
     all, and three times when four of them are added up, in whatever order: 6 u. What is added to
     that in float64 is nothing. Rounded up by 8 u and then to float32, a size is above the truth, by
     less than 16 u = 2**-20. Sums of squares of what is lost only have to be large enough. Squares
-    below 2**-126 may vanish: that is 2**-56 of a norm at most, and nothing to the doubt of a score.
+    below 2**-126 may vanish: that is 2**-56 of a norm at most, and nothing beside the error bound
+    of a score.
     """
     i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     inside = i < n

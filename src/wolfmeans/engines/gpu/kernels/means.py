@@ -76,7 +76,7 @@ def _read(sums, centers, mu, k, j, K, d, DIGITS: tl.constexpr, REPLICAS: tl.cons
 @triton.jit(do_not_specialize=["gap_low", "shift_low", "movement_low", "unit", "K"])
 def find_means(
     state, sums, arrivals, folded, centers, before, means, residuals, weights, mu, short_centers,
-    norms, doubts, shifts, reach, next_reach, moments, records, rule, gap_low, shift_low,
+    norms, error_bounds, shifts, reach, next_reach, moments, records, rule, gap_low, shift_low,
     movement_low, unit, scale: tl.float64, radius, rounding, products_error, score_error,
     K, d, width, DIGITS: tl.constexpr, REPLICAS: tl.constexpr, CLUSTERS: tl.constexpr,
     COLUMNS: tl.constexpr, MORE: tl.constexpr, DIRECT: tl.constexpr,
@@ -158,7 +158,18 @@ def find_means(
     norm, error = tl.split(norm_and_error)
     far, _ = tl.split(twice)
     wrong, far = rate(
-        k, there, norm, error, far, norms, doubts, shifts, radius, rho, products_error, score_error
+        k,
+        there,
+        norm,
+        error,
+        far,
+        norms,
+        error_bounds,
+        shifts,
+        radius,
+        rho,
+        products_error,
+        score_error,
     )
     wrong, far = tl.max(tl.where(there, wrong, 0)), tl.max(tl.where(there, far, 0))
     tl.atomic_max(next_reach + LARGEST_ERROR, wrong, sem="relaxed")

@@ -21,7 +21,7 @@ def _widened(bits):
 
 
 @triton.jit(do_not_specialize=["size", "entries", "apart", "others", "head"])
-def look(
+def measure(
     X, beside, found, copies, size, entries, d, apart, others, head, BLOCK: tl.constexpr
 ):  # fmt: skip
     """Find the largest magnitude and the smallest one that is not 0, and copy some rows.

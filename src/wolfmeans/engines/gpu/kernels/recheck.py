@@ -174,7 +174,7 @@ def resolve(
 def resolve_hard(
     state, X, centers, hard_rows, labels, slack, moved_rows, moved_from, d, K, BLOCK: tl.constexpr
 ):
-    """Look at all canonical distances of the rows that have many candidates, a program for each."""
+    """Compute all canonical distances of the rows that have many candidates, a program for each."""
     count = tl.load(state + HARD)
     for at in range(tl.program_id(0), count, tl.num_programs(0)):
         row = tl.load(hard_rows + at)

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from wolfmeans.engines.gpu.kernels.opening import INFINITY, look
+from wolfmeans.engines.gpu.kernels.opening import INFINITY, measure
 from wolfmeans.engines.gpu.launching import PROGRAMS, UNFUSED, launch_as
 from wolfmeans.engines.gpu.transfers import MOST_PINNED, event, room
 from wolfmeans.exact.native import sampling_step
@@ -19,7 +19,7 @@ from wolfmeans.exact.native import sampling_step
 _BLOCK = 4096
 
 
-class Look:
+class Measurement:
     """A look that is being taken; other work can be done meanwhile.
 
     Parameters
@@ -42,14 +42,14 @@ class Look:
         # Tensors that were made in inference mode cannot be written to outside of it.
         mode = torch.is_inference_mode_enabled()
         kind = X.device, X.dtype, X.data_ptr() % 16, other.data_ptr() % 16, n, d, others, mode
-        self._kind, self._desk = kind, _taken(kind) or _Desk(X, size, entries + others)
-        desk = self._desk
+        self._kind, self._buffers = kind, _taken(kind) or _Buffers(X, size, entries + others)
+        buffers = self._buffers
         launch_as(
-            kind, look, desk.programs,
-            X, other, desk.found, desk.seen, size, entries, d, step * d, others, desk.head,
+            kind, measure, buffers.programs,
+            X, other, buffers.found, buffers.seen, size, entries, d, step * d, others, buffers.head,
             BLOCK=_BLOCK, **UNFUSED,
         )  # fmt: skip
-        desk.bring()
+        buffers.download()
         self._shapes = (entries // d, d), None if beside is None else beside.shape
 
     def found(
@@ -59,23 +59,23 @@ class Look:
 
         These are some, evenly spaced. The last is what came along. Once only.
         """
-        desk, (shape, other) = self._desk, self._shapes
-        desk.wait()
-        largest, below = desk.sizes.max(axis=1).tolist()
+        buffers, (shape, other) = self._buffers, self._shapes
+        buffers.wait()
+        largest, below = buffers.sizes.max(axis=1).tolist()
         # Nothing is below infinity where all are 0.
         smallest = INFINITY.value - below if largest else 0
         sizes = struct.unpack("2d", struct.pack("2q", smallest, largest))
         entries = shape[0] * shape[1]
-        rows = desk.copies[:entries].reshape(shape).copy()
+        rows = buffers.copies[:entries].reshape(shape).copy()
         along = None
         if other is not None:
-            along = desk.copies[entries : entries + math.prod(other)].reshape(other).copy()
-        if desk.seen.nbytes <= MOST_PINNED:
-            _desks.append((self._kind, desk))
+            along = buffers.copies[entries : entries + math.prod(other)].reshape(other).copy()
+        if buffers.seen.nbytes <= MOST_PINNED:
+            _spare_buffers.append((self._kind, buffers))
         return sizes, rows, along
 
 
-class _Desk:
+class _Buffers:
     """What a look writes to, on the device and on the host: found and copies, in one piece."""
 
     def __init__(self, X: torch.Tensor, size: int, copied: int) -> None:
@@ -93,7 +93,7 @@ class _Desk:
         self.sizes = array[: 2 * programs].reshape(2, programs)
         self.copies = array[2 * programs :].view(np.float32 if itemsize == 4 else np.float64)
 
-    def bring(self) -> None:
+    def download(self) -> None:
         """Let all of it come to the host."""
         self._here.copy_(self.found, non_blocking=True)
         if self._event is not None:
@@ -105,16 +105,16 @@ class _Desk:
             self._event.synchronize()
 
 
-_desks: deque[tuple[Hashable, _Desk]] = deque(maxlen=1)
+_spare_buffers: deque[tuple[Hashable, _Buffers]] = deque(maxlen=1)
 """The one of the last look, for the next one of such data; another thread has its own."""
 
 
-def _taken(kind: Hashable) -> _Desk | None:
+def _taken(kind: Hashable) -> _Buffers | None:
     try:
-        found, desk = _desks.pop()
+        found, buffers = _spare_buffers.pop()
     except IndexError:
         return None
-    return desk if found == kind else None
+    return buffers if found == kind else None
 
 
 def _comes_along(tensor: torch.Tensor, X: torch.Tensor) -> bool:
