@@ -37,7 +37,7 @@ _MOST_NEIGHBORS = 4096
 _SLOTS, _MANY_PROGRAMS = 128, 128
 _MOST_COLUMNS = 256
 _ALL_TILES = 256
-"""Tiles of centers divide this: there are rows for whole ones, so that nobody asks for the last."""
+"""Tiles of centers divide this: there are rows for whole ones, so that kernels need no mask."""
 _MOST_NUMBERED = 256
 """Scores of more centers would be too coarse with a number in them."""
 _FAR_AWAY = 1.0e17
@@ -77,7 +77,7 @@ class Lows:
 
 
 class Arena:
-    """Tensors of zeros, all of them in one piece: asking for each would take the host longer."""
+    """Tensors of zeros in one piece of memory: one allocation is faster than many."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -175,14 +175,14 @@ class RunControl:
         control.copy_(self._sent[self._turn], non_blocking=True)
 
     def words(self, limits: Limits, shift: float, empty: int) -> NDArray[np.int64]:
-        """Return what a run begins with, for who sends it with something else."""
+        """Return what a run begins with, to be sent together with other arrays."""
         rule, counters = self._next(limits, limits.at_most)
         rule[0], counters[EMPTY.value] = shift, empty
         words: NDArray[np.int64] = self._here[self._turn]
         return words
 
     def end_by(self, control: torch.Tensor, limits: Limits, after: int) -> None:
-        """Send other limits to a run that goes on, of whose steps so many are not counted."""
+        """Send other limits to a running run; its first `after` steps do not count."""
         self._next(limits, after + limits.at_most)
         # All else is the device's: the shift on arrival, and what it counts.
         control[1:5].copy_(self._sent[self._turn, 1:5], non_blocking=True)
@@ -251,10 +251,10 @@ class Clusters:
         arena = Arena(data.X.device)
         arena.ask("cost", int64, LIMBS + 1)
         # The rule, that is the shift on arrival and three tolerances; counters; the reaches. Next
-        # to the centers that a run begins at, so that one copy brings both.
+        # to the centers that a run begins at, so that one copy moves both.
         arena.ask("_control", int64, _WORDS)
         # The point and the vertex, which change places when a step is taken; next to each other,
-        # to the records and to a cost, so that one copy brings all that to the host.
+        # to the records and to a cost, so that one copy moves all of it to the host.
         for place in "01":
             arena.ask("centers" + place, data.X.dtype, K, d)
             arena.ask("residuals" + place, float64, K, d)
@@ -326,7 +326,7 @@ class Clusters:
             self._arena.put({"_control": control, "centers0": centers})
 
     def end_by(self, limits: Limits, after: int) -> None:
-        """Let the steps that follow end by these limits, of which so many are not counted."""
+        """Let the next steps end by these limits; the first `after` of them do not count."""
         self._run_control.end_by(self._control, limits, after)
 
     def place(self, number: int) -> list[torch.Tensor]:
@@ -398,7 +398,7 @@ class Clusters:
         return 2.0 ** (self.tile_bits() - 22) + 2.0**-22
 
     def prepare(self, source: int) -> None:
-        """Launch what brings the centers in one of the two buffers into short arithmetic."""
+        """Launch kernels that bring the centers in one of the two buffers into short arithmetic."""
         data, d = self.data, self.data.d
         launch(
             bound_kernels.prepare_centers, self.n_clusters,
@@ -419,7 +419,7 @@ class Clusters:
             )  # fmt: skip
 
     def settle(self, source: int, lows: Lows) -> None:
-        """Launch what follows when the rows have been added up: means, record, whether to go on."""
+        """Launch kernels for the end of a step: means, its record, whether to go on."""
         if self.weighting is None:
             self._find_means(source, lows)
             self._find_neighbors(1 - source)

@@ -87,15 +87,15 @@ class DevicePoints(ReferencePoints):
 
     # --- Answers that both kinds give ----------------------------------------------------------
 
-    def _labelled_on_device(self) -> torch.Tensor:
-        """Return the labels."""
+    def _device_labels(self) -> torch.Tensor:
+        """Return the labels on the device."""
         found = self._bounds()
         if found is None:
             raise RuntimeError("points have no labels before the first assignment")
         return found[1]
 
     def _current(self) -> Labels:
-        return to_host(self._labelled_on_device())[0]
+        return to_host(self._device_labels())[0]
 
     def labels(self) -> Labels:
         """Return the current labels (a copy)."""

@@ -1,4 +1,4 @@
-"""Canonical distances on the device, and exact sums of them: what every workspace asks for."""
+"""Canonical distances on the device, and exact sums of them."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
 Specification: `core.empty_clusters.best_candidate`.
 
-All of it is launched without a look at what came of the launches before: the host is slower than
-most of them. Where something was given up on the way, it is done again: candidates by the order of
-all rows, points that may gain in one list for each trial.
+All kernels are launched without waiting for results: the host is slower than most of them. Where a
+kernel gives up, its work is done again in another way: candidates by the order of all rows, points
+that may gain in one list for each trial.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Tried = tuple[NDArray[np.int64], NDArray[np.float64]]
 
 
 class CurrentCosts(NamedTuple):
-    """The points, and what there is to gain."""
+    """The points and their current costs, that is what there is to gain."""
 
     data: Screened
     distances: torch.Tensor
@@ -143,7 +143,7 @@ class _Trying:
             self._add_up()
 
     def _choose(self) -> None:
-        """Launch what chooses the rows that are tried."""
+        """Launch kernels that choose the rows that are tried."""
         data, distances, masses, _ = self._current_costs
         launch(
             candidate_kernels.survey, self._groups,
@@ -159,7 +159,7 @@ class _Trying:
         )  # fmt: skip
 
     def _add_up(self) -> None:
-        """Launch what finds the gain of each of them."""
+        """Launch kernels that find the gain of each of them."""
         data, distances, masses, low = self._current_costs
         launch(
             gains_kernels.shorten_trials, self._padded,

@@ -2,7 +2,7 @@
 
 On the device, a sum is an integer times a power of two, in digits of 32 bits. The range of one part
 of the data decides where they begin. The limbs of `exact.limbs` begin where the range of all parts
-says. Both hold the same integer, so moving it is shifting bits: no row is looked at again.
+says. Both hold the same integer, so moving it is shifting bits: no row is read again.
 """
 
 from __future__ import annotations

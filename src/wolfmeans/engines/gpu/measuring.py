@@ -1,4 +1,4 @@
-"""The first look at data on the device: how large its numbers are, and some of its rows."""
+"""The first pass over data on the device: how large its numbers are, and some of its rows."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _BLOCK = 4096
 
 
 class Measurement:
-    """A look that is being taken; other work can be done meanwhile.
+    """A pass over the data that is under way; the host can do other work meanwhile.
 
     Parameters
     ----------
     X : (n, d) tensor
         The data, rows one after the other.
     beside : tensor or None, default=None
-        Another one on the same device that is to come along; it does if it is small, and of the
-        same type.
+        Another one on the same device, fetched with the same copy if it is small and of the same
+        type.
     """
 
     def __init__(self, X: torch.Tensor, beside: torch.Tensor | None = None) -> None:
@@ -55,9 +55,10 @@ class Measurement:
     def found(
         self,
     ) -> tuple[tuple[float, float], NDArray[np.floating], NDArray[np.floating] | None]:
-        """Return the smallest magnitude that is not 0 and the largest, both 0 where all are; rows.
+        """Return the smallest magnitude but 0 and the largest; some rows; the other tensor.
 
-        These are some, evenly spaced. The last is what came along. Once only.
+        Both magnitudes are 0 where all numbers are. The rows are evenly spaced. The other tensor is
+        None where it was not fetched. Call this once.
         """
         buffers, (shape, other) = self._buffers, self._shapes
         buffers.wait()
@@ -76,7 +77,7 @@ class Measurement:
 
 
 class _Buffers:
-    """What a look writes to, on the device and on the host: found and copies, in one piece."""
+    """Memory for magnitudes and copies, in one piece, on the device and on the host."""
 
     def __init__(self, X: torch.Tensor, size: int, copied: int) -> None:
         self.programs = programs = min(PROGRAMS, -(-size // _BLOCK))
@@ -94,19 +95,19 @@ class _Buffers:
         self.copies = array[2 * programs :].view(np.float32 if itemsize == 4 else np.float64)
 
     def download(self) -> None:
-        """Let all of it come to the host."""
+        """Start the copy to the host."""
         self._here.copy_(self.found, non_blocking=True)
         if self._event is not None:
             self._event.record()
 
     def wait(self) -> None:
-        """Wait until it is there."""
+        """Wait for the copy."""
         if self._event is not None:
             self._event.synchronize()
 
 
 _spare_buffers: deque[tuple[Hashable, _Buffers]] = deque(maxlen=1)
-"""The one of the last look, for the next one of such data; another thread has its own."""
+"""Those of the last pass, for the next one over such data; another thread takes new ones."""
 
 
 def _taken(kind: Hashable) -> _Buffers | None:

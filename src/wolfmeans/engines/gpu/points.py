@@ -1,7 +1,7 @@
 """A workspace on the device: labels, bounds and exact moments there, steps taken without the host.
 
-What a fit does in every step runs there. What it does once or seldom, with arrays that Python
-holds (empty clusters, ties, single moves), is asked for by the host, or done there.
+What a fit does in every step runs there. What it does once or seldom (empty clusters, ties, single
+moves) waits for the host, or is done there.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from wolfmeans.exact.sums import exact_sum
 _MOST_FAR_ROWS = 1 << 16
 _SMALL = 1 << 22
 _MOST_COPIED = 1 << 23
-"""Labels of so many points are copied when a run may be at its end, before anybody asks for it."""
+"""Labels of up to so many points are copied when a run may be at its end."""
 _ONE_STEP = Limits(1, math.inf, keep_empty=True)
 """One step: whether it would be taken does not matter."""
 
@@ -105,11 +105,11 @@ class GpuPoints(DevicePoints):
         return self._found(records[0], centers, *vertex[:3])
 
     def _assign_first(self, centers: Centers) -> Assignment:
-        """Give labels to points that have none; take some steps more, if they will be asked for."""
+        """Give labels to points that have none; take some more steps if more are to come."""
         steps = speculative_steps(self.n_points, self.n_features, len(centers), self.steps_to_come)
         limits = Limits(MOST_STEPS, math.inf, keep_empty=True) if steps else _ONE_STEP
         lows, step = self._lows(), self._begin(centers, limits, math.nan, 0)
-        # The cost of the first means will be asked for.
+        # The cost of the first means will be needed.
         step.launch_first(lows)
         sent = step.clusters.send(both=False)
         if steps:
@@ -171,7 +171,7 @@ class GpuPoints(DevicePoints):
         while not run.ended:
             run.launch()
             if run.all_launched:
-                # All of them may be taken: what is asked for then is not to wait for the host.
+                # If all of them are taken, these results are needed: do not wait for the host.
                 sent = self._send(run.at_most)
                 if self.meanwhile is not None:
                     self.meanwhile()
@@ -181,7 +181,7 @@ class GpuPoints(DevicePoints):
     def _send(self, taken: int) -> Callable[[], Results]:
         """Send what a run of so many steps leads to; what is returned waits for it."""
         step = self._opened_before()
-        # The cost of the point, and the labels, are asked for if these are the last steps.
+        # The cost of the point and the labels are needed if these are the last steps.
         step.sum_costs((taken - 1) % 2, self._lows())
         if self.n_points <= _MOST_COPIED:
             self._copied = step.rows.labels.clone()
@@ -238,7 +238,7 @@ class GpuPoints(DevicePoints):
         if self._tensors is None:
             try:
                 small = is_small(self.n_points, self.n_features)
-                # One cluster is a mean that is asked for on the way.
+                # One cluster is the mean of the data, and no fit.
                 if small and self._weighting is None and n_clusters > 1:
                     self._tensors = spare.lend(self, self.data, n_clusters)
                 else:
@@ -397,7 +397,7 @@ class GpuPoints(DevicePoints):
             raise RuntimeError("points have no labels before the first assignment")
         return found
 
-    # --- What else is asked of points ---------------------------------------------------------
+    # --- Other questions ----------------------------------------------------------------------
 
     @property
     def _X(self) -> Any:  # noqa: N802
@@ -444,8 +444,7 @@ class GpuPoints(DevicePoints):
 
     def exact_cost(self, centers: Centers) -> Limbs:
         """Return the cost as a sum that can be added to those of other points."""
-        masses = None if self._weighting is None else self._weighting.values
-        return self._exact_cost(centers, self._opened_before().rows.labels, masses)
+        return self._exact_cost(centers, self._device_labels(), self._device_weights())
 
     def exact_cost_at(
         self, centers: Centers, labels: Labels, masses: NDArray[np.float64] | None
@@ -462,30 +461,30 @@ class GpuPoints(DevicePoints):
         if total is not None:
             return total
         distances = self._kernels.distances_on_device(centers, labels)
-        terms = distances if masses is None else masses * distances
-        total = self._kernels.total(terms, float(terms.max())).exact()
-        return Limbs.of_terms(to_host(terms)[0]) if total is None else total
+        return self._exact_total(distances if masses is None else masses * distances)
 
     def exact_total(self, values: NDArray[np.float64]) -> Limbs:
         """Return the exact sum of an array, not rounded."""
-        total = None
-        if values.size and values.min() >= 0.0:
-            terms = to_device(values.ravel(), self.data.X)
-            total = self._kernels.total(terms, float(values.max())).exact()
-        return super().exact_total(values) if total is None else total
+        if values.size == 0 or not values.min() >= 0.0:
+            return super().exact_total(values)
+        return self._exact_total(to_device(values.ravel(), self.data.X))
+
+    def _exact_total(self, terms: torch.Tensor) -> Limbs:
+        total = self._kernels.total(terms, float(terms.max())).exact()
+        return Limbs.of_terms(to_host(terms)[0]) if total is None else total
 
     def _bounds(self) -> tuple[Clusters, torch.Tensor, torch.Tensor] | None:
         step = self._step
         return None if step is None else (step.clusters, step.rows.labels, step.rows.slack)
 
     def _labelled(self, clusters: NDArray[np.bool_]) -> NDArray[np.int64]:
-        labels = self._opened_before().rows.labels
+        labels = self._device_labels()
         among = to_device(clusters, labels)[labels.long()]
         return to_host(torch.nonzero(among).flatten())[0]
 
     def snapshot(self) -> DeviceLabels:
         """Return the current labels, on the device."""
-        labels = self._opened_before().rows.labels
+        labels = self._device_labels()
         copied, self._copied = self._copied, None
         return DeviceLabels(labels.clone() if copied is None else copied)
 
@@ -496,8 +495,7 @@ class GpuPoints(DevicePoints):
             total = self._known[1]
         if total is not None:
             return total
-        labels = self._opened_before().rows.labels
-        masses = None if self._weighting is None else self._weighting.values
+        labels, masses = self._device_labels(), self._device_weights()
         if self._known[0] is not centers:
             low = self._lows().gap
             total = self._kernels.cost(self._held(centers), labels, masses, low).rounded()
@@ -505,6 +503,9 @@ class GpuPoints(DevicePoints):
             return total
         distances = self._kernels.distances_on_device(centers, labels)
         return self._total_on_device(distances if masses is None else masses * distances)
+
+    def _device_weights(self) -> torch.Tensor | None:
+        return None if self._weighting is None else self._weighting.values
 
     def _total_on_device(self, terms: torch.Tensor) -> float:
         largest = float(terms.max())
@@ -528,7 +529,7 @@ class GpuPoints(DevicePoints):
         self, centers: Centers, masses: Distances | None, most: int
     ) -> tuple[int, float] | None:
         """Return the data point that as one more center gains most; None to leave it to others."""
-        labels = self._opened_before().rows.labels
+        labels = self._device_labels()
         distances = self._kernels.distances_on_device(self._held(centers), labels)
         counting = self.weights if masses is None else masses
         if counting is self.weights and self._weighting is not None:

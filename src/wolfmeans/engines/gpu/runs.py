@@ -21,9 +21,9 @@ from wolfmeans.engines.gpu.transfers import Download
 _SHORT = 1 << 25
 _VERY_SHORT = 1 << 30
 _FIRST, _MOST = 4, 16
-"""Steps between two looks at whether the run has ended: few at first, then half as many again.
+"""Steps between two checks whether the run has ended: few at first, then half as many again.
 
-Those beyond the end take the device some microseconds each, a look takes the host a few dozen.
+Those beyond the end take the device some microseconds each, a check takes the host a few dozen.
 """
 
 
@@ -42,7 +42,7 @@ class Run:
     limits : Limits
         Where they end.
     before : int, default=0
-        How many steps came before those that are asked for, in the same run of the device.
+        How many steps of the same run on the device come before the requested ones.
     launched : int, default=0
         How many have been launched, these included; an even number.
     """
@@ -52,7 +52,7 @@ class Run:
     ) -> None:
         self._step, self._lows, self._seconds = step, lows, limits.seconds
         self.at_most = min(before + limits.at_most, MOST_STEPS)
-        """So many steps are taken at most, with those before."""
+        """The largest number of steps, with those before."""
         self._begun = perf_counter()
         self.before, self._launched_before = before, launched
         self._counts, self._times = [before], [0.0]
@@ -76,7 +76,7 @@ class Run:
         self._launched += steps
         # An even number, so that all steps begin at the first buffer.
         self._together = min(self._together + self._together // 4 * 2, _MOST)
-        # What has been looked at makes room for the next.
+        # Counters that were read make room for the next.
         self._downloads.append(Download(self._step.clusters.state, _taken(_spare)))
 
     def poll(self) -> None:
@@ -103,12 +103,12 @@ class Run:
         return self._counts[-1] if self._after is None else self._after
 
     def seconds(self) -> NDArray[np.float64]:
-        """Return when each of the steps was done that were asked for."""
+        """Return when each of the requested steps was done."""
         numbers = np.arange(self.before + 1, self.taken() + 1)
         return np.interp(numbers, self._counts, self._times)
 
 
-# Counters that were looked at: memory for those that are sent next.
+# Counters that were read: memory for the next ones.
 _spare: deque[Download] = deque(maxlen=8)
 
 
@@ -141,7 +141,7 @@ def run_together(runs: Sequence[Run]) -> None:
                 run.poll()
             left = [(run, stream) for run, stream in left if not run.ended]
     finally:
-        # Whatever happens, nobody gets this memory before the steps are done with it.
+        # Even after an error, this memory is not used again before the steps are done.
         for stream in streams:
             here.wait_stream(stream)
 
@@ -183,7 +183,7 @@ class Speculation:
     """How many were launched."""
 
     def serve(self, centers: Centers, weights: Distances, shift: float, limits: Limits) -> bool:
-        """Whether these are the first of the steps that are asked for."""
+        """Whether these are the first of the requested steps."""
         same = centers is self.centers and weights is self.weights and shift == self.shift
         return same and limits.at_most >= self.steps
 

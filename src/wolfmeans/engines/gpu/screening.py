@@ -42,7 +42,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from wolfmeans.engines.gpu.kernels.copying import shorten, shorten_singles
+from wolfmeans.engines.gpu.kernels.opening import shorten, shorten_singles
 from wolfmeans.engines.gpu.launching import UNFUSED, launch_as
 from wolfmeans.engines.gpu.measuring import Measurement
 from wolfmeans.engines.gpu.transfers import upload
@@ -158,7 +158,7 @@ class Screened:
         """(1,) float32, the largest error of a row within the radius."""
 
     def shorten(self) -> torch.Tensor:
-        """Launch what copies the rows into short arithmetic; return the largest error."""
+        """Launch kernels that copy the rows into short arithmetic; return the largest error."""
         worst = torch.zeros(1, dtype=torch.float32, device=self.X.device)
         columns = min(128, _power_of_2(self.width))
         rows = max(8, min(128, 2048 // columns))
@@ -203,5 +203,5 @@ class Screened:
 
 @cache
 def _zeros(d: int, device: torch.device) -> torch.Tensor:
-    """Return few zeros that nobody changes."""
+    """Return a few zeros, shared and never changed."""
     return torch.zeros(d, dtype=torch.float64, device=device)

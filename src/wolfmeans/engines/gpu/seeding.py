@@ -1,13 +1,13 @@
 """k-means++ on the device, with the rows that the specification picks (`seeding.methods`).
 
-A round is a fixed sequence of kernels that ask nobody: it draws the trials from the integer masses
-along the order of the rows, finds the exact potential that each of them would leave, chooses, and
-brings the distances up to date. On a real device one round is captured and replayed.
+A round is a fixed sequence of kernels that need no answer from the host: it draws the trials from
+the integer masses along the order of the rows, finds the exact potential that each of them would
+leave, chooses, and updates the distances. On a real device one round is captured and replayed.
 
 A trial changes the mass of few points, once some rows are chosen: about n / k of them after k.
 These are listed first, by canonical distances where there are few columns, else by a screen in
 short arithmetic (`screening`). Then canonical distances are computed, and the potential is changed,
-for the listed points alone. A list without room for all makes the round look at all points.
+for the listed points alone. If a list has no room for all of them, the round computes all points.
 
 The screen must list a point x for a trial r unless their canonical distance is certainly not below
 the one of x to its nearest chosen row, which is C / s^2. Let a, b be x and r, shifted and scaled by
@@ -126,7 +126,7 @@ class Listing:
         self.lists = torch.empty((len(trials), self.capacity), dtype=torch.int32, device=device)
 
     def launch(self, state: torch.Tensor | None = None) -> None:
-        """Launch what makes the lists, unless the state says that all is done."""
+        """Launch kernels that make the lists, unless the state says that all is done."""
         data, n, n_trials = self.data, self.data.n, self.n_trials
         if state is None:
             state = torch.zeros(4, dtype=torch.int32, device=self.closest.device)
@@ -226,7 +226,7 @@ class _Spreading:
         return rows
 
     def _draw(self, drawn: torch.Tensor, n_trials: int) -> None:
-        """Launch what picks the rows of the trials."""
+        """Launch kernels that pick the rows of the trials."""
         n, bits = self.data.n, self.data.n.bit_length()
         launch(
             seeding_kernels.find_largest, self.blocks,
@@ -254,11 +254,11 @@ class _Spreading:
         self._choose()
 
     def list_points(self) -> None:
-        """Launch what lists for each trial the points that it may bring closer."""
+        """Launch kernels that list for each trial the points that it may bring closer."""
         self._listing.launch(self.state)
 
     def _weigh(self) -> None:
-        """Launch what finds how each trial would change the potential."""
+        """Launch kernels that find how each trial would change the potential."""
         data, n, n_trials = self.data, self.data.n, self.n_trials
         programs = min(_PROGRAMS, triton.cdiv(self.capacity, 64))
         launch(
@@ -276,7 +276,7 @@ class _Spreading:
         )  # fmt: skip
 
     def _choose(self) -> None:
-        """Launch what chooses a trial and brings the distances up to date."""
+        """Launch kernels that choose a trial and bring the distances up to date."""
         data, n_trials, all_trials = self.data, self.n_trials, self.all_trials
         launch(
             seeding_kernels.choose_trial, 1,

@@ -75,7 +75,7 @@ class Step:
         return self.clusters.n_bytes + self.rows.n_bytes
 
     def find_labels(self, source: int) -> None:
-        """Launch what gives each point the label of its nearest center, and lists what moved.
+        """Launch kernels that give each point the label of its nearest center, and list moved rows.
 
         `source` says which of the two buffers holds the centers.
         """
@@ -83,7 +83,7 @@ class Step:
         self.rows.find_labels(self.clusters, source)
 
     def add_moves(self, source: int, lows: Lows) -> None:
-        """Launch what adds up the gap, and moves rows between the sums of clusters."""
+        """Launch kernels that add up the gap, and move rows between the sums of clusters."""
         sum_gap = partial(self.rows.sum_gap, self.clusters, source, lows.gap)
         # Moves by atomics wait for memory most of the time.
         at_once = self.clusters.n_clusters > FEW_CLUSTERS
@@ -96,7 +96,7 @@ class Step:
             together()
 
     def assign_rows(self, source: int, lows: Lows) -> None:
-        """Launch what gives rows their labels, and brings gap and sums up to date with them."""
+        """Launch kernels that give rows their labels, and update gap and sums."""
         if self.rows.in_one_pass:
             self.rows.assign_and_add(self.clusters, source, lows.gap)
         else:
@@ -104,7 +104,7 @@ class Step:
             self.add_moves(source, lows)
 
     def open(self, lows: Lows) -> None:
-        """Launch what comes before the first step."""
+        """Launch kernels that run before the first step."""
         for tape in self._launches(lows).opening:
             tape.run()
 
@@ -115,7 +115,7 @@ class Step:
         """
         launches = self._launches(lows)
         for _ in range(steps // 2):
-            launches.two(worth_a_graph=many)
+            launches.two.run(worth_a_graph=many)
         if steps % 2:
             launches.one.run()
 
@@ -133,10 +133,10 @@ class Step:
         launches = self._launches(lows)
         launches.back.run()
         for _ in range(steps // 2):
-            launches.two(worth_a_graph=False)
+            launches.two.run(worth_a_graph=False)
 
     def sum_costs(self, source: int, lows: Lows) -> None:
-        """Launch what finds the exact sum of distances to own centers, and whether it has room."""
+        """Launch kernels that find the cost, and whether its sum has room."""
         self._launches(lows).costs[source].run()
 
     def _launches(self, lows: Lows) -> _Launches:
@@ -195,18 +195,18 @@ class Step:
 
 
 class _Spare:
-    """The tensors of the last small fit, for the next one of such data.
+    """A cache of one: the tensors of the last small fit, for the next fit of such data.
 
-    To make them anew takes the host longer than some fits take the device.
+    Allocating them takes the host longer than some fits take the device.
     """
 
     def __init__(self) -> None:
-        # Owners may go at any moment, even while one of these methods is at work: what is kept
-        # comes and goes in one operation.
+        # Owners may be collected at any moment, even during one of these methods: a step is put in
+        # and taken out in one operation.
         self._kept: deque[tuple[Hashable, Step]] = deque(maxlen=1)
 
     def lend(self, owner: object, data: Screened, n_clusters: int) -> Step:
-        """Return a step without weights, which is put by when its owner is gone."""
+        """Return a step without weights; it comes back here when its owner is collected."""
         device = data.X.device
         # What was launched on another stream may still be at work on these tensors.
         stream = driver.active.get_current_stream(device.index) if device.type == "cuda" else 0
@@ -250,10 +250,12 @@ class _Replayed:
         self._tapes, self._runs = tapes, 0
         self._graph: Graph | None = None
 
-    def run(self) -> None:
-        """Launch all of it."""
+    def run(self, *, worth_a_graph: bool | None = None) -> None:
+        """Launch all of it; None makes a graph after some runs."""
         self._runs += 1
-        if self._graph is None and self._runs > _OFTEN and not INTERPRETED:
+        if worth_a_graph is None:
+            worth_a_graph = self._runs > _OFTEN
+        if self._graph is None and worth_a_graph and not INTERPRETED:
             self._graph = Graph(self._tapes)
         for part in self._tapes if self._graph is None else [self._graph]:
             part.run()
@@ -279,17 +281,10 @@ class _Launches:
     ) -> None:
         self.opening = opening
         self.one, self.back = _Replayed(both[0]), _Replayed(both[1])
+        self.two = _Replayed(*both)
+        """A step to the other buffer, and one back."""
         self.first = _Replayed(*opening, both[0], costs[1])
         self.costs = [_Replayed(tape) for tape in costs]
-        self._both = both
-        self._graph: Graph | None = None
-
-    def two(self, *, worth_a_graph: bool) -> None:
-        """Launch a step to the other buffer, and one back."""
-        if self._graph is None and worth_a_graph and not INTERPRETED:
-            self._graph = Graph(self._both)
-        for part in self._both if self._graph is None else [self._graph]:
-            part.run()
 
 
 _recent: OrderedDict[Hashable, _Launches] = OrderedDict()
@@ -326,5 +321,5 @@ def _fact(value: Any) -> Any:
         return value.data_ptr(), value.dtype, value.shape
     if isinstance(value, list):
         return tuple(_fact(item) for item in value)
-    # Data and weights are looked at by themselves, and tensors of an arena where they are used.
+    # Data and weights have facts of their own; tensors of an arena count where they are used.
     return None if isinstance(value, (Screened, Weighting, Arena, RunControl)) else value

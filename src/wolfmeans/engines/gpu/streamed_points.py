@@ -1,7 +1,7 @@
 """A workspace of data that is larger than the device: labels and bounds there, rows part by part.
 
-A step brings up the bounds of all rows, which need no coordinates, and looks at those rows alone
-that they cannot decide. Where these are few, only they come to the device; parts without one stay
+A step updates the bounds of all rows, which needs no coordinates, and computes only the rows that
+they cannot decide. Where these are few, only they come to the device; parts without one stay
 where they are. What has no natural form in parts (orders, single moves, seeding by distances) is
 done on the host, by the engine that is there, with the same bits.
 """
@@ -161,11 +161,6 @@ class StreamedPoints(DevicePoints):
                 ) from error
         return self._state
 
-    def _opened_before(self) -> _State:
-        if self._state is None:
-            raise RuntimeError("points have no labels before the first assignment")
-        return self._state
-
     def _bounds(self) -> tuple[Clusters, torch.Tensor, torch.Tensor] | None:
         return None if self._state is None else self._state[:3]
 
@@ -259,10 +254,10 @@ class StreamedPoints(DevicePoints):
         return whole + data.listed(to_host(places)[0], places)
 
     def _step(self, state: _State, part: Part, lows: Lows, forced: Forced | None) -> None:
-        """Launch what brings labels, gap and sums up to date with the rows in the window."""
+        """Launch kernels that update labels, gap and sums for the rows in the window."""
         clusters, rows, size = state.clusters, self.data.rows, part.size
         rows.labels[:size] = state.labels[part.places]
-        # All of them are looked at, once they are here.
+        # All rows in the window are computed.
         rows.slack[:size] = -math.inf
         rows.find_labels(clusters, 0)
         if forced is not None:
@@ -289,8 +284,8 @@ class StreamedPoints(DevicePoints):
         self._list_moved(state.clusters, moved, old[moved])
 
     def _gap_terms(self, centers: Centers) -> NDArray[np.float64]:
-        state = self._opened_before()
-        old, new = to_host(state.before, state.labels)
+        assert self._state is not None
+        old, new = to_host(self._state.before, self._state.labels)
         rows = np.flatnonzero((old != new) & (old >= 0))
         far = self._kernels.distances(centers, np.maximum(old, 0))[rows]
         terms = far - self._kernels.distances(centers, new)[rows]
@@ -307,7 +302,7 @@ class StreamedPoints(DevicePoints):
         return super().exact_cost(centers) if total is None else total
 
     def _cost(self, centers: Centers) -> ScalarSum:
-        labels, inside = self._opened_before().labels, self._kernels.inside
+        labels, inside = self._device_labels(), self._kernels.inside
         sent, total = inside.on_device(centers), ScalarSum(labels.device, self._lows(centers).gap)
         for part in self.data.pass_by(self.data.everything(), self.weights):
             inside.add_costs(sent, labels[part.places], self.data.rows.masses, total)

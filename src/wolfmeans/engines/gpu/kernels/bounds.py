@@ -1,4 +1,4 @@
-"""Kernels before the screen: what is known of centers, and which rows need to be looked at.
+"""Kernels before the screen: what is known of centers, and which rows are undecided.
 
 The bounds are derived in `screening`.
 """

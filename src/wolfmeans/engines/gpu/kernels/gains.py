@@ -19,7 +19,7 @@ from wolfmeans.engines.gpu.kernels.trials import placed
 
 LIMBS = tl.constexpr(_LIMBS)
 TRIAL_BITS = 16
-"""Bits of a pair that tell its trial."""
+"""Bits of a pair that hold its trial."""
 _TRIAL_BITS = tl.constexpr(TRIAL_BITS)
 _TRIAL = tl.constexpr((1 << TRIAL_BITS) - 1)
 
@@ -173,7 +173,7 @@ def sum_pairs(
     closest  IN   (n,) float64, distances to the nearest center
     masses   IN   (n,) float64, what counts of each point, None for ones
     rows     IN   (n_trials,) int64
-    pairs    IN   (capacity,) int64 (list_pairs); they are not looked at where there is no room
+    pairs    IN   (capacity,) int64 (list_pairs); not read where there is no room
     sums     OUT  (COPIES, n_trials, LIMBS) int64: several sums for each trial, so that programs
                   wait for each other less
     """

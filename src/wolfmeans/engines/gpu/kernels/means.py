@@ -89,7 +89,7 @@ def find_means(
     sums        IN   (DIGITS, REPLICAS, K d) int64
     arrivals    IN   (REPLICAS, K) int64, how many points each cluster has
     folded      OUT  (DIGITS, K d) int64, where there are more than two digits, and replicas
-    before      OUT  (K, d), the centers of this assignment, for whoever asks after the last one
+    before      OUT  (K, d), the centers of this assignment
     means       OUT  (K, d) in the centers' dtype; the given center where a cluster has no points
     residuals   OUT  (K, d) float64, exact mean minus `means`
     weights     OUT  (K,) float64
@@ -214,7 +214,7 @@ def conclude(
                      of its step, how many clusters that leaves empty, and whether a sum could not
                      be held
     rule     IN/OUT  (4,) float64: the shift on arrival at the point; tolerances for gap, decrease
-                     and shift, -1 where the rule does not look at it
+                     and shift, -1 where the rule does not use it
     """
     s = tl.arange(0, 4)
     inexact = tl.load(state + INEXACT, cache_modifier=".cg")
@@ -226,7 +226,7 @@ def conclude(
     least_gap, least_decrease = tl.load(rule + 1), tl.load(rule + 2)
     least_shift = tl.load(rule + 3)
     at_most, keep_empty = tl.load(state + AT_MOST), tl.load(state + KEEP_EMPTY)
-    tl.debug_barrier()  # as in find_means: nobody waits for these later
+    tl.debug_barrier()  # as in find_means: these loads begin at once
     low = tl.where(s == 0, gap_low, tl.where(s == 1, shift_low, movement_low))
     rounded = rounded_sum(moments + s * ROOM, low)
     gained = tl.sum(tl.where(s == 0, rounded, 0.0))

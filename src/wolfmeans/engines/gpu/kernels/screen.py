@@ -1,4 +1,4 @@
-"""Kernels that find nearest centers in short arithmetic, and tell what that cannot decide.
+"""Kernels that find nearest centers in short arithmetic, and list what that cannot decide.
 
 The bounds are derived in `screening`.
 """
@@ -20,7 +20,7 @@ from wolfmeans.engines.gpu.kernels.lists import (
 NO_CENTER = tl.constexpr(2147483647)
 """Beyond all centers."""
 SLOTS = tl.constexpr(8)
-"""How many centers of a row are looked at canonically before it counts as hard."""
+"""How many candidates a row may have before it counts as hard."""
 
 
 @triton.jit
@@ -166,7 +166,7 @@ def screen(
 ):  # fmt: skip
     """Find the nearest centers of the active points in short arithmetic.
 
-    Centers are looked at in parts of KEPT columns, COLUMNS at a time. A score has the number of its
+    Centers are scored in parts of KEPT columns, COLUMNS at a time. A score has the number of its
     part in its last BITS bits; each column keeps its two smallest. Where centers are NUMBERED,
     there is room for the column below that. Of many centers, GROUP at a time, as far apart as a
     tile allows, are counted as one that has the smallest of their scores: most groups are ruled out

@@ -1,4 +1,4 @@
-"""Kernels of k-means++ that look at points: which a trial brings closer, and what that changes.
+"""Kernels of k-means++ that read points: which a trial brings closer, and what that changes.
 
 As in `seeding_kernels`. The screen alone is launched without `enable_fp_fusion=False`: its bound is
 for any rounding.
@@ -116,7 +116,7 @@ def list_possible(
     products_error, noise, WIDTH: tl.constexpr, DEPTH: tl.constexpr, BLOCK: tl.constexpr,
     TRIALS: tl.constexpr,
 ):  # fmt: skip
-    """List for each trial the points that short arithmetic cannot tell to be farther from it.
+    """List for each trial the points that short arithmetic cannot exclude.
 
     points  IN  (n, WIDTH) float16 copy of the data, with `sizes` and `errors` (screening)
     noise   IN  (64, 64) of [-1, 1] to make products as wrong as they may be, or None
