@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from both_engines import assert_same_assignment
 from difficult import points
 from interpreted import needs_triton
 from wolfmeans import KMeans
@@ -52,12 +53,9 @@ def test_answers_are_the_same(kind, dtype, weighted):
     here, there = (parted(X, weights, engines) for engines in (["cpu"] * 3, ["gpu", "cpu", "gpu"]))
     centers, forced = X[[0, 7, 20]], Forced(np.array([13]), np.array([1], dtype=np.int32))
     for step in (None, None, forced):
-        ours, theirs = (workspace.assign(centers, step) for workspace in (there, here))
-        for field in FIELDS:
-            assert np.array_equal(getattr(ours, field), getattr(theirs, field)), field
-        assert there.cost(theirs.means) == here.cost(theirs.means)
-        assert np.array_equal(there.labels(), here.labels())
-        centers = theirs.means
+        found = assert_same_assignment(here, there, centers, step)
+        assert there.cost(found.means) == here.cost(found.means)
+        centers = found.means
     assert np.array_equal(there.mean(weighted=True), here.mean(weighted=True))
     assert there.scatter(weighted=False) == here.scatter(weighted=False)
     found = [parallel_seeds_in_parts(w, 4, np.random.RandomState(1)) for w in (there, here)]
@@ -129,11 +127,6 @@ def cut(X, weights, engine, ends=(20, 20, 45)):
     )
 
 
-def assert_same_assignment(ours, theirs):
-    for field in FIELDS:
-        assert np.array_equal(getattr(ours, field), getattr(theirs, field)), field
-
-
 @pytest.mark.parametrize("whole", ["cpu", "reference"])
 @pytest.mark.parametrize(
     ("d", "dtype", "kind"),
@@ -161,7 +154,8 @@ def test_parts_are_the_whole(d, dtype, kind, whole, no_sums_on_the_host, monkeyp
     here = get_engine(whole).open(X, weights, 1)
     for centers, found, labels, cost in steps:
         expected = here.assign(centers)
-        assert_same_assignment(found, expected)
+        for field in FIELDS:
+            assert np.array_equal(getattr(found, field), getattr(expected, field)), field
         assert np.array_equal(labels, here.labels())
         assert cost == here.cost(expected.means)
 
@@ -176,10 +170,7 @@ def test_forced_rows(d, kind):
     rows = np.array([1, 19, 44, 45])
     forced = Forced(rows, np.array([4, 2, 0, 1], dtype=np.int32))
     for step in (forced, None, forced, forced, None):
-        expected = here.assign(centers, step)
-        assert_same_assignment(there.assign(centers, step), expected)
-        assert np.array_equal(here.labels(), there.labels())
-        centers = expected.means
+        centers = assert_same_assignment(here, there, centers, step).means
 
 
 @pytest.mark.parametrize("engine", ["resident", "streamed"])
@@ -246,14 +237,11 @@ def test_trimmed_parts_are_the_whole(d, dtype, kind, share, monkeypatch):
     if kind != "far apart":  # too far for the device's digits
         monkeypatch.setattr("wolfmeans.engines.trimming.Moments", None)
     for _ in range(3):
-        expected = here.assign(centers)
-        assert_same_assignment(there.assign(centers), expected)
+        found = assert_same_assignment(here, there, centers)
         assert there.threshold == here.threshold
-        assert np.array_equal(there.labels(), here.labels())
         assert np.array_equal(np.asarray(there.kept()), here.kept())
-        assert there.cost(centers) == here.cost(centers)
         assert there.trimmed_mass() == here.trimmed_mass()
-        centers = expected.means
+        centers = found.means
 
 
 def test_labels_stay_while_other_centers_are_approached():
@@ -291,7 +279,7 @@ def test_parts_for_whose_lists_there_is_no_room(monkeypatch):
         centers = X[[0, 25, 58]].copy()
         with monkeypatch.context() as patch:
             patch.setattr(module, "available", lambda _: 0.0)
-            assert_same_assignment(there.assign(centers), here.assign(centers))
+            assert_same_assignment(here, there, centers)
         parts = (there.points if trimmed else there).place.parts
         kinds = {
             type(getattr(part._labelled, "points", part._labelled))
@@ -306,11 +294,10 @@ def test_labels_on_a_shelf():
     here, there = (MemoryPart(X, None, engine) for engine in ("cpu", "gpu"))
     workspaces = [PartsWorkspace(MemoryPlace([part])) for part in (here, there)]
     centers = X[[0, 25, 58]].copy()
-    first = [workspace.assign(centers) for workspace in workspaces]
-    assert_same_assignment(*first)
+    means = assert_same_assignment(*workspaces, centers).means
     there.put_away("labels", np.empty(N, dtype=np.int32))
     there.bring(X)
-    assert_same_assignment(*(workspace.assign(first[0].means) for workspace in workspaces))
+    assert_same_assignment(*workspaces, means)
 
 
 @given(
