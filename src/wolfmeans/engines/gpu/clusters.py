@@ -243,11 +243,31 @@ class Clusters:
                 f"{K} clusters of {d} columns have more sums than engine='gpu' can count: take "
                 "engine='cpu', which gives the same result"
             )
-        int32, int64, float32, float64 = torch.int32, torch.int64, torch.float32, torch.float64
-        replicas = 1 if K * d > _SOME_SUMS else _REPLICAS
+        self.replicas = 1 if K * d > _SOME_SUMS else _REPLICAS
         if weighting is None and K * d <= _FEW_SUMS:
-            replicas = _MANY_REPLICAS
-        self.replicas = replicas
+            self.replicas = _MANY_REPLICAS
+        self._arena = self._planned(padded)
+        vars(self).update(self._arena.zeros())
+        self._put_far()
+        self._run_control = RunControl(data.X.device)
+        self.rule = self._control[:4].view(torch.float64)
+        self.state = self._control[4:12].view(torch.int32)
+        self.lengths = self._control[4 + MOVED.value // 2 :][:1]
+        # The first of the sums of a step; then shift and movement.
+        self.gap = self.moments[0]
+        # Of the centers in each of the two buffers.
+        self.reach = [self._control[begin : begin + 2].view(torch.int32) for begin in (12, 14)]
+        self.centers, self.residuals, self.weights = (
+            [vars(self).pop(name + place) for place in "01"]
+            for name in ("centers", "residuals", "weights")
+        )
+        # With more columns few points are so near to their center.
+        self.have_neighbors = data.direct and K <= _MOST_NEIGHBORS
+
+    def _planned(self, padded: int) -> Arena:
+        """Return memory for all tensors; those of the screen have rows for `padded` centers."""
+        data, weighting, K, d = self.data, self.weighting, self.n_clusters, self.data.d
+        int32, int64, float32, float64 = torch.int32, torch.int64, torch.float32, torch.float64
         arena = Arena(data.X.device)
         arena.ask("cost", int64, LIMBS + 1)
         # The rule, that is the shift on arrival and three tolerances; counters; the reaches. Next
@@ -266,15 +286,15 @@ class Clusters:
             arena.ask(name, float32, K)
         arena.ask("moments", int64, 4, ROOM)
         if weighting is None:
-            arena.ask("sums", int64, data.digits, replicas, K * d)
-            long = replicas > 1 and data.digits > 2
+            arena.ask("sums", int64, data.digits, self.replicas, K * d)
+            long = self.replicas > 1 and data.digits > 2
             arena.ask("folded", int64, data.digits, K * d if long else 1)
-            arena.ask("arrivals", int64, replicas, K)
+            arena.ask("arrivals", int64, self.replicas, K)
             arena.ask("tally", int32, bulk_sums.tally_size(K))
         else:
             many = 1 if weighting.small else K * d
-            arena.ask("sums", int64, weighting.sum_digits, replicas, K * d)
-            arena.ask("totals", int64, weighting.digits, replicas, K)
+            arena.ask("sums", int64, weighting.sum_digits, self.replicas, K * d)
+            arena.ask("totals", int64, weighting.digits, self.replicas, K)
             arena.ask("divisors", int64, division.DIVISOR_LIMBS, K)
             arena.ask("limbs", int64, weighting.sum_digits + 1, many)
             arena.ask("negative", int32, many)
@@ -282,22 +302,7 @@ class Clusters:
         # The last ones: those beyond K are written once, and all others before they are read.
         arena.ask("short", data.points.dtype, padded, data.width)
         arena.ask("norms", float32, padded)
-        self._arena = arena
-        vars(self).update(arena.zeros())
-        self._put_far()
-        self._run_control = RunControl(data.X.device)
-        self.rule, self.state = self._control[:4].view(float64), self._control[4:12].view(int32)
-        self.lengths = self._control[4 + MOVED.value // 2 :][:1]
-        # The first of the sums of a step; then shift and movement.
-        self.gap = self.moments[0]
-        # Of the centers in each of the two buffers.
-        self.reach = [self._control[begin : begin + 2].view(int32) for begin in (12, 14)]
-        self.centers, self.residuals, self.weights = (
-            [vars(self).pop(name + place) for place in "01"]
-            for name in ("centers", "residuals", "weights")
-        )
-        # With more columns few points are so near to their center.
-        self.have_neighbors = data.direct and K <= _MOST_NEIGHBORS
+        return arena
 
     @property
     def n_bytes(self) -> int:

@@ -435,9 +435,9 @@ class GpuPoints(DevicePoints):
     def summing_on(self, grids: Grids) -> ReferencePoints:
         """Set where exact sums stand; on the host, if the device has no room for lists of rows.
 
-        Lists of other parts stay there, too.
+        Lists of other parts stay there, too. Each part has one workspace.
         """
-        if available(self.data.X.device.type) < self.n_points * BYTES_OF_A_ROW:
+        if available(self.data.X.device.type) < self.n_points * BYTES_OF_A_ROW / 2:
             points = on_host_sums(self._X, self.weights, self._kernels)
             return points.summing_on(grids)
         return super().summing_on(grids)
