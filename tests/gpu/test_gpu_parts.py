@@ -20,7 +20,7 @@ from wolfmeans.core.workspace import Forced
 from wolfmeans.engines import get_engine
 from wolfmeans.engines.reference import ReferencePoints
 from wolfmeans.engines.places.memory import MemoryPart, MemoryPlace
-from wolfmeans.engines.places.trimmed_workspace import TrimmedParts
+from wolfmeans.engines.places.trimmed_parts import TrimmedParts
 from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.exact.limbs import SCALAR, Grid
 from wolfmeans.seeding.in_parts import parallel_seeds_in_parts
@@ -244,22 +244,20 @@ def test_trimmed_parts_are_the_whole(d, dtype, kind, share, monkeypatch):
         centers = found.means
 
 
-def test_labels_stay_while_other_centers_are_approached():
+def test_labels_stay_while_other_nearest_centers_are_found():
     X = unlike(2, "float32")
     points_of_all = get_engine("gpu").open(X, None, 1)
     trimmed = points_of_all.trimmed(math.inf).summing_on(points_of_all.ranges())
     trimmer, centers = trimmed.part_trimmer, X[[0, 25, 58]].copy()
-    with pytest.raises(RuntimeError, match="approached first"):
-        trimmer.approached()
     whole = get_engine("cpu").open(X, None, 1).trimmed(40.0)
     whole.assign(centers)
     for _ in range(2):
-        trimmer.approach(centers)
+        trimmer.find_nearest(centers)
         partial = trimmer.keep(centers, whole.threshold)
     assert partial.moved == 0
     assert partial.gap.integer() == 0
     cost = trimmed.exact_cost(centers)
-    trimmer.approach(X[[3, 9, 30]].copy())
+    trimmer.find_nearest(X[[3, 9, 30]].copy())
     assert np.array_equal(trimmed.labels(), whole.labels())
     assert np.array_equal(trimmer.nearest_labels(), whole.trimmer.nearest_labels())
     assert trimmed.exact_cost(centers).integer() == cost.integer()
@@ -289,14 +287,14 @@ def test_parts_for_whose_lists_there_is_no_room(monkeypatch):
         assert kinds == {ReferencePoints}
 
 
-def test_labels_on_a_shelf():
+def test_labels_in_a_buffer():
     X = unlike(20, "float32")
     here, there = (MemoryPart(X, None, engine) for engine in ("cpu", "gpu"))
     workspaces = [PartsWorkspace(MemoryPlace([part])) for part in (here, there)]
     centers = X[[0, 25, 58]].copy()
     means = assert_same_assignment(*workspaces, centers).means
-    there.put_away("labels", np.empty(N, dtype=np.int32))
-    there.bring(X)
+    there.detach_rows("labels", np.empty(N, dtype=np.int32))
+    there.attach_rows(X)
     assert_same_assignment(*workspaces, means)
 
 

@@ -47,14 +47,14 @@ class GpuTrimmer:
         self._first = True
         """Whether nothing has been kept yet."""
         self._found: torch.Tensor | None = None
-        """Distances to the centers that were approached last."""
+        """Distances to the nearest centers that were found last (`find_nearest`)."""
         self._nearest: torch.Tensor | None = None
-        """The nearest centers at the last vertex, where others have been approached since."""
+        """The nearest centers at the last vertex, if others were found since."""
 
     def assign(self, centers: Centers) -> Assignment:
         """Keep the nearest points of the mass, each with the label of its nearest center."""
         points = self._points
-        distances, lows = self._find_nearest(centers)
+        distances, lows = self._distances_to_nearest(centers)
         clusters = self._keep_up_to(self._select(distances), distances, lows)
         clusters.settle(0, lows)
         record, last, *vertex = to_host(clusters.records[0], self._last, *clusters.place(1))
@@ -67,7 +67,7 @@ class GpuTrimmer:
         self._first = False
         return points._found(record, centers, *vertex)
 
-    def _find_nearest(self, centers: Centers) -> tuple[torch.Tensor, Lows]:
+    def _distances_to_nearest(self, centers: Centers) -> tuple[torch.Tensor, Lows]:
         """Find the nearest centers; return the distances to them, and where sums begin."""
         points = self._points
         step = points._opened(len(centers))
@@ -103,24 +103,21 @@ class GpuTrimmer:
 
     # --- Points that are a part of others ------------------------------------------------------
 
-    def approach(self, centers: Centers) -> None:
-        """Find the nearest centers; labels stay what they are."""
+    def find_nearest(self, centers: Centers) -> None:
+        """Find the nearest centers, and keep the labels: the first half of an assignment."""
         if not self._first and self._nearest is None:
             self._nearest = self._points._opened_before().rows.labels.clone()
-        self._found, _ = self._find_nearest(centers)
+        self._found, _ = self._distances_to_nearest(centers)
 
-    def approached(self) -> Distances:
-        """Return the distances to the centers that were approached."""
-        return to_host(self._at_hand())[0]
-
-    def _at_hand(self) -> torch.Tensor:
-        if self._found is None:
-            raise RuntimeError("the centers have to be approached first")
-        return self._found
+    def nearest_distances(self) -> Distances:
+        """Return the distances to the nearest of these centers."""
+        assert self._found is not None
+        return to_host(self._found)[0]
 
     def keep(self, centers: Centers, threshold: Threshold) -> Partial:
-        """Keep what is up to a threshold, at the centers approached; return sums that add up."""
-        points, distances = self._points, self._at_hand()
+        """Keep the points up to a threshold, at the same centers; return sums that add up."""
+        points, distances = self._points, self._found
+        assert distances is not None
         grids, lows = points.agreed_grids(), points._lows()
         # Rows of all parts together may be too many for int32; of this one they are not.
         last = [threshold.distance, min(threshold.row, points.n_points), threshold.mass]
