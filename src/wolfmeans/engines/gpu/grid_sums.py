@@ -36,7 +36,7 @@ def on_grid(grid: Grid, digits: NDArray[np.int64], low: int) -> Limbs:
     Examples
     --------
     >>> import numpy as np
-    >>> sums = on_grid(Grid(-3, 8, 2), np.array([[[0]], [[-5]]]), -35)
+    >>> sums = on_grid(Grid(-3, 8, 2), np.array([[[0]], [[-5]]]), -32)
     >>> sums.values.ravel(), sums.rounded()
     (array([-40,   0,   0]), -5.0)
     """
