@@ -32,13 +32,6 @@ def on_grid(grid: Grid, digits: NDArray[np.int64], low: int) -> Limbs:
     ------
     ValueError
         If a sum has a bit below the grid.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> sums = on_grid(Grid(-3, 8, 2), np.array([[[0]], [[-5]]]), -32)
-    >>> sums.values.ravel(), sums.rounded()
-    (array([-40,   0,   0]), -5.0)
     """
     many, K, d = digits.shape
     values = np.zeros((K, grid.shape, d), dtype=np.int64)
