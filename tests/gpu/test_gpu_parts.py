@@ -18,10 +18,10 @@ from wolfmeans import KMeans
 from wolfmeans.core.trimmed import kept_mass
 from wolfmeans.core.workspace import Forced
 from wolfmeans.engines import get_engine
-from wolfmeans.engines.reference import ReferencePoints
 from wolfmeans.engines.places.memory import MemoryPart, MemoryPlace
 from wolfmeans.engines.places.trimmed_parts import TrimmedParts
 from wolfmeans.engines.places.workspace import PartsWorkspace
+from wolfmeans.engines.reference import ReferencePoints
 from wolfmeans.exact.limbs import SCALAR, Grid
 from wolfmeans.seeding.in_parts import parallel_seeds_in_parts
 

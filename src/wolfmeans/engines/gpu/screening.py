@@ -46,7 +46,7 @@ from wolfmeans.engines.gpu.kernels.opening import shorten, shorten_singles
 from wolfmeans.engines.gpu.launching import UNFUSED, launch_as
 from wolfmeans.engines.gpu.measuring import Measurement
 from wolfmeans.engines.gpu.transfers import upload
-from wolfmeans.exact.sums import exponents_between
+from wolfmeans.exact.native import exponents_between
 
 _LARGEST = 13
 _LARGEST_SCALE = 400

@@ -23,7 +23,6 @@ from scipy import sparse
 from wolfmeans.core.threshold import Masses, Threshold, kept_masses
 from wolfmeans.core.workspace import Centers, Distances, Forced, Labels, Partial
 from wolfmeans.engines import get_engine
-from wolfmeans.engines.reference import ReferencePoints, on_host_sums
 from wolfmeans.engines.places import distance_buckets
 from wolfmeans.engines.places.candidates import Eligible
 from wolfmeans.engines.places.distance_buckets import Bracket, Nearby, WeightSum
