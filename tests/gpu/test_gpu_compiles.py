@@ -136,7 +136,7 @@ def test_all_kernels_compile(answers):
     assert not failed
     kernels = {launch["kernel"] for launch, _ in answers}
     assert len(kernels) > 40
-    assert {"look", "shorten", "clear", "shorten_singles"} <= kernels
+    assert {"measure", "shorten", "clear", "shorten_singles"} <= kernels
     assert {"move_or_count", "sort_rows", "add_runs"} <= kernels
 
 
@@ -148,7 +148,7 @@ def test_what_must_be_rounded_by_itself_is(answers):
     }
     assert not fused["f64"]
     # These ask for it by name, for squares that come with a bound.
-    assert fused["f32"] == {"assign_rows", "tell_apart"}
+    assert fused["f32"] == {"assign_rows", "decide_in_singles"}
 
 
 def test_fusion_is_a_choice_of_ours(answers):

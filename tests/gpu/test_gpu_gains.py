@@ -142,7 +142,7 @@ def test_more_far_rows_than_are_looked_at_at_once(gains):
     there, here = opened(X, None, X[:2].copy())
     distances = here.distances(X[:2])
     sent = torch.from_numpy(distances).to(there.data.X.device)
-    trying = gains._Trying(gains.Judged(there.data, sent, None, 0), 600)
+    trying = gains._Trying(gains.CurrentCosts(there.data, sent, None, 0), 600)
     trying._choose()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(empty_clusters, "CANDIDATES", 600)

@@ -142,6 +142,7 @@ def test_facts_keep_nothing_alive_and_hold_nothing_that_is_new_each_time():
     import torch
 
     from wolfmeans.engines import get_engine
+    from wolfmeans.engines.gpu.steps import _facts
 
     def plain(fact):
         if isinstance(fact, tuple):
@@ -152,32 +153,35 @@ def test_facts_keep_nothing_alive_and_hold_nothing_that_is_new_each_time():
     for weights in (None, np.arange(40.0)):
         points = get_engine("gpu").open(X, weights, 1)
         points.assign(X[:4])
-        _, *facts = points._step._facts(points._lows())
-        assert all(map(plain, facts))
+        step = points._step
+        assert plain(_facts(step.data))
+        assert plain(step._own_facts)
 
 
 def test_facts_are_all_that_launches_are_made_of():
     import numpy as np
 
     from wolfmeans.engines import get_engine
+    from wolfmeans.engines.gpu.steps import _facts
 
     X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
     points = get_engine("gpu").open(X, None, 1)
     points.assign(X[:4])
-    step, lows = points._step, points._lows()
-    facts = step._facts(lows)
-    assert hash(facts) == hash(step._facts(lows))
+    step = points._step
+    assert step._own_facts == (_facts(step.clusters), _facts(step.rows))
     for part in (step.data, step.clusters, step.rows):
+        facts = _facts(part)
+        assert hash(facts) == hash(_facts(part))
         for name, value in vars(part).items():
             if isinstance(value, (int, float)) and not isinstance(value, bool):
                 setattr(part, name, value + 1)
-                assert step._facts(lows) != facts, name
+                assert _facts(part) != facts, name
                 setattr(part, name, value)
             elif hasattr(value, "data_ptr"):
                 setattr(part, name, value.clone())
-                assert step._facts(lows) != facts, name
+                assert _facts(part) != facts, name
                 setattr(part, name, value)
-    assert step._facts(lows) == facts
+        assert _facts(part) == facts
 
 
 def opened(seed):
@@ -252,7 +256,8 @@ def test_launches_of_a_workspace_are_found_by_the_next_one():
     for _ in range(3):
         ours.assign(X[:4])
         step = ours._step
-        facts.append(step._facts(ours._lows()))
+        parts = step.data, step.clusters, step.rows
+        facts.append((ours._lows(), *map(steps._facts, parts)))
         step.let_go()
         step.take_up(ours.data)
     assert facts[0] == facts[1] == facts[2]
@@ -287,7 +292,7 @@ def test_launches_are_remembered_for_the_same_data_alone(monkeypatch):
     X, ours, _ = opened(0)
     ours.assign(X[:4])
     step, lows = ours._step, ours._lows()
-    step._before.clear()  # on a device it remembers what was launched just now
+    vars(step).pop("_own_facts", None)  # found already on a device
     recorded = []
     monkeypatch.setattr(steps, "INTERPRETED", False)
     monkeypatch.setattr(steps, "_recent", type(steps._recent)())
@@ -296,10 +301,8 @@ def test_launches_are_remembered_for_the_same_data_alone(monkeypatch):
         steps.Step, "_recorded", lambda self, lows: recorded.append(lows) or len(recorded)
     )
     looked_up = []
-    facts = steps.Step._facts
-    monkeypatch.setattr(
-        steps.Step, "_facts", lambda self, lows: looked_up.append(1) or facts(self, lows)
-    )
+    facts = steps._facts
+    monkeypatch.setattr(steps, "_facts", lambda of: looked_up.append(of) or facts(of))
 
     def taken_up(data):
         step.let_go()
@@ -307,7 +310,7 @@ def test_launches_are_remembered_for_the_same_data_alone(monkeypatch):
         return step._launches(lows)
 
     assert [taken_up(ours.data) for _ in range(3)] == [1, 1, 1]
-    assert len(looked_up) == 1
+    assert looked_up.count(step.clusters) == looked_up.count(step.rows) == 1
     # Another number, another tensor: nothing of that is the same launch.
     ours.data.scale *= 2
     assert taken_up(ours.data) == 2
@@ -315,7 +318,7 @@ def test_launches_are_remembered_for_the_same_data_alone(monkeypatch):
     assert taken_up(ours.data) == 3
     ours.data.scale /= 2
     assert taken_up(ours.data) == 4
-    assert len(step._before) <= 3
+    assert len(steps._recent) <= 3
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -325,7 +328,7 @@ def test_a_look_finds_sizes_and_rows(dtype, shape):
     import torch
 
     from wolfmeans.engines.gpu.engine import device
-    from wolfmeans.engines.gpu.looking import Look
+    from wolfmeans.engines.gpu.measuring import Measurement
 
     rng = np.random.default_rng(0)
     X = (rng.normal(size=shape) * 10.0 ** rng.integers(-30, 30, size=shape)).astype(dtype)
@@ -333,15 +336,15 @@ def test_a_look_finds_sizes_and_rows(dtype, shape):
     X[-1, -1] = -3.0
     given = torch.from_numpy(X).to(device())
     centers = given[:7] + 1
-    (smallest, largest), rows, along = Look(given, centers).found()
+    (smallest, largest), rows, along = Measurement(given, centers).found()
     sizes = np.abs(X[X != 0]).astype(np.float64)
     assert (smallest, largest) == (sizes.min(), sizes.max())
     assert np.array_equal(rows, X[:: max(1, len(X) // 256)])
     assert rows.dtype == along.dtype == dtype
     assert np.array_equal(along, centers.cpu().numpy())
     # What is of another kind does not come along.
-    assert Look(given, centers.half()).found()[2] is None
-    assert Look(given, given[:4].T).found()[2] is None or shape[1] == 1 or shape[0] == 1
+    assert Measurement(given, centers.half()).found()[2] is None
+    assert Measurement(given, given[:4].T).found()[2] is None or shape[1] == 1 or shape[0] == 1
 
 
 def test_what_is_sent_arrives_where_it_belongs():

@@ -3,23 +3,18 @@
 import numpy as np
 import pytest
 
+from both_engines import assert_same_assignment, opened
 from difficult import points
 from interpreted import needs_triton
-from wolfmeans.engines import get_engine
 
 pytest.importorskip("wolfmeans.exact._native")
 pytestmark = needs_triton
 
 
 def assert_same_first_step(X, centers):
-    here, there = (get_engine(name).open(X, None, 1) for name in ("cpu", "gpu"))
+    here, there = opened(X)
     for _ in range(2):  # the sums of the first step are those that the second begins with
-        expected, found = here.assign(centers), there.assign(centers)
-        assert there.labels().tolist() == here.labels().tolist()
-        for name in ("weights", "means", "residuals"):
-            assert np.array_equal(getattr(found, name), getattr(expected, name)), name
-        assert (found.moved, found.gap) == (expected.moved, expected.gap)
-        centers = found.means
+        centers = assert_same_assignment(here, there, centers).means
 
 
 @pytest.fixture

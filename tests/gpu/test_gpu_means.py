@@ -69,12 +69,12 @@ def test_means_of_sums(digits, replicas, unit):
     state[AT_MOST.value] = 5
     reach, next_reach = zeros(2, dtype=torch.int32) + 7, zeros(2, dtype=torch.int32)
     centers, before, means, residuals, weights = zeros(5, K, dtype=float64)
-    norms, doubts, shifts = zeros(3, K, dtype=float32)
+    norms, error_bounds, shifts = zeros(3, K, dtype=float32)
     records = zeros(5, 8, dtype=float64)
     find_means[(-(-K // 64),)](
         state, torch.from_numpy(parts).to(device()), torch.from_numpy(came).to(device()),
         zeros(digits, K), centers, before, means, residuals, weights, zeros(1, dtype=float64),
-        zeros(K, 1, dtype=float32), norms, doubts, shifts, reach, next_reach, zeros(4, ROOM),
+        zeros(K, 1, dtype=float32), norms, error_bounds, shifts, reach, next_reach, zeros(4, ROOM),
         records, rule, 0, -100, -100, unit, 2.0**-unit, 1.0,
         zeros(1, dtype=float32), 0.0, 0.0, K, 1, 1, DIGITS=digits, REPLICAS=replicas, CLUSTERS=64,
         COLUMNS=1, MORE=False, DIRECT=True, enable_fp_fusion=False,

@@ -45,7 +45,7 @@ def value(sums):
 def test_distances_are_added_up_in_order(d, dtype):
     import torch
 
-    from wolfmeans.engines.gpu.costs import find_costs
+    from wolfmeans.engines.gpu.rows import find_costs
 
     n, K = 70, 3
     X, C, labels = numbers(n, d, K, dtype)
@@ -61,8 +61,8 @@ def test_distances_are_added_up_in_order(d, dtype):
 def test_costs_are_added_up_exactly(weighted):
     import torch
 
-    from wolfmeans.engines.gpu.costs import add_costs
     from wolfmeans.engines.gpu.kernels.exact import LIMBS
+    from wolfmeans.engines.gpu.rows import add_costs
 
     rng = np.random.default_rng(3)
     n = 2100
@@ -83,11 +83,11 @@ def test_costs_are_added_up_exactly(weighted):
 def test_what_moved_rows_gain(d, block, weighted):
     import torch
 
-    from wolfmeans.engines.gpu.costs import columns_at_once
     from wolfmeans.engines.gpu.kernels.exact import LIMBS
     from wolfmeans.engines.gpu.kernels.lists import INEXACT, MOVED
     from wolfmeans.engines.gpu.kernels.own_costs import sum_gap
     from wolfmeans.engines.gpu.launching import UNFUSED, launch
+    from wolfmeans.engines.gpu.rows import columns_at_once
 
     n, K, count = 150, 5, 131
     X, C, _ = numbers(n, d, K, "float32")

@@ -110,16 +110,16 @@ def test_magnitudes(values):
     import torch
 
     from wolfmeans.engines.gpu.engine import device
-    from wolfmeans.engines.gpu.looking import Look
+    from wolfmeans.engines.gpu.measuring import Measurement
 
-    (smallest, largest), *_ = Look(torch.tensor(values, device=device())).found()
+    (smallest, largest), *_ = Measurement(torch.tensor(values, device=device())).found()
     if not math.isfinite(sum(values[0])):
         assert not math.isfinite(largest)
     else:
         assert smallest == largest == abs(values[0][0])
 
 
-def assert_scores_within_doubt(X, centers):
+def assert_scores_within_error_bound(X, centers):
     """Compare the scores of all pairs, in the model's arithmetic, with their truth.
 
     Once for the centers, which come from outside, and once for means that were found there.
@@ -127,27 +127,27 @@ def assert_scores_within_doubt(X, centers):
     workspace = get_engine("gpu").open(X, None, 1)
     means = workspace.assign(centers).means
     clusters = workspace._step.clusters
-    assert_doubts_hold(X, means, workspace.data, clusters)
+    assert_error_bounds_hold(X, means, workspace.data, clusters)
     clusters.begin(centers, Limits(1, math.inf), math.nan, 0)
     clusters.prepare(0)
-    assert_doubts_hold(X, centers, workspace.data, clusters)
+    assert_error_bounds_hold(X, centers, workspace.data, clusters)
 
 
-def assert_doubts_hold(X, centers, data, found):
+def assert_error_bounds_hold(X, centers, data, found):
     short, norms = found.short.cpu().numpy(), found.norms.cpu().numpy().astype(np.longdouble)
-    doubts = found.doubts.cpu().numpy().astype(np.longdouble)
+    error_bounds = found.error_bounds.cpu().numpy().astype(np.longdouble)
     usual = np.isfinite(data.sizes.cpu().numpy())
     copy = data.points.cpu().numpy()[usual]
     mu, scale = data.mu.cpu().numpy(), np.longdouble(data.scale)
     x = (X[usual].astype(np.longdouble) - mu) * scale
     c = (centers.astype(np.longdouble) - mu) * scale
-    # Nothing is above its truth, and nothing below it by more than two doubts.
+    # Nothing is above its truth, and nothing below it by more than two error_bounds.
     for k in range(len(centers)):
         score = norms[k] - 2.0 * modelled_dot(copy, short[k]).astype(np.longdouble)
         truth = (c[k] ** 2).sum() - 2.0 * (x * c[k]).sum(axis=1)
         tiny = 2.0**-50 * ((x**2).sum(axis=1) + (c[k] ** 2).sum())
         assert (score <= truth + tiny).all()
-        assert (truth <= score + 2.0 * doubts[k] + tiny).all()
+        assert (truth <= score + 2.0 * error_bounds[k] + tiny).all()
 
 
 @needs_triton
@@ -161,7 +161,7 @@ def assert_doubts_hold(X, centers, data, found):
 )
 def test_scores_are_within_their_doubt(kind, d, dtype):
     X = points(kind, 100, d, dtype)
-    assert_scores_within_doubt(X, X[:6].copy())
+    assert_scores_within_error_bound(X, X[:6].copy())
 
 
 @needs_triton
@@ -177,11 +177,11 @@ def test_scores_of_centers_that_are_nearly_the_middle():
     data = screened(X)
     assert (data.mu == 0).all()
     assert data.rho == 0.0
-    assert_scores_within_doubt(X, signs * 2.0**-24 / data.scale)
+    assert_scores_within_error_bound(X, signs * 2.0**-24 / data.scale)
 
 
 def near_ties(d, dtype, seed=0):
-    """Return 64 points and 16 centers, in pairs so near that many scores are doubtful."""
+    """Return 64 points and 16 centers, in pairs so near that many scores are undecided."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(64, d)).astype(dtype)
     centers = np.repeat(rng.normal(size=(8, d)), 2, axis=0)

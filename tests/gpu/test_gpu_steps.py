@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from both_engines import assert_same_assignment, opened
 from difficult import points
 from instances import instances
 from interpreted import needs_triton
@@ -16,23 +17,6 @@ from wolfmeans.engines import Forced, get_engine
 
 pytest.importorskip("wolfmeans.exact._native")
 pytestmark = needs_triton
-
-
-def opened(X, weights=None):
-    return tuple(get_engine(name).open(X, weights, 1) for name in ("cpu", "gpu"))
-
-
-def assert_same_assignment(here, there, centers, forced=None):
-    """Compare everything that an assignment says; return it."""
-    expected, found = here.assign(centers, forced), there.assign(centers, forced)
-    assert there.labels().tolist() == here.labels().tolist()
-    assert (found.moved, found.gap) == (expected.moved, expected.gap)
-    assert found.means.dtype == expected.means.dtype
-    for name in ("weights", "means", "residuals"):
-        assert np.array_equal(getattr(found, name), getattr(expected, name)), name
-    assert there.step(found, centers) == here.step(expected, centers)
-    assert there.cost(centers) == here.cost(centers)
-    return found
 
 
 def assert_same_steps(X, centers, steps=3):

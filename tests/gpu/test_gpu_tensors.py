@@ -112,8 +112,8 @@ def test_a_model_of_tensors_away_in_reports(X, expected, away, tmp_path):
     again = load(tmp_path / "model")
     assert again.labels_.tolist() == expected.labels_.tolist()
     assert again.predict(X).tolist() == expected.labels_.tolist()
-    judged, known = judge(given, model.labels_), judge(X, expected.labels_)
-    assert judged == known
+    current, known = judge(given, model.labels_), judge(X, expected.labels_)
+    assert current == known
     assert lower_bound(given, 3).value == lower_bound(X, 3).value
     assert model.certify(given).lower_bound == expected.certify(X).lower_bound
     assert repr(model)

@@ -5,6 +5,7 @@ import random
 import numpy as np
 import pytest
 
+from both_engines import assert_same_assignment, opened
 from interpreted import needs_triton
 from wolfmeans import KMeans
 from wolfmeans.core.workspace import Limits
@@ -49,18 +50,10 @@ def weights(kind):
 
 
 def assert_same_assignments(X, w, centers, steps=3):
-    here, there = (get_engine(name).open(X, w, 1) for name in ("cpu", "gpu"))
+    here, there = opened(X, w)
     assert there.engine == there.fork(1).engine == "gpu"
     for _ in range(steps):
-        expected, found = here.assign(centers), there.assign(centers)
-        assert (here.labels() == there.labels()).all()
-        assert (expected.moved, expected.gap) == (found.moved, found.gap)
-        assert (expected.weights == found.weights).all()
-        assert (expected.means == found.means).all()
-        assert (expected.residuals == found.residuals).all()
-        assert here.step(expected, centers) == there.step(found, centers)
-        assert here.cost(centers) == there.cost(centers)
-        centers = expected.means
+        centers = assert_same_assignment(here, there, centers).means
     return there
 
 

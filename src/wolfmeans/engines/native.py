@@ -44,6 +44,7 @@ class NativePoints(ReferencePoints):
     """Labels, bounds and exact moments in native code: CSR rows, and what dense ones share."""
 
     engine = "cpu"
+    sums_add_up = False
     _kernels: Any
 
     def __init__(
@@ -137,6 +138,7 @@ class DensePoints(NativePoints):
     """Dense rows: also steps, draws and searches in native code."""
 
     can_detach_rows = True
+    sums_add_up = True
 
     def __init__(
         self,

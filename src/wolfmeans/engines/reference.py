@@ -8,7 +8,7 @@ drifts. Other engines are subclasses that override what they compute faster.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,8 @@ class ReferencePoints(StepByStep):
 
     engine = "reference"
     in_parts = False
+    sums_add_up = True
+    """Whether sums can be added to those of other points (`assign_exactly`)."""
     can_detach_rows = False
     """Whether labels and bounds can be kept while the rows are detached."""
     steps_to_come = 0
@@ -107,7 +109,7 @@ class ReferencePoints(StepByStep):
         values = self._X.data if sparse.issparse(self._X) else self._X
         return Grids(range_of(values), None if self.weights is None else range_of(self.weights))
 
-    def summing_on(self, grids: Grids) -> Self:
+    def summing_on(self, grids: Grids) -> ReferencePoints:
         """Set where exact sums stand, once, before the first assignment."""
         self.grids = grids
         return self

@@ -130,11 +130,11 @@ class OnDevice:
         if "_looked_at" in vars(self):
             return
         try:
-            from wolfmeans.engines.gpu.looking import Look
+            from wolfmeans.engines.gpu.measuring import Measurement
         except ImportError:  # the engine will say what is missing
             return
         self._beside = beside if is_tensor(beside) else None
-        self._look = Look(self.tensor, self._beside)
+        self._look = Measurement(self.tensor, self._beside)
 
     @cached_property
     def _looked_at(self) -> tuple[tuple[float, float], NDArray[np.floating]]:

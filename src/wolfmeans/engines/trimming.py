@@ -261,7 +261,8 @@ class Trimmed(TrimmedOracle):
 
     def summing_on(self, grids: Grids) -> Self:
         """Set where exact sums stand, once, before the first assignment."""
-        self.points.summing_on(grids)
+        self.points = self.points.summing_on(grids)
+        self.trimmer = self.points.trimmer(self.mass)
         return self
 
     def _keep_nearest(self, centers: Centers) -> Assignment:

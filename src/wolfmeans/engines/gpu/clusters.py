@@ -13,16 +13,17 @@ import triton
 from numpy.typing import NDArray
 
 from wolfmeans.core.workspace import Centers, Limits
+from wolfmeans.engines.gpu.grid_sums import on_grid, scalar_limbs
 from wolfmeans.engines.gpu.kernels import bounds as bound_kernels
 from wolfmeans.engines.gpu.kernels import bulk_sums, division
 from wolfmeans.engines.gpu.kernels import means as mean_kernels
 from wolfmeans.engines.gpu.kernels import one_pass as one_pass_kernels
 from wolfmeans.engines.gpu.kernels import weighted as weighted_kernels
 from wolfmeans.engines.gpu.kernels.exact import LIMBS, ROOM
-from wolfmeans.engines.gpu.kernels.lists import FAR, MOVED
+from wolfmeans.engines.gpu.kernels.lists import AT_MOST, EMPTY, FAR, INEXACT, KEEP_EMPTY, MOVED
 from wolfmeans.engines.gpu.launching import INTERPRETED, UNFUSED, launch
-from wolfmeans.engines.gpu.orders import MOST_STEPS, WORDS, Orders
-from wolfmeans.engines.gpu.transfers import Outbox, Place, Sent
+from wolfmeans.engines.gpu.transfers import Download, Place, UploadBuffer, room, to_host
+from wolfmeans.exact.limbs import Grids, Limbs
 
 if TYPE_CHECKING:
     from wolfmeans.engines.gpu.screening import Screened
@@ -36,7 +37,7 @@ _MOST_NEIGHBORS = 4096
 _SLOTS, _MANY_PROGRAMS = 128, 128
 _MOST_COLUMNS = 256
 _ALL_TILES = 256
-"""Tiles of centers divide this: there are rows for whole ones, so that nobody asks for the last."""
+"""Tiles of centers divide this: there are rows for whole ones, so that kernels need no mask."""
 _MOST_NUMBERED = 256
 """Scores of more centers would be too coarse with a number in them."""
 _FAR_AWAY = 1.0e17
@@ -44,6 +45,12 @@ _FAR_AWAY = 1.0e17
 _ALIGNMENT = 256
 _MOST_SUMS = 2**31
 """Their places are counted in int32."""
+MOST_STEPS = 1024
+"""So many records fit."""
+_WORDS = 16
+"""Of 8 bytes: the rule, the counters, and how far the centers of both buffers reach."""
+_IN_TURN = 8
+"""So many runs may begin before the first of them has."""
 _OF_A_PLACE = ("centers", "residuals", "weights")
 
 Results = tuple[NDArray[np.float64], NDArray[np.float64], dict[int, list[NDArray[Any]]]]
@@ -70,14 +77,14 @@ class Lows:
 
 
 class Arena:
-    """Tensors of zeros, all of them in one piece: asking for each would take the host longer."""
+    """Tensors of zeros in one piece of memory: one allocation is faster than many."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._asked: dict[str, tuple[torch.dtype, tuple[int, ...], int]] = {}
         self._size = 0
         self._whole: torch.Tensor | None = None
-        self._outboxes: dict[tuple[str, ...], Outbox] = {}
+        self._uploads: dict[tuple[str, ...], UploadBuffer] = {}
         self._pieces: dict[tuple[str, ...], tuple[torch.Tensor, list[Place]]] = {}
 
     def ask(self, name: str, dtype: torch.dtype, *shape: int) -> None:
@@ -116,17 +123,17 @@ class Arena:
         What comes after them in the same kernels need not wait for it.
         """
         names = tuple(arrays)
-        if names not in self._outboxes:
-            self._outboxes[names] = Outbox(*self._piece(names))
-        self._outboxes[names].send(list(arrays.values()))
+        if names not in self._uploads:
+            self._uploads[names] = UploadBuffer(*self._piece(names))
+        self._uploads[names].send(list(arrays.values()))
 
     def send(self, names: Sequence[str]) -> Callable[[], list[NDArray[Any]]]:
         """Send neighbors, from the first to the last of them, to the host by one copy.
 
-        What is returned waits for them, and lends them out as arrays (transfers.Sent).
+        What is returned waits for them, and lends them out as arrays (transfers.Download).
         """
         piece, places = self._piece(tuple(names))
-        sent = Sent(piece)
+        sent = Download(piece)
 
         def received() -> list[NDArray[Any]]:
             memory = sent.array()
@@ -149,6 +156,52 @@ class Arena:
         return self._pieces[names]
 
 
+class RunControl:
+    """Rules and counters on their way to the device, from memory that stays where it is.
+
+    Each has 16 words: the shift on arrival; three tolerances; 16 counters, of which the first two
+    say how many steps may be taken and whether empty clusters are kept; zeros.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        pinned = device.type == "cuda"
+        self._sent = room((_IN_TURN, _WORDS), torch.int64, pinned)
+        self._here: NDArray[np.int64] = self._sent.numpy()
+        self._turn = 0
+
+    def begin(self, control: torch.Tensor, limits: Limits, shift: float, empty: int) -> None:
+        """Send what a run begins with."""
+        self.words(limits, shift, empty)
+        control.copy_(self._sent[self._turn], non_blocking=True)
+
+    def words(self, limits: Limits, shift: float, empty: int) -> NDArray[np.int64]:
+        """Return what a run begins with, to be sent together with other arrays."""
+        rule, counters = self._next(limits, limits.at_most)
+        rule[0], counters[EMPTY.value] = shift, empty
+        words: NDArray[np.int64] = self._here[self._turn]
+        return words
+
+    def end_by(self, control: torch.Tensor, limits: Limits, after: int) -> None:
+        """Send other limits to a running run; its first `after` steps do not count."""
+        self._next(limits, after + limits.at_most)
+        # All else is the device's: the shift on arrival, and what it counts.
+        control[1:5].copy_(self._sent[self._turn, 1:5], non_blocking=True)
+
+    def _next(self, limits: Limits, at_most: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Write down rule and counters, where the device does not read any more.
+
+        The host waits for what a run leads to before it begins the next but one.
+        """
+        self._turn = (self._turn + 1) % _IN_TURN
+        control = self._here[self._turn]
+        control[:] = 0
+        rule, counters = control[:4].view(np.float64), control[4:12].view(np.int32)
+        rule[1], rule[2], rule[3] = limits.gap, limits.decrease, limits.shift
+        counters[AT_MOST.value] = min(at_most, MOST_STEPS)
+        counters[KEEP_EMPTY.value] = limits.keep_empty
+        return rule, counters
+
+
 class Clusters:
     """The tensors of K clusters, and the kernels that work on them alone.
 
@@ -162,7 +215,7 @@ class Clusters:
     before: torch.Tensor
     short: torch.Tensor
     norms: torch.Tensor
-    doubts: torch.Tensor
+    error_bounds: torch.Tensor
     shifts: torch.Tensor
     apart: torch.Tensor
     wide: torch.Tensor
@@ -190,18 +243,38 @@ class Clusters:
                 f"{K} clusters of {d} columns have more sums than engine='gpu' can count: take "
                 "engine='cpu', which gives the same result"
             )
-        int32, int64, float32, float64 = torch.int32, torch.int64, torch.float32, torch.float64
-        replicas = 1 if K * d > _SOME_SUMS else _REPLICAS
+        self.replicas = 1 if K * d > _SOME_SUMS else _REPLICAS
         if weighting is None and K * d <= _FEW_SUMS:
-            replicas = _MANY_REPLICAS
-        self.replicas = replicas
+            self.replicas = _MANY_REPLICAS
+        self._arena = self._planned(padded)
+        vars(self).update(self._arena.zeros())
+        self._put_far()
+        self._run_control = RunControl(data.X.device)
+        self.rule = self._control[:4].view(torch.float64)
+        self.state = self._control[4:12].view(torch.int32)
+        self.lengths = self._control[4 + MOVED.value // 2 :][:1]
+        # The first of the sums of a step; then shift and movement.
+        self.gap = self.moments[0]
+        # Of the centers in each of the two buffers.
+        self.reach = [self._control[begin : begin + 2].view(torch.int32) for begin in (12, 14)]
+        self.centers, self.residuals, self.weights = (
+            [vars(self).pop(name + place) for place in "01"]
+            for name in ("centers", "residuals", "weights")
+        )
+        # With more columns few points are so near to their center.
+        self.have_neighbors = data.direct and K <= _MOST_NEIGHBORS
+
+    def _planned(self, padded: int) -> Arena:
+        """Return memory for all tensors; those of the screen have rows for `padded` centers."""
+        data, weighting, K, d = self.data, self.weighting, self.n_clusters, self.data.d
+        int32, int64, float32, float64 = torch.int32, torch.int64, torch.float32, torch.float64
         arena = Arena(data.X.device)
         arena.ask("cost", int64, LIMBS + 1)
         # The rule, that is the shift on arrival and three tolerances; counters; the reaches. Next
-        # to the centers that a run begins at, so that one copy brings both.
-        arena.ask("_control", int64, WORDS)
+        # to the centers that a run begins at, so that one copy moves both.
+        arena.ask("_control", int64, _WORDS)
         # The point and the vertex, which change places when a step is taken; next to each other,
-        # to the records and to a cost, so that one copy brings all that to the host.
+        # to the records and to a cost, so that one copy moves all of it to the host.
         for place in "01":
             arena.ask("centers" + place, data.X.dtype, K, d)
             arena.ask("residuals" + place, float64, K, d)
@@ -209,19 +282,19 @@ class Clusters:
         arena.ask("records", float64, MOST_STEPS, 8)
         arena.ask("total", float64, 2)
         arena.ask("before", data.X.dtype, K, d)
-        for name in ("doubts", "shifts", "apart", "wide", "near"):
+        for name in ("error_bounds", "shifts", "apart", "wide", "near"):
             arena.ask(name, float32, K)
         arena.ask("moments", int64, 4, ROOM)
         if weighting is None:
-            arena.ask("sums", int64, data.digits, replicas, K * d)
-            long = replicas > 1 and data.digits > 2
+            arena.ask("sums", int64, data.digits, self.replicas, K * d)
+            long = self.replicas > 1 and data.digits > 2
             arena.ask("folded", int64, data.digits, K * d if long else 1)
-            arena.ask("arrivals", int64, replicas, K)
+            arena.ask("arrivals", int64, self.replicas, K)
             arena.ask("tally", int32, bulk_sums.tally_size(K))
         else:
             many = 1 if weighting.small else K * d
-            arena.ask("sums", int64, weighting.sum_digits, replicas, K * d)
-            arena.ask("totals", int64, weighting.digits, replicas, K)
+            arena.ask("sums", int64, weighting.sum_digits, self.replicas, K * d)
+            arena.ask("totals", int64, weighting.digits, self.replicas, K)
             arena.ask("divisors", int64, division.DIVISOR_LIMBS, K)
             arena.ask("limbs", int64, weighting.sum_digits + 1, many)
             arena.ask("negative", int32, many)
@@ -229,22 +302,7 @@ class Clusters:
         # The last ones: those beyond K are written once, and all others before they are read.
         arena.ask("short", data.points.dtype, padded, data.width)
         arena.ask("norms", float32, padded)
-        self._arena = arena
-        vars(self).update(arena.zeros())
-        self._put_far()
-        self._orders = Orders(data.X.device)
-        self.rule, self.state = self._control[:4].view(float64), self._control[4:12].view(int32)
-        self.lengths = self._control[4 + MOVED.value // 2 :][:1]
-        # The first of the sums of a step; then shift and movement.
-        self.gap = self.moments[0]
-        # Of the centers in each of the two buffers.
-        self.reach = [self._control[begin : begin + 2].view(int32) for begin in (12, 14)]
-        self.centers, self.residuals, self.weights = (
-            [vars(self).pop(name + place) for place in "01"]
-            for name in ("centers", "residuals", "weights")
-        )
-        # With more columns few points are so near to their center.
-        self.have_neighbors = data.direct and K <= _MOST_NEIGHBORS
+        return arena
 
     @property
     def n_bytes(self) -> int:
@@ -267,14 +325,14 @@ class Clusters:
         """Put the first point in its place; sums stay what they are."""
         if isinstance(centers, torch.Tensor):
             self.centers[0].copy_(centers)
-            self._orders.begin(self._control, limits, shift, empty)
+            self._run_control.begin(self._control, limits, shift, empty)
         else:
-            control = self._orders.words(limits, shift, empty)
+            control = self._run_control.words(limits, shift, empty)
             self._arena.put({"_control": control, "centers0": centers})
 
     def end_by(self, limits: Limits, after: int) -> None:
-        """Let the steps that follow end by these limits, of which so many are not counted."""
-        self._orders.end_by(self._control, limits, after)
+        """Let the next steps end by these limits; the first `after` of them do not count."""
+        self._run_control.end_by(self._control, limits, after)
 
     def place(self, number: int) -> list[torch.Tensor]:
         """Return centers, residuals and weights of one of the two buffers."""
@@ -283,7 +341,7 @@ class Clusters:
     def send(self, *, both: bool) -> Callable[[], Results]:
         """Send the records, the total, and the arrays of the second buffer or of both.
 
-        What is returned waits for them; all of it is lent (transfers.Sent).
+        What is returned waits for them; all of it is lent (transfers.Download).
         """
         numbers = (0, 1) if both else (1,)
         names = [f"{name}{number}" for number in numbers for name in _OF_A_PLACE]
@@ -295,6 +353,31 @@ class Clusters:
             return records, total, places
 
         return received
+
+    def partial(self, grids: Grids, gap_low: int) -> tuple[int, Limbs | None, Limbs, Limbs]:
+        """Return what rows that were added up did: sums as others have theirs, and no means.
+
+        That is: how many rows moved; the gap, None where it had no room; weights; sums of w x. The
+        gap begins anew.
+        """
+        weighting, K, d = self.weighting, self.n_clusters, self.data.d
+        if weighting is None:
+            totals, totals_low, sums_low = self.arrivals[None], 0, self.data.unit
+        else:
+            totals, totals_low = self.totals, weighting.unit
+            sums_low = weighting.sum_unit
+        state, gap, weights, sums = to_host(self.state, self.gap, totals.sum(1), self.sums.sum(1))
+        self.moments.zero_()
+        inexact = bool(state[INEXACT.value])
+        if inexact:
+            self.state[INEXACT.value] = 0
+        return (
+            int(state[MOVED.value]),
+            None if inexact else scalar_limbs(gap[:LIMBS], gap_low),
+            # The highest digit is the first one.
+            on_grid(grids.totals, weights[::-1].reshape(-1, K, 1), totals_low),
+            on_grid(grids.sums, sums[::-1].reshape(-1, K, d), sums_low),
+        )
 
     @property
     def are_numbered(self) -> bool:
@@ -320,13 +403,13 @@ class Clusters:
         return 2.0 ** (self.tile_bits() - 22) + 2.0**-22
 
     def prepare(self, source: int) -> None:
-        """Launch what brings the centers in one of the two buffers into short arithmetic."""
+        """Launch kernels that bring the centers in one of the two buffers into short arithmetic."""
         data, d = self.data, self.data.d
         launch(
             bound_kernels.prepare_centers, self.n_clusters,
             self.state, self.centers[source], self.before, data.mu, self.short, self.norms,
-            self.doubts, self.shifts, self.reach[source], d, data.width, data.scale, data.radius,
-            data.rho, data.products_error, self._score_error(),
+            self.error_bounds, self.shifts, self.reach[source], d, data.width, data.scale,
+            data.radius, data.rho, data.products_error, self._score_error(),
             BLOCK=min(1024, triton.next_power_of_2(d)), DIRECT=data.direct, num_warps=1, **UNFUSED,
         )  # fmt: skip
         self._find_neighbors(source)
@@ -341,7 +424,7 @@ class Clusters:
             )  # fmt: skip
 
     def settle(self, source: int, lows: Lows) -> None:
-        """Launch what follows when the rows have been added up: means, record, whether to go on."""
+        """Launch kernels for the end of a step: means, its record, whether to go on."""
         if self.weighting is None:
             self._find_means(source, lows)
             self._find_neighbors(1 - source)
@@ -361,7 +444,7 @@ class Clusters:
             mean_kernels.find_means, triton.cdiv(K, clusters),
             self.state, self.sums, self.arrivals, self.folded, self.centers[source], self.before,
             self.centers[1 - source], self.residuals[1 - source], self.weights[1 - source], data.mu,
-            self.short, self.norms, self.doubts, self.shifts, self.reach[source],
+            self.short, self.norms, self.error_bounds, self.shifts, self.reach[source],
             self.reach[1 - source], self.moments, self.records, self.rule, lows.gap, lows.shift,
             lows.movement, data.unit, data.scale, data.radius, data.rho, data.products_error,
             self._score_error(), K, d, data.width, DIGITS=data.digits, REPLICAS=self.replicas,

@@ -1,4 +1,4 @@
-"""Canonical distances on the device, and exact sums of them: what every workspace asks for."""
+"""Canonical distances on the device, and exact sums of them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import triton
 from numpy.typing import NDArray
 
 from wolfmeans.core.workspace import Centers, Distances, Labels, Limits
-from wolfmeans.engines.gpu import costs
+from wolfmeans.engines.gpu.grid_sums import ScalarSum
 from wolfmeans.engines.gpu.kernels import moments as moment_kernels
 from wolfmeans.engines.gpu.kernels import recheck as recheck_kernels
 from wolfmeans.engines.gpu.kernels.exact import LIMBS
 from wolfmeans.engines.gpu.launching import PROGRAMS, UNFUSED, launch
+from wolfmeans.engines.gpu.rows import find_costs
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.steps import Step
 from wolfmeans.engines.gpu.transfers import to_device, to_host
@@ -28,7 +29,7 @@ class GpuKernels:
     def __init__(self, data: Screened) -> None:
         self.data = data
 
-    def sent(self, centers: Centers | torch.Tensor) -> torch.Tensor:
+    def on_device(self, centers: Centers | torch.Tensor) -> torch.Tensor:
         """Return centers on the device."""
         if isinstance(centers, torch.Tensor):
             return centers
@@ -37,7 +38,7 @@ class GpuKernels:
     def labels_on_device(self, centers: Centers | torch.Tensor) -> torch.Tensor:
         """Return the (n,) lowest nearest centers."""
         step = Step(self.data, len(centers))
-        step.clusters.begin(self.sent(centers), Limits(1, math.inf), math.nan, 0)
+        step.clusters.begin(self.on_device(centers), Limits(1, math.inf), math.nan, 0)
         step.find_labels(0)
         return step.rows.labels
 
@@ -47,7 +48,7 @@ class GpuKernels:
         """Return the (n,) canonical distances to the centers of the labels; None for the first."""
         data = self.data
         out = torch.empty(data.n, dtype=torch.float64, device=data.X.device)
-        costs.find_costs(data.X, self.sent(centers), labels, out)
+        find_costs(data.X, self.on_device(centers), labels, out)
         return out
 
     def nearest(self, centers: Centers) -> tuple[Labels, Distances]:
@@ -70,8 +71,8 @@ class GpuKernels:
         if len(rows):
             launch(
                 recheck_kernels.two_nearest, len(rows),
-                data.X, to_device(rows, data.X), self.sent(centers), nearest, second, len(rows),
-                data.d, K, BLOCK=min(128, triton.next_power_of_2(K)), **UNFUSED,
+                data.X, to_device(rows, data.X), self.on_device(centers), nearest, second,
+                len(rows), data.d, K, BLOCK=min(128, triton.next_power_of_2(K)), **UNFUSED,
             )  # fmt: skip
         found = to_host(nearest, second)
         return found[0], found[1]
@@ -84,7 +85,7 @@ class GpuKernels:
     def roots(self, centers: Centers) -> Centers:
         """Return the (n, K) square roots of the canonical distances, some rows at a time."""
         data, K = self.data, len(centers)
-        sent = self.sent(centers)
+        sent = self.on_device(centers)
         roots = np.empty((data.n, K), dtype=centers.dtype)
         many = max(1, _ENTRIES_AT_ONCE // K)
         for start in range(0, data.n, many):
@@ -98,15 +99,15 @@ class GpuKernels:
             roots[start : start + many] = np.sqrt(out.cpu().numpy())
         return roots
 
-    def total(self, terms: torch.Tensor, largest: float) -> float | None:
-        """Return the exact sum of terms of 0..largest, rounded once; None where it has no room."""
+    def total(self, terms: torch.Tensor, largest: float) -> ScalarSum:
+        """Return the exact sum of terms of 0..largest."""
         low = math.frexp(largest)[1] - 53 - 32 * (LIMBS - 4)
-        sums, inexact = self.nothing()
+        total = ScalarSum(terms.device, low)
         launch(
             moment_kernels.sum_terms, triton.cdiv(len(terms), 1024),
-            terms, sums, low, inexact, len(terms), BLOCK=1024, **UNFUSED,
+            terms, total.limbs, low, total.inexact, len(terms), BLOCK=1024, **UNFUSED,
         )  # fmt: skip
-        return self.rounded(sums, inexact, low)
+        return total
 
     def cost(
         self,
@@ -114,43 +115,26 @@ class GpuKernels:
         labels: torch.Tensor,
         masses: torch.Tensor | None,
         low: int,
-    ) -> float | None:
-        """Return the exact sum of distances to own centers; None where it has no room.
-
-        No term has a bit below 2**low, or the sum has no room.
-        """
-        sums, inexact = self.nothing()
-        self.add_costs(centers, labels, masses, low, sums, inexact)
-        return self.rounded(sums, inexact, low)
+    ) -> ScalarSum:
+        """Return the exact sum of distances to own centers, which begins at 2**low."""
+        total = ScalarSum(self.data.X.device, low)
+        self.add_costs(centers, labels, masses, total)
+        return total
 
     def add_costs(
         self,
         centers: Centers | torch.Tensor,
         labels: torch.Tensor,
         masses: torch.Tensor | None,
-        low: int,
-        sums: torch.Tensor,
-        inexact: torch.Tensor,
+        total: ScalarSum,
     ) -> None:
         """Add distances to own centers to a sum, with no room for them (as `Rows` has)."""
         data = self.data
         launch(
             moment_kernels.sum_costs, min(PROGRAMS, triton.cdiv(data.n, 128)),
-            data.X, masses, self.sent(centers), labels, sums, low, inexact, data.n, data.d,
-            BLOCK=128, num_warps=4, **UNFUSED,
+            data.X, masses, self.on_device(centers), labels, total.limbs, total.low, total.inexact,
+            data.n, data.d, BLOCK=128, num_warps=4, **UNFUSED,
         )  # fmt: skip
-
-    def nothing(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return a sum without terms, and a mark that it is exact."""
-        zeros = torch.zeros(LIMBS + 1, dtype=torch.int64, device=self.data.X.device)
-        return zeros[:LIMBS], zeros[LIMBS:].view(torch.int32)[:1]
-
-    def rounded(self, sums: torch.Tensor, inexact: torch.Tensor, low: int) -> float | None:
-        """Return a sum, rounded once; None where it had no room."""
-        out = torch.empty(2, dtype=torch.float64, device=sums.device)
-        launch(moment_kernels.round_sum, 1, sums, low, inexact, out, num_warps=1, **UNFUSED)
-        total, lost = out.tolist()
-        return None if lost else float(total)
 
     def of(self, rows: NDArray[np.int64]) -> GpuKernels:
         """Return the same for some of the rows."""

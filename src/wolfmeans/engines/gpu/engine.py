@@ -29,6 +29,7 @@ from wolfmeans.engines.gpu.transfers import as_tensor
 from wolfmeans.engines.gpu.weighting import weigh
 from wolfmeans.engines.reference import ReferencePoints, on_host_sums
 from wolfmeans.engines.tensors import OnDevice
+from wolfmeans.exact.distances import ReferenceKernels
 
 _MOST_ROWS = 2**31 - 2**20
 """Rows are counted in int32, by programs that count some beyond the last."""
@@ -65,6 +66,9 @@ class GpuEngine:
         algorithm: str = "auto",
     ) -> ReferencePoints:
         """Put dense data on the device, if it is not there; or stream it, if it is too large."""
+        if X.shape[0] == 0:
+            # A part without rows; no kernel is launched with no program.
+            return on_host_sums(X, weights, ReferenceKernels(X))
         data = _opened(X, n_threads, weighted=weights is not None)
         weighting = None
         if weights is not None:

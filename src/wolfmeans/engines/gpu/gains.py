@@ -2,9 +2,9 @@
 
 Specification: `core.empty_clusters.best_candidate`.
 
-All of it is launched without a look at what came of the launches before: the host is slower than
-most of them. Where something was given up on the way, it is done again: candidates by the order of
-all rows, points that may gain in one list for each trial.
+All kernels are launched without waiting for results: the host is slower than most of them. Where a
+kernel gives up, its work is done again in another way: candidates by the order of all rows, points
+that may gain in one list for each trial.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ Tried = tuple[NDArray[np.int64], NDArray[np.float64]]
 """Rows that were tried, and what each of them gains."""
 
 
-class Judged(NamedTuple):
-    """The points, and what there is to gain."""
+class CurrentCosts(NamedTuple):
+    """The points and their current costs, that is what there is to gain."""
 
     data: Screened
     distances: torch.Tensor
@@ -59,35 +59,35 @@ class Judged(NamedTuple):
 
 
 def best_candidate(
-    judged: Judged, order: Callable[[], torch.Tensor], most: int
+    current: CurrentCosts, order: Callable[[], torch.Tensor], most: int
 ) -> tuple[int, float] | None:
     """Return the row and the decrease; None where a sum has no room.
 
     Parameters
     ----------
-    judged : Judged
+    current : CurrentCosts
     order : callable
         Returns the (n,) int64 rows in lexicographic order.
     most : int
         How many candidates are tried when there are more.
     """
     rows = None
-    if 2 <= most <= min(judged.data.n, _MOST_TRIALS):
-        trying = _Trying(judged, most)
+    if 2 <= most <= min(current.data.n, _MOST_TRIALS):
+        trying = _Trying(current, most)
         trying.launch()
         found, tried = trying.result()
         if not found[GIVEN_UP.value]:
             if found[INEXACT.value]:
                 return None
             if tried is not None:
-                return _best(judged.data, *tried)
+                return _best(current.data, *tried)
             rows = trying.rows
     if rows is None:
-        rows = _candidates(judged, order(), most)
+        rows = _candidates(current, order(), most)
     if len(rows) == 0:
         return -1, 0.0
-    gains = _gains_by_lists(judged, rows)
-    return None if gains is None else _best(judged.data, to_host(rows)[0], gains)
+    gains = _gains_by_lists(current, rows)
+    return None if gains is None else _best(current.data, to_host(rows)[0], gains)
 
 
 def _best(data: Screened, rows: NDArray[np.int64], gains: NDArray[np.float64]) -> tuple[int, float]:
@@ -105,9 +105,9 @@ def _best(data: Screened, rows: NDArray[np.int64], gains: NDArray[np.float64]) -
 class _Trying:
     """The tensors of one search, and its launches."""
 
-    def __init__(self, judged: Judged, most: int) -> None:
-        data, device = judged.data, judged.distances.device
-        self._judged, self._most, self._half = judged, most, most // 2
+    def __init__(self, current: CurrentCosts, most: int) -> None:
+        data, device = current.data, current.distances.device
+        self._current_costs, self._most, self._half = current, most, most // 2
         self._trials = trials = 2 * self._half
         self._columns = 64 if data.width <= 128 else 256
         self._padded = padded = -(-trials // self._columns) * self._columns
@@ -134,17 +134,17 @@ class _Trying:
             self._words = empty(data.n * padded // 32, torch.int32)
             self._pairs = empty(self._capacity, torch.int64)
             self._short = empty(padded * data.width, data.points.dtype)
-            self._norms, self._doubts = empty(2 * padded, torch.float32).split((padded, padded))
+            self._norms, self._error_bounds = empty(2 * padded, torch.float32).split(padded)
 
     def launch(self) -> None:
         """Launch all of it."""
         self._choose()
-        if not self._judged.data.direct:
+        if not self._current_costs.data.direct:
             self._add_up()
 
     def _choose(self) -> None:
-        """Launch what chooses the rows that are tried."""
-        data, distances, masses, _ = self._judged
+        """Launch kernels that choose the rows that are tried."""
+        data, distances, masses, _ = self._current_costs
         launch(
             candidate_kernels.survey, self._groups,
             data.X, distances, masses, self._keys, self._highest, self._found, data.n, data.d,
@@ -159,20 +159,20 @@ class _Trying:
         )  # fmt: skip
 
     def _add_up(self) -> None:
-        """Launch what finds the gain of each of them."""
-        data, distances, masses, low = self._judged
+        """Launch kernels that find the gain of each of them."""
+        data, distances, masses, low = self._current_costs
         launch(
             gains_kernels.shorten_trials, self._padded,
             self._found, data.X, data.mu, self.rows, data.points, data.errors, data.rho,
-            self._short, self._norms, self._doubts, self._trials, data.d, data.scale, data.radius,
-            data.products_error, 2.0**-22, WIDTH=data.width,
+            self._short, self._norms, self._error_bounds, self._trials, data.d, data.scale,
+            data.radius, data.products_error, 2.0**-22, WIDTH=data.width,
             BLOCK=min(1024, triton.next_power_of_2(data.width)), num_warps=1, **UNFUSED,
         )  # fmt: skip
         deep = data.width > 128
         launch(
             gains_kernels.mark_pairs, triton.cdiv(data.n, 128),
             self._found, data.points, data.sizes, distances, self._short, self._norms,
-            self._doubts, data.noise, self._words, data.n, data.scale, WIDTH=data.width,
+            self._error_bounds, data.noise, self._words, data.n, data.scale, WIDTH=data.width,
             DEPTH=64 if deep else data.width, ROWS=128, COLUMNS=self._columns, PADDED=self._padded,
             num_warps=8 if deep else 4, num_stages=3, **FUSED,
         )  # fmt: skip
@@ -199,15 +199,15 @@ class _Trying:
         """Wait; return what became of it, and what was tried unless pairs had no room."""
         (answers,) = to_host(self._answers)
         found = answers[:FOUND].tolist()
-        if self._judged.data.direct or found[PAIRS.value] > self._capacity:
+        if self._current_costs.data.direct or found[PAIRS.value] > self._capacity:
             return found, None
         rows, gains = answers[FOUND:].reshape(2, -1)
         return found, (rows, gains.view(np.float64))
 
 
-def _gains_by_lists(judged: Judged, rows: torch.Tensor) -> NDArray[np.float64] | None:
+def _gains_by_lists(current: CurrentCosts, rows: torch.Tensor) -> NDArray[np.float64] | None:
     """Return what each of the rows gains; None where a sum has no room."""
-    data, distances, masses, low = judged
+    data, distances, masses, low = current
     listing = Listing(data, distances, rows)
     listing.launch()
     sums = torch.zeros((len(rows), LIMBS), dtype=torch.int64, device=rows.device)
@@ -224,9 +224,9 @@ def _gains_by_lists(judged: Judged, rows: torch.Tensor) -> NDArray[np.float64] |
     return None if lost[0] else gains
 
 
-def _candidates(judged: Judged, order: torch.Tensor, most: int) -> torch.Tensor:
+def _candidates(current: CurrentCosts, order: torch.Tensor, most: int) -> torch.Tensor:
     """Return rows of positive mass off all centers, in order: all, or some far and some spread."""
-    distances, masses = judged.distances, judged.masses
+    distances, masses = current.distances, current.masses
     eligible = distances > 0
     if masses is not None:
         eligible &= masses > 0

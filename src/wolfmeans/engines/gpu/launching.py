@@ -79,7 +79,7 @@ def launch(kernel: Any, programs: int | tuple[int, ...], *args: Any, **named: An
     grid = (*grid, 1, 1)[:3]
     form = _forms.get((id(kernel), len(args))) or _form(kernel, len(args))
     values = (*args, *[named[name] for name in form.order])
-    # Tensors as addresses, at which nobody looks again.
+    # Tensors as addresses: Triton's own look at them would cost time.
     plain = [v.data_ptr() if isinstance(v, torch.Tensor) else v for v in values]
     known = _recalled(kernel, named)
     if known is None:
@@ -90,8 +90,8 @@ def launch(kernel: Any, programs: int | tuple[int, ...], *args: Any, **named: An
 def launch_as(kind: Hashable, kernel: Any, programs: int, *args: Any, **named: Any) -> None:
     """Launch a kernel that is looked up once for a kind of arguments.
 
-    Whoever calls this sees to it that those of one kind have the same programs and the same named
-    ones, and differ by nothing that a compiled kernel depends on (`_looked_up`).
+    The caller ensures that arguments of one kind have the same programs and the same named ones,
+    and differ by nothing that a compiled kernel depends on (`_looked_up`).
     """
     if not isinstance(kernel, JITFunction):  # Triton's interpreter
         launch(kernel, programs, *args, **named)
@@ -130,7 +130,7 @@ def do(function: Callable[..., Any], *args: Any, **named: Any) -> None:
 
 
 def beside(launches: Callable[[], None]) -> None:
-    """Launch what may run beside all that is launched from here on, up to `together`.
+    """Launch kernels that may run beside all that is launched from here on, up to `together`.
 
     It does so in a graph. Without one it comes first: the host would take longer for two streams.
     """
@@ -221,7 +221,7 @@ def _looked_up(
 
 
 def _kind(value: Any) -> Hashable:
-    """Return what a compiled kernel may depend on: Triton asks for no more than this."""
+    """Return what a compiled kernel may depend on: Triton uses no more than this."""
     if type(value) is int:
         return (value == 1) + 2 * (value % 16 == 0) + 4 * (-(2**31) <= value < 2**31)
     return float if type(value) is float else (value,)
@@ -230,7 +230,7 @@ def _kind(value: Any) -> Hashable:
 class Tape:
     """A sequence of launches, with their arguments.
 
-    Whoever records it keeps the tensors alive that it works on.
+    The caller keeps the tensors alive that it works on.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ LIMIT = "WOLFMEANS_GPU_MEMORY"
 """An environment variable: no more than this is taken, like 2GB or 512MiB."""
 _SHARE = 0.95
 """Of what is free; PyTorch cannot use all of it."""
-_OF_A_ROW = 200
+BYTES_OF_A_ROW = 200
 """Bytes of a row beside its numbers: label, bound, lists, distance, order; twice where a second
 workspace has the same points, as that of another start has."""
 _OF_A_STREAMED_ROW = 32
@@ -35,7 +35,7 @@ ALIGNED = 16
 
 def is_small(n: int, d: int) -> bool:
     """Whether the memory of a fit is kept for the next one."""
-    return n * (short_bytes(d) + _OF_A_ROW) <= MOST_KEPT
+    return n * (short_bytes(d) + BYTES_OF_A_ROW) <= MOST_KEPT
 
 
 def kept(device: str | torch.device, n: int, d: int) -> AbstractContextManager[Any]:
@@ -71,12 +71,12 @@ def available(device: str) -> float:
 
 def resident_bytes(n: int, d: int, itemsize: int, *, weighted: bool) -> int:
     """Return what data takes when all of it is on the device."""
-    return n * (d * itemsize + short_bytes(d) + _OF_A_ROW + 8 * weighted)
+    return n * (d * itemsize + short_bytes(d) + BYTES_OF_A_ROW + 8 * weighted)
 
 
 def _window_bytes(d: int, itemsize: int, *, weighted: bool) -> int:
     """Return what a row of a window takes: two windows, one short copy, two sets of lists."""
-    return 2 * (d * itemsize + 8 * weighted) + short_bytes(d) + _OF_A_ROW
+    return 2 * (d * itemsize + 8 * weighted) + short_bytes(d) + BYTES_OF_A_ROW
 
 
 def streamed_bytes(n: int, d: int, itemsize: int, rows: int, *, weighted: bool) -> int:

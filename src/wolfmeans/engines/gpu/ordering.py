@@ -20,7 +20,7 @@ from wolfmeans.engines.gpu.launching import UNFUSED, launch
 
 
 class _Tied(NamedTuple):
-    """Rows that are not told apart yet, group after group."""
+    """Rows whose order is not decided yet, group after group."""
 
     rows: torch.Tensor
     """(m,) rows; equal ones in the order of their numbers."""

@@ -164,17 +164,17 @@ class GpuPart:
         """
         data, n, many = self._data, self._data.n, len(hashes)
         given = self._known.hashes, self._weights, to_device(hashes.view(np.int64), data.X)
-        first, strangers = torch.full_like(given[2], n), self._zeros(1)
+        first, others = torch.full_like(given[2], n), self._zeros(1)
         launch(
             kernels.find_first, triton.cdiv(n, 256),
             *given, first, n, many, many.bit_length(), BLOCK=256, **UNFUSED,
         )  # fmt: skip
         launch(
-            kernels.count_strangers, triton.cdiv(n, 64),
-            data.X, *given, first, strangers, n, data.d, many, many.bit_length(), BLOCK=64,
+            kernels.count_collisions, triton.cdiv(n, 64),
+            data.X, *given, first, others, n, data.d, many, many.bit_length(), BLOCK=64,
             COLUMNS=min(32, triton.next_power_of_2(data.d)), **UNFUSED,
         )  # fmt: skip
-        rows, values, others = to_host(first, data.X[first.clamp(max=n - 1)], strangers)
+        rows, values, others = to_host(first, data.X[first.clamp(max=n - 1)], others)
         if others[0]:
             # Different values with one hash: all but impossible, and left to the specification.
             state = State(to_host(self._known.hashes)[0].view(np.uint64))
@@ -192,7 +192,7 @@ class GpuPart:
 
     def _nearer(self, known: _Known, candidates: Centers) -> _Known:
         data, distances = self._data, GpuKernels(self._data)
-        sent = distances.sent(candidates)
+        sent = distances.on_device(candidates)
         labels = distances.labels_on_device(sent) if len(sent) > 1 else None
         nearest = torch.empty(data.n, dtype=torch.float64, device=sent.device)
         owner = torch.empty(data.n, dtype=torch.int32, device=sent.device)

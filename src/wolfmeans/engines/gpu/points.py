@@ -1,7 +1,7 @@
 """A workspace on the device: labels, bounds and exact moments there, steps taken without the host.
 
-What a fit does in every step runs there. What it does once or seldom, with arrays that Python
-holds (empty clusters, ties, single moves), is asked for by the host, or done there.
+What a fit does in every step runs there. What it does once or seldom (empty clusters, ties, single
+moves) waits for the host, or is done there.
 """
 
 from __future__ import annotations
@@ -25,16 +25,15 @@ from wolfmeans.core.workspace import (
     Progress,
     Workspace,
 )
-from wolfmeans.engines.gpu.ahead import Ahead, worth_taking
-from wolfmeans.engines.gpu.clusters import Lows, Results
+from wolfmeans.engines.gpu.clusters import MOST_STEPS, Clusters, Lows, Results
+from wolfmeans.engines.gpu.device_points import DevicePoints
 from wolfmeans.engines.gpu.distances import GpuKernels
-from wolfmeans.engines.gpu.gains import Judged, best_candidate
+from wolfmeans.engines.gpu.gains import CurrentCosts, best_candidate
 from wolfmeans.engines.gpu.kernels.lists import MOVED
-from wolfmeans.engines.gpu.memory import is_small, kept
+from wolfmeans.engines.gpu.memory import BYTES_OF_A_ROW, available, is_small, kept
 from wolfmeans.engines.gpu.ordering import lexicographic_order, row_hashes
-from wolfmeans.engines.gpu.orders import MOST_STEPS
 from wolfmeans.engines.gpu.oversampling import GpuPart
-from wolfmeans.engines.gpu.runs import Run, run_together
+from wolfmeans.engines.gpu.runs import Run, Speculation, run_together, speculative_steps
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.seeding import spread_rows
 from wolfmeans.engines.gpu.steps import Step, spare
@@ -43,22 +42,22 @@ from wolfmeans.engines.gpu.trimming import GpuTrimmer
 from wolfmeans.engines.gpu.weighting import Weighting, weigh
 from wolfmeans.engines.reference import ReferencePoints, on_host_sums
 from wolfmeans.engines.tensors import DeviceLabels
-from wolfmeans.exact.native import digest
+from wolfmeans.engines.trimming import PlainTrimmer, Trimmer
+from wolfmeans.exact.limbs import Grids, Limbs
 from wolfmeans.exact.ordering import lexicographic_order as order_on_host
 from wolfmeans.exact.sums import exact_sum
 
 _MOST_FAR_ROWS = 1 << 16
 _SMALL = 1 << 22
 _MOST_COPIED = 1 << 23
-"""Labels of so many points are copied when a run may be at its end, before anybody asks for it."""
+"""Labels of up to so many points are copied when a run may be at its end."""
 _ONE_STEP = Limits(1, math.inf, keep_empty=True)
 """One step: whether it would be taken does not matter."""
 
 
-class GpuPoints(ReferencePoints):
+class GpuPoints(DevicePoints):
     """Points, all on the device, with their weights where they have any."""
 
-    engine = "gpu"
     _kernels: GpuKernels
 
     def __init__(
@@ -69,13 +68,11 @@ class GpuPoints(ReferencePoints):
         weights: NDArray[np.float64] | None = None,
         weighting: Weighting | None = None,
     ) -> None:
-        self.n_points, self.n_features = data.n, data.d
-        self.dtype = np.dtype(np.float32 if data.X.dtype == torch.float32 else np.float64)
-        self.weights = weights
-        self.data, self._weighting = data, weighting
+        super().__init__(data, data.n, n_threads, weights, weighting)
+        self.data = data
         self._kernels = GpuKernels(data)
         self._tensors: Step | None = None
-        self._launched_ahead: Ahead | None = None
+        self._speculation: Speculation | None = None
         self._reach = data.largest
         # Centers whose cost is known for the labels as they are, and what it is.
         self._known: tuple[Centers | None, float | None] = (None, None)
@@ -83,17 +80,22 @@ class GpuPoints(ReferencePoints):
         self._there: list[tuple[Centers, torch.Tensor]] = []
         # A copy of the labels as they are.
         self._copied: torch.Tensor | None = None
-        self._last: tuple[Assignment, Centers, float, float] | None = None
-        self._host, self._n_threads = host, n_threads
-        self._order = None
+        self._host = host
         self._order_on_device: torch.Tensor | None = None
+
+    def _like(
+        self, n_threads: int, weights: NDArray[np.float64] | None, weighting: Weighting | None
+    ) -> GpuPoints:
+        twin = GpuPoints(self.data, self._host, n_threads, weights, weighting)
+        twin._order, twin._order_on_device = self._order, self._order_on_device
+        return twin
 
     # --- Assignments and steps ----------------------------------------------------------------
 
     def assign(self, centers: Centers, forced: Forced | None = None) -> Assignment:
         """Give each point the label of its nearest center, ties to the lowest index."""
         if forced is not None:
-            return self._adopt(centers, forced)
+            return self._assign_forced(centers, forced)
         self._measure(centers)
         if self._tensors is None:
             return self._assign_first(centers)
@@ -103,11 +105,11 @@ class GpuPoints(ReferencePoints):
         return self._found(records[0], centers, *vertex[:3])
 
     def _assign_first(self, centers: Centers) -> Assignment:
-        """Give labels to points that have none; take some steps more, if they will be asked for."""
-        steps = worth_taking(self.n_points, self.n_features, len(centers), self.steps_to_come)
+        """Give labels to points that have none; take some more steps if more are to come."""
+        steps = speculative_steps(self.n_points, self.n_features, len(centers), self.steps_to_come)
         limits = Limits(MOST_STEPS, math.inf, keep_empty=True) if steps else _ONE_STEP
         lows, step = self._lows(), self._begin(centers, limits, math.nan, 0)
-        # The cost of the first means will be asked for.
+        # The cost of the first means will be needed.
         step.launch_first(lows)
         sent = step.clusters.send(both=False)
         if steps:
@@ -118,50 +120,50 @@ class GpuPoints(ReferencePoints):
         # Where a sum had no room, the device took no step more.
         if steps and not records[0, 7]:
             means, weights, shift = found.means, found.weights, float(records[0, 5])
-            self._launched_ahead = Ahead(centers, means, weights, shift, steps)
+            self._speculation = Speculation(centers, means, weights, shift, steps)
         return found
 
     @property
     def _step(self) -> Step | None:
         """What is on the device, in the state that was asked for last."""
-        if self._launched_ahead is not None:
-            self._undo(self._launched_ahead)
+        if self._speculation is not None:
+            self._undo(self._speculation)
         return self._tensors
 
-    def _undo(self, ahead: Ahead) -> None:
+    def _undo(self, taken: Speculation) -> None:
         """Make the first assignment again, without the steps behind it."""
         assert self._tensors is not None
-        self._launched_ahead, self._copied, step = None, None, self._tensors
+        self._speculation, self._copied, step = None, None, self._tensors
         step.clear()
-        step.clusters.begin(ahead.seeds, _ONE_STEP, math.nan, 0)
+        step.clusters.begin(taken.seeds, _ONE_STEP, math.nan, 0)
         step.launch_one(self._lows())
-        self._there = [(ahead.centers, step.clusters.centers[1])]
+        self._there = [(taken.centers, step.clusters.centers[1])]
 
     def advance(
         self, centers: Centers, weights: Distances, shift: float, limits: Limits
     ) -> Progress | None:
         """Take several steps on the device, without asking the host in between."""
-        ahead = self._launched_ahead
-        if ahead is not None and ahead.lead_on(centers, weights, shift, limits):
-            progress = self._follow(ahead, limits)
+        taken = self._speculation
+        if taken is not None and taken.serve(centers, weights, shift, limits):
+            progress = self._follow(taken, limits)
             if progress is not None:
                 return progress
         step = self._begin(centers, limits, shift, int((weights == 0).sum()))
         run = Run(step, self._lows(), limits)
         return self._progress(run, self._take(run), centers)
 
-    def _follow(self, ahead: Ahead, limits: Limits) -> Progress | None:
-        """Go on from steps that were taken ahead; None if they went beyond the end."""
+    def _follow(self, taken: Speculation, limits: Limits) -> Progress | None:
+        """Go on from speculative steps; None if they went beyond the end."""
         assert self._tensors is not None
-        step, self._launched_ahead = self._tensors, None
+        step, self._speculation = self._tensors, None
         self._forget()
         step.clusters.end_by(limits, after=1)
-        run = Run(step, self._lows(), limits, before=1, launched=1 + ahead.steps)
+        run = Run(step, self._lows(), limits, before=1, launched=1 + taken.steps)
         results = self._take(run)
-        if ahead.overshot(results[0][1 : run.taken()], limits):
-            self._undo(ahead)
+        if taken.overshot(results[0][1 : run.taken()], limits):
+            self._undo(taken)
             return None
-        return self._progress(run, results, ahead.centers)
+        return self._progress(run, results, taken.centers)
 
     def _take(self, run: Run) -> Results:
         """Take the steps of a run; return what they lead to."""
@@ -169,17 +171,17 @@ class GpuPoints(ReferencePoints):
         while not run.ended:
             run.launch()
             if run.all_launched:
-                # All of them may be taken: what is asked for then is not to wait for the host.
+                # If all of them are taken, these results are needed: do not wait for the host.
                 sent = self._send(run.at_most)
                 if self.meanwhile is not None:
                     self.meanwhile()
-            run.look()
+            run.poll()
         return self._received(run, sent)
 
     def _send(self, taken: int) -> Callable[[], Results]:
         """Send what a run of so many steps leads to; what is returned waits for it."""
         step = self._opened_before()
-        # The cost of the point, and the labels, are asked for if these are the last steps.
+        # The cost of the point and the labels are needed if these are the last steps.
         step.sum_costs((taken - 1) % 2, self._lows())
         if self.n_points <= _MOST_COPIED:
             self._copied = step.rows.labels.clone()
@@ -236,7 +238,7 @@ class GpuPoints(ReferencePoints):
         if self._tensors is None:
             try:
                 small = is_small(self.n_points, self.n_features)
-                # One cluster is a mean that is asked for on the way.
+                # One cluster is the mean of the data, and no fit.
                 if small and self._weighting is None and n_clusters > 1:
                     self._tensors = spare.lend(self, self.data, n_clusters)
                 else:
@@ -323,16 +325,37 @@ class GpuPoints(ReferencePoints):
         self._last = (found, centers, float(record[5]), float(record[3]))
         return found
 
-    def _adopt(self, centers: Centers, forced: Forced) -> Assignment:
-        """Take the nearest labels but for the forced ones, and move points accordingly."""
+    def _assign_forced(self, centers: Centers, forced: Forced) -> Assignment:
+        """Take the nearest labels but for the forced ones."""
+        clusters, lows = self._assign_rows(centers, forced)
+        clusters.settle(0, lows)
+        record, *vertex = to_host(clusters.records[0], *clusters.place(1))
+        if record[7]:
+            self._repair(record, 0)
+        return self._found(record, centers, *vertex)
+
+    def _assign_rows(self, centers: Centers, forced: Forced | None) -> tuple[Clusters, Lows]:
         self._measure(centers)
+        lows = self._lows()
+        if forced is None:
+            step = self._begin(centers, _ONE_STEP, math.nan, 0)
+            self._there = []
+            step.clusters.prepare(0)
+            step.assign_rows(0, lows)
+        else:
+            labels = self._kernels.labels_on_device(centers)
+            labels[to_device(forced.rows, labels)] = to_device(forced.labels, labels)
+            step = self._relabel_to(centers, labels)
+            step.add_moves(0, lows)
+        return step.clusters, lows
+
+    def _relabel_to(self, centers: Centers, labels: torch.Tensor) -> Step:
+        """Give points any labels, and list those that move."""
         step = self._opened(len(centers))
         clusters, rows = step.clusters, step.rows
-        labels = self._kernels.labels_on_device(centers)
-        labels[to_device(forced.rows, labels)] = to_device(forced.labels, labels)
         self._there = []
         self._forget()
-        clusters.begin(centers, Limits(1, math.inf), math.nan, 0)
+        clusters.begin(centers, _ONE_STEP, math.nan, 0)
         clusters.before.copy_(clusters.centers[0])
         moved = torch.nonzero(labels != rows.labels).flatten()
         rows.moved_rows[: len(moved)] = moved.int()
@@ -340,17 +363,12 @@ class GpuPoints(ReferencePoints):
         clusters.state[MOVED.value] = len(moved)
         rows.labels.copy_(labels)
         rows.slack.fill_(-math.inf)
-        step.find_moments(0, self._lows())
-        record, *vertex = to_host(clusters.records[0], *clusters.place(1))
-        if record[7]:
-            self._repair(record, 0)
-        return self._found(record, centers, *vertex)
+        return step
 
-    def step(self, found: Assignment, centers: Centers) -> tuple[float, float]:
-        """Return the shift and the movement of a step from the centers to the means found."""
-        if self._last is not None and self._last[0] is found and self._last[1] is centers:
-            return self._last[2], self._last[3]
-        return super().step(found, centers)
+    def adopt(self, labels: Labels, centers: Centers) -> None:
+        """Take over labels that these centers gave the same points before."""
+        step = self._relabel_to(centers, to_device(labels, self.data.X))
+        step.rows.move(step.clusters)
 
     def advance_with(
         self,
@@ -379,7 +397,7 @@ class GpuPoints(ReferencePoints):
             raise RuntimeError("points have no labels before the first assignment")
         return found
 
-    # --- What else is asked of points ---------------------------------------------------------
+    # --- Other questions ----------------------------------------------------------------------
 
     @property
     def _X(self) -> Any:  # noqa: N802
@@ -393,13 +411,6 @@ class GpuPoints(ReferencePoints):
         """Whether several starts are better run at once: the device has room for more."""
         return self.n_points * self.n_features <= _SMALL
 
-    def fork(self, n_threads: int) -> GpuPoints:
-        """Return a workspace of the same points, without labels, that shares the data."""
-        twin = GpuPoints(self.data, self._host, n_threads, self.weights, self._weighting)
-        twin.meanwhile = self.meanwhile
-        twin._order, twin._order_on_device = self._order, self._order_on_device
-        return twin
-
     def fork_for_trimming(self) -> ReferencePoints:
         """Return the points that the trimmed oracle works on: with masses on the device."""
         weighting = self._weighting
@@ -410,30 +421,70 @@ class GpuPoints(ReferencePoints):
                 weighting = None
         if weighting is None:
             return on_host_sums(np.asarray(self._X), self.weights, self._kernels)
-        twin = GpuPoints(self.data, self._host, self._n_threads, self.weights, weighting)
-        twin._order, twin._order_on_device = self._order, self._order_on_device
-        return twin
+        return self._like(self._n_threads, self.weights, weighting)
 
-    def trimmer(self, mass: float) -> GpuTrimmer:
-        """Return what keeps the nearest points of a mass, on the device."""
-        assert self._weighting is not None
+    def trimmer(self, mass: float) -> Trimmer:
+        """Return what keeps the nearest points of a mass, on the device where it has room."""
+        if self.grids is not None and self.grids.weights is not None:
+            # The last mass that is kept may be as fine as a weight of another part.
+            self._weighting = weigh(self.data, self.weights, masses=self.grids.weights)
+        if self._weighting is None:
+            return PlainTrimmer(self, mass)
         return GpuTrimmer(self, self._weighting, mass)
 
-    def _current(self) -> Labels:
-        return to_host(self._opened_before().rows.labels)[0]
+    def summing_on(self, grids: Grids) -> ReferencePoints:
+        """Set where exact sums stand; on the host, if the device has no room for lists of rows.
 
-    def labels(self) -> Labels:
-        """Return the current labels (a copy)."""
-        return self._current()
+        Lists of other parts stay there, too. Each part has one workspace.
+        """
+        if available(self.data.X.device.type) < self.n_points * BYTES_OF_A_ROW / 2:
+            points = on_host_sums(self._X, self.weights, self._kernels)
+            return points.summing_on(grids)
+        return super().summing_on(grids)
+
+    def exact_cost(self, centers: Centers) -> Limbs:
+        """Return the cost as a sum that can be added to those of other points."""
+        return self._exact_cost(centers, self._device_labels(), self._device_weights())
+
+    def exact_cost_at(
+        self, centers: Centers, labels: Labels, masses: NDArray[np.float64] | None
+    ) -> Limbs:
+        """Return the exact sum of v D at any labels and masses, None for ones."""
+        given = None if masses is None else to_device(masses, self.data.X)
+        return self._exact_cost(centers, to_device(labels, self.data.X), given)
+
+    def _exact_cost(
+        self, centers: Centers, labels: torch.Tensor, masses: torch.Tensor | None
+    ) -> Limbs:
+        self._measure(centers)
+        total = self._kernels.cost(self._held(centers), labels, masses, self._lows().gap).exact()
+        if total is not None:
+            return total
+        distances = self._kernels.distances_on_device(centers, labels)
+        return self._exact_total(distances if masses is None else masses * distances)
+
+    def exact_total(self, values: NDArray[np.float64]) -> Limbs:
+        """Return the exact sum of an array, not rounded."""
+        if values.size == 0 or not values.min() >= 0.0:
+            return super().exact_total(values)
+        return self._exact_total(to_device(values.ravel(), self.data.X))
+
+    def _exact_total(self, terms: torch.Tensor) -> Limbs:
+        total = self._kernels.total(terms, float(terms.max())).exact()
+        return Limbs.of_terms(to_host(terms)[0]) if total is None else total
+
+    def _bounds(self) -> tuple[Clusters, torch.Tensor, torch.Tensor] | None:
+        step = self._step
+        return None if step is None else (step.clusters, step.rows.labels, step.rows.slack)
 
     def _labelled(self, clusters: NDArray[np.bool_]) -> NDArray[np.int64]:
-        labels = self._opened_before().rows.labels
+        labels = self._device_labels()
         among = to_device(clusters, labels)[labels.long()]
         return to_host(torch.nonzero(among).flatten())[0]
 
     def snapshot(self) -> DeviceLabels:
         """Return the current labels, on the device."""
-        labels = self._opened_before().rows.labels
+        labels = self._device_labels()
         copied, self._copied = self._copied, None
         return DeviceLabels(labels.clone() if copied is None else copied)
 
@@ -444,20 +495,23 @@ class GpuPoints(ReferencePoints):
             total = self._known[1]
         if total is not None:
             return total
-        labels = self._opened_before().rows.labels
-        masses = None if self._weighting is None else self._weighting.values
+        labels, masses = self._device_labels(), self._device_weights()
         if self._known[0] is not centers:
-            total = self._kernels.cost(self._held(centers), labels, masses, self._lows().gap)
+            low = self._lows().gap
+            total = self._kernels.cost(self._held(centers), labels, masses, low).rounded()
         if total is not None:
             return total
         distances = self._kernels.distances_on_device(centers, labels)
         return self._total_on_device(distances if masses is None else masses * distances)
 
+    def _device_weights(self) -> torch.Tensor | None:
+        return None if self._weighting is None else self._weighting.values
+
     def _total_on_device(self, terms: torch.Tensor) -> float:
         largest = float(terms.max())
         if largest == 0.0:
             return 0.0
-        total = self._kernels.total(terms, largest)
+        total = self._kernels.total(terms, largest).rounded()
         return exact_sum(terms.cpu().tolist()) if total is None else total
 
     def total(self, values: NDArray[np.float64]) -> float:
@@ -465,30 +519,6 @@ class GpuPoints(ReferencePoints):
         if values.size == 0 or not values.min() >= 0.0:
             return super().total(values)
         return self._total_on_device(to_device(values.ravel(), self.data.X))
-
-    def mean(self, *, weighted: bool) -> Centers:
-        """Return the (d,) mean of all points, rounded as a center."""
-        zero = np.zeros((1, self.n_features), dtype=self.dtype)
-        weights = (self.weights, self._weighting) if weighted else (None, None)
-        points = GpuPoints(self.data, self._host, self._n_threads, *weights)
-        mean: Centers = points.assign(zero).means[0]
-        return mean
-
-    def near_ties(
-        self, centers: Centers, slack: float
-    ) -> tuple[NDArray[np.int64], Distances, Distances]:
-        """Return the rows that the bounds cannot tell from a tie."""
-        step = self._step
-        rows = np.arange(self.n_points)
-        if step is not None and np.array_equal(to_host(step.clusters.before)[0], centers):
-            # Bounds are in scaled distances; with a margin for what they were rounded by.
-            room = 2.0 * slack * self.data.scale * 2.0 + self.data.margin
-            rows = torch.nonzero(step.rows.slack <= room).flatten().cpu().numpy()
-        return rows, *self._kernels.two_nearest(rows, centers)
-
-    def roots(self, centers: Centers) -> Centers:
-        """Return the (n, K) square roots of the canonical distances to all centers."""
-        return self._kernels.roots(centers)
 
     def rows(self, indices: NDArray[np.int64]) -> Centers:
         """Return data rows in the centers' dtype."""
@@ -499,27 +529,15 @@ class GpuPoints(ReferencePoints):
         self, centers: Centers, masses: Distances | None, most: int
     ) -> tuple[int, float] | None:
         """Return the data point that as one more center gains most; None to leave it to others."""
-        labels = self._opened_before().rows.labels
+        labels = self._device_labels()
         distances = self._kernels.distances_on_device(self._held(centers), labels)
         counting = self.weights if masses is None else masses
         if counting is self.weights and self._weighting is not None:
             sent = self._weighting.values
         else:
             sent = None if counting is None else to_device(counting, distances)
-        judged = Judged(self.data, distances, sent, self._lows().gap)
-        return best_candidate(judged, self.order_on_device, most)
-
-    def distance_error(self, centers: Centers) -> float:
-        """Return 0: distances of dense rows are off by (d + 3) u of themselves and no more."""
-        return 0.0
-
-    def digest(self, centers: Centers) -> bytes:
-        """Return 16 bytes that stand for the centers."""
-        return digest(centers)
-
-    def largest(self) -> float:
-        """Return the largest absolute value in the data."""
-        return self.data.largest
+        current = CurrentCosts(self.data, distances, sent, self._lows().gap)
+        return best_candidate(current, self.order_on_device, most)
 
     def order(self) -> NDArray[np.int64]:
         """Return the rows in an order that depends on their values alone."""
@@ -573,21 +591,6 @@ class GpuPoints(ReferencePoints):
         found, far, points, left = to_host(rows, distances[rows], self.data.X[rows], outside)
         order = order_on_host(points)
         return found[order], far[order], float(left[0])
-
-    def _on_host(self) -> Workspace:
-        """Return a workspace of the same points on the host."""
-        from wolfmeans.engines import get_engine
-
-        return get_engine("auto").open(self._X, self.weights, self._n_threads)
-
-    def single_moves(self, centers: Centers, labels: Labels | None = None) -> Any:
-        """Return a search by single moves, one point after the other and hence on the host."""
-        given = self._current() if labels is None else labels
-        return self._on_host().single_moves(centers, given)
-
-    def swaps(self) -> Any:
-        """Return what tells the cost of exchanging a center for a data point, on the host."""
-        return self._on_host().swaps()
 
 
 def _arrival(buffers: Sequence[NDArray[Any]], record: NDArray[np.float64]) -> Arrival:

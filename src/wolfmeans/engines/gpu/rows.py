@@ -1,4 +1,4 @@
-"""Rows on the device between steps: their labels, their bounds, and lists of those to look at."""
+"""Rows on the device between steps: their labels, their bounds, and lists of undecided rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import math
 import torch
 import triton
 
-from wolfmeans.engines.gpu import costs
 from wolfmeans.engines.gpu.clusters import Clusters
 from wolfmeans.engines.gpu.kernels import bounds as bound_kernels
 from wolfmeans.engines.gpu.kernels import bulk_sums as bulk_sums_kernels
@@ -34,6 +33,8 @@ _MANY_NUMBERS, _MANY_OF_A_CLUSTER = 3 << 20, 20
 """From so many on, it is cheaper to sort moved rows than to have an atomic for each number."""
 _FAR_EXPONENT = 900
 _MOST_SORTED = 1 << 30
+_TERMS_AT_ONCE = 2048
+"""So many terms share the atomics that add them to a sum."""
 _MOST_BLOCKS = 65535
 """So many programs can be in the second dimension of a grid."""
 
@@ -86,7 +87,7 @@ class Rows:
         return min(PROGRAMS, triton.cdiv(self.data.n, block))
 
     def find_labels(self, clusters: Clusters, source: int) -> None:
-        """Launch what gives each row the label of its nearest center, and lists those that moved.
+        """Launch kernels that give each row the label of its nearest center, and list moved rows.
 
         `source` says which of the two buffers holds the centers, which are prepared.
         """
@@ -97,14 +98,15 @@ class Rows:
             self._assign(clusters, source, None)
             return
         tile, bits = data.tile(K), clusters.tile_bits()
-        # Scores with many bits of parts in them are too coarse for what is said of the others.
+        # Scores with many bits of parts in them are too coarse for a bound on the others.
         pairs = bits <= _MOST_BITS and tile.columns < K and tile.group == 1
         crowded = self.crowded if pairs else None
         launch(
             screen_kernels.screen, triton.cdiv(n, tile.rows),
             state, clusters.lengths, data.points, data.sizes, clusters.short, clusters.norms,
-            clusters.doubts, self.active, self.labels, self.slack, self.open_rows, self.thresholds,
-            crowded, self.candidates, self.counts, self.moved_rows, self.moved_from, data.noise, K,
+            clusters.error_bounds, self.active, self.labels, self.slack, self.open_rows,
+            self.thresholds, crowded, self.candidates, self.counts, self.moved_rows,
+            self.moved_from, data.noise, K,
             WIDTH=data.width, ROWS=tile.rows, COLUMNS=tile.columns, DEPTH=tile.depth, BITS=bits,
             PAIRS=pairs, KEPT=tile.kept, GROUP=tile.group, NUMBERED=clusters.are_numbered,
             num_warps=tile.warps, num_stages=tile.stages, **FUSED,
@@ -121,7 +123,7 @@ class Rows:
         close = self.crowded if _is_short(data.X) else None
         if close is not None:
             launch(
-                recheck_kernels.tell_apart, self._programs(16),
+                recheck_kernels.decide_in_singles, self._programs(16),
                 state, data.X, centers, self.open_rows, self.thresholds, self.candidates,
                 self.counts, data.sizes, self.labels, self.slack, self.moved_rows, self.moved_from,
                 close, d, data.scale, BLOCK=16, WIDTH=min(32, data.width), num_warps=4, **UNFUSED,
@@ -140,7 +142,7 @@ class Rows:
         )  # fmt: skip
 
     def _select(self, clusters: Clusters, source: int) -> None:
-        """Launch what lists the rows whose label the bounds leave open."""
+        """Launch kernels that list the rows whose label the bounds leave open."""
         data, n = self.data, self.data.n
         if clusters.have_neighbors:
             launch(
@@ -158,7 +160,7 @@ class Rows:
         )  # fmt: skip
 
     def _assign(self, clusters: Clusters, source: int, gap_low: int | None) -> None:
-        """Launch what gives the listed rows their labels, few columns only.
+        """Launch kernels that give the listed rows their labels, few columns only.
 
         Where the lowest exponent of the gap is given, it adds up gap and sums, too.
         """
@@ -182,34 +184,34 @@ class Rows:
         return self.data.direct and self.masses is None
 
     def assign_and_add(self, clusters: Clusters, source: int, gap_low: int) -> None:
-        """Launch what `find_labels`, `sum_gap` and `move` do, in one pass over the active rows."""
+        """Do the work of `find_labels`, `sum_gap` and `move` in one pass over the active rows."""
         self._select(clusters, source)
         self._assign(clusters, source, gap_low)
 
     def sum_gap(self, clusters: Clusters, source: int, low: int) -> None:
-        """Launch what adds up what the moved rows gain."""
+        """Launch the kernel that adds up the gains of the moved rows."""
         # Long rows take many rounds: fewer of them in smaller programs.
         block, most = (64, 16) if self.data.d <= _LONG else (32, 32)
         launch(
             own_costs_kernels.sum_gap, self._programs(block),
             clusters.state, self.data.X, self.masses, clusters.centers[source], self.labels,
             self.moved_rows, self.moved_from, clusters.gap, low, self.data.d, BLOCK=block,
-            **costs.columns_at_once(self.data.d, most), num_warps=block // 32, **UNFUSED,
+            **columns_at_once(self.data.d, most), num_warps=block // 32, **UNFUSED,
         )  # fmt: skip
 
     def sum_costs(self, clusters: Clusters, source: int, low: int) -> None:
-        """Launch what finds the cost of all rows, at the labels that they have."""
+        """Launch kernels that find the cost of all rows, at the labels that they have."""
         sums, inexact = clusters.cost[:LIMBS], clusters.cost[LIMBS:].view(torch.int32)[:1]
-        # Nobody has candidates between steps.
+        # Between steps the lists of candidates are free.
         found = self.candidates.view(torch.float64)
-        costs.find_costs(self.data.X, clusters.centers[source], self.labels, found)
-        costs.add_costs(found, self.data.n, self.masses, sums, low, inexact)
+        find_costs(self.data.X, clusters.centers[source], self.labels, found)
+        add_costs(found, self.data.n, self.masses, sums, low, inexact)
         launch(
             moment_kernels.round_sum, 1, sums, low, inexact, clusters.total, num_warps=1, **UNFUSED
         )
 
     def move(self, clusters: Clusters) -> None:
-        """Launch what takes the moved rows out of their old clusters' sums, into the new ones'."""
+        """Launch kernels that move rows from the sums of their old clusters to the new ones'."""
         if self.masses is not None:
             self.move_masses(clusters, self.labels, self.masses, None)
             return
@@ -246,7 +248,7 @@ class Rows:
         return room and abs(data.high) + 32 * data.digits <= _FAR_EXPONENT
 
     def _move_many(self, clusters: Clusters, many: int) -> None:
-        """Launch what sorts the moved rows by clusters first, where there are so many.
+        """Launch kernels that sort the moved rows by clusters first, where there are so many.
 
         The lists of this step are of no use any more: runs are written there.
         """
@@ -290,7 +292,7 @@ class Rows:
         before: torch.Tensor,
         after: torch.Tensor | None,
     ) -> None:
-        """Launch what brings sums of masses up to date with the list of moved rows.
+        """Launch kernels that bring sums of masses up to date with the list of moved rows.
 
         Their masses in the old clusters are given, and those in the new ones where they differ.
         """
@@ -314,5 +316,41 @@ class Rows:
 
 
 def _is_short(X: torch.Tensor) -> bool:
-    """Whether squares in float32 tell most distances apart: the error of a sum grows with d."""
+    """Whether squares in float32 decide most distances: the error of a sum grows with d."""
     return X.dtype == torch.float32 and X.shape[1] <= _MOST_SHORT_COLUMNS
+
+
+def columns_at_once(d: int, most: int) -> dict[str, int | bool]:
+    """Return the named arguments of kernels that go through rows, up to so many columns at once."""
+    width = min(most, max(4, 1 << (d.bit_length() - 1)))
+    return {"WIDTH": width, "EVEN": d % width == 0}
+
+
+def find_costs(
+    X: torch.Tensor, centers: torch.Tensor, labels: torch.Tensor | None, out: torch.Tensor
+) -> None:
+    """Launch the kernel that writes the (n,) canonical distances to the centers of the labels.
+
+    Without labels it is the first center.
+    """
+    n, d = X.shape
+    launch(
+        own_costs_kernels.find_costs, triton.cdiv(n, 64),
+        X, centers, labels, out, n, d, BLOCK=64, **columns_at_once(d, 32 if d > 32 else 16),
+        num_warps=2, **UNFUSED,
+    )  # fmt: skip
+
+
+def add_costs(
+    costs: torch.Tensor,
+    n: int,
+    masses: torch.Tensor | None,
+    sums: torch.Tensor,
+    low: int,
+    inexact: torch.Tensor,
+) -> None:
+    """Launch the kernel that adds n costs, times masses, to an exact sum."""
+    launch(
+        own_costs_kernels.add_costs, triton.cdiv(n, _TERMS_AT_ONCE),
+        costs, masses, sums, low, inexact, n, BLOCK=_TERMS_AT_ONCE, num_warps=4, **UNFUSED,
+    )  # fmt: skip

@@ -4,7 +4,7 @@ Let x' be the point (x - mu) s rounded to float16, and c' the center likewise. B
 numbers from then on; rho >= |(x - mu) s - x'| and gamma >= |(c - mu) s - c'| are measured, not
 estimated. The score of a center is |c|^2 - 2 x'.c', c without rounding, and its truth is
 |c|^2 - 2 x.c, which is |x - c|^2 without a part that all centers have in common. They differ by at
-most the doubt
+most the error bound
 
     2 (r gamma + rho |c|) + products_error r max(|c'|, 2**-14) + score_error (|c|^2 + 2 r |c'|),
 
@@ -14,10 +14,10 @@ by Cauchy-Schwarz, as x.c - x'.c' = x.(c - c') + (x - x').c'. (Where numbers are
 most |c|; else it may be above it by 2**-11 of it, which is 2**-21 r |c| here: the margin of the
 products below has room for that.)
 
-Radius and rho of the row are replaced by those of nearly all rows, so that the doubt belongs to the
-center alone and can be taken away of |c|^2 beforehand: then no score is above its truth, and the
-truth of the smallest score is above it by two doubts at most. The few rows that are larger are
-always looked at canonically.
+Radius and rho of the row are replaced by those of nearly all rows. Then the error bound belongs to
+the center alone and is subtracted from |c|^2 beforehand: no score is above its truth, and the truth
+of the smallest score is above it by two error bounds at most. The few larger rows are always
+decided by canonical distances.
 
 Tensor cores give x'.c' with exact products. Their model, from Hopper on: 16 products and the sum so
 far are aligned to the largest exponent e among them, cut off below 2**(e - 25), added, and the
@@ -42,10 +42,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from wolfmeans.engines.gpu.kernels.copying import shorten, shorten_singles
+from wolfmeans.engines.gpu.kernels.opening import shorten, shorten_singles
 from wolfmeans.engines.gpu.launching import UNFUSED, launch_as
-from wolfmeans.engines.gpu.looking import Look
-from wolfmeans.engines.gpu.transfers import sent
+from wolfmeans.engines.gpu.measuring import Measurement
+from wolfmeans.engines.gpu.transfers import upload
 from wolfmeans.exact.native import exponents_between
 
 _LARGEST = 13
@@ -106,7 +106,7 @@ class Screened:
         self.exact = self.direct and X.dtype == torch.float32
         self.width = short_width(self.d)
         if sizes is None or sample is None:
-            sizes, sample, _ = Look(X).found()
+            sizes, sample, _ = Measurement(X).found()
         self.smallest, self.largest = sizes
         low, high = exponents_between(self.smallest, self.largest) or (0, 0)
         mantissa = 24 if X.dtype == torch.float32 else 53
@@ -141,7 +141,7 @@ class Screened:
             norms.sort()
             # Beyond that are hardly any: of light tails by the largest seen, of others by most.
             usual = math.sqrt(min(4.0 * norms[int(0.99 * (len(norms) - 1))], 2.0 * norms[-1]))
-            self.mu = sent(middle, self.X)
+            self.mu = upload(middle, self.X)
         extent = usual or self.largest or 1.0
         # A power of two, so that scaling rounds nothing. Not so large that it would tell apart what
         # canonical distances cannot, whose squares may be below all numbers.
@@ -158,7 +158,7 @@ class Screened:
         """(1,) float32, the largest error of a row within the radius."""
 
     def shorten(self) -> torch.Tensor:
-        """Launch what copies the rows into short arithmetic; return the largest error."""
+        """Launch kernels that copy the rows into short arithmetic; return the largest error."""
         worst = torch.zeros(1, dtype=torch.float32, device=self.X.device)
         columns = min(128, _power_of_2(self.width))
         rows = max(8, min(128, 2048 // columns))
@@ -203,5 +203,5 @@ class Screened:
 
 @cache
 def _zeros(d: int, device: torch.device) -> torch.Tensor:
-    """Return few zeros that nobody changes."""
+    """Return a few zeros, shared and never changed."""
     return torch.zeros(d, dtype=torch.float64, device=device)

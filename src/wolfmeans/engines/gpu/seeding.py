@@ -1,26 +1,27 @@
 """k-means++ on the device, with the rows that the specification picks (`seeding.methods`).
 
-A round is a fixed sequence of kernels that ask nobody: it draws the trials from the integer masses
-along the order of the rows, finds the exact potential that each of them would leave, chooses, and
-brings the distances up to date. On a real device one round is captured and replayed.
+A round is a fixed sequence of kernels that need no answer from the host: it draws the trials from
+the integer masses along the order of the rows, finds the exact potential that each of them would
+leave, chooses, and updates the distances. On a real device one round is captured and replayed.
 
 A trial changes the mass of few points, once some rows are chosen: about n / k of them after k.
 These are listed first, by canonical distances where there are few columns, else by a screen in
 short arithmetic (`screening`). Then canonical distances are computed, and the potential is changed,
-for the listed points alone. A list without room for all makes the round look at all points.
+for the listed points alone. If a list has no room for all of them, the round computes all points.
 
 The screen must list a point x for a trial r unless their canonical distance is certainly not below
 the one of x to its nearest chosen row, which is C / s^2. Let a, b be x and r, shifted and scaled by
 s, and a', b' what float16 made of them, off by rho and gamma. Then a.b and a'.b' differ by no more
 than |a'| gamma + rho |b|, the tensor cores add (width + 16) 2**-23 |a'||b'|, and
 
-    |a - b|^2 >= |a|^2 + |b|^2 - 2 a'.b' - doubt,
-    doubt = 2 (|a'| gamma + rho |b|) + products_error |a'||b'|.
+    |a - b|^2 >= |a|^2 + |b|^2 - 2 a'.b' - error_bound,
+    error_bound = 2 (|a'| gamma + rho |b|) + products_error |a'||b'|.
 
-All is float32 here. The squared norms are too large by 2**-19 of themselves at most, the doubt is
-no larger than 4 (|a|^2 + |b|^2), and rounding takes 2**-22 of every operation's size; together less
-than 2**-17 (|a|^2 + |b|^2 + C). A canonical distance is rounded by (d + 3) 2**-53 of itself, which
-is nothing beside that, unless it is below all normal numbers: 2**-20 more covers that.
+All is float32 here. The squared norms are too large by 2**-19 of themselves at most, the error
+bound is no larger than 4 (|a|^2 + |b|^2), and rounding takes 2**-22 of every operation's size;
+together less than 2**-17 (|a|^2 + |b|^2 + C). A canonical distance is rounded by (d + 3) 2**-53 of
+itself, which is nothing beside that, unless it is below all normal numbers: 2**-20 more covers
+that.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ import torch
 import triton
 from numpy.typing import NDArray
 
-from wolfmeans.engines.gpu import costs
 from wolfmeans.engines.gpu.kernels import moments as moment_kernels
 from wolfmeans.engines.gpu.kernels import seeding as seeding_kernels
 from wolfmeans.engines.gpu.kernels import trials as trial_kernels
 from wolfmeans.engines.gpu.kernels.exact import LIMBS
 from wolfmeans.engines.gpu.kernels.seeding import APART, CHOSEN, INEXACT
 from wolfmeans.engines.gpu.launching import FUSED, INTERPRETED, UNFUSED, Graph, Tape, do, launch
+from wolfmeans.engines.gpu.rows import find_costs
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.transfers import to_device
 
@@ -125,7 +126,7 @@ class Listing:
         self.lists = torch.empty((len(trials), self.capacity), dtype=torch.int32, device=device)
 
     def launch(self, state: torch.Tensor | None = None) -> None:
-        """Launch what makes the lists, unless the state says that all is done."""
+        """Launch kernels that make the lists, unless the state says that all is done."""
         data, n, n_trials = self.data, self.data.n, self.n_trials
         if state is None:
             state = torch.zeros(4, dtype=torch.int32, device=self.closest.device)
@@ -203,7 +204,7 @@ class _Spreading:
             self.chosen[:1] = self.order[drawn * n // _DRAWS]
         self.state[CHOSEN.value] = 1
         first = data.X[self.chosen[:1]]
-        costs.find_costs(data.X, first, None, self.closest)
+        find_costs(data.X, first, None, self.closest)
         masses = self.weights * self.closest if self.weighted else self.closest
         launch(
             moment_kernels.sum_terms, triton.cdiv(n, 1024),
@@ -225,7 +226,7 @@ class _Spreading:
         return rows
 
     def _draw(self, drawn: torch.Tensor, n_trials: int) -> None:
-        """Launch what picks the rows of the trials."""
+        """Launch kernels that pick the rows of the trials."""
         n, bits = self.data.n, self.data.n.bit_length()
         launch(
             seeding_kernels.find_largest, self.blocks,
@@ -253,11 +254,11 @@ class _Spreading:
         self._choose()
 
     def list_points(self) -> None:
-        """Launch what lists for each trial the points that it may bring closer."""
+        """Launch kernels that list for each trial the points that it may bring closer."""
         self._listing.launch(self.state)
 
     def _weigh(self) -> None:
-        """Launch what finds how each trial would change the potential."""
+        """Launch kernels that find how each trial would change the potential."""
         data, n, n_trials = self.data, self.data.n, self.n_trials
         programs = min(_PROGRAMS, triton.cdiv(self.capacity, 64))
         launch(
@@ -275,7 +276,7 @@ class _Spreading:
         )  # fmt: skip
 
     def _choose(self) -> None:
-        """Launch what chooses a trial and brings the distances up to date."""
+        """Launch kernels that choose a trial and bring the distances up to date."""
         data, n_trials, all_trials = self.data, self.n_trials, self.all_trials
         launch(
             seeding_kernels.choose_trial, 1,

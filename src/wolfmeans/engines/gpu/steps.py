@@ -12,7 +12,7 @@ from typing import Any, Self
 import torch
 from triton.runtime.driver import driver
 
-from wolfmeans.engines.gpu.clusters import Arena, Clusters, Lows
+from wolfmeans.engines.gpu.clusters import Arena, Clusters, Lows, RunControl
 from wolfmeans.engines.gpu.kernels.opening import clear
 from wolfmeans.engines.gpu.launching import (
     INTERPRETED,
@@ -24,7 +24,6 @@ from wolfmeans.engines.gpu.launching import (
     together,
 )
 from wolfmeans.engines.gpu.memory import MOST_KEPT, kept
-from wolfmeans.engines.gpu.orders import Orders
 from wolfmeans.engines.gpu.rows import FEW_CLUSTERS, Rows
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.weighting import Weighting
@@ -43,7 +42,6 @@ class Step:
         self.clusters = Clusters(data, n_clusters, weighting)
         self.rows = Rows(data, None if weighting is None else weighting.values)
         self._taken: dict[Lows, _Launches] = {}
-        self._before: dict[Hashable, _Launches] = {}
         self._clear: Tape | None = None
 
     def take_up(self, data: Screened) -> Self:
@@ -77,15 +75,15 @@ class Step:
         return self.clusters.n_bytes + self.rows.n_bytes
 
     def find_labels(self, source: int) -> None:
-        """Launch what gives each point the label of its nearest center, and lists what moved.
+        """Launch kernels that give each point the label of its nearest center, and list moved rows.
 
         `source` says which of the two buffers holds the centers.
         """
         self.clusters.prepare(source)
         self.rows.find_labels(self.clusters, source)
 
-    def find_moments(self, source: int, lows: Lows) -> None:
-        """Launch what follows an assignment: gap, sums, means, record, and whether to go on."""
+    def add_moves(self, source: int, lows: Lows) -> None:
+        """Launch kernels that add up the gap, and move rows between the sums of clusters."""
         sum_gap = partial(self.rows.sum_gap, self.clusters, source, lows.gap)
         # Moves by atomics wait for memory most of the time.
         at_once = self.clusters.n_clusters > FEW_CLUSTERS
@@ -96,10 +94,17 @@ class Step:
         self.rows.move(self.clusters)
         if at_once:
             together()
-        self.clusters.settle(source, lows)
+
+    def assign_rows(self, source: int, lows: Lows) -> None:
+        """Launch kernels that give rows their labels, and update gap and sums."""
+        if self.rows.in_one_pass:
+            self.rows.assign_and_add(self.clusters, source, lows.gap)
+        else:
+            self.rows.find_labels(self.clusters, source)
+            self.add_moves(source, lows)
 
     def open(self, lows: Lows) -> None:
-        """Launch what comes before the first step."""
+        """Launch kernels that run before the first step."""
         for tape in self._launches(lows).opening:
             tape.run()
 
@@ -110,7 +115,7 @@ class Step:
         """
         launches = self._launches(lows)
         for _ in range(steps // 2):
-            launches.two(worth_a_graph=many)
+            launches.two.run(worth_a_graph=many)
         if steps % 2:
             launches.one.run()
 
@@ -128,10 +133,10 @@ class Step:
         launches = self._launches(lows)
         launches.back.run()
         for _ in range(steps // 2):
-            launches.two(worth_a_graph=False)
+            launches.two.run(worth_a_graph=False)
 
     def sum_costs(self, source: int, lows: Lows) -> None:
-        """Launch what finds the exact sum of distances to own centers, and whether it has room."""
+        """Launch kernels that find the cost, and whether its sum has room."""
         self._launches(lows).costs[source].run()
 
     def _launches(self, lows: Lows) -> _Launches:
@@ -141,20 +146,18 @@ class Step:
         return found
 
     def _remembered(self, lows: Lows) -> _Launches:
-        """Return launches of the last fits with these tensors, if the data is the same to them.
-
-        All other tensors and numbers are those of this step, and stay.
-        """
+        """Return launches of the last fits, if all that they are made of is the same."""
         if INTERPRETED:  # tapes hold tensors there
             return self._recorded(lows)
-        facts = (lows, *map(_fact, vars(self.data).values()))
-        found = self._before.get(facts)
-        if found is None:
-            found = _recalled(self._facts(lows), lambda: self._recorded(lows))
-            if len(self._before) >= _MOST_RECENT:
-                self._before.clear()
-            self._before[facts] = found
-        return found
+        facts = lows, _facts(self.data), self._own_facts
+        return _recalled(facts, lambda: self._recorded(lows))
+
+    @cached_property
+    def _own_facts(self) -> Hashable:
+        """What launches are made of but for the data: found once, as these tensors stay."""
+        weighting = self.clusters.weighting
+        own = _facts(self.clusters), _facts(self.rows)
+        return own if weighting is None else (*own, _facts(weighting))
 
     def _recorded(self, lows: Lows) -> _Launches:
         signature = self._signature()
@@ -172,26 +175,11 @@ class Step:
         )
 
     def _launch_step(self, source: int, lows: Lows) -> None:
-        if self.rows.in_one_pass:
-            self.rows.assign_and_add(self.clusters, source, lows.gap)
-            self.clusters.settle(source, lows)
-            return
-        if self.clusters.prepare_themselves:
-            # They are prepared since the last step, or the opening.
-            self.rows.find_labels(self.clusters, source)
-        else:
-            self.find_labels(source)
-        self.find_moments(source, lows)
-
-    def _facts(self, lows: Lows) -> Hashable:
-        """Return all that launches are made of: numbers, and where tensors are."""
-        weighting = self.clusters.weighting
-        parts = [self.data, self.clusters, self.rows]
-        if weighting is not None:
-            parts.append(weighting)
-        # By name: what is taken up again comes last otherwise. Data is among the parts.
-        named = (item for part in parts for item in sorted(vars(part).items()))
-        return (lows, *(_fact(value) for name, value in named if name != "data"))
+        if not self.clusters.prepare_themselves:
+            self.clusters.prepare(source)
+        # Otherwise they are prepared since the last step, or the opening.
+        self.assign_rows(source, lows)
+        self.clusters.settle(source, lows)
 
     def _signature(self) -> tuple[Hashable, ...]:
         """Return what decides which compiled kernels take a step."""
@@ -207,18 +195,18 @@ class Step:
 
 
 class _Spare:
-    """The tensors of the last small fit, for the next one of such data.
+    """A cache of one: the tensors of the last small fit, for the next fit of such data.
 
-    To make them anew takes the host longer than some fits take the device.
+    Allocating them takes the host longer than some fits take the device.
     """
 
     def __init__(self) -> None:
-        # Owners may go at any moment, even while one of these methods is at work: what is kept
-        # comes and goes in one operation.
+        # Owners may be collected at any moment, even during one of these methods: a step is put in
+        # and taken out in one operation.
         self._kept: deque[tuple[Hashable, Step]] = deque(maxlen=1)
 
     def lend(self, owner: object, data: Screened, n_clusters: int) -> Step:
-        """Return a step without weights, which is put by when its owner is gone."""
+        """Return a step without weights; it comes back here when its owner is collected."""
         device = data.X.device
         # What was launched on another stream may still be at work on these tensors.
         stream = driver.active.get_current_stream(device.index) if device.type == "cuda" else 0
@@ -262,10 +250,12 @@ class _Replayed:
         self._tapes, self._runs = tapes, 0
         self._graph: Graph | None = None
 
-    def run(self) -> None:
-        """Launch all of it."""
+    def run(self, *, worth_a_graph: bool | None = None) -> None:
+        """Launch all of it; None makes a graph after some runs."""
         self._runs += 1
-        if self._graph is None and self._runs > _OFTEN and not INTERPRETED:
+        if worth_a_graph is None:
+            worth_a_graph = self._runs > _OFTEN
+        if self._graph is None and worth_a_graph and not INTERPRETED:
             self._graph = Graph(self._tapes)
         for part in self._tapes if self._graph is None else [self._graph]:
             part.run()
@@ -291,17 +281,10 @@ class _Launches:
     ) -> None:
         self.opening = opening
         self.one, self.back = _Replayed(both[0]), _Replayed(both[1])
+        self.two = _Replayed(*both)
+        """A step to the other buffer, and one back."""
         self.first = _Replayed(*opening, both[0], costs[1])
         self.costs = [_Replayed(tape) for tape in costs]
-        self._both = both
-        self._graph: Graph | None = None
-
-    def two(self, *, worth_a_graph: bool) -> None:
-        """Launch a step to the other buffer, and one back."""
-        if self._graph is None and worth_a_graph and not INTERPRETED:
-            self._graph = Graph(self._both)
-        for part in self._both if self._graph is None else [self._graph]:
-            part.run()
 
 
 _recent: OrderedDict[Hashable, _Launches] = OrderedDict()
@@ -324,11 +307,19 @@ def _recalled(facts: Hashable, record: Callable[[], _Launches]) -> _Launches:
     return found
 
 
+def _facts(of: object) -> Hashable:
+    """Return all that launches take from an object: numbers, and where tensors are.
+
+    The data has facts of its own: it is exchanged, and may come last then.
+    """
+    return tuple(_fact(value) for name, value in vars(of).items() if name != "data")
+
+
 def _fact(value: Any) -> Any:
     """Return a tensor's address, kind and shape; what else a launch may depend on as it is."""
     if isinstance(value, torch.Tensor):
         return value.data_ptr(), value.dtype, value.shape
     if isinstance(value, list):
         return tuple(_fact(item) for item in value)
-    # Data and weights are looked at by themselves, and tensors of an arena where they are used.
-    return None if isinstance(value, (Screened, Weighting, Arena, Orders)) else value
+    # Data and weights have facts of their own; tensors of an arena count where they are used.
+    return None if isinstance(value, (Screened, Weighting, Arena, RunControl)) else value

@@ -1,7 +1,7 @@
 """A workspace of data that is larger than the device: labels and bounds there, rows part by part.
 
-A step brings up the bounds of all rows, which need no coordinates, and looks at those rows alone
-that they cannot decide. Where these are few, only they come to the device; parts without one stay
+A step updates the bounds of all rows, which needs no coordinates, and computes only the rows that
+they cannot decide. Where these are few, only they come to the device; parts without one stay
 where they are. What has no natural form in parts (orders, single moves, seeding by distances) is
 done on the host, by the engine that is there, with the same bits.
 """
@@ -9,6 +9,7 @@ done on the host, by the engine that is there, with the same bits.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,10 +24,11 @@ from wolfmeans.core.workspace import (
     Forced,
     Labels,
     Limits,
-    Workspace,
 )
 from wolfmeans.engines.gpu.clusters import Clusters, Lows
+from wolfmeans.engines.gpu.device_points import DevicePoints
 from wolfmeans.engines.gpu.distances import GpuKernels
+from wolfmeans.engines.gpu.grid_sums import ScalarSum
 from wolfmeans.engines.gpu.kernels import bounds as bound_kernels
 from wolfmeans.engines.gpu.kernels.lists import ACTIVE, LENGTHS, MOVED
 from wolfmeans.engines.gpu.launching import UNFUSED, launch
@@ -35,7 +37,7 @@ from wolfmeans.engines.gpu.streaming import Part, Streamed
 from wolfmeans.engines.gpu.transfers import as_tensor, to_device, to_host
 from wolfmeans.engines.gpu.weighting import Weighting
 from wolfmeans.engines.reference import ReferencePoints, on_host_sums
-from wolfmeans.exact.native import digest
+from wolfmeans.exact.limbs import Limbs
 from wolfmeans.exact.sums import exact_sum
 
 _FEW = 0.25
@@ -54,7 +56,7 @@ class StreamedKernels:
     def nearest(self, centers: Centers) -> tuple[Labels, Distances]:
         """Return the lowest nearest center of each point and its canonical distance."""
         labels, distances = np.empty(self.data.n, dtype=np.int32), np.empty(self.data.n)
-        sent: Any = self.inside.sent(centers)
+        sent: Any = self.inside.on_device(centers)
         for part in self.data.pass_by(self.data.everything(), short=True):
             labels[part.rows], distances[part.rows] = self.inside.nearest(sent)
         return labels, distances
@@ -71,7 +73,7 @@ class StreamedKernels:
         self, parts: list[Part], many: int, centers: Centers
     ) -> tuple[Distances, Distances]:
         nearest, second = np.empty(many), np.empty(many)
-        sent: Any = self.inside.sent(centers)
+        sent: Any = self.inside.on_device(centers)
         begin = 0
         for part in self.data.pass_by(parts):
             these = slice(begin, begin + part.size)
@@ -82,7 +84,7 @@ class StreamedKernels:
     def distances(self, centers: Centers, labels: Labels) -> Distances:
         """Return the canonical distance of each point to the center of its label."""
         distances = np.empty(self.data.n)
-        sent: Any = self.inside.sent(centers)
+        sent: Any = self.inside.on_device(centers)
         for part in self.data.pass_by(self.data.everything()):
             distances[part.rows] = self.inside.distances(sent, labels[part.rows])
         return distances
@@ -111,10 +113,9 @@ class _State(NamedTuple):
     """(n,) int32, the labels before the last step."""
 
 
-class StreamedPoints(ReferencePoints):
+class StreamedPoints(DevicePoints):
     """Points in the host's memory, with their weights where they have any."""
 
-    engine = "gpu"
     _kernels: StreamedKernels
 
     def __init__(
@@ -124,29 +125,25 @@ class StreamedPoints(ReferencePoints):
         weights: NDArray[np.float64] | None = None,
         weighting: Weighting | None = None,
     ) -> None:
-        super().__init__(data.X, weights, StreamedKernels(data))
-        self.data, self._weighting, self._n_threads = data, weighting, n_threads
+        super().__init__(data.window, data.n, n_threads, weights, weighting)
+        self.data, self._X = data, data.X
+        self._kernels = StreamedKernels(data)
         self._state: _State | None = None
-        self._host: Workspace | None = None
-        self._last: tuple[Assignment, Centers, float, float] | None = None
+
+    def _like(
+        self, n_threads: int, weights: NDArray[np.float64] | None, weighting: Weighting | None
+    ) -> StreamedPoints:
+        return StreamedPoints(self.data, n_threads, weights, weighting)
 
     def fork(self, n_threads: int) -> StreamedPoints:
         """Return a workspace of the same points, without labels, that shares the data."""
-        twin = StreamedPoints(self.data, n_threads, self.weights, self._weighting)
-        twin._host = self._on_host()
+        twin = super().fork(n_threads)
+        twin._host_points = self._on_host()
         return twin
 
     def fork_for_trimming(self) -> ReferencePoints:
         """Return the points that the trimmed oracle works on: exact sums are on the host."""
         return on_host_sums(self.data.X, self.weights, self._kernels)
-
-    def _on_host(self) -> Workspace:
-        """Return a workspace of the same points on the host."""
-        from wolfmeans.engines import get_engine
-
-        if self._host is None:
-            self._host = get_engine("auto").open(self.data.X, self.weights, self._n_threads)
-        return self._host
 
     def _opened(self, n_clusters: int) -> _State:
         if self._state is None:
@@ -164,10 +161,8 @@ class StreamedPoints(ReferencePoints):
                 ) from error
         return self._state
 
-    def _opened_before(self) -> _State:
-        if self._state is None:
-            raise RuntimeError("points have no labels before the first assignment")
-        return self._state
+    def _bounds(self) -> tuple[Clusters, torch.Tensor, torch.Tensor] | None:
+        return None if self._state is None else self._state[:3]
 
     def _lows(self, centers: Centers) -> Lows:
         """Return where the sums of a step begin, for centers like these and means of points."""
@@ -177,6 +172,19 @@ class StreamedPoints(ReferencePoints):
 
     def assign(self, centers: Centers, forced: Forced | None = None) -> Assignment:
         """Give each point the label of its nearest center, ties to the lowest index."""
+        clusters, lows = self._assign_rows(centers, forced)
+        clusters.settle(0, lows)
+        record, means, residuals, weights = to_host(clusters.records[0], *clusters.place(1))
+        found = Assignment(int(record[0]), float(record[2]), weights, means, residuals)
+        shift, movement = float(record[5]), float(record[3])
+        if record[7]:
+            # Sums that had no room in the device's limbs are made on the host.
+            found = replace(found, gap=exact_sum(self._gap_terms(centers).tolist()))
+            shift, movement = ReferencePoints.step(self, found, centers)
+        self._last = (found, centers, shift, movement)
+        return found
+
+    def _assign_rows(self, centers: Centers, forced: Forced | None) -> tuple[Clusters, Lows]:
         state = self._opened(len(centers))
         clusters, lows = state.clusters, self._lows(centers)
         clusters.begin(centers, Limits(1, math.inf), math.nan, 0)
@@ -194,15 +202,27 @@ class StreamedPoints(ReferencePoints):
         if forced is not None:
             state.slack[there] = -math.inf
         clusters.state[MOVED.value : MOVED.value + 1] = moved
-        clusters.settle(0, lows)
-        record, *vertex = to_host(clusters.records[0], *clusters.place(1))
-        means, residuals, weights = vertex
-        found = Assignment(int(record[0]), float(record[2]), weights, means, residuals)
-        shift, movement = float(record[5]), float(record[3])
-        if record[7]:
-            found, shift, movement = self._repaired(state, found, centers)
-        self._last = (found, centers, shift, movement)
-        return found
+        return clusters, lows
+
+    def adopt(self, labels: Labels, centers: Centers) -> None:
+        """Take over labels that these centers gave the same points before."""
+        self._state = None
+        state, rows = self._opened(len(centers)), self.data.rows
+        clusters = state.clusters
+        clusters.begin(centers, Limits(1, math.inf), math.nan, 0)
+        clusters.before.copy_(clusters.centers[0])
+        state.labels.copy_(as_tensor(labels))
+        for part in self.data.pass_by(self.data.everything(), self.weights):
+            rows.labels[: part.size] = state.labels[part.places]
+            self._list_moved(clusters, torch.arange(part.size), torch.full((part.size,), -1))
+            rows.move(clusters)
+
+    def _list_moved(self, clusters: Clusters, moved: torch.Tensor, old: torch.Tensor) -> None:
+        """List rows of the window that move, and the labels that they had."""
+        rows = self.data.rows
+        rows.moved_rows[: len(moved)] = moved.int()
+        rows.moved_from[: len(moved)] = old
+        clusters.state[MOVED.value] = len(moved)
 
     def _undecided(self, state: _State) -> list[Part]:
         """Bring the bounds up to date; return the rows that they cannot decide."""
@@ -234,10 +254,10 @@ class StreamedPoints(ReferencePoints):
         return whole + data.listed(to_host(places)[0], places)
 
     def _step(self, state: _State, part: Part, lows: Lows, forced: Forced | None) -> None:
-        """Launch what brings labels, gap and sums up to date with the rows in the window."""
+        """Launch kernels that update labels, gap and sums for the rows in the window."""
         clusters, rows, size = state.clusters, self.data.rows, part.size
         rows.labels[:size] = state.labels[part.places]
-        # All of them are looked at, once they are here.
+        # All rows in the window are computed.
         rows.slack[:size] = -math.inf
         rows.find_labels(clusters, 0)
         if forced is not None:
@@ -261,86 +281,36 @@ class StreamedPoints(ReferencePoints):
         labels, old = rows.labels[: part.size], state.before[part.places]
         labels[to_device(places, labels)] = to_device(forced.labels[within], labels)
         moved = torch.nonzero(labels != old).flatten()
-        rows.moved_rows[: len(moved)] = moved.int()
-        rows.moved_from[: len(moved)] = old[moved]
-        state.clusters.state[MOVED.value] = len(moved)
+        self._list_moved(state.clusters, moved, old[moved])
 
-    def _repaired(
-        self, state: _State, found: Assignment, centers: Centers
-    ) -> tuple[Assignment, float, float]:
-        """Recompute on the host the sums that had no room in the device's limbs."""
-        old, new = to_host(state.before, state.labels)
+    def _gap_terms(self, centers: Centers) -> NDArray[np.float64]:
+        assert self._state is not None
+        old, new = to_host(self._state.before, self._state.labels)
         rows = np.flatnonzero((old != new) & (old >= 0))
         far = self._kernels.distances(centers, np.maximum(old, 0))[rows]
         terms = far - self._kernels.distances(centers, new)[rows]
-        if self.weights is not None:
-            terms = self.weights[rows] * terms
-        gap = exact_sum(terms.tolist())
-        repaired = Assignment(found.moved, gap, found.weights, found.means, found.residuals)
-        return repaired, *self._on_host().step(repaired, centers)
-
-    def step(self, found: Assignment, centers: Centers) -> tuple[float, float]:
-        """Return the shift and the movement of a step from the centers to the means found."""
-        if self._last is not None and self._last[0] is found and self._last[1] is centers:
-            return self._last[2], self._last[3]
-        return self._on_host().step(found, centers)
-
-    def _current(self) -> Labels:
-        return to_host(self._opened_before().labels)[0]
-
-    def labels(self) -> Labels:
-        """Return the current labels (a copy)."""
-        return self._current()
+        return terms if self.weights is None else self.weights[rows] * terms
 
     def cost(self, centers: Centers) -> float:
         """Return the exact sum of w D over the points at their labels, rounded once."""
-        labels, inside = self._opened_before().labels, self._kernels.inside
-        low, sent = self._lows(centers).gap, inside.sent(centers)
-        sums, inexact = inside.nothing()
+        total = self._cost(centers).rounded()
+        return super().cost(centers) if total is None else total
+
+    def exact_cost(self, centers: Centers) -> Limbs:
+        """Return the cost as a sum that can be added to those of other points."""
+        total = self._cost(centers).exact()
+        return super().exact_cost(centers) if total is None else total
+
+    def _cost(self, centers: Centers) -> ScalarSum:
+        labels, inside = self._device_labels(), self._kernels.inside
+        sent, total = inside.on_device(centers), ScalarSum(labels.device, self._lows(centers).gap)
         for part in self.data.pass_by(self.data.everything(), self.weights):
-            masses = self.data.rows.masses
-            inside.add_costs(sent, labels[part.places], masses, low, sums, inexact)
-        total = inside.rounded(sums, inexact, low)
-        if total is not None:
-            return total
-        distances = self.distances(centers)
-        return self.total(distances if self.weights is None else self.weights * distances)
+            inside.add_costs(sent, labels[part.places], self.data.rows.masses, total)
+        return total
 
     def total(self, values: NDArray[np.float64]) -> float:
         """Return the exact sum of an array, rounded once."""
         return self._on_host().total(values)
-
-    def mean(self, *, weighted: bool) -> Centers:
-        """Return the (d,) mean of all points, rounded as a center."""
-        weights = (self.weights, self._weighting) if weighted else (None, None)
-        zero = np.zeros((1, self.n_features), dtype=self.dtype)
-        points = StreamedPoints(self.data, self._n_threads, *weights)
-        mean: Centers = points.assign(zero).means[0]
-        return mean
-
-    def near_ties(
-        self, centers: Centers, slack: float
-    ) -> tuple[NDArray[np.int64], Distances, Distances]:
-        """Return the rows that the bounds cannot tell from a tie."""
-        state, window = self._state, self.data.window
-        if state is None or not np.array_equal(to_host(state.clusters.before)[0], centers):
-            return super().near_ties(centers, slack)
-        # Bounds are in scaled distances; with a margin for what they were rounded by.
-        room = 2.0 * slack * window.scale * 2.0 + window.margin
-        rows: NDArray[np.int64] = to_host(torch.nonzero(state.slack <= room).flatten())[0]
-        return rows, *self._kernels.two_nearest(rows, centers)
-
-    def roots(self, centers: Centers) -> Centers:
-        """Return the (n, K) square roots of the canonical distances to all centers."""
-        return self._kernels.roots(centers)
-
-    def digest(self, centers: Centers) -> bytes:
-        """Return 16 bytes that stand for the centers."""
-        return digest(centers)
-
-    def largest(self) -> float:
-        """Return the largest absolute value in the data."""
-        return self.data.window.largest
 
     def order(self) -> NDArray[np.int64]:
         """Return the rows in an order that depends on their values alone."""
@@ -353,12 +323,3 @@ class StreamedPoints(ReferencePoints):
     def spread_rows(self, drawn: NDArray[np.int64], n_trials: int) -> NDArray[np.int64] | None:
         """Return the rows that k-means++ picks, found on the host."""
         return self._on_host().spread_rows(drawn, n_trials)
-
-    def single_moves(self, centers: Centers, labels: Labels | None = None) -> Any:
-        """Return a search by single moves, one point after the other and hence on the host."""
-        given = self._current() if labels is None else labels
-        return self._on_host().single_moves(centers, given)
-
-    def swaps(self) -> Any:
-        """Return what tells the cost of exchanging a center for a data point, on the host."""
-        return self._on_host().swaps()

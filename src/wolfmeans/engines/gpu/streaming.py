@@ -50,7 +50,7 @@ class Window(Screened):
     """Some rows of the data, others from time to time; what they are compared with is for all.
 
     The frame is that of a sample. Rows that lose unusually much in short arithmetic are marked as
-    those that are unusually large are: they are always looked at canonically (`screening`).
+    unusually large ones: canonical distances always decide them (`screening`).
     """
 
     def __init__(self, X: torch.Tensor, sample: torch.Tensor, sizes: tuple[float, float]) -> None:
@@ -70,7 +70,7 @@ class Window(Screened):
         self.X, self.n = X, len(X)
 
     def copy_short(self) -> None:
-        """Launch what copies the rows into short arithmetic, so that they can be screened."""
+        """Launch kernels that copy the rows into short arithmetic, so that they can be screened."""
         self.shorten()
         if not self.direct:
             unusual = self.errors[: self.n] > self.rho
@@ -130,7 +130,7 @@ class Streamed:
         self.n, self.d = X.shape
         self.X, self.device, self.capacity = X, device, capacity
         self.uploaded = 0
-        """How many bytes have been sent to the device, for whoever wants to know."""
+        """How many bytes have been sent to the device, for tests."""
         self._n_threads = n_threads
         self._pool: ThreadPoolExecutor | None = None
         self._host = as_tensor(X)
@@ -264,7 +264,7 @@ class Streamed:
             if isinstance(rows, slice):
                 np.copyto(buffer[begin:end], source[rows.start + begin : rows.start + end])
             else:
-                # Rows are within; "clip" is what NumPy needs to write where it is told to.
+                # Rows are in range; NumPy writes to `out` without a copy only in mode "clip".
                 np.take(source, rows[begin:end], axis=0, out=buffer[begin:end], mode="clip")
 
         least = -(-_LEAST_BYTES // buffer[:1].nbytes)

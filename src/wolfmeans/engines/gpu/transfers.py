@@ -1,4 +1,4 @@
-"""Arrays on their way between the host and the device."""
+"""Copies between the host and the device."""
 
 from __future__ import annotations
 
@@ -31,25 +31,24 @@ def to_host(*tensors: torch.Tensor) -> tuple[NDArray[Any], ...]:
     return tuple(copy.numpy().copy() for copy in _pinned(tensors))
 
 
-# Events that nobody waits for, by their device: to make one takes longer than to record it.
+# Idle events by device: making one takes longer than recording it.
 _idle: defaultdict[int | None, deque[Any]] = defaultdict(deque)
 
 
-class Sent:
-    """A tensor as it is now, on its way to the host, in pinned memory where the device has it.
+class Download:
+    """A copy of a tensor as it is now to the host, in pinned memory where there is a device.
 
-    For what a fit reads and throws away: no memory is asked for, no page is touched anew. A forked
-    process cannot read it.
+    For short-lived results: the memory is used again. A forked process cannot read it.
 
     Parameters
     ----------
     tensor : torch.Tensor
-        What is sent; it may change when all that was launched before has been done.
-    into : Sent or None, default=None
-        One of the same kind that nobody reads any more, whose memory is used again.
+        What is copied; it may be changed by kernels that are launched later.
+    into : Download or None, default=None
+        One of the same kind that is no longer read, whose memory is used again.
     """
 
-    def __init__(self, tensor: torch.Tensor, into: Sent | None = None) -> None:
+    def __init__(self, tensor: torch.Tensor, into: Download | None = None) -> None:
         on_device = tensor.device.type == "cuda"
         if into is None:
             self._copy = room(tensor.shape, tensor.dtype, on_device)
@@ -71,7 +70,7 @@ class Sent:
         return self._copy.is_inference()
 
     def array(self) -> NDArray[Any]:
-        """Wait for it, and lend it out."""
+        """Wait for the copy, and return it; the memory may be used again."""
         if self._event is not None:
             self._event.synchronize()
             self._events.append(self._event)
@@ -90,7 +89,7 @@ def _pinned(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def event() -> Any:
-    """Return an event of the current stream; for those of `torch.cuda` Python asks which it is."""
+    """Return an event; `torch.cuda.Event` would look up the current stream in Python."""
     return torch.Event(device="cuda")
 
 
@@ -109,15 +108,15 @@ class Place(NamedTuple):
         return memory.view(np.uint8)[self.start : end].view(dtype).reshape(self.shape)
 
 
-class Outbox:
-    """Memory of the host from where a device gets what it is sent, without anybody waiting.
+class UploadBuffer:
+    """Host memory from which arrays are copied to the device without waiting.
 
     Parameters
     ----------
     there : (size,) int64 tensor
-        Where all of it goes, by one copy.
+        The target of one copy of all arrays.
     places : sequence of Place
-        Where each array has its place in it.
+        The place of each array in it.
     """
 
     def __init__(self, there: torch.Tensor, places: Sequence[Place]) -> None:
@@ -129,7 +128,7 @@ class Outbox:
         self._read = event() if on_device else None
 
     def send(self, arrays: Sequence[NDArray[Any]]) -> None:
-        """Send arrays; those that were sent before have left."""
+        """Copy arrays to the device, after the last ones have been copied."""
         if self._read is not None:
             self._read.synchronize()
         for place, array in zip(self._arrays, arrays, strict=True):
@@ -139,7 +138,7 @@ class Outbox:
             self._read.record()
 
 
-def sent(array: NDArray[np.float64], like: torch.Tensor) -> torch.Tensor:
+def upload(array: NDArray[np.float64], like: torch.Tensor) -> torch.Tensor:
     """Return an array as a tensor on the device of another one, for the current stream alone.
 
     As `to_device` does, but without waiting for all that the stream has to do before.

@@ -15,13 +15,15 @@ import triton
 from numpy.typing import NDArray
 
 from wolfmeans.core.threshold import Masses, Threshold, gap_terms
-from wolfmeans.core.workspace import Assignment, Centers, Distances, Labels, Limits
+from wolfmeans.core.workspace import Assignment, Centers, Distances, Labels, Limits, Partial
+from wolfmeans.engines.gpu.clusters import Clusters, Lows
 from wolfmeans.engines.gpu.kernels import trimming as trimming_kernels
 from wolfmeans.engines.gpu.kernels.lists import MOVED
 from wolfmeans.engines.gpu.launching import PROGRAMS, UNFUSED, launch
 from wolfmeans.engines.gpu.transfers import to_host
 from wolfmeans.engines.gpu.weighting import Weighting
 from wolfmeans.engines.tensors import DeviceLabels
+from wolfmeans.exact.limbs import Limbs
 from wolfmeans.exact.sums import rounded_ratio
 
 if TYPE_CHECKING:
@@ -42,20 +44,44 @@ class GpuTrimmer:
         self._seen = torch.full((data.n,), -1, dtype=torch.int32, device=data.X.device)
         self._kept = [torch.zeros_like(weighting.values) for _ in range(2)]
         self._threshold = Threshold.nowhere()
+        self._first = True
+        """Whether nothing has been kept yet."""
+        self._found: torch.Tensor | None = None
+        """Distances to the nearest centers that were found last (`find_nearest`)."""
+        self._nearest: torch.Tensor | None = None
+        """The nearest centers at the last vertex, if others were found since."""
 
     def assign(self, centers: Centers) -> Assignment:
         """Keep the nearest points of the mass, each with the label of its nearest center."""
         points = self._points
-        n = points.n_points
-        first = points._step is None
+        distances, lows = self._distances_to_nearest(centers)
+        clusters = self._keep_up_to(self._select(distances), distances, lows)
+        clusters.settle(0, lows)
+        record, last, *vertex = to_host(clusters.records[0], self._last, *clusters.place(1))
+        self._threshold = Threshold(float(last[0]), int(last[1]), float(last[2]))
+        if record[7]:
+            points._repair(record, 0, self._gap_terms)
+        if self._first:
+            # Labels that were not there before are no gain.
+            record[0], record[2] = points.n_points, 0.0
+        self._first = False
+        return points._found(record, centers, *vertex)
+
+    def _distances_to_nearest(self, centers: Centers) -> tuple[torch.Tensor, Lows]:
+        """Find the nearest centers; return the distances to them, and where sums begin."""
+        points = self._points
         step = points._opened(len(centers))
         points._measure(centers)
-        lows = points._lows()
-        clusters, rows = step.clusters, step.rows
-        clusters.begin(centers, Limits(1, math.inf), math.nan, 0)
+        step.clusters.begin(centers, Limits(1, math.inf), math.nan, 0)
         step.find_labels(0)
-        distances = points._kernels.distances_on_device(clusters.centers[0], rows.labels)
-        threshold = self._select(distances)
+        kernels, labels = points._kernels, step.rows.labels
+        return kernels.distances_on_device(step.clusters.centers[0], labels), points._lows()
+
+    def _keep_up_to(self, threshold: torch.Tensor, distances: torch.Tensor, lows: Lows) -> Clusters:
+        """Keep points up to a threshold; bring gap and sums up to date with what that changes."""
+        points, n = self._points, self._points.n_points
+        step = points._opened_before()
+        clusters, rows = step.clusters, step.rows
         # Nothing is done with the list of new labels: not all of these points are kept.
         clusters.state[MOVED.value] = 0
         self._kept.reverse()
@@ -64,7 +90,7 @@ class GpuTrimmer:
             clusters.state, distances, rows.labels, self._weighting.values, threshold, self._seen,
             *self._kept, rows.moved_rows, rows.moved_from, n, BLOCK=1024, **UNFUSED,
         )  # fmt: skip
-        if not first:
+        if not self._first:
             launch(
                 trimming_kernels.sum_trimmed_gap, min(PROGRAMS, triton.cdiv(n, 64)),
                 clusters.state, points.data.X, clusters.centers[0], self._seen, rows.moved_rows,
@@ -72,15 +98,39 @@ class GpuTrimmer:
                 BLOCK=64, num_warps=4, **UNFUSED,
             )  # fmt: skip
         rows.move_masses(clusters, self._seen, *self._kept)
-        clusters.settle(0, lows)
-        record, last, *vertex = to_host(clusters.records[0], threshold, *clusters.place(1))
-        self._threshold = Threshold(float(last[0]), int(last[1]), float(last[2]))
-        if record[7]:
-            points._repair(record, 0, self._gap_terms)
-        if first:
-            # Labels that were not there before are no gain.
-            record[0], record[2] = n, 0.0
-        return points._found(record, centers, *vertex)
+        self._last, self._nearest = threshold, None
+        return clusters
+
+    # --- Points that are a part of others ------------------------------------------------------
+
+    def find_nearest(self, centers: Centers) -> None:
+        """Find the nearest centers, and keep the labels: the first half of an assignment."""
+        if not self._first and self._nearest is None:
+            self._nearest = self._points._opened_before().rows.labels.clone()
+        self._found, _ = self._distances_to_nearest(centers)
+
+    def nearest_distances(self) -> Distances:
+        """Return the distances to the nearest of these centers."""
+        assert self._found is not None
+        return to_host(self._found)[0]
+
+    def keep(self, centers: Centers, threshold: Threshold) -> Partial:
+        """Keep the points up to a threshold, at the same centers; return sums that add up."""
+        points, distances = self._points, self._found
+        assert distances is not None
+        grids, lows = points.agreed_grids(), points._lows()
+        # Rows of all parts together may be too many for int32; of this one they are not.
+        last = [threshold.distance, min(threshold.row, points.n_points), threshold.mass]
+        sent = torch.tensor(last, dtype=torch.float64, device=distances.device)
+        clusters = self._keep_up_to(sent, distances, lows)
+        self._threshold = threshold
+        moved, gap, totals, sums = clusters.partial(grids, lows.gap)
+        if gap is None:
+            gap = Limbs.of_terms(self._gap_terms(centers))
+        if self._first:
+            moved = points.n_points
+        self._first = False
+        return Partial(moved, gap, totals, sums)
 
     def _select(self, distances: torch.Tensor) -> torch.Tensor:
         """Return distance and row of the last point that is kept, and what is kept of it.
@@ -149,7 +199,11 @@ class GpuTrimmer:
 
     def nearest_labels(self) -> Labels:
         """Return the nearest center of every point, kept or not."""
-        return self._points.labels()
+        return to_host(self._nearest_on_device())[0]
+
+    def _nearest_on_device(self) -> torch.Tensor:
+        labels = self._points._opened_before().rows.labels
+        return labels if self._nearest is None else self._nearest
 
     def labels(self) -> Labels:
         """Return the current labels, -1 for what is trimmed."""
@@ -172,6 +226,6 @@ class GpuTrimmer:
 
     def cost(self, centers: Centers) -> float | None:
         """Return the exact sum of v D over what is kept, rounded once."""
-        labels = self._points._opened_before().rows.labels
+        labels = self._nearest_on_device()
         distances = self._points._kernels.distances_on_device(centers, labels)
         return self._points._total_on_device(self._kept[1] * distances)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.transfers import as_tensor
+from wolfmeans.exact.limbs import Range
 from wolfmeans.exact.sums import unit_exponent
 
 _MOST_MASS_DIGITS = 4
@@ -50,18 +51,25 @@ class Weighting:
 
 
 def weigh(
-    data: Screened, weights: NDArray[np.float64] | None, *, streamed: bool = False
+    data: Screened,
+    weights: NDArray[np.float64] | None,
+    *,
+    streamed: bool = False,
+    masses: Range | None = None,
 ) -> Weighting | None:
     """Return the weights (None for ones) on the device, None where there is no room for them.
 
-    Weights that are streamed stay on the host, and `data` is their window.
+    Weights that are streamed stay on the host, and `data` is their window. Parts of a weight may be
+    as fine as the given range of masses.
 
-    That is when weights have bits more than 128 apart, as those of a ratio beyond 2**75 may; when
-    weights and data together have bits more than 384 apart; or for 2**30 points and more.
+    There is no room when weights have bits more than 128 apart, as those of a ratio beyond 2**75
+    may; when weights and data together have bits more than 384 apart; or for 2**30 points and more.
     """
     given = np.ones(data.n) if weights is None else weights
-    largest = float(given.max())
-    unit = unit_exponent(weights)
+    largest = float(given.max(initial=0.0))
+    unit = unit_exponent(weights) if largest > 0 else 0
+    if masses is not None:
+        unit = min(unit, masses.low)
     mantissa, high = np.frexp(largest)
     high = int(high) - int(mantissa == 0.5)
     digits = max(1, -(-(high - unit) // 32))

@@ -23,7 +23,6 @@ from scipy import sparse
 from wolfmeans.core.threshold import Masses, Threshold, kept_masses
 from wolfmeans.core.workspace import Centers, Distances, Forced, Labels, Partial
 from wolfmeans.engines import get_engine
-from wolfmeans.engines.native import DensePoints
 from wolfmeans.engines.places import distance_buckets
 from wolfmeans.engines.places.candidates import Eligible
 from wolfmeans.engines.places.distance_buckets import Bracket, Nearby, WeightSum
@@ -106,8 +105,8 @@ class MemoryPart:
     weights : array of shape (n,) or None
         None for ones.
     engine : str
-        Which engine works here. For CSR rows and on the GPU it finds nearest centers and distances;
-        exact sums of what moved are made on the host.
+        Which engine works here. For CSR rows it finds nearest centers and distances; exact sums of
+        what moved are made by NumPy.
     """
 
     def __init__(
@@ -138,9 +137,8 @@ class MemoryPart:
     def _open(self, weights: NDArray[np.float64] | None) -> ReferencePoints:
         engine, n_threads, algorithm = self._settings
         points: Any = get_engine(engine).open(self._X, weights, n_threads, algorithm)
-        if type(points) is not ReferencePoints and type(points) is not DensePoints:
-            # Only these make sums that add up: for CSR rows and on a device, labels and distances
-            # come from there, and sums of what moved are made on the host.
+        if not points.sums_add_up:
+            # Native sums of CSR rows have no form that adds up: they give labels and distances.
             points = on_host_sums(self._X, weights, points._kernels, points.engine)
         opened: ReferencePoints = points
         return opened

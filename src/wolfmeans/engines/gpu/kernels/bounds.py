@@ -1,4 +1,4 @@
-"""Kernels before the screen: what is known of centers, and which rows need to be looked at.
+"""Kernels before the screen: what is known of centers, and which rows are undecided.
 
 The bounds are derived in `screening`.
 """
@@ -36,9 +36,10 @@ def shortened(exact, DIRECT: tl.constexpr):
 
 @triton.jit
 def rate(
-    k, there, squared, error, shift, norms, doubts, shifts, radius, rho, products_error, score_error
-):
-    """Write down norms, doubts and shifts of centers k; return errors and shifts for `reach`.
+    k, there, squared, error, shift, norms, error_bounds, shifts, radius, rho, products_error,
+    score_error,
+):  # fmt: skip
+    """Write down norms, error_bounds and shifts of centers k; return errors and shifts for `reach`.
 
     squared, error, shift  IN  float64, squares of the scaled centers' norms, of what short
                                arithmetic lost of them, and of how far they came
@@ -47,15 +48,15 @@ def rate(
     gamma = tl.sqrt(error)
     # Tensor cores treat subnormal numbers like the smallest normal one, 2**-14.
     products = products_error * radius * (size + gamma + 2.0**-14)
-    doubt = 2.0 * (radius * gamma + rho * size) + products
-    doubt += score_error * (squared + 2.0 * radius * (size + gamma))
-    doubt *= 1.0 + score_error  # the doubt is in the score, and rounded with it
+    error_bound = 2.0 * (radius * gamma + rho * size) + products
+    error_bound += score_error * (squared + 2.0 * radius * (size + gamma))
+    error_bound *= 1.0 + score_error  # the error_bound is in the score, and rounded with it
     # Not below what float32 has numbers for: scores of 0 differ by their numbers alone.
-    doubt = tl.minimum(tl.maximum(doubt * (1.0 + 2.0**-20), 2.0**-100), 1.0e37)
-    norm = (tl.minimum(squared, 1.0e37) - doubt * (1.0 + 2.0**-19)).to(tl.float32)
+    error_bound = tl.minimum(tl.maximum(error_bound * (1.0 + 2.0**-20), 2.0**-100), 1.0e37)
+    norm = (tl.minimum(squared, 1.0e37) - error_bound * (1.0 + 2.0**-19)).to(tl.float32)
     far = _up(tl.minimum(tl.sqrt(shift), 1.0e37))
     wrong = _up(tl.minimum(gamma, 1.0e37))
-    tl.store(doubts + k, _up(doubt), mask=there)
+    tl.store(error_bounds + k, _up(error_bound), mask=there)
     tl.store(norms + k, norm, mask=there)
     tl.store(shifts + k, far, mask=there)
     return wrong.to(tl.int32, bitcast=True), far.to(tl.int32, bitcast=True)
@@ -63,7 +64,7 @@ def rate(
 
 @triton.jit
 def prepare_centers(
-    state, centers, before, mu, short_centers, norms, doubts, shifts, reach, d, width,
+    state, centers, before, mu, short_centers, norms, error_bounds, shifts, reach, d, width,
     scale: tl.float64, radius, rounding, products_error, score_error, BLOCK: tl.constexpr,
     DIRECT: tl.constexpr,
 ):  # fmt: skip
@@ -75,8 +76,8 @@ def prepare_centers(
     before         IN/OUT  (K, d) those of the assignment before; these ones on return
     mu             IN      (d,) float64, what is taken away of every point
     short_centers  OUT     (K, width) (centers - mu) scale, rounded; columns from d on stay 0
-    norms          OUT     (K,) float32, squared norm minus doubt: what a score begins with
-    doubts         OUT     (K,) float32, how wrong a score of this center can be (screening)
+    norms          OUT     (K,) float32, squared norm minus error bound: what a score begins with
+    error_bounds   OUT     (K,) float32, how wrong a score of this center can be (screening)
     shifts         OUT     (K,) float32, scaled distance to the center before, rounded up
     reach          OUT     the largest rounding error and the largest shift
     rounding       IN      (1,) float32, rho
@@ -107,8 +108,8 @@ def prepare_centers(
         shift += moved * moved
     rho = tl.load(rounding).to(tl.float64)
     wrong, far = rate(
-        k, k >= 0, tl.sum(norm), tl.sum(error), tl.sum(shift), norms, doubts, shifts, radius, rho,
-        products_error, score_error,
+        k, k >= 0, tl.sum(norm), tl.sum(error), tl.sum(shift), norms, error_bounds, shifts, radius,
+        rho, products_error, score_error,
     )  # fmt: skip
     tl.atomic_max(reach + LARGEST_ERROR, wrong, sem="relaxed")
     tl.atomic_max(reach + LARGEST_SHIFT, far, sem="relaxed")
@@ -135,5 +136,5 @@ def select_active(
     left = left - (tl.abs(room) + loss) * 2.0**-22
     tl.debug_barrier()  # as in settle
     tl.store(slack + i, left, mask=inside)
-    doubtful = inside & (left <= margin)
-    append(active, state + ACTIVE, i, doubtful, active, i, False)
+    undecided = inside & (left <= margin)
+    append(active, state + ACTIVE, i, undecided, active, i, False)

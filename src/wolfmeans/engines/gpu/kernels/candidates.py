@@ -1,7 +1,7 @@
 """Kernels that choose the points that are tried as one more center, without sorting all of them.
 
 Half of the candidates are the farthest points. The farthest of each of some thousand groups of rows
-tell how far they are at least, and only groups that reach so far are looked at again. The other
+tell how far they are at least, and only groups that reach so far are read again. The other
 half are evenly spaced in the order of values, which the first column decides nearly everywhere.
 
 What this leaves open, ties mostly, is not guessed: `GIVEN_UP` is set.
@@ -23,7 +23,7 @@ FOUND = 4
 MOST_GROUPS = 8192
 MOST_FAR_GROUPS = 512
 MOST_FAR = 4096
-"""Far points that are looked at, in so many groups."""
+"""Far points that are read, in so many groups."""
 _MOST_GROUPS = tl.constexpr(MOST_GROUPS)
 _MOST_FAR_GROUPS = tl.constexpr(MOST_FAR_GROUPS)
 _MOST_FAR = tl.constexpr(MOST_FAR)

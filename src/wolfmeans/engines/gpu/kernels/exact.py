@@ -233,6 +233,26 @@ def _divided(current, weight, inverse):
 
 
 @triton.jit
+def _next_quotient(
+    sums, offsets, mask, sign, top, rest, weight, inverse, i: tl.constexpr, digits: tl.constexpr,
+    stride, replicas: tl.constexpr,
+):  # fmt: skip
+    """Return limb i of the quotient, the highest first, and the rest that it leaves.
+
+    top   IN  digit 0 of sign * sum, two limbs of the dividend
+    rest  IN  what limb i - 1 left, 0 at first
+    """
+    limb = tl.zeros(offsets.shape, tl.int64)
+    if i == 0:
+        limb = top >> 32
+    elif i == 1:
+        limb = top & _MASK
+    elif i <= digits:
+        limb = _limb(sums, offsets, mask, sign, i - 1, digits, stride, replicas) & _MASK
+    return _divided((rest << 32) | limb, weight, inverse)
+
+
+@triton.jit
 def mean_and_residual(
     sums, offsets, mask, weight, unit, digits: tl.constexpr, stride, replicas: tl.constexpr
 ):
@@ -257,15 +277,9 @@ def mean_and_residual(
     w0, w1, w2, found, first, sticky = zero, zero, zero, zero, zero, zero
     rest, last = zero, zero
     for i in tl.static_range(digits + 1 + FRACTION):
-        limb = zero
-        if i == 0:
-            limb = top >> 32
-        elif i == 1:
-            limb = top & _MASK
-        elif i <= digits:
-            limb = _limb(sums, offsets, mask, sign, i - 1, digits, stride, replicas) & _MASK
-        current = (rest << 32) | limb
-        quotient, rest = _divided(current, weight, inverse)
+        quotient, rest = _next_quotient(
+            sums, offsets, mask, sign, top, rest, weight, inverse, i, digits, stride, replicas
+        )
         last = tl.where(quotient != 0, i, last)
         w0, w1, w2, found, first, sticky = _capture(w0, w1, w2, found, first, sticky, quotient, i)
     endless = rest != 0
@@ -288,15 +302,9 @@ def mean_and_residual(
     )
     rest = zero
     for i in tl.static_range(digits + 1 + FRACTION):
-        limb = zero
-        if i == 0:
-            limb = top >> 32
-        elif i == 1:
-            limb = top & _MASK
-        elif i <= digits:
-            limb = _limb(sums, offsets, mask, sign, i - 1, digits, stride, replicas) & _MASK
-        current = (rest << 32) | limb
-        quotient, rest = _divided(current, weight, inverse)
+        quotient, rest = _next_quotient(
+            sums, offsets, mask, sign, top, rest, weight, inverse, i, digits, stride, replicas
+        )
         complement = tl.where(i < last, _MASK - quotient, 0x100000000 - quotient)
         complement = tl.where(i > last, 0, complement)
         tail = tl.where(taken_away, complement, quotient)

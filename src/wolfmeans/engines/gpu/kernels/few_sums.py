@@ -2,7 +2,7 @@
 
 An atomic for each number of each moved row is what limits `moment_kernels.move_rows`: where there
 are few clusters, many rows meet in each sum. Here a program adds up its rows by itself, as products
-of a matrix that says who comes and who goes with the rows' digits, and deposits what it has once.
+of a matrix of arrivals (1) and departures (-1) with the rows' digits, and deposits its sums once.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def move_rows_of_few(
         # Beyond the last digit there are only zeros, which go nowhere.
         _deposit(to + REPLICAS * slots, lower, lower_fifth)
     if pair == 0:
-        # Every column of them is the same: that of the first coordinate tells.
+        # Every column of them is the same: the first one is used.
         once = (gained != 0) & (j == 0)[None, :]
         where = members + k[:, None] + tl.zeros_like(gained)
         tl.atomic_add(where, gained.to(tl.int64), mask=once, sem="relaxed")

@@ -19,24 +19,24 @@ from wolfmeans.engines.gpu.kernels.trials import placed
 
 LIMBS = tl.constexpr(_LIMBS)
 TRIAL_BITS = 16
-"""Bits of a pair that tell its trial."""
+"""Bits of a pair that hold its trial."""
 _TRIAL_BITS = tl.constexpr(TRIAL_BITS)
 _TRIAL = tl.constexpr((1 << TRIAL_BITS) - 1)
 
 
 @triton.jit(do_not_specialize=["n_trials"])
 def shorten_trials(
-    found, X, mu, rows, points, errors, rounding, short, norms, doubts, n_trials, d,
+    found, X, mu, rows, points, errors, rounding, short, norms, error_bounds, n_trials, d,
     scale: tl.float64, radius, products_error, score_error, WIDTH: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Bring the trials together in short arithmetic, with what a score begins with (screening).
 
-    points    IN   (n, WIDTH) float16 copy of the data, with `errors`
-    rounding  IN   (1,) float32, rho
-    short     OUT  (padded, WIDTH) float16
-    norms     OUT  (padded,) float32, squared norm minus doubt; infinite from `n_trials` on
-    doubts    OUT  (padded,) float32, how wrong the arithmetic of a score can be
+    points        IN   (n, WIDTH) float16 copy of the data, with `errors`
+    rounding      IN   (1,) float32, rho
+    short         OUT  (padded, WIDTH) float16
+    norms         OUT  (padded,) float32, squared norm minus error bound; infinite from `n_trials`
+    error_bounds  OUT  (padded,) float32, how wrong the arithmetic of a score can be
     """
     if tl.load(found + GIVEN_UP) != 0:
         return
@@ -56,12 +56,12 @@ def shorten_trials(
     rho = tl.load(rounding).to(tl.float64)
     gamma = tl.load(errors + k).to(tl.float64)
     # As in prepare_centers; gamma is no small part of the size where numbers were cut off.
-    doubt = products_error * radius * (size + gamma + 2.0**-14)
-    doubt += score_error * (squared + 2.0 * radius * (size + gamma))
-    tl.store(doubts + trial, tl.minimum(doubt, 1.0e37).to(tl.float32))
-    doubt += 2.0 * (radius * gamma + rho * (size + gamma))
-    doubt = tl.minimum(doubt * (1.0 + score_error) * (1.0 + 2.0**-20), 1.0e37)
-    norm = tl.minimum(squared, 1.0e37) - doubt * (1.0 + 2.0**-19)
+    error_bound = products_error * radius * (size + gamma + 2.0**-14)
+    error_bound += score_error * (squared + 2.0 * radius * (size + gamma))
+    tl.store(error_bounds + trial, tl.minimum(error_bound, 1.0e37).to(tl.float32))
+    error_bound += 2.0 * (radius * gamma + rho * (size + gamma))
+    error_bound = tl.minimum(error_bound * (1.0 + score_error) * (1.0 + 2.0**-20), 1.0e37)
+    norm = tl.minimum(squared, 1.0e37) - error_bound * (1.0 + 2.0**-19)
     tl.store(norms + trial, tl.where(trial < n_trials, norm, float("inf")).to(tl.float32))
 
 
@@ -77,14 +77,14 @@ def _bits_set(words):
 
 @triton.jit(do_not_specialize=["n"])
 def mark_pairs(
-    found, points, sizes, distances, short, norms, doubts, noise, words, n, scale: tl.float64,
+    found, points, sizes, distances, short, norms, error_bounds, noise, words, n, scale: tl.float64,
     WIDTH: tl.constexpr, DEPTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
     PADDED: tl.constexpr,
 ):  # fmt: skip
     """Mark the pairs of a point and a trial that may be nearer than the point and its center.
 
     points  IN   (n, WIDTH) float16 copy of the data, with `sizes` (screening)
-    short   IN   the trials, with norms and doubts (shorten_trials)
+    short   IN   the trials, with norms and error bounds (shorten_trials)
     noise   IN   (64, 64) of [-1, 1], to make scores as wrong as they may be, or None
     words   OUT  (n, PADDED / 32) int32, a bit for each trial
 
@@ -129,7 +129,7 @@ def mark_pairs(
         v = tl.load(norms + k)[None, :] - 2.0 * products
         if noise is not None:
             wave = tl.load(noise + (i % 64)[:, None] * 64 + (k % 64)[None, :])
-            v += 0.9 * wave * tl.load(doubts + k)[None, :]
+            v += 0.9 * wave * tl.load(error_bounds + k)[None, :]
         possible = tl.reshape(v <= most[:, None], (ROWS, GROUPS, 32))
         marks = tl.sum(tl.where(possible, bit, 0), axis=2)
         there = i[:, None] * (PADDED // 32) + begin // 32 + group
@@ -173,7 +173,7 @@ def sum_pairs(
     closest  IN   (n,) float64, distances to the nearest center
     masses   IN   (n,) float64, what counts of each point, None for ones
     rows     IN   (n_trials,) int64
-    pairs    IN   (capacity,) int64 (list_pairs); they are not looked at where there is no room
+    pairs    IN   (capacity,) int64 (list_pairs); not read where there is no room
     sums     OUT  (COPIES, n_trials, LIMBS) int64: several sums for each trial, so that programs
                   wait for each other less
     """

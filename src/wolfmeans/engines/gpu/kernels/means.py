@@ -76,7 +76,7 @@ def _read(sums, centers, mu, k, j, K, d, DIGITS: tl.constexpr, REPLICAS: tl.cons
 @triton.jit(do_not_specialize=["gap_low", "shift_low", "movement_low", "unit", "K"])
 def find_means(
     state, sums, arrivals, folded, centers, before, means, residuals, weights, mu, short_centers,
-    norms, doubts, shifts, reach, next_reach, moments, records, rule, gap_low, shift_low,
+    norms, error_bounds, shifts, reach, next_reach, moments, records, rule, gap_low, shift_low,
     movement_low, unit, scale: tl.float64, radius, rounding, products_error, score_error,
     K, d, width, DIGITS: tl.constexpr, REPLICAS: tl.constexpr, CLUSTERS: tl.constexpr,
     COLUMNS: tl.constexpr, MORE: tl.constexpr, DIRECT: tl.constexpr,
@@ -89,7 +89,7 @@ def find_means(
     sums        IN   (DIGITS, REPLICAS, K d) int64
     arrivals    IN   (REPLICAS, K) int64, how many points each cluster has
     folded      OUT  (DIGITS, K d) int64, where there are more than two digits, and replicas
-    before      OUT  (K, d), the centers of this assignment, for whoever asks after the last one
+    before      OUT  (K, d), the centers of this assignment
     means       OUT  (K, d) in the centers' dtype; the given center where a cluster has no points
     residuals   OUT  (K, d) float64, exact mean minus `means`
     weights     OUT  (K,) float64
@@ -158,7 +158,18 @@ def find_means(
     norm, error = tl.split(norm_and_error)
     far, _ = tl.split(twice)
     wrong, far = rate(
-        k, there, norm, error, far, norms, doubts, shifts, radius, rho, products_error, score_error
+        k,
+        there,
+        norm,
+        error,
+        far,
+        norms,
+        error_bounds,
+        shifts,
+        radius,
+        rho,
+        products_error,
+        score_error,
     )
     wrong, far = tl.max(tl.where(there, wrong, 0)), tl.max(tl.where(there, far, 0))
     tl.atomic_max(next_reach + LARGEST_ERROR, wrong, sem="relaxed")
@@ -203,7 +214,7 @@ def conclude(
                      of its step, how many clusters that leaves empty, and whether a sum could not
                      be held
     rule     IN/OUT  (4,) float64: the shift on arrival at the point; tolerances for gap, decrease
-                     and shift, -1 where the rule does not look at it
+                     and shift, -1 where the rule does not use it
     """
     s = tl.arange(0, 4)
     inexact = tl.load(state + INEXACT, cache_modifier=".cg")
@@ -215,7 +226,7 @@ def conclude(
     least_gap, least_decrease = tl.load(rule + 1), tl.load(rule + 2)
     least_shift = tl.load(rule + 3)
     at_most, keep_empty = tl.load(state + AT_MOST), tl.load(state + KEEP_EMPTY)
-    tl.debug_barrier()  # as in find_means: nobody waits for these later
+    tl.debug_barrier()  # as in find_means: these loads begin at once
     low = tl.where(s == 0, gap_low, tl.where(s == 1, shift_low, movement_low))
     rounded = rounded_sum(moments + s * ROOM, low)
     gained = tl.sum(tl.where(s == 0, rounded, 0.0))

@@ -1,4 +1,4 @@
-"""Kernels that follow an assignment and look at rows: the clusters' sums, and costs.
+"""Kernels that follow an assignment and read rows: the clusters' sums, and costs.
 
 Launched with `enable_fp_fusion=False`: each operation is rounded by itself.
 """

@@ -1,7 +1,7 @@
-"""Few columns: which rows to look at, and one pass that assigns them and adds all up.
+"""Few columns: which rows are undecided, and one pass that assigns them and adds all up.
 
 Differences are squared in float32, with a bound on the rounding (`screening`); rows that this
-cannot decide are looked at canonically in the same program. Launched with `enable_fp_fusion=False`:
+cannot decide get canonical distances in the same program. Launched with `enable_fp_fusion=False`:
 only what is written as a fused operation is one, and only where bounds hold either way.
 """
 
@@ -170,7 +170,7 @@ def _two_smallest(
 
     A thread has rows of its own and looks at one center after the other. To follow the two smallest
     takes as long as to find a square, so that this is done for the smallest of each group alone;
-    the group that has the very smallest is looked at once more.
+    the group that has the very smallest is read once more.
     """
     first = tl.full((ROWS,), FAR, tl.float32)
     second = tl.full((ROWS,), FAR, tl.float32)
@@ -306,7 +306,7 @@ def _settle_open(
     X, centers, row, undecided, many, label, room, open_rows, found, rooms, K, scale,
     WIDTH: tl.constexpr, ROWS: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
-    """Return labels and rooms with those of undecided rows, which are looked at canonically.
+    """Return labels and rooms with those of undecided rows, by canonical distances.
 
     They are listed at the places of the program.
     """

@@ -1,4 +1,4 @@
-"""Kernels that look at whole rows for the order of the rows: hashes, and where two rows differ."""
+"""Kernels that read whole rows for the order of the rows: hashes, and where two rows differ."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def find_differences(
 
     rows     IN   (count,) int64
     before   IN   (count,) int64, the row to compare with
-    related  IN   (count,) int8, 0 where nobody asks
-    columns  OUT  (count,) int64; d where the rows are equal, and where nobody asks
+    related  IN   (count,) int8, 0 where it is not needed
+    columns  OUT  (count,) int64; d where the rows are equal, and where it is not needed
     """
     place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = place < count

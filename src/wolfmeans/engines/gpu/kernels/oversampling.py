@@ -125,14 +125,14 @@ def find_first(hashes, weights, wanted, first, n, count, steps, BLOCK: tl.conste
 
 
 @triton.jit(do_not_specialize=["n", "count", "steps"])
-def count_strangers(
-    X, hashes, weights, wanted, first, strangers, n, d, count, steps, BLOCK: tl.constexpr,
+def count_collisions(
+    X, hashes, weights, wanted, first, others, n, d, count, steps, BLOCK: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Count the rows that have the hash of a first row, but not its value.
 
     first      IN      (count,) int64, of `find_first`
-    strangers  IN/OUT  (1,) int64, 0 before
+    others  IN/OUT  (1,) int64, 0 before
     """
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     place, there = _match(hashes, weights, wanted, i, n, count, steps, BLOCK)
@@ -148,7 +148,7 @@ def count_strangers(
             differs = tl.maximum(differs, tl.max((a != b).to(tl.int32), axis=1))
         many = tl.sum(differs.to(tl.int64))
         if many > 0:
-            tl.atomic_add(strangers, many, sem="relaxed")
+            tl.atomic_add(others, many, sem="relaxed")
 
 
 @triton.jit(do_not_specialize=["n", "before"])

@@ -78,7 +78,7 @@ def distances_in_order(x, c, c2, inside, d, WIDTH: tl.constexpr, EVEN: tl.conste
 
     x, c, c2  IN  (B,) pointers to first coordinates; c2 may be None, for none
     inside    IN  (B,) which of the rows are there; 0 for others
-    WIDTH     IN  4, 8, 16 or 32: so many columns are looked at at once
+    WIDTH     IN  4, 8, 16 or 32: how many columns are read at once
     EVEN      IN  whether d is a multiple of that
     """
     total = tl.zeros(inside.shape, tl.float64)

@@ -1,6 +1,6 @@
-"""Kernels that look at every center that the screen could not rule out: canonical distances.
+"""Kernels that compute canonical distances to every center that the screen could not rule out.
 
-Where numbers are float32, squares in that come first, and tell most candidates apart.
+Where numbers are float32, squares in float32 come first, and decide most candidates.
 
 Launched with `enable_fp_fusion=False`: each operation is rounded by itself.
 """
@@ -85,11 +85,11 @@ def _ruled_out(thresholds, sizes, place, row, inside):
 
 
 @triton.jit
-def tell_apart(
+def decide_in_singles(
     state, X, centers, open_rows, thresholds, candidates, counts, sizes, labels, slack, moved_rows,
     moved_from, close, d, scale: tl.float64, BLOCK: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """Settle the open rows whose two candidates squares in float32 tell apart.
+    """Settle the open rows whose two candidates squares in float32 can decide between.
 
     X, centers  IN   float32
     close       OUT  the places of all others in the list of open rows
@@ -123,14 +123,14 @@ def tell_apart(
         lost = (d + 1.0) * 2.0**-125
         least, most = tl.minimum(square, square2), tl.maximum(square, square2)
         # Of infinite squares nothing is known: they are not above an infinite border.
-        told = two & (most > least * (1.0 + 4.0 * error) + 4.0 * lost)
+        sure = two & (most > least * (1.0 + 4.0 * error) + 4.0 * lost)
         best = least.to(tl.float64) * (1.0 + 2.0 * error) + 2.0 * lost
         after = tl.maximum(most.to(tl.float64) * (1.0 - error) - lost, 0.0)
-        room = _room(best, after, _ruled_out(thresholds, sizes, place, row, told), scale)
+        room = _room(best, after, _ruled_out(thresholds, sizes, place, row, sure), scale)
         label = tl.where(square < square2, k, other)
-        settle(told, row, label, room, labels, slack, moved_rows, moved_from, state)
-        tl.store(counts + place, tl.zeros_like(place), mask=told)
-        append(close, state + CLOSE, place, inside & ~told, close, place, False)
+        settle(sure, row, label, room, labels, slack, moved_rows, moved_from, state)
+        tl.store(counts + place, tl.zeros_like(place), mask=sure)
+        append(close, state + CLOSE, place, inside & ~sure, close, place, False)
 
 
 @triton.jit
@@ -140,7 +140,7 @@ def resolve(
 ):  # fmt: skip
     """Give every open row the lowest of its canonically nearest candidates.
 
-    close  IN  places of the rows to look at; None for all of them
+    close  IN  places of the undecided rows; None for all of them
     """
     count = tl.load(state + (OPEN if close is None else CLOSE))
     for begin in range(tl.program_id(0) * BLOCK, count, tl.num_programs(0) * BLOCK):
@@ -152,7 +152,7 @@ def resolve(
         many = tl.load(counts + place, mask=inside, other=0)
         tl.debug_barrier()  # as in settle
         tl.store(counts + place, tl.zeros_like(many), mask=inside)
-        # None at all would mean scores that are wrong by more than they may be: look at everything.
+        # None at all would mean scores that are wrong by more than they may be: compute everything.
         hard = inside & ((many > SLOTS) | (many == 0))
         append(hard_rows, state + HARD, row, hard, hard_rows, row, False)
         inside = inside & ~hard
@@ -174,7 +174,7 @@ def resolve(
 def resolve_hard(
     state, X, centers, hard_rows, labels, slack, moved_rows, moved_from, d, K, BLOCK: tl.constexpr
 ):
-    """Look at all canonical distances of the rows that have many candidates, a program for each."""
+    """Compute all canonical distances of the rows that have many candidates, a program for each."""
     count = tl.load(state + HARD)
     for at in range(tl.program_id(0), count, tl.num_programs(0)):
         row = tl.load(hard_rows + at)

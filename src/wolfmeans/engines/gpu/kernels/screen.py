@@ -1,4 +1,4 @@
-"""Kernels that find nearest centers in short arithmetic, and tell what that cannot decide.
+"""Kernels that find nearest centers in short arithmetic, and list what that cannot decide.
 
 The bounds are derived in `screening`.
 """
@@ -17,10 +17,10 @@ from wolfmeans.engines.gpu.kernels.lists import (
     append_both,
 )
 
-NOBODY = tl.constexpr(2147483647)
+NO_CENTER = tl.constexpr(2147483647)
 """Beyond all centers."""
 SLOTS = tl.constexpr(8)
-"""How many centers of a row are looked at canonically before it counts as hard."""
+"""How many candidates a row may have before it counts as hard."""
 
 
 @triton.jit
@@ -99,7 +99,7 @@ def _smallest(v, ROWS: tl.constexpr, PARTS: tl.constexpr, KEPT: tl.constexpr):
 
 @triton.jit
 def _in_group(
-    points, start, short_centers, norms, doubts, noise, place, k, K, stride: tl.constexpr,
+    points, start, short_centers, norms, error_bounds, noise, place, k, K, stride: tl.constexpr,
     GROUP: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     """Return the two smallest scores of each row in its group, and the center of the first.
@@ -117,7 +117,7 @@ def _in_group(
         v = tl.load(norms + at) - 2.0 * tl.sum(x * c, axis=1)
         if noise is not None:
             wave = tl.load(noise + (place % 64) * 64 + at % 64)
-            v += 0.9 * wave * tl.load(doubts + at, mask=at < K, other=0.0)
+            v += 0.9 * wave * tl.load(error_bounds + at, mask=at < K, other=0.0)
         label = tl.where(v < first, at, label)
         second = tl.minimum(second, tl.maximum(first, v))
         first = tl.minimum(first, v)
@@ -138,15 +138,15 @@ def _least(scores, columns, NUMBERED: tl.constexpr):
 
 
 @triton.jit
-def _decide(v1, v2, doubt, norm, terms):
+def _decide(v1, v2, error_bound, norm, terms):
     """Return a threshold for scores that rule a center out, and a bound on the room (screening).
 
-    v1, v2  the two smallest scores of each row: no center's true score is below its score
-    doubt   how wrong the first one can be
-    norm    squared norms of the rows, rounded up; infinite for rows that the bound is not for
+    v1, v2       the two smallest scores of each row: no center's true score is below its score
+    error_bound  how wrong the first one can be
+    norm         squared norms of the rows, rounded up; infinite for rows without a bound
     """
-    above = v1 + 2.0 * doubt
-    above = above + 2.0**-21 * (tl.abs(v1) + doubt)
+    above = v1 + 2.0 * error_bound
+    above = above + 2.0**-21 * (tl.abs(v1) + error_bound)
     # Squared distance to the nearest center, rounded up.
     high = tl.maximum(norm + above, 0.0) + 2.0**-21 * (norm + tl.abs(above))
     threshold = above + (terms + 8.0) * 2.0**-49 * (high + norm)
@@ -158,15 +158,15 @@ def _decide(v1, v2, doubt, norm, terms):
 
 @triton.jit(do_not_specialize=["K"])
 def screen(
-    state, lengths, points, sizes, short_centers, norms, doubts, active, labels, slack, open_rows,
-    thresholds, crowded, candidates, counts, moved_rows, moved_from, noise, K,
+    state, lengths, points, sizes, short_centers, norms, error_bounds, active, labels, slack,
+    open_rows, thresholds, crowded, candidates, counts, moved_rows, moved_from, noise, K,
     WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
     BITS: tl.constexpr, PAIRS: tl.constexpr, KEPT: tl.constexpr, GROUP: tl.constexpr,
     NUMBERED: tl.constexpr,
 ):  # fmt: skip
     """Find the nearest centers of the active points in short arithmetic.
 
-    Centers are looked at in parts of KEPT columns, COLUMNS at a time. A score has the number of its
+    Centers are scored in parts of KEPT columns, COLUMNS at a time. A score has the number of its
     part in its last BITS bits; each column keeps its two smallest. Where centers are NUMBERED,
     there is room for the column below that. Of many centers, GROUP at a time, as far apart as a
     tile allows, are counted as one that has the smallest of their scores: most groups are ruled out
@@ -209,7 +209,7 @@ def screen(
         if noise is not None:
             # As wrong as the bound allows; better arithmetic would not test it.
             wave = tl.load(noise + (place % 64)[:, None] * 64 + (k % 64)[None, :])
-            v += 0.9 * wave * tl.load(doubts + k, mask=k < K, other=0.0)[None, :]
+            v += 0.9 * wave * tl.load(error_bounds + k, mask=k < K, other=0.0)[None, :]
         v = tl.reshape(v, (ROWS, PARTS * GROUP, KEPT))
         if GROUP >= 2:
             v = _smallest(v, ROWS, PARTS * GROUP, KEPT)
@@ -234,15 +234,15 @@ def screen(
         APART: tl.constexpr = COLUMNS // GROUP
         label = label // APART * COLUMNS + label % APART
         v1, after, label = _in_group(
-            points, start, short_centers, norms, doubts, noise, place, label, K, APART, GROUP, ROWS,
-            WIDTH,
+            points, start, short_centers, norms, error_bounds, noise, place, label, K, APART, GROUP,
+            ROWS, WIDTH,
         )  # fmt: skip
         v2 = tl.minimum(v2, after)
 
-    doubt = tl.load(doubts + label, mask=inside & (label < K), other=0.0)
+    error_bound = tl.load(error_bounds + label, mask=inside & (label < K), other=0.0)
     if not NUMBERED:
         size, old = tl.load(sizes + row), tl.load(labels + row)
-    threshold, room = _decide(v1, v2, doubt, size, WIDTH)
+    threshold, room = _decide(v1, v2, error_bound, size, WIDTH)
     decided = inside & (v2 > threshold)
     # A value may be held by several threads: all have read it before one of them writes.
     tl.debug_barrier()
@@ -306,18 +306,18 @@ def list_candidates(
                 points, start, x, short_centers, norms, k, depth, WIDTH, DEPTH, ROWS, COLUMNS,
             )  # fmt: skip
             possible = (v <= threshold[:, None]) & (k < K)[None, :] & inside[:, None]
-            left = tl.where(possible, k[None, :], NOBODY)
+            left = tl.where(possible, k[None, :], NO_CENTER)
             # Mostly there is none in a tile, or one: one at a time is faster than many at once.
             # More than there is room for need not be listed.
             lowest_left = tl.min(left, axis=1)
             turn = 0
-            while (tl.min(lowest_left) < NOBODY) & (turn <= SLOTS):
-                some = lowest_left < NOBODY
+            while (tl.min(lowest_left) < NO_CENTER) & (turn <= SLOTS):
+                some = lowest_left < NO_CENTER
                 slot = tl.atomic_add(
                     counts + place, tl.full((ROWS,), 1, tl.int32), mask=some, sem="relaxed"
                 )
                 listed = candidates + place.to(tl.int64) * SLOTS + slot
                 tl.store(listed, lowest_left, mask=some & (slot < SLOTS))
-                left = tl.where(left == lowest_left[:, None], NOBODY, left)
+                left = tl.where(left == lowest_left[:, None], NO_CENTER, left)
                 lowest_left = tl.min(left, axis=1)
                 turn += 1

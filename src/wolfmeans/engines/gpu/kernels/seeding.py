@@ -1,6 +1,6 @@
 """Kernels of k-means++ on the device: draws by exact masses, and the choice among the trials.
 
-Nothing here asks the host. Each kernel begins by looking at `state[DONE]`, which is set when all
+Nothing here waits for the host. Each kernel first reads `state[DONE]`, which is set when all
 rows are chosen or no point has any mass left. Launched with `enable_fp_fusion=False`: each
 operation is rounded by itself.
 """

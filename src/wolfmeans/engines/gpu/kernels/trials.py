@@ -1,4 +1,4 @@
-"""Kernels of k-means++ that look at points: which a trial brings closer, and what that changes.
+"""Kernels of k-means++ that read points: which a trial brings closer, and what that changes.
 
 As in `seeding_kernels`. The screen alone is launched without `enable_fp_fusion=False`: its bound is
 for any rounding.
@@ -116,7 +116,7 @@ def list_possible(
     products_error, noise, WIDTH: tl.constexpr, DEPTH: tl.constexpr, BLOCK: tl.constexpr,
     TRIALS: tl.constexpr,
 ):  # fmt: skip
-    """List for each trial the points that short arithmetic cannot tell to be farther from it.
+    """List for each trial the points that short arithmetic cannot exclude.
 
     points  IN  (n, WIDTH) float16 copy of the data, with `sizes` and `errors` (screening)
     noise   IN  (64, 64) of [-1, 1] to make products as wrong as they may be, or None
@@ -143,12 +143,12 @@ def list_possible(
     gamma = tl.load(errors + k, mask=there, other=0.0)
     x_norm = tl.sqrt(a) * (1.0 + 2.0**-20) + rho
     r_norm = tl.sqrt(b) * (1.0 + 2.0**-20) + gamma
-    doubt = 2.0 * (x_norm[:, None] * gamma[None, :] + rho[:, None] * r_norm[None, :])
+    error_bound = 2.0 * (x_norm[:, None] * gamma[None, :] + rho[:, None] * r_norm[None, :])
     products_doubt = products_error * (x_norm[:, None] * r_norm[None, :])
     # Rounded up; scaled in two steps, because the square of the scale may be no float64 number.
     c = (before * scale * scale * (1.0 + 2.0**-20)).to(tl.float32)
     sizes_of_both = a[:, None] + b[None, :]
-    least = sizes_of_both - 2.0 * products - (doubt + products_doubt)
+    least = sizes_of_both - 2.0 * products - (error_bound + products_doubt)
     if noise is not None:
         least += tl.load(noise + (i % 64)[:, None] * 64 + (t % 64)[None, :]) * products_doubt
     margin = 2.0**-17 * (sizes_of_both + c[:, None]) + 2.0**-20

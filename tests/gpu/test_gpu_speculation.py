@@ -1,4 +1,4 @@
-"""Steps that the device takes before they are asked for: nobody can tell that it did."""
+"""Steps that the device takes before they are asked for: results are the same."""
 
 import dataclasses
 import math
@@ -21,21 +21,21 @@ pytestmark = [
 
 @pytest.fixture
 def seen(monkeypatch):
-    """What was taken ahead, and how often that was undone."""
+    """How many steps were taken before they were asked for, and how often they were undone."""
     from wolfmeans.engines.gpu import points as module
 
     seen = {"ahead": [], "undone": 0}
-    ahead, undo = module.Ahead, module.GpuPoints._undo
+    speculation, undo = module.Speculation, module.GpuPoints._undo
 
     def made(*given):
         seen["ahead"].append(given[-1])
-        return ahead(*given)
+        return speculation(*given)
 
     def undone(*given):
         seen["undone"] += 1
         undo(*given)
 
-    monkeypatch.setattr(module, "Ahead", made)
+    monkeypatch.setattr(module, "Speculation", made)
     monkeypatch.setattr(module.GpuPoints, "_undo", undone)
     return seen
 
@@ -83,7 +83,7 @@ def fitted(X, monkeypatch, weights=None, without=False, **settings):
     assert facts_of(fit()) == expected
     if without:
         with monkeypatch.context() as patched:
-            patched.setattr(module, "worth_taking", lambda *_: 0)
+            patched.setattr(module, "speculative_steps", lambda *_: 0)
             assert facts_of(fit()) == expected
 
 
@@ -168,14 +168,14 @@ def test_a_fixpoint_within_the_steps(seen, monkeypatch):
 
 
 def test_long_steps_are_not_taken_ahead():
-    from wolfmeans.engines.gpu.ahead import worth_taking
+    from wolfmeans.engines.gpu.runs import speculative_steps
 
-    assert worth_taking(10**6, 2, 100, 20) == 3
-    assert worth_taking(10**6, 2, 100, 2) == 1
-    assert worth_taking(10**6, 32, 256, 20) == 1
-    assert worth_taking(10**6, 128, 2, 20) == 0
-    assert worth_taking(10**6, 2, 1, 20) == 0
-    assert worth_taking(10**6, 2, 100, 0) == 0
+    assert speculative_steps(10**6, 2, 100, 20) == 3
+    assert speculative_steps(10**6, 2, 100, 2) == 1
+    assert speculative_steps(10**6, 32, 256, 20) == 1
+    assert speculative_steps(10**6, 128, 2, 20) == 0
+    assert speculative_steps(10**6, 2, 1, 20) == 0
+    assert speculative_steps(10**6, 2, 100, 0) == 0
 
 
 READERS = {

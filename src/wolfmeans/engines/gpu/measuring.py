@@ -1,4 +1,4 @@
-"""The first look at data on the device: how large its numbers are, and some of its rows."""
+"""The first pass over data on the device: how large its numbers are, and some of its rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from wolfmeans.engines.gpu.kernels.opening import INFINITY, look
+from wolfmeans.engines.gpu.kernels.opening import INFINITY, measure
 from wolfmeans.engines.gpu.launching import PROGRAMS, UNFUSED, launch_as
 from wolfmeans.engines.gpu.transfers import MOST_PINNED, event, room
 from wolfmeans.exact.native import sampling_step
@@ -19,16 +19,16 @@ from wolfmeans.exact.native import sampling_step
 _BLOCK = 4096
 
 
-class Look:
-    """A look that is being taken; other work can be done meanwhile.
+class Measurement:
+    """A pass over the data that is under way; the host can do other work meanwhile.
 
     Parameters
     ----------
     X : (n, d) tensor
         The data, rows one after the other.
     beside : tensor or None, default=None
-        Another one on the same device that is to come along; it does if it is small, and of the
-        same type.
+        Another one on the same device, fetched with the same copy if it is small and of the same
+        type.
     """
 
     def __init__(self, X: torch.Tensor, beside: torch.Tensor | None = None) -> None:
@@ -42,41 +42,42 @@ class Look:
         # Tensors that were made in inference mode cannot be written to outside of it.
         mode = torch.is_inference_mode_enabled()
         kind = X.device, X.dtype, X.data_ptr() % 16, other.data_ptr() % 16, n, d, others, mode
-        self._kind, self._desk = kind, _taken(kind) or _Desk(X, size, entries + others)
-        desk = self._desk
+        self._kind, self._buffers = kind, _taken(kind) or _Buffers(X, size, entries + others)
+        buffers = self._buffers
         launch_as(
-            kind, look, desk.programs,
-            X, other, desk.found, desk.seen, size, entries, d, step * d, others, desk.head,
+            kind, measure, buffers.programs,
+            X, other, buffers.found, buffers.seen, size, entries, d, step * d, others, buffers.head,
             BLOCK=_BLOCK, **UNFUSED,
         )  # fmt: skip
-        desk.bring()
+        buffers.download()
         self._shapes = (entries // d, d), None if beside is None else beside.shape
 
     def found(
         self,
     ) -> tuple[tuple[float, float], NDArray[np.floating], NDArray[np.floating] | None]:
-        """Return the smallest magnitude that is not 0 and the largest, both 0 where all are; rows.
+        """Return the smallest magnitude but 0 and the largest; some rows; the other tensor.
 
-        These are some, evenly spaced. The last is what came along. Once only.
+        Both magnitudes are 0 where all numbers are. The rows are evenly spaced. The other tensor is
+        None where it was not fetched. Call this once.
         """
-        desk, (shape, other) = self._desk, self._shapes
-        desk.wait()
-        largest, below = desk.sizes.max(axis=1).tolist()
+        buffers, (shape, other) = self._buffers, self._shapes
+        buffers.wait()
+        largest, below = buffers.sizes.max(axis=1).tolist()
         # Nothing is below infinity where all are 0.
         smallest = INFINITY.value - below if largest else 0
         sizes = struct.unpack("2d", struct.pack("2q", smallest, largest))
         entries = shape[0] * shape[1]
-        rows = desk.copies[:entries].reshape(shape).copy()
+        rows = buffers.copies[:entries].reshape(shape).copy()
         along = None
         if other is not None:
-            along = desk.copies[entries : entries + math.prod(other)].reshape(other).copy()
-        if desk.seen.nbytes <= MOST_PINNED:
-            _desks.append((self._kind, desk))
+            along = buffers.copies[entries : entries + math.prod(other)].reshape(other).copy()
+        if buffers.seen.nbytes <= MOST_PINNED:
+            _spare_buffers.append((self._kind, buffers))
         return sizes, rows, along
 
 
-class _Desk:
-    """What a look writes to, on the device and on the host: found and copies, in one piece."""
+class _Buffers:
+    """Memory for magnitudes and copies, in one piece, on the device and on the host."""
 
     def __init__(self, X: torch.Tensor, size: int, copied: int) -> None:
         self.programs = programs = min(PROGRAMS, -(-size // _BLOCK))
@@ -93,28 +94,28 @@ class _Desk:
         self.sizes = array[: 2 * programs].reshape(2, programs)
         self.copies = array[2 * programs :].view(np.float32 if itemsize == 4 else np.float64)
 
-    def bring(self) -> None:
-        """Let all of it come to the host."""
+    def download(self) -> None:
+        """Start the copy to the host."""
         self._here.copy_(self.found, non_blocking=True)
         if self._event is not None:
             self._event.record()
 
     def wait(self) -> None:
-        """Wait until it is there."""
+        """Wait for the copy."""
         if self._event is not None:
             self._event.synchronize()
 
 
-_desks: deque[tuple[Hashable, _Desk]] = deque(maxlen=1)
-"""The one of the last look, for the next one of such data; another thread has its own."""
+_spare_buffers: deque[tuple[Hashable, _Buffers]] = deque(maxlen=1)
+"""Those of the last pass, for the next one over such data; another thread takes new ones."""
 
 
-def _taken(kind: Hashable) -> _Desk | None:
+def _taken(kind: Hashable) -> _Buffers | None:
     try:
-        found, desk = _desks.pop()
+        found, buffers = _spare_buffers.pop()
     except IndexError:
         return None
-    return desk if found == kind else None
+    return buffers if found == kind else None
 
 
 def _comes_along(tensor: torch.Tensor, X: torch.Tensor) -> bool:
