@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from wolfmeans.estimators.saving import load
     from wolfmeans.estimators.scan import scan
     from wolfmeans.estimators.scan_result import Scan
-    from wolfmeans.fitting.lower_bound import lower_bound
+    from wolfmeans.fitting.lower_bound import check_proof, lower_bound
 
 __version__ = "0.1.0"
 
@@ -39,6 +39,7 @@ __all__ = [
     "Status",
     "Trace",
     "TrimmedKMeans",
+    "check_proof",
     "load",
     "lower_bound",
     "minimize_concave",
@@ -58,6 +59,7 @@ _HOMES = {
     "Status": "core.solution",
     "Trace": "core.solution",
     "TrimmedKMeans": "estimators",
+    "check_proof": "fitting.lower_bound",
     "load": "estimators.saving",
     "lower_bound": "fitting.lower_bound",
     "minimize_concave": "core.frank_wolfe",

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from wolfmeans.bounds.proof import Proof
 
 UNIT = 2.0**-53
 """The relative rounding error of float64."""
@@ -40,6 +42,8 @@ class LowerBound:
     """The probability that it holds; 1.0 for a proof."""
     seconds: float
     """What it cost."""
+    proof: Proof | None = field(default=None, repr=False, compare=False)
+    """Numbers from which `check_proof` verifies the value; only semidefinite bounds have one."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,8 @@ class Settings:
     """Those of a good clustering, if one is known: `prices` starts from them."""
     goal: float | None = None
     """An SSE that was reached: a bound close to it ends the search for a better one."""
+    seconds: float = 60.0
+    """Time limit of methods that improve their bound step by step (`semidefinite`)."""
 
 
 def quiet(done: float, text: str) -> None:

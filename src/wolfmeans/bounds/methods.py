@@ -12,13 +12,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from scipy import sparse
+from threadpoolctl import threadpool_limits
 
 from wolfmeans.bounds.bound import LowerBound, Numbers, Settings
 from wolfmeans.bounds.neighbours import neighbours
 from wolfmeans.bounds.one_dimensional import one_dimensional
 from wolfmeans.bounds.prices import CEILING_SHARE, ITERATIONS, MOST_PLACES, ROUNDS, prices
+from wolfmeans.bounds.semidefinite import KIND, semidefinite
 from wolfmeans.bounds.spectral import spectral
 from wolfmeans.bounds.subsampled import PILOT_ROWS, subsampled
+from wolfmeans.core.hooks import hook
+from wolfmeans.engines import get_engine
 
 # A scatter matrix of this many columns takes half a gigabyte.
 _WIDEST_SCATTER = 8192
@@ -53,6 +57,8 @@ class Method:
     """Whether it holds for trimmed problems."""
     rigorous: bool = True
     """Whether its confidence is 1."""
+    by_time: bool = False
+    """Whether it runs until a time limit; such a method must be named, "auto" does not take it."""
 
     def refusal(self, d: int, trimmed: bool) -> str | None:
         """Return why the method is not valid for such a problem; None if it is valid."""
@@ -94,6 +100,30 @@ def _sampling_cost(n: int, d: int, n_clusters: int) -> float:
     return (rows + 3.0 * PILOT_ROWS) * n * (d + 8) + float(n) * d * n_clusters
 
 
+def _semidefinite(
+    X: Any, n_clusters: int, weights: Numbers | None, settings: Settings
+) -> LowerBound:
+    dense = X.toarray() if sparse.issparse(X) else X
+    if n_clusters == 1:
+        return spectral(dense, 1, weights)  # the total sum of squares, which is the optimum
+    if n_clusters >= len(dense):
+        return LowerBound(0.0, KIND, 1.0, 0.0)
+    centers, n_threads = settings.centers, settings.n_threads
+    if centers is None:
+        centers = hook("good_centers")(dense, n_clusters, weights, None, n_threads)
+    labels, _ = get_engine().open(dense, None, n_threads).nearest(centers.astype(dense.dtype))
+    with threadpool_limits(n_threads, user_api="blas"):
+        return semidefinite(
+            dense,
+            n_clusters,
+            weights,
+            labels=labels,
+            seconds=settings.seconds,
+            goal=settings.goal,
+            progress=settings.progress,
+        )
+
+
 _METHODS = (
     Method(
         "exact",
@@ -129,6 +159,13 @@ _METHODS = (
         cost=_price_cost,
         per_second=2e8,
         most_columns=_MOST_PRICED_COLUMNS,
+    ),
+    Method(
+        "semidefinite",
+        lambda X, k, weights, mass, settings: _semidefinite(X, k, weights, settings),
+        cost=lambda n, d, k: 4e5 * float(n) ** 2,
+        trimmed=False,
+        by_time=True,
     ),
     Method(
         "subsampled",
@@ -167,7 +204,7 @@ def affordable(
     """
     chosen: list[str] = []
     for name, method in REGISTRY.items():
-        if not method.rigorous and (rigorous or "neighbours" in chosen):
+        if method.by_time or (not method.rigorous and (rigorous or "neighbours" in chosen)):
             continue
         if not useful(name, d, n_clusters, trimmed=trimmed):
             continue

@@ -84,6 +84,8 @@ def part_task(
         share = LARGE_BUDGET * rows / n
         methods = affordable(rows, d, n_clusters, rigorous=True, budget=share) or ("neighbours",)
     else:
+        if REGISTRY[method].by_time:
+            raise ValueError(f"method={method!r} needs all points in memory")
         reason = REGISTRY[method].refusal(d, trimmed=False)
         if reason is not None:
             raise ValueError(f"method={method!r}: {reason}")

@@ -200,6 +200,7 @@ class CenterEstimator(
         method: str = "auto",
         confidence: float = 0.95,
         random_state: Any = None,
+        seconds: float = 60.0,
         progress: Callable[[float, str], Any] | None = None,
     ) -> Certificate:
         """Compute a better lower bound, with no limit on its cost, and store it in `certificate_`.
@@ -220,6 +221,9 @@ class CenterEstimator(
             Confidence of bounds from random subsamples.
         random_state : int, RandomState or None, default=None
             Seed of the subsamples.
+        seconds : float, default=60.0
+            Time limit of ``method="semidefinite"``, the strongest one for up to some thousand
+            points. Ctrl-C ends it and keeps the best bound that is proven so far.
         progress : callable or None, default=None
             Called with the completed fraction and a text; None prints to a terminal.
 
@@ -249,6 +253,7 @@ class CenterEstimator(
                 n_threads=effective_threads(self.n_threads),
                 progress=report,
                 centers=self.cluster_centers_,
+                seconds=seconds,
             )
             bounds = dataset_for(self, X).lower_bounds(sample_weight, method, settings)
         return self._certified_by(bounds)

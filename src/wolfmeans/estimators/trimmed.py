@@ -207,7 +207,7 @@ class TrimmedKMeans(CenterEstimator):
         "init": [StrOptions({"auto", *SEEDINGS, *TRIMMED_METHODS}), callable, "array-like"],
         # "admissible" passes here, so that the problem can say why it cannot be.
         "empty": [StrOptions(set(ALL_POLICIES))],
-        "certify": [StrOptions({"auto", *BOUNDS} - {"spectral", "exact"}), None],
+        "certify": [StrOptions({"auto", *BOUNDS} - {"spectral", "exact", "semidefinite"}), None],
     }
 
     def __init__(

@@ -7,11 +7,20 @@ from numbers import Integral, Real
 from time import perf_counter
 from typing import Any
 
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from wolfmeans.bounds.bound import LowerBound, Report, Settings, scaled_down, total_weight
+from wolfmeans.bounds.bound import (
+    LowerBound,
+    Report,
+    Settings,
+    positive_points,
+    scaled_down,
+    total_weight,
+)
 from wolfmeans.bounds.methods import DEFAULT_BUDGET, REGISTRY, auto_methods, best_bound
+from wolfmeans.bounds.proof import Proof, check
 from wolfmeans.engines import effective_threads, get_engine
 from wolfmeans.inputs import validation
 
@@ -31,6 +40,7 @@ def lower_bound(
     n_threads: int | None = None,
     centers: Any = None,
     budget: float = DEFAULT_BUDGET,
+    seconds: float = 60.0,
     progress: Report | None = None,
 ) -> LowerBound:
     """Return a lower bound on the inertia of every clustering of X into n_clusters clusters.
@@ -45,14 +55,17 @@ def lower_bound(
         Weights of the points, at least 0.
     trim : float, default=None
         The weight (without weights, the number of points) that a clustering may trim.
-    method : {"auto", "exact", "spectral", "neighbours", "prices", "subsampled"}, default="auto"
+    method : {"auto", "exact", "spectral", "neighbours", "prices", "semidefinite", "subsampled"}, \
+            default="auto"
         How the bound is computed. "exact" is the optimum itself, for one column without trimming.
         "spectral" is the variance that K - 1 directions cannot explain; it needs
         n_features >= n_clusters and no trimming. "neighbours" sums the costs of each point's
         nearest neighbours; its time grows with the square of n_samples. "prices" is for few columns
-        and touching clusters; it is a dual bound with a price for each point. "subsampled" uses a
-        random sample and holds only with the given confidence. "auto" takes the largest bound of
-        the methods that are valid and affordable.
+        and touching clusters; it is a dual bound with a price for each point. "semidefinite" is the
+        strongest for up to some thousand points: it improves for `seconds`, and has a proof that
+        `check_proof` verifies. "subsampled" uses a random sample and holds only with the given
+        confidence. "auto" takes the largest bound of the other methods that are valid and
+        affordable.
     confidence : float, default=0.95
         The probability, at least, that a bound from a sample holds.
     random_state : int, RandomState or None, default=None
@@ -64,6 +77,8 @@ def lower_bound(
         "auto" stop when no better bound is possible.
     budget : float, default=5e10
         Approximate number of multiplications that "auto" may take; the default is some seconds.
+    seconds : float, default=60.0
+        Time limit of method="semidefinite".
     progress : callable, default=None
         Called from time to time with the completed fraction and a text.
 
@@ -87,8 +102,41 @@ def lower_bound(
         n_threads=effective_threads(n_threads),
         progress=progress,
         centers=centers,
+        seconds=seconds,
     )
     return bound_in_units(X, n_clusters, sample_weight, trim, method, budget, settings)
+
+
+def check_proof(X: Any, proof: Proof, *, sample_weight: Any = None) -> float:
+    """Return the lower bound that a proof proves for X; 0.0 if it proves nothing.
+
+    The check trusts no number of the proof (docs/lower-bounds.md has the theorem and the rounding
+    analysis). The bound holds for every clustering into at most `proof.n_clusters` clusters.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+        The points, in the order of the rows that were bounded.
+    proof : Proof
+        From `LowerBound.proof`, or `Proof.load`.
+    sample_weight : array-like of shape (n_samples,), default=None
+        The weights.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from wolfmeans import check_proof, lower_bound
+    >>> X = load_iris().data
+    >>> bound = lower_bound(X, 3, method="semidefinite", seconds=5)
+    >>> 78.0 < check_proof(X, bound.proof) <= 78.8514415
+    True
+    """
+    X, sizes = validation.validate_points(_ASKER(), X, reset=True, n_threads=1)
+    weights = validation.validate_weights(sample_weight, X)
+    exponent = validation.scale_exponent(X, sizes, weights)
+    points, weights = positive_points(validation.rescale(X, exponent), weights)
+    points = points.toarray() if sparse.issparse(points) else points
+    return scaled_down(check(points, weights, proof), -2 * exponent)
 
 
 def bound_in_units(
