@@ -18,7 +18,8 @@ from wolfmeans.core.workspace import Workspace
 
 INTEGER_BITS = 62
 """Sums of scaled masses are below two to this."""
-_DRAWS = 2**63 - 1
+DRAWS = 2**63 - 1
+"""A choice of rows takes integers from 0 to this, excluded, from the generator."""
 
 RandomSource = Callable[[], np.random.RandomState]
 """Gives a generator when it is asked for one: making it takes as long as a small fit."""
@@ -40,8 +41,8 @@ def integer_masses(masses: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def draws(rng: np.random.RandomState, size: int = 1) -> NDArray[np.int64]:
-    """Return integers of 0..2**63 - 2, all that a choice of rows takes from the generator."""
-    return rng.randint(0, _DRAWS, size=size, dtype=np.int64)
+    """Return integers of 0..2**63 - 2."""
+    return rng.randint(0, DRAWS, size=size, dtype=np.int64)
 
 
 def pick_rows(
@@ -55,7 +56,7 @@ def pick_rows(
         order = workspace.order()
     cumulative = np.cumsum(integer_masses(masses)[order])
     total = int(cumulative[-1])
-    picks = np.array([u * total // _DRAWS for u in drawn.tolist()], dtype=np.int64)
+    picks = np.array([u * total // DRAWS for u in drawn.tolist()], dtype=np.int64)
     return order[np.searchsorted(cumulative, picks, side="right")]
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.exact.distances import Distances
+from wolfmeans.exact.native import Distances
 from wolfmeans.exact.sums import rounded_ratio, unit_exponent
 
 Masses = NDArray[np.float64]

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.core.threshold import Threshold
-from wolfmeans.exact.distances import Centers as Centers
-from wolfmeans.exact.distances import Distances as Distances
 from wolfmeans.exact.distances import Kernels as Kernels
-from wolfmeans.exact.distances import Labels as Labels
 from wolfmeans.exact.limbs import Limbs, added
+from wolfmeans.exact.native import Centers as Centers
+from wolfmeans.exact.native import Distances as Distances
+from wolfmeans.exact.native import Labels as Labels
 from wolfmeans.exact.sums import mean_and_residual
 
 if TYPE_CHECKING:

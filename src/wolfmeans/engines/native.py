@@ -26,9 +26,15 @@ from wolfmeans.engines.reference import ReferencePoints
 from wolfmeans.engines.single_moves import SingleMoves
 from wolfmeans.engines.swaps import Swaps
 from wolfmeans.engines.trimming import Trimmer
-from wolfmeans.exact.distances import NativeKernels, ReferenceKernels, SparseNativeKernels
+from wolfmeans.exact.distances import ReferenceKernels
 from wolfmeans.exact.limbs import SCALAR, Grid, Grids, Limbs
-from wolfmeans.exact.native import _native, aligned, native_is_available
+from wolfmeans.exact.native import (
+    NativeKernels,
+    SparseNativeKernels,
+    _native,
+    aligned,
+    native_is_available,
+)
 
 _MOST_COLUMNS = np.iinfo(np.int32).max
 # Rows taken one by one; SciPy's own way costs as much as some dozen of them before it starts.

@@ -1,4 +1,4 @@
-"""Canonical distances: the specification in NumPy, and the same bits in native code.
+"""Canonical distances: the specification in NumPy (`exact.native` has the same bits in C++).
 
 Dense data: in float64, acc <- acc + (x_j - c_j) * (x_j - c_j) for j = 0..d-1 in this order, every
 operation rounded by itself. Sparse rows: the same sum over the stored entries, plus the part of
@@ -14,15 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from wolfmeans.exact.native import _native, aligned, native_is_available
+from wolfmeans.exact.native import (
+    Centers,
+    Distances,
+    Labels,
+    NativeKernels,
+    native_is_available,
+)
 from wolfmeans.exact.sums import exact_squares
-
-Centers = NDArray[np.floating]
-"""(K, d) in the centers' dtype: float32 for float32 data, float64 otherwise."""
-Labels = NDArray[np.int32]
-"""(n,) one label per point."""
-Distances = NDArray[np.float64]
-"""(n,) canonical squared distances."""
 
 _BLOCK_ENTRIES = 1 << 20
 UNIT = 2.0**-53
@@ -183,93 +182,9 @@ class ReferenceKernels:
         return ReferenceKernels(self._pairs.X[rows])
 
 
-class NativeKernels:
-    """Canonical distances between dense rows and centers (native/assignment)."""
-
-    def __init__(self, X: NDArray[np.floating], n_threads: int) -> None:
-        self._X = X
-        self._n_threads = n_threads
-
-    def nearest(self, centers: Centers) -> tuple[Labels, Distances]:
-        """Return the lowest nearest center of each point and its canonical distance."""
-        labels = np.empty(len(self._X), dtype=np.int32)
-        distances = np.empty(len(self._X))
-        _native.assign(self._X, aligned(centers), labels, distances, self._n_threads)
-        return labels, distances
-
-    def second_nearest(self, centers: Centers) -> tuple[Distances, Distances]:
-        """Return the smallest and the second smallest canonical distance of each point."""
-        labels = np.empty(len(self._X), dtype=np.int32)
-        nearest, second = np.empty(len(self._X)), np.empty(len(self._X))
-        _native.second_nearest(self._X, aligned(centers), labels, nearest, second, self._n_threads)
-        return nearest, second
-
-    def distances(self, centers: Centers, labels: Labels) -> Distances:
-        """Return the canonical distance of each point to the center of its label."""
-        distances = np.empty(len(self._X))
-        _native.distances(self._X, aligned(centers), labels, distances, self._n_threads)
-        return distances
-
-    def cost(self, centers: Centers, labels: Labels, weights: NDArray[np.float64] | None) -> float:
-        """Return the exact sum of w D to the centers of the labels, without an array of them."""
-        return float(_native.cost(self._X, weights, aligned(centers), labels, self._n_threads))
-
-    def roots(self, centers: Centers) -> Centers:
-        """Return the (n, K) Euclidean distances to all centers, in the centers' dtype."""
-        roots = np.empty((len(self._X), len(centers)), dtype=centers.dtype)
-        _native.roots(self._X, aligned(centers), roots, self._n_threads)
-        return roots
-
-    def of(self, rows: NDArray[np.int64]) -> NativeKernels:
-        """Return the same for some of the rows."""
-        return NativeKernels(self._X[rows], self._n_threads)
-
-
 def dense_kernels(X: NDArray[np.floating]) -> Kernels:
     """Return the fastest kernels for a few dense rows; distances are the same bits anyway."""
     return NativeKernels(X, 1) if native_is_available() else ReferenceKernels(X)
-
-
-class SparseNativeKernels:
-    """Canonical distances between CSR rows and dense centers (native/sparse)."""
-
-    def __init__(self, X: Any, n_threads: int) -> None:
-        kind = _native.SparseRowsF32 if X.dtype == np.float32 else _native.SparseRowsF64
-        self.rows: Any = kind(
-            aligned(X.data),
-            aligned(X.indices, dtype=np.int32),
-            aligned(X.indptr, dtype=np.int64),
-            X.shape[1],
-            n_threads,
-        )
-        self._X = X
-        self._n: int = X.shape[0]
-        self._n_threads = n_threads
-
-    def nearest(self, centers: Centers) -> tuple[Labels, Distances]:
-        """Return the lowest nearest center of each point and its canonical distance."""
-        labels, nearest = np.empty(self._n, dtype=np.int32), np.empty(self._n)
-        centers = aligned(centers)
-        self.rows.nearest(centers, labels, nearest, None, self._n_threads)
-        return labels, nearest
-
-    def second_nearest(self, centers: Centers) -> tuple[Distances, Distances]:
-        """Return the smallest and the second smallest canonical distance of each point."""
-        labels = np.empty(self._n, dtype=np.int32)
-        nearest, second = np.empty(self._n), np.empty(self._n)
-        centers = aligned(centers)
-        self.rows.nearest(centers, labels, nearest, second, self._n_threads)
-        return nearest, second
-
-    def distances(self, centers: Centers, labels: Labels) -> Distances:
-        """Return the canonical distance of each point to the center of its label."""
-        distances = np.empty(self._n)
-        self.rows.distances(aligned(centers), labels, distances, self._n_threads)
-        return distances
-
-    def of(self, rows: NDArray[np.int64]) -> SparseNativeKernels:
-        """Return the same for some of the rows."""
-        return SparseNativeKernels(self._X[rows], self._n_threads)
 
 
 def sparse_distance_error(centers: Centers) -> float:

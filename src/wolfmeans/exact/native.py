@@ -1,4 +1,4 @@
-"""The native module, and arrays as native code and validation need them.
+"""The native module: arrays as it needs them, and its canonical distances.
 
 Blocks from a network and mapped files may have arrays at odd addresses. `np.ascontiguousarray` lets
 them pass; `aligned` copies them.
@@ -13,6 +13,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+
+Centers = NDArray[np.floating]
+"""(K, d) in the centers' dtype: float32 for float32 data, float64 otherwise."""
+Labels = NDArray[np.int32]
+"""(n,) one label per point."""
+Distances = NDArray[np.float64]
+"""(n,) canonical squared distances."""
+
 
 ROWS_LOOKED_AT = 256
 """About how many rows a sample has."""
@@ -117,3 +125,87 @@ def digest(centers: NDArray[np.floating]) -> bytes:
         short: bytes = _native.digest(whole)
         return short
     return blake2b(whole.data, digest_size=16).digest()
+
+
+class NativeKernels:
+    """Canonical distances between dense rows and centers (native/assignment)."""
+
+    def __init__(self, X: NDArray[np.floating], n_threads: int) -> None:
+        self._X = X
+        self._n_threads = n_threads
+
+    def nearest(self, centers: Centers) -> tuple[Labels, Distances]:
+        """Return the lowest nearest center of each point and its canonical distance."""
+        labels = np.empty(len(self._X), dtype=np.int32)
+        distances = np.empty(len(self._X))
+        _native.assign(self._X, aligned(centers), labels, distances, self._n_threads)
+        return labels, distances
+
+    def second_nearest(self, centers: Centers) -> tuple[Distances, Distances]:
+        """Return the smallest and the second smallest canonical distance of each point."""
+        labels = np.empty(len(self._X), dtype=np.int32)
+        nearest, second = np.empty(len(self._X)), np.empty(len(self._X))
+        _native.second_nearest(self._X, aligned(centers), labels, nearest, second, self._n_threads)
+        return nearest, second
+
+    def distances(self, centers: Centers, labels: Labels) -> Distances:
+        """Return the canonical distance of each point to the center of its label."""
+        distances = np.empty(len(self._X))
+        _native.distances(self._X, aligned(centers), labels, distances, self._n_threads)
+        return distances
+
+    def cost(self, centers: Centers, labels: Labels, weights: NDArray[np.float64] | None) -> float:
+        """Return the exact sum of w D to the centers of the labels, without an array of them."""
+        return float(_native.cost(self._X, weights, aligned(centers), labels, self._n_threads))
+
+    def roots(self, centers: Centers) -> Centers:
+        """Return the (n, K) Euclidean distances to all centers, in the centers' dtype."""
+        roots = np.empty((len(self._X), len(centers)), dtype=centers.dtype)
+        _native.roots(self._X, aligned(centers), roots, self._n_threads)
+        return roots
+
+    def of(self, rows: NDArray[np.int64]) -> NativeKernels:
+        """Return the same for some of the rows."""
+        return NativeKernels(self._X[rows], self._n_threads)
+
+
+class SparseNativeKernels:
+    """Canonical distances between CSR rows and dense centers (native/sparse)."""
+
+    def __init__(self, X: Any, n_threads: int) -> None:
+        kind = _native.SparseRowsF32 if X.dtype == np.float32 else _native.SparseRowsF64
+        self.rows: Any = kind(
+            aligned(X.data),
+            aligned(X.indices, dtype=np.int32),
+            aligned(X.indptr, dtype=np.int64),
+            X.shape[1],
+            n_threads,
+        )
+        self._X = X
+        self._n: int = X.shape[0]
+        self._n_threads = n_threads
+
+    def nearest(self, centers: Centers) -> tuple[Labels, Distances]:
+        """Return the lowest nearest center of each point and its canonical distance."""
+        labels, nearest = np.empty(self._n, dtype=np.int32), np.empty(self._n)
+        centers = aligned(centers)
+        self.rows.nearest(centers, labels, nearest, None, self._n_threads)
+        return labels, nearest
+
+    def second_nearest(self, centers: Centers) -> tuple[Distances, Distances]:
+        """Return the smallest and the second smallest canonical distance of each point."""
+        labels = np.empty(self._n, dtype=np.int32)
+        nearest, second = np.empty(self._n), np.empty(self._n)
+        centers = aligned(centers)
+        self.rows.nearest(centers, labels, nearest, second, self._n_threads)
+        return nearest, second
+
+    def distances(self, centers: Centers, labels: Labels) -> Distances:
+        """Return the canonical distance of each point to the center of its label."""
+        distances = np.empty(self._n)
+        self.rows.distances(aligned(centers), labels, distances, self._n_threads)
+        return distances
+
+    def of(self, rows: NDArray[np.int64]) -> SparseNativeKernels:
+        """Return the same for some of the rows."""
+        return SparseNativeKernels(self._X[rows], self._n_threads)

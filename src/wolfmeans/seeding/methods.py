@@ -20,7 +20,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.core.draws import draws, pick_rows
+from wolfmeans.core.draws import DRAWS, draws, pick_rows
 from wolfmeans.core.workspace import Centers, Distances, TrimmedWorkspace, Workspace
 from wolfmeans.engines import get_engine
 from wolfmeans.engines.sampling import Part, Parts, WholePart
@@ -91,7 +91,7 @@ def _kmeans_plus_plus(n_trials: Callable[[int], int]) -> SeedingMethod:
         workspace: Workspace, n_clusters: int, rng: np.random.RandomState
     ) -> NDArray[np.int64]:
         trials = n_trials(n_clusters)
-        drawn = draws(rng, 1 + (n_clusters - 1) * trials)
+        drawn = rng.randint(0, DRAWS, size=1 + (n_clusters - 1) * trials, dtype=np.int64)
         rows = workspace.spread_rows(drawn, trials)
         if rows is None:
             rows = spread_rows(workspace, drawn, trials)

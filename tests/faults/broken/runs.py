@@ -113,7 +113,7 @@ def failed_fits_leave_something():
 def interrupts_heard_at_the_end():
     """Native calls are deaf: a signal comes through when they return."""
     from wolfmeans.engines.native import DensePoints, NativePoints
-    from wolfmeans.exact.distances import NativeKernels
+    from wolfmeans.exact.native import NativeKernels
 
     def make(call):
         def deaf(*arguments, **options):
