@@ -30,7 +30,7 @@ _LONG = (
     "test_dask_command.py",
     "test_documented_commands.py",
     "test_each_can_fail.py",
-    "test_cli_loading.py",
+    "test_cli_process.py",
     "test_cli_refusals.py",
     "test_cli_trimmed.py",
     "test_interrupts.py",

@@ -14,7 +14,7 @@ struct CenterStep {
 
 // The step from centers c to means c', clusters of no weight left out. Every term is rounded to
 // float64 operation by operation, sums are exact and rounded once (specification:
-// LabelledPoints.step in engines/labelled.py).
+// specified_step in engines/arithmetic.py).
 //
 //   means, centers  IN  (K, d)
 //   residuals       IN  (K, d) float64

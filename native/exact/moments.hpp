@@ -1,6 +1,6 @@
 // Exact cluster weights W_k and sums S_kj = sum of w_i x_ij, kept up to date by moves, and the
 // means made of them (docs/design.md: sums, the exactness contract). Specification: class Moments
-// in engines/labelled.py, to the last bit.
+// in engines/moments.py, to the last bit.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// k-means++ and greedy k-means++ in one call. Specification: seeding.py, with which the chosen rows
+// k-means++ and greedy k-means++ in one call. Specification: seeding/methods.py, with which the chosen rows
 // agree whatever the vector unit and the number of threads.
 #pragma once
 

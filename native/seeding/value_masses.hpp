@@ -1,6 +1,6 @@
 // Masses of points along the order of their values, for draws: integers whose sum fits int64, with
 // sums of blocks that are updated as masses shrink. Specification: integer_masses and draw_rows in
-// seeding.py.
+// core/draws.py.
 #pragma once
 
 #include <bit>

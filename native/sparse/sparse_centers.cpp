@@ -135,7 +135,7 @@ void SparseCenters<Real>::summarize() {
     }
     largest_norm_ = std::sqrt(around) * spare;
     reach_ = largest_norm_ + 2.0 * std::sqrt(rows_.origin_square());
-    // Sums of 2 d and of 2 m terms in double length (see distance_error in engines/labelled.py),
+    // Sums of 2 d and of 2 m terms in double length (see sparse_distance_error in exact/distances.py),
     // and what squares may lose at the lower end of float64, where no factor helps them.
     const double smallest = 0x1p-536 * rows_.factor();
     absolute_error_ =

@@ -1,5 +1,5 @@
 // Exact cluster weights W_k and sums S_kj = sum of w_i x_ij of sparse rows, kept up to date by
-// moves, and the means made of them (specification: class Moments in engines/labelled.py, to the
+// moves, and the means made of them (specification: class Moments in engines/moments.py, to the
 // last bit). Only stored entries are added.
 //
 // A sum is one integer in two's complement, in as many words of 64 bits as the exponents of the

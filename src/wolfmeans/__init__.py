@@ -84,7 +84,7 @@ _ALIASES = {
     "stopping": "core.stopping",
     "storage": "estimators.saving",
 }
-"""Documented import paths whose modules live in one of the rooms."""
+"""Documented import paths whose modules are in one of the folders."""
 
 hooks.register(
     KMeans="wolfmeans.estimators.kmeans",

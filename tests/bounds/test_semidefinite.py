@@ -163,6 +163,25 @@ def test_cuts_of_rows_that_are_none_are_refused(proof, row):
         check(IRIS, None, replace(found, cuts=cuts))
 
 
+def test_numbers_of_other_precision_are_refused(proof):
+    """Squares of short integers wrap around, so that vectors would cost nothing."""
+    _, found = proof
+    vectors = np.full((150, 1), 16, dtype=np.int8)
+    heights = np.array([1e6])
+    with pytest.raises(ValueError, match="vectors of the proof is int8, not float64"):
+        check(IRIS, None, replace(found, vectors=vectors, heights=heights))
+    for name in ("prices", "heights", "multipliers"):
+        short = getattr(found, name).astype(np.float32)
+        with pytest.raises(ValueError, match=f"{name} of the proof is float32"):
+            check(IRIS, None, replace(found, **{name: short}))
+
+
+@pytest.mark.parametrize("seconds", [0, -1, np.nan, np.inf, "60", True])
+def test_seconds_must_be_a_positive_number(seconds):
+    with pytest.raises(ValueError, match="seconds must be a positive number"):
+        lower_bound(IRIS, 3, method="semidefinite", seconds=seconds)
+
+
 def test_points_without_weight_do_not_matter():
     weights = np.ones(150)
     weights[::10] = 0.0

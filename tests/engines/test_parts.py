@@ -428,8 +428,8 @@ def test_the_range_of_an_array():
     [
         ([[1.0, np.nan]], None, "part 1 has NaN or infinity"),
         ([[1.0, 2.0]], [np.inf], "part 1 has NaN or infinity"),
-        ([[1.0]], None, "part 1 does not go with part 0: n_features is 1 there, 2 here"),
-        ([[1.0, 2.0]], [1.0], "part 1 does not go with part 0: weighted is True there, False here"),
+        ([[1.0]], None, "part 1 does not match part 0: n_features is 1 in the first, 2 in"),
+        ([[1.0, 2.0]], [1.0], "part 1 does not match part 0: weighted is True in the first, False"),
     ],
 )
 def test_a_part_that_does_not_fit_is_named(X, weights, message):
@@ -440,7 +440,7 @@ def test_a_part_that_does_not_fit_is_named(X, weights, message):
     with pytest.raises(ValueError, match="no part has any rows"):
         PartsWorkspace(MemoryPlace([MemoryPart(np.zeros((0, 2)), engine=FASTEST)]))
     rows = MemoryPart(sparse.csr_array(np.eye(2)), None, FASTEST)
-    with pytest.raises(ValueError, match="sparse is True there, False here"):
+    with pytest.raises(ValueError, match="sparse is True in the first, False in the second"):
         PartsWorkspace(MemoryPlace([MemoryPart(np.eye(2), None, FASTEST), rows]))
 
 

@@ -157,8 +157,8 @@ PYTHON_MUTANTS = [
         ),
         (
             "two confidences at once",
-            'if not method.rigorous and (rigorous or "neighbours" in chosen):',
-            "if not method.rigorous and rigorous:",
+            '(not method.rigorous and (rigorous or "neighbours" in chosen))',
+            "(not method.rigorous and rigorous)",
             "a likely bound beside a proof that is as good",
             "test_auto_takes_the_best_that_is_affordable",
         ),

@@ -56,7 +56,7 @@ class Settings:
     n_threads: int = 1
     progress: Report | None = None
     centers: NDArray[np.floating] | None = None
-    """Those of a good clustering, if one is known: `prices` starts from them."""
+    """Those of a good clustering, if one is known: `prices` and `semidefinite` start from them."""
     goal: float | None = None
     """An SSE that was reached: a bound close to it ends the search for a better one."""
     seconds: float = 60.0

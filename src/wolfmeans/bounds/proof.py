@@ -51,7 +51,7 @@ class Proof:
     n_clusters: int
     """K: the bound holds for at most so many clusters."""
     prices: NDArray[np.float64]
-    """(n,) y, times r."""
+    """(n,) r_i y_i."""
     level: float
     """t >= 0."""
     vectors: NDArray[np.float64]
@@ -98,12 +98,13 @@ def check(X: NDArray[np.floating], weights: NDArray[np.float64] | None, proof: P
         If the proof does not have the form of one for these points.
     """
     n = len(X)
-    _refuse_malformed(n, proof)
+    proof = _well_formed(n, proof)
     roots = np.ones(n) if weights is None else np.sqrt(weights)
     matrix, error = _matrix(np.asarray(X, dtype=np.float64), roots, proof)
     diagonal = np.diagonal(matrix)
     if not np.isfinite(error) or not np.isfinite(diagonal).all():
         return 0.0
+    # The last term covers underflow.
     shift = _MORE * (error + (n + 3) * _U * np.abs(diagonal).sum()) + n * 2.0**-1000
     matrix[np.diag_indices(n)] -= shift
     if not _is_positive_definite(matrix):
@@ -111,7 +112,13 @@ def check(X: NDArray[np.floating], weights: NDArray[np.float64] | None, proof: P
     return _value(roots, weights is not None, proof)
 
 
-def _refuse_malformed(n: int, proof: Proof) -> None:
+def _well_formed(n: int, proof: Proof) -> Proof:
+    """Return the proof in the precisions in which its rounding is analyzed; reject what is none."""
+    kinds: dict[str, Any] = {"slack": np.float32, "cuts": np.int32, "level": np.float64}
+    for name in ("prices", "vectors", "heights", "slack", "cuts", "multipliers", "level"):
+        found, wanted = np.asarray(getattr(proof, name)).dtype, kinds.get(name, np.float64)
+        if found != wanted:
+            raise ValueError(f"{name} of the proof is {found}, not {np.dtype(wanted)}")
     m, c = len(proof.heights), len(proof.multipliers)
     shapes = {"prices": (n,), "vectors": (n, m), "slack": (n, n), "cuts": (c, 3)}
     for name, shape in shapes.items():
@@ -122,8 +129,8 @@ def _refuse_malformed(n: int, proof: Proof) -> None:
             )
     if n > _MOST_POINTS or proof.n_clusters < 1:
         raise ValueError("the proof has too many points or no clusters")
-    signed = ("level", "heights", "slack", "multipliers")
-    if not all(np.all(np.asarray(getattr(proof, name)) >= 0) for name in signed):
+    nonnegative = ("level", "heights", "slack", "multipliers")
+    if not all(np.all(np.asarray(getattr(proof, name)) >= 0) for name in nonnegative):
         raise ValueError(
             "level, heights, slack and multipliers of a proof must not be negative or NaN"
         )
@@ -132,6 +139,7 @@ def _refuse_malformed(n: int, proof: Proof) -> None:
     inside = (i >= 0) & (j >= 0) & (k >= -1) & (np.maximum(np.maximum(i, j), k) < n)
     if not (distinct & inside).all():
         raise ValueError("a cut of the proof names the same row twice, or one that does not exist")
+    return proof
 
 
 def _matrix(
@@ -213,7 +221,10 @@ def _is_positive_definite(matrix: NDArray[np.float64]) -> bool:
 
 
 def _value(roots: NDArray[np.float64], weighted: bool, proof: Proof) -> float:
-    """Return sum w y - K t - sum D ||v||^2, rounded down; weights are at least (1 - 3 u) r^2."""
+    """Return sum w y - K t - sum D ||v||^2, rounded down; weights are at least (1 - 3 u) r^2.
+
+    The last factor covers that, and the rounding of the sum and of the products.
+    """
     gains = roots * proof.prices
     norms = proof.heights * (proof.vectors**2).sum(axis=0)
     levels = proof.n_clusters * proof.level

@@ -41,7 +41,7 @@ _SPARE = 12
 """Columns of the block beyond the eigenvalues that count."""
 _EVERY = 20
 """Steps between two looks at the residuals."""
-_ROUNDS = 40
+_STEPS_OF_A_ROUND = 40
 """Steps between two searches for violated cuts."""
 _INNER, _INNER_OF_FEW, _FEW = 12, 30, 1000
 """Steps of the projection onto the cuts, and for few points, where they cost little."""
@@ -336,7 +336,6 @@ class Relaxation:
         self.Y = F @ F.T
         self.W = np.maximum(self.Y, 0.0)
         self._B = np.empty_like(self.Y)
-        self.Z = self.Y
         self.steps = 0
         self._before: Matrix | None = None
 
@@ -398,7 +397,6 @@ class Relaxation:
         self._before -= self.W
         dual = float(np.linalg.norm(self._before))
         self._before = None
-        self.residuals = (primal, dual)
         factor = 1.25 if primal > 2 * dual else 0.8 if dual > 2 * primal else 1.0
         if factor != 1.0:
             self.Y -= self.W
@@ -529,7 +527,7 @@ def semidefinite(
             relaxation.step()
             spent = perf_counter() - started
             over = spent >= seconds
-            if relaxation.steps % _ROUNDS == 0 or over:
+            if relaxation.steps % _STEPS_OF_A_ROUND == 0 or over:
                 estimate = relaxation.estimate()
                 report(min(1.0, spent / seconds), f"semidefinite bound: about {estimate:.6g}")
                 # A proof takes as long as some steps, so it must promise much more than the last.
@@ -538,7 +536,7 @@ def semidefinite(
                     value, found = proven(relaxation, points, heavy)
                     if value > best:
                         best, proof = value, found
-            if relaxation.steps % _ROUNDS == 0 and not over:
+            if relaxation.steps % _STEPS_OF_A_ROUND == 0 and not over:
                 relaxation.separate()
     except KeyboardInterrupt:
         if proof is None:
@@ -547,7 +545,7 @@ def semidefinite(
 
 
 def proven(relaxation: Relaxation, X: Double, weights: Double | None) -> tuple[float, Proof | None]:
-    """Return the first proof from the relaxation that the checker accepts, and what it proves."""
+    """Return the value of the first proof that the checker accepts, and that proof."""
     for proof in relaxation.proofs():
         value = check(X, weights, proof)
         if value > 0.0:

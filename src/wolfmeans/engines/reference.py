@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from wolfmeans.engines.sampling import WholePart
 
 _SMALL = 1 << 18
+"""Coordinates of data that is small enough for one thread for each start."""
 
 
 class ReferencePoints(StepByStep):

@@ -56,7 +56,7 @@ class CenterEstimator(
 ):
     """An estimator whose model is a set of centers.
 
-    A subclass has the parameters that are read here, and `_fit`, which clusters admitted data.
+    A subclass has the parameters that are read here, and `_fit`, which clusters opened data.
     """
 
     _parameter_constraints: dict[str, Any]
@@ -116,7 +116,7 @@ class CenterEstimator(
         self._fit_or_restore(X, sample_weight)
         return self
 
-    # Of no declared type: the decorator has none, and `fit` should have one for type checkers.
+    # Untyped because the decorator is; `fit` wraps it so that type checkers see a signature.
     @_fit_context(prefer_skip_nested_validation=True)
     def _fit_or_restore(self, X: Any, sample_weight: Any) -> None:
         """Validate the parameters and fit; an estimator whose fit fails stays as it was."""
@@ -203,7 +203,7 @@ class CenterEstimator(
         seconds: float = 60.0,
         progress: Callable[[float, str], Any] | None = None,
     ) -> Certificate:
-        """Compute a better lower bound, with no limit on its cost, and store it in `certificate_`.
+        """Compute a better lower bound, which may take minutes, and store it in `certificate_`.
 
         Parameters
         ----------
@@ -304,7 +304,7 @@ class CenterEstimator(
             )
 
     def _without_names(self) -> Self:
-        """Return this model for rows whose names were matched when their source was opened."""
+        """Return a copy without feature names: the source has already matched them."""
         light = copy.copy(self)
         light.__dict__.pop("feature_names_in_", None)
         return light
@@ -422,7 +422,7 @@ class CenterEstimator(
         return self.fit(X, sample_weight=sample_weight).transform(X)
 
     def _points_to_score(self, points: PartsWorkspace) -> Any:
-        """Return the points that count."""
+        """Return the points to score: all of them; trimmed models keep some."""
         return points
 
     def predict(self, X: Any) -> NDArray[np.int32]:

@@ -1,7 +1,7 @@
 """Data as estimators see it: in memory, in the partitions of a Dask collection, or read in chunks.
 
 Every kind of data answers the same questions: open it for a fit, and predict, transform, score and
-bound it with a fitted model. Nothing else in the package asks which kind it is.
+bound it with a fitted model. So estimators do not ask which kind it is.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class OpenedForFit:
     X: Any
     """The rows in the caller's units; for data in parts, their shape, dtype and a sample."""
     scaled: Any
-    """2**exponent times these rows."""
+    """2**exponent times these rows; for data in parts, the same as X."""
     workspace: Workspace
     """The scaled rows, as the loop sees them."""
     exponent: int
@@ -222,7 +222,7 @@ class ChunkedDataset:
 def _of_parts(
     model: Any, data: Any, begun: float, names: tuple[str, ...] | None = None
 ) -> OpenedForFit:
-    """Return data in parts, with the checks that data in memory gets."""
+    """Describe data in parts, after the checks that data in memory gets."""
     model._refuse_few_rows(data.X.shape[0])
     model._tell(f"{data.X.shape[0]:,} rows in {data.where}")
     notes = data.notes(None if model._draws_from_sample else model.init)

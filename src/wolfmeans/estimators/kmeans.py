@@ -211,7 +211,7 @@ class KMeans(CenterEstimator):
         X, begun, workspace, exponent = data.X, data.begun, data.workspace, data.exponent
         n_threads = effective_threads(self.n_threads)
         generator = check_random_state(self.random_state)
-        # Of X alone: with `data` it would be a cycle, and memory would wait for the collector.
+        # Captures X only: capturing `data` would be a reference cycle, which delays freeing it.
         notes_on_scales = cache(lambda: scale_notes(X))
         workspace.meanwhile = notes_on_scales
 

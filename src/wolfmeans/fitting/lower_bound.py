@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from numbers import Integral, Real
 from time import perf_counter
@@ -64,8 +65,8 @@ def lower_bound(
         and touching clusters; it is a dual bound with a price for each point. "semidefinite" is the
         strongest for up to some thousand points: it improves for `seconds`, and has a proof that
         `check_proof` verifies. "subsampled" uses a random sample and holds only with the given
-        confidence. "auto" takes the largest bound of the other methods that are valid and
-        affordable.
+        confidence. "auto" takes the largest bound of all methods but "semidefinite" that are
+        valid and affordable.
     confidence : float, default=0.95
         The probability, at least, that a bound from a sample holds.
     random_state : int, RandomState or None, default=None
@@ -73,8 +74,8 @@ def lower_bound(
     n_threads : int, default=None
         Maximum number of threads; None for as many as scikit-learn would use.
     centers : array-like of shape (n_clusters, n_features), default=None
-        Centers of a good clustering, if you have one. They help "prices" find good prices, and let
-        "auto" stop when no better bound is possible.
+        Centers of a good clustering, if you have one. "prices" and "semidefinite" start from
+        them, and "auto" stops when no better bound is possible.
     budget : float, default=5e10
         Approximate number of multiplications that "auto" may take; the default is some seconds.
     seconds : float, default=60.0
@@ -85,7 +86,8 @@ def lower_bound(
     Returns
     -------
     LowerBound
-        `value`, `kind`, `confidence` (1.0 for a proof) and `seconds`. Every value is rounded down.
+        `value`, `kind`, `confidence` (1.0 for a proof), `seconds` and, for "semidefinite", `proof`.
+        Every value is rounded down.
 
     Examples
     --------
@@ -154,7 +156,7 @@ def bound_in_units(
     The settings are as given by the caller: their centers are validated here.
     """
     started = perf_counter()
-    check_arguments(n_clusters, method, settings.confidence, budget)
+    check_arguments(n_clusters, method, settings.confidence, budget, settings.seconds)
     threads = settings.n_threads
     X, sizes = validation.validate_points(_ASKER(), X, reset=True, n_threads=threads)
     weights = validation.validate_weights(sample_weight, X)
@@ -188,7 +190,9 @@ def _sse(X: Any, weights: Any, centers: Any, n_threads: int) -> float:
     return workspace.total(distances if weights is None else weights * distances)
 
 
-def check_arguments(n_clusters: Any, method: str, confidence: Any, budget: Any) -> None:
+def check_arguments(
+    n_clusters: Any, method: str, confidence: Any, budget: Any, seconds: Any = 1.0
+) -> None:
     """Raise an error for invalid arguments of `lower_bound`."""
     if not _is_number(n_clusters, Integral) or n_clusters < 1:
         raise ValueError(f"n_clusters must be an integer of at least 1, got {n_clusters!r}")
@@ -199,6 +203,8 @@ def check_arguments(n_clusters: Any, method: str, confidence: Any, budget: Any) 
         raise ValueError(f"confidence must be between 0 and 1, got {confidence!r}")
     if not _is_number(budget, Real) or not budget >= 0:
         raise ValueError(f"budget must be a number of multiplications, got {budget!r}")
+    if not _is_number(seconds, Real) or not 0.0 < seconds < math.inf:
+        raise ValueError(f"seconds must be a positive number, got {seconds!r}")
 
 
 def _is_number(value: Any, kind: type) -> bool:

@@ -45,8 +45,8 @@ def best_short_runs(
 ) -> tuple[list[Centers], int]:
     """Return the seeds to continue from, those of the best short run first, and the number of runs.
 
-    `begin` makes a start from its number, the settings are those of `fitting.run`. Runs with equal
-    inertia count as one. After the time limit no further run begins. Runs on all points are
+    `begin` makes a start from its number, the settings are those of `fitting.fit.run`. Runs with
+    equal inertia count as one. After the time limit no further run begins. Runs on all points are
     repeated from their seeds, so that the trace shows all steps; those on some points continue
     from their last centers.
     """

@@ -219,9 +219,9 @@ def _refuse_bad_weights(sample_weight: Any) -> None:
         if weights.dtype.kind == "c":
             raise ValueError("complex numbers have no order")
         if weights.dtype.kind in "mM":
-            raise TypeError("dates and times are none")
+            raise TypeError("dates and times are not numbers")
         if holds_texts(weights):
-            raise ValueError("these are texts; convert them, as by np.asarray(weights, float)")
+            raise ValueError("these are strings; convert them, as by np.asarray(weights, float)")
         weights = weights.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
         raise type(error)(f"sample_weight must be real numbers: {error}") from None
@@ -310,7 +310,7 @@ def scale_exponent(X: Any, sizes: Sizes, weights: NDArray[np.float64] | None) ->
         return 0
     exponent = highest - high
     if high <= highest:
-        # Small numbers: at about 1 if they can be there, for centers may lie farther out.
+        # Small numbers are scaled to about 1 if possible: centers may lie farther out.
         return min(exponent, max(-high, _BOTTOM - low - lightest // 2))
     if low + exponent < _BOTTOM:
         raise ValueError(
@@ -399,7 +399,7 @@ def _ldexp(value: float, exponent: int) -> float:
 
 
 def refuse_stray_indices(X: Any) -> None:
-    """Refuse sparse matrices that point beyond their arrays: SciPy and native code would follow."""
+    """Refuse sparse matrices whose indices point beyond their arrays."""
     if X.format in ("csr", "csc", "bsr"):
         height, width = X.blocksize if X.format == "bsr" else (1, 1)
         rows, columns = X.shape[::-1] if X.format == "csc" else X.shape
@@ -465,9 +465,9 @@ def refuse_dates(given: Any, name: str) -> None:
 
 
 def refuse_other_names(init: Any, names: NDArray[Any] | None) -> None:
-    """Refuse initial centers whose columns are called otherwise than those of X, or lie otherwise.
+    """Refuse initial centers whose column names, or their order, differ from those of X.
 
-    Names that are no texts count as none.
+    Names that are not strings do not count.
     """
     own = list(getattr(init, "columns", ()))
     texts = len(own) > 0 and all(isinstance(name, str) for name in own)
@@ -479,7 +479,7 @@ def refuse_other_names(init: Any, names: NDArray[Any] | None) -> None:
 
 
 def refuse_rounded_integers(given: Any) -> None:
-    """Refuse integers that became other numbers; only values beyond 2**53 can."""
+    """Refuse integers that conversion to float64 changed; only values beyond 2**53 can be."""
     for column in _columns(given):
         entries = np.asarray(column)
         if entries.dtype.kind == "O":
@@ -494,7 +494,7 @@ def refuse_rounded_integers(given: Any) -> None:
 
 
 def _columns(X: Any) -> Any:
-    """Yield what has a dtype of its own: columns of a table, else the whole."""
+    """Return what has a dtype of its own: columns of a table, else the whole."""
     if sparse.issparse(X):
         return [X.tocsr().data]
     if hasattr(X, "iloc"):

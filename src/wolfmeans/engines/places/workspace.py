@@ -598,7 +598,7 @@ def _checked(described: dict[int, Description]) -> dict[int, Description]:
             here, there = getattr(part, what), getattr(first, what)
             if here != there:
                 raise ValueError(
-                    f"part {number} does not go with part {origin}: "
-                    f"{what} is {here} there, {there} here"
+                    f"part {number} does not match part {origin}: {what} is {here} in the first, "
+                    f"{there} in the second"
                 )
     return live
