@@ -28,6 +28,7 @@ from wolfmeans.files.datasets import load_segmentation
 
 QUADRATIC = 50_000  # points, beyond which the neighbours bound is left to samples
 PRICED = 5  # columns
+METHODS = [name for name, method in REGISTRY.items() if not method.by_time]  # others: proofs.py
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def measure(case: Case) -> list[str]:
     (n, d), k = X.shape, case.n_clusters
     model = wolfmeans.KMeans(k, n_init=3, effort=case.effort, random_state=0, certify=None).fit(X)
     cells = [f"{case.name}", f"{n:,} × {d}, K = {k}"]
-    for method in REGISTRY:
+    for method in METHODS:
         if not suitable(method, n, d, k):
             cells.append("")
             continue
@@ -104,7 +105,7 @@ def measure(case: Case) -> list[str]:
 def report(rows: list[list[str]]) -> str:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     here = facts(machine(effective_threads(None)), versions([]))
-    cells = table(["data", "n × d, K", *REGISTRY], rows, left=2 + len(REGISTRY))
+    cells = table(["data", "n × d, K", *METHODS], rows, left=2 + len(METHODS))
     return f"{cells}\n\nPeak memory of the whole run: {peak:.0f} MB. {here}\n"
 
 

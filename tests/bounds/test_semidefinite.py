@@ -1,13 +1,14 @@
 """The semidefinite bound and its proofs: never above the optimum, and no tampering passes."""
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
 from wolfmeans import KMeans, check_proof, lower_bound
-from wolfmeans.bounds.proof import Proof, check
+from wolfmeans.bounds.proof import Proof, check, is_semidefinite
 from wolfmeans.bounds.semidefinite import Relaxation, proven
 
 IRIS = load_iris().data
@@ -65,6 +66,12 @@ def test_a_proven_value_is_never_above_the_optimum(seed):
     value, _ = proven(relaxation, X, weights)
     rounding = 1e-12 * float((np.ones(8) if weights is None else weights) @ (X**2).sum(axis=1))
     assert value <= best + rounding
+
+
+@pytest.mark.long
+def test_many_proven_values_are_never_above_the_optimum():
+    for seed in range(40, 440):
+        test_a_proven_value_is_never_above_the_optimum(seed)
 
 
 @pytest.mark.parametrize("n_clusters", [2, 3])
@@ -199,3 +206,37 @@ def test_trivial_problems(n_clusters, best):
     X = np.array([[0.0], [1.0], [5.0], [6.0]])
     value = lower_bound(X, n_clusters, method="semidefinite", seconds=1).value
     assert value <= best and value == pytest.approx(best)
+
+
+def is_exactly_semidefinite(matrix):
+    """Whether Gaussian elimination in fractions meets no negative pivot."""
+    n = len(matrix)
+    M = [[Fraction(float(matrix[max(i, j), min(i, j)])) for j in range(n)] for i in range(n)]
+    for k in range(n):
+        if M[k][k] < 0 or (M[k][k] == 0 and any(M[i][k] for i in range(k, n))):
+            return False
+        for i in range(k + 1, n if M[k][k] else 0):
+            factor = M[i][k] / M[k][k]
+            for j in range(k, n):
+                M[i][j] -= factor * M[k][j]
+    return True
+
+
+def test_what_is_accepted_is_semidefinite_in_exact_arithmetic():
+    """Matrices that are singular up to rounding: half of them are not semidefinite."""
+    rng = np.random.default_rng(0)
+    indefinite = accepted = 0
+    for _ in range(300):
+        factor = rng.normal(size=(6, 5))
+        matrix = factor @ factor.T + rng.uniform(-1, 2) * 1e-15 * np.eye(6)
+        truth = is_exactly_semidefinite(matrix)
+        indefinite += not truth
+        assert truth or not is_semidefinite(matrix.copy(), 0.0)
+        accepted += is_semidefinite(matrix + 1e-12 * np.eye(6), 0.0)
+    assert indefinite > 50
+    assert accepted == 300
+
+
+def test_an_error_of_the_entries_counts():
+    assert is_semidefinite(np.diag([1.0, 1e-3]), 0.9e-3)
+    assert not is_semidefinite(np.diag([1.0, 1e-3]), 1.1e-3)

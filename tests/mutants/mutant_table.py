@@ -171,6 +171,38 @@ PYTHON_MUTANTS = [
         ),
     ),
     *_mutants(
+        "bounds/proof.py",
+        "bounds/test_semidefinite.py",
+        (
+            "no shift before the factorization",
+            "matrix[np.diag_indices(n)] -= shift",
+            "matrix[np.diag_indices(n)] -= 0.0",
+            "a factorization that ends proves semidefiniteness only up to its rounding",
+            "test_what_is_accepted_is_semidefinite_in_exact_arithmetic",
+        ),
+        (
+            "the rounding of the entries",
+            "shift = _MORE * (error + (n + 3) * _U * np.abs(diagonal).sum()) + n * 2.0**-1000",
+            "shift = _MORE * (n + 3) * _U * np.abs(diagonal).sum()",
+            "entries of the matrix are rounded, too",
+            "test_an_error_of_the_entries_counts",
+        ),
+        (
+            "the rounding of the factorization",
+            "shift = _MORE * (error + (n + 3) * _U * np.abs(diagonal).sum()) + n * 2.0**-1000",
+            "shift = _MORE * error + n * 2.0**-1000",
+            "a factorization that ends proves semidefiniteness only up to its rounding",
+            "test_what_is_accepted_is_semidefinite_in_exact_arithmetic",
+        ),
+        (
+            "numbers of any precision",
+            "if found != wanted:",
+            "if False:",
+            "squares of short integers wrap around",
+            "test_numbers_of_other_precision_are_refused",
+        ),
+    ),
+    *_mutants(
         "bounds/spectral.py",
         "bounds/test_lower_bounds.py",
         (

@@ -100,14 +100,8 @@ def check(X: NDArray[np.floating], weights: NDArray[np.float64] | None, proof: P
     n = len(X)
     proof = _well_formed(n, proof)
     roots = np.ones(n) if weights is None else np.sqrt(weights)
-    matrix, error = _matrix(np.asarray(X, dtype=np.float64), roots, proof)
-    diagonal = np.diagonal(matrix)
-    if not np.isfinite(error) or not np.isfinite(diagonal).all():
-        return 0.0
-    # The last term covers underflow.
-    shift = _MORE * (error + (n + 3) * _U * np.abs(diagonal).sum()) + n * 2.0**-1000
-    matrix[np.diag_indices(n)] -= shift
-    if not _is_positive_definite(matrix):
+    matrix, error = proof_matrix(np.asarray(X, dtype=np.float64), roots, proof)
+    if not is_semidefinite(matrix, error):
         return 0.0
     return _value(roots, weights is not None, proof)
 
@@ -142,7 +136,7 @@ def _well_formed(n: int, proof: Proof) -> Proof:
     return proof
 
 
-def _matrix(
+def proof_matrix(
     X: NDArray[np.float64], roots: NDArray[np.float64], proof: Proof
 ) -> tuple[NDArray[np.float64], float]:
     """Return the lower triangle of M, and a bound on the norm of its rounding errors.
@@ -213,8 +207,18 @@ def _cuts(
     return (row, column, value), sizes, most
 
 
-def _is_positive_definite(matrix: NDArray[np.float64]) -> bool:
-    """Whether a Cholesky factorization of the lower triangle runs to its end; overwrites it."""
+def is_semidefinite(matrix: NDArray[np.float64], error: float) -> bool:
+    """Whether every symmetric matrix is semidefinite whose lower triangle is this, up to an error.
+
+    The error is a norm. The matrix is overwritten.
+    """
+    n = len(matrix)
+    diagonal = np.diagonal(matrix)
+    if not np.isfinite(error) or not np.isfinite(diagonal).all():
+        return False
+    # The last term covers underflow.
+    shift = _MORE * (error + (n + 3) * _U * np.abs(diagonal).sum()) + n * 2.0**-1000
+    matrix[np.diag_indices(n)] -= shift
     # In Fortran's order the lower triangle of the rows is the upper one of the transpose.
     factor, info = linalg.lapack.dpotrf(matrix.T, lower=False, overwrite_a=True, clean=False)
     return bool(info == 0 and np.isfinite(np.diagonal(factor)).all())
