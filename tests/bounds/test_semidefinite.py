@@ -189,6 +189,11 @@ def test_seconds_must_be_a_positive_number(seconds):
         lower_bound(IRIS, 3, method="semidefinite", seconds=seconds)
 
 
+def test_too_many_points_are_refused_before_memory_is_taken():
+    with pytest.raises(ValueError, match="up to 10,000 points, not for 10,001"):
+        lower_bound(np.zeros((10_001, 1)), 2, method="semidefinite", seconds=1)
+
+
 def test_points_without_weight_do_not_matter():
     weights = np.ones(150)
     weights[::10] = 0.0

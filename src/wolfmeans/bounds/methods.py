@@ -33,6 +33,8 @@ _SAMPLING_BUDGET = 1.2e11
 _FEWEST_SAMPLED_ROWS, _MOST_SAMPLED_ROWS = 1000, 8000
 # Beyond this many multiplications rows are given up for small problems.
 _TOO_MUCH_SAMPLING = 6e11
+# Some ten matrices of this size squared take a few gigabytes.
+_MOST_SEMIDEFINITE_POINTS = 10_000
 # A bound this near to what was reached need not be improved.
 _NEAR = 1.0 - 1e-4
 DEFAULT_BUDGET = 5e10
@@ -103,6 +105,11 @@ def _sampling_cost(n: int, d: int, n_clusters: int) -> float:
 def _semidefinite(
     X: Any, n_clusters: int, weights: Numbers | None, settings: Settings
 ) -> LowerBound:
+    if X.shape[0] > _MOST_SEMIDEFINITE_POINTS:
+        raise ValueError(
+            f"the semidefinite bound is for up to {_MOST_SEMIDEFINITE_POINTS:,} points, not for "
+            f"{X.shape[0]:,}: its matrices have a row and a column for each point"
+        )
     dense = X.toarray() if sparse.issparse(X) else X
     if n_clusters == 1:
         return spectral(dense, 1, weights)  # the total sum of squares, which is the optimum
