@@ -9,7 +9,8 @@ from sklearn.datasets import load_iris
 
 from wolfmeans import KMeans, check_proof, lower_bound
 from wolfmeans.bounds.proof import Proof, check, is_semidefinite
-from wolfmeans.bounds.semidefinite import Relaxation, proven
+from wolfmeans.bounds.semidefinite.relaxation import Relaxation
+from wolfmeans.bounds.semidefinite.search import proven
 
 IRIS = load_iris().data
 IRIS_OPTIMUM = {2: 152.347952, 3: 78.851441, 4: 57.228473}

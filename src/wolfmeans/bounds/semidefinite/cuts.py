@@ -1,0 +1,170 @@
+"""Pair and triangle cuts: the projection onto them, and the search for violated ones.
+
+With z_ij = Z_ij / (r_i r_j), which is 1 / W_A inside a cluster A and 0 elsewhere, every clustering
+satisfies the pair cuts z_ii - z_ij >= 0 and the triangle cuts z_ii + z_jk - z_ij - z_ik >= 0.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+Matrix = NDArray[np.floating]
+Double = NDArray[np.float64]
+
+FEW = 1000
+"""Up to so many points, more digits cost little."""
+_INNER, _INNER_OF_FEW = 12, 30
+"""Steps of the projection onto the cuts, and for few points."""
+_NEW_CUTS, _NEW_PER_POINT = 20_000, 8
+_MOST_CUTS, _MOST_PER_POINT = 60_000, 30
+"""Cuts in a round and in all. With far more cuts than points, projections do not converge."""
+_CUTS_OF_A_ROW = 40
+_NEIGHBOURS = 200
+_VIOLATED = 1e-3
+"""By so much of a typical z_ii a cut must be violated to be added."""
+_PATIENCE = 3
+"""Rounds that a cut stays without a multiplier."""
+
+
+@dataclass
+class Cuts:
+    """Pair and triangle cuts, their multipliers, and the projection onto them."""
+
+    roots: Double
+    rows: NDArray[np.int32]
+    multipliers: Double
+    idle: NDArray[np.int64]
+    """For how many rounds each has had no multiplier."""
+    apart: NDArray[np.int32]
+    """(a, 2) Pairs with z_ij = 0."""
+
+    @staticmethod
+    def none(roots: Double, apart: NDArray[np.int32]) -> Cuts:
+        """Return no cuts."""
+        return Cuts(roots, np.empty((0, 3), np.int32), np.empty(0), np.empty(0, np.int64), apart)
+
+    @staticmethod
+    def of(
+        roots: Double,
+        rows: NDArray[np.int32],
+        multipliers: Double,
+        apart: NDArray[np.int32],
+    ) -> Cuts:
+        """Return given cuts."""
+        cuts = Cuts(roots, rows, multipliers, np.zeros(len(rows), np.int64), apart)
+        if len(cuts):
+            cuts.build()
+        return cuts
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def build(self) -> None:
+        """Prepare the projection: the entries that cuts touch, and cuts as a matrix over these."""
+        n, r = len(self.roots), self.roots
+        i, j, k = self.rows.T.astype(np.int64)
+        three = np.flatnonzero(k >= 0)
+        number = np.arange(len(i))
+        terms = [
+            (number, i, i, 1.0),
+            (number, i, j, -1.0),
+            (three, i[three], k[three], -1.0),
+            (three, j[three], k[three], 1.0),
+        ]
+        cut = np.concatenate([term[0] for term in terms])
+        a = np.concatenate([term[1] for term in terms])
+        b = np.concatenate([term[2] for term in terms])
+        value = np.concatenate([term[3] / (r[term[1]] * r[term[2]]) for term in terms])
+        key, entry = np.unique(np.minimum(a, b) * n + np.maximum(a, b), return_inverse=True)
+        self.a, self.b = key // n, key % n
+        first, second = self.apart.min(axis=1), self.apart.max(axis=1)
+        self._free = ~np.isin(key, first * np.int64(n) + second)
+        T = sparse.csr_array((value, (cut, entry)), shape=(len(i), len(key)))
+        # Entries off the diagonal count twice in the norm.
+        half = sparse.csr_array(T.multiply(np.where(self.a == self.b, 1.0, 0.5)[None, :]))
+        self._T, self._half = T, sparse.csr_array(half.T)
+        x = np.ones(len(i))
+        size = 1.0
+        for _ in range(20):
+            x = T @ (self._half @ x)
+            size = float(np.linalg.norm(x))
+            x /= size
+        self._step = 1.0 / (1.05 * size)
+
+    def project(self, W: Matrix, Y: Matrix) -> None:
+        """Correct W = max(Y, 0) in place: the nearest matrix to Y that also satisfies the cuts.
+
+        By accelerated gradient steps on the multipliers; any multipliers make a valid W - Y.
+        """
+        y = Y[self.a, self.b].astype(np.float64)
+        mu = ahead = self.multipliers
+        t = 1.0
+        for _ in range(_INNER_OF_FEW if len(self.roots) < FEW else _INNER):
+            w = np.maximum(y + self._half @ ahead, 0.0) * self._free
+            new = np.maximum(ahead - self._step * (self._T @ w), 0.0)
+            t_new = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * t * t))
+            ahead = np.maximum(new + ((t - 1.0) / t_new) * (new - mu), 0.0)
+            mu, t = new, t_new
+        self.multipliers = mu
+        w = np.maximum(y + self._half @ mu, 0.0).astype(Y.dtype)
+        W[self.a, self.b] = w
+        W[self.b, self.a] = w
+
+    def spread(self, multipliers: Double, to: Double) -> None:
+        """Write the sum of the cuts times multipliers to the entries of a matrix."""
+        found = self._half @ multipliers
+        to[self.a, self.b] = found
+        to[self.b, self.a] = found
+
+    def renewed(self, found: NDArray[np.int32]) -> Cuts:
+        """Return the cuts without those long idle, and with new ones."""
+        idle = np.where(self.multipliers > 0, 0, self.idle + 1)
+        keep = idle < _PATIENCE
+        rows = self.rows[keep]
+        most = min(_MOST_CUTS, _MOST_PER_POINT * len(self.roots))
+        found = found[: max(0, most - len(rows))]
+        known = set(map(bytes, rows))
+        fresh = found[[bytes(row) not in known for row in found]] if len(found) else found
+        cuts = Cuts(
+            self.roots,
+            np.concatenate([rows, fresh]).astype(np.int32),
+            np.concatenate([self.multipliers[keep], np.zeros(len(fresh))]),
+            np.concatenate([idle[keep], np.zeros(len(fresh), np.int64)]),
+            self.apart,
+        )
+        if len(cuts):
+            cuts.build()
+        return cuts
+
+
+def violated_cuts(Z: Matrix, roots: Double) -> NDArray[np.int32]:
+    """Return pair and triangle cuts that a matrix violates, the most violated first."""
+    z = Z / (roots[:, None] * roots[None, :]).astype(Z.dtype)
+    diagonal = np.diagonal(z).copy()
+    least = _VIOLATED * float(np.median(diagonal))
+    pairs = z - diagonal[:, None]
+    np.fill_diagonal(pairs, -1.0)
+    i, j = np.nonzero(pairs > least)
+    found = [np.stack([i, j, np.full(len(i), -1)], axis=1)]
+    by = [pairs[i, j]]
+    for row in range(len(z)):
+        near = np.flatnonzero(z[row] > 0.05 * diagonal[row])
+        near = near[near != row]
+        if len(near) > _NEIGHBOURS:
+            near = near[:: -(-len(near) // _NEIGHBOURS)]
+        by_row = z[row, near]
+        over = by_row[:, None] + by_row[None, :] - diagonal[row] - z[np.ix_(near, near)]
+        a, b = np.nonzero(np.triu(over, 1) > least)
+        if len(a) > _CUTS_OF_A_ROW:
+            most = np.argpartition(-over[a, b], _CUTS_OF_A_ROW)[:_CUTS_OF_A_ROW]
+            a, b = a[most], b[most]
+        found.append(np.stack([np.full(len(a), row), near[a], near[b]], axis=1))
+        by.append(over[a, b])
+    cuts, size = np.concatenate(found), np.concatenate(by)
+    at_most = min(_NEW_CUTS, _NEW_PER_POINT * len(z))
+    return cuts[np.argsort(-size, kind="stable")[:at_most]].astype(np.int32)
