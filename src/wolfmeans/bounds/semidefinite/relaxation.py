@@ -111,8 +111,8 @@ class Relaxation:
             self.rho = start.rho * self.total
             self.top = TopBlock(self._q, columns, start.vectors.astype(self._real))
             self.cuts = Cuts.of(self.roots, start.cuts, start.multipliers, self.apart)
-            ratio = (self.roots / start.roots).astype(self._real)
-            self.Y: Matrix = start.Y.astype(self._real) * (ratio[:, None] * ratio[None, :])
+            ratio = self.roots / start.roots
+            self.Y: Matrix = (start.Y * np.outer(ratio, ratio)).astype(self._real)
         else:
             self.rho = 2.5 * self.total / n_clusters
             self.top = TopBlock(self._q, columns)
