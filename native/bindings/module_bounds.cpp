@@ -1,4 +1,5 @@
-// Bindings of the lower bounds: the roots of the neighbours bound, and the optimum on a line.
+// Bindings of the lower bounds: the roots of the neighbours bound, the optimum on a line, and the
+// search for cuts of the semidefinite bound.
 // Shapes and ranges are checked here, once.
 #include <cstdint>
 #include <limits>
@@ -7,6 +8,7 @@
 #include "bindings/binding.hpp"
 #include "lower_bounds/neighbours.hpp"
 #include "lower_bounds/one_dimensional.hpp"
+#include "lower_bounds/violated_cuts.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -92,6 +94,26 @@ nb::tuple one_dimensional(Array<const double> x, Weights weights, std::size_t n_
     return nb::make_tuple(optimum.value, optimum.error);
 }
 
+template <class Real>
+void violated_cuts(Array<const Real> z, double near, std::size_t candidates, double least,
+                        Array<std::int32_t> pairs, Array<float> sizes, Array<std::int32_t> counts,
+                        int n_threads) {
+    check_short(z);
+    const std::size_t n = z.shape(0);
+    check_shape(z, "z", {n, n});
+    require(pairs.ndim() == 3, "pairs must have three dimensions, got shape " + shape_of(pairs));
+    const std::size_t per_row = pairs.shape(1);
+    require(candidates >= 1 && per_row >= 1, "candidates and per_row must be at least 1");
+    check_shape(pairs, "pairs", {n, per_row, 2});
+    check_shape(sizes, "sizes", {n, per_row});
+    check_vector(counts, "counts", n);
+    check_threads(n_threads);
+    if (n == 0) return;
+    const Released release;
+    wolfmeans::violated_cuts(z.data(), n, {near, candidates, per_row, least}, pairs.data(),
+                                  sizes.data(), counts.data(), n_threads);
+}
+
 } // namespace
 
 void define_bounds(nb::module_& m) {
@@ -114,4 +136,13 @@ void define_bounds(nb::module_& m) {
     m.def("one_dimensional", &one_dimensional, "x"_a, "weights"_a.none(), "n_clusters"_a,
           "(the smallest SSE of n_clusters clusters on a line, a bound on its error).\n\n"
           "IN: x (n,) float64, ascending; weights (n,) float64, positive, or None.");
+    m.def("violated_cuts", &violated_cuts<float>, "z"_a, "near"_a, "candidates"_a,
+          "least"_a, "pairs"_a, "sizes"_a, "counts"_a, "n_threads"_a,
+          "Pair cuts z_ii - z_ij >= 0 and triangle cuts z_ii + z_jk - z_ij - z_ik >= 0 that are\n"
+          "violated by more than `least`.\n\n"
+          "IN: z (n, n) float32 or float64, symmetric; j and k are from entries z_ij > near z_ii,\n"
+          "`candidates` of them at most. OUT: pairs (n, c, 2) int32, j and k (-1: a pair) for\n"
+          "each i, the most violated first; sizes (n, c) float32; counts (n,) int32, how many are used.");
+    m.def("violated_cuts", &violated_cuts<double>, "z"_a, "near"_a, "candidates"_a,
+          "least"_a, "pairs"_a, "sizes"_a, "counts"_a, "n_threads"_a);
 }

@@ -127,6 +127,7 @@ def _semidefinite(
             labels=labels,
             seconds=settings.seconds,
             goal=settings.goal,
+            n_threads=n_threads,
             progress=settings.progress,
         )
 

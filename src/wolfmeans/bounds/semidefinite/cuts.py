@@ -13,6 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from wolfmeans.exact import native
+from wolfmeans.exact.native import native_is_available
+
 Matrix = NDArray[np.floating]
 Double = NDArray[np.float64]
 
@@ -24,7 +27,8 @@ _NEW_CUTS, _NEW_PER_POINT = 20_000, 8
 _MOST_CUTS, _MOST_PER_POINT = 60_000, 30
 """Cuts in a round and in all. With far more cuts than points, projections do not converge."""
 _CUTS_OF_A_ROW = 40
-_NEIGHBOURS = 200
+_NEAR, _CANDIDATES = 0.05, 200
+"""Triangles of row i have corners with z_ij above this share of z_ii, and so many at most."""
 _VIOLATED = 1e-3
 """By so much of a typical z_ii a cut must be violated to be added."""
 _PATIENCE = 3
@@ -126,10 +130,9 @@ class Cuts:
         idle = np.where(self.multipliers > 0, 0, self.idle + 1)
         keep = idle < _PATIENCE
         rows = self.rows[keep]
-        most = min(_MOST_CUTS, _MOST_PER_POINT * len(self.roots))
-        found = found[: max(0, most - len(rows))]
-        known = set(map(bytes, rows))
-        fresh = found[[bytes(row) not in known for row in found]] if len(found) else found
+        n = len(self.roots)
+        fresh = found[~np.isin(_numbers(found, n), _numbers(rows, n))]
+        fresh = fresh[: max(0, min(_MOST_CUTS, _MOST_PER_POINT * n) - len(rows))]
         cuts = Cuts(
             self.roots,
             np.concatenate([rows, fresh]).astype(np.int32),
@@ -142,29 +145,54 @@ class Cuts:
         return cuts
 
 
-def violated_cuts(Z: Matrix, roots: Double) -> NDArray[np.int32]:
+def _numbers(rows: NDArray[np.int32], n: int) -> NDArray[np.int64]:
+    """Return a number for each cut."""
+    i, j, k = rows.T.astype(np.int64)
+    return np.asarray((i * n + j) * (n + 1) + k)
+
+
+def violated_cuts(Z: Matrix, roots: Double, n_threads: int = 1) -> NDArray[np.int32]:
     """Return pair and triangle cuts that a matrix violates, the most violated first."""
-    z = Z / (roots[:, None] * roots[None, :]).astype(Z.dtype)
-    diagonal = np.diagonal(z).copy()
-    least = _VIOLATED * float(np.median(diagonal))
-    pairs = z - diagonal[:, None]
-    np.fill_diagonal(pairs, -1.0)
-    i, j = np.nonzero(pairs > least)
-    found = [np.stack([i, j, np.full(len(i), -1)], axis=1)]
-    by = [pairs[i, j]]
-    for row in range(len(z)):
-        near = np.flatnonzero(z[row] > 0.05 * diagonal[row])
-        near = near[near != row]
-        if len(near) > _NEIGHBOURS:
-            near = near[:: -(-len(near) // _NEIGHBOURS)]
-        by_row = z[row, near]
-        over = by_row[:, None] + by_row[None, :] - diagonal[row] - z[np.ix_(near, near)]
-        a, b = np.nonzero(np.triu(over, 1) > least)
-        if len(a) > _CUTS_OF_A_ROW:
-            most = np.argpartition(-over[a, b], _CUTS_OF_A_ROW)[:_CUTS_OF_A_ROW]
-            a, b = a[most], b[most]
-        found.append(np.stack([np.full(len(a), row), near[a], near[b]], axis=1))
-        by.append(over[a, b])
-    cuts, size = np.concatenate(found), np.concatenate(by)
+    z = Z
+    if (roots != 1.0).any():
+        z = Z / np.outer(roots, roots).astype(Z.dtype)
+    least = _VIOLATED * float(np.median(np.diagonal(z)))
+    search = _by_native if native_is_available() else violated_by_numpy
+    cuts, sizes = search(z, least, n_threads)
     at_most = min(_NEW_CUTS, _NEW_PER_POINT * len(z))
-    return cuts[np.argsort(-size, kind="stable")[:at_most]].astype(np.int32)
+    return cuts[np.argsort(-sizes, kind="stable")[:at_most]]
+
+
+def _by_native(
+    z: Matrix, least: float, n_threads: int
+) -> tuple[NDArray[np.int32], NDArray[np.floating]]:
+    """Return violated cuts, and by how much they are violated."""
+    n = len(z)
+    pairs = np.empty((n, _CUTS_OF_A_ROW, 2), np.int32)
+    sizes, counts = np.empty((n, _CUTS_OF_A_ROW), np.float32), np.empty(n, np.int32)
+    native._native.violated_cuts(z, _NEAR, _CANDIDATES, least, pairs, sizes, counts, n_threads)
+    row, place = np.nonzero(np.arange(_CUTS_OF_A_ROW) < counts[:, None])
+    return np.column_stack([row.astype(np.int32), pairs[row, place]]), sizes[row, place]
+
+
+def violated_by_numpy(
+    z: Matrix, least: float, n_threads: int = 1
+) -> tuple[NDArray[np.int32], NDArray[np.floating]]:
+    """Return the same where the native module is missing."""
+    found, by = [np.empty((0, 3), np.int32)], [np.empty(0, np.float32)]
+    for row, own in enumerate(np.diagonal(z)):
+        near = np.flatnonzero(z[row] > _NEAR * own)
+        near = near[near != row]
+        pairs = near[z[row, near] - own > least]
+        if len(near) > _CANDIDATES:
+            near = near[:: -(-len(near) // _CANDIDATES)]
+        by_row = z[row, near]
+        over = by_row[:, None] + by_row[None, :] - own - z[np.ix_(near, near)]
+        a, b = np.nonzero(np.triu(over, 1) > least)
+        j, k = np.append(pairs, near[a]), np.append(np.full(len(pairs), -1), near[b])
+        size = np.append(z[row, pairs] - own, over[a, b]).astype(np.float32)
+        most = np.lexsort([k, j, -size])[:_CUTS_OF_A_ROW]
+        rows = np.stack([np.full(len(most), row), j[most], k[most]], axis=1)
+        found.append(rows.astype(np.int32))
+        by.append(size[most])
+    return np.concatenate(found), np.concatenate(by)

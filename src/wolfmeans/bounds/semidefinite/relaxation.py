@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import linalg
 
 from wolfmeans.bounds.proof import Proof
 from wolfmeans.bounds.semidefinite.cuts import FEW, Cuts, Double, Matrix, violated_cuts
@@ -35,7 +36,11 @@ _SPARE = 12
 """Columns of the block beyond the eigenvalues that count."""
 _EVERY = 20
 """Steps between two looks at the residuals."""
-_SHARES = tuple(10.0**-e for e in range(11, 3, -1))
+_LEVELS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
+"""Levels of the first multiplier, relative to SSE / K."""
+_SAMPLE = 256
+"""About how many points choose one of them."""
+_SHARES = tuple(10.0**-e for e in range(11, 2, -1))
 """Shifts of the matrix of a proof, relative to its largest eigenvalue, from the smallest on."""
 
 
@@ -67,6 +72,58 @@ def clip_shift(values: Double, total: float) -> float:
         else:
             high = middle
     return 0.5 * (low + high)
+
+
+def multiplier_of(
+    points: Double, roots: Double, labels: NDArray[np.int32], n_clusters: int
+) -> NDArray[np.float32]:
+    """Return a multiplier S >= 0 that suits a clustering.
+
+    M (`bounds.proof`) times the vector of each cluster should be 0. Within clusters S = 0, so that
+    y_i = d_i + t / W_A with d_i the squared distance of point i in A to its center; for i in A and
+    another cluster B the row sum of S r over B must be
+
+        r_i (W_B (d_iB - d_i - t / W_A) - t) / 2
+
+    with d_iB the squared distance to the center of B. Blocks of rank one have these row sums where
+    they are not negative (Iguchi, Mixon, Peterson and Villar, Math. Program. 165, 2017). The level
+    t is a multiple of SSE / K: of some, the one whose bound is best on a sample of the points.
+    """
+    total = np.maximum(np.bincount(labels, roots**2, minlength=n_clusters), 1e-300)
+    inside = np.zeros((n_clusters, len(roots)))
+    inside[labels, np.arange(len(roots))] = roots
+    centers = (inside @ points) / total[:, None]
+    X = points / roots[:, None]
+    squares = (X**2).sum(axis=1)[:, None] + (centers**2).sum(axis=1) - 2.0 * X @ centers.T
+    own = squares[np.arange(len(roots)), labels]
+    unit = float(roots**2 @ own) / n_clusters
+    some = slice(None, None, -(-len(roots) // _SAMPLE))
+
+    def multiplier(level: float, rows: slice) -> NDArray[np.float32]:
+        of, r = labels[rows], roots[rows]
+        sums = total * (squares[rows] - (own[rows] + level / total[of])[:, None]) - level
+        sums = np.maximum(0.5 * r[:, None] * sums, 0.0)
+        sums[np.arange(len(of)), of] = 0.0
+        between = np.zeros((n_clusters, n_clusters))
+        np.add.at(between, of, r[:, None] * sums)
+        between = np.sqrt(np.sqrt(between * between.T))
+        sums /= np.where(between > 0, between, np.inf)[of]
+        spread = sums.astype(np.float32)[:, of]
+        return np.asarray(spread * spread.T)
+
+    def bound(level: float) -> float:
+        S, A, q = multiplier(level, some), points[some], roots[some] / np.linalg.norm(roots[some])
+        S *= len(q) / len(roots)
+        A = A - np.outer(q, q @ A)
+        B = A @ A.T + S
+        Bq = B @ q
+        B -= np.outer(q, Bq - 0.5 * (q @ Bq) * q)
+        B -= np.outer(Bq - 0.5 * (q @ Bq) * q, q)
+        values = linalg.eigvalsh(B, check_finite=False)
+        return float((A**2).sum() - q @ S @ q - values[len(values) - n_clusters + 1 :].sum())
+
+    best = max(_LEVELS, key=lambda share: bound(share * unit))
+    return multiplier(best * unit, slice(None))
 
 
 class Relaxation:
@@ -114,13 +171,17 @@ class Relaxation:
             ratio = self.roots / start.roots
             self.Y: Matrix = (start.Y * np.outer(ratio, ratio)).astype(self._real)
         else:
-            self.rho = 2.5 * self.total / n_clusters
             self.top = TopBlock(self._q, columns)
             self.cuts = Cuts.none(self.roots, self.apart)
             F = np.zeros((n, n_clusters), dtype=self._real)
             F[np.arange(n), start] = self.roots
             F /= np.maximum(np.linalg.norm(F, axis=0), 1e-30)
+            S = multiplier_of(self.points, self.roots, start, n_clusters)
+            size = float(np.linalg.norm(S))
+            self.rho = 0.2 * size / math.sqrt(n_clusters) or 2.5 * self.total / n_clusters
+            S *= np.float32(1.0 / self.rho)
             self.Y = F @ F.T
+            self.Y -= S
         self.W = self._projected(np.empty_like(self.Y))
         self._B = np.empty_like(self.Y)
         self.steps = 0
@@ -206,10 +267,10 @@ class Relaxation:
             self.rho *= factor
             self.cuts.multipliers = self.cuts.multipliers / factor
 
-    def separate(self) -> int:
+    def separate(self, n_threads: int = 1) -> int:
         """Look for violated cuts; return how many there are now."""
         Z = self._F @ self._F.T
-        self.cuts = self.cuts.renewed(violated_cuts(Z, self.roots))
+        self.cuts = self.cuts.renewed(violated_cuts(Z, self.roots, n_threads))
         self.W = self._projected(self.W)
         return len(self.cuts)
 
@@ -227,8 +288,10 @@ class Relaxation:
         largest = float(block.values[len(block.values) - self.n_clusters + 1 :].sum())
         return (self.total - float(self._q @ (S @ self._q)) - largest) * self.unit
 
-    def proofs(self) -> Iterator[Proof]:
+    def proofs(self, tolerance: float = 0.0) -> Iterator[Proof]:
         """Yield proofs from the multipliers; each is more likely to be accepted, and weaker.
+
+        The first one gives away about a thousandth of the tolerance.
 
         With H = E C E - S, s = r' H r / W + t and y = (2 (H r + t r) / r - s) / W, M r = 0 holds.
         t is the K-th largest eigenvalue of P (G + S) P; V and D hold the larger ones. y is lowered
@@ -247,7 +310,8 @@ class Relaxation:
             return result
 
         block = TopBlock(q, 1, self.top.vectors.astype(np.float64))
-        block.sharpen(apply, 12, 4)
+        precise = tolerance < 1e-3
+        block.sharpen(apply, 12 if precise else 8, 4 if precise else 1)
         values = block.values
         assert values is not None
         W = float((r**2).sum())
@@ -255,6 +319,8 @@ class Relaxation:
         norms = ((P / r[:, None]) ** 2).sum(axis=1)
         h = r * 0.5 * (norms * W + float((r**2) @ norms)) - P @ (P.T @ r) - S @ r
         for share in _SHARES:
+            if share < 1e-3 * tolerance:
+                continue
             more = share * abs(float(values[-1]))
             level = max(0.0, float(values[-min(self.n_clusters, len(values))]) + more)
             on = values > level - more
