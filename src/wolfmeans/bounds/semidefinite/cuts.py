@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from wolfmeans.bounds.semidefinite.arrays import Arrays
 from wolfmeans.exact import native
 from wolfmeans.exact.native import native_is_available
 
@@ -39,28 +41,28 @@ _PATIENCE = 3
 class Cuts:
     """Pair and triangle cuts, their multipliers, and the projection onto them."""
 
+    on: Arrays
     roots: Double
     rows: NDArray[np.int32]
-    multipliers: Double
+    multipliers: Any
+    """An array of `on`, as the matrices are."""
     idle: NDArray[np.int64]
     """For how many rounds each has had no multiplier."""
     apart: NDArray[np.int32]
     """(a, 2) Pairs with z_ij = 0."""
 
     @staticmethod
-    def none(roots: Double, apart: NDArray[np.int32]) -> Cuts:
-        """Return no cuts."""
-        return Cuts(roots, np.empty((0, 3), np.int32), np.empty(0), np.empty(0, np.int64), apart)
-
-    @staticmethod
     def of(
+        on: Arrays,
         roots: Double,
         rows: NDArray[np.int32],
         multipliers: Double,
         apart: NDArray[np.int32],
+        idle: NDArray[np.int64] | None = None,
     ) -> Cuts:
         """Return given cuts."""
-        cuts = Cuts(roots, rows, multipliers, np.zeros(len(rows), np.int64), apart)
+        idle = np.zeros(len(rows), np.int64) if idle is None else idle
+        cuts = Cuts(on, roots, rows, on.array(multipliers), idle, apart)
         if len(cuts):
             cuts.build()
         return cuts
@@ -85,64 +87,69 @@ class Cuts:
         b = np.concatenate([term[2] for term in terms])
         value = np.concatenate([term[3] / (r[term[1]] * r[term[2]]) for term in terms])
         key, entry = np.unique(np.minimum(a, b) * n + np.maximum(a, b), return_inverse=True)
-        self.a, self.b = key // n, key % n
+        a, b = key // n, key % n
         first, second = self.apart.min(axis=1), self.apart.max(axis=1)
-        self._free = ~np.isin(key, first * np.int64(n) + second)
+        self._free = self.on.array(~np.isin(key, first * np.int64(n) + second))
         T = sparse.csr_array((value, (cut, entry)), shape=(len(i), len(key)))
         # Entries off the diagonal count twice in the norm.
-        half = sparse.csr_array(T.multiply(np.where(self.a == self.b, 1.0, 0.5)[None, :]))
-        self._T, self._half = T, sparse.csr_array(half.T)
+        half = sparse.csr_array(T.multiply(np.where(a == b, 1.0, 0.5)[None, :]))
+        half = sparse.csr_array(half.T)
         x = np.ones(len(i))
         size = 1.0
         for _ in range(20):
-            x = T @ (self._half @ x)
+            x = T @ (half @ x)
             size = float(np.linalg.norm(x))
             x /= size
         self._step = 1.0 / (1.05 * size)
+        self.a, self.b = self.on.array(a, np.int64), self.on.array(b, np.int64)
+        self._T, self._half, self._on_host = self.on.matrix(T), self.on.matrix(half), half
 
-    def project(self, W: Matrix, Y: Matrix) -> None:
+    def project(self, W: Any, Y: Any) -> None:
         """Correct W = max(Y, 0) in place: the nearest matrix to Y that also satisfies the cuts.
 
         By accelerated gradient steps on the multipliers; any multipliers make a valid W - Y.
         """
-        y = Y[self.a, self.b].astype(np.float64)
+        positive = self.on.at_least_zero
+        y = self.on.double(Y[self.a, self.b])
         mu = ahead = self.multipliers
         t = 1.0
         for _ in range(_INNER_OF_FEW if len(self.roots) < FEW else _INNER):
-            w = np.maximum(y + self._half @ ahead, 0.0) * self._free
-            new = np.maximum(ahead - self._step * (self._T @ w), 0.0)
+            w = positive(y + self._half @ ahead) * self._free
+            new = positive(ahead - self._step * (self._T @ w))
             t_new = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * t * t))
-            ahead = np.maximum(new + ((t - 1.0) / t_new) * (new - mu), 0.0)
+            ahead = positive(new + ((t - 1.0) / t_new) * (new - mu))
             mu, t = new, t_new
         self.multipliers = mu
-        w = np.maximum(y + self._half @ mu, 0.0).astype(Y.dtype)
+        w = self.on.cast(positive(y + self._half @ mu), Y)
         W[self.a, self.b] = w
         W[self.b, self.a] = w
 
     def spread(self, multipliers: Double, to: Double) -> None:
-        """Write the sum of the cuts times multipliers to the entries of a matrix."""
-        found = self._half @ multipliers
-        to[self.a, self.b] = found
-        to[self.b, self.a] = found
+        """Write the sum of the cuts times multipliers to the entries of a matrix on the host."""
+        if not len(self):
+            return
+        found = self._on_host @ multipliers
+        a, b = self.on.to_host(self.a), self.on.to_host(self.b)
+        to[a, b] = found
+        to[b, a] = found
 
     def renewed(self, found: NDArray[np.int32]) -> Cuts:
         """Return the cuts without those long idle, and with new ones."""
-        idle = np.where(self.multipliers > 0, 0, self.idle + 1)
+        multipliers = self.on.to_host(self.multipliers)
+        idle = np.where(multipliers > 0, 0, self.idle + 1)
         keep = idle < _PATIENCE
         rows = self.rows[keep]
         n = len(self.roots)
         fresh = found[~np.isin(_numbers(found, n), _numbers(rows, n))]
         fresh = fresh[: max(0, min(_MOST_CUTS, _MOST_PER_POINT * n) - len(rows))]
-        cuts = Cuts(
+        return Cuts.of(
+            self.on,
             self.roots,
             np.concatenate([rows, fresh]).astype(np.int32),
-            np.concatenate([self.multipliers[keep], np.zeros(len(fresh))]),
-            np.concatenate([idle[keep], np.zeros(len(fresh), np.int64)]),
+            np.concatenate([multipliers[keep], np.zeros(len(fresh))]),
             self.apart,
+            np.concatenate([idle[keep], np.zeros(len(fresh), np.int64)]),
         )
-        if len(cuts):
-            cuts.build()
-        return cuts
 
 
 def _numbers(rows: NDArray[np.int32], n: int) -> NDArray[np.int64]:

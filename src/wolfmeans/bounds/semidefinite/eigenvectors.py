@@ -12,24 +12,36 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
+from wolfmeans.bounds.semidefinite.arrays import Arrays
+
 Double = NDArray[np.float64]
 Operator = Callable[[Any], Any]
 
 
 class TopBlock:
-    """The largest eigenvalues of a symmetric operator on the complement of q, and their vectors."""
+    """The largest eigenvalues of a symmetric operator on the complement of q, and their vectors.
 
-    def __init__(self, q: NDArray[Any], columns: int, vectors: Any = None) -> None:
-        self.q = q
-        if vectors is None:
-            rng = np.random.RandomState(0)
-            vectors = rng.normal(size=(len(q), columns)).astype(q.dtype)
-        self.vectors = vectors
+    Vectors are arrays of `on`, values are on the host.
+    """
+
+    def __init__(self, on: Arrays, q: Any, vectors: Any) -> None:
+        self._on, self.q, self.vectors = on, q, vectors
         self.values: Double | None = None
         self._low = 0.0
 
+    @staticmethod
+    def random(on: Arrays, q: Any, columns: int) -> TopBlock:
+        """Return a block to begin with."""
+        block = TopBlock(on, q, None)
+        block.vectors = block._normal(columns, seed=0)
+        return block
+
+    def _normal(self, columns: int, seed: int) -> Any:
+        numbers = np.random.RandomState(seed).normal(size=(len(self.q), columns))
+        return self._on.cast(self._on.array(numbers), self.q)
+
     def _projected(self, V: Any) -> Any:
-        return V - np.outer(self.q, self.q @ V)
+        return V - self._on.library.outer(self.q, self.q @ V)
 
     def _orthonormal(self, V: Any) -> Any:
         """Return an orthonormal basis: Cholesky factors of the Gram matrix in float64, twice.
@@ -37,33 +49,30 @@ class TopBlock:
         The filter makes columns nearly parallel. What is then left of them in float32 is rounding,
         also in the direction of q, which is taken out both times.
         """
-        wide, q = V.astype(np.float64), self.q.astype(np.float64)
+        library = self._on.library
+        wide, q = self._on.double(V), self._on.double(self.q)
         for _ in range(2):
-            wide -= np.outer(q, q @ wide)
-            wide /= np.maximum(np.linalg.norm(wide, axis=0), np.finfo(np.float64).tiny)
-            try:
-                factor = linalg.cholesky(wide.T @ wide, lower=True, check_finite=False)
-            except linalg.LinAlgError:
-                wide = linalg.qr(wide, mode="economic", check_finite=False)[0]
-                continue
-            wide = linalg.solve_triangular(factor, wide.T, lower=True, check_finite=False).T
-        return wide.astype(V.dtype)
+            wide = wide - library.outer(q, q @ wide)
+            wide = wide / (library.sqrt((wide * wide).sum(0)) + np.finfo(np.float64).tiny)
+            wide = self._on.orthonormal(wide)
+        return self._on.cast(wide, self.q)
 
     def _lowest(self, apply: Operator) -> float:
         """Return about the smallest eigenvalue, rather too low (Lanczos)."""
-        v = self._projected(np.random.RandomState(1).normal(size=(len(self.q), 1)))
-        v = (v / np.linalg.norm(v)).astype(self.q.dtype)
-        before, size = np.zeros_like(v), 0.0
+        norm = self._on.library.linalg.norm
+        v = self._projected(self._normal(1, seed=1))
+        v = v / norm(v)
+        before, size = 0.0 * v, 0.0
         diagonal, off = [], []
         for _ in range(12):
-            w = self._projected(apply(v)) - self.q.dtype.type(size) * before
+            w = self._projected(apply(v)) - size * before
             diagonal.append(float((w * v).sum()))
-            w -= self.q.dtype.type(diagonal[-1]) * v
-            size = float(np.linalg.norm(w))
+            w = w - diagonal[-1] * v
+            size = float(norm(w))
             off.append(size)
             if size < 1e-12 * max(map(abs, diagonal)):
                 break
-            before, v = v, w / self.q.dtype.type(size)
+            before, v = v, w / size
         found = linalg.eigvalsh_tridiagonal(np.array(diagonal), np.array(off[: len(diagonal) - 1]))
         return float(1.5 * min(found[0], 0.0) - 0.3 * off[-1] - 1e-3 * abs(found[-1]))
 
@@ -79,9 +88,9 @@ class TopBlock:
 
     def _rotate(self, apply: Operator, V: Any) -> None:
         """Set the Ritz values and vectors of a space."""
-        H = (V.T @ apply(V)).astype(np.float64)
-        values, Q = linalg.eigh(0.5 * (H + H.T), check_finite=False)
-        self.values, self.vectors = values, V @ Q.astype(V.dtype)
+        H = self._on.to_host(V.T @ apply(V)).astype(np.float64)
+        self.values, Q = linalg.eigh(0.5 * (H + H.T), check_finite=False)
+        self.vectors = V @ self._on.cast(self._on.array(Q), V)
 
     def _filtered(self, apply: Operator, degree: int) -> Any:
         """Return the vectors with what belongs to small eigenvalues damped."""
@@ -90,16 +99,14 @@ class TopBlock:
         if high <= low:
             high = low + 0.1 * (top - low)
         top = max(top, high + 1e-6 * abs(high) + 1e-30)
-        real = self.q.dtype.type
         half, middle = 0.5 * (high - low), 0.5 * (high + low)
         sigma = half / (top - middle)
         tau, V = 2.0 / sigma, self.vectors
-        Y = (self._projected(apply(V)) - real(middle) * V) * real(sigma / half)
+        Y = (self._projected(apply(V)) - middle * V) * (sigma / half)
         for _ in range(degree - 1):
             new = 1.0 / (tau - sigma)
             Y, V = (
-                (self._projected(apply(Y)) - real(middle) * Y) * real(2.0 * new / half)
-                - real(sigma * new) * V,
+                (self._projected(apply(Y)) - middle * Y) * (2.0 * new / half) - (sigma * new) * V,
                 Y,
             )
             sigma = new
@@ -110,13 +117,10 @@ class TopBlock:
         assert self.values is not None
         have = len(self.values)
         if columns <= have:
-            self.vectors, self.values = (
-                self.vectors[:, have - columns :],
-                self.values[have - columns :],
-            )
+            self.vectors = self.vectors[:, have - columns :]
+            self.values = self.values[have - columns :]
             return
-        rng = np.random.RandomState(have)
-        more = rng.normal(size=(len(self.q), columns - have)).astype(self.q.dtype)
-        self.vectors = self._orthonormal(np.hstack([more, self.vectors]))
+        more = self._normal(columns - have, seed=have)
+        self.vectors = self._orthonormal(self._on.library.hstack([more, self.vectors]))
         lowest = self.values[0] - 1e-3 * abs(self.values[0])
         self.values = np.concatenate([np.full(columns - have, lowest), self.values])
