@@ -26,7 +26,7 @@ FEW = 1000
 _INNER, _INNER_OF_FEW = 12, 30
 """Steps of the projection onto the cuts, and for few points."""
 _NEW_CUTS, _NEW_PER_POINT = 20_000, 8
-_MOST_CUTS, _MOST_PER_POINT = 60_000, 30
+_MOST_CUTS, _MOST_PER_POINT = 120_000, 60
 """Cuts in a round and in all. With far more cuts than points, projections do not converge."""
 _CUTS_OF_A_ROW = 40
 _NEAR, _CANDIDATES = 0.05, 200

@@ -31,11 +31,13 @@ from wolfmeans.bounds.semidefinite.eigenvectors import TopBlock
 from wolfmeans.bounds.semidefinite.first_multiplier import multiplier_of
 
 _OVERRELAXED = 1.6
-_DEGREE = 4
+_DEGREE = 3
 """Of the Chebyshev filter in each step."""
 _SPARE = 12
 """Columns of the block beyond the eigenvalues that count."""
-_EVERY = 20
+_RHO = 0.1
+"""Times the norm of the first multiplier over that of Z: the first rho."""
+_EVERY = 10
 """Steps between two looks at the residuals."""
 _SHARES = tuple(10.0**-e for e in range(11, 2, -1))
 """Shifts of the matrix of a proof, relative to its largest eigenvalue, from the smallest on."""
@@ -124,7 +126,7 @@ class Relaxation:
             self.cuts = Cuts.of(on, self.roots, none, np.empty(0), self.apart)
             S = multiplier_of(self.points, self.roots, start, n_clusters)
             size = float(np.linalg.norm(S))
-            self.rho = 0.2 * size / math.sqrt(n_clusters) or 2.5 * self.total / n_clusters
+            self.rho = _RHO * size / math.sqrt(n_clusters) or 2.5 * self.total / n_clusters
             F = np.zeros((n, n_clusters))
             F[np.arange(n), start] = self.roots
             F /= np.maximum(np.linalg.norm(F, axis=0), 1e-30)
