@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,8 @@ class LowerBound:
     """What it cost."""
     proof: Proof | None = field(default=None, repr=False, compare=False)
     """Numbers from which `check_proof` verifies the value; only semidefinite bounds have one."""
+    outlook: str = field(default="", repr=False, compare=False)
+    """What more time would probably bring, where the time limit ended the search."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,12 @@ class Settings:
     """An SSE that was reached: a bound close to it ends the search for a better one."""
     seconds: float = 60.0
     """Time limit of methods that improve their bound step by step (`semidefinite`)."""
+    steps: int | None = None
+    """The most steps of such methods; None for as many as the time allows."""
+    clock: Callable[[], float] = perf_counter
+    """The time that counts, in seconds."""
+    on_gpu: bool = False
+    """Whether `semidefinite` computes on a GPU, with PyTorch."""
 
 
 def quiet(done: float, text: str) -> None:

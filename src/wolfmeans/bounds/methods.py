@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from scipy import sparse
@@ -18,7 +18,7 @@ from wolfmeans.bounds.bound import LowerBound, Numbers, Settings
 from wolfmeans.bounds.neighbours import neighbours
 from wolfmeans.bounds.one_dimensional import one_dimensional
 from wolfmeans.bounds.prices import CEILING_SHARE, ITERATIONS, MOST_PLACES, ROUNDS, prices
-from wolfmeans.bounds.semidefinite import KIND, semidefinite
+from wolfmeans.bounds.semidefinite import KIND, OPTIMAL, semidefinite
 from wolfmeans.bounds.spectral import spectral
 from wolfmeans.bounds.subsampled import PILOT_ROWS, subsampled
 from wolfmeans.core.hooks import hook
@@ -35,8 +35,12 @@ _FEWEST_SAMPLED_ROWS, _MOST_SAMPLED_ROWS = 1000, 8000
 _TOO_MUCH_SAMPLING = 6e11
 # Some ten matrices of this size squared take a few gigabytes.
 _MOST_SEMIDEFINITE_POINTS = 10_000
+# Up to here the semidefinite bound is better than prices within seconds.
+_FEW_POINTS = 3000
+_LEAST_SECONDS = 0.1
+_POINTS_OF_A_THREAD = 1000
 # A bound this near to what was reached need not be improved.
-_NEAR = 1.0 - 1e-4
+_NEAR = 1.0 - OPTIMAL
 DEFAULT_BUDGET = 5e10
 """Multiplications that `auto` may take: some seconds."""
 LARGE_BUDGET = 1e12
@@ -60,7 +64,7 @@ class Method:
     rigorous: bool = True
     """Whether its confidence is 1."""
     by_time: bool = False
-    """Whether it runs until a time limit; such a method must be named, "auto" does not take it."""
+    """Whether it runs until a time limit, not for a number of multiplications."""
 
     def refusal(self, d: int, trimmed: bool) -> str | None:
         """Return why the method is not valid for such a problem; None if it is valid."""
@@ -118,18 +122,15 @@ def _semidefinite(
     centers, n_threads = settings.centers, settings.n_threads
     if centers is None:
         centers = hook("good_centers")(dense, n_clusters, weights, None, n_threads)
-    labels, _ = get_engine().open(dense, None, n_threads).nearest(centers.astype(dense.dtype))
-    with threadpool_limits(n_threads, user_api="blas"):
-        return semidefinite(
-            dense,
-            n_clusters,
-            weights,
-            labels=labels,
-            seconds=settings.seconds,
-            goal=settings.goal,
-            n_threads=n_threads,
-            progress=settings.progress,
-        )
+    points = get_engine().open(dense, weights, n_threads)
+    labels, distances = points.nearest(centers.astype(dense.dtype))
+    if settings.goal is None:
+        cost = points.total(distances if weights is None else weights * distances)
+        settings = replace(settings, goal=cost)
+    # Small products gain nothing from threads, and lose much where threads wait for processors.
+    blas = 1 if len(dense) <= _POINTS_OF_A_THREAD else n_threads
+    with threadpool_limits(blas, user_api="blas"):
+        return semidefinite(dense, n_clusters, weights, labels=labels, settings=settings)
 
 
 _METHODS = (
@@ -230,11 +231,22 @@ def affordable(
 def auto_methods(
     n: int, d: int, n_clusters: int, *, trimmed: bool, budget: float = DEFAULT_BUDGET
 ) -> tuple[str, ...]:
-    """Return what `method="auto"` takes: what is affordable, else sampling."""
+    """Return what `method="auto"` takes, in this order: each one only if it may still help.
+
+    Quick methods come first. The semidefinite bound then has the rest of the time; of many points
+    in few columns, prices are tried before it.
+    """
     chosen = affordable(n, d, n_clusters, trimmed=trimmed, budget=budget)
-    if {"exact", "neighbours", "subsampled"} & set(chosen):
+    if "exact" in chosen:
         return chosen
-    return (*chosen, "subsampled")
+    if not {"neighbours", "subsampled"} & set(chosen):
+        chosen = (*chosen, "subsampled")
+    fits = n_clusters > 1 and n <= _MOST_SEMIDEFINITE_POINTS
+    if not fits or REGISTRY["semidefinite"].refusal(d, trimmed) is not None:
+        return chosen
+    if "prices" in chosen and n <= _FEW_POINTS:
+        return (*(name for name in chosen if name != "prices"), "semidefinite", "prices")
+    return (*chosen, "semidefinite")
 
 
 def best_bound(
@@ -253,8 +265,11 @@ def best_bound(
     by it where it is the one.
     """
     settings = settings or Settings()
+    end = settings.clock() + settings.seconds
     best: LowerBound | None = None
     for name in methods:
+        left = max(_LEAST_SECONDS, end - settings.clock())
+        settings = replace(settings, seconds=min(settings.seconds, left))
         found = REGISTRY[name].compute(X, n_clusters, weights, mass, settings)
         if best is None or found.value > best.value:
             best = found

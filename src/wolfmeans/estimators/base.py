@@ -22,7 +22,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from wolfmeans.bounds import LowerBound, Settings
-from wolfmeans.certificate.record import Certificate
+from wolfmeans.certificate.record import Certificate, warn_about
 from wolfmeans.core.draws import RandomSource
 from wolfmeans.core.frank_wolfe import Callback
 from wolfmeans.core.hooks import hook
@@ -35,6 +35,7 @@ from wolfmeans.estimators import saving
 from wolfmeans.estimators.checkpoint import Checkpoint, refuse_settings
 from wolfmeans.estimators.dataset import OpenedForFit, dataset_for
 from wolfmeans.estimators.parameters import ParameterAndMethod, validate
+from wolfmeans.estimators.postponed import PostponedBound, postponed_bound
 from wolfmeans.estimators.streamed import (
     predicted_to,
     results_of_chunks,
@@ -78,10 +79,11 @@ class CenterEstimator(
     labels_: Any
     inertia_: float
     n_iter_: int
-    certificate_: Certificate
     trace_: Trace
     checkpoint: str | os.PathLike[str] | None
+    empty: str
     engine_: str
+    _postponed: PostponedBound
     n_features_in_: int
     feature_names_in_: NDArray[Any]
 
@@ -213,17 +215,18 @@ class CenterEstimator(
         sample_weight : array-like of shape (n_samples,) or str, default=None
             The weights that were passed to `fit`.
         method : str, default="auto"
-            The method of `wolfmeans.lower_bound`; "auto" takes the strongest of those that finish
-            in minutes. If the data is in parts and the sum of their bounds is weak, for example
-            because rows are sorted by cluster, "auto" also tries a random sample; the certificate
-            shows the better bound with its confidence.
+            The method of `wolfmeans.lower_bound`; "auto" combines several. If the data is in parts
+            and the sum of their bounds is weak, for example because rows are sorted by cluster,
+            "auto" also tries a random sample; the certificate shows the better bound with its
+            confidence.
         confidence : float, default=0.95
             Confidence of bounds from random subsamples.
         random_state : int, RandomState or None, default=None
             Seed of the subsamples.
         seconds : float, default=60.0
-            Time limit of ``method="semidefinite"``, the strongest one for up to some thousand
-            points. Ctrl-C ends it and keeps the best bound that is proven so far.
+            Time limit of the semidefinite bound, the strongest one. It may end sooner: when the
+            clustering is proven to be optimal, or when the bound no longer rises. Ctrl-C ends it
+            and keeps the best bound that is proven so far.
         progress : callable or None, default=None
             Called with the completed fraction and a text; None prints to a terminal.
 
@@ -246,6 +249,7 @@ class CenterEstimator(
         """
         check_is_fitted(self)
         self._refuse_other_number_of_clusters()
+        self.__dict__.pop("_postponed", None)  # superseded
         with progress_on_terminal(progress) as report:
             settings = Settings(
                 confidence=confidence,
@@ -254,20 +258,45 @@ class CenterEstimator(
                 progress=report,
                 centers=self.cluster_centers_,
                 seconds=seconds,
+                on_gpu=self.engine_ == "gpu",
             )
             bounds = dataset_for(self, X).lower_bounds(sample_weight, method, settings)
         return self._certified_by(bounds)
 
+    @property
+    def certificate_(self) -> Certificate:
+        """What was verified about the clustering.
+
+        A fit takes quick lower bounds only. If these say little and there are few points, a better
+        one is computed when the certificate is first read, in a second or so.
+        """
+        if "certificate_" not in vars(self):
+            raise AttributeError(f"{type(self).__name__} has no certificate_ before fit")
+        postponed = self.__dict__.pop("_postponed", None)
+        if postponed is not None:
+            self._certified_by([postponed.bound(self)])
+        certificate: Certificate = vars(self)["certificate_"]
+        return certificate
+
+    @certificate_.setter
+    def certificate_(self, certificate: Certificate) -> None:
+        self.__dict__["certificate_"] = certificate
+
+    def __getstate__(self) -> Any:
+        """Return what is pickled: without the points that a postponed bound needs."""
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_postponed"}
+
     def _certified_by(self, bounds: list[LowerBound]) -> Certificate:
         """Put lower bounds into the certificate, and return it."""
-        certificate = self.certificate_
+        certificate: Certificate = vars(self)["certificate_"]
         watched = certificate.stop in ("decrease", "gap")
         for bound in bounds:
             certificate = certificate.bounded_by(bound, certificate.tol if watched else None)
         self.certificate_ = certificate
-        if self.certificate_.unit_exponent == 0:
-            self.trace_.lower_bound = self.certificate_.proven_bound
-        return self.certificate_
+        if certificate.unit_exponent == 0:
+            self.trace_.lower_bound = certificate.proven_bound
+        return certificate
 
     def _refuse_other_number_of_clusters(self) -> None:
         """Raise an error if `n_clusters` was changed since the fit."""
@@ -411,6 +440,18 @@ class CenterEstimator(
         self.certificate_ = certificate.in_units(-2 * exponent)
         kept = exponent == 0 or self.certificate_.unit_exponent != 0
         self.trace_ = fit.solution.trace if kept else fit.solution.trace.in_units(-2 * exponent)
+
+    def _conclude(
+        self, data: OpenedForFit, notes: tuple[str, ...], *, trimmed: bool = False
+    ) -> None:
+        """Warn about the fit, and postpone a better lower bound until the certificate is read."""
+        certificate: Certificate = vars(self)["certificate_"]
+        warn_about(certificate, inertia=self.inertia_, empty=self.empty, notes=notes)
+        self.__dict__.pop("_postponed", None)
+        if vars(self)["certify"] == "auto":
+            postponed = postponed_bound(certificate, data, trimmed=trimmed)
+            if postponed is not None:
+                self._postponed = postponed
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> NDArray[np.int32]:
         """Cluster X and return the labels."""

@@ -15,7 +15,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from wolfmeans.bounds import METHODS as BOUNDS
-from wolfmeans.certificate.record import warn_about
 from wolfmeans.core.empty_clusters import POLICIES
 from wolfmeans.core.frank_wolfe import Callback
 from wolfmeans.core.stopping import STOPS, TOLERANCE_SCALES
@@ -240,7 +239,7 @@ class KMeans(CenterEstimator):
             random=lambda: check_random_state(self.random_state),
         )
         self._keep(best, certificate, exponent)
-        warn_about(self.certificate_, inertia=self.inertia_, empty=self.empty, notes=notes)
+        self._conclude(data, notes)
 
     def _work(self, n_threads: int) -> Work | None:
         """Return the work of a fit, to choose an engine; None for a search (mostly CPU work)."""

@@ -18,7 +18,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from wolfmeans.bounds import METHODS as BOUNDS
-from wolfmeans.certificate.record import Certificate, warn_about
+from wolfmeans.certificate.record import Certificate
 from wolfmeans.core.draws import RandomSource
 from wolfmeans.core.empty_clusters import POLICIES as ALL_POLICIES
 from wolfmeans.core.frank_wolfe import Callback
@@ -257,7 +257,7 @@ class TrimmedKMeans(CenterEstimator):
         )
         self._share = f"{share.numerator}/{share.denominator}"
         self._keep(best, certificate, data.exponent)
-        warn_about(self.certificate_, inertia=self.inertia_, empty=self.empty, notes=notes)
+        self._conclude(data, notes, trimmed=True)
 
     def _work(self, n_threads: int) -> Work:
         """Return the work of a fit, to choose an engine: the continued starts, on all points."""

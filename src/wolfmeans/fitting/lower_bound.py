@@ -23,6 +23,7 @@ from wolfmeans.bounds.bound import (
 from wolfmeans.bounds.methods import DEFAULT_BUDGET, REGISTRY, auto_methods, best_bound
 from wolfmeans.bounds.proof import Proof, check
 from wolfmeans.engines import effective_threads, get_engine
+from wolfmeans.engines.tensors import is_tensor
 from wolfmeans.inputs import validation
 
 # Validation uses the name of this class in its messages.
@@ -41,7 +42,8 @@ def lower_bound(
     n_threads: int | None = None,
     centers: Any = None,
     budget: float = DEFAULT_BUDGET,
-    seconds: float = 60.0,
+    seconds: float = 10.0,
+    engine: str = "auto",
     progress: Report | None = None,
 ) -> LowerBound:
     """Return a lower bound on the inertia of every clustering of X into n_clusters clusters.
@@ -65,8 +67,8 @@ def lower_bound(
         and touching clusters; it is a dual bound with a price for each point. "semidefinite" is the
         strongest for up to some thousand points: it improves for `seconds`, and has a proof that
         `check_proof` verifies. "subsampled" uses a random sample and holds only with the given
-        confidence. "auto" takes the largest bound of all methods but "semidefinite" that are
-        valid and affordable.
+        confidence. "auto" takes the largest bound of several: quick methods first, then, if that
+        may help, the semidefinite bound for the rest of the `seconds`.
     confidence : float, default=0.95
         The probability, at least, that a bound from a sample holds.
     random_state : int, RandomState or None, default=None
@@ -77,9 +79,14 @@ def lower_bound(
         Centers of a good clustering, if you have one. "prices" and "semidefinite" start from
         them, and "auto" stops when no better bound is possible.
     budget : float, default=5e10
-        Approximate number of multiplications that "auto" may take; the default is some seconds.
-    seconds : float, default=60.0
-        Time limit of method="semidefinite".
+        Approximate number of multiplications that the quick methods of "auto" may take; the
+        default is some seconds.
+    seconds : float, default=10.0
+        Time limit of the semidefinite bound. It may end sooner: when it proves that the clustering
+        is optimal, or when it no longer rises.
+    engine : {"auto", "cpu", "gpu"}, default="auto"
+        Where the semidefinite bound is computed; "gpu" needs PyTorch. "auto" takes the GPU if X is
+        a tensor there. The proof is checked in the same way.
     progress : callable, default=None
         Called from time to time with the completed fraction and a text.
 
@@ -98,6 +105,8 @@ def lower_bound(
     >>> round(bound.value, 6), bound.kind, bound.confidence
     (4.0, 'neighbours', 1.0)
     """
+    if engine not in ("auto", "cpu", "gpu"):
+        raise ValueError(f"engine must be 'auto', 'cpu' or 'gpu'; got {engine!r}")
     settings = Settings(
         confidence=confidence,
         rng=lambda: check_random_state(random_state),
@@ -105,6 +114,7 @@ def lower_bound(
         progress=progress,
         centers=centers,
         seconds=seconds,
+        on_gpu=engine == "gpu" or (engine == "auto" and is_tensor(X) and X.is_cuda),
     )
     return bound_in_units(X, n_clusters, sample_weight, trim, method, budget, settings)
 

@@ -8,8 +8,9 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.bounds.bound import LowerBound, Report, positive_points, quiet
+from wolfmeans.bounds.bound import LowerBound, Settings, positive_points, quiet
 from wolfmeans.bounds.proof import Proof, check
+from wolfmeans.bounds.semidefinite.arrays import HOST, TorchArrays
 from wolfmeans.bounds.semidefinite.cuts import Double
 from wolfmeans.bounds.semidefinite.relaxation import Relaxation
 
@@ -20,6 +21,8 @@ _ROUND = 10
 """Steps between two searches for violated cuts."""
 _LOOK = 4
 """Rounds between two estimates of the bound."""
+_PATIENCE = 5
+"""The search ends when this many estimates closed less than a fiftieth of the gap."""
 
 
 def semidefinite(
@@ -28,13 +31,9 @@ def semidefinite(
     weights: Double | None = None,
     *,
     labels: NDArray[np.int32],
-    seconds: float = 60.0,
-    steps: int | None = None,
-    goal: float | None = None,
-    n_threads: int = 1,
-    progress: Report | None = None,
+    settings: Settings,
 ) -> LowerBound:
-    """Return the best semidefinite bound that is proven within some seconds, with its proof.
+    """Return the best semidefinite bound that is proven within a time limit, with its proof.
 
     Parameters
     ----------
@@ -46,16 +45,9 @@ def semidefinite(
         At least 0; None for ones.
     labels : array of shape (n,)
         A clustering to start from; the better it is, the sooner the bound is good.
-    seconds : float
-        The search and the last proof are done by then, unless the first steps take longer.
-    steps : int or None
-        No more steps are taken.
-    goal : float or None
-        The SSE of a clustering: a bound within 1e-6 of it ends the search.
-    n_threads : int
-        Threads of the search for cuts.
-    progress : callable or None
-        Called with the completed fraction and a text.
+    settings : Settings
+        Search and last proof are done within its `seconds`, unless the first steps take longer. A
+        bound within 1e-6 of its `goal` ends the search.
     """
     started = perf_counter()
     if weights is not None:
@@ -64,45 +56,55 @@ def semidefinite(
     points = np.asarray(positive, dtype=np.float64)
     if not 1 < n_clusters < len(points) or not np.ptp(points, axis=0).any():
         return LowerBound(0.0, KIND, 1.0, perf_counter() - started)
-    relaxation = Relaxation(points, n_clusters, heavy, labels)
-    search = Search(points, heavy, relaxation, goal)
+    search = Search(points, n_clusters, heavy, labels, settings)
     try:
-        search.run(started, seconds, steps or 1 << 62, n_threads, progress or quiet)
+        search.run()
     except KeyboardInterrupt:
         if search.proof is None:
             raise
-    return LowerBound(search.best, KIND, 1.0, perf_counter() - started, search.proof)
+    taken = perf_counter() - started
+    return LowerBound(search.best, KIND, 1.0, taken, search.proof, search.outlook())
 
 
 class Search:
     """Steps, cuts and proofs in turn; the best proof so far."""
 
     def __init__(
-        self, points: Double, weights: Double | None, relaxation: Relaxation, goal: float | None
+        self,
+        points: Double,
+        n_clusters: int,
+        weights: Double | None,
+        labels: NDArray[np.int32],
+        settings: Settings,
     ) -> None:
-        self.points, self.weights, self.relaxation, self.goal = points, weights, relaxation, goal
+        self._clock, self._started = settings.clock, settings.clock()
+        self.points, self.weights, self.settings = points, weights, settings
+        on = TorchArrays(_device()) if settings.on_gpu else HOST
+        self.relaxation = Relaxation(points, n_clusters, weights, labels, on=on)
         self.best = 0.0
         self.proof: Proof | None = None
-        self._enough = math.inf if goal is None else (1.0 - OPTIMAL) * goal
+        self._goal = settings.goal
+        self._enough = math.inf if self._goal is None else (1.0 - OPTIMAL) * self._goal
+        self._estimates: list[tuple[float, float]] = []
+        """Times, and estimates of the bound."""
 
-    def run(
-        self, started: float, seconds: float, steps: int, n_threads: int, report: Report
-    ) -> None:
-        """Search until the goal, the time limit or the number of steps is reached."""
-        relaxation = self.relaxation
-        first = perf_counter()
+    def run(self) -> None:
+        """Search until the goal or a limit is reached, or the bound no longer rises."""
+        relaxation, settings = self.relaxation, self.settings
+        most = settings.steps or 1 << 62
+        first = self._clock()
         over = False
         while not over and self.best < self._enough:
             relaxation.step()
-            now = perf_counter()
+            now = self._clock()
             a_step = (now - first) / relaxation.steps
-            last = now - started + (1.0 + self._steps_of_a_proof()) * a_step >= seconds
-            over = last or relaxation.steps >= steps
+            left = settings.seconds - (now - self._started)
+            over = left <= (1.0 + self._steps_of_a_proof()) * a_step or relaxation.steps >= most
             round_ends = relaxation.steps % _ROUND == 0
             if over or (round_ends and (relaxation.steps // _ROUND) % _LOOK == 0):
-                self._look(over, min(1.0, (now - started) / seconds), report)
+                over = self._look(over) or over
             if round_ends and not over:
-                relaxation.separate(n_threads)
+                relaxation.separate(settings.n_threads)
 
     def _steps_of_a_proof(self) -> float:
         """Return about how many steps take as long as a proof and its check."""
@@ -110,18 +112,59 @@ class Search:
         columns = self.relaxation.top.vectors.shape[1]
         return float(4.0 + (n / 3.0 + 12.0 * d) / (5.0 * columns))
 
-    def _look(self, over: bool, done: float, report: Report) -> None:
-        """Estimate the bound, and prove it if that is promising."""
+    def _look(self, over: bool) -> bool:
+        """Estimate the bound, and prove it if that is promising; whether it has stopped rising."""
+        spent = self._clock() - self._started
         estimate = self.relaxation.estimate()
-        report(done, f"semidefinite bound: about {estimate:.6g}")
+        self._estimates.append((spent, estimate))
+        report = self.settings.progress or quiet
+        report(min(1.0, spent / self.settings.seconds), f"bound about {self._told(estimate)}")
+        over = over or self._rests()
         # A proof takes as long as some steps, so it must promise much more than the last.
-        more = 0.01 * self.best if self.goal is None else 0.5 * (self.goal - self.best)
-        if not (over or estimate >= self._enough or estimate > self.best + more):
-            return
-        apart = 1e-6 if self.goal is None else max(0.0, 1.0 - estimate / self.goal)
-        value, found = proven(self.relaxation, self.points, self.weights, apart)
-        if value > self.best:
-            self.best, self.proof = value, found
+        goal = self._goal
+        more = 0.01 * self.best if goal is None else 0.5 * (goal - self.best)
+        if over or estimate >= self._enough or estimate > self.best + more:
+            tolerance = 1e-6 if goal is None else max(0.0, 1.0 - estimate / goal)
+            value, found = proven(self.relaxation, self.points, self.weights, tolerance)
+            if value > self.best:
+                self.best, self.proof = value, found
+        return over
+
+    def _told(self, estimate: float) -> str:
+        """Return an estimate in words, without units if a clustering is known."""
+        if self._goal is None or not estimate > 0:
+            return f"{estimate:.6g}"
+        return f"{max(0.0, 100.0 * (self._goal / estimate - 1.0)):.3g} % below the inertia"
+
+    def _rests(self) -> bool:
+        """Whether the last looks have brought next to nothing."""
+        if len(self._estimates) <= _PATIENCE:
+            return False
+        before = max(value for _, value in self._estimates[:-_PATIENCE])
+        best = max(value for _, value in self._estimates[-_PATIENCE:])
+        open_ = abs(best) if self._goal is None else self._goal - best
+        return best - before < (1e-8 if self._goal is None else 0.02) * open_
+
+    def outlook(self) -> str:
+        """Return what as much time again would probably bring."""
+        goal, steps = self._goal, self.settings.steps
+        if goal is None or self.best >= self._enough or steps is not None:
+            return ""
+        if self._rests():
+            return "more time would hardly improve this bound"
+        half = [v for t, v in self._estimates if t <= 0.5 * self._estimates[-1][0] and v < goal]
+        last = self._estimates[-1][1]
+        if not half or not half[-1] < last < goal:
+            return ""
+        then = (goal - last) ** 2 / (goal - half[-1])
+        more = 100.0 * then / (goal - then)
+        return f"as much time again would probably prove it to within {more:.2g} %"
+
+
+def _device() -> str:
+    from wolfmeans.engines.gpu.engine import device  # needs PyTorch
+
+    return device()
 
 
 def proven(

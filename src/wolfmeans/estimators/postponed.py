@@ -1,0 +1,82 @@
+"""A lower bound that is computed when the certificate is first read, not during the fit.
+
+Many fits are never asked for their certificate, and a good bound takes longer than a fit of few
+points. The points are copied, because the caller may change them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import perf_counter, thread_time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfmeans.bounds import LowerBound, Settings
+from wolfmeans.bounds.methods import LARGE_BUDGET, REGISTRY
+from wolfmeans.certificate.record import Certificate
+from wolfmeans.estimators.dataset import OpenedForFit
+from wolfmeans.fitting.lower_bound import bound_in_units
+
+_METHOD = "semidefinite"
+_MOST_POINTS = 2500
+"""With more points, a second is not enough."""
+_MOST_BYTES = 1 << 25
+_GOOD_ENOUGH = 1.001
+_SECONDS = 0.35
+"""Of steps, on a common core; the proof comes on top."""
+_MOST_STEPS = 80
+
+
+@dataclass(frozen=True)
+class PostponedBound:
+    """Everything that the bound needs besides the fitted model."""
+
+    X: Any
+    """In the caller's units."""
+    weights: NDArray[np.float64] | None
+    seconds: float
+    """The most seconds."""
+
+    def bound(self, model: Any) -> LowerBound:
+        """Return the bound, in units of the model's certificate."""
+        n = self.X.shape[0]
+        # The number of steps depends on the data alone, so that the bound is reproducible unless
+        # the machine is very slow; threads that wait for a processor do not count as slow.
+        a_step = 1e-3 + 4e-10 * n**2 * (2 * model.n_clusters + 8)
+        settings = Settings(
+            n_threads=1,
+            centers=model.cluster_centers_,
+            seconds=self.seconds,
+            steps=max(1, min(_MOST_STEPS, int(_SECONDS * self.seconds / a_step))),
+            clock=thread_time,
+        )
+        return bound_in_units(
+            self.X,
+            model.n_clusters,
+            self.weights,
+            model._trim_on(self.X, self.weights),
+            _METHOD,
+            LARGE_BUDGET,
+            settings,
+            vars(model)["certificate_"].unit_exponent,
+        )
+
+
+def postponed_bound(
+    certificate: Certificate, data: OpenedForFit, *, trimmed: bool
+) -> PostponedBound | None:
+    """Return the bound that is worth computing later; None if there is none.
+
+    It may take as long as two such fits, or a second if that is more.
+    """
+    n, d = data.X.shape
+    if data.in_parts or n > _MOST_POINTS or n * d * 8 > _MOST_BYTES:
+        return None
+    if not 1 < certificate.n_clusters < n or REGISTRY[_METHOD].refusal(d, trimmed) is not None:
+        return None
+    if certificate.ratio is not None and certificate.ratio <= _GOOD_ENOUGH:
+        return None
+    X = data.X.copy() if hasattr(data.X, "copy") else np.array(data.X)
+    return PostponedBound(X, data.workspace.weights, max(1.0, 2.0 * (perf_counter() - data.begun)))
