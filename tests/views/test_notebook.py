@@ -55,7 +55,7 @@ def test_a_certificate_escapes_its_texts(model):
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
-        (Status.STATIONARY, "verdict"),
+        (Status.STATIONARY, "verdict plain"),
         (Status.MAX_ITER, "verdict open"),
         (Status.TIME_LIMIT, "verdict open"),
         (Status.REPEATED_STATE, "verdict failed"),
@@ -65,6 +65,26 @@ def test_a_certificate_escapes_its_texts(model):
 def test_the_color_of_the_verdict_tells_how_the_run_ended(model, status, kind):
     page = harmless(replace(model.certificate_, status=status)._repr_html_())
     assert ("p", "class", kind) in page.attributes
+
+
+@pytest.mark.parametrize(
+    ("ratio", "confidence", "look"),
+    [(1.0, 1.0, "proved"), (1.05, 1.0, "near"), (1.2, 1.0, "plain"), (1.0, 0.95, "plain")],
+)
+def test_only_a_strong_proof_is_green(model, ratio, confidence, look):
+    certificate = replace(
+        model.certificate_,
+        lower_bound=model.inertia_ / ratio,
+        lower_bound_kind="any",
+        lower_bound_confidence=confidence,
+    )
+    page = harmless(certificate._repr_html_())
+    assert ("p", "class", f"verdict {look}") in page.attributes
+    early = harmless(replace(certificate, status=Status.MAX_ITER)._repr_html_())
+    assert ("p", "class", "verdict open") in early.attributes
+    colors = dict(re.findall(r"verdict\.?(\w*) { border-(?:left: 4px solid|color:) (\S+?)[;\s]",
+                             notebook._STYLE))  # fmt: skip
+    assert (colors.get(look, colors[""]) == "var(--good)") == (look == "proved")
 
 
 def test_colors_stand_out_from_white_and_from_black():
