@@ -158,7 +158,7 @@ def test_advice_is_not_to_do_again_what_was_done():
     for certificate in (useless, replace(unasked, lower_bound_kind="spectral"), unasked):
         said = str(certificate.after_seconds(40.0).after_seconds(21.2))
         assert "found in 61 s; certify(X, seconds=S) with more seconds may find one" in said
-    assert "found in 0.25 s" in str(useless.after_seconds(0.25))
+    assert "found within a second; " in str(useless.after_seconds(0.25))
 
 
 def test_seconds_of_certify_are_counted():

@@ -176,12 +176,9 @@ def _no_bound(certificate: Certificate) -> str:
     found = certificate.standing.meaning
     if not certificate.bound_seconds:
         return f"{found}; certify(X) looks longer"
-    spent = (
-        f"{certificate.bound_seconds:.2g}"
-        if certificate.bound_seconds < 10
-        else (f"{certificate.bound_seconds:,.0f}")
-    )
-    return f"{found} in {spent} s; certify(X, seconds=S) with more seconds may find one"
+    seconds = certificate.bound_seconds
+    spent = "within a second" if seconds < 1.0 else f"in {seconds:,.0f} s"
+    return f"{found} {spent}; certify(X, seconds=S) with more seconds may find one"
 
 
 def _empty_row(certificate: Certificate) -> Row:
