@@ -342,10 +342,42 @@ PYTHON_MUTANTS = [
         ),
         (
             "a fraction rounded to the nearest",
-            "value = below(float(_exact(x, weights, n_clusters)))",
-            "value = float(_exact(x, weights, n_clusters))",
+            "value = below(float(_exact(x, weights, n_clusters, firsts)))",
+            "value = float(_exact(x, weights, n_clusters, firsts))",
             "rounding may be upwards",
             "test_equals_the_best_segmentation",
+        ),
+        (
+            "the clusters of another layer",
+            "end = begins[k - 2][end]",
+            "end = begins[max(0, k - 3)][end]",
+            "each layer has its own best clusters",
+            "test_the_clusters_are_those_of_the_best_segmentation",
+        ),
+        (
+            "means without weights",
+            "means = np.add.reduceat(masses * shifted, firsts)",
+            "means = np.add.reduceat(shifted, firsts)",
+            "the center of weighted points is their weighted mean",
+            "test_the_clusters_are_those_of_the_best_segmentation",
+        ),
+    ),
+    *_mutants(
+        "estimators/kmeans.py",
+        "estimators/test_one_column.py",
+        (
+            "an optimum without weights",
+            "return optimum_on_a_line(scaled, k, data.workspace.weights)",
+            "return optimum_on_a_line(scaled, k)",
+            "weights change the optimum",
+            "test_one_column_is_clustered_optimally",
+        ),
+        (
+            "the optimum instead of given seeds",
+            'self.one_column != "exact" or not by_default',
+            'self.one_column != "exact"',
+            "given centers are where a fit begins",
+            "test_other_seeds_and_descent_are_plain_k_means",
         ),
     ),
     *_mutants(
@@ -1251,6 +1283,13 @@ NATIVE_MUTANTS = [
     *_mutants(
         "native/lower_bounds/one_dimensional.cpp",
         "bounds/test_one_dimensional.py",
+        (
+            "the clusters of the first layer",
+            "begin = begins[k - 3][begin];",
+            "begin = begins[0][begin];",
+            "each layer has its own best clusters",
+            "test_the_clusters_are_those_of_the_best_segmentation",
+        ),
         (
             "no error of segments",
             "error_ *= (10.0 * e + 100.0) * unit_roundoff * unit_roundoff;",

@@ -206,6 +206,19 @@ def test_a_pipeline_shows_its_own_diagram():
     assert "KMeans" in shown and 'class="wolfmeans"' not in shown
 
 
+# --- progress --------------------------------------------------------------------------------
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("default")
+def test_a_kernel_shows_the_progress_of_certify(tmp_path, monkeypatch):
+    certify = "certificate = km.certify(X, method='semidefinite', seconds=3)"
+    [line] = executed([FIT, certify], tmp_path, monkeypatch)[1].outputs
+    # The line was shown in this cell, and is empty at the end.
+    assert line.output_type == "display_data"
+    assert line.data["text/plain"] == line.data["text/html"] == ""
+
+
 # --- figures ---------------------------------------------------------------------------------
 
 FIT = """
@@ -217,10 +230,8 @@ km = KMeans(3, random_state=0).fit(X)
 """
 
 
-@pytest.mark.long
-@pytest.mark.filterwarnings("default")  # those of the notebook's own packages are not ours
-def test_a_kernel_shows_a_figure_once(tmp_path, monkeypatch):
-    """In a real kernel; test_plot.py tests the PNG of a figure without one."""
+def executed(sources, tmp_path, monkeypatch):
+    """Run cells in a real kernel, and return them with their outputs."""
     import nbclient
     import nbformat
 
@@ -229,18 +240,26 @@ def test_a_kernel_shows_a_figure_once(tmp_path, monkeypatch):
         monkeypatch.setenv(name, str(tmp_path / name))
     monkeypatch.delenv("JUPYTER_PATH", raising=False)
     monkeypatch.delenv("MPLBACKEND", raising=False)
-    draw = "km.trace_.plot()"
-    sources = [FIT, draw, "'matplotlib.pyplot' in sys.modules", "%matplotlib inline", draw,
-               "import matplotlib.pyplot", draw, "sys.prefix"]  # fmt: skip
     cells = [nbformat.v4.new_code_cell(source) for source in sources]
     notebook = nbformat.v4.new_notebook(cells=cells)
     nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
-    [place] = notebook.cells[-1].outputs
+    return notebook.cells
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("default")  # those of the notebook's own packages are not ours
+def test_a_kernel_shows_a_figure_once(tmp_path, monkeypatch):
+    """In a real kernel; test_plot.py tests the PNG of a figure without one."""
+    draw = "km.trace_.plot()"
+    sources = [FIT, draw, "'matplotlib.pyplot' in sys.modules", "%matplotlib inline", draw,
+               "import matplotlib.pyplot", draw, "sys.prefix"]  # fmt: skip
+    cells = executed(sources, tmp_path, monkeypatch)
+    [place] = cells[-1].outputs
     assert place.data["text/plain"] == repr(sys.prefix)
-    for cell in notebook.cells:
+    for cell in cells:
         if cell.source == draw:
             [picture] = cell.outputs
             assert picture.output_type == "execute_result"
             assert set(picture.data) == {"text/plain", "image/png"}
-    [answer] = notebook.cells[2].outputs
+    [answer] = cells[2].outputs
     assert answer.data["text/plain"] == "False"
