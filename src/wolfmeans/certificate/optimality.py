@@ -22,6 +22,7 @@ MOST_USEFUL = 2.0
 """Above this ratio a bound is not shown."""
 # So that 1.1, which is a little more in binary, is not printed as 10.1 %.
 _NEARLY = 1.0 - 1e-13
+NO_USEFUL_BOUND = "no useful bound was found"
 _OF_THE_OPTIMUM = "of the optimum"
 
 
@@ -113,7 +114,7 @@ class Standing:
         if self.optimal:
             return f"to a relative {TOLERANCE:.0e}".replace("e-06", "e-6")
         if not self.useful:
-            return "no useful bound was found"
+            return NO_USEFUL_BOUND if self.lower_bound else "no lower bound is known"
         return _OF_THE_OPTIMUM if self.proven else f"{_OF_THE_OPTIMUM} {self._sure}"
 
     @property

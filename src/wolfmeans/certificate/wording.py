@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from wolfmeans.certificate.optimality import WEAK, rounded_down
+from wolfmeans.certificate.optimality import NO_USEFUL_BOUND, WEAK, rounded_down
 from wolfmeans.core.solution import Status
 
 if TYPE_CHECKING:
@@ -173,12 +173,11 @@ def _global_row(certificate: Certificate) -> Row:
 def _no_bound(certificate: Certificate) -> str:
     if certificate.lower_bound_kind is None and not certificate.bound_seconds:
         return "no lower bound was computed during the fit; certify(X) computes one"
-    found = certificate.standing.meaning
     if not certificate.bound_seconds:
-        return f"{found}; certify(X) looks longer"
+        return f"{NO_USEFUL_BOUND}; certify(X) looks longer"
     seconds = certificate.bound_seconds
     spent = "within a second" if seconds < 1.0 else f"in {seconds:,.0f} s"
-    return f"{found} {spent}; certify(X, seconds=S) with more seconds may find one"
+    return f"{NO_USEFUL_BOUND} {spent}; certify(X, seconds=S) with more seconds may find one"
 
 
 def _empty_row(certificate: Certificate) -> Row:
