@@ -79,7 +79,7 @@ def test_the_proof_is_left_out_of_the_file_and_kept_in_pickles(tmp_path):
     assert certificate_from(content, 3).proof is None
 
 
-@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e12])
+@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e6])
 def test_the_proof_of_a_certificate_is_for_the_data_as_given(scale):
     X = points(30) * scale
     with warnings.catch_warnings():
