@@ -78,7 +78,8 @@ void roots_of_distances(Array<const double> distances, Weights weights, Array<co
                                   prices, out.data(), n_threads);
 }
 
-nb::tuple one_dimensional(Array<const double> x, Weights weights, std::size_t n_clusters) {
+nb::tuple one_dimensional(Array<const double> x, Weights weights, std::size_t n_clusters,
+                          std::optional<Array<std::int64_t>> firsts) {
     require(x.ndim() == 1 && x.shape(0) >= 1, "x must have one dimension and at least one entry");
     const std::size_t n = x.shape(0);
     require(n < std::numeric_limits<std::uint32_t>::max(), "x has too many entries");
@@ -86,10 +87,13 @@ nb::tuple one_dimensional(Array<const double> x, Weights weights, std::size_t n_
         require(x.data()[i - 1] <= x.data()[i], "x must be ascending");
     require(n_clusters >= 1, "n_clusters must be at least 1");
     const double* const given = check_positive(weights, n);
+    require(!firsts || (firsts->ndim() == 1 && firsts->shape(0) == n_clusters),
+            "firsts must have one entry for each cluster");
+    std::int64_t* const out = firsts ? firsts->data() : nullptr;
     wolfmeans::Optimum optimum;
     {
         const Released release;
-        optimum = wolfmeans::one_dimensional(x.data(), given, n, n_clusters);
+        optimum = wolfmeans::one_dimensional(x.data(), given, n, n_clusters, out);
     }
     return nb::make_tuple(optimum.value, optimum.error);
 }
@@ -134,8 +138,10 @@ void define_bounds(nb::module_& m) {
           "heaviest"_a, "guess"_a, "roots"_a, "n_threads"_a,
           "The same from squared distances (m, n), each row with a 0 for the point itself.");
     m.def("one_dimensional", &one_dimensional, "x"_a, "weights"_a.none(), "n_clusters"_a,
+          "firsts"_a.none() = nb::none(),
           "(the smallest SSE of n_clusters clusters on a line, a bound on its error).\n\n"
-          "IN: x (n,) float64, ascending; weights (n,) float64, positive, or None.");
+          "IN: x (n,) float64, ascending; weights (n,) float64, positive, or None. OUT: firsts\n"
+          "(n_clusters,) int64, the first point of each cluster, or None.");
     m.def("violated_cuts", &violated_cuts<float>, "z"_a, "near"_a, "candidates"_a,
           "least"_a, "pairs"_a, "sizes"_a, "counts"_a, "n_threads"_a,
           "Pair cuts z_ii - z_ij >= 0 and triangle cuts z_ii + z_jk - z_ij - z_ik >= 0 that are\n"

@@ -20,6 +20,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "exact/unit_roundoff.hpp"
@@ -162,6 +163,9 @@ public:
         rows(first, 1, columns.size(), columns);
     }
 
+    // The best j of each row i.
+    std::vector<std::uint32_t>& best() { return best_; }
+
 private:
     Pair at(std::size_t i, std::size_t j) const {
         if (j >= i) return {std::numeric_limits<double>::infinity(), 0.0};
@@ -205,9 +209,21 @@ private:
     std::vector<std::uint32_t> best_;
 };
 
+// Turn ascending numbers of distinct points into numbers of points, in place.
+void to_points(const double* x, std::size_t n, std::int64_t* firsts, std::size_t K) {
+    std::size_t k = 0;
+    std::int64_t distinct = -1;
+    for (std::size_t i = 0; i < n && k < K; ++i) {
+        if (i == 0 || x[i] != x[i - 1]) ++distinct;
+        if (distinct == firsts[k]) firsts[k++] = static_cast<std::int64_t>(i);
+    }
+}
+
 } // namespace
 
-Optimum one_dimensional(const double* x, const double* weights, std::size_t n, std::size_t K) {
+Optimum one_dimensional(const double* x, const double* weights, std::size_t n, std::size_t K,
+                        std::int64_t* firsts) {
+    if (firsts) std::fill_n(firsts, K, 0);
     const Line line(x, weights, n);
     const std::size_t m = line.size();
     if (K >= m) return {0.0, 0.0};
@@ -215,19 +231,34 @@ Optimum one_dimensional(const double* x, const double* weights, std::size_t n, s
     std::vector<Pair> before(m + 1), after(m + 1);
     for (std::size_t i = 1; i <= m; ++i)
         before[i] = line.sse(0, i);
+    std::vector<std::vector<std::uint32_t>> begins; // of the last cluster, by layer and end
     for (std::size_t k = 2; k < K; ++k) {
-        Layer(line, before, after).minimize(k);
+        Layer layer(line, before, after);
+        layer.minimize(k);
+        if (firsts) begins.push_back(std::move(layer.best()));
         before.swap(after);
         check_interrupt();
     }
     Pair best = before[m];
+    std::size_t begin = 0;
     if (K > 1) {
         // Only the last entry of the last layer is needed.
         best = {std::numeric_limits<double>::infinity(), 0.0};
         for (std::size_t j = K - 1; j < m; ++j) {
             const Pair value = before[j] + line.sse(j, m);
-            if (value < best) best = value;
+            if (value < best) {
+                best = value;
+                begin = j;
+            }
         }
+    }
+    if (firsts) {
+        // From the last cluster to the second, as numbers of distinct points; the first begins at 0.
+        for (std::size_t k = K; k > 1; --k) {
+            firsts[k - 1] = static_cast<std::int64_t>(begin);
+            if (k > 2) begin = begins[k - 3][begin];
+        }
+        to_points(x, n, firsts, K);
     }
     const double layers = double(K) * (4.0 * double(n) + 200.0);
     // The low part is at most half a unit in the last place of the value, which callers round down

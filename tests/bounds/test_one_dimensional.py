@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from wolfmeans.bounds import neighbours, one_dimensional
+from wolfmeans.bounds import neighbours, one_dimensional, optimum_on_a_line
 from wolfmeans.exact.native import native_is_available
 
 module = sys.modules[one_dimensional.__module__]
@@ -85,6 +85,40 @@ def test_equals_the_best_segmentation(native, line):
     scale = float(np.abs(x - np.median(x)).max()) ** 2 * weights.sum()
     assert float(best) - bound.value <= 1e-12 * float(best) + 1e-22 * scale
     assert (bound.kind, bound.confidence) == ("exact", 1.0)
+
+
+def sse_at(centers, x, weights):
+    """The SSE of the nearest centers, in fractions."""
+    exact = [Fraction(c) for c in centers.ravel().tolist()]
+    return sum(
+        Fraction(w) * min((Fraction(v) - c) ** 2 for c in exact)
+        for v, w in zip(x.tolist(), weights.tolist(), strict=True)
+    )
+
+
+@pytest.mark.parametrize("native", [True, False])
+@settings(max_examples=300)
+@given(lines())
+def test_the_clusters_are_those_of_the_best_segmentation(native, line):
+    if native and not native_is_available():
+        return
+    x, weights, k = line
+    distinct = len(np.unique(x[weights > 0]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "native_is_available", lambda: native)
+        given_weights = None if (weights == 1).all() else weights
+        found = optimum_on_a_line(x[:, None], k, given_weights)
+        bound = one_dimensional(x[:, None], k, given_weights)
+    if k >= distinct:
+        assert found is None or (k, distinct) == (1, 1)
+        return
+    assert found.bound.value == bound.value
+    assert found.centers.shape == (k, 1) and (np.diff(found.centers[:, 0]) > 0).all()
+    best = best_segments(x, weights, k)
+    # Centers are rounded: each by less than a unit in the last place of the largest number.
+    rounding = Fraction(float(np.spacing(np.abs(x).max().astype(np.float64)))) ** 2
+    most = best * (1 + Fraction(1, 10**9)) + 4 * rounding * Fraction(float(weights.sum()))
+    assert sse_at(found.centers, x, weights) <= most
 
 
 def test_offset_does_not_cost_digits(implementation):

@@ -406,9 +406,12 @@ def test_negative_weights_are_refused_with_their_row(inside, capsys):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux")
-@pytest.mark.parametrize("option", ["--labels", "--centers", "--model", "--certificate", "--page"])
+@pytest.mark.parametrize(
+    "option", ["--labels", "--centers", "--model", "--certificate", "--proof", "--page"]
+)
 def test_a_full_disk_is_one_line(data, capsys, option):
-    line = refused(capsys, ["fit", "data.csv", "-k", "3", "-q", option, "/dev/full"])
+    proved = ["--certify-seconds", "5"] if option == "--proof" else []
+    line = refused(capsys, ["fit", "data.csv", "-k", "3", "-q", *proved, option, "/dev/full"])
     assert "/dev/full cannot be written: No space left on device" in line
 
 

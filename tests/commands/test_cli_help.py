@@ -77,6 +77,9 @@ def test_every_command_has_examples():
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_examples_run(inside, monkeypatch, capsys, example):
     shown = []
+    if "check" in example:
+        proved = ["--certify-seconds", "5", "--proof", "proof.npz"]
+        assert cli.main(["fit", "measurements.csv", "-k", "2", "-q", *proved]) == 0
     if "study" in example:
         # What takes hours is only begun.
         monkeypatch.setattr(study, "run", lambda scenarios, *_, **__: shown.append(scenarios) or [])

@@ -26,7 +26,9 @@ from wolfmeans.commands.cli import application, main
 from wolfmeans.files.datasets import load_banknotes
 
 EXIT_CODE = re.compile(r"#.*\bexit code (\d+)")
-OUTPUTS = ("--labels", "--centers", "--model", "--certificate", "--page", "--csv", "--plot")
+OUTPUTS = (
+    *("--labels", "--centers", "--model", "--certificate", "--proof", "--page", "--csv", "--plot"),
+)
 NOT_RUN = ("--install-completion",)  # writes into the settings of the user's shell
 SHELL_PAGES = [page for page in PAGES if any(block.kind == "sh" for block in blocks_of(page))]
 
@@ -83,6 +85,7 @@ def results(inputs, tmp_path_factory):
     shutil.copytree(inputs, folder)
     with contextlib.chdir(folder):
         run("wolfmeans fit measurements.csv -k 3 --labels labels.csv --model model.wolf")
+        run("wolfmeans fit measurements.csv -k 3 --certify-seconds 5 --proof proof.npz")
         for line in (
             "wolfmeans study grid --out grid",
             "wolfmeans study grid --kind elliptic --out elliptic",

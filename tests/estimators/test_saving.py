@@ -6,6 +6,7 @@ import os
 import pickle
 import stat
 import sys
+import warnings
 import zipfile
 
 import numpy as np
@@ -14,7 +15,7 @@ import pytest
 
 import wolfmeans
 from wolfmeans import KMeans, TrimmedKMeans
-from wolfmeans.estimators.saving import load_prepared
+from wolfmeans.estimators.saving import certificate_from, load_prepared
 from wolfmeans.estimators.saving import save as save_prepared
 from wolfmeans.inputs.preparation import Preparation
 
@@ -60,6 +61,35 @@ def test_a_model_comes_back_whole(tmp_path, dtype):
     assert np.array_equal(again.transform(X), model.transform(X))
     assert again.transform(X).dtype == model.transform(X).dtype
     assert list(again.get_feature_names_out()) == list(model.get_feature_names_out())
+
+
+def test_the_proof_is_left_out_of_the_file_and_kept_in_pickles(tmp_path):
+    X = points(30)
+    model = KMeans(3, random_state=0).fit(X)
+    assert model.certify(X, method="semidefinite", seconds=5).proof is not None
+    again = roundtrip(model, tmp_path)
+    assert again.certificate_.proof is None and again.certificate_ == model.certificate_
+    pickled = pickle.loads(pickle.dumps(model)).certificate_
+    model.certificate_.proof.save(tmp_path / "proof.npz")
+    loaded = model.certificate_.proof.load(tmp_path / "proof.npz")
+    for proof in (model.certificate_.proof, pickled.proof, loaded):
+        bound = wolfmeans.check_proof(X, proof)
+        assert bound == pytest.approx(pickled.lower_bound, rel=1e-9)
+    content = {"certificate": {**model.certificate_.to_dict(), "proof": {"n_clusters": 1}}}
+    assert certificate_from(content, 3).proof is None
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e6])
+def test_the_proof_of_a_certificate_is_for_the_data_as_given(scale):
+    X = points(30) * scale
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        model = KMeans(3, random_state=0, certify=None).fit(X)
+        certificate = model.certify(X, method="semidefinite", seconds=2)
+    bound = wolfmeans.check_proof(X, certificate.proof)
+    if certificate.unit_exponent == 0:
+        assert bound == pytest.approx(certificate.lower_bound, rel=1e-9)
+    assert certificate.proof.n_clusters == 3
 
 
 def test_a_loaded_model_can_be_cloned_refitted_and_saved_again(tmp_path):

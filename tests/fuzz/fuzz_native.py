@@ -320,6 +320,7 @@ FUNCTIONS = {
     ],
     "one_dimensional": lambda c: [
         *(np.sort(c.reals(max(1, c.n), real=np.float64)), None, c.k),
+        np.zeros(c.k, dtype=np.int64),
     ],
     "roots_of_distances": _distance_roots,
     "ceiling": lambda c: [*_priced(c), Fixed(0.0), 1e-2, Fixed(2e4), c.threads],

@@ -55,7 +55,7 @@ def test_a_certificate_escapes_its_texts(model):
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
-        (Status.STATIONARY, "verdict"),
+        (Status.STATIONARY, "verdict plain"),
         (Status.MAX_ITER, "verdict open"),
         (Status.TIME_LIMIT, "verdict open"),
         (Status.REPEATED_STATE, "verdict failed"),
@@ -65,6 +65,26 @@ def test_a_certificate_escapes_its_texts(model):
 def test_the_color_of_the_verdict_tells_how_the_run_ended(model, status, kind):
     page = harmless(replace(model.certificate_, status=status)._repr_html_())
     assert ("p", "class", kind) in page.attributes
+
+
+@pytest.mark.parametrize(
+    ("ratio", "confidence", "look"),
+    [(1.0, 1.0, "proved"), (1.05, 1.0, "near"), (1.2, 1.0, "plain"), (1.0, 0.95, "plain")],
+)
+def test_only_a_strong_proof_is_green(model, ratio, confidence, look):
+    certificate = replace(
+        model.certificate_,
+        lower_bound=model.inertia_ / ratio,
+        lower_bound_kind="any",
+        lower_bound_confidence=confidence,
+    )
+    page = harmless(certificate._repr_html_())
+    assert ("p", "class", f"verdict {look}") in page.attributes
+    early = harmless(replace(certificate, status=Status.MAX_ITER)._repr_html_())
+    assert ("p", "class", "verdict open") in early.attributes
+    colors = dict(re.findall(r"verdict\.?(\w*) { border-(?:left: 4px solid|color:) (\S+?)[;\s]",
+                             notebook._STYLE))  # fmt: skip
+    assert (colors.get(look, colors[""]) == "var(--good)") == (look == "proved")
 
 
 def test_colors_stand_out_from_white_and_from_black():
@@ -186,6 +206,19 @@ def test_a_pipeline_shows_its_own_diagram():
     assert "KMeans" in shown and 'class="wolfmeans"' not in shown
 
 
+# --- progress --------------------------------------------------------------------------------
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("default")
+def test_a_kernel_shows_the_progress_of_certify(tmp_path, monkeypatch):
+    certify = "certificate = km.certify(X, method='semidefinite', seconds=3)"
+    [line] = executed([FIT, certify], tmp_path, monkeypatch)[1].outputs
+    # The line was shown in this cell, and is empty at the end.
+    assert line.output_type == "display_data"
+    assert line.data["text/plain"] == line.data["text/html"] == ""
+
+
 # --- figures ---------------------------------------------------------------------------------
 
 FIT = """
@@ -197,10 +230,8 @@ km = KMeans(3, random_state=0).fit(X)
 """
 
 
-@pytest.mark.long
-@pytest.mark.filterwarnings("default")  # those of the notebook's own packages are not ours
-def test_a_kernel_shows_a_figure_once(tmp_path, monkeypatch):
-    """In a real kernel; test_plot.py tests the PNG of a figure without one."""
+def executed(sources, tmp_path, monkeypatch):
+    """Run cells in a real kernel, and return them with their outputs."""
     import nbclient
     import nbformat
 
@@ -209,18 +240,26 @@ def test_a_kernel_shows_a_figure_once(tmp_path, monkeypatch):
         monkeypatch.setenv(name, str(tmp_path / name))
     monkeypatch.delenv("JUPYTER_PATH", raising=False)
     monkeypatch.delenv("MPLBACKEND", raising=False)
-    draw = "km.trace_.plot()"
-    sources = [FIT, draw, "'matplotlib.pyplot' in sys.modules", "%matplotlib inline", draw,
-               "import matplotlib.pyplot", draw, "sys.prefix"]  # fmt: skip
     cells = [nbformat.v4.new_code_cell(source) for source in sources]
     notebook = nbformat.v4.new_notebook(cells=cells)
     nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
-    [place] = notebook.cells[-1].outputs
+    return notebook.cells
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("default")  # those of the notebook's own packages are not ours
+def test_a_kernel_shows_a_figure_once(tmp_path, monkeypatch):
+    """In a real kernel; test_plot.py tests the PNG of a figure without one."""
+    draw = "km.trace_.plot()"
+    sources = [FIT, draw, "'matplotlib.pyplot' in sys.modules", "%matplotlib inline", draw,
+               "import matplotlib.pyplot", draw, "sys.prefix"]  # fmt: skip
+    cells = executed(sources, tmp_path, monkeypatch)
+    [place] = cells[-1].outputs
     assert place.data["text/plain"] == repr(sys.prefix)
-    for cell in notebook.cells:
+    for cell in cells:
         if cell.source == draw:
             [picture] = cell.outputs
             assert picture.output_type == "execute_result"
             assert set(picture.data) == {"text/plain", "image/png"}
-    [answer] = notebook.cells[2].outputs
+    [answer] = cells[2].outputs
     assert answer.data["text/plain"] == "False"

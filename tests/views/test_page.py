@@ -15,7 +15,7 @@ import pytest
 
 import wolfmeans
 from page_reader import HOSTILE, SITUATIONS, Document, points
-from wolfmeans import KMeans, TrimmedKMeans, report
+from wolfmeans import KMeans, LowerBound, Status, TrimmedKMeans, report
 from wolfmeans.commands import cli, demo
 from wolfmeans.inputs.preparation import Preparation
 from wolfmeans.views.colors import DARK, LIGHT, cluster_colors, contrast, rgb, theme_css
@@ -417,6 +417,29 @@ def test_texts_that_are_no_characters_can_be_written(tmp_path):
         "b\N{GRINNING FACE}",
     }
     assert "\\ud800" not in text
+
+
+@pytest.mark.parametrize(
+    ("ratio", "confidence", "mark", "look"),
+    [
+        (1.0, 1.0, "✓", "proved"),
+        (1.009, 1.0, "✓", "proved"),
+        (1.05, 1.0, "≈", "near"),
+        (1.5, 1.0, "≈", "plain"),
+        (1.0, 0.95, "≈", "plain"),
+        (2.5, 1.0, "?", "plain"),
+    ],
+)
+def test_only_a_strong_proof_gets_a_tick(ratio, confidence, mark, look):
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    model = KMeans(2, random_state=0, certify=None).fit(X)
+    bound = LowerBound(model.inertia_ / ratio, "any", confidence, 0.0)
+    model.certificate_ = model.certificate_.bounded_by(bound)
+    html = report.page(model, X).html
+    assert f'<div class="verdict {look}"><span class="mark" aria-hidden="true">{mark}<' in html
+    model.certificate_ = replace(model.certificate_, status=Status.MAX_ITER)
+    html = report.page(model, X).html
+    assert '<div class="verdict open"><span class="mark" aria-hidden="true">!<' in html
 
 
 def test_advice_is_worded_as_the_caller_likes():

@@ -12,7 +12,7 @@ from wolfmeans.bounds.methods import (
     useful,
 )
 from wolfmeans.bounds.neighbours import neighbours
-from wolfmeans.bounds.one_dimensional import one_dimensional
+from wolfmeans.bounds.one_dimensional import Optimum, one_dimensional, optimum_on_a_line
 from wolfmeans.bounds.prices import prices
 from wolfmeans.bounds.spectral import spectral
 from wolfmeans.bounds.subsampled import subsampled
@@ -25,11 +25,13 @@ __all__ = [
     "METHODS",
     "REGISTRY",
     "LowerBound",
+    "Optimum",
     "Settings",
     "affordable",
     "best_bound",
     "neighbours",
     "one_dimensional",
+    "optimum_on_a_line",
     "prices",
     "spectral",
     "subsampled",

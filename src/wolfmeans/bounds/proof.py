@@ -37,6 +37,10 @@ _U = 2.0**-53
 _MORE = 1.0 + 2.0**-10
 """Covers the rounding of the error bounds themselves, and products of several (1 + u)."""
 _ROWS_AT_ONCE = 256
+_AXES = {
+    **{"n_clusters": 0, "level": 0, "prices": 1, "heights": 1, "multipliers": 1},
+    **{"vectors": 2, "slack": 2, "cuts": 2},
+}
 _MOST_POINTS = 1 << 20
 """Up to here (n + 2) u is below 2**-32, which `_MORE` covers."""
 
@@ -76,6 +80,9 @@ class Proof:
         """Read a proof; whether it proves anything, `check` says."""
         with np.load(file, allow_pickle=False) as stored:
             found = {field.name: stored[field.name] for field in fields(Proof)}
+        for name, axes in _AXES.items():
+            if found[name].ndim != axes:
+                raise ValueError(f"{name} has {found[name].ndim} axes, not {axes}")
         found["n_clusters"], found["level"] = int(found["n_clusters"]), float(found["level"])
         return Proof(**found)
 

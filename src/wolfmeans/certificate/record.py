@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
 
 from wolfmeans.bounds import LowerBound
 from wolfmeans.bounds.bound import scaled_down
+from wolfmeans.bounds.proof import Proof
 from wolfmeans.certificate.improvement import Effort, Polish
+from wolfmeans.certificate.optimality import Standing
 from wolfmeans.certificate.wording import READINGS, rows_of, verdict_of
 from wolfmeans.core.hooks import hook
 from wolfmeans.core.notices import warn
@@ -83,6 +85,10 @@ class Certificate:
     """The confidence of the lower bound; 1.0 for a proof."""
     proven_bound: float = 0.0
     """The largest proven lower bound; 0 always holds."""
+    proof: Proof | None = field(default=None, repr=False, compare=False)
+    """Numbers from which `check_proof` verifies the lower bound; None if its method has none."""
+    bound_seconds: float = field(default=0.0, repr=False, compare=False)
+    """Seconds that `certify` has spent on lower bounds after the fit."""
     level: str | None = None
     """The verified level of local optimality: stationary, hartigan or swap; None below these."""
     polish: Polish | None = None
@@ -109,6 +115,11 @@ class Certificate:
             return None
         return self.inertia / self.lower_bound
 
+    @property
+    def standing(self) -> Standing:
+        """What the lower bound says about the distance from the optimum."""
+        return Standing(self.inertia, self.lower_bound, self.lower_bound_confidence)
+
     def bounded_by(self, bound: LowerBound, least_decrease: float | None = None) -> Certificate:
         """Return the certificate with this lower bound, if it is better than the present one.
 
@@ -120,33 +131,44 @@ class Certificate:
             return replace(self, notes=(*self.notes, _contradiction(bound)))
         value = min(bound.value, self.inertia)
         if bound.confidence == 1.0:
-            return self._proven(value, bound.kind, least_decrease)
+            return self._proven(replace(bound, value=value), least_decrease)
         confidence = bound.confidence
         if self.lower_bound_confidence is not None and self.lower_bound_confidence < 1.0:
             confidence = max(0.0, confidence + self.lower_bound_confidence - 1.0)
             if value <= (self.lower_bound or 0.0):
                 return replace(self, lower_bound_confidence=confidence)
-        return self._showing(value, bound.kind, confidence)
+        return self._showing(replace(bound, value=value, confidence=confidence))
 
-    def _proven(self, value: float, kind: str, least_decrease: float | None) -> Certificate:
-        result = self._showing(value, kind, 1.0)
-        if value <= self.proven_bound:
+    def after_seconds(self, seconds: float) -> Certificate:
+        """Return the certificate after so many more seconds of `certify`."""
+        return replace(self, bound_seconds=self.bound_seconds + seconds)
+
+    def _proven(self, bound: LowerBound, least_decrease: float | None) -> Certificate:
+        result = self._showing(bound)
+        if bound.value <= self.proven_bound:
             return result
-        result = replace(result, proven_bound=value)
+        result = replace(result, proven_bound=bound.value)
         if self.max_iterations is None or least_decrease is None:
             return result
-        steps = steps_until_spent(self.initial_sse, value, least_decrease)
+        steps = steps_until_spent(self.initial_sse, bound.value, least_decrease)
         return result if steps is None else replace(result, max_iterations=steps)
 
-    def _showing(self, value: float, kind: str, confidence: float) -> Certificate:
-        """Return the certificate with this bound, unless the present one is as good."""
-        if self.lower_bound is not None and value <= self.lower_bound:
+    def _showing(self, bound: LowerBound) -> Certificate:
+        """Return the certificate with this bound, unless the present one is as good.
+
+        Of two equal ones, the one with a proof is better.
+        """
+        if self.lower_bound is not None and (
+            bound.value < self.lower_bound
+            or (bound.value == self.lower_bound and (bound.proof is None or self.proof is not None))
+        ):
             return self
         return replace(
             self,
-            lower_bound=value if value > 0 else None,
-            lower_bound_kind=kind,
-            lower_bound_confidence=confidence,
+            lower_bound=bound.value if bound.value > 0 else None,
+            lower_bound_kind=bound.kind,
+            lower_bound_confidence=bound.confidence,
+            proof=bound.proof if bound.value > 0 else None,
         )
 
     @property
@@ -188,8 +210,10 @@ class Certificate:
         return verdict_of(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain numbers and strings, ready for JSON."""
-        return asdict(self) | {
+        """Return everything but the proof as plain numbers and strings, ready for JSON."""
+        plain = asdict(replace(self, proof=None))
+        del plain["proof"]
+        return plain | {
             "status": self.status.value,
             "status_name": self.status.name,
             "converged": self.status.converged,

@@ -6,9 +6,9 @@ Every printed number errs on the safe side: ratios are rounded up, lower bounds 
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import TYPE_CHECKING
 
+from wolfmeans.certificate.optimality import NO_USEFUL_BOUND, WEAK, rounded_down
 from wolfmeans.core.solution import Status
 
 if TYPE_CHECKING:
@@ -49,11 +49,6 @@ LEVELS = {
 }
 """Levels of local optimality; each one includes those before it."""
 
-# Above this ratio, the advice is to compute a tighter bound.
-_WEAK = 1.2
-# So that 1.1, which is a little more in binary, is not printed as 1.101.
-_NEARLY = 1.0 - 1e-13
-
 Row = tuple[str, str, str]
 
 
@@ -87,27 +82,8 @@ def verdict_of(certificate: Certificate) -> str:
     """Return the certificate in one sentence."""
     ended = READINGS[certificate.status]
     head = "Converged" if certificate.status.converged else "Not converged"
-    if certificate.inertia == 0:
-        tail = "no clustering can be better"
-    elif certificate.ratio is None:
-        tail = "its distance from the optimum is unknown"
-    else:
-        sure = "proven" if certificate.lower_bound_confidence == 1.0 else "likely"
-        tail = f"its inertia is {sure} to be {_distance(certificate.ratio)} the optimum"
     steps = "1 step" if certificate.iterations == 1 else f"{certificate.iterations} steps"
-    return f"{head} after {steps}: {ended}; {tail}."
-
-
-def _percent(ratio: float) -> float:
-    """Return the excess of a ratio over 1 in percent, rounded up to hundredths."""
-    return math.ceil((ratio * _NEARLY - 1.0) * 1e4) / 100
-
-
-def _distance(ratio: float) -> str:
-    percent = _percent(ratio)
-    if percent < 100:
-        return f"within {percent:.2f}% of"
-    return f"within a factor of {rounded_up(ratio, 3)} of"
+    return f"{head} after {steps}: {ended}; {certificate.standing.sentence}."
 
 
 def _inertia(certificate: Certificate) -> str:
@@ -118,7 +94,7 @@ def _inertia(certificate: Certificate) -> str:
     if not certificate.initial_sse > 0:
         return f"{summed}; every point coincides with a center"
     saved = 1.0 - certificate.inertia / certificate.initial_sse
-    return f"{summed}; {saved:.1%} below the first partition"
+    return f"{summed}; {100 * saved:.1f} % below the first partition"
 
 
 def _gap(certificate: Certificate) -> str:
@@ -181,34 +157,27 @@ def _polish_row(certificate: Certificate, polish: Polish) -> Row:
 
 
 def _global_row(certificate: Certificate) -> Row:
-    if certificate.inertia == 0:
-        return ("global", "optimal", "no clustering can have an inertia below 0")
-    if certificate.lower_bound is None or certificate.ratio is None:
-        return ("global", "unknown", _no_bound(certificate))
-    percent = _percent(certificate.ratio)
-    if percent <= 0 and certificate.lower_bound_confidence == 1.0:
-        kind = certificate.lower_bound_kind
-        return ("global", "optimal", f"no clustering is better, up to rounding ({kind} bound)")
-    sure, hint = "", ""
-    if certificate.lower_bound_confidence != 1.0:
-        sure = f", with confidence {certificate.lower_bound_confidence:.1%}"
-    if certificate.ratio > _WEAK and certificate.lower_bound_kind == "spectral":
-        hint = "; certify(X) tries tighter ones"
+    standing = certificate.standing
+    if certificate.inertia == 0 or certificate.lower_bound is None or not standing.useful:
+        meaning = standing.meaning if standing.useful else _no_bound(certificate)
+        return ("global", standing.brief, meaning)
+    weak = standing.ratio > WEAK and not certificate.bound_seconds
+    hint = "; certify(X) looks longer" if weak else ""
     reading = (
-        f"{_distance(certificate.ratio)} the optimum{sure}: no clustering has inertia below "
+        f"{standing.meaning}: no clustering has inertia below "
         f"{rounded_down(certificate.lower_bound, 6)} ({certificate.lower_bound_kind} bound{hint})"
     )
-    ratio = f"{1.0 + percent / 100:.4f}" if percent < 100 else rounded_up(certificate.ratio, 4)
-    return ("global", f"≤ {ratio}×", reading)
+    return ("global", standing.brief, reading)
 
 
 def _no_bound(certificate: Certificate) -> str:
-    if certificate.lower_bound_kind is None:
+    if certificate.lower_bound_kind is None and not certificate.bound_seconds:
         return "no lower bound was computed during the fit; certify(X) computes one"
-    return (
-        f"the {certificate.lower_bound_kind} bound is not useful here; certify(X) tries the "
-        "others, and effort=SECONDS searches for a better clustering"
-    )
+    if not certificate.bound_seconds:
+        return f"{NO_USEFUL_BOUND}; certify(X) looks longer"
+    seconds = certificate.bound_seconds
+    spent = "within a second" if seconds < 1.0 else f"in {seconds:,.0f} s"
+    return f"{NO_USEFUL_BOUND} {spent}; certify(X, seconds=S) with more seconds may find one"
 
 
 def _empty_row(certificate: Certificate) -> Row:
@@ -219,13 +188,3 @@ def _empty_row(certificate: Certificate) -> Row:
             f"; moving one of them to a data point would lower inertia by at least {gain:.3g}"
         )
     return ("empty", f"{certificate.empty_clusters} of {certificate.n_clusters}", reading)
-
-
-def rounded_up(value: float, digits: int) -> str:
-    """Format a positive number with this many significant digits, rounded up."""
-    return f"{Context(prec=digits, rounding=ROUND_CEILING).create_decimal(value * _NEARLY):g}"
-
-
-def rounded_down(value: float, digits: int) -> str:
-    """Format a positive number with this many significant digits, rounded down."""
-    return f"{Context(prec=digits, rounding=ROUND_FLOOR).create_decimal(value):g}"

@@ -17,7 +17,7 @@ from wolfmeans.commands.process import finish, printing, say, take_over
 if TYPE_CHECKING:
     from typer import Typer
 
-_COMMANDS = ("fit", "predict", "certify", "scan", "demo", "study", "bench", "info")
+_COMMANDS = ("fit", "predict", "certify", "check", "scan", "demo", "study", "bench", "info")
 _GROUPS = ("study",)
 _INSTALL = "wolfmeans: this command needs typer and rich; install them: pip install typer rich"
 

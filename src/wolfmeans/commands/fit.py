@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
@@ -63,6 +64,7 @@ _NEAR_ENOUGH = 1.001
 _MOST_NAMED = 8
 _OUTPUT, _SEARCH, _TRIMMING = "Output", "Search and proof", "Outliers"
 _ADVICE = {
+    "certify(X, seconds=S)": "--certify-seconds S",
     "certify(X)": f"--certify {STRONGEST}",
     "effort=SECONDS": "--effort SECONDS",
     "max_iter": "--max-iter",
@@ -143,6 +145,10 @@ def fit(
             rich_help_panel=_SEARCH,
         ),
     ] = "auto",
+    certify_seconds: Annotated[
+        float | None,
+        value("SECONDS", "Then improve the bound for this time, with a proof.", _SEARCH),
+    ] = None,
     engine: Annotated[
         str, named(ENGINES, "Compute engine; results are identical, auto picks the fastest")
     ] = "auto",
@@ -183,6 +189,10 @@ def fit(
         str | None, value("PATH", "The model, for wolfmeans predict.", _OUTPUT)
     ] = None,
     certificate: Annotated[str | None, value("PATH", "The certificate as JSON.", _OUTPUT)] = None,
+    proof: Annotated[
+        str | None,
+        value("PATH", "The proof of the lower bound, for wolfmeans check.", _OUTPUT),
+    ] = None,
     page: Annotated[str | None, value("PATH", "An HTML page about the result.", _OUTPUT)] = None,
     quiet: options.Quiet = False,
     json_: options.Json = False,
@@ -193,14 +203,17 @@ def fit(
 ) -> None:
     """Cluster the rows of files and print a certificate of the result.
 
-    Exit codes: 0 success, 1 not converged (with --require-converged),
-    2 invalid usage or input, 130 interrupted by Ctrl-C.
+    Exit codes: 0 success, 1 not converged (with --require-converged) or
+    no proof (with --proof), 2 invalid usage or input, 130 interrupted by
+    Ctrl-C.
 
     [bold]Examples[/bold]
 
       wolfmeans fit measurements.csv -k 8
 
       wolfmeans fit measurements.csv -k 8 --standardize --model model.wolf
+
+      wolfmeans fit measurements.csv -k 2 --certify-seconds 5 --proof proof.npz
 
       wolfmeans fit big.csv.gz -k 8 --columns x,y --drop-missing --json
 
@@ -220,6 +233,7 @@ def fit(
         "--centers": centers,
         "--model": model,
         "--certificate": certificate,
+        "--proof": proof,
         "--page": page,
     }
     _check(given, targets)
@@ -244,14 +258,21 @@ def fit(
             "seconds": seconds,
         }
         _write(estimator, points, preparation, facts, given)
+    unproven = proof is not None and estimator.certificate_.proof is None
+    if unproven:
+        targets["--proof"] = None
     _print(estimator, points, facts, targets, given)
     if interrupted:
         kept = "" if checkpoint is None else "; run the same command to continue"
         say(f"wolfmeans: interrupted; this is the result so far{kept}")
         raise typer.Exit(130)
+    if unproven and not quiet:
+        say(f"wolfmeans: {proof} was not written: {_why_no_proof(estimator, given)}")
     if require_converged and not estimator.certificate_.status.converged:
         if not quiet:
             say(f"wolfmeans: {for_the_command(str(estimator.certificate_.status))}")
+        raise typer.Exit(1)
+    if unproven:
         raise typer.Exit(1)
 
 
@@ -274,6 +295,12 @@ def _check(given: Namespace, targets: dict[str, str | None]) -> None:
     ):
         if (setting := getattr(given, option)) is not None:
             one_of(f"--{option}", setting, allowed)
+    seconds = given.certify_seconds
+    if seconds is not None and not 0 < seconds < math.inf:
+        raise ValueError(f"--certify-seconds must be more than 0 seconds; got {seconds:g}")
+    if seconds is not None and given.proof is not None and given.certify == "auto":
+        # The bound that the certificate shows is to have the proof.
+        given.certify = "none"
     _check_kind_of_fit(given)
     if given.checkpoint is not None:
         refused = {"--polish": given.polish, "--effort": given.effort}
@@ -287,6 +314,8 @@ def _check(given: Namespace, targets: dict[str, str | None]) -> None:
         "--with-data": given.with_data,
         "--page": given.page,
         "--format": given.format_,
+        "--proof": given.proof,
+        "--certify-seconds": given.certify_seconds,
     }
     if given.dask is not None:
         from wolfmeans.commands import cluster
@@ -311,7 +340,12 @@ def _check_kind_of_fit(given: Namespace) -> None:
         if given.effort is not None and not given.effort > 0:
             raise ValueError(f"--effort must be more than 0 seconds; got {given.effort:g}")
         return
-    for option, setting in (("--polish", given.polish), ("--effort", given.effort)):
+    refused = {
+        "--polish": given.polish,
+        "--effort": given.effort,
+        "--certify-seconds": given.certify_seconds,
+    }
+    for option, setting in refused.items():
         if setting is not None:
             raise ValueError(f"{option} cannot be combined with --alpha or --trim")
     if alpha is not None and trim is not None:
@@ -444,6 +478,28 @@ def _add_bounds(
                 random_state=estimator.random_state,
                 progress=progress,
             )
+        if given.certify_seconds is not None:
+            try:
+                estimator.certify(
+                    X,
+                    sample_weight=weights,
+                    method="semidefinite",
+                    seconds=given.certify_seconds,
+                    progress=progress,
+                )
+            except ValueError as error:
+                # The method has limits; what was found without it remains.
+                say(f"wolfmeans: --certify-seconds: {error}")
+
+
+def _why_no_proof(estimator: Model, given: Namespace) -> str:
+    certificate = estimator.certificate_
+    found = f"the {certificate.lower_bound_kind} bound has no proof"
+    if certificate.lower_bound is None:
+        found = "no lower bound was found"
+    if given.certify_seconds is not None:
+        return f"{found}; more --certify-seconds may find one"
+    return f"{found}; --certify-seconds SECONDS looks for one that has a proof"
 
 
 # --- Output ----------------------------------------------------------------------------------
@@ -495,6 +551,9 @@ def _write(
             saving.save(estimator, Path(given.model), preparation)
     if given.certificate is not None:
         outputs.write_json(given.certificate, facts)
+    proof = estimator.certificate_.proof
+    if given.proof is not None and proof is not None:
+        outputs.write_proof(given.proof, proof)
     if given.page is not None:
         _write_page(estimator, points, preparation, given)
 

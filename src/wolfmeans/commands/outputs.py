@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ from wolfmeans.files.atomic import written_whole
 from wolfmeans.files.columns import FrameTable, Table
 from wolfmeans.files.label_files import write_npy_pieces
 from wolfmeans.files.tables import SUFFIXES, matching
+
+if TYPE_CHECKING:
+    from wolfmeans.bounds.proof import Proof
 
 STANDARD_OUTPUT = "-"
 _ITS_NAMES = (STANDARD_OUTPUT, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
@@ -266,6 +269,12 @@ def write_json(target: str, content: Any) -> None:
     """Write something as JSON."""
     with _target(target) as file:
         file.write(json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n")
+
+
+def write_proof(target: str, proof: Proof) -> None:
+    """Write the proof of a lower bound."""
+    with _target(target) as file:
+        proof.save(file)
 
 
 @contextmanager

@@ -293,6 +293,7 @@ class CenterEstimator(
         watched = certificate.stop in ("decrease", "gap")
         for bound in bounds:
             certificate = certificate.bounded_by(bound, certificate.tol if watched else None)
+        certificate = certificate.after_seconds(sum(bound.seconds for bound in bounds))
         self.certificate_ = certificate
         if certificate.unit_exponent == 0:
             self.trace_.lower_bound = certificate.proven_bound
@@ -592,7 +593,11 @@ class CenterEstimator(
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted estimator to a file that cannot execute code; see `wolfmeans.load`."""
+        """Write the fitted estimator to a file that cannot execute code; see `wolfmeans.load`.
+
+        The file has the certificate without the proof of its lower bound, which may be large:
+        ``certificate_.proof.save(path)`` writes that to a file of its own. Pickles keep it.
+        """
         check_is_fitted(self)
         saving.save(self, Path(path))
 

@@ -15,11 +15,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from wolfmeans.bounds import METHODS as BOUNDS
+from wolfmeans.bounds import REGISTRY, Optimum, optimum_on_a_line
 from wolfmeans.core.empty_clusters import POLICIES
 from wolfmeans.core.frank_wolfe import Callback
 from wolfmeans.core.stopping import STOPS, TOLERANCE_SCALES
 from wolfmeans.engines import ALGORITHMS, ENGINES, Work, Workspace, effective_threads
 from wolfmeans.engines.choosing import STEPS
+from wolfmeans.engines.tensors import OnDevice
 from wolfmeans.estimators.base import CenterEstimator
 from wolfmeans.estimators.dataset import OpenedForFit
 from wolfmeans.fitting.fit import (
@@ -35,6 +37,9 @@ from wolfmeans.fitting.fit import (
 from wolfmeans.fitting.polish import POLISHES
 from wolfmeans.seeding.methods import METHODS as SEEDINGS
 
+_DEFAULT_SEEDS = ("k-means++", "greedy-k-means++")
+# Multiplications for the optimum of one column: about a second.
+_EXACT_BUDGET = 1e9
 _LARGEST_STATE = int(np.iinfo(np.int32).max)
 
 
@@ -50,6 +55,7 @@ class KMeans(CenterEstimator):
         Initial centers. "k-means++" is greedy, as in scikit-learn: it draws several candidates for
         each seed and keeps the best. "plain-k-means++" draws one. A callable is called with
         ``(X, n_clusters, random_state)`` and returns an array of shape (n_clusters, n_features).
+        On one column "k-means++" begins at the optimum (see `one_column`).
     n_init : "auto" or int, default="auto"
         Number of starts; the result with the lowest inertia is kept. "auto" is 10 for "random" and
         callables, else 1.
@@ -115,6 +121,12 @@ class KMeans(CenterEstimator):
         or another source is loaded if it fits; otherwise it is read in chunks, once for each step,
         and memory holds as much about every point as fits (labels and bounds, labels, or nothing).
         Results are identical. Arrays are used as they are. None loads everything.
+    one_column : {"exact", "descent"}, default="exact"
+        How data with one column is clustered from ``init="k-means++"``. "exact" begins at the
+        global optimum, which dynamic programming finds, and the certificate says "optimal"; so
+        `n_init`, `random_state` and `effort` do not matter. It applies to data in memory, with
+        n_samples * n_clusters up to 2,500,000 (about a second). "descent" begins at seeds, as with
+        more columns and with any other `init`.
 
     Attributes
     ----------
@@ -177,6 +189,7 @@ class KMeans(CenterEstimator):
         "callback": [callable, None],
         "checkpoint": [str, os.PathLike, None],
         "memory_limit": [str, Interval(Real, 0, None, closed="neither"), None],
+        "one_column": [StrOptions({"exact", "descent"})],
     }
 
     def __init__(
@@ -203,6 +216,7 @@ class KMeans(CenterEstimator):
         callback: Callback | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         memory_limit: str | float | None = None,
+        one_column: str = "exact",
     ) -> None:
         self._set_parameters(locals())
 
@@ -214,8 +228,11 @@ class KMeans(CenterEstimator):
         notes_on_scales = cache(lambda: scale_notes(X))
         workspace.meanwhile = notes_on_scales
 
-        best, notes = self._best_of_starts(X, workspace, exponent, generator, n_threads)
-        if self.effort is not None:
+        optimum = self._optimum_of(data)
+        best, notes = self._best_of_starts(
+            X, workspace, exponent, generator, n_threads, optimum=optimum
+        )
+        if self.effort is not None and optimum is None:
             best = self._search(best, begun, workspace, exponent, generator)
         limits = [limit for limit in (self.time_limit, self.effort) if limit is not None]
         # The search does not try single moves.
@@ -230,16 +247,29 @@ class KMeans(CenterEstimator):
                 # Polishing verified its level at another point.
                 known = None if best.polish is None else replace(best.polish, level=None)
                 best = replace(last, effort=best.effort, polish=known)
+        certify = None if data.in_parts else vars(self)["certify"]
         certificate = certificate_of(
             best,
             data.scaled,
-            certify=None if data.in_parts else vars(self)["certify"],
+            certify=certify,
+            known=optimum.bound if optimum is not None and certify == "auto" else None,
             notes=(*notes, *notes_on_scales(), *data.notes),
             n_threads=n_threads,
             random=lambda: check_random_state(self.random_state),
         )
         self._keep(best, certificate, exponent)
         self._conclude(data, notes)
+
+    def _optimum_of(self, data: OpenedForFit) -> Optimum | None:
+        """Return a best clustering of one column in memory; None if the seeds are to be others."""
+        (n, d), k = data.X.shape, self.n_clusters
+        by_default = isinstance(self.init, str) and self.init in _DEFAULT_SEEDS
+        if d != 1 or data.in_parts or self.one_column != "exact" or not by_default:
+            return None
+        if REGISTRY["exact"].cost(n, d, k) > _EXACT_BUDGET:
+            return None
+        scaled = np.asarray(data.scaled) if isinstance(data.scaled, OnDevice) else data.scaled
+        return optimum_on_a_line(scaled, k, data.workspace.weights)
 
     def _work(self, n_threads: int) -> Work | None:
         """Return the work of a fit, to choose an engine; None for a search (mostly CPU work)."""
@@ -260,8 +290,14 @@ class KMeans(CenterEstimator):
         exponent: int,
         generator: np.random.RandomState,
         n_threads: int,
+        *,
+        optimum: Optimum | None = None,
     ) -> tuple[Fit, tuple[str, ...]]:
-        seeds_from, n_starts = self._seeding(X, exponent)
+        if optimum is None:
+            seeds_from, n_starts = self._seeding(X, exponent)
+        else:
+            given = optimum.centers.astype(workspace.dtype)
+            seeds_from, n_starts = (lambda workspace, random: given), 1
         # The same numbers as randint(size=n_starts), which is slower.
         states = [generator.randint(_LARGEST_STATE) for _ in range(n_starts)]
         further: dict[str, Any] = {}

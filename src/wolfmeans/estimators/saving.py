@@ -102,7 +102,10 @@ _CLASSES = {
 
 
 def save(model: CenterEstimator, path: Path, preparation: Preparation | None = None) -> None:
-    """Write a fitted model and the preparation of its columns to a file, atomically."""
+    """Write a fitted model and the preparation of its columns to a file, atomically.
+
+    The proof of the lower bound is left out; `certificate_.proof.save` writes it.
+    """
     kind = type(model).__name__
     if kind not in _CLASSES:
         raise ValueError(f"only a {' or a '.join(_CLASSES)} can be saved, not a {kind}")
@@ -264,7 +267,7 @@ def _add_points(model: CenterEstimator, members: Members) -> None:
 def certificate_from(content: dict[str, Any], n_clusters: int) -> Certificate:
     """Return the certificate; its wording is tried, too."""
     found = group(content, "certificate")
-    known = {field.name for field in fields(Certificate)}
+    known = {field.name for field in fields(Certificate)} - {"proof"}
     values = {name: value for name, value in found.items() if name in known}
     name = found.get("status_name")
     if not isinstance(name, str) or name not in Status.__members__:
@@ -285,6 +288,8 @@ def certificate_from(content: dict[str, Any], n_clusters: int) -> Certificate:
     for name in ("inertia", "gap", "decrease"):
         if math.isnan(getattr(certificate, name)):
             raise ValueError(f"its certificate's {name} is not a number")
+    if certificate.ratio == math.inf:
+        raise ValueError("its certificate's lower_bound is none that could be found")
     try:
         _ = certificate.rows(), certificate.verdict
     except (ArithmeticError, LookupError, ValueError) as error:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import count, pairwise
 from typing import TYPE_CHECKING, Any
 
-from wolfmeans.certificate.wording import rounded_down, rounded_up
+from wolfmeans.certificate.optimality import Standing, percent_sure, rounded_down
 from wolfmeans.core.frames import to_frame
 from wolfmeans.core.hooks import hook
 from wolfmeans.estimators import KMeans, TrimmedKMeans
@@ -52,6 +52,11 @@ class Cell:
         if self.lower_bound is None:
             return None
         return 1.0 if self.inertia == self.lower_bound else self.inertia / self.lower_bound
+
+    @property
+    def standing(self) -> Standing:
+        """What the lower bound says about the distance from the optimum."""
+        return Standing(self.inertia, self.lower_bound, self.confidence)
 
 
 class Scan:
@@ -159,25 +164,24 @@ class Scan:
     def texts(self) -> list[tuple[str, ...]]:
         """Return the table as text, header first."""
         rows: list[tuple[str, ...]] = [
-            ("K", "alpha", "inertia", "lower bound", "ratio at most", "silhouette")
+            ("K", "alpha", "inertia", "lower bound", "optimality", "silhouette")
         ]
         for cell in self.cells:
-            known = cell.lower_bound is not None and cell.ratio is not None
+            known = cell.lower_bound is not None
             unknown = "0" if cell.inertia == 0 else "unknown"
             # Rounded to the safe side first, and then written as all numbers here are.
             bound = unknown
             if cell.lower_bound:
                 bound = written(float(rounded_down(cell.lower_bound, 6)), 6)
             if known and cell.confidence != 1.0:
-                bound += f" ({cell.confidence:.0%})"
-            ratio = f"{written(float(rounded_up(cell.ratio, 5)), 5)}×" if cell.ratio else ""
+                bound += f" ({percent_sure(cell.confidence or 0.0)})"
             rows.append(
                 (
                     f"{cell.n_clusters}",
                     f"{cell.alpha:g}",
                     written(cell.inertia, 6),
                     bound,
-                    ratio,
+                    cell.standing.brief,
                     f"{cell.silhouette:.3f}",
                 )
             )

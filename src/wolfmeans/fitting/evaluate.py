@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from wolfmeans.bounds import LowerBound
-from wolfmeans.certificate.wording import rounded_down, rounded_up
+from wolfmeans.certificate.optimality import Standing, rounded_down
 from wolfmeans.core.workspace import Centers, Distances, Labels
 from wolfmeans.engines import Workspace, effective_threads, get_engine
 from wolfmeans.engines.single_moves import SingleMoves
@@ -82,6 +82,11 @@ class Judgement:
         return None if not self.lower_bound else max(1.0, self.sse / self.lower_bound)
 
     @property
+    def standing(self) -> Standing:
+        """What the lower bound says about the distance from the optimum."""
+        return Standing(self.sse, self.lower_bound, self.lower_bound_confidence)
+
+    @property
     def verdict(self) -> str:
         """The evaluation in one sentence."""
         if self.sse == 0:
@@ -96,11 +101,7 @@ class Judgement:
             head = "No step of Lloyd's algorithm and no single move can improve it"
         else:
             head = "No point is closer to another mean"
-        if self.ratio is None:
-            return f"{head}; its distance from the optimum is unknown."
-        sure = "proven" if self.lower_bound_confidence == 1.0 else "likely"
-        most = rounded_up(self.ratio, 4)
-        return f"{head}; its inertia is {sure} to be at most {most} times the optimum."
+        return f"{head}; {self.standing.sentence}."
 
     def rows(self) -> list[tuple[str, str, str]]:
         """Return (name, value, meaning) for each line."""
@@ -143,18 +144,14 @@ class Judgement:
         return f"moving any single point to another cluster does not lower inertia{tied}"
 
     def _global_row(self) -> tuple[str, str, str]:
-        if self.sse == 0:
-            return ("global", "optimal", "no clustering can have an inertia below 0")
-        if self.ratio is None or self.lower_bound is None:
-            return ("global", "unknown", "no method found a useful lower bound")
-        sure = ""
-        if self.lower_bound_confidence != 1.0:
-            sure = f" (confidence {self.lower_bound_confidence:.1%})"
+        standing = self.standing
+        if self.sse == 0 or self.lower_bound is None or not standing.useful:
+            return ("global", standing.brief, standing.meaning)
         reading = (
-            f"no clustering into {self.n_clusters} has inertia below "
-            f"{rounded_down(self.lower_bound, 6)}{sure}: {self.lower_bound_kind} bound"
+            f"{standing.meaning}: no clustering into {self.n_clusters} has inertia below "
+            f"{rounded_down(self.lower_bound, 6)} ({self.lower_bound_kind} bound)"
         )
-        return ("global", f"≤ {rounded_up(self.ratio, 5)}×", reading)
+        return ("global", standing.brief, reading)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers and strings, ready for JSON."""

@@ -292,8 +292,12 @@ def certificate_of(
     notes: tuple[str, ...],
     n_threads: int = 1,
     random: RandomSource,
+    known: LowerBound | None = None,
 ) -> Certificate:
-    """Return the certificate: what was verified at the returned point."""
+    """Return the certificate: what was verified at the returned point.
+
+    A lower bound that is `known` already is taken instead of what `certify` asks for.
+    """
     problem, solution = fit.problem, fit.solution
     empty = int(solution.vertex.empty.sum())
     stationary = solution.vertex.moved == 0
@@ -325,7 +329,7 @@ def certificate_of(
         engine=problem.workspace.engine,
         notes=notes,
     )
-    bound = _lower_bound(fit, X, certify, n_threads, random)
+    bound = known or _lower_bound(fit, X, certify, n_threads, random)
     if bound is not None:
         certificate = certificate.bounded_by(bound, fit.rule.least_decrease)
     solution.trace.lower_bound = certificate.proven_bound

@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
 _STYLE = """
 .wolfmeans { color: inherit; max-width: 60em; font-size: 13px; line-height: 1.45;
-  --rule: rgba(128, 128, 128, .35); --good: #2b9152; --open: #b9770e; --bad: #d8483e;
-  --line: #3a86c8; }
+  --rule: rgba(128, 128, 128, .35); --plain: rgba(128, 128, 128, .8); --good: #2b9152;
+  --open: #b9770e; --bad: #d8483e; --line: #3a86c8; }
 .wolfmeans p { margin: .4em 0; }
-.wolfmeans .verdict { border-left: 4px solid var(--good); padding: .25em .8em; font-weight: 600; }
+.wolfmeans .verdict { border-left: 4px solid var(--plain); padding: .25em .8em; font-weight: 600; }
+.wolfmeans .verdict.proved { border-color: var(--good); }
+.wolfmeans .verdict.near { border-color: var(--line); }
 .wolfmeans .verdict.open { border-color: var(--open); }
 .wolfmeans .verdict.failed { border-color: var(--bad); }
 .wolfmeans .scroll { overflow-x: auto; }
@@ -80,9 +82,11 @@ def sparkline(values: Sequence[float], meaning: str, *, logarithmic: bool = Fals
 def certificate_view(certificate: Certificate) -> str:
     """Return a certificate: its verdict, then each line with its meaning."""
     status = certificate.status
-    kind = "" if status.converged else " failed" if status.value.startswith("Failed") else " open"
+    look = certificate.standing.look
+    if not status.converged:
+        look = "failed" if status.value.startswith("Failed") else "open"
     return fragment(
-        paragraph(certificate.verdict, f"verdict{kind}"),
+        paragraph(certificate.verdict, f"verdict {look}"),
         grid(("quantity", "value", "meaning"), certificate.rows()),
     )
 

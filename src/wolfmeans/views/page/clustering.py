@@ -25,6 +25,8 @@ Line = tuple[str, str, str]
 
 # Rows shown before the reader expands a table.
 _FEATURES, _CLUSTERS = 15, 20
+_MARKS = {"proved": "✓", "near": "≈", "plain": "≈"}
+"""Before the verdict, by `Standing.look`."""
 # Longer tables and curves of iterations are thinned.
 _ROWS, _STEPS = 300, 2_000
 # Means of clusters that a page has room for.
@@ -148,10 +150,7 @@ def _in(unit: str) -> str:
 def _top(certificate: Certificate, lines: list[Line], verdict: str, unit: str) -> str:
     values = {name: value for name, value, _ in lines}
     readings = {name: reading for name, _, reading in lines}
-    distance = {
-        "optimal": ("optimal", "no clustering is better"),
-        "unknown": ("unknown", "no lower bound is known"),
-    }.get(values["global"], (values["global"], "the optimal inertia"))
+    standing = certificate.standing
     limit = certificate.max_iterations
     tiles = [
         (
@@ -159,7 +158,7 @@ def _top(certificate: Certificate, lines: list[Line], verdict: str, unit: str) -
             markup.figures(certificate.inertia, 6),
             readings["inertia"].partition("; ")[2],
         ),
-        ("Distance from the optimum", *distance),
+        ("Distance from the optimum", standing.brief, standing.meaning),
         (f"Gap{_in(unit)}", values["gap"], "possible gain from reassigning points"),
         (
             "Iterations",
@@ -167,8 +166,12 @@ def _top(certificate: Certificate, lines: list[Line], verdict: str, unit: str) -
             "no guaranteed limit" if limit is None else f"guaranteed limit: {limit:,}",
         ),
     ]
-    mark, kind = ("✓", "verdict") if certificate.status.converged else ("!", "verdict open")
-    return f"{markup.verdict(verdict, mark, kind)}\n{markup.tiles(tiles)}"
+    mark, look = _MARKS[standing.look], standing.look
+    if not certificate.status.converged:
+        mark, look = "!", "open"
+    elif not standing.useful:
+        mark = "?"
+    return f"{markup.verdict(verdict, mark, f'verdict {look}')}\n{markup.tiles(tiles)}"
 
 
 def _certificate(lines: list[Line]) -> str:
