@@ -6,7 +6,7 @@ points. The points are copied, because the caller may change them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter, thread_time
 from typing import Any
 
@@ -20,13 +20,14 @@ from wolfmeans.estimators.dataset import OpenedForFit
 from wolfmeans.fitting.lower_bound import bound_in_units
 
 _METHOD = "semidefinite"
-_MOST_POINTS = 2500
+MOST_POINTS = 2500
 """With more points, a second is not enough."""
 _MOST_BYTES = 1 << 25
 _GOOD_ENOUGH = 1.001
-_SECONDS = 0.35
-"""Of steps, on a common core; the proof comes on top."""
+_SHARE_OF_STEPS = 0.35
+"""Of the time, on a common core; the proof takes most of the rest."""
 _MOST_STEPS = 80
+"""In a second."""
 
 
 @dataclass(frozen=True)
@@ -41,18 +42,9 @@ class PostponedBound:
 
     def bound(self, model: Any) -> LowerBound:
         """Return the bound, in units of the model's certificate."""
-        n = self.X.shape[0]
-        # The number of steps depends on the data alone, so that the bound is reproducible unless
-        # the machine is very slow; threads that wait for a processor do not count as slow.
-        a_step = 1e-3 + 4e-10 * n**2 * (2 * model.n_clusters + 8)
-        settings = Settings(
-            n_threads=1,
-            centers=model.cluster_centers_,
-            seconds=self.seconds,
-            steps=max(1, min(_MOST_STEPS, int(_SECONDS * self.seconds / a_step))),
-            clock=thread_time,
-        )
-        return bound_in_units(
+        limits = modest_limits(self.X.shape[0], model.n_clusters, self.seconds)
+        settings = replace(limits, centers=model.cluster_centers_)
+        found = bound_in_units(
             self.X,
             model.n_clusters,
             self.weights,
@@ -62,6 +54,19 @@ class PostponedBound:
             settings,
             vars(model)["certificate_"].unit_exponent,
         )
+        # It is part of the fit: no time of `certify` was spent.
+        return replace(found, seconds=0.0)
+
+
+def modest_limits(n: int, n_clusters: int, seconds: float = 1.0) -> Settings:
+    """Return settings for a semidefinite bound of few points that takes about so many seconds.
+
+    The number of steps depends on the data alone, so that the bound is reproducible unless the
+    machine is very slow. A thread that waits for a processor does not count as slow.
+    """
+    a_step = 1e-3 + 4e-10 * n**2 * (2 * n_clusters + 8)
+    steps = max(1, min(int(_MOST_STEPS * seconds), int(_SHARE_OF_STEPS * seconds / a_step)))
+    return Settings(n_threads=1, seconds=seconds, steps=steps, clock=thread_time)
 
 
 def postponed_bound(
@@ -72,7 +77,7 @@ def postponed_bound(
     It may take as long as two such fits, or a second if that is more.
     """
     n, d = data.X.shape
-    if data.in_parts or n > _MOST_POINTS or n * d * 8 > _MOST_BYTES:
+    if data.in_parts or n > MOST_POINTS or n * d * 8 > _MOST_BYTES:
         return None
     if not 1 < certificate.n_clusters < n or REGISTRY[_METHOD].refusal(d, trimmed) is not None:
         return None

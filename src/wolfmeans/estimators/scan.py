@@ -18,11 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from wolfmeans.bounds.bound import LowerBound, Report, quiet
+from wolfmeans.bounds.bound import LowerBound, Report, Settings, quiet
+from wolfmeans.bounds.methods import DEFAULT_BUDGET
 from wolfmeans.engines import effective_threads, get_engine
 from wolfmeans.estimators import KMeans, TrimmedKMeans
+from wolfmeans.estimators.postponed import MOST_POINTS, modest_limits
 from wolfmeans.estimators.scan_result import Cell, Model, Scan
-from wolfmeans.fitting.lower_bound import lower_bound
+from wolfmeans.fitting.lower_bound import bound_in_units
 from wolfmeans.inputs import validation
 
 _TRIALS = 16
@@ -37,6 +39,7 @@ def scan(
     *,
     sample_weight: Any = None,
     certify: str | None = "auto",
+    certify_seconds: float | None = None,
     confidence: float = 0.95,
     random_state: Any = None,
     progress: Report | None = None,
@@ -60,6 +63,9 @@ def scan(
         Weights of the points.
     certify : str or None, default="auto"
         The method of `lower_bound`; None computes no bounds.
+    certify_seconds : float or None, default=None
+        Time limit of the semidefinite bound of each cell. None for a number of steps that takes
+        about a second for up to 2,500 points.
     confidence : float, default=0.95
         The joint confidence of all bounds from samples.
     random_state : int, RandomState or None, default=None
@@ -102,7 +108,7 @@ def scan(
     scanner.fit_all(report)
     scanner.go_back()
     if certify is not None:
-        scanner.bound(certify, confidence, report)
+        scanner.bound(certify, certify_seconds, confidence, report)
     if hasattr(admitted, "feature_names_in_"):
         for cell in scanner.cells.values():
             cell.model.feature_names_in_ = admitted.feature_names_in_
@@ -231,7 +237,7 @@ class _Scanner:
         chosen: NDArray[np.floating] = model.cluster_centers_[kept]
         return chosen
 
-    def bound(self, method: str, confidence: float, report: Report) -> None:
+    def bound(self, method: str, seconds: float | None, confidence: float, report: Report) -> None:
         """Bound each cell from below; a bound for more clusters or more trimming is one as well.
 
         Each bound from samples may fail with its share of 1 - confidence, so that with the stated
@@ -245,22 +251,28 @@ class _Scanner:
                 # The cells beside this one whose best SSE cannot be above this one's.
                 keys = (_beside(self._counts, k, 1), alpha), (k, _beside(self._shares, alpha, 1))
                 harder = [self.cells[key] for key in keys if key in self.cells]
-                bounded = _bounded(cell, self._bound_of(cell, method, each), confidence, harder)
+                own = self._bound_of(cell, method, seconds, each)
+                bounded = _bounded(cell, own, confidence, harder)
                 spent = cell.seconds + perf_counter() - started
                 self.cells[k, alpha] = replace(bounded, seconds=spent)
 
-    def _bound_of(self, cell: Cell, method: str, confidence: float) -> LowerBound:
+    def _bound_of(
+        self, cell: Cell, method: str, seconds: float | None, confidence: float
+    ) -> LowerBound:
         model = cell.model
-        bound = lower_bound(
-            self._X,
-            cell.n_clusters,
-            sample_weight=self._weights,
-            trim=model.trimmed_mass_ if isinstance(model, TrimmedKMeans) else None,
-            method=method,
-            confidence=confidence,
-            random_state=self._rng,
-            centers=model.cluster_centers_,
+        n, k = self._X.shape[0], cell.n_clusters
+        limits = (
+            modest_limits(min(n, MOST_POINTS), k) if seconds is None else Settings(seconds=seconds)
         )
+        settings = replace(
+            limits,
+            confidence=confidence,
+            rng=lambda: self._rng,
+            centers=model.cluster_centers_,
+            n_threads=effective_threads(None),
+        )
+        trim = model.trimmed_mass_ if isinstance(model, TrimmedKMeans) else None
+        bound = bound_in_units(self._X, k, self._weights, trim, method, DEFAULT_BUDGET, settings)
         model.certificate_ = model.certificate_.bounded_by(bound)
         return bound
 
