@@ -24,7 +24,6 @@ from wolfmeans.core.workspace import (
     Partial,
     StepByStep,
 )
-from wolfmeans.engines.arithmetic import specified_step
 from wolfmeans.engines.moments import Moments
 from wolfmeans.engines.single_moves import PlainSingleMoves, SingleMoves
 from wolfmeans.engines.swaps import PlainSwaps, Swaps
@@ -346,6 +345,21 @@ class ReferencePoints(StepByStep):
             return self.distances_to(self.rows(np.array([row]))[0])
 
         return PlainSwaps(self.weights, two_nearest, distances_to_row)
+
+
+def specified_step(
+    found: Assignment, centers: Centers, total: Callable[[NDArray[np.float64]], float]
+) -> tuple[float, float]:
+    """Return the shift and the movement by their definition; `total` makes exact sums.
+
+    The shift is the sum of (c' - c)^2 over the clusters with weight. The movement sums
+    W (c' - c)(2 mean - c - c') with mean = c' + residual; a term is not negative because c' is
+    the representable number nearest to the mean, but for a mean that float64 had to round.
+    """
+    moves = found.means.astype(np.float64) - centers
+    moves[found.weights == 0] = 0.0
+    gains = found.weights[:, None] * np.maximum(moves * (moves + 2.0 * found.residuals), 0.0)
+    return total(moves * moves), total(gains)
 
 
 def on_host_sums(

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from wolfmeans.core.kmeans import certainly_smaller
 from wolfmeans.core.threshold import Masses, Threshold, kept_masses
 from wolfmeans.core.workspace import Centers, Distances, Forced, Labels, Partial
 from wolfmeans.engines import get_engine
@@ -29,7 +30,6 @@ from wolfmeans.engines.places.distance_buckets import Bracket, Nearby, WeightSum
 from wolfmeans.engines.places.sampling_in_parts import Sampling, Seeding
 from wolfmeans.engines.reference import ReferencePoints, on_host_sums
 from wolfmeans.engines.trimming import Trimmed
-from wolfmeans.exact.distances import certainly_smaller
 from wolfmeans.exact.hashing import row_hashes
 from wolfmeans.exact.limbs import SCALAR, Grids, Limbs, Range, Several, combined
 from wolfmeans.exact.native import digest, value_range

@@ -31,7 +31,7 @@ from wolfmeans.core.workspace import (
     Partial,
     StepByStep,
 )
-from wolfmeans.engines import arithmetic, get_engine
+from wolfmeans.engines import get_engine, native
 from wolfmeans.engines.places.candidates import values_at
 from wolfmeans.engines.places.distance_buckets import WeightSum
 from wolfmeans.engines.places.memory import Arguments, Description, FarRows, Labelling, Ties
@@ -234,7 +234,7 @@ class PartsWorkspace(StepByStep):
             grids = self.grids if weighted else self.grids.unweighted()
             partial = self.place.summed("moments", self.everywhere(grids))
         zero = np.zeros((1, self.n_features), dtype=self.dtype)
-        mean: Centers = arithmetic.rounded(partial, zero, self._n_threads).means[0]
+        mean: Centers = native.rounded(partial, zero, self._n_threads).means[0]
         return mean
 
     def scatter(self, *, weighted: bool) -> float:
@@ -260,7 +260,7 @@ class PartsWorkspace(StepByStep):
 
     def _arrived(self, to: dict[int, Labelling], partial: Partial, centers: Centers) -> Assignment:
         self._at, self._known = to, {}
-        self._last = arithmetic.rounded(partial, centers, self._n_threads)
+        self._last = native.rounded(partial, centers, self._n_threads)
         return self._last
 
     def _go_to(self, to: dict[int, Labelling]) -> Partial:
@@ -487,11 +487,11 @@ class PartsWorkspace(StepByStep):
 
     def total(self, values: NDArray[np.float64]) -> float:
         """Return the exact sum of an array, rounded once."""
-        return arithmetic.total(values, self._n_threads)
+        return native.total(values, self._n_threads)
 
     def step(self, found: Assignment, centers: Centers) -> tuple[float, float]:
         """Return the shift and the movement of a step from the centers to the means found."""
-        return arithmetic.step(found, centers, self._n_threads)
+        return native.step(found, centers, self._n_threads)
 
     def digest(self, centers: Centers) -> bytes:
         """Return 16 bytes that stand for the centers."""
