@@ -51,6 +51,7 @@ class ReferencePoints(StepByStep):
     """Whether sums can be added to those of other points (`assign_exactly`)."""
     can_detach_rows = False
     """Whether labels and bounds can be kept while the rows are detached."""
+    _sparse = False
     steps_to_come = 0
     meanwhile: Callable[[], object] | None = None
 
@@ -59,7 +60,7 @@ class ReferencePoints(StepByStep):
         self.n_features: int = X.shape[1]
         self.dtype = np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
         self.weights = weights
-        self._X = X
+        self._X, self._sparse = X, sparse.issparse(X)
         self._kernels = kernels
         self._labels: Labels | None = None
         self._moments: Moments | None = None
@@ -220,11 +221,7 @@ class ReferencePoints(StepByStep):
 
     def roots(self, centers: Centers) -> Centers:
         """Return the (n, K) square roots of the canonical distances to all centers."""
-        roots = np.empty((self.n_points, len(centers)), dtype=self.dtype)
-        with np.errstate(under="ignore"):
-            for k, center in enumerate(centers):
-                roots[:, k] = np.sqrt(self.distances_to(center))
-        return roots
+        return self._kernels.roots(centers)
 
     def rows(self, indices: NDArray[np.int64]) -> Centers:
         """Return data rows, dense, in the centers' dtype."""
@@ -307,7 +304,7 @@ class ReferencePoints(StepByStep):
 
     def distance_error(self, centers: Centers) -> float:
         """Return what a canonical distance may be off by beyond (d + 3) u of itself."""
-        return sparse_distance_error(centers) if sparse.issparse(self._X) else 0.0
+        return sparse_distance_error(centers) if self._sparse else 0.0
 
     def step(self, found: Assignment, centers: Centers) -> tuple[float, float]:
         """Return the shift and the movement of a step from the centers to the means found."""

@@ -40,6 +40,9 @@ class Kernels(Protocol):
     def distances(self, centers: Centers, labels: Labels) -> Distances:
         """Return the canonical distance of each point to the center of its label."""
 
+    def roots(self, centers: Centers) -> Centers:
+        """Return the (n, K) square roots of the canonical distances, in the centers' dtype."""
+
     def of(self, rows: NDArray[np.int64]) -> Kernels:
         """Return the same for some of the rows."""
 
@@ -176,6 +179,15 @@ class ReferenceKernels:
         for rows in self._blocks(self._row_entries):
             result[rows] = self._pairs.to_own(rows, centers, labels[rows])
         return result
+
+    def roots(self, centers: Centers) -> Centers:
+        """Return the (n, K) square roots of the canonical distances, in the centers' dtype."""
+        roots = np.empty((self._n, len(centers)), dtype=centers.dtype)
+        first = np.zeros(self._n, dtype=np.int32)
+        with np.errstate(under="ignore"):
+            for k in range(len(centers)):
+                roots[:, k] = np.sqrt(self.distances(centers[k : k + 1], first))
+        return roots
 
     def of(self, rows: NDArray[np.int64]) -> ReferenceKernels:
         """Return the same for some of the rows."""
