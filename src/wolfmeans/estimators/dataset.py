@@ -14,7 +14,11 @@ from sklearn.utils._set_output import _get_output_config
 
 from wolfmeans.bounds import LARGE_BUDGET, LowerBound, Settings
 from wolfmeans.engines.tensors import as_given
-from wolfmeans.estimators.bounds_in_parts import bounds_in_parts, loaded_within_limit
+from wolfmeans.estimators.bounds_in_parts import (
+    bounds_in_parts,
+    loaded_within_limit,
+    opened_chunks,
+)
 from wolfmeans.estimators.streamed import predicted, source_for, transformed
 from wolfmeans.fitting.lower_bound import bound_in_units
 from wolfmeans.inputs import dask_collections, validation
@@ -117,7 +121,8 @@ class DaskDataset:
 
     def lower_bounds(self, sample_weight: Any, method: str, settings: Settings) -> list[LowerBound]:
         """Return lower bounds from the partitions, in units of the certificate."""
-        return bounds_in_parts(self.model, self.X, sample_weight, method, settings)
+        opening = dask_collections.opened(self.model, self.X, sample_weight, reset=False)
+        return bounds_in_parts(self.model, opening, method, settings)
 
 
 class ChunkedDataset:
@@ -142,7 +147,8 @@ class ChunkedDataset:
         """Return lower bounds: of all rows if memory has room, else from the chunks."""
         loaded = loaded_within_limit(self.model, self.X, sample_weight)
         if loaded is None:
-            return bounds_in_parts(self.model, self.X, sample_weight, method, settings)
+            opening = opened_chunks(self.model, self.X, sample_weight)
+            return bounds_in_parts(self.model, opening, method, settings)
         X, weights = loaded
         return MemoryDataset(self.model._without_names(), X).lower_bounds(weights, method, settings)
 
