@@ -33,7 +33,7 @@ from scale_model import (
 )
 
 from wolfmeans.bench.problems import Shape
-from wolfmeans.engines import arithmetic, get_engine
+from wolfmeans.engines import get_engine, native
 from wolfmeans.engines.places.file import FilePlace, Keeping
 from wolfmeans.engines.places.memory import Labelling, MemoryPart, MemoryPlace
 from wolfmeans.engines.places.workspace import PartsWorkspace
@@ -148,7 +148,7 @@ def rounding(d: int, k: int, repeats: int) -> float:
     sums = part.assign(Labelling(seeds, None, here.grids, bytes(16)), None)
 
     def judged() -> None:
-        here.step(arithmetic.rounded(sums, seeds), seeds)
+        here.step(native.rounded(sums, seeds), seeds)
 
     return min(core_seconds(judged) for _ in range(3 * repeats)) / (k * d)
 

@@ -14,7 +14,8 @@ import difficult
 from instances import ENGINES, instances
 from wolfmeans.core.empty_clusters import POLICIES, best_candidate
 from wolfmeans.core.stopping import STOPS
-from wolfmeans.engines import Forced, arithmetic, get_engine
+from wolfmeans.engines import Forced, get_engine
+from wolfmeans.engines.native import rounded
 from wolfmeans.engines.places.memory import MemoryPart, MemoryPlace
 from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.exact.limbs import SCALAR, Grid, Grids, Limbs, Range, added, combined, range_of
@@ -404,7 +405,7 @@ def test_native_sums_are_the_integers_of_the_reference(kind):
                 assert (a.sums.values == b.sums.values).all()
                 costs = [one.exact_cost(centers) for one in opened]
                 assert (costs[0].values == costs[1].values).all()
-                assert_same_assignment(a.rounded(centers), arithmetic.rounded(a, centers))
+                assert_same_assignment(a.rounded(centers), rounded(a, centers))
 
 
 @pytest.mark.parametrize("engine", ENGINES)

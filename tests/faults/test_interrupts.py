@@ -18,13 +18,13 @@ LONG = {
     "steps": (
         "KMeans(4000, init=X[:4000], stop='stationary', max_iter=None, **S)",
         "fit",
-        f"{CPU}.DensePoints.advance",
+        f"{CPU}.NativePoints.advance",
         150_000,
     ),
     "steps on threads": (
         "KMeans(4000, init=X[:4000], stop='stationary', max_iter=None, **(S | {'n_threads': 2}))",
         "fit",
-        f"{CPU}.DensePoints.advance",
+        f"{CPU}.NativePoints.advance",
         150_000,
     ),
     "steps of a tree": (
@@ -54,10 +54,10 @@ LONG = {
     "one sparse step": (
         "KMeans(len(X), init=X, max_iter=1, **S)",
         "fit",
-        f"{CPU}.NativePoints._assigned",
+        f"{CPU}.NativePoints.assign",
         50_000,
     ),
-    "seeding": ("KMeans(20_000, **S)", "fit", f"{CPU}.DensePoints.spread_rows", 150_000),
+    "seeding": ("KMeans(20_000, **S)", "fit", f"{CPU}.NativePoints.spread_rows", 150_000),
     "seeding in rounds": (
         "KMeans(20_000, init='k-means||', **S)",
         "fit",
@@ -67,7 +67,7 @@ LONG = {
     "starts": (
         "KMeans(1000, init='random', n_init=100, stop='stationary', max_iter=None, **S)",
         "fit",
-        f"{CPU}.DensePoints.advance_with",
+        f"{CPU}.NativePoints.advance_with",
         20_000,
     ),
     "polish": (
@@ -107,7 +107,7 @@ from scipy import sparse
 from wolfmeans import KMeans, TrimmedKMeans
 warnings.simplefilter("ignore")
 S = {"engine": "cpu", "n_threads": 1, "certify": None, "random_state": 0}
-_, expression, method, during, n = sys.argv
+_, what, expression, method, during, n = sys.argv
 X = np.random.default_rng(0).normal(size=(int(n), 12))
 def fitted(k, **more):
     return KMeans(k, init=X[:k], max_iter=1, **(S | more)).fit(X[:k])
@@ -126,7 +126,7 @@ def telling(*arguments, **options):
     return inner(*arguments, **options)
 setattr(home, name, telling)
 try:
-    getattr(model, method)(sparse.csr_array(X) if during.endswith("NativePoints._assigned") else X)
+    getattr(model, method)(sparse.csr_array(X) if "sparse" in what else X)
 except KeyboardInterrupt:
     print("interrupted", *(name for name in set(vars(model)) - before if name.endswith("_")))
 """
@@ -140,7 +140,7 @@ except KeyboardInterrupt:
 @fails_when("interrupted_fits_are_kept", what="steps")
 @pytest.mark.parametrize("what", LONG)
 def test_ctrl_c_within_a_native_call_is_heard_and_leaves_the_estimator_as_it_was(what):
-    with Forked(INTERRUPTED, *LONG[what]) as child:
+    with Forked(INTERRUPTED, what, *LONG[what]) as child:
         assert child.output.readline() == "begin\n"
         time.sleep(0.3)
         child.interrupt()

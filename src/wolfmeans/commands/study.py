@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -62,9 +63,46 @@ Features = Annotated[
 ]
 Out = Annotated[Path, value("DIR", "Output folder.")]
 
+_SHARED: dict[str, tuple[Any, Any]] = {
+    "gap": (Gap, "all"),
+    "empty": (options.Empty, "keep"),
+    "seeding": (Seeding, "random"),
+    "alpha": (Alpha, 0.0),
+    "seed": (Seed, 0),
+    "repeats": (Repeats, 1),
+    "workers": (Workers, None),
+    "resume": (Resume, False),
+    "report": (Report, True),
+}
+"""The options that all studies have, with their defaults."""
+
+
+def with_shared_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that all studies have, before its last one, the output folder.
+
+    The command finds their values in its context.
+    """
+    own = inspect.signature(command, eval_str=True)
+    *first, out = own.parameters.values()
+    shared = [
+        inspect.Parameter(name, out.kind, annotation=kind, default=default)
+        for name, (kind, default) in _SHARED.items()
+    ]
+    whole = own.replace(parameters=[*first, *shared, out])
+
+    @wraps(command)
+    def with_all(**given: Any) -> None:
+        command(**{name: given[name] for name in own.parameters})
+
+    # What typer reads.
+    with_all.__signature__ = whole  # type: ignore[attr-defined]
+    with_all.__annotations__ = {name: part.annotation for name, part in whole.parameters.items()}
+    return with_all
+
 
 @app.command()
 @errors_in_one_line
+@with_shared_options
 def grid(
     context: typer.Context,
     n: Annotated[list[str], value("N,...", "Numbers of points.")] = ["500,1000,5000"],  # noqa: B006
@@ -72,15 +110,6 @@ def grid(
     k: Annotated[list[str], value("K,...", "Numbers of clusters.")] = ["5,10,20,50"],  # noqa: B006
     kind: Annotated[list[str], value("KIND,...", f"Data: {', '.join(MIXTURES)}.")] = ["blobs"],  # noqa: B006
     replications: Replications = 10_000,
-    gap: Gap = "all",
-    empty: options.Empty = "keep",
-    seeding: Seeding = "random",
-    alpha: Alpha = 0.0,
-    seed: Seed = 0,
-    repeats: Repeats = 1,
-    workers: Workers = None,
-    resume: Resume = False,
-    report: Report = True,
     out: Out = Path("study-grid"),
 ) -> None:
     """Study synthetic data: the paper's 36 scenarios, some of them, or others.
@@ -95,7 +124,7 @@ def grid(
 
       wolfmeans study grid --kind elliptic,heavy --n 1000000 --d 2 -r 100
     """
-    gaps = _gaps(gap)
+    gaps = _gaps(context.params["gap"])
     sizes = [whole_numbers(name, texts) for name, texts in (("--n", n), ("--d", d), ("--k", k))]
     kinds = [one_of("--kind", name, MIXTURES) for name in words(kind)]
     settings = _settings(context)
@@ -105,20 +134,12 @@ def grid(
 
 @app.command()
 @errors_in_one_line
+@with_shared_options
 def segmentation(
     context: typer.Context,
     features: Features = ["standardized,raw"],  # noqa: B006
     k: Annotated[int, value("K", "Number of clusters.", min=1)] = 7,
     replications: Replications = 50_000,
-    gap: Gap = "all",
-    empty: options.Empty = "keep",
-    seeding: Seeding = "random",
-    alpha: Alpha = 0.0,
-    seed: Seed = 0,
-    repeats: Repeats = 1,
-    workers: Workers = None,
-    resume: Resume = False,
-    report: Report = True,
     out: Out = Path("study-segmentation"),
 ) -> None:
     """Study the image segmentation data: 50,000 seedings, standardized and raw.
@@ -129,13 +150,14 @@ def segmentation(
 
       wolfmeans study segmentation --features standardized,raw,shifted --repeats 5
     """
-    gaps = _gaps(gap)
+    gaps = _gaps(context.params["gap"])
     scenarios = _study().segmentation(words(features), k=k, **_settings(context))
     _carry_out(context, scenarios, out, gaps)
 
 
 @app.command("data")
 @errors_in_one_line
+@with_shared_options
 def data_(
     context: typer.Context,
     file: Annotated[
@@ -147,15 +169,6 @@ def data_(
     ] = None,
     standardize: options.Standardize = False,
     replications: Replications = 10_000,
-    gap: Gap = "all",
-    empty: options.Empty = "keep",
-    seeding: Seeding = "random",
-    alpha: Alpha = 0.0,
-    seed: Seed = 0,
-    repeats: Repeats = 1,
-    workers: Workers = None,
-    resume: Resume = False,
-    report: Report = True,
     out: Annotated[Path | None, value("DIR", "Output folder.", show_default="study-FILE")] = None,
 ) -> None:
     """Study your own data with many seedings. Non-numeric columns are ignored.
@@ -166,7 +179,7 @@ def data_(
 
       wolfmeans study data measurements.csv --standardize --k 3,5 -r 200
     """
-    gaps = _gaps(gap)
+    gaps = _gaps(context.params["gap"])
     found = read_data(file)
     if k is None and found.classes is None:
         raise ValueError("the number of clusters is missing; set it with --k, e.g. --k 5")

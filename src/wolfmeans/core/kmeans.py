@@ -21,7 +21,7 @@ from wolfmeans.core.frank_wolfe import ConcaveProblem, State
 from wolfmeans.core.solution import Record, Solution, Status
 from wolfmeans.core.stopping import StoppingRule, tolerances_of
 from wolfmeans.core.workspace import Centers, Distances, Limits, Progress, Workspace
-from wolfmeans.exact.distances import UNIT, certainly_smaller
+from wolfmeans.exact.distances import UNIT
 from wolfmeans.exact.sums import exact_sum
 
 # Long enough for many steps of a small problem, short enough for Ctrl-C and the deadline.
@@ -318,6 +318,21 @@ class KMeansProblem(ConcaveProblem[Partition]):
         error = self.workspace.distance_error(point.centers)
         slack, d = _largest_residual(point), self.workspace.n_features
         return bool(np.all(certainly_smaller(nearest, second, slack, d, error)))
+
+
+def certainly_smaller(
+    nearest: Distances, second: Distances, slack: float, n_features: int, error: float = 0.0
+) -> NDArray[np.bool_]:
+    """Whether each of the first squared distances is certainly smaller than the other one.
+
+    A canonical distance is off by (d + 3) u of itself and by `error`; a center that is off its mean
+    by r <= `slack` changes a distance, not squared, by at most r.
+    """
+    bound = 2.0 * UNIT * (n_features + 3) * (nearest + second)
+    bound += 2.0 * error
+    bound += 2.0 * slack * (np.sqrt(nearest) + np.sqrt(second) + slack)
+    apart: NDArray[np.bool_] = second - nearest > bound
+    return apart
 
 
 def _largest_residual(point: Partition) -> float:

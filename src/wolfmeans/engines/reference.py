@@ -24,7 +24,6 @@ from wolfmeans.core.workspace import (
     Partial,
     StepByStep,
 )
-from wolfmeans.engines.arithmetic import specified_step
 from wolfmeans.engines.moments import Moments
 from wolfmeans.engines.single_moves import PlainSingleMoves, SingleMoves
 from wolfmeans.engines.swaps import PlainSwaps, Swaps
@@ -52,6 +51,7 @@ class ReferencePoints(StepByStep):
     """Whether sums can be added to those of other points (`assign_exactly`)."""
     can_detach_rows = False
     """Whether labels and bounds can be kept while the rows are detached."""
+    _sparse = False
     steps_to_come = 0
     meanwhile: Callable[[], object] | None = None
 
@@ -60,7 +60,7 @@ class ReferencePoints(StepByStep):
         self.n_features: int = X.shape[1]
         self.dtype = np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
         self.weights = weights
-        self._X = X
+        self._X, self._sparse = X, sparse.issparse(X)
         self._kernels = kernels
         self._labels: Labels | None = None
         self._moments: Moments | None = None
@@ -221,11 +221,7 @@ class ReferencePoints(StepByStep):
 
     def roots(self, centers: Centers) -> Centers:
         """Return the (n, K) square roots of the canonical distances to all centers."""
-        roots = np.empty((self.n_points, len(centers)), dtype=self.dtype)
-        with np.errstate(under="ignore"):
-            for k, center in enumerate(centers):
-                roots[:, k] = np.sqrt(self.distances_to(center))
-        return roots
+        return self._kernels.roots(centers)
 
     def rows(self, indices: NDArray[np.int64]) -> Centers:
         """Return data rows, dense, in the centers' dtype."""
@@ -308,7 +304,7 @@ class ReferencePoints(StepByStep):
 
     def distance_error(self, centers: Centers) -> float:
         """Return what a canonical distance may be off by beyond (d + 3) u of itself."""
-        return sparse_distance_error(centers) if sparse.issparse(self._X) else 0.0
+        return sparse_distance_error(centers) if self._sparse else 0.0
 
     def step(self, found: Assignment, centers: Centers) -> tuple[float, float]:
         """Return the shift and the movement of a step from the centers to the means found."""
@@ -346,6 +342,21 @@ class ReferencePoints(StepByStep):
             return self.distances_to(self.rows(np.array([row]))[0])
 
         return PlainSwaps(self.weights, two_nearest, distances_to_row)
+
+
+def specified_step(
+    found: Assignment, centers: Centers, total: Callable[[NDArray[np.float64]], float]
+) -> tuple[float, float]:
+    """Return the shift and the movement by their definition; `total` makes exact sums.
+
+    The shift is the sum of (c' - c)^2 over the clusters with weight. The movement sums
+    W (c' - c)(2 mean - c - c') with mean = c' + residual; a term is not negative because c' is
+    the representable number nearest to the mean, but for a mean that float64 had to round.
+    """
+    moves = found.means.astype(np.float64) - centers
+    moves[found.weights == 0] = 0.0
+    gains = found.weights[:, None] * np.maximum(moves * (moves + 2.0 * found.residuals), 0.0)
+    return total(moves * moves), total(gains)
 
 
 def on_host_sums(

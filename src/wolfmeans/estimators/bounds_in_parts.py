@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from time import perf_counter
@@ -26,9 +26,8 @@ from wolfmeans.engines.places.trimmed_parts import TrimmedParts
 from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.estimators.streamed import source_for
 from wolfmeans.fitting.lower_bound import check_arguments
-from wolfmeans.inputs import dask_collections, streams, validation
+from wolfmeans.inputs import streams, validation
 from wolfmeans.inputs.data_in_parts import Opened
-from wolfmeans.inputs.kinds import is_dask
 
 _GOOD_ENOUGH = 1.25
 """A bound by parts within this factor of the inertia needs no second one from a sample."""
@@ -94,13 +93,8 @@ def loaded_within_limit(model: Any, X: Any, sample_weight: Any) -> tuple[Any, An
 
 
 @contextmanager
-def opened_for(model: Any, X: Any, sample_weight: Any) -> Iterator[Opened]:
-    """Open the data that a model was fitted to, in parts, at the scale of its fit."""
-    if is_dask(X):
-        dtype = dask_collections.validate(model, X, reset=False).dtype
-        with dask_collections.opened(model, X, sample_weight, reset=False, dtype=dtype) as data:
-            yield data
-        return
+def opened_chunks(model: Any, X: Any, sample_weight: Any) -> Iterator[Opened]:
+    """Open the source that a model was fitted to, in chunks, at the scale of its fit."""
     limit = model._memory_limit()
     source = source_for(model, X)
     # Names were matched when the source was opened; chunks are numbers.
@@ -121,17 +115,19 @@ def opened_for(model: Any, X: Any, sample_weight: Any) -> Iterator[Opened]:
 
 
 def bounds_in_parts(
-    model: Any, X: Any, sample_weight: Any, method: str, settings: Settings
+    model: Any, opening: AbstractContextManager[Opened], method: str, settings: Settings
 ) -> list[LowerBound]:
     """Return lower bounds on the inertia of any clustering, in the units of the certificate.
+
+    `opening` opens the data that the model was fitted to, in parts, at the scale of its fit.
 
     Raises
     ------
     ValueError
-        If X is not the data of the fit.
+        If that is not the data of the fit.
     """
     check_arguments(model.n_clusters, method, settings.confidence, 0)
-    with opened_for(model, X, sample_weight) as data:
+    with opening as data:
         points, exponent = data.points, data.exponent
         model._refuse_other_rows(points.n_points)
         scored = model._points_to_score(points)

@@ -1,15 +1,11 @@
-"""Data as estimators see it: in memory, in the partitions of a Dask collection, or read in chunks.
+"""Data as fitted models see it: in memory, in the partitions of a Dask collection, or in chunks.
 
-Every kind of data answers the same questions: open it for a fit, and predict, transform, score and
-bound it with a fitted model. So estimators do not ask which kind it is.
+Every kind of data answers the same questions: predict, transform, score and bound it with a fitted
+model. So estimators do not ask which kind it is. `fitting.fit` opens it for a fit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -17,39 +13,16 @@ from numpy.typing import NDArray
 from sklearn.utils._set_output import _get_output_config
 
 from wolfmeans.bounds import LARGE_BUDGET, LowerBound, Settings
-from wolfmeans.core.workspace import Workspace
-from wolfmeans.engines import effective_threads
 from wolfmeans.engines.tensors import as_given
-from wolfmeans.estimators.bounds_in_parts import bounds_in_parts, loaded_within_limit
+from wolfmeans.estimators.bounds_in_parts import (
+    bounds_in_parts,
+    loaded_within_limit,
+    opened_chunks,
+)
 from wolfmeans.estimators.streamed import predicted, source_for, transformed
 from wolfmeans.fitting.lower_bound import bound_in_units
-from wolfmeans.inputs import dask_collections, streams, validation
-from wolfmeans.inputs.data_in_parts import refuse_what_needs_all_points
+from wolfmeans.inputs import dask_collections, validation
 from wolfmeans.inputs.kinds import DataKind, kind_of_data
-
-
-@dataclass(frozen=True)
-class OpenedForFit:
-    """Validated data, opened by an engine."""
-
-    X: Any
-    """The rows in the caller's units; for data in parts, their shape, dtype and a sample."""
-    scaled: Any
-    """2**exponent times these rows; for data in parts, the same as X."""
-    workspace: Workspace
-    """The scaled rows, as the loop sees them."""
-    exponent: int
-    begun: float
-    """When the opening began, on the clock of `perf_counter`."""
-    notes: tuple[str, ...] = ()
-    """Notes for the certificate."""
-    names: tuple[str, ...] | None = None
-    """Names of the columns that a file has."""
-
-    @property
-    def in_parts(self) -> bool:
-        """Whether the rows stay on workers or in a file."""
-        return self.workspace.in_parts
 
 
 class MemoryDataset:
@@ -58,32 +31,13 @@ class MemoryDataset:
     Parameters
     ----------
     model : CenterEstimator
-        The estimator that is fitted or was fitted.
+        The fitted estimator.
     X : object
         The caller's data.
-    names : tuple of str or None
-        Names of the columns, if X was loaded from a file.
     """
 
-    def __init__(self, model: Any, X: Any, names: tuple[str, ...] | None = None) -> None:
-        self.model, self.X, self.names = model, X, names
-
-    @contextmanager
-    def opened(self, sample_weight: Any) -> Iterator[OpenedForFit]:
-        """Validate the rows and weights, choose an engine and open them there."""
-        model, begun = self.model, perf_counter()
-        n_threads = effective_threads(model.n_threads)
-        X, sizes = validation.validate_points(model, self.X, reset=True, n_threads=n_threads)
-        weights = validation.validate_weights(sample_weight, X)
-        model._refuse_few_rows(X.shape[0])
-        exponent = validation.scale_exponent(X, sizes, weights)
-        scaled = validation.rescale(X, exponent)
-        chosen = model._chosen_engine(scaled, n_threads)
-        algorithm = getattr(model, "algorithm", "auto")
-        workspace = chosen.engine.open(scaled, weights, n_threads, algorithm)
-        yield OpenedForFit(X, scaled, workspace, exponent, begun, chosen.notes, self.names)
-        is_array = type(self.X) is np.ndarray
-        model.labels_ = np.asarray(model.labels_) if is_array else as_given(model.labels_, self.X)
+    def __init__(self, model: Any, X: Any) -> None:
+        self.model, self.X = model, X
 
     def predict(self) -> Any:
         """Return the labels, as a tensor if X is one."""
@@ -127,14 +81,6 @@ class DaskDataset:
     def __init__(self, model: Any, X: Any) -> None:
         self.model, self.X = model, X
 
-    @contextmanager
-    def opened(self, sample_weight: Any) -> Iterator[OpenedForFit]:
-        """Load the blocks on the workers that process them."""
-        begun = perf_counter()
-        refuse_what_needs_all_points(self.model, drawn_from_some=self.model._draws_from_sample)
-        with dask_collections.opened(self.model, self.X, sample_weight) as data:
-            yield _of_parts(self.model, data, begun)
-
     def predict(self) -> Any:
         """Return the labels."""
         return dask_collections.lazily(self.model, self.X, "predict", None, np.int32)
@@ -175,7 +121,8 @@ class DaskDataset:
 
     def lower_bounds(self, sample_weight: Any, method: str, settings: Settings) -> list[LowerBound]:
         """Return lower bounds from the partitions, in units of the certificate."""
-        return bounds_in_parts(self.model, self.X, sample_weight, method, settings)
+        opening = dask_collections.opened(self.model, self.X, sample_weight, reset=False)
+        return bounds_in_parts(self.model, opening, method, settings)
 
 
 class ChunkedDataset:
@@ -183,20 +130,6 @@ class ChunkedDataset:
 
     def __init__(self, model: Any, X: Any) -> None:
         self.model, self.X = model, X
-
-    @contextmanager
-    def opened(self, sample_weight: Any) -> Iterator[OpenedForFit]:
-        """Load the rows if memory has room; else describe their chunks in a first pass."""
-        model = self.model
-        X, weights, names = streams.load_or_stream(model, self.X, sample_weight)
-        if not isinstance(X, streams.Streamed):
-            with MemoryDataset(model, X, names).opened(weights) as data:
-                yield data
-            return
-        begun = perf_counter()
-        refuse_what_needs_all_points(model, drawn_from_some=model._draws_from_sample)
-        with streams.opened(model, X, weights, model._number_of_starts()) as opened:
-            yield _of_parts(model, opened, begun, names)
 
     def predict(self) -> Any:
         """Return the labels, mapped from a file if memory has no room for them."""
@@ -214,19 +147,10 @@ class ChunkedDataset:
         """Return lower bounds: of all rows if memory has room, else from the chunks."""
         loaded = loaded_within_limit(self.model, self.X, sample_weight)
         if loaded is None:
-            return bounds_in_parts(self.model, self.X, sample_weight, method, settings)
+            opening = opened_chunks(self.model, self.X, sample_weight)
+            return bounds_in_parts(self.model, opening, method, settings)
         X, weights = loaded
         return MemoryDataset(self.model._without_names(), X).lower_bounds(weights, method, settings)
-
-
-def _of_parts(
-    model: Any, data: Any, begun: float, names: tuple[str, ...] | None = None
-) -> OpenedForFit:
-    """Describe data in parts, after the checks that data in memory gets."""
-    model._refuse_few_rows(data.X.shape[0])
-    model._tell(f"{data.X.shape[0]:,} rows in {data.where}")
-    notes = data.notes(None if model._draws_from_sample else model.init)
-    return OpenedForFit(data.X, data.X, data.points, data.exponent, begun, notes, names)
 
 
 Dataset = MemoryDataset | DaskDataset | ChunkedDataset

@@ -1,49 +1,279 @@
-"""KMeans: a thin layer with scikit-learn's interface over the loop."""
+"""KMeans: a thin layer with scikit-learn's interface over the loop.
+
+The fit that it shares with TrimmedKMeans is here; what a fitted model answers is in `base`.
+"""
 
 from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from numbers import Integral, Real
 from time import perf_counter
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from wolfmeans.bounds import METHODS as BOUNDS
 from wolfmeans.bounds import REGISTRY, Optimum, optimum_on_a_line
+from wolfmeans.certificate.record import Certificate, warn_about
+from wolfmeans.core.draws import RandomSource
 from wolfmeans.core.empty_clusters import POLICIES
 from wolfmeans.core.frank_wolfe import Callback
-from wolfmeans.core.stopping import STOPS, TOLERANCE_SCALES
-from wolfmeans.engines import ALGORITHMS, ENGINES, Work, Workspace, effective_threads
+from wolfmeans.core.notices import warn
+from wolfmeans.core.solution import Record
+from wolfmeans.core.stopping import STOPS, TOLERANCE_SCALES, Criterion, criterion
+from wolfmeans.engines import (
+    ALGORITHMS,
+    ENGINES,
+    Chosen,
+    Work,
+    Workspace,
+    choose_engine,
+    effective_threads,
+)
 from wolfmeans.engines.choosing import STEPS
 from wolfmeans.engines.tensors import OnDevice
 from wolfmeans.estimators.base import CenterEstimator
-from wolfmeans.estimators.dataset import OpenedForFit
+from wolfmeans.estimators.checkpoint import Checkpoint, refuse_settings
+from wolfmeans.estimators.postponed import postponed_bound
 from wolfmeans.fitting.fit import (
     Fit,
+    OpenedForFit,
     Start,
     best_of_starts,
     certificate_of,
+    opened_for_fit,
     polished,
     run,
     scale_notes,
     searched,
 )
 from wolfmeans.fitting.polish import POLISHES
+from wolfmeans.inputs import validation
+from wolfmeans.seeding.in_parts import seeds_in_parts
 from wolfmeans.seeding.methods import METHODS as SEEDINGS
+from wolfmeans.seeding.methods import choose_seeds
 
 _DEFAULT_SEEDS = ("k-means++", "greedy-k-means++")
 # Multiplications for the optimum of one column: about a second.
 _EXACT_BUDGET = 1e9
+_DEFAULT_STARTS = 10
 _LARGEST_STATE = int(np.iinfo(np.int32).max)
 
 
-class KMeans(CenterEstimator):
+class FitFromStarts(CenterEstimator):
+    """The fit of KMeans and TrimmedKMeans: parameters, seeds, starts, fitted attributes.
+
+    A subclass has the parameters that are read here, and `_fit`, which clusters opened data.
+    """
+
+    _draws_from_sample = False
+    """Whether seeds of data in parts are drawn from a sample of the rows."""
+
+    def _set_parameters(self, given: dict[str, Any]) -> None:
+        """Set an attribute for each argument of `__init__`; `given` are its local variables."""
+        self.__dict__.update((name, value) for name, value in given.items() if value is not self)
+
+    def _validate_params(self) -> None:
+        """Check the parameters as scikit-learn does, plain values once."""
+        validation.validate_parameters(self)
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Cluster X.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, Dask collection or source of shape (n_samples, n_features)
+            The points. Never changed, and not copied when C-contiguous float32 or float64. A source
+            is the path of a file (NPY, Parquet, Arrow, Zarr), a folder or pattern of such files,
+            several paths, a Zarr array, or arrays one by one: something that can be iterated again,
+            or a function that returns an iterator (see `wolfmeans.sources.open_source`).
+        y : ignored
+            Present by convention.
+        sample_weight : array-like of shape (n_samples,) or str, default=None
+            Weights of the points, at least 0; of Parquet and Arrow files the name of a column.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        self._fit_or_restore(X, sample_weight)
+        return self
+
+    # Untyped because the decorator is; `fit` wraps it so that type checkers see a signature.
+    @_fit_context(prefer_skip_nested_validation=True)
+    def _fit_or_restore(self, X: Any, sample_weight: Any) -> None:
+        """Validate the parameters and fit; an estimator whose fit fails stays as it was."""
+        before = self.__dict__.copy()
+        try:
+            self._refuse_infinite_tolerance()
+            if self.checkpoint is not None:
+                refuse_settings(self)
+            with opened_for_fit(self, X, sample_weight) as data:
+                self._fit(data)
+                if data.names is not None:
+                    self.feature_names_in_ = np.array(data.names, dtype=object)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def _fit(self, data: OpenedForFit) -> None:
+        raise NotImplementedError
+
+    def _work(self, n_threads: int) -> Work | None:
+        raise NotImplementedError
+
+    def _refuse_few_rows(self, n_rows: int) -> None:
+        if n_rows < self.n_clusters:
+            raise ValueError(f"n_samples={n_rows} should be >= n_clusters={self.n_clusters}.")
+
+    def _criterion(self) -> Criterion:
+        """Return the stopping rule that the parameters mean."""
+        return criterion(self.stop, None if self.tol is None else float(self.tol), self.tol_scale)
+
+    def _refuse_infinite_tolerance(self) -> None:
+        if self.tol is not None and not math.isfinite(self.tol):
+            raise ValueError(f"tol must be a finite number; got {self.tol!r}")
+
+    def _chosen_engine(self, X: Any, n_threads: int) -> Chosen:
+        """Return the engine for a fit; if verbose, print what "auto" chose."""
+        chosen = choose_engine(self.engine, X, self._work(n_threads))
+        for note in chosen.notes:
+            self._tell(note)
+        return chosen
+
+    def _tell(self, text: str) -> None:
+        """Print a line if verbose, flushed at once so that a log file is up to date."""
+        if self.verbose:
+            print(text, flush=True)
+
+    def _seeding(
+        self, X: Any, exponent: int
+    ) -> tuple[Callable[[Workspace, RandomSource], NDArray[np.floating]], int]:
+        """Return a function that makes seeds, and the number of starts."""
+        n_starts = self._number_of_starts()
+        if isinstance(self.init, str):
+            method = self.init
+
+            def chosen(ws: Workspace, random: RandomSource) -> NDArray[np.floating]:
+                if ws.in_parts:
+                    return seeds_in_parts(ws, self.n_clusters, method, random())
+                return choose_seeds(ws, self.n_clusters, method, random())
+
+            return chosen, n_starts
+        if callable(self.init):
+            call = self.init
+
+            def called(ws: Workspace, random: RandomSource) -> NDArray[np.floating]:
+                given = validation.unwritable(getattr(X, "collection", X))
+                return self._given(call(given, self.n_clusters, random_state=random()), X, exponent)
+
+            return called, n_starts
+        if self.n_init != "auto" and int(self.n_init) > 1:
+            warn(
+                "Explicit initial center position passed: performing only one init in "
+                f"{type(self).__name__} instead of n_init={self.n_init}.",
+                RuntimeWarning,
+            )
+        given = self._given(self.init, X, exponent)
+        return lambda ws, random: given, 1
+
+    def _number_of_starts(self) -> int:
+        """Return the number of starts; 1 for given centers."""
+        if not isinstance(self.init, str) and not callable(self.init):
+            return 1
+        if self.n_init != "auto":
+            return int(self.n_init)
+        return _DEFAULT_STARTS if callable(self.init) or self.init == "random" else 1
+
+    def _continued_starts(self) -> int:
+        """Return how many starts are run to the end."""
+        return self._number_of_starts()
+
+    def _given(self, init: Any, X: Any, exponent: int) -> NDArray[np.floating]:
+        validation.refuse_other_names(init, getattr(self, "feature_names_in_", None))
+        centers = validation.validate_centers(init, self.n_clusters, X)
+        validation.refuse_far_centers(centers, X, exponent)
+        return centers if exponent == 0 else validation.ldexp(centers, exponent)
+
+    def _checkpoint(
+        self, X: Any, workspace: Workspace, exponent: int, **further: Any
+    ) -> Checkpoint | None:
+        """Return the checkpoint that the fit resumes from and writes; None without `checkpoint`."""
+        if self.checkpoint is None:
+            return None
+        kept = Checkpoint.of(self, workspace, exponent, **further)
+        if not isinstance(self.init, str) and not callable(self.init):
+            kept.refuse_other_seeds(self._given(self.init, X, exponent))
+        if kept.standings:
+            self._tell(f"resuming from {kept.path}: {kept.progress}")
+        return kept
+
+    def _watcher(self, start: int) -> Callback | None:
+        if not self.verbose:
+            return self.callback
+        user = self.callback
+
+        def watch(record: Record) -> Any:
+            self._tell(
+                f"start {start}, iteration {record.t + 1}: inertia {record.value:.6g}, "
+                f"gap {record.gap:.3g}, decrease {record.decrease:.3g}, moved {record.moved:,}, "
+                f"{record.seconds:.1f} s"
+            )
+            return user(record) if user is not None else None
+
+        return watch
+
+    def _keep(self, fit: Fit, certificate: Certificate, exponent: int) -> None:
+        """Set the fitted attributes, in the units of the caller's data."""
+        self._scale_exponent = exponent
+        self._scaled_centers = fit.centers.copy() if exponent else None
+        centers = validation.ldexp(fit.centers, -exponent) if exponent else fit.centers.copy()
+        self.cluster_centers_ = centers
+        self.initial_centers_ = (
+            validation.ldexp(fit.seeds, -exponent) if exponent else fit.seeds.copy()
+        )
+        self._n_features_out = len(centers)
+        self.labels_ = fit.labels
+        self.inertia_ = validation.unscaled(fit.inertia, exponent)
+        self.n_iter_ = fit.solution.iterations + 1
+        self.engine_ = certificate.engine
+        self.certificate_ = certificate.in_units(-2 * exponent)
+        kept = exponent == 0 or self.certificate_.unit_exponent != 0
+        self.trace_ = fit.solution.trace if kept else fit.solution.trace.in_units(-2 * exponent)
+
+    def _conclude(
+        self, data: OpenedForFit, notes: tuple[str, ...], *, trimmed: bool = False
+    ) -> None:
+        """Warn about the fit, and postpone a better lower bound until the certificate is read."""
+        certificate: Certificate = vars(self)["certificate_"]
+        warn_about(certificate, inertia=self.inertia_, empty=self.empty, notes=notes)
+        self.__dict__.pop("_postponed", None)
+        if vars(self)["certify"] == "auto":
+            postponed = postponed_bound(certificate, data, trimmed=trimmed)
+            if postponed is not None:
+                self._postponed = postponed
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> NDArray[np.int32]:
+        """Cluster X and return the labels."""
+        labels: NDArray[np.int32] = self.fit(X, sample_weight=sample_weight).labels_
+        return labels
+
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Cluster X and return the distances of its points to all centers."""
+        return self.fit(X, sample_weight=sample_weight).transform(X)
+
+
+class KMeans(FitFromStarts):
     """K-means clustering with a certificate; a drop-in replacement for `sklearn.cluster.KMeans`.
 
     Parameters

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from wolfmeans.bounds import LowerBound, Settings
 from wolfmeans.bounds.methods import LARGE_BUDGET, REGISTRY
 from wolfmeans.certificate.record import Certificate
-from wolfmeans.estimators.dataset import OpenedForFit
+from wolfmeans.fitting.fit import OpenedForFit
 from wolfmeans.fitting.lower_bound import bound_in_units
 
 _METHOD = "semidefinite"

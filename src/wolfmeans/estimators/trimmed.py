@@ -36,11 +36,16 @@ from wolfmeans.engines import Work, effective_threads, get_engine
 from wolfmeans.engines.choosing import STEPS
 from wolfmeans.engines.places.trimmed_parts import sum_of_weights
 from wolfmeans.engines.places.workspace import PartsWorkspace
-from wolfmeans.estimators.base import CenterEstimator
-from wolfmeans.estimators.dataset import OpenedForFit
-from wolfmeans.estimators.kmeans import KMeans
+from wolfmeans.estimators.kmeans import FitFromStarts, KMeans
 from wolfmeans.estimators.streamed import source_for
-from wolfmeans.fitting.fit import Fit, Start, best_of_starts, certificate_of, scale_notes
+from wolfmeans.fitting.fit import (
+    Fit,
+    OpenedForFit,
+    Start,
+    best_of_starts,
+    certificate_of,
+    scale_notes,
+)
 from wolfmeans.fitting.two_stages import (
     CONTINUED,
     DRAWN_FROM_SOME,
@@ -90,7 +95,7 @@ _LIKE_KMEANS = (
 )
 
 
-class TrimmedKMeans(CenterEstimator):
+class TrimmedKMeans(FitFromStarts):
     """K-means that leaves out the points farthest from all centers, with a certificate.
 
     A fraction of the points is left out, chosen together with the clusters so that the rest fits

@@ -40,6 +40,9 @@ class Kernels(Protocol):
     def distances(self, centers: Centers, labels: Labels) -> Distances:
         """Return the canonical distance of each point to the center of its label."""
 
+    def roots(self, centers: Centers) -> Centers:
+        """Return the (n, K) square roots of the canonical distances, in the centers' dtype."""
+
     def of(self, rows: NDArray[np.int64]) -> Kernels:
         """Return the same for some of the rows."""
 
@@ -177,6 +180,15 @@ class ReferenceKernels:
             result[rows] = self._pairs.to_own(rows, centers, labels[rows])
         return result
 
+    def roots(self, centers: Centers) -> Centers:
+        """Return the (n, K) square roots of the canonical distances, in the centers' dtype."""
+        roots = np.empty((self._n, len(centers)), dtype=centers.dtype)
+        first = np.zeros(self._n, dtype=np.int32)
+        with np.errstate(under="ignore"):
+            for k in range(len(centers)):
+                roots[:, k] = np.sqrt(self.distances(centers[k : k + 1], first))
+        return roots
+
     def of(self, rows: NDArray[np.int64]) -> ReferenceKernels:
         """Return the same for some of the rows."""
         return ReferenceKernels(self._pairs.X[rows])
@@ -195,18 +207,3 @@ def sparse_distance_error(centers: Centers) -> float:
     norms = (centers.astype(np.float64) ** 2).sum(axis=1)
     error: float = float(norms.max()) * (centers.shape[1] + 3) ** 2 * 2.0**-100
     return error
-
-
-def certainly_smaller(
-    nearest: Distances, second: Distances, slack: float, n_features: int, error: float = 0.0
-) -> NDArray[np.bool_]:
-    """Whether each of the first squared distances is certainly smaller than the other one.
-
-    A canonical distance is off by (d + 3) u of itself and by `error`; a center that is off its mean
-    by r <= `slack` changes a distance, not squared, by at most r.
-    """
-    bound = 2.0 * UNIT * (n_features + 3) * (nearest + second)
-    bound += 2.0 * error
-    bound += 2.0 * slack * (np.sqrt(nearest) + np.sqrt(second) + slack)
-    apart: NDArray[np.bool_] = second - nearest > bound
-    return apart

@@ -1,10 +1,11 @@
-"""One fit: a start, the loop, the checks at the returned point, and the certificate from them."""
+"""One fit: opened data, a start, the loop, the checks at the returned point, the certificate."""
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from time import perf_counter
@@ -22,16 +23,110 @@ from wolfmeans.core.kmeans import KMeansProblem, Partition, look_ahead
 from wolfmeans.core.solution import Solution, Status, Trace
 from wolfmeans.core.stopping import ShiftRule, StoppingRule, make_rule
 from wolfmeans.core.workspace import Centers, Workspace
-from wolfmeans.engines.tensors import OnDevice
+from wolfmeans.engines import effective_threads
+from wolfmeans.engines.tensors import OnDevice, as_given
 from wolfmeans.exact.native import sampling_step
 from wolfmeans.fitting.polish import polish
 from wolfmeans.fitting.search import search
-from wolfmeans.inputs import validation
+from wolfmeans.inputs import dask_collections, streams, validation
+from wolfmeans.inputs.data_in_parts import refuse_what_needs_all_points
+from wolfmeans.inputs.kinds import DataKind, kind_of_data
 
 # Multiplications that even the smallest fit takes.
 _LEAST_FIT = 500_000
 _UNEVEN_VARIANCES = 10_000
 _LARGEST = Decimal(sys.float_info.max)
+
+
+@dataclass(frozen=True)
+class OpenedForFit:
+    """Validated data, opened by an engine."""
+
+    X: Any
+    """The rows in the caller's units; for data in parts, their shape, dtype and a sample."""
+    scaled: Any
+    """2**exponent times these rows; for data in parts, the same as X."""
+    workspace: Workspace
+    """The scaled rows, as the loop sees them."""
+    exponent: int
+    begun: float
+    """When the opening began, on the clock of `perf_counter`."""
+    notes: tuple[str, ...] = ()
+    """Notes for the certificate."""
+    names: tuple[str, ...] | None = None
+    """Names of the columns that a file has."""
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether the rows stay on workers or in a file."""
+        return self.workspace.in_parts
+
+
+def opened_for_fit(model: Any, X: Any, sample_weight: Any) -> AbstractContextManager[OpenedForFit]:
+    """Open the data of an estimator, where it is and as what it is, for one fit."""
+    if type(X) is np.ndarray:
+        return _opened_in_memory(model, X, sample_weight)
+    kind = kind_of_data(X, limited=model._memory_limit() is not None)
+    return _OPENING[kind](model, X, sample_weight)
+
+
+@contextmanager
+def _opened_in_memory(
+    model: Any, given: Any, sample_weight: Any, names: tuple[str, ...] | None = None
+) -> Iterator[OpenedForFit]:
+    """Validate the rows and weights, choose an engine and open them there."""
+    begun, n_threads = perf_counter(), effective_threads(model.n_threads)
+    X, sizes = validation.validate_points(model, given, reset=True, n_threads=n_threads)
+    weights = validation.validate_weights(sample_weight, X)
+    model._refuse_few_rows(X.shape[0])
+    exponent = validation.scale_exponent(X, sizes, weights)
+    scaled = validation.rescale(X, exponent)
+    chosen = model._chosen_engine(scaled, n_threads)
+    algorithm = getattr(model, "algorithm", "auto")
+    workspace = chosen.engine.open(scaled, weights, n_threads, algorithm)
+    yield OpenedForFit(X, scaled, workspace, exponent, begun, chosen.notes, names)
+    is_array = type(given) is np.ndarray
+    model.labels_ = np.asarray(model.labels_) if is_array else as_given(model.labels_, given)
+
+
+@contextmanager
+def _opened_in_blocks(model: Any, X: Any, sample_weight: Any) -> Iterator[OpenedForFit]:
+    """Load the blocks of a Dask collection on the workers that process them."""
+    begun = perf_counter()
+    refuse_what_needs_all_points(model, drawn_from_some=model._draws_from_sample)
+    with dask_collections.opened(model, X, sample_weight) as data:
+        yield _of_parts(model, data, begun)
+
+
+@contextmanager
+def _opened_in_chunks(model: Any, source: Any, sample_weight: Any) -> Iterator[OpenedForFit]:
+    """Load the rows of a source if memory has room; else describe its chunks in a first pass."""
+    X, weights, names = streams.load_or_stream(model, source, sample_weight)
+    if not isinstance(X, streams.Streamed):
+        with _opened_in_memory(model, X, weights, names) as data:
+            yield data
+        return
+    begun = perf_counter()
+    refuse_what_needs_all_points(model, drawn_from_some=model._draws_from_sample)
+    with streams.opened(model, X, weights, model._number_of_starts()) as opened:
+        yield _of_parts(model, opened, begun, names)
+
+
+def _of_parts(
+    model: Any, data: Any, begun: float, names: tuple[str, ...] | None = None
+) -> OpenedForFit:
+    """Describe data in parts, after the checks that data in memory gets."""
+    model._refuse_few_rows(data.X.shape[0])
+    model._tell(f"{data.X.shape[0]:,} rows in {data.where}")
+    notes = data.notes(None if model._draws_from_sample else model.init)
+    return OpenedForFit(data.X, data.X, data.points, data.exponent, begun, notes, names)
+
+
+_OPENING: dict[DataKind, Callable[[Any, Any, Any], AbstractContextManager[OpenedForFit]]] = {
+    DataKind.MEMORY: _opened_in_memory,
+    DataKind.DASK: _opened_in_blocks,
+    DataKind.CHUNKS: _opened_in_chunks,
+}
 
 
 @dataclass(frozen=True)

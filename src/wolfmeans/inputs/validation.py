@@ -2,6 +2,7 @@
 
 Validated data is finite, two-dimensional, float32 or float64, C-contiguous or canonical CSR, and
 aligned; squares of its values fit into float64. Errors name the row and column of what is wrong.
+Parameters of estimators are validated by scikit-learn's rules, with a cache.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from __future__ import annotations
 import math
 import sys
 from copy import copy
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.utils._param_validation import make_constraint, validate_parameter_constraints
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
 from wolfmeans.engines.tensors import OnDevice, from_tensor, is_tensor, on_host, to_numpy
@@ -35,6 +38,9 @@ _BOTTOM = -400
 _WEIGHT_LIMIT = 300
 _SLACK = 8
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
+_PLAIN_TYPES = frozenset({bool, int, float, str, type(None)})
+"""Types of parameters whose values never change, so that a check of them can be cached."""
+_MOST_CACHED = 1024
 
 
 def validate_points(estimator: Any, X: Any, *, reset: bool, n_threads: int) -> tuple[Any, Sizes]:
@@ -502,3 +508,50 @@ def _columns(X: Any) -> Any:
     if hasattr(X, "get_columns"):
         return X.get_columns()
     return X.columns if hasattr(X, "columns") else [X]
+
+
+# --- Parameters of estimators -------------------------------------------------------------------
+
+
+class _Constraints(NamedTuple):
+    """The constraints of a class of estimators, and values that met them."""
+
+    constraints: dict[str, Any]
+    """The class attribute they were made from."""
+    tests: dict[str, list[Any]]
+    """scikit-learn's test objects for each parameter."""
+    passed: set[tuple[str, type, Any]]
+    """(name, type, value) of plain values that passed."""
+
+
+_constraints: WeakKeyDictionary[type, _Constraints] = WeakKeyDictionary()
+
+
+def validate_parameters(estimator: Any) -> None:
+    """Refuse parameters that do not meet the constraints of the estimator, in scikit-learn's words.
+
+    scikit-learn's check takes longer than some fits, so plain values that passed are cached.
+    Arrays, callables and generators can change and are checked each time.
+    """
+    kind, constraints = type(estimator), estimator._parameter_constraints
+    known = _constraints.get(kind)
+    if known is None or known.constraints is not constraints:
+        tests = {
+            name: list(map(make_constraint, some))
+            for name, some in constraints.items()
+            if some != "no_validation"
+        }
+        known = _constraints[kind] = _Constraints(constraints, tests, set())
+    passed, given = known.passed, vars(estimator)
+    for name, tests_of_it in known.tests.items():
+        value = given[name]
+        plain = type(value) in _PLAIN_TYPES
+        # True == 1, but only one of them may be valid: the type belongs to the key.
+        if plain and (name, type(value), value) in passed:
+            continue
+        if not any(test.is_satisfied_by(value) for test in tests_of_it):
+            validate_parameter_constraints(constraints, {name: value}, caller_name=kind.__name__)
+        if plain:
+            if len(passed) >= _MOST_CACHED:
+                passed.clear()
+            passed.add((name, type(value), value))

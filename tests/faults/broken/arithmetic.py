@@ -158,12 +158,12 @@ def warnings_swallowed():
 
 @variant
 def row_order_matters():
-    from wolfmeans.estimators import base
+    from wolfmeans.estimators import kmeans
 
     def first_rows(workspace, n_clusters, method, random):
         return workspace.rows(np.arange(n_clusters))
 
-    return [patch.object(base, "choose_seeds", first_rows)]
+    return [patch.object(kmeans, "choose_seeds", first_rows)]
 
 
 @variant

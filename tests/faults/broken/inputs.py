@@ -184,9 +184,9 @@ def seeders_may_write():
 
 @variant
 def names_of_init_ignored():
-    from wolfmeans.estimators import base
+    from wolfmeans.inputs import validation
 
-    return [patch.object(base, "refuse_other_names", lambda init, names: None)]
+    return [patch.object(validation, "refuse_other_names", lambda init, names: None)]
 
 
 @variant

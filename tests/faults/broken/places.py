@@ -38,7 +38,7 @@ def on_finished(change):
 
 def on_model(change):
     """Change a model after its fit."""
-    from wolfmeans.estimators.base import CenterEstimator
+    from wolfmeans.estimators.kmeans import FitFromStarts
 
     def make(keep):
         def kept(self, fit, certificate, exponent):
@@ -47,7 +47,7 @@ def on_model(change):
 
         return kept
 
-    return [around(CenterEstimator, "_keep", make)]
+    return [around(FitFromStarts, "_keep", make)]
 
 
 def rows_of(prepared):

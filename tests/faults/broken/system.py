@@ -42,12 +42,13 @@ def fits_share_a_buffer():
 def threads_as_many_as_they_like():
     """`n_threads` and whatever surrounds the process are not listened to."""
     from wolfmeans import engines
-    from wolfmeans.estimators import base, dataset, kmeans
+    from wolfmeans.estimators import base, kmeans
+    from wolfmeans.fitting import fit
 
     def four(n_threads):
         return 4
 
-    modules = (engines, base, dataset, kmeans)
+    modules = (engines, base, kmeans, fit)
     return [patch.object(module, "effective_threads", four) for module in modules]
 
 
@@ -55,12 +56,13 @@ def threads_as_many_as_they_like():
 def threads_without_end():
     """As many threads as asked for are started, whatever becomes of the process."""
     from wolfmeans import engines
-    from wolfmeans.estimators import base, dataset, kmeans
+    from wolfmeans.estimators import base, kmeans
+    from wolfmeans.fitting import fit
 
     def asked(n_threads):
         return n_threads or 1
 
-    modules = (engines, base, dataset, kmeans)
+    modules = (engines, base, kmeans, fit)
     return [patch.object(module, "effective_threads", asked) for module in modules]
 
 

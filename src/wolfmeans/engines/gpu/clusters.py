@@ -12,7 +12,7 @@ import torch
 import triton
 from numpy.typing import NDArray
 
-from wolfmeans.core.workspace import Centers, Limits
+from wolfmeans.core.workspace import Centers, Limits, Partial
 from wolfmeans.engines.gpu.grid_sums import on_grid, scalar_limbs
 from wolfmeans.engines.gpu.kernels import bounds as bound_kernels
 from wolfmeans.engines.gpu.kernels import bulk_sums, division
@@ -354,11 +354,13 @@ class Clusters:
 
         return received
 
-    def partial(self, grids: Grids, gap_low: int) -> tuple[int, Limbs | None, Limbs, Limbs]:
+    def partial(
+        self, grids: Grids, gap_low: int, gap_terms: Callable[[], NDArray[np.float64]]
+    ) -> Partial:
         """Return what rows that were added up did: sums as others have theirs, and no means.
 
-        That is: how many rows moved; the gap, None where it had no room; weights; sums of w x. The
-        gap begins anew.
+        The gap is summed from its terms where the device's limbs had no room for one; or it is
+        negative, as forced labels may be. It begins anew.
         """
         weighting, K, d = self.weighting, self.n_clusters, self.data.d
         if weighting is None:
@@ -371,13 +373,26 @@ class Clusters:
         inexact = bool(state[INEXACT.value])
         if inexact:
             self.state[INEXACT.value] = 0
-        return (
+        return Partial(
             int(state[MOVED.value]),
-            None if inexact else scalar_limbs(gap[:LIMBS], gap_low),
+            Limbs.of_terms(gap_terms()) if inexact else scalar_limbs(gap[:LIMBS], gap_low),
             # The highest digit is the first one.
             on_grid(grids.totals, weights[::-1].reshape(-1, K, 1), totals_low),
             on_grid(grids.sums, sums[::-1].reshape(-1, K, d), sums_low),
         )
+
+    def near_ties(
+        self, slacks: torch.Tensor, centers: Centers, slack: float
+    ) -> NDArray[np.int64] | None:
+        """Return the rows that bounds cannot tell from a tie; None for bounds of other centers.
+
+        slacks is (n,), how much nearer than any other center the own one is, at least.
+        """
+        if not np.array_equal(to_host(self.before)[0], centers):
+            return None
+        # Bounds are in scaled distances; with a margin for what they were rounded by.
+        room = 2.0 * slack * self.data.scale * 2.0 + self.data.margin
+        return to_host(torch.nonzero(slacks <= room).flatten())[0]
 
     @property
     def are_numbered(self) -> bool:

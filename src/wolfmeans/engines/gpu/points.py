@@ -22,13 +22,14 @@ from wolfmeans.core.workspace import (
     Forced,
     Labels,
     Limits,
+    Partial,
     Progress,
     Workspace,
 )
 from wolfmeans.engines.gpu.clusters import MOST_STEPS, Clusters, Lows, Results
-from wolfmeans.engines.gpu.device_points import DevicePoints
 from wolfmeans.engines.gpu.distances import GpuKernels
 from wolfmeans.engines.gpu.gains import CurrentCosts, best_candidate
+from wolfmeans.engines.gpu.host_points import OnHost
 from wolfmeans.engines.gpu.kernels.lists import MOVED
 from wolfmeans.engines.gpu.memory import BYTES_OF_A_ROW, available, is_small, kept
 from wolfmeans.engines.gpu.ordering import lexicographic_order, row_hashes
@@ -41,6 +42,8 @@ from wolfmeans.engines.gpu.transfers import to_device, to_host
 from wolfmeans.engines.gpu.trimming import GpuTrimmer
 from wolfmeans.engines.gpu.weighting import Weighting, weigh
 from wolfmeans.engines.reference import ReferencePoints, on_host_sums
+from wolfmeans.engines.single_moves import SingleMoves
+from wolfmeans.engines.swaps import Swaps
 from wolfmeans.engines.tensors import DeviceLabels
 from wolfmeans.engines.trimming import PlainTrimmer, Trimmer
 from wolfmeans.exact.limbs import Grids, Limbs
@@ -55,9 +58,10 @@ _ONE_STEP = Limits(1, math.inf, keep_empty=True)
 """One step: whether it would be taken does not matter."""
 
 
-class GpuPoints(DevicePoints):
+class GpuPoints(ReferencePoints):
     """Points, all on the device, with their weights where they have any."""
 
+    engine = "gpu"
     _kernels: GpuKernels
 
     def __init__(
@@ -68,9 +72,13 @@ class GpuPoints(DevicePoints):
         weights: NDArray[np.float64] | None = None,
         weighting: Weighting | None = None,
     ) -> None:
-        super().__init__(data, data.n, n_threads, weights, weighting)
-        self.data = data
-        self._kernels = GpuKernels(data)
+        self.n_points, self.n_features = data.n, data.d
+        self.dtype = np.dtype(np.float32 if data.X.dtype == torch.float32 else np.float64)
+        self.weights, self.grids = weights, None
+        self.data, self._kernels = data, GpuKernels(data)
+        self._weighting, self._n_threads = weighting, n_threads
+        self._order = None
+        self._last: tuple[Assignment, Centers, float, float] | None = None
         self._tensors: Step | None = None
         self._speculation: Speculation | None = None
         self._reach = data.largest
@@ -80,14 +88,22 @@ class GpuPoints(DevicePoints):
         self._there: list[tuple[Centers, torch.Tensor]] = []
         # A copy of the labels as they are.
         self._copied: torch.Tensor | None = None
-        self._host = host
+        self._on_host = OnHost(data.X if host is None else host, weights, n_threads)
         self._order_on_device: torch.Tensor | None = None
 
     def _like(
         self, n_threads: int, weights: NDArray[np.float64] | None, weighting: Weighting | None
     ) -> GpuPoints:
-        twin = GpuPoints(self.data, self._host, n_threads, weights, weighting)
+        """Return a workspace of the same rows with other weights, without labels."""
+        twin = GpuPoints(self.data, None, n_threads, weights, weighting)
+        twin._on_host = self._on_host.weighted(weights, n_threads)
         twin._order, twin._order_on_device = self._order, self._order_on_device
+        return twin
+
+    def fork(self, n_threads: int) -> GpuPoints:
+        """Return a workspace of the same points, without labels, that shares the data."""
+        twin = self._like(n_threads, self.weights, self._weighting)
+        twin.meanwhile, twin._on_host = self.meanwhile, self._on_host
         return twin
 
     # --- Assignments and steps ----------------------------------------------------------------
@@ -334,7 +350,14 @@ class GpuPoints(DevicePoints):
             self._repair(record, 0)
         return self._found(record, centers, *vertex)
 
+    def assign_exactly(self, centers: Centers, forced: Forced | None = None) -> Partial:
+        """Assign the points; return sums that can be added to those of other points."""
+        grids = self.agreed_grids()
+        clusters, lows = self._assign_rows(centers, forced)
+        return clusters.partial(grids, lows.gap, lambda: self._gap_terms(centers))
+
     def _assign_rows(self, centers: Centers, forced: Forced | None) -> tuple[Clusters, Lows]:
+        """Give rows their labels, and bring gap and sums up to date with them."""
         self._measure(centers)
         lows = self._lows()
         if forced is None:
@@ -402,9 +425,7 @@ class GpuPoints(DevicePoints):
     @property
     def _X(self) -> Any:  # noqa: N802
         """The data on the host, for what is done there."""
-        if self._host is None:
-            self._host = self.data.X.cpu().numpy()
-        return self._host
+        return self._on_host.rows
 
     @property
     def runs_together(self) -> bool:
@@ -431,6 +452,23 @@ class GpuPoints(DevicePoints):
         if self._weighting is None:
             return PlainTrimmer(self, mass)
         return GpuTrimmer(self, self._weighting, mass)
+
+    def ranges(self) -> Grids:
+        """Return where exact sums over these points alone would stand."""
+        return self._on_host.points.ranges()
+
+    def single_moves(self, centers: Centers, labels: Labels | None = None) -> SingleMoves:
+        """Return a search by single moves, one point after the other and hence on the host."""
+        given = self._current() if labels is None else labels
+        return self._on_host.points.single_moves(centers, given)
+
+    def swaps(self) -> Swaps:
+        """Return what tells the cost of exchanging a center for a data point, on the host."""
+        return self._on_host.points.swaps()
+
+    def largest(self) -> float:
+        """Return the largest absolute value in the data."""
+        return self.data.largest
 
     def summing_on(self, grids: Grids) -> ReferencePoints:
         """Set where exact sums stand; on the host, if the device has no room for lists of rows.
@@ -473,9 +511,40 @@ class GpuPoints(DevicePoints):
         total = self._kernels.total(terms, float(terms.max())).exact()
         return Limbs.of_terms(to_host(terms)[0]) if total is None else total
 
-    def _bounds(self) -> tuple[Clusters, torch.Tensor, torch.Tensor] | None:
+    def step(self, found: Assignment, centers: Centers) -> tuple[float, float]:
+        """Return the shift and the movement of a step from the centers to the means found."""
+        if self._last is not None and self._last[0] is found and self._last[1] is centers:
+            return self._last[2], self._last[3]
+        return super().step(found, centers)
+
+    def mean(self, *, weighted: bool) -> Centers:
+        """Return the (d,) mean of all points, rounded as a center."""
+        weights = (self.weights, self._weighting) if weighted else (None, None)
+        zero = np.zeros((1, self.n_features), dtype=self.dtype)
+        mean: Centers = self._like(self._n_threads, *weights).assign(zero).means[0]
+        return mean
+
+    def near_ties(
+        self, centers: Centers, slack: float
+    ) -> tuple[NDArray[np.int64], Distances, Distances]:
+        """Return the rows that the bounds cannot tell from a tie."""
         step = self._step
-        return None if step is None else (step.clusters, step.rows.labels, step.rows.slack)
+        rows = None
+        if step is not None:
+            rows = step.clusters.near_ties(step.rows.slack, centers, slack)
+        if rows is None:
+            return super().near_ties(centers, slack)
+        return rows, *self._kernels.two_nearest(rows, centers)
+
+    def _device_labels(self) -> torch.Tensor:
+        return self._opened_before().rows.labels
+
+    def _current(self) -> Labels:
+        return to_host(self._device_labels())[0]
+
+    def labels(self) -> Labels:
+        """Return the current labels (a copy)."""
+        return self._current()
 
     def _labelled(self, clusters: NDArray[np.bool_]) -> NDArray[np.int64]:
         labels = self._device_labels()

@@ -24,11 +24,12 @@ from wolfmeans.core.workspace import (
     Forced,
     Labels,
     Limits,
+    Partial,
 )
 from wolfmeans.engines.gpu.clusters import Clusters, Lows
-from wolfmeans.engines.gpu.device_points import DevicePoints
 from wolfmeans.engines.gpu.distances import GpuKernels
 from wolfmeans.engines.gpu.grid_sums import ScalarSum
+from wolfmeans.engines.gpu.host_points import OnHost
 from wolfmeans.engines.gpu.kernels import bounds as bound_kernels
 from wolfmeans.engines.gpu.kernels.lists import ACTIVE, LENGTHS, MOVED
 from wolfmeans.engines.gpu.launching import UNFUSED, launch
@@ -37,7 +38,9 @@ from wolfmeans.engines.gpu.streaming import Part, Streamed
 from wolfmeans.engines.gpu.transfers import as_tensor, to_device, to_host
 from wolfmeans.engines.gpu.weighting import Weighting
 from wolfmeans.engines.reference import ReferencePoints, on_host_sums
-from wolfmeans.exact.limbs import Limbs
+from wolfmeans.engines.single_moves import SingleMoves
+from wolfmeans.engines.swaps import Swaps
+from wolfmeans.exact.limbs import Grids, Limbs
 from wolfmeans.exact.sums import exact_sum
 
 _FEW = 0.25
@@ -113,9 +116,10 @@ class _State(NamedTuple):
     """(n,) int32, the labels before the last step."""
 
 
-class StreamedPoints(DevicePoints):
+class StreamedPoints(ReferencePoints):
     """Points in the host's memory, with their weights where they have any."""
 
+    engine = "gpu"
     _kernels: StreamedKernels
 
     def __init__(
@@ -125,20 +129,16 @@ class StreamedPoints(DevicePoints):
         weights: NDArray[np.float64] | None = None,
         weighting: Weighting | None = None,
     ) -> None:
-        super().__init__(data.window, data.n, n_threads, weights, weighting)
-        self.data, self._X = data, data.X
-        self._kernels = StreamedKernels(data)
+        super().__init__(data.X, weights, StreamedKernels(data))
+        self.data, self._n_threads, self._weighting = data, n_threads, weighting
+        self._on_host = OnHost(data.X, weights, n_threads)
         self._state: _State | None = None
-
-    def _like(
-        self, n_threads: int, weights: NDArray[np.float64] | None, weighting: Weighting | None
-    ) -> StreamedPoints:
-        return StreamedPoints(self.data, n_threads, weights, weighting)
+        self._last: tuple[Assignment, Centers, float, float] | None = None
 
     def fork(self, n_threads: int) -> StreamedPoints:
         """Return a workspace of the same points, without labels, that shares the data."""
-        twin = super().fork(n_threads)
-        twin._host_points = self._on_host()
+        twin = StreamedPoints(self.data, n_threads, self.weights, self._weighting)
+        twin.meanwhile, twin._on_host = self.meanwhile, self._on_host
         return twin
 
     def fork_for_trimming(self) -> ReferencePoints:
@@ -161,9 +161,6 @@ class StreamedPoints(DevicePoints):
                 ) from error
         return self._state
 
-    def _bounds(self) -> tuple[Clusters, torch.Tensor, torch.Tensor] | None:
-        return None if self._state is None else self._state[:3]
-
     def _lows(self, centers: Centers) -> Lows:
         """Return where the sums of a step begin, for centers like these and means of points."""
         reach = max(self.largest(), float(np.abs(centers).max()))
@@ -184,7 +181,20 @@ class StreamedPoints(DevicePoints):
         self._last = (found, centers, shift, movement)
         return found
 
+    def assign_exactly(self, centers: Centers, forced: Forced | None = None) -> Partial:
+        """Assign the points; return sums that can be added to those of other points."""
+        grids = self.agreed_grids()
+        clusters, lows = self._assign_rows(centers, forced)
+        return clusters.partial(grids, lows.gap, lambda: self._gap_terms(centers))
+
+    def step(self, found: Assignment, centers: Centers) -> tuple[float, float]:
+        """Return the shift and the movement of a step from the centers to the means found."""
+        if self._last is not None and self._last[0] is found and self._last[1] is centers:
+            return self._last[2], self._last[3]
+        return super().step(found, centers)
+
     def _assign_rows(self, centers: Centers, forced: Forced | None) -> tuple[Clusters, Lows]:
+        """Give rows their labels, and bring gap and sums up to date with them."""
         state = self._opened(len(centers))
         clusters, lows = state.clusters, self._lows(centers)
         clusters.begin(centers, Limits(1, math.inf), math.nan, 0)
@@ -284,12 +294,48 @@ class StreamedPoints(DevicePoints):
         self._list_moved(state.clusters, moved, old[moved])
 
     def _gap_terms(self, centers: Centers) -> NDArray[np.float64]:
+        """Return what each of the rows gained that moved in the last assignment."""
         assert self._state is not None
         old, new = to_host(self._state.before, self._state.labels)
         rows = np.flatnonzero((old != new) & (old >= 0))
         far = self._kernels.distances(centers, np.maximum(old, 0))[rows]
         terms = far - self._kernels.distances(centers, new)[rows]
         return terms if self.weights is None else self.weights[rows] * terms
+
+    def _labelled_before(self) -> _State:
+        if self._state is None:
+            raise RuntimeError("points have no labels before the first assignment")
+        return self._state
+
+    def _current(self) -> Labels:
+        return to_host(self._labelled_before().labels)[0]
+
+    def labels(self) -> Labels:
+        """Return the current labels (a copy)."""
+        return self._current()
+
+    def near_ties(
+        self, centers: Centers, slack: float
+    ) -> tuple[NDArray[np.int64], Distances, Distances]:
+        """Return the rows that the bounds cannot tell from a tie."""
+        state, rows = self._state, None
+        if state is not None:
+            rows = state.clusters.near_ties(state.slack, centers, slack)
+        if rows is None:
+            return super().near_ties(centers, slack)
+        return rows, *self._kernels.two_nearest(rows, centers)
+
+    def largest(self) -> float:
+        """Return the largest absolute value in the data."""
+        return self.data.window.largest
+
+    def mean(self, *, weighted: bool) -> Centers:
+        """Return the (d,) mean of all points, rounded as a center."""
+        weights = (self.weights, self._weighting) if weighted else (None, None)
+        zero = np.zeros((1, self.n_features), dtype=self.dtype)
+        twin = StreamedPoints(self.data, self._n_threads, *weights)
+        mean: Centers = twin.assign(zero).means[0]
+        return mean
 
     def cost(self, centers: Centers) -> float:
         """Return the exact sum of w D over the points at their labels, rounded once."""
@@ -302,24 +348,39 @@ class StreamedPoints(DevicePoints):
         return super().exact_cost(centers) if total is None else total
 
     def _cost(self, centers: Centers) -> ScalarSum:
-        labels, inside = self._device_labels(), self._kernels.inside
+        labels, inside = self._labelled_before().labels, self._kernels.inside
         sent, total = inside.on_device(centers), ScalarSum(labels.device, self._lows(centers).gap)
         for part in self.data.pass_by(self.data.everything(), self.weights):
             inside.add_costs(sent, labels[part.places], self.data.rows.masses, total)
         return total
 
+    # --- What is done on the host ---------------------------------------------------------------
+
+    def ranges(self) -> Grids:
+        """Return where exact sums over these points alone would stand."""
+        return self._on_host.points.ranges()
+
+    def single_moves(self, centers: Centers, labels: Labels | None = None) -> SingleMoves:
+        """Return a search by single moves, one point after the other."""
+        given = self._current() if labels is None else labels
+        return self._on_host.points.single_moves(centers, given)
+
+    def swaps(self) -> Swaps:
+        """Return what tells the cost of exchanging a center for a data point."""
+        return self._on_host.points.swaps()
+
     def total(self, values: NDArray[np.float64]) -> float:
         """Return the exact sum of an array, rounded once."""
-        return self._on_host().total(values)
+        return self._on_host.points.total(values)
 
     def order(self) -> NDArray[np.int64]:
         """Return the rows in an order that depends on their values alone."""
-        return self._on_host().order()
+        return self._on_host.points.order()
 
     def row_hashes(self) -> NDArray[np.uint64]:
         """Return a hash of each row, equal for equal values."""
-        return self._on_host().row_hashes()
+        return self._on_host.points.row_hashes()
 
     def spread_rows(self, drawn: NDArray[np.int64], n_trials: int) -> NDArray[np.int64] | None:
         """Return the rows that k-means++ picks, found on the host."""
-        return self._on_host().spread_rows(drawn, n_trials)
+        return self._on_host.points.spread_rows(drawn, n_trials)

@@ -7,6 +7,7 @@ not fit into 62 bits make it wait once more, for the threshold.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +24,6 @@ from wolfmeans.engines.gpu.launching import PROGRAMS, UNFUSED, launch
 from wolfmeans.engines.gpu.transfers import to_host
 from wolfmeans.engines.gpu.weighting import Weighting
 from wolfmeans.engines.tensors import DeviceLabels
-from wolfmeans.exact.limbs import Limbs
 from wolfmeans.exact.sums import rounded_ratio
 
 if TYPE_CHECKING:
@@ -124,13 +124,11 @@ class GpuTrimmer:
         sent = torch.tensor(last, dtype=torch.float64, device=distances.device)
         clusters = self._keep_up_to(sent, distances, lows)
         self._threshold = threshold
-        moved, gap, totals, sums = clusters.partial(grids, lows.gap)
-        if gap is None:
-            gap = Limbs.of_terms(self._gap_terms(centers))
+        found = clusters.partial(grids, lows.gap, lambda: self._gap_terms(centers))
         if self._first:
-            moved = points.n_points
+            found = replace(found, moved=points.n_points)
         self._first = False
-        return Partial(moved, gap, totals, sums)
+        return found
 
     def _select(self, distances: torch.Tensor) -> torch.Tensor:
         """Return distance and row of the last point that is kept, and what is kept of it.

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.core.threshold import Masses, index_reaching, whole_number
-from wolfmeans.engines.arithmetic import exact_total
+from wolfmeans.engines.native import exact_total
 from wolfmeans.exact.limbs import Grid, Limbs, added
 from wolfmeans.exact.sums import unit_exponent
 

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.core.workspace import Labels
-from wolfmeans.engines import arithmetic
+from wolfmeans.engines.native import range_of
 from wolfmeans.engines.places.memory import Arguments, Description, MemoryPart, lightest
 from wolfmeans.exact.limbs import Grids, Range, combined
 from wolfmeans.exact.native import ROWS_LOOKED_AT, sampling_step
@@ -140,7 +140,7 @@ class FilePlace:
         twin.weights, twin._described = weights, list(self._described)
         for number, part in enumerate(self._described):
             own = twin._own_weights(number)
-            grids = Grids(part.grids.rows, arithmetic.range_of(own))
+            grids = Grids(part.grids.rows, range_of(own))
             twin._described[number] = replace(
                 part, weighted=True, lightest=lightest(own), grids=grids
             )

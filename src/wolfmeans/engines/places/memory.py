@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from wolfmeans.core.kmeans import certainly_smaller
 from wolfmeans.core.threshold import Masses, Threshold, kept_masses
 from wolfmeans.core.workspace import Centers, Distances, Forced, Labels, Partial
 from wolfmeans.engines import get_engine
@@ -29,7 +30,6 @@ from wolfmeans.engines.places.distance_buckets import Bracket, Nearby, WeightSum
 from wolfmeans.engines.places.sampling_in_parts import Sampling, Seeding
 from wolfmeans.engines.reference import ReferencePoints, on_host_sums
 from wolfmeans.engines.trimming import Trimmed
-from wolfmeans.exact.distances import certainly_smaller
 from wolfmeans.exact.hashing import row_hashes
 from wolfmeans.exact.limbs import SCALAR, Grids, Limbs, Range, Several, combined
 from wolfmeans.exact.native import digest, value_range
@@ -285,14 +285,15 @@ class MemoryPart:
     def assign(self, to: Labelling, at: Labelling | None) -> Partial:
         """Go from one labelling to another; None for first labels, which have no gap."""
         if at is not None:
-            self._having(at)
+            self._points_at(at)
         elif self._key is not None:
             self.forget()
-        return self._go(to)
+        return self._relabel(to)
 
-    def _go(self, to: Labelling) -> Partial:
+    def _relabel(self, to: Labelling) -> Partial:
+        """Give the points other labels; return the sums of what moved."""
         if to.threshold is not None:
-            return self._keep(to, to.threshold)
+            return self._relabel_trimmed(to, to.threshold)
         unlabelled, points = self._points, self._labelled
         if points is None or self._grids != to.grids or self._is_trimmed():
             points = unlabelled.fork(self._settings[1]).summing_on(to.grids)
@@ -303,8 +304,8 @@ class MemoryPart:
         self._n_clusters = len(to.centers)
         return partial
 
-    def _having(self, at: Labelling) -> Any:
-        """Return the points with these labels."""
+    def _points_at(self, at: Labelling) -> Any:
+        """Return the points with these labels, found again where they were lost."""
         if self._buffered is not None and self._key == at.key:
             points = self._points.fork(self._settings[1]).summing_on(at.grids)
             points.adopt(self._buffered, at.centers)
@@ -313,28 +314,28 @@ class MemoryPart:
         if self._labelled is None or self._key != at.key:
             if self._n_clusters != len(at.centers):
                 self.forget()
-            self._go(at)
+            self._relabel(at)
         return self._labelled
 
     def _masses(self, at: Labelling | None) -> Masses | None:
         """Return the kept masses at a trimmed labelling, else the weights; None for ones."""
         if at is None or at.threshold is None:
             return self._weights
-        return cast("Masses", self._having(at).kept())
+        return cast("Masses", self._points_at(at).kept())
 
     def ask(self, at: Labelling | None, method: str, *given: Any) -> Any:
         """Return what a method of the points returns; None where labels do not matter."""
-        return getattr(self._points if at is None else self._having(at), method)(*given)
+        return getattr(self._points if at is None else self._points_at(at), method)(*given)
 
     def labels(self, at: Labelling) -> Labels:
         """Return the labels."""
         if self._buffered is not None and self._key == at.key:
             return self._buffered.copy()
-        return cast("Labels", self._having(at).labels())
+        return cast("Labels", self._points_at(at).labels())
 
     def cost(self, at: Labelling, centers: Centers) -> Limbs:
         """Return the exact sum of w D over the points at their labels."""
-        return cast("Limbs", self._having(at).exact_cost(centers))
+        return cast("Limbs", self._points_at(at).exact_cost(centers))
 
     def cost_and_step(self, at: Labelling, centers: Centers, to: Labelling) -> Several:
         """Return the cost at the labels, and the sums of the step to other labels."""
@@ -350,7 +351,7 @@ class MemoryPart:
 
         That is by the margin of core.kmeans, whose slack it must be, or a smaller one.
         """
-        rows, nearest, second = self._having(at).near_ties(centers, slack)
+        rows, nearest, second = self._points_at(at).near_ties(centers, slack)
         near = ~certainly_smaller(
             nearest, second, slack, centers.shape[1], self._points.distance_error(centers)
         )
@@ -364,7 +365,7 @@ class MemoryPart:
         self, at: Labelling, centers: Centers, candidates: Centers, masses: Distances | None
     ) -> Limbs:
         """Return for each candidate how much the points nearer to it gain by one more center."""
-        points = self._having(at)
+        points = self._points_at(at)
         distances = points.distances(centers)
         masses = self._masses(at) if masses is None else masses
         totals = []
@@ -379,7 +380,7 @@ class MemoryPart:
         self, at: Labelling, question: str, name: bytes, centers: Centers, *given: Any
     ) -> Any:
         """Answer a question about the rows off all centers (engines.places.candidates)."""
-        return self._eligible.answer(self._having(at), question, name, centers, *given)
+        return self._eligible.answer(self._points_at(at), question, name, centers, *given)
 
     def far_rows(
         self, at: Labelling | None, centers: Centers, many: int, masses: Distances | None
@@ -415,8 +416,8 @@ class MemoryPart:
             self._nearest_key = centers
         return cast("Trimmed", points)
 
-    def _keep(self, to: Labelling, threshold: Threshold) -> Partial:
-        """Go on to a trimmed labelling."""
+    def _relabel_trimmed(self, to: Labelling, threshold: Threshold) -> Partial:
+        """Give the points other labels, those beyond the threshold none."""
         if self._key is not None and self._n_clusters != len(to.centers):
             self._labelled = self._key = None
         points = self._find_nearest(to)

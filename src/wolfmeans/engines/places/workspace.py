@@ -31,7 +31,7 @@ from wolfmeans.core.workspace import (
     Partial,
     StepByStep,
 )
-from wolfmeans.engines import arithmetic, get_engine
+from wolfmeans.engines import get_engine, native
 from wolfmeans.engines.places.candidates import values_at
 from wolfmeans.engines.places.distance_buckets import WeightSum
 from wolfmeans.engines.places.memory import Arguments, Description, FarRows, Labelling, Ties
@@ -164,7 +164,7 @@ class PartsWorkspace(StepByStep):
     def _of_rows(self, method: str, rows: NDArray[np.int64], found: NDArray[Any]) -> NDArray[Any]:
         """Ask for some rows in the parts that have them, and write the answers into `found`."""
         numbers, ranges = list(self.row_ranges), list(self.row_ranges.values())
-        part = np.searchsorted([place.start for place in ranges], rows, side="right") - 1
+        part = np.searchsorted([span.start for span in ranges], rows, side="right") - 1
         inside = {i: np.flatnonzero(part == i) for i in np.unique(part).tolist()}
         asked = {numbers[i]: (rows[some] - ranges[i].start,) for i, some in inside.items()}
         for some, answer in zip(inside.values(), self.place.each(method, asked), strict=True):
@@ -214,8 +214,8 @@ class PartsWorkspace(StepByStep):
         # Far rows came with their values, which are needed next.
         known = np.isin(indices, self._far[0])
         by_row = np.argsort(self._far[0])
-        place = np.searchsorted(self._far[0], indices[known], sorter=by_row)
-        rows[known] = self._far[1][by_row[place]]
+        found = np.searchsorted(self._far[0], indices[known], sorter=by_row)
+        rows[known] = self._far[1][by_row[found]]
         missing = indices[~known]
         if len(missing):
             rows[~known] = self._of_rows("rows", missing, np.empty_like(rows[: len(missing)]))
@@ -234,7 +234,7 @@ class PartsWorkspace(StepByStep):
             grids = self.grids if weighted else self.grids.unweighted()
             partial = self.place.summed("moments", self.everywhere(grids))
         zero = np.zeros((1, self.n_features), dtype=self.dtype)
-        mean: Centers = arithmetic.rounded(partial, zero, self._n_threads).means[0]
+        mean: Centers = native.rounded(partial, zero, self._n_threads).means[0]
         return mean
 
     def scatter(self, *, weighted: bool) -> float:
@@ -260,7 +260,7 @@ class PartsWorkspace(StepByStep):
 
     def _arrived(self, to: dict[int, Labelling], partial: Partial, centers: Centers) -> Assignment:
         self._at, self._known = to, {}
-        self._last = arithmetic.rounded(partial, centers, self._n_threads)
+        self._last = native.rounded(partial, centers, self._n_threads)
         return self._last
 
     def _go_to(self, to: dict[int, Labelling]) -> Partial:
@@ -280,10 +280,10 @@ class PartsWorkspace(StepByStep):
         labellings = dict.fromkeys(self.row_ranges, free)
         if forced is None:
             return labellings
-        for number, place in self.row_ranges.items():
-            inside = (place.start <= forced.rows) & (forced.rows < place.stop)
+        for number, span in self.row_ranges.items():
+            inside = (span.start <= forced.rows) & (forced.rows < span.stop)
             if inside.any():
-                rows = np.ascontiguousarray(forced.rows[inside] - place.start, dtype=np.int64)
+                rows = np.ascontiguousarray(forced.rows[inside] - span.start, dtype=np.int64)
                 labels = np.ascontiguousarray(forced.labels[inside], dtype=np.int32)
                 key = free.key + rows.tobytes() + labels.tobytes()
                 labellings[number] = replace(free, forced=Forced(rows, labels), key=key)
@@ -364,8 +364,8 @@ class PartsWorkspace(StepByStep):
 
     def _numbered_through(self, rows: Any) -> NDArray[np.int64]:
         """Return the rows of all parts, numbered among all rows."""
-        places = self.row_ranges.values()
-        return np.concatenate([r + place.start for r, place in zip(rows, places, strict=True)])
+        spans = self.row_ranges.values()
+        return np.concatenate([r + span.start for r, span in zip(rows, spans, strict=True)])
 
     # --- Distances ---------------------------------------------------------------------------
 
@@ -441,14 +441,14 @@ class PartsWorkspace(StepByStep):
             return self.place.summed("candidates", self.labelled(question, name, centers, *given))
 
         last = int(asked("many").value[0]) - 1
-        places = np.unique(np.linspace(0, last, many).astype(np.int64))
-        return values_at(asked, places, self.n_features, self.dtype)
+        ranks = np.unique(np.linspace(0, last, many).astype(np.int64))
+        return values_at(asked, ranks, self.n_features, self.dtype)
 
     def _row_of(self, value: Centers) -> int:
         """Return the first row that is equal to a value."""
         found = self.place.each("row_of", self.everywhere(value))
-        places = zip(self.row_ranges.values(), found, strict=True)
-        row: int = next(place.start + row for place, row in places if row >= 0)
+        spans = zip(self.row_ranges.values(), found, strict=True)
+        row: int = next(span.start + row for span, row in spans if row >= 0)
         return row
 
     def far_rows(
@@ -481,17 +481,17 @@ class PartsWorkspace(StepByStep):
             return dict.fromkeys(self.row_ranges, (None, None))
         if isinstance(masses, DistantMasses) and masses.at is not None:
             return {number: (at, None) for number, at in masses.at.items()}
-        return {number: (None, masses[place]) for number, place in self.row_ranges.items()}
+        return {number: (None, masses[span]) for number, span in self.row_ranges.items()}
 
     # --- Arithmetic of centers ---------------------------------------------------------------
 
     def total(self, values: NDArray[np.float64]) -> float:
         """Return the exact sum of an array, rounded once."""
-        return arithmetic.total(values, self._n_threads)
+        return native.total(values, self._n_threads)
 
     def step(self, found: Assignment, centers: Centers) -> tuple[float, float]:
         """Return the shift and the movement of a step from the centers to the means found."""
-        return arithmetic.step(found, centers, self._n_threads)
+        return native.step(found, centers, self._n_threads)
 
     def digest(self, centers: Centers) -> bytes:
         """Return 16 bytes that stand for the centers."""

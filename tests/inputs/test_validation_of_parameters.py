@@ -7,7 +7,7 @@ import pytest
 from sklearn.utils._param_validation import InvalidParameterError, validate_parameter_constraints
 
 from wolfmeans import KMeans, TrimmedKMeans
-from wolfmeans.estimators import parameters
+from wolfmeans.inputs import validation
 
 X = np.arange(12.0).reshape(6, 2)
 QUICK = {"n_clusters": 2, "random_state": 0, "certify": None}
@@ -15,7 +15,7 @@ QUICK = {"n_clusters": 2, "random_state": 0, "certify": None}
 
 @pytest.fixture(autouse=True)
 def _nothing_known():
-    parameters._known.clear()
+    validation._constraints.clear()
 
 
 def refusal_by_sklearn(model):
@@ -72,9 +72,9 @@ def test_plain_values_are_tested_once_and_all_others_each_time(monkeypatch):
             tested.append(value)
             return self._constraint.is_satisfied_by(value)
 
-    make = parameters.make_constraint
-    monkeypatch.setattr(parameters, "make_constraint", lambda constraint: Told(make(constraint)))
-    parameters._known.clear()
+    make = validation.make_constraint
+    monkeypatch.setattr(validation, "make_constraint", lambda constraint: Told(make(constraint)))
+    validation._constraints.clear()
     init, tol = X[:2], np.float64(1e-3)
     for number in range(3):
         tested.clear()
@@ -95,10 +95,10 @@ def test_a_class_has_its_own_constraints():
 
 
 def test_only_so_many_values_are_remembered(monkeypatch):
-    monkeypatch.setattr(parameters, "_MOST", 40)
+    monkeypatch.setattr(validation, "_MOST_CACHED", 40)
     for number in range(60):
         KMeans(**QUICK, tol=1e-3 + number).fit(X)
-    assert len(parameters._known[KMeans].passed) <= 40
+    assert len(validation._constraints[KMeans].passed) <= 40
 
 
 def test_parameters_that_nobody_validates():
