@@ -247,8 +247,11 @@ class FitFromStarts(CenterEstimator):
         self.inertia_ = validation.unscaled(fit.inertia, exponent)
         self.n_iter_ = fit.solution.iterations + 1
         self.engine_ = certificate.engine
-        self.certificate_ = certificate.in_units(-2 * exponent)
-        kept = exponent == 0 or self.certificate_.unit_exponent != 0
+        certificate = certificate.in_units(-2 * exponent)
+        # Not through the property, which would compute a bound that an earlier fit postponed.
+        self.__dict__["certificate_"] = certificate
+        self.__dict__.pop("_postponed", None)
+        kept = exponent == 0 or certificate.unit_exponent != 0
         self.trace_ = fit.solution.trace if kept else fit.solution.trace.in_units(-2 * exponent)
 
     def _conclude(
@@ -257,7 +260,6 @@ class FitFromStarts(CenterEstimator):
         """Warn about the fit, and postpone a better lower bound until the certificate is read."""
         certificate: Certificate = vars(self)["certificate_"]
         warn_about(certificate, inertia=self.inertia_, empty=self.empty, notes=notes)
-        self.__dict__.pop("_postponed", None)
         if vars(self)["certify"] == "auto":
             postponed = postponed_bound(certificate, data, trimmed=trimmed)
             if postponed is not None:
