@@ -89,6 +89,8 @@ class Certificate:
     """Numbers from which `check_proof` verifies the lower bound; None if its method has none."""
     bound_seconds: float = field(default=0.0, repr=False, compare=False)
     """Seconds that `certify` has spent on lower bounds after the fit."""
+    outlook: str = field(default="", repr=False, compare=False)
+    """What more time of `certify` would probably bring, if that is known."""
     level: str | None = None
     """The verified level of local optimality: stationary, hartigan or swap; None below these."""
     polish: Polish | None = None
@@ -139,9 +141,9 @@ class Certificate:
                 return replace(self, lower_bound_confidence=confidence)
         return self._showing(replace(bound, value=value, confidence=confidence))
 
-    def after_seconds(self, seconds: float) -> Certificate:
+    def after_seconds(self, seconds: float, outlook: str = "") -> Certificate:
         """Return the certificate after so many more seconds of `certify`."""
-        return replace(self, bound_seconds=self.bound_seconds + seconds)
+        return replace(self, bound_seconds=self.bound_seconds + seconds, outlook=outlook)
 
     def _proven(self, bound: LowerBound, least_decrease: float | None) -> Certificate:
         result = self._showing(bound)

@@ -163,6 +163,8 @@ def _global_row(certificate: Certificate) -> Row:
         return ("global", standing.brief, meaning)
     weak = standing.ratio > WEAK and not certificate.bound_seconds
     hint = "; certify(X) looks longer" if weak else ""
+    if certificate.outlook:
+        hint += f"; {certificate.outlook}"
     reading = (
         f"{standing.meaning}: no clustering has inertia below "
         f"{rounded_down(certificate.lower_bound, 6)} ({certificate.lower_bound_kind} bound{hint})"

@@ -198,7 +198,8 @@ class CenterEstimator(
         watched = certificate.stop in ("decrease", "gap")
         for bound in bounds:
             certificate = certificate.bounded_by(bound, certificate.tol if watched else None)
-        certificate = certificate.after_seconds(sum(bound.seconds for bound in bounds))
+        outlook = next((bound.outlook for bound in reversed(bounds) if bound.outlook), "")
+        certificate = certificate.after_seconds(sum(bound.seconds for bound in bounds), outlook)
         self.certificate_ = certificate
         if certificate.unit_exponent == 0:
             self.trace_.lower_bound = certificate.proven_bound
