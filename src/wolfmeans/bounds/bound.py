@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.bounds.proof import Proof
+from wolfmeans.bounds.proof_format import Proof, ProofTree
 
 UNIT = 2.0**-53
 """The relative rounding error of float64."""
@@ -43,8 +43,8 @@ class LowerBound:
     """The probability that it holds; 1.0 for a proof."""
     seconds: float
     """What it cost."""
-    proof: Proof | None = field(default=None, repr=False, compare=False)
-    """Numbers from which `check_proof` verifies the value; only semidefinite bounds have one."""
+    proof: Proof | ProofTree | None = field(default=None, repr=False, compare=False)
+    """Numbers from which `check_proof` verifies the value; semidefinite bounds have one."""
     outlook: str = field(default="", repr=False, compare=False)
     """What more time would probably bring, where the time limit ended the search."""
 

@@ -21,7 +21,8 @@ from wolfmeans.bounds.bound import (
     total_weight,
 )
 from wolfmeans.bounds.methods import DEFAULT_BUDGET, REGISTRY, auto_methods, best_bound
-from wolfmeans.bounds.proof import Proof, check
+from wolfmeans.bounds.proof_format import Proof, ProofTree
+from wolfmeans.bounds.proof_tree import check
 from wolfmeans.engines import effective_threads, get_engine
 from wolfmeans.engines.tensors import is_tensor
 from wolfmeans.inputs import validation
@@ -119,7 +120,7 @@ def lower_bound(
     return bound_in_units(X, n_clusters, sample_weight, trim, method, budget, settings)
 
 
-def check_proof(X: Any, proof: Proof, *, sample_weight: Any = None) -> float:
+def check_proof(X: Any, proof: Proof | ProofTree, *, sample_weight: Any = None) -> float:
     """Return the lower bound that a proof proves for X; 0.0 if it proves nothing.
 
     The check trusts no number of the proof (docs/lower-bounds.md has the theorem and the rounding
@@ -129,7 +130,7 @@ def check_proof(X: Any, proof: Proof, *, sample_weight: Any = None) -> float:
     ----------
     X : array-like of shape (n_samples, n_features)
         The points, in the order of the rows that were bounded.
-    proof : Proof
+    proof : Proof or ProofTree
         From `LowerBound.proof`, or `Proof.load`.
     sample_weight : array-like of shape (n_samples,), default=None
         The weights.
