@@ -47,6 +47,10 @@ class LowerBound:
     """Numbers from which `check_proof` verifies the value; semidefinite bounds have one."""
     outlook: str = field(default="", repr=False, compare=False)
     """What more time would probably bring, where the time limit ended the search."""
+    better_centers: NDArray[np.floating] | None = field(default=None, repr=False, compare=False)
+    """Centers of a clustering better than the given one, where the search for a bound found it."""
+    better_inertia: float | None = None
+    """Its SSE."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ class Settings:
     goal: float | None = None
     """An SSE that was reached: a bound close to it ends the search for a better one."""
     seconds: float = 60.0
-    """Time limit of methods that improve their bound step by step (`semidefinite`)."""
+    """Time limit of methods that improve their bound step by step."""
     steps: int | None = None
     """The most steps of such methods; None for as many as the time allows."""
     clock: Callable[[], float] = perf_counter

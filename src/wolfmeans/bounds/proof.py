@@ -3,10 +3,11 @@
 Points x_i with weights w_i > 0, r_i = sqrt(w_i), E = diag(r), C_ij = ||x_i - x_j||^2 / 2. A
 clustering into at most K clusters is the projection Z onto the vectors E 1_A of its clusters A.
 It satisfies 0 <= Z <= I, tr Z <= K, Z_ij >= 0, <E C E, Z> = SSE, <E (y 1' + 1 y') E, Z> = 2 sum
-w_i y_i, and with z_ij = Z_ij / (r_i r_j), which is 1 / W_A inside a cluster and 0 elsewhere,
+w_i y_i, and with z_ij = Z_ij / (r_i r_j), which is 1 / W_A inside a cluster and 0 elsewhere, cuts
 
-    pair cuts z_ii - z_ij >= 0,    triangle cuts z_ii + z_jk - z_ij - z_ik >= 0.
+    z_ii + sum over j < k in T of z_jk - sum over j in T of z_ij >= 0    for other points T than i:
 
+if t of T are in the cluster A of i, the left is at least (1 + t (t - 1) / 2 - t) / W_A >= 0.
 Let N >= 0 entrywise, S = N + a sum of cuts with multipliers mu >= 0, t >= 0 and D >= 0. If
 
     M = E (C - (y 1' + 1 y') / 2) E - S + t I + V diag(D) V'    is positive semidefinite,
@@ -78,8 +79,9 @@ def _well_formed(n: int, proof: Proof) -> NDArray[np.int32]:
 
     The rounding is analyzed for these precisions.
     """
-    kinds: dict[str, Any] = {"slack": np.float32, "cuts": np.int32, "level": np.float64}
-    kinds |= {"apart": np.int32, "groups": np.int32}
+    kinds: dict[str, Any] = dict.fromkeys(("cuts", "apart", "groups"), np.int32)
+    if proof.slack.dtype != np.float64:
+        kinds["slack"] = np.float32
     groups = np.arange(n, dtype=np.int32) if proof.groups is None else proof.groups
     names = ("prices", "vectors", "heights", "slack", "cuts", "multipliers", "level", "apart")
     given = {name: np.asarray(getattr(proof, name)) for name in names} | {"groups": groups}
@@ -88,8 +90,9 @@ def _well_formed(n: int, proof: Proof) -> NDArray[np.int32]:
         if value.dtype != wanted:
             raise ValueError(f"{name} of the proof is {value.dtype}, not {np.dtype(wanted)}")
     g, m, c = groups.max(initial=-1) + 1, proof.heights.size, proof.multipliers.size
-    shapes = {"groups": (n,), "prices": (g,), "vectors": (g, m), "slack": (g, g), "cuts": (c, 3)}
+    shapes = {"groups": (n,), "prices": (g,), "vectors": (g, m), "slack": (g, g)}
     shapes |= {"apart": (proof.apart.size // 2, 2), "heights": (m,), "multipliers": (c,)}
+    shapes |= {"cuts": (c, max((2, *proof.cuts.shape[1:2]))), "level": ()}
     for name, shape in shapes.items():
         if given[name].shape != shape:
             raise ValueError(
@@ -111,10 +114,10 @@ def _well_formed(n: int, proof: Proof) -> NDArray[np.int32]:
         raise ValueError(
             "level, heights, slack and multipliers of a proof must not be negative or NaN"
         )
-    i, j, k = proof.cuts.T
-    distinct = (i != j) & (i != k) & ((j != k) | (k < 0))
-    inside = (i >= 0) & (j >= 0) & (k >= -1) & (np.maximum(np.maximum(i, j), k) < g)
-    if not (distinct & inside).all():
+    inside = (proof.cuts >= -1) & (proof.cuts < g)
+    ordered = np.sort(proof.cuts, axis=1)
+    twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+    if twice.any() or not inside.all() or (proof.cuts[:, :2] < 0).any():
         raise ValueError("a cut of the proof names the same row twice, or one that does not exist")
     return groups
 
@@ -179,17 +182,15 @@ def _cuts(
 
     A cut has 1 / r_i^2 at (i, i), -1 / (2 r_i r_j) at (i, j) and (j, i), and so on.
     """
-    n = len(roots)
-    i, j, k = proof.cuts.T.astype(np.int64)
-    three = k >= 0
-    pairs = [(i, j, -0.5, slice(None)), (i, k, -0.5, three), (j, k, 0.5, three)]
+    n, (i, *others) = len(roots), proof.cuts.T.astype(np.int64)
     rows, columns, values = [i], [i], [proof.multipliers / roots[i] / roots[i]]
-    for a, b, sign, which in pairs:
-        a, b = a[which], b[which]
-        value = sign * proof.multipliers[which] / roots[a] / roots[b]
-        rows += [a, b]
-        columns += [b, a]
-        values += [value, value]
+    for number, j in enumerate(others):
+        for a, sign in ((i, -0.5), *((k, 0.5) for k in others[:number])):
+            on = (a >= 0) & (j >= 0)
+            value = sign * proof.multipliers[on] / roots[a[on]] / roots[j[on]]
+            rows += [a[on], j[on]]
+            columns += [j[on], a[on]]
+            values += [value, value]
     row, column, value = np.concatenate(rows), np.concatenate(columns), np.concatenate(values)
     sizes: NDArray[np.float64] = np.bincount(row, np.abs(value), minlength=n).astype(np.float64)
     most = int(np.unique(row * n + column, return_counts=True)[1].max(initial=0))

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-
 _AXES = {
     **{"n_clusters": 0, "level": 0, "prices": 1, "heights": 1, "multipliers": 1, "groups": 1},
     **{"vectors": 2, "slack": 2, "cuts": 2, "apart": 2},
@@ -43,10 +42,13 @@ class Proof:
     """(n, m) V."""
     heights: NDArray[np.float64]
     """(m,) D >= 0."""
-    slack: NDArray[np.float32]
-    """(n, n) N, not negative unless its two rows are apart; its lower triangle counts."""
+    slack: NDArray[np.floating]
+    """(n, n) N, not negative unless its two rows are apart; its lower triangle counts.
+
+    float32 or float64.
+    """
     cuts: NDArray[np.int32]
-    """(c, 3) rows i, j, k of triangle cuts; k = -1 for pair cuts."""
+    """(c, 1 + p) i and up to p other rows T of each cut; -1 where there are fewer."""
     multipliers: NDArray[np.float64]
     """(c,) mu >= 0."""
     apart: NDArray[np.int32] = field(default_factory=_no_pairs)
@@ -112,9 +114,8 @@ def _arrays(proof: Proof) -> dict[str, Any]:
 
 
 def _proof(stored: Mapping[str, Any]) -> Proof:
-    missing = {each.name for each in fields(Proof)} - {"apart", "groups"} - set(stored)
-    if missing:
-        raise ValueError(f"this is no proof: {', '.join(sorted(missing))} not found")
+    for name in sorted({each.name for each in fields(Proof)} - {"apart", "groups"} - set(stored)):
+        raise KeyError(f"{name} is not a file in the archive")
     for name, axes in _AXES.items():
         if name in stored and stored[name].ndim != axes:
             raise ValueError(f"{name} has {stored[name].ndim} axes, not {axes}")
