@@ -236,11 +236,11 @@ def test_a_child_starts_where_its_parent_stood():
     search._split(search.root, relaxation)
     for child in search.root.children:
         start = search._relaxation(child)
-        for _ in range(20):
+        for _ in range(40):
             start.step()
         assert start.estimate() + search._within(child) > before
     cold = search_on(X, 6)._relaxation(search_on(X, 6).root)
-    for _ in range(20):
+    for _ in range(40):
         cold.step()
     assert cold.estimate() < 0.97 * before
 
