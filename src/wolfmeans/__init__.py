@@ -92,6 +92,7 @@ hooks.register(
     certificate_view="wolfmeans.views.notebook",
     quick_centers="wolfmeans.estimators.quick_fits",
     good_centers="wolfmeans.estimators.quick_fits",
+    improved_centers="wolfmeans.estimators.quick_fits",
     scan_figure="wolfmeans.views.plot",
     scan_view="wolfmeans.views.notebook",
     trace_figure="wolfmeans.views.plot",

@@ -99,6 +99,19 @@ def proof():
     return proven(relaxation, IRIS, None)
 
 
+def test_the_unit_of_the_weights_costs_no_digits():
+    """Slack is stored as float32, in these units."""
+    labels = KMeans(2, n_init=10, random_state=0, certify=None).fit(IRIS).labels_
+    weights = np.full(150, 0.7)
+    relaxation = Relaxation(IRIS, 2, weights, labels)
+    for step in range(1, 201):
+        relaxation.step()
+        if step % 40 == 0:
+            relaxation.separate()
+    value, _ = proven(relaxation, IRIS, weights)
+    assert value == pytest.approx(relaxation.estimate(), rel=1e-9)
+
+
 def test_a_proof_can_be_handed_over(proof, tmp_path):
     value, found = proof
     found.save(tmp_path / "proof.npz")
@@ -166,7 +179,7 @@ def test_what_is_not_finite_proves_nothing(proof, name, bad):
 def test_cuts_of_rows_that_are_none_are_refused(proof, row):
     _, found = proof
     cuts = found.cuts.copy()
-    cuts[0] = row
+    cuts[0] = (*row, *[-1] * (cuts.shape[1] - 3))
     with pytest.raises(ValueError, match="a cut of the proof"):
         check(IRIS, None, replace(found, cuts=cuts))
 

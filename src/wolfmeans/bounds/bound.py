@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.bounds.proof import Proof
+from wolfmeans.bounds.proof_format import Proof, ProofTree
 
 UNIT = 2.0**-53
 """The relative rounding error of float64."""
@@ -43,10 +43,14 @@ class LowerBound:
     """The probability that it holds; 1.0 for a proof."""
     seconds: float
     """What it cost."""
-    proof: Proof | None = field(default=None, repr=False, compare=False)
-    """Numbers from which `check_proof` verifies the value; only semidefinite bounds have one."""
+    proof: Proof | ProofTree | None = field(default=None, repr=False, compare=False)
+    """Numbers from which `check_proof` verifies the value; semidefinite bounds have one."""
     outlook: str = field(default="", repr=False, compare=False)
     """What more time would probably bring, where the time limit ended the search."""
+    better_centers: NDArray[np.floating] | None = field(default=None, repr=False, compare=False)
+    """Centers of a clustering better than the given one, where the search for a bound found it."""
+    better_inertia: float | None = None
+    """Its SSE."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ class Settings:
     goal: float | None = None
     """An SSE that was reached: a bound close to it ends the search for a better one."""
     seconds: float = 60.0
-    """Time limit of methods that improve their bound step by step (`semidefinite`)."""
+    """Time limit of methods that improve their bound step by step."""
     steps: int | None = None
     """The most steps of such methods; None for as many as the time allows."""
     clock: Callable[[], float] = perf_counter

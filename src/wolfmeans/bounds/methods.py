@@ -19,6 +19,7 @@ from wolfmeans.bounds.neighbours import neighbours
 from wolfmeans.bounds.one_dimensional import one_dimensional
 from wolfmeans.bounds.prices import CEILING_SHARE, ITERATIONS, MOST_PLACES, ROUNDS, prices
 from wolfmeans.bounds.semidefinite import KIND, OPTIMAL, semidefinite
+from wolfmeans.bounds.semidefinite.branching import branching
 from wolfmeans.bounds.spectral import spectral
 from wolfmeans.bounds.subsampled import PILOT_ROWS, subsampled
 from wolfmeans.core.hooks import hook
@@ -39,6 +40,8 @@ _MOST_SEMIDEFINITE_POINTS = 10_000
 _FEW_POINTS = 3000
 _LEAST_SECONDS = 0.1
 _POINTS_OF_A_THREAD = 1000
+# With more points, a node of branch and bound takes minutes.
+_MOST_BRANCHING_POINTS = 500
 # A bound this near to what was reached need not be improved.
 _NEAR = 1.0 - OPTIMAL
 DEFAULT_BUDGET = 5e10
@@ -133,6 +136,34 @@ def _semidefinite(
         return semidefinite(dense, n_clusters, weights, labels=labels, settings=settings)
 
 
+def _branching(X: Any, n_clusters: int, weights: Numbers | None, settings: Settings) -> LowerBound:
+    if X.shape[0] > _MOST_BRANCHING_POINTS:
+        raise ValueError(
+            f"branch and bound is for up to {_MOST_BRANCHING_POINTS} points, not for "
+            f"{X.shape[0]:,}; method='semidefinite' is for more"
+        )
+    dense = X.toarray() if sparse.issparse(X) else X
+    if not 1 < n_clusters < len(dense):
+        return _semidefinite(X, n_clusters, weights, settings)
+    centers, n_threads = settings.centers, settings.n_threads
+    if centers is None:
+        centers = hook("good_centers")(dense, n_clusters, weights, None, n_threads)
+    labels, _ = get_engine().open(dense, None, n_threads).nearest(centers.astype(dense.dtype))
+    improved = hook("improved_centers")
+    # The matrices are so small that more threads only wait for each other.
+    with threadpool_limits(1, user_api="blas"):
+        return branching(
+            dense,
+            n_clusters,
+            weights,
+            labels=labels,
+            improve=lambda found: improved(dense, found, weights, n_threads),
+            seconds=settings.seconds,
+            goal=settings.goal,
+            progress=settings.progress,
+        )
+
+
 _METHODS = (
     Method(
         "exact",
@@ -173,6 +204,13 @@ _METHODS = (
         "semidefinite",
         lambda X, k, weights, mass, settings: _semidefinite(X, k, weights, settings),
         cost=lambda n, d, k: 4e5 * float(n) ** 2,
+        trimmed=False,
+        by_time=True,
+    ),
+    Method(
+        "branching",
+        lambda X, k, weights, mass, settings: _branching(X, k, weights, settings),
+        cost=lambda n, d, k: 4e6 * float(n) ** 2,
         trimmed=False,
         by_time=True,
     ),

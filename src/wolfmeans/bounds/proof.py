@@ -1,90 +1,51 @@
-"""Proofs of lower bounds, and the checker that verifies them.
+"""The checker of proofs of lower bounds (`proof_format.Proof`).
 
 Points x_i with weights w_i > 0, r_i = sqrt(w_i), E = diag(r), C_ij = ||x_i - x_j||^2 / 2. A
 clustering into at most K clusters is the projection Z onto the vectors E 1_A of its clusters A.
 It satisfies 0 <= Z <= I, tr Z <= K, Z_ij >= 0, <E C E, Z> = SSE, <E (y 1' + 1 y') E, Z> = 2 sum
-w_i y_i, and with z_ij = Z_ij / (r_i r_j), which is 1 / W_A inside a cluster and 0 elsewhere,
+w_i y_i, and with z_ij = Z_ij / (r_i r_j), which is 1 / W_A inside a cluster and 0 elsewhere, cuts
 
-    pair cuts z_ii - z_ij >= 0,    triangle cuts z_ii + z_jk - z_ij - z_ik >= 0.
+    z_ii + sum over j < k in T of z_jk - sum over j in T of z_ij >= 0    for other points T than i:
 
+if t of T are in the cluster A of i, the left is at least (1 + t (t - 1) / 2 - t) / W_A >= 0.
 Let N >= 0 entrywise, S = N + a sum of cuts with multipliers mu >= 0, t >= 0 and D >= 0. If
 
     M = E (C - (y 1' + 1 y') / 2) E - S + t I + V diag(D) V'    is positive semidefinite,
 
-then 0 <= <M, Z> gives SSE >= sum_i w_i y_i - K t - sum_m D_m ||v_m||^2. How y, t, V, D, N and mu
-were found does not matter. The checker uses NumPy and SciPy only, and trusts no number of a
-proof.
+then 0 <= <M, Z> gives SSE >= sum_i w_i y_i - K t - sum_m D_m ||v_m||^2. How the numbers were found
+does not matter; none is trusted. Where i and j are apart, Z_ij = 0, and N_ij may be negative. Where
+points are in groups, a and b are groups below, w_a sums the weights of a group, and H_ab = sum over
+i in a, j in b of w_i w_j C_ij / (r_a r_b) takes the place of E C E: again <H, Z> = SSE.
 
-Rounding, with u = 2**-53. Entries of E C E are rounded down, which is safe because Z_ij >= 0. All
-other rounding in M is bounded entry by entry; the largest row sum e of these bounds is at least
-the norm of the error. If the floating-point Cholesky factorization of B = M - c I runs to its
-end, it is the exact one of B + F with |F_ij| <= g sqrt(B_ii B_jj) and g = (n + 2) u / (1 - 2 (n +
-2) u). So the smallest eigenvalue of M is at least c - e - g tr B - u max |B_ii|, and c is chosen
-such that this is not negative (Higham, Accuracy and Stability, theorem 10.3; Rump, BIT 46, 2006).
+Rounding, with u = 2**-53. Z is the projection for the computed roots r_a of groups of at most c
+points, so r_a^2 >= (1 - (c + 1) u) w_a, and SSE >= (1 - (c + 1) u) <H, Z>. Entries of H are rounded
+down, which is safe because Z_ab >= 0 and all terms are positive. All other rounding in M is bounded
+entry by entry; the largest row sum e of these bounds is at least the norm of the error. If the
+Cholesky factorization in floating point of B = M - s I runs to its end, it is the exact one of
+B + F with |F_ij| <= g sqrt(B_ii B_jj) and g = (n + 2) u / (1 - 2 (n + 2) u). So the smallest
+eigenvalue of M is at least s - e - g tr B - u max |B_ii|, and s is chosen such that this is not
+negative (Higham, Accuracy and Stability, theorem 10.3; Rump, BIT 46, 2006).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
+from wolfmeans.bounds.proof_format import Proof
+
+__all__ = ["Proof", "check", "is_semidefinite"]
+
 _U = 2.0**-53
 _MORE = 1.0 + 2.0**-10
 """Covers the rounding of the error bounds themselves, and products of several (1 + u)."""
 _ROWS_AT_ONCE = 256
-_AXES = {
-    **{"n_clusters": 0, "level": 0, "prices": 1, "heights": 1, "multipliers": 1},
-    **{"vectors": 2, "slack": 2, "cuts": 2},
-}
 _MOST_POINTS = 1 << 20
 """Up to here (n + 2) u is below 2**-32, which `_MORE` covers."""
-
-
-@dataclass(frozen=True)
-class Proof:
-    """Numbers that prove a lower bound for one data set; `check` verifies them.
-
-    The rows are the points of positive weight, in their order.
-    """
-
-    n_clusters: int
-    """K: the bound holds for at most so many clusters."""
-    prices: NDArray[np.float64]
-    """(n,) r_i y_i."""
-    level: float
-    """t >= 0."""
-    vectors: NDArray[np.float64]
-    """(n, m) V."""
-    heights: NDArray[np.float64]
-    """(m,) D >= 0."""
-    slack: NDArray[np.float32]
-    """(n, n) N >= 0; its lower triangle counts."""
-    cuts: NDArray[np.int32]
-    """(c, 3) rows i, j, k of triangle cuts; k = -1 for pair cuts."""
-    multipliers: NDArray[np.float64]
-    """(c,) mu >= 0."""
-
-    def save(self, file: Any) -> None:
-        """Write the proof to an NPZ file, which cannot execute code."""
-        np.savez_compressed(
-            file, **{field.name: getattr(self, field.name) for field in fields(self)}
-        )
-
-    @staticmethod
-    def load(file: Any) -> Proof:
-        """Read a proof; whether it proves anything, `check` says."""
-        with np.load(file, allow_pickle=False) as stored:
-            found = {field.name: stored[field.name] for field in fields(Proof)}
-        for name, axes in _AXES.items():
-            if found[name].ndim != axes:
-                raise ValueError(f"{name} has {found[name].ndim} axes, not {axes}")
-        found["n_clusters"], found["level"] = int(found["n_clusters"]), float(found["level"])
-        return Proof(**found)
 
 
 def check(X: NDArray[np.floating], weights: NDArray[np.float64] | None, proof: Proof) -> float:
@@ -104,72 +65,101 @@ def check(X: NDArray[np.floating], weights: NDArray[np.float64] | None, proof: P
     ValueError
         If the proof does not have the form of one for these points.
     """
-    n = len(X)
-    proof = _well_formed(n, proof)
-    roots = np.ones(n) if weights is None else np.sqrt(weights)
-    matrix, error = proof_matrix(np.asarray(X, dtype=np.float64), roots, proof)
+    groups = _well_formed(len(X), proof)
+    given = np.ones(len(X)) if weights is None else weights
+    roots = np.sqrt(np.bincount(groups, given))
+    matrix, error = proof_matrix(np.asarray(X, np.float64), given, roots, groups, proof)
     if not is_semidefinite(matrix, error):
         return 0.0
-    return _value(roots, weights is not None, proof)
+    return _value(roots, int(np.bincount(groups).max()), proof)
 
 
-def _well_formed(n: int, proof: Proof) -> Proof:
-    """Return the proof in the precisions in which its rounding is analyzed; reject what is none."""
-    kinds: dict[str, Any] = {"slack": np.float32, "cuts": np.int32, "level": np.float64}
-    for name in ("prices", "vectors", "heights", "slack", "cuts", "multipliers", "level"):
-        found, wanted = np.asarray(getattr(proof, name)).dtype, kinds.get(name, np.float64)
-        if found != wanted:
-            raise ValueError(f"{name} of the proof is {found}, not {np.dtype(wanted)}")
-    m, c = len(proof.heights), len(proof.multipliers)
-    shapes = {"prices": (n,), "vectors": (n, m), "slack": (n, n), "cuts": (c, 3)}
+def _well_formed(n: int, proof: Proof) -> NDArray[np.int32]:
+    """Return the number of each point's group; reject what is no proof for n points.
+
+    The rounding is analyzed for these precisions.
+    """
+    kinds: dict[str, Any] = dict.fromkeys(("cuts", "apart", "groups"), np.int32)
+    if proof.slack.dtype != np.float64:
+        kinds["slack"] = np.float32
+    groups = np.arange(n, dtype=np.int32) if proof.groups is None else proof.groups
+    names = ("prices", "vectors", "heights", "slack", "cuts", "multipliers", "level", "apart")
+    given = {name: np.asarray(getattr(proof, name)) for name in names} | {"groups": groups}
+    for name, value in given.items():
+        wanted = kinds.get(name, np.float64)
+        if value.dtype != wanted:
+            raise ValueError(f"{name} of the proof is {value.dtype}, not {np.dtype(wanted)}")
+    g, m, c = groups.max(initial=-1) + 1, proof.heights.size, proof.multipliers.size
+    shapes = {"groups": (n,), "prices": (g,), "vectors": (g, m), "slack": (g, g)}
+    shapes |= {"apart": (proof.apart.size // 2, 2), "heights": (m,), "multipliers": (c,)}
+    shapes |= {"cuts": (c, max((2, *proof.cuts.shape[1:2]))), "level": ()}
     for name, shape in shapes.items():
-        found = getattr(proof, name).shape
-        if found != shape:
+        if given[name].shape != shape:
             raise ValueError(
-                f"the proof is not for these points: {name} has shape {found}, not {shape}"
+                f"the proof is not for these points: {name} has shape {given[name].shape}, not "
+                f"{shape}"
             )
     if n > _MOST_POINTS or proof.n_clusters < 1:
         raise ValueError("the proof has too many points or no clusters")
-    nonnegative = ("level", "heights", "slack", "multipliers")
-    if not all(np.all(np.asarray(getattr(proof, name)) >= 0) for name in nonnegative):
+    if groups.min(initial=0) < 0 or not np.bincount(groups).all():
+        raise ValueError("a group of the proof has no points")
+    if ((proof.apart < 0) | (proof.apart >= n)).any():
+        raise ValueError("a pair that is apart names a row that does not exist")
+    a, b = groups[proof.apart].T
+    if (a == b).any():
+        raise ValueError("two rows of the proof are both together and apart")
+    given["slack"] = proof.slack.copy()
+    given["slack"][a, b] = given["slack"][b, a] = 0.0
+    if not all((given[name] >= 0).all() for name in ("level", "heights", "slack", "multipliers")):
         raise ValueError(
             "level, heights, slack and multipliers of a proof must not be negative or NaN"
         )
-    i, j, k = proof.cuts.T
-    distinct = (i != j) & (i != k) & ((j != k) | (k < 0))
-    inside = (i >= 0) & (j >= 0) & (k >= -1) & (np.maximum(np.maximum(i, j), k) < n)
-    if not (distinct & inside).all():
+    inside = (proof.cuts >= -1) & (proof.cuts < g)
+    ordered = np.sort(proof.cuts, axis=1)
+    twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+    if twice.any() or not inside.all() or (proof.cuts[:, :2] < 0).any():
         raise ValueError("a cut of the proof names the same row twice, or one that does not exist")
-    return proof
+    return groups
 
 
 def proof_matrix(
-    X: NDArray[np.float64], roots: NDArray[np.float64], proof: Proof
+    X: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    roots: NDArray[np.float64],
+    groups: NDArray[np.int32],
+    proof: Proof,
 ) -> tuple[NDArray[np.float64], float]:
     """Return the lower triangle of M, and a bound on the norm of its rounding errors.
 
     In each entry |fl(M) - M| is at most
-    u ((6 + k) (H + P + N + Q + t I + L) + 4 P + (k + 3) Q + (m + 2) L),
+    u ((6 + k) (H + P + |N| + Q + t I + L) + 4 P + (k + 3) Q + (m + 2) L),
     with H the distances, P = (|y| r' + r |y|') / 2, Q the sum of the magnitudes of at most k terms
     of cuts, and L = |V| diag(D) |V|'.
     """
-    n, d = X.shape
+    n, d = len(roots), X.shape[1]
     prices, vectors, heights = proof.prices, proof.vectors, proof.heights
     tall = vectors * heights
     entries, sizes, most = _cuts(roots, proof)
     matrix, sums = np.zeros((n, n)), np.zeros(n)
-    # Differences, squares, sums, halves and products with roots, each rounded once.
-    down = 1.0 - (d + 8) * _U
+    order, counts = np.argsort(groups, kind="stable"), np.bincount(groups)
+    X, scales = X[order], (weights / roots[groups])[order]
+    ends = np.concatenate([[0], np.cumsum(counts)])
+    # Differences, squares, sums, halves, scales and their products, each rounded once, and the
+    # sums over the points of a group and of another.
+    down = 1.0 - (d + 8 + 2 * int(counts.max())) * _U
     for start in range(0, n, _ROWS_AT_ONCE):
         stop = min(start + _ROWS_AT_ONCE, n)
-        rows = slice(start, stop)
-        distances = np.zeros((stop - start, stop))
+        rows, inner, last = slice(start, stop), slice(ends[start], ends[stop]), ends[stop]
+        distances = np.zeros((last - ends[start], last))
         for column in X.T:
-            distances += (column[rows, None] - column[None, :stop]) ** 2
-        distances *= roots[rows, None] * roots[None, :stop]
+            distances += (column[inner, None] - column[None, :last]) ** 2
+        distances *= scales[inner, None] * scales[None, :last]
+        if n < len(X):
+            distances = np.add.reduceat(distances, ends[start:stop] - ends[start], axis=0)
+            distances = np.add.reduceat(distances, ends[:stop], axis=1)
         distances *= 0.5 * down
         slack = proof.slack[rows, :stop].astype(np.float64)
-        both = distances + slack
+        both = distances + np.abs(slack)
         below = np.tri(stop - start, stop, start - 1, dtype=bool)
         sums[rows] += np.where(below, both, 0.0).sum(axis=1) + np.diagonal(both, start)
         sums[:stop] += np.where(below, both, 0.0).sum(axis=0)
@@ -180,13 +170,8 @@ def proof_matrix(
     np.subtract.at(matrix, (entries[0][lower], entries[1][lower]), entries[2][lower])
     priced_sums = 0.5 * (np.abs(prices) * roots.sum() + roots * np.abs(prices).sum())
     tall_sums = np.abs(tall) @ np.abs(vectors).sum(axis=0)
-    all_sums = sums + priced_sums + sizes + proof.level + tall_sums
-    errors = (
-        (6 + most) * all_sums
-        + 4 * priced_sums
-        + (most + 3) * sizes
-        + (len(heights) + 2) * tall_sums
-    )
+    errors = (6 + most) * (sums + priced_sums + sizes + proof.level + tall_sums) + 4 * priced_sums
+    errors += (most + 3) * sizes + (len(heights) + 2) * tall_sums
     return matrix, float(_MORE * _U * errors.max())
 
 
@@ -197,17 +182,15 @@ def _cuts(
 
     A cut has 1 / r_i^2 at (i, i), -1 / (2 r_i r_j) at (i, j) and (j, i), and so on.
     """
-    n = len(roots)
-    i, j, k = proof.cuts.T.astype(np.int64)
-    three = k >= 0
-    pairs = [(i, j, -0.5, slice(None)), (i, k, -0.5, three), (j, k, 0.5, three)]
+    n, (i, *others) = len(roots), proof.cuts.T.astype(np.int64)
     rows, columns, values = [i], [i], [proof.multipliers / roots[i] / roots[i]]
-    for a, b, sign, which in pairs:
-        a, b = a[which], b[which]
-        value = sign * proof.multipliers[which] / roots[a] / roots[b]
-        rows += [a, b]
-        columns += [b, a]
-        values += [value, value]
+    for number, j in enumerate(others):
+        for a, sign in ((i, -0.5), *((k, 0.5) for k in others[:number])):
+            on = (a >= 0) & (j >= 0)
+            value = sign * proof.multipliers[on] / roots[a[on]] / roots[j[on]]
+            rows += [a[on], j[on]]
+            columns += [j[on], a[on]]
+            values += [value, value]
     row, column, value = np.concatenate(rows), np.concatenate(columns), np.concatenate(values)
     sizes: NDArray[np.float64] = np.bincount(row, np.abs(value), minlength=n).astype(np.float64)
     most = int(np.unique(row * n + column, return_counts=True)[1].max(initial=0))
@@ -231,8 +214,8 @@ def is_semidefinite(matrix: NDArray[np.float64], error: float) -> bool:
     return bool(info == 0 and np.isfinite(np.diagonal(factor)).all())
 
 
-def _value(roots: NDArray[np.float64], weighted: bool, proof: Proof) -> float:
-    """Return sum w y - K t - sum D ||v||^2, rounded down; weights are at least (1 - 3 u) r^2.
+def _value(roots: NDArray[np.float64], largest: int, proof: Proof) -> float:
+    """Return sum w y - K t - sum D ||v||^2, rounded down; w_a <= (1 + (c + 2) u) r_a^2.
 
     The last factor covers that, and the rounding of the sum and of the products.
     """
@@ -241,5 +224,5 @@ def _value(roots: NDArray[np.float64], weighted: bool, proof: Proof) -> float:
     levels = proof.n_clusters * proof.level
     total = math.fsum([*gains.tolist(), *(-norms).tolist(), -levels])
     lost = 2 * math.fsum(np.abs(gains)) + (len(roots) + 4) * math.fsum(norms) + 2 * levels
-    value = (total - _MORE * _U * lost) * (1.0 - (8.0 if weighted else 4.0) * _U)
+    value = (total - _MORE * _U * lost) * (1.0 - (largest + 7) * _U)
     return max(0.0, value) if math.isfinite(value) else 0.0

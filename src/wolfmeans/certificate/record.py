@@ -10,11 +10,13 @@ import sys
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from wolfmeans.bounds import LowerBound
 from wolfmeans.bounds.bound import scaled_down
-from wolfmeans.bounds.proof import Proof
+from wolfmeans.bounds.proof_format import Proof, ProofTree
 from wolfmeans.certificate.improvement import Effort, Polish
 from wolfmeans.certificate.optimality import Standing
 from wolfmeans.certificate.wording import READINGS, rows_of, verdict_of
@@ -85,7 +87,7 @@ class Certificate:
     """The confidence of the lower bound; 1.0 for a proof."""
     proven_bound: float = 0.0
     """The largest proven lower bound; 0 always holds."""
-    proof: Proof | None = field(default=None, repr=False, compare=False)
+    proof: Proof | ProofTree | None = field(default=None, repr=False, compare=False)
     """Numbers from which `check_proof` verifies the lower bound; None if its method has none."""
     bound_seconds: float = field(default=0.0, repr=False, compare=False)
     """Seconds that `certify` has spent on lower bounds after the fit."""
@@ -109,6 +111,8 @@ class Certificate:
     """Sums of squares are in units of 2**unit_exponent (0 unless float64 could not hold them)."""
     notes: tuple[str, ...] = ()
     """Advice about the data, and the choice of `engine="auto"` on a machine with a GPU."""
+    better_centers: NDArray[np.floating] | None = field(default=None, repr=False, compare=False)
+    """Centers of a clustering of lower inertia that the search for a bound found; None mostly."""
 
     @property
     def ratio(self) -> float | None:
@@ -129,6 +133,11 @@ class Certificate:
         does not end the run lowers the value by at least `least_decrease`. The largest of several
         bounds that hold with a confidence holds with their joint confidence.
         """
+        if bound.better_centers is not None and bound.better_inertia is not None:
+            better = replace(bound, better_centers=None)
+            note = _better(bound.better_inertia, self.inertia)
+            found = replace(self, better_centers=bound.better_centers, notes=(*self.notes, note))
+            return found.bounded_by(better, least_decrease)
         if bound.value > self.inertia * (1.0 + _ROUNDING):
             return replace(self, notes=(*self.notes, _contradiction(bound)))
         value = min(bound.value, self.inertia)
@@ -212,9 +221,9 @@ class Certificate:
         return verdict_of(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything but the proof as plain numbers and strings, ready for JSON."""
-        plain = asdict(replace(self, proof=None))
-        del plain["proof"]
+        """Return everything but arrays (the proof) as plain numbers and strings, ready for JSON."""
+        plain = asdict(replace(self, proof=None, better_centers=None))
+        del plain["proof"], plain["better_centers"]
         return plain | {
             "status": self.status.value,
             "status_name": self.status.name,
@@ -234,6 +243,13 @@ class Certificate:
     def _repr_html_(self) -> str:
         html: str = hook("certificate_view")(self)
         return html
+
+
+def _better(inertia: float, present: float) -> str:
+    return (
+        f"a clustering of inertia {inertia:.6g} was found, {1.0 - inertia / present:.2g} of the "
+        "inertia less; KMeans(..., init=certificate_.better_centers) starts from it"
+    )
 
 
 def _contradiction(bound: LowerBound) -> str:

@@ -16,10 +16,12 @@ from wolfmeans.commands.terminal import errors_in_one_line, print_facts, print_j
 from wolfmeans.inputs.preparation import Preparation
 
 if TYPE_CHECKING:
-    from wolfmeans.bounds.proof import Proof
+    from wolfmeans.bounds.proof_format import Proof, ProofTree
 
 # A proof has four bytes for each pair of points; vectors and cuts take some times as much.
 _BYTES_OF_A_PAIR, _BYTES_BESIDE = 64, 1 << 26
+_MOST_LEAVES = 10_000
+"""Of a tree of proofs, each with a matrix of its own."""
 
 
 @errors_in_one_line
@@ -113,14 +115,16 @@ def _listed(points: TablePoints) -> str:
     return f"{listed(points.names)}{weighted}"
 
 
-def _load(path: str, points: TablePoints) -> Proof:
+def _load(path: str, points: TablePoints) -> Proof | ProofTree:
     """Read a proof; a file of another kind, or one that would unfold to too much, is refused."""
-    from wolfmeans.bounds.proof import Proof
+    from wolfmeans.bounds.proof_format import Proof
 
     most = _BYTES_OF_A_PAIR * len(points.data) ** 2 + _BYTES_BESIDE
     try:
         with zipfile.ZipFile(path) as archive:
             size = sum(member.file_size for member in archive.infolist())
+            leaves = sum(name.endswith(".slack.npy") for name in archive.namelist())
+        most *= min(max(leaves, 1), _MOST_LEAVES)
         if size <= most:
             return Proof.load(path)
     except (OSError, MemoryError) as error:

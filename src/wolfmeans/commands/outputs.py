@@ -23,7 +23,7 @@ from wolfmeans.files.label_files import write_npy_pieces
 from wolfmeans.files.tables import SUFFIXES, matching
 
 if TYPE_CHECKING:
-    from wolfmeans.bounds.proof import Proof
+    from wolfmeans.bounds.proof_format import Proof, ProofTree
 
 STANDARD_OUTPUT = "-"
 _ITS_NAMES = (STANDARD_OUTPUT, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
@@ -271,7 +271,7 @@ def write_json(target: str, content: Any) -> None:
         file.write(json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n")
 
 
-def write_proof(target: str, proof: Proof) -> None:
+def write_proof(target: str, proof: Proof | ProofTree) -> None:
     """Write the proof of a lower bound."""
     with _target(target) as file:
         proof.save(file)

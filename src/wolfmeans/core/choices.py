@@ -13,7 +13,7 @@ POLISHES = ("hartigan", "swap")
 SEEDINGS = ("k-means++", "plain-k-means++", "k-means||", "random", "greedy-k-means++")
 """The last is another name of the first."""
 TRIMMED_SEEDINGS = ("trimmed-k-means++",)
-BOUNDS = ("exact", "spectral", "neighbours", "prices", "semidefinite", "subsampled")
+BOUNDS = ("exact", "spectral", "neighbours", "prices", "semidefinite", "branching", "subsampled")
 """Lower bounds on the best possible SSE."""
 
 GAPS = ("published", "decrease", "gap")

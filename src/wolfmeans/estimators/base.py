@@ -105,6 +105,7 @@ class CenterEstimator(
         *,
         sample_weight: Any = None,
         method: str = "auto",
+        target: str | None = None,
         confidence: float = 0.95,
         random_state: Any = None,
         seconds: float = 60.0,
@@ -124,14 +125,18 @@ class CenterEstimator(
             and the sum of their bounds is weak, for example because rows are sorted by cluster,
             "auto" also tries a random sample; the certificate shows the better bound with its
             confidence.
+        target : "optimal" or None, default=None
+            "optimal" takes ``method="branching"``: branch and bound, for up to 500 points, until
+            the optimum is proven to 1e-6 or `seconds` are over. If it finds a better clustering
+            than this one, a note says so, and `certificate_.better_centers` has its centers.
         confidence : float, default=0.95
             Confidence of bounds from random subsamples.
         random_state : int, RandomState or None, default=None
             Seed of the subsamples.
         seconds : float, default=60.0
-            Time limit of the semidefinite bound, the strongest one. It may end sooner: when the
-            clustering is proven to be optimal, or when the bound no longer rises. Ctrl-C ends it
-            and keeps the best bound that is proven so far.
+            Time limit of the semidefinite bound, the strongest one, and of branch and bound. It
+            may end sooner: when the clustering is proven to be optimal, or when the bound no
+            longer rises. Ctrl-C ends it and keeps the best bound that is proven so far.
         progress : callable or None, default=None
             Called with the completed fraction and a text; None prints to a terminal.
 
@@ -155,6 +160,12 @@ class CenterEstimator(
         check_is_fitted(self)
         self._refuse_other_number_of_clusters()
         self.__dict__.pop("_postponed", None)  # superseded
+        if target not in (None, "optimal"):
+            raise ValueError(f"target must be 'optimal' or None, got {target!r}")
+        if target == "optimal":
+            if method not in ("auto", "branching"):
+                raise ValueError(f"target='optimal' has a method of its own, not {method!r}")
+            method = "branching"
         with progress_on_terminal(progress) as report:
             settings = Settings(
                 confidence=confidence,

@@ -39,6 +39,22 @@ def good_centers(
     return centers
 
 
+def improved_centers(
+    X: NDArray[np.floating],
+    centers: NDArray[np.floating],
+    weights: NDArray[np.float64] | None,
+    n_threads: int,
+) -> tuple[NDArray[np.floating], float]:
+    """Return the centers of the local optimum next to given ones, and its inertia."""
+    model = KMeans(
+        len(centers), init=centers, polish="hartigan", certify=None, n_threads=n_threads, tol=0.0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, sample_weight=weights)
+    return model.cluster_centers_, model.inertia_
+
+
 def quick_centers(
     X: Any, n_clusters: int, share_left_out: float, sampler: Sampler, n_threads: int
 ) -> NDArray[np.floating]:

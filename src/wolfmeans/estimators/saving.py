@@ -267,7 +267,7 @@ def _add_points(model: CenterEstimator, members: Members) -> None:
 def certificate_from(content: dict[str, Any], n_clusters: int) -> Certificate:
     """Return the certificate; its wording is tried, too."""
     found = group(content, "certificate")
-    known = {field.name for field in fields(Certificate)} - {"proof"}
+    known = {field.name for field in fields(Certificate)} - {"proof", "better_centers"}
     values = {name: value for name, value in found.items() if name in known}
     name = found.get("status_name")
     if not isinstance(name, str) or name not in Status.__members__:

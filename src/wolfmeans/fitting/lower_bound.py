@@ -21,7 +21,8 @@ from wolfmeans.bounds.bound import (
     total_weight,
 )
 from wolfmeans.bounds.methods import DEFAULT_BUDGET, REGISTRY, auto_methods, best_bound
-from wolfmeans.bounds.proof import Proof, check
+from wolfmeans.bounds.proof_format import Proof, ProofTree
+from wolfmeans.bounds.proof_tree import check
 from wolfmeans.engines import effective_threads, get_engine
 from wolfmeans.engines.tensors import is_tensor
 from wolfmeans.inputs import validation
@@ -58,17 +59,19 @@ def lower_bound(
         Weights of the points, at least 0.
     trim : float, default=None
         The weight (without weights, the number of points) that a clustering may trim.
-    method : {"auto", "exact", "spectral", "neighbours", "prices", "semidefinite", "subsampled"}, \
-            default="auto"
+    method : {"auto", "exact", "spectral", "neighbours", "prices", "semidefinite", "branching", \
+            "subsampled"}, default="auto"
         How the bound is computed. "exact" is the optimum itself, for one column without trimming.
         "spectral" is the variance that K - 1 directions cannot explain; it needs
         n_features >= n_clusters and no trimming. "neighbours" sums the costs of each point's
         nearest neighbours; its time grows with the square of n_samples. "prices" is for few columns
         and touching clusters; it is a dual bound with a price for each point. "semidefinite" is the
         strongest for up to some thousand points: it improves for `seconds`, and has a proof that
-        `check_proof` verifies. "subsampled" uses a random sample and holds only with the given
-        confidence. "auto" takes the largest bound of several: quick methods first, then, if that
-        may help, the semidefinite bound for the rest of the `seconds`.
+        `check_proof` verifies. "branching" continues it by branch and bound, for up to 500 points,
+        until a clustering is proven optimal to 1e-6 or the time is over. "subsampled" uses a random
+        sample and holds only with the given confidence. "auto" takes the largest bound of several:
+        quick methods first, then, if that may help, the semidefinite bound for the rest of the
+        `seconds`.
     confidence : float, default=0.95
         The probability, at least, that a bound from a sample holds.
     random_state : int, RandomState or None, default=None
@@ -82,8 +85,8 @@ def lower_bound(
         Approximate number of multiplications that the quick methods of "auto" may take; the
         default is some seconds.
     seconds : float, default=10.0
-        Time limit of the semidefinite bound. It may end sooner: when it proves that the clustering
-        is optimal, or when it no longer rises.
+        Time limit of the semidefinite bound and of branch and bound. It may end sooner: when it
+        proves that the clustering is optimal, or when it no longer rises.
     engine : {"auto", "cpu", "gpu"}, default="auto"
         Where the semidefinite bound is computed; "gpu" needs PyTorch. "auto" takes the GPU if X is
         a tensor there. The proof is checked in the same way.
@@ -119,7 +122,7 @@ def lower_bound(
     return bound_in_units(X, n_clusters, sample_weight, trim, method, budget, settings)
 
 
-def check_proof(X: Any, proof: Proof, *, sample_weight: Any = None) -> float:
+def check_proof(X: Any, proof: Proof | ProofTree, *, sample_weight: Any = None) -> float:
     """Return the lower bound that a proof proves for X; 0.0 if it proves nothing.
 
     The check trusts no number of the proof (docs/lower-bounds.md has the theorem and the rounding
@@ -129,7 +132,7 @@ def check_proof(X: Any, proof: Proof, *, sample_weight: Any = None) -> float:
     ----------
     X : array-like of shape (n_samples, n_features)
         The points, in the order of the rows that were bounded.
-    proof : Proof
+    proof : Proof or ProofTree
         From `LowerBound.proof`, or `Proof.load`.
     sample_weight : array-like of shape (n_samples,), default=None
         The weights.
@@ -190,6 +193,10 @@ def bound_in_units(
     if found is None:
         found = LowerBound(0.0, "none", 1.0, 0.0)
     value = scaled_down(found.value, -2 * exponent - unit_exponent)
+    if found.better_centers is not None and found.better_inertia is not None:
+        better = validation.ldexp(found.better_centers, -exponent)
+        inertia = math.ldexp(found.better_inertia, -2 * exponent - unit_exponent)
+        found = replace(found, better_centers=better, better_inertia=inertia)
     return replace(found, value=value, seconds=perf_counter() - started)
 
 

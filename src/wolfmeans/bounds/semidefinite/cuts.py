@@ -1,7 +1,8 @@
-"""Pair and triangle cuts: the projection onto them, and the search for violated ones.
+"""Cuts: the projection onto them, and the search for violated ones.
 
 With z_ij = Z_ij / (r_i r_j), which is 1 / W_A inside a cluster A and 0 elsewhere, every clustering
-satisfies the pair cuts z_ii - z_ij >= 0 and the triangle cuts z_ii + z_jk - z_ij - z_ik >= 0.
+satisfies z_ii + sum over j < k in T of z_jk - sum over j in T of z_ij >= 0 for all other points T:
+pair cuts with one point in T, triangle cuts with two, stars with more (`stars.py`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from wolfmeans.bounds.semidefinite.arrays import Arrays
+from wolfmeans.bounds.semidefinite.stars import WIDTH, table, violated_stars
 from wolfmeans.exact import native
 from wolfmeans.exact.native import native_is_available
 
@@ -39,7 +41,7 @@ _PATIENCE = 3
 
 @dataclass
 class Cuts:
-    """Pair and triangle cuts, their multipliers, and the projection onto them."""
+    """Cuts, their multipliers, and the projection onto them."""
 
     on: Arrays
     roots: Double
@@ -73,15 +75,12 @@ class Cuts:
     def build(self) -> None:
         """Prepare the projection: the entries that cuts touch, and cuts as a matrix over these."""
         n, r = len(self.roots), self.roots
-        i, j, k = self.rows.T.astype(np.int64)
-        three = np.flatnonzero(k >= 0)
-        number = np.arange(len(i))
-        terms = [
-            (number, i, i, 1.0),
-            (number, i, j, -1.0),
-            (three, i[three], k[three], -1.0),
-            (three, j[three], k[three], 1.0),
-        ]
+        i, *others = self.rows.T.astype(np.int64)
+        terms = [(np.arange(len(i)), i, i, 1.0)]
+        for number, j in enumerate(others):
+            on = np.flatnonzero(j >= 0)
+            terms.append((on, i[on], j[on], -1.0))
+            terms += [(on, k[on], j[on], 1.0) for k in others[:number]]
         cut = np.concatenate([term[0] for term in terms])
         a = np.concatenate([term[1] for term in terms])
         b = np.concatenate([term[2] for term in terms])
@@ -140,7 +139,7 @@ class Cuts:
         keep = idle < _PATIENCE
         rows = self.rows[keep]
         n = len(self.roots)
-        fresh = found[~np.isin(_numbers(found, n), _numbers(rows, n))]
+        fresh = found[~np.isin(_numbers(found), _numbers(rows))]
         fresh = fresh[: max(0, min(_MOST_CUTS, _MOST_PER_POINT * n) - len(rows))]
         return Cuts.of(
             self.on,
@@ -152,22 +151,40 @@ class Cuts:
         )
 
 
-def _numbers(rows: NDArray[np.int32], n: int) -> NDArray[np.int64]:
-    """Return a number for each cut."""
-    i, j, k = rows.T.astype(np.int64)
-    return np.asarray((i * n + j) * (n + 1) + k)
+def _numbers(rows: NDArray[np.int32]) -> NDArray[np.uint64]:
+    """Return a number for each cut, modulo 2**64; that of another cut is hardly ever the same."""
+    factors = np.random.RandomState(0).randint(1 << 62, size=WIDTH).astype(np.uint64)
+    return np.asarray(rows.astype(np.uint64) @ factors)
 
 
 def violated_cuts(Z: Matrix, roots: Double, n_threads: int = 1) -> NDArray[np.int32]:
-    """Return pair and triangle cuts that a matrix violates, the most violated first."""
+    """Return cuts that a matrix violates, the most violated first; stars only of few points."""
     z = Z
     if (roots != 1.0).any():
         z = Z / np.outer(roots, roots).astype(Z.dtype)
     least = _VIOLATED * float(np.median(np.diagonal(z)))
     search = _by_native if native_is_available() else violated_by_numpy
     cuts, sizes = search(z, least, n_threads)
+    cuts = table(*cuts.T)
+    if len(z) < FEW:
+        stars, over = all_stars(z, least)
+        cuts, sizes = np.concatenate([cuts, stars]), np.concatenate([sizes, over])
     at_most = min(_NEW_CUTS, _NEW_PER_POINT * len(z))
     return cuts[np.argsort(-sizes, kind="stable")[:at_most]]
+
+
+def all_stars(z: Matrix, least: float) -> tuple[NDArray[np.int32], NDArray[np.floating]]:
+    """Return violated stars, and by how much they are violated."""
+    found, by = [table(np.empty(0, np.int32))], [np.empty(0)]
+    for row, own in enumerate(np.diagonal(z)):
+        near = np.flatnonzero(z[row] > _NEAR * own)
+        near = near[near != row]
+        if len(near) > _CANDIDATES:
+            near = near[:: -(-len(near) // _CANDIDATES)]
+        stars, over = violated_stars(z, row, near, least)
+        found.append(stars)
+        by.append(over.astype(np.float64))
+    return np.concatenate(found), np.concatenate(by)
 
 
 def _by_native(

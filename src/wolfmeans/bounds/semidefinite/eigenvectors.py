@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from wolfmeans.bounds.semidefinite.arrays import Arrays
+from wolfmeans.bounds.semidefinite.arrays import HOST, Arrays
 
 Double = NDArray[np.float64]
 Operator = Callable[[Any], Any]
+_DENSE = 300
+"""Up to so many points, all eigenvectors are found in less time than a block is sharpened."""
 
 
 class TopBlock:
@@ -124,3 +126,24 @@ class TopBlock:
         self.vectors = self._orthonormal(self._on.library.hstack([more, self.vectors]))
         lowest = self.values[0] - 1e-3 * abs(self.values[0])
         self.values = np.concatenate([np.full(columns - have, lowest), self.values])
+
+
+class AllVectors(TopBlock):
+    """All eigenvalues and their vectors, by a dense decomposition on the host, for few points."""
+
+    def sharpen(self, apply: Operator, degree: int, times: int = 1, *, anew: bool = False) -> None:
+        """Decompose the operator."""
+        H = self._projected(apply(np.eye(len(self.q), dtype=self.q.dtype)))
+        H = self._projected(H.T)
+        # q is made the vector of the smallest eigenvalue, which is left out.
+        H -= 2.0 * np.linalg.norm(H) * np.outer(self.q, self.q)
+        values, vectors = linalg.eigh(H, driver="evd", overwrite_a=True, check_finite=False)
+        self.values, self.vectors = values[1:], vectors[:, 1:]
+
+    def resize(self, columns: int) -> None:
+        """Keep all."""
+
+
+def top_block(on: Arrays, q: Any, vectors: Any) -> TopBlock:
+    """Return a block that starts from given vectors."""
+    return (AllVectors if on is HOST and len(q) <= _DENSE else TopBlock)(on, q, vectors)

@@ -24,11 +24,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.bounds.proof import Proof
+from wolfmeans.bounds.proof_format import Proof
 from wolfmeans.bounds.semidefinite.arrays import HOST, Arrays
 from wolfmeans.bounds.semidefinite.cuts import FEW, Cuts, Double, Matrix, violated_cuts
-from wolfmeans.bounds.semidefinite.eigenvectors import TopBlock
+from wolfmeans.bounds.semidefinite.eigenvectors import TopBlock, top_block
 from wolfmeans.bounds.semidefinite.first_multiplier import multiplier_of
+from wolfmeans.bounds.semidefinite.stars import WIDTH
 
 _OVERRELAXED = 1.6
 _DEGREE = 3
@@ -54,7 +55,7 @@ class State:
     rho: float
     """The penalty, as a share of the total sum of squares."""
     cuts: NDArray[np.int32]
-    """(c, 3) Rows i, j, k of the cuts; k = -1 for pair cuts."""
+    """(c, WIDTH) i and the other rows of each cut; -1 where there are fewer."""
     multipliers: Double
     """(c,) Of the cuts, divided by rho."""
     vectors: Matrix
@@ -116,13 +117,14 @@ class Relaxation:
         self.apart = np.empty((0, 2), np.int32) if apart is None else apart
         if isinstance(start, State):
             self.rho = start.rho * self.total
-            self.top = TopBlock(on, self._q, on.array(start.vectors, real))
+            self.top: TopBlock = top_block(on, self._q, on.array(start.vectors, real))
             self.cuts = Cuts.of(on, self.roots, start.cuts, start.multipliers, self.apart)
             ratio = self.roots / start.roots
             self.Y = on.array(start.Y * np.outer(ratio, ratio), real)
         else:
-            self.top = TopBlock.random(on, self._q, min(n - 1, max(2 * n_clusters + 8, 16)))
-            none = np.empty((0, 3), np.int32)
+            first = TopBlock.random(on, self._q, min(n - 1, max(2 * n_clusters + 8, 16)))
+            self.top = top_block(on, self._q, first.vectors)
+            none = np.empty((0, WIDTH), np.int32)
             self.cuts = Cuts.of(on, self.roots, none, np.empty(0), self.apart)
             S = multiplier_of(self.points, self.roots, start, n_clusters)
             size = float(np.linalg.norm(S))
@@ -191,6 +193,12 @@ class Relaxation:
             to_host(self.top.vectors),
         )
 
+    @property
+    def solution(self) -> Double:
+        """Z of the last step, on the host."""
+        Z: Double = self._on.to_host(self._F @ self._F.T).astype(np.float64)
+        return Z
+
     def _fit_block(self, active: int) -> None:
         """Keep some columns more than eigenvalues that count."""
         assert self.top.values is not None
@@ -231,7 +239,7 @@ class Relaxation:
         def apply(V: Any) -> Any:
             return S @ V + A @ (A.T @ V)
 
-        block = TopBlock(self._on, self._q, self.top.vectors)
+        block = top_block(self._on, self._q, self.top.vectors)
         block.sharpen(apply, 8, 2)
         assert block.values is not None
         largest = float(block.values[len(block.values) - self.n_clusters + 1 :].sum())
@@ -257,7 +265,7 @@ class Relaxation:
             projected = S @ V + A @ (A.T @ V) - outer(Sq, qV)
             return projected + outer(q, qSq * qV - Sq @ V)
 
-        block = TopBlock(on, q, on.double(self.top.vectors))
+        block = top_block(on, q, on.double(self.top.vectors))
         precise = tolerance < 1e-3
         block.sharpen(apply, 12 if precise else 8, 4 if precise else 1)
         values, vectors = block.values, on.to_host(block.vectors)
@@ -296,5 +304,6 @@ class Relaxation:
         slack = np.maximum(rest, 0.0)
         i, j = self.apart.T
         slack[i, j], slack[j, i] = rest[i, j], rest[j, i]
-        slack = slack.astype(np.float32).astype(np.float64)
+        # A proof stores it in the units of the weights, and as float32.
+        slack = (slack * self.unit).astype(np.float32).astype(np.float64) / self.unit
         return slack, of_cuts, multipliers

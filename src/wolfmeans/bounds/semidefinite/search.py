@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.bounds.bound import LowerBound, Settings, positive_points, quiet
-from wolfmeans.bounds.proof import Proof, check
+from wolfmeans.bounds.proof import check
+from wolfmeans.bounds.proof_format import Proof
 from wolfmeans.bounds.semidefinite.arrays import HOST, TorchArrays
 from wolfmeans.bounds.semidefinite.cuts import Double
 from wolfmeans.bounds.semidefinite.relaxation import Relaxation
