@@ -66,6 +66,8 @@ class Settings:
     """Those of a good clustering, if one is known: `prices` and `semidefinite` start from them."""
     goal: float | None = None
     """An SSE that was reached: a bound close to it ends the search for a better one."""
+    near: float = 1e-6
+    """How close: the search ends when goal <= (1 + near) bound. Within 1e-6 is called optimal."""
     seconds: float = 60.0
     """Time limit of methods that improve their bound step by step."""
     steps: int | None = None
@@ -74,6 +76,11 @@ class Settings:
     """The time that counts, in seconds."""
     on_gpu: bool = False
     """Whether `semidefinite` computes on a GPU, with PyTorch."""
+
+    @property
+    def enough(self) -> float:
+        """The bound that ends the search."""
+        return math.inf if self.goal is None else self.goal / (1.0 + self.near)
 
 
 def quiet(done: float, text: str) -> None:

@@ -18,7 +18,7 @@ from wolfmeans.bounds.bound import LowerBound, Numbers, Settings
 from wolfmeans.bounds.neighbours import neighbours
 from wolfmeans.bounds.one_dimensional import one_dimensional
 from wolfmeans.bounds.prices import CEILING_SHARE, ITERATIONS, MOST_PLACES, ROUNDS, prices
-from wolfmeans.bounds.semidefinite import KIND, OPTIMAL, semidefinite
+from wolfmeans.bounds.semidefinite import KIND, semidefinite
 from wolfmeans.bounds.semidefinite.branching import branching
 from wolfmeans.bounds.spectral import spectral
 from wolfmeans.bounds.subsampled import PILOT_ROWS, subsampled
@@ -36,14 +36,14 @@ _FEWEST_SAMPLED_ROWS, _MOST_SAMPLED_ROWS = 1000, 8000
 _TOO_MUCH_SAMPLING = 6e11
 # Some ten matrices of this size squared take a few gigabytes.
 _MOST_SEMIDEFINITE_POINTS = 10_000
+# Up to here branch and bound mostly reaches the optimum within seconds.
+_FEW_TO_BRANCH = 200
 # Up to here the semidefinite bound is better than prices within seconds.
 _FEW_POINTS = 3000
 _LEAST_SECONDS = 0.1
 _POINTS_OF_A_THREAD = 1000
 # With more points, a node of branch and bound takes minutes.
 _MOST_BRANCHING_POINTS = 500
-# A bound this near to what was reached need not be improved.
-_NEAR = 1.0 - OPTIMAL
 DEFAULT_BUDGET = 5e10
 """Multiplications that `auto` may take: some seconds."""
 LARGE_BUDGET = 1e12
@@ -271,8 +271,8 @@ def auto_methods(
 ) -> tuple[str, ...]:
     """Return what `method="auto"` takes, in this order: each one only if it may still help.
 
-    Quick methods come first. The semidefinite bound then has the rest of the time; of many points
-    in few columns, prices are tried before it.
+    Quick methods come first. The semidefinite bound then has the rest of the time; for few points
+    branch and bound, which begins with it. Of many points in few columns, prices are tried before.
     """
     chosen = affordable(n, d, n_clusters, trimmed=trimmed, budget=budget)
     if "exact" in chosen:
@@ -282,6 +282,8 @@ def auto_methods(
     fits = n_clusters > 1 and n <= _MOST_SEMIDEFINITE_POINTS
     if not fits or REGISTRY["semidefinite"].refusal(d, trimmed) is not None:
         return chosen
+    if n <= _FEW_TO_BRANCH and not trimmed:
+        return (*(name for name in chosen if name != "prices"), "branching")
     if "prices" in chosen and n <= _FEW_POINTS:
         return (*(name for name in chosen if name != "prices"), "semidefinite", "prices")
     return (*chosen, "semidefinite")
@@ -311,6 +313,6 @@ def best_bound(
         found = REGISTRY[name].compute(X, n_clusters, weights, mass, settings)
         if best is None or found.value > best.value:
             best = found
-        if settings.goal is not None and best.value >= _NEAR * settings.goal:
+        if best.value >= settings.enough:
             break
     return best

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import math
 import os
 from collections.abc import Callable, Iterator
+from numbers import Real
 from pathlib import Path
 from typing import Any, Self
 
@@ -105,7 +107,7 @@ class CenterEstimator(
         *,
         sample_weight: Any = None,
         method: str = "auto",
-        target: str | None = None,
+        target: str | float | None = None,
         confidence: float = 0.95,
         random_state: Any = None,
         seconds: float = 60.0,
@@ -125,10 +127,12 @@ class CenterEstimator(
             and the sum of their bounds is weak, for example because rows are sorted by cluster,
             "auto" also tries a random sample; the certificate shows the better bound with its
             confidence.
-        target : "optimal" or None, default=None
-            "optimal" takes ``method="branching"``: branch and bound, for up to 500 points, until
-            the optimum is proven to 1e-6 or `seconds` are over. If it finds a better clustering
-            than this one, a note says so, and `certificate_.better_centers` has its centers.
+        target : "optimal", float or None, default=None
+            What is enough. A number such as 0.01 ends the search when inertia is proven to be
+            within 1 % of the optimum. "optimal" takes ``method="branching"``: branch and bound, for
+            up to 500 points, until the optimum is proven to 1e-6 or `seconds` are over. If it finds
+            a better clustering than this one, a note says so, and `certificate_.better_centers` has
+            its centers.
         confidence : float, default=0.95
             Confidence of bounds from random subsamples.
         random_state : int, RandomState or None, default=None
@@ -160,12 +164,15 @@ class CenterEstimator(
         check_is_fitted(self)
         self._refuse_other_number_of_clusters()
         self.__dict__.pop("_postponed", None)  # superseded
-        if target not in (None, "optimal"):
-            raise ValueError(f"target must be 'optimal' or None, got {target!r}")
+        near = Settings.near
         if target == "optimal":
             if method not in ("auto", "branching"):
                 raise ValueError(f"target='optimal' has a method of its own, not {method!r}")
             method = "branching"
+        elif isinstance(target, Real) and 0.0 < target < math.inf:
+            near = max(near, float(target))
+        elif target is not None:
+            raise ValueError(f"target must be 'optimal', a positive number or None; got {target!r}")
         with progress_on_terminal(progress) as report:
             settings = Settings(
                 confidence=confidence,
@@ -174,6 +181,7 @@ class CenterEstimator(
                 progress=report,
                 centers=self.cluster_centers_,
                 seconds=seconds,
+                near=near,
                 on_gpu=self.engine_ == "gpu",
             )
             bounds = dataset_for(self, X).lower_bounds(sample_weight, method, settings)

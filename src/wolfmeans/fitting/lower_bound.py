@@ -148,7 +148,7 @@ def check_proof(X: Any, proof: Proof | ProofTree, *, sample_weight: Any = None) 
     """
     X, sizes = validation.validate_points(_ASKER(), X, reset=True, n_threads=1)
     weights = validation.validate_weights(sample_weight, X)
-    exponent = validation.scale_exponent(X, sizes, weights)
+    exponent = validation.proof_exponent(X, sizes, weights)
     points, weights = positive_points(validation.rescale(X, exponent), weights)
     points = points.toarray() if sparse.issparse(points) else points
     return scaled_down(check(points, weights, proof), -2 * exponent)
@@ -182,7 +182,9 @@ def bound_in_units(
         if reason is not None:
             raise ValueError(f"method={method!r}: {reason}")
         methods = (method,)
-    exponent = validation.scale_exponent(X, sizes, weights)
+    proves = any(REGISTRY[name].by_time for name in methods)
+    scale = validation.proof_exponent if proves else validation.scale_exponent
+    exponent = scale(X, sizes, weights)
     scaled = validation.rescale(X, exponent)
     if settings.centers is not None:
         centers = validation.validate_centers(settings.centers, k, X)

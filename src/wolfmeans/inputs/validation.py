@@ -35,6 +35,7 @@ from wolfmeans.exact.sums import exponent_range
 # below 2**1000; differences down to 53 bits below a value of 2**-400 keep their squares.
 _TOP = 1000
 _BOTTOM = -400
+_MODERATE = 20
 _WEIGHT_LIMIT = 300
 _SLACK = 8
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
@@ -324,6 +325,15 @@ def scale_exponent(X: Any, sizes: Sizes, weights: NDArray[np.float64] | None) ->
             "distances do not fit into float64 together; remove the outliers or rescale columns"
         )
     return exponent
+
+
+def proof_exponent(X: Any, sizes: Sizes, weights: NDArray[np.float64] | None) -> int:
+    """Return e such that float32 can hold the squares of 2**e X, too; 0 for moderate numbers."""
+    exponent = scale_exponent(X, sizes, weights)
+    bounds = exponents_between(*sizes)
+    if bounds is None or (exponent == 0 and abs(bounds[1]) <= _MODERATE):
+        return exponent
+    return max(-bounds[1], _BOTTOM - bounds[0])
 
 
 def fitting_exponent(X: Any, sizes: Sizes, exponent: int) -> int:

@@ -1,5 +1,5 @@
 """The semidefinite lower bound: a relaxation of K-means that is strong on ordinary tables."""
 
-from wolfmeans.bounds.semidefinite.search import KIND, OPTIMAL, semidefinite
+from wolfmeans.bounds.semidefinite.search import KIND, semidefinite
 
-__all__ = ["KIND", "OPTIMAL", "semidefinite"]
+__all__ = ["KIND", "semidefinite"]

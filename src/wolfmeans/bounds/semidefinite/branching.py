@@ -27,9 +27,10 @@ from wolfmeans.bounds.proof import check
 from wolfmeans.bounds.proof_format import Proof, ProofTree
 from wolfmeans.bounds.semidefinite.cuts import Double
 from wolfmeans.bounds.semidefinite.relaxation import Relaxation, State
-from wolfmeans.bounds.semidefinite.search import OPTIMAL
 
 KIND = "branching"
+_OPTIMAL = 1e-6
+"""A clustering is called optimal if its SSE is within this share of the bound."""
 _STEPS_OF_A_ROUND = 20
 """Steps between two looks at the bound; cuts are looked for twice as often."""
 _STALLED, _PATIENCE = 0.04, 4
@@ -124,7 +125,7 @@ class Branching:
     @property
     def enough(self) -> float:
         """A bound that proves the best clustering optimal."""
-        return (1.0 - OPTIMAL) * self.best
+        return self.best / (1.0 + _OPTIMAL)
 
     @property
     def value(self) -> float:
@@ -422,6 +423,6 @@ def branching(
             raise
     value, proof = search.result()
     found = LowerBound(value, KIND, 1.0, perf_counter() - started, proof)
-    if goal is not None and search.best < (1.0 - OPTIMAL) * goal:
+    if goal is not None and search.best < goal / (1.0 + _OPTIMAL):
         found = replace(found, better_centers=search.centers, better_inertia=search.best)
     return found

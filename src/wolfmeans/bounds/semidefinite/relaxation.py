@@ -270,6 +270,8 @@ class Relaxation:
         block.sharpen(apply, 12 if precise else 8, 4 if precise else 1)
         values, vectors = block.values, on.to_host(block.vectors)
         assert values is not None
+        if not np.isfinite(values).all():
+            return
         W = float((r**2).sum())
         # E C E r without the matrix: C_ij = (|a_i|^2 + |a_j|^2) / 2 - a_i a_j, a centered points.
         norms = ((P / r[:, None]) ** 2).sum(axis=1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from time import perf_counter
 
 import numpy as np
@@ -16,8 +15,6 @@ from wolfmeans.bounds.semidefinite.cuts import Double
 from wolfmeans.bounds.semidefinite.relaxation import Relaxation
 
 KIND = "semidefinite"
-OPTIMAL = 1e-6
-"""A bound within this share of an SSE proves it optimal."""
 _ROUND = 10
 """Steps between two searches for violated cuts."""
 _LOOK = 4
@@ -48,7 +45,7 @@ def semidefinite(
         A clustering to start from; the better it is, the sooner the bound is good.
     settings : Settings
         Search and last proof are done within its `seconds`, unless the first steps take longer. A
-        bound within 1e-6 of its `goal` ends the search.
+        bound that is near enough to its `goal` ends the search.
     """
     started = perf_counter()
     if weights is not None:
@@ -85,7 +82,7 @@ class Search:
         self.best = 0.0
         self.proof: Proof | None = None
         self._goal = settings.goal
-        self._enough = math.inf if self._goal is None else (1.0 - OPTIMAL) * self._goal
+        self._enough = settings.enough
         self._estimates: list[tuple[float, float]] = []
         """Times, and estimates of the bound."""
 
