@@ -41,7 +41,6 @@ _FEW_TO_BRANCH = 200
 # Up to here the semidefinite bound is better than prices within seconds.
 _FEW_POINTS = 3000
 _LEAST_SECONDS = 0.1
-_POINTS_OF_A_THREAD = 1000
 # With more points, a node of branch and bound takes minutes.
 _MOST_BRANCHING_POINTS = 500
 DEFAULT_BUDGET = 5e10
@@ -130,10 +129,7 @@ def _semidefinite(
     if settings.goal is None:
         cost = points.total(distances if weights is None else weights * distances)
         settings = replace(settings, goal=cost)
-    # Small products gain nothing from threads, and lose much where threads wait for processors.
-    blas = 1 if len(dense) <= _POINTS_OF_A_THREAD else n_threads
-    with threadpool_limits(blas, user_api="blas"):
-        return semidefinite(dense, n_clusters, weights, labels=labels, settings=settings)
+    return semidefinite(dense, n_clusters, weights, labels=labels, settings=settings)
 
 
 def _branching(X: Any, n_clusters: int, weights: Numbers | None, settings: Settings) -> LowerBound:

@@ -140,6 +140,8 @@ class Relaxation:
         self._B = on.library.empty_like(self.Y)
         self.steps = 0
         self._before: Any = None
+        self._dual: TopBlock | None = None
+        """Eigenvectors of P (G + S) P at the last estimate; a step makes them outdated."""
 
     def step(self) -> None:
         """Take one step of the method of multipliers."""
@@ -169,6 +171,7 @@ class Relaxation:
             self.W = library.empty_like(self.W)
         self.W = self._projected(self.W)
         self.steps += 1
+        self._dual = None
         if watched:
             self._balance()
 
@@ -241,6 +244,7 @@ class Relaxation:
 
         block = top_block(self._on, self._q, self.top.vectors)
         block.sharpen(apply, 8, 2)
+        self._dual = block
         assert block.values is not None
         largest = float(block.values[len(block.values) - self.n_clusters + 1 :].sum())
         return (self.total - float(self._q @ (S @ self._q)) - largest) * self.unit
@@ -265,8 +269,13 @@ class Relaxation:
             projected = S @ V + A @ (A.T @ V) - outer(Sq, qV)
             return projected + outer(q, qSq * qV - Sq @ V)
 
-        block = top_block(on, q, on.double(self.top.vectors))
+        if self._dual is None:
+            self.estimate()
+        assert self._dual is not None
+        block = top_block(on, q, on.double(self._dual.vectors))
         precise = tolerance < 1e-3
+        if not precise:
+            block.follow(self._dual)
         block.sharpen(apply, 12 if precise else 8, 4 if precise else 1)
         values, vectors = block.values, on.to_host(block.vectors)
         assert values is not None

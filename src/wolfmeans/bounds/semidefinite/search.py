@@ -19,6 +19,9 @@ _ROUND = 10
 """Steps between two searches for violated cuts."""
 _LOOK = 4
 """Rounds between two estimates of the bound."""
+_TRIAL = 50
+"""Steps after which the number of threads is chosen again."""
+_POINTS_OF_A_THREAD = 1000
 _PATIENCE = 5
 """The search ends when this many estimates closed less than a fiftieth of the gap."""
 
@@ -90,12 +93,13 @@ class Search:
         """Search until the goal or a limit is reached, or the bound no longer rises."""
         relaxation, settings = self.relaxation, self.settings
         most = settings.steps or 1 << 62
-        first = self._clock()
-        over = False
+        over, threads, a_step = False, BlasThreads(settings.n_threads, len(self.points)), 0.0
         while not over and self.best < self._enough:
-            relaxation.step()
+            before = self._clock()
+            with threads.chosen(relaxation.steps):
+                relaxation.step()
             now = self._clock()
-            a_step = (now - first) / relaxation.steps
+            a_step = max(now - before, 0.8 * a_step)
             left = settings.seconds - (now - self._started)
             over = left <= (1.0 + self._steps_of_a_proof()) * a_step or relaxation.steps >= most
             round_ends = relaxation.steps % _ROUND == 0
@@ -108,7 +112,7 @@ class Search:
         """Return about how many steps take as long as a proof and its check."""
         n, d = self.points.shape
         columns = self.relaxation.top.vectors.shape[1]
-        return float(4.0 + (n / 3.0 + 12.0 * d) / (5.0 * columns))
+        return float(4.0 + (n / 6.0 + 6.0 * d) / (5.0 * columns))
 
     def _look(self, over: bool) -> bool:
         """Estimate the bound, and prove it if that is promising; whether it has stopped rising."""
@@ -157,6 +161,34 @@ class Search:
         then = (goal - last) ** 2 / (goal - half[-1])
         more = 100.0 * then / (goal - then)
         return f"as much time again would probably prove it to within {more:.2g} %"
+
+
+class BlasThreads:
+    """How many threads matrix products have: one, or all if that is faster now.
+
+    Threads of BLAS wait for each other. Where other programs keep the processors busy, several take
+    many times as long as one. So both numbers are tried in turn.
+    """
+
+    def __init__(self, most: int, n: int) -> None:
+        # Small products gain nothing from threads.
+        self._numbers = (1,) if most == 1 or n <= _POINTS_OF_A_THREAD else (most, 1)
+        self._best = self._numbers[0]
+        self._times: dict[int, float] = {}
+        self._controller = ThreadpoolController()
+
+    @contextmanager
+    def chosen(self, step: int) -> Iterator[None]:
+        """Limit the threads of a step."""
+        turn = step % _TRIAL
+        trying = turn < 2 * len(self._numbers)
+        number = self._numbers[turn // 2] if trying else self._best
+        started = perf_counter()
+        with self._controller.limit(limits=number, user_api="blas"):
+            yield
+        if trying:
+            self._times[number] = perf_counter() - started
+            self._best = min(self._times, key=self._times.__getitem__)
 
 
 def _device() -> str:
