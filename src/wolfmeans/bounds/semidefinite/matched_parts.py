@@ -240,7 +240,8 @@ def semidefinite_in_parts(
     most_workers = _MOST_BYTES // (_BYTES_OF_A_PAIR * rows_at_once**2)
     workers = max(1, min(n_threads, most_workers, len(parts)))
     run = _Run(points, heavy, n_clusters, labels, places, most_steps)
-    values, total, waiting = [], 0.0, list(range(len(parts)))[::-1]
+    values: list[float] = []
+    total, waiting = 0.0, list(range(len(parts)))[::-1]
     # One thread of BLAS for each part: more of them wait for each other.
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
         running: set[Any] = set()
