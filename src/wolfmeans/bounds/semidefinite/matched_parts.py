@@ -45,13 +45,13 @@ MOST_ROWS = 2500
 _FEWEST_ROWS, _FEWEST_PER_CLUSTER = 256, 16
 _SECONDS_OF_A_PAIR = 2.5e-6
 """Of one core, for each pair of points: 100 steps or so, a proof and its check."""
-_BYTES_OF_A_PAIR = 80
-"""Some ten matrices."""
+_BYTES_OF_A_PAIR, _BYTES_OF_A_ROW = 80, 15_000
+"""Matrices of a relaxation, of its proof and of the check; cuts."""
 _MOST_BYTES = 4 << 30
 _MOST_STEPS = 1000
 _FEWEST_STEPS = 10
-_STEPS_OF_A_ROUND = 20
-"""Steps between two searches for violated cuts."""
+_ROUND, _LOOK = 10, 4
+"""Steps between two searches for violated cuts, and rounds between two estimates."""
 _STEPS_OF_A_PROOF = 25
 """A proof and its check take about as long as so many steps."""
 _DIRECTIONS = 32
@@ -72,6 +72,17 @@ def rows_of_a_part(n: int, n_clusters: int, seconds: float) -> int:
     affordable = seconds / (_SECONDS_OF_A_PAIR * n)
     fewest = max(_FEWEST_ROWS, _FEWEST_PER_CLUSTER * n_clusters)
     return int(min(max(fewest, affordable), max(fewest, MOST_ROWS)))
+
+
+def bytes_of_a_part(rows: int) -> int:
+    """Return the memory that the relaxation of a part takes."""
+    return _BYTES_OF_A_PAIR * rows**2 + _BYTES_OF_A_ROW * rows
+
+
+def _rows_within(most_bytes: int) -> int:
+    """Return the largest number of rows whose relaxation fits into some bytes."""
+    a, b = _BYTES_OF_A_PAIR, _BYTES_OF_A_ROW
+    return (math.isqrt(b * b + 4 * a * most_bytes) - b) // (2 * a)
 
 
 def matched_parts(
@@ -181,9 +192,9 @@ class _Run:
             late = spent * (1.0 + _STEPS_OF_A_PROOF / steps) >= seconds
             if late and steps >= _FEWEST_STEPS:
                 break
-            if steps % _STEPS_OF_A_ROUND == 0:
-                near = steps % (2 * _STEPS_OF_A_ROUND) == 0
-                if near and relaxation.estimate() >= (1.0 - OPTIMAL) * reached:
+            if steps % _ROUND == 0:
+                look = steps % (_LOOK * _ROUND) == 0
+                if look and relaxation.estimate() >= (1.0 - OPTIMAL) * reached:
                     break
                 relaxation.separate()
         return proven(relaxation, points, weights)[0], reached
@@ -199,6 +210,7 @@ def semidefinite_in_parts(
     seconds: float = 60.0,
     rows_at_once: int | None = None,
     most_steps: int = _MOST_STEPS,
+    most_bytes: int | None = None,
     n_threads: int = 1,
     progress: Report | None = None,
 ) -> LowerBound:
@@ -223,6 +235,8 @@ def semidefinite_in_parts(
         The most rows of a part; None for what the time allows.
     most_steps : int
         Of a part. With enough time for them, the result is reproducible.
+    most_bytes : int or None
+        Of the matrices of all parts that are solved at the same time.
     n_threads : int
         So many parts are solved at the same time.
     progress : callable or None
@@ -235,9 +249,11 @@ def semidefinite_in_parts(
     n = len(points)
     if rows_at_once is None:
         rows_at_once = rows_of_a_part(n, n_clusters, seconds * n_threads)
+    most_bytes = _MOST_BYTES if most_bytes is None else most_bytes
+    rows_at_once = max(1, min(rows_at_once, _rows_within(most_bytes)))
     places = np.asarray(centers, dtype=np.float64)
     parts = matched_parts(points, heavy, labels, places, -(-n // min(rows_at_once, n)))
-    most_workers = _MOST_BYTES // (_BYTES_OF_A_PAIR * rows_at_once**2)
+    most_workers = most_bytes // bytes_of_a_part(rows_at_once)
     workers = max(1, min(n_threads, most_workers, len(parts)))
     run = _Run(points, heavy, n_clusters, labels, places, most_steps)
     values: list[float] = []
