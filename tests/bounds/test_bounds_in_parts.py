@@ -291,7 +291,7 @@ def watch():
         time.sleep(0.001)
 watching = threading.Thread(target=watch, daemon=True)
 watching.start()
-certificate = model.certify(sys.argv[2], random_state=0)
+certificate = model.certify(sys.argv[2], random_state=0, method="{method}", seconds=20)
 done.set()
 watching.join()
 print(peak[0] - before, certificate.ratio)
@@ -300,13 +300,16 @@ print(peak[0] - before, certificate.ratio)
 
 @pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-@pytest.mark.parametrize("kind", ["KMeans", "TrimmedKMeans"])
-def test_certifying_a_file_keeps_the_memory_limit(tmp_path, kind):
+@pytest.mark.parametrize(
+    ("kind", "method"),
+    [("KMeans", "auto"), ("TrimmedKMeans", "auto"), ("KMeans", "semidefinite")],
+)
+def test_certifying_a_file_keeps_the_memory_limit(tmp_path, kind, method):
     rng = np.random.default_rng(0)
     np.save(tmp_path / "small.npy", rng.normal(size=(2000, 40)))
     np.save(tmp_path / "large.npy", rng.normal(size=(80_000, 40)))  # 26 MB
     limit = 22_000_000
-    code = PEAK.format(kind=kind, limit=limit)
+    code = PEAK.format(kind=kind, limit=limit, method=method)
     paths = [str(tmp_path / name) for name in ("small.npy", "large.npy")]
     done = subprocess.run(
         [sys.executable, "-c", code, *paths], capture_output=True, text=True, check=True
