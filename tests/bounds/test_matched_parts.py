@@ -165,6 +165,19 @@ def test_an_error_in_a_part_is_not_swallowed(monkeypatch):
         in_parts(X, model, rows_at_once=100)
 
 
+@pytest.mark.parametrize(("spread", "from_multipliers"), [(6.0, True), (0.5, False)])
+def test_the_better_start_is_taken(spread, from_multipliers):
+    rng = np.random.default_rng(0)
+    X = spread * rng.normal(size=(7, 14))[rng.integers(7, size=500)] + rng.normal(size=(500, 14))
+    model = KMeans(7, random_state=0, certify=None).fit(X)
+    run = _Run(X, None, 7, model.labels_, model.cluster_centers_, most_steps=25)
+    run.try_starts(np.arange(500))
+    assert run.from_multipliers == from_multipliers
+    best = run.solve(np.arange(500), 600.0)[0]
+    run.from_multipliers = not from_multipliers
+    assert run.solve(np.arange(500), 600.0)[0] <= best
+
+
 def test_progress_says_how_far_it_is():
     X, model = blobs(900)
     told = []
