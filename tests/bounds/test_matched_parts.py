@@ -216,7 +216,7 @@ def test_parts_become_smaller_with_less_memory():
 
 
 def test_few_points_are_not_split():
-    assert fits_in_one_piece(2310, 60.0)
+    assert fits_in_one_piece(2310, 1.0)
     assert fits_in_one_piece(4800, 60.0)
     assert not fits_in_one_piece(4800, 10.0)
 

@@ -20,6 +20,7 @@ from wolfmeans.bounds.one_dimensional import one_dimensional
 from wolfmeans.bounds.prices import CEILING_SHARE, ITERATIONS, MOST_PLACES, ROUNDS, prices
 from wolfmeans.bounds.semidefinite import (
     KIND,
+    MOST_STEPS,
     OPTIMAL,
     fits_in_one_piece,
     semidefinite,
@@ -131,7 +132,8 @@ def _semidefinite(
     points = get_engine().open(dense, weights, n_threads)
     labels, distances = points.nearest(centers.astype(dense.dtype))
     n = len(dense) if weights is None else int((weights > 0).sum())
-    if n > _MOST_SEMIDEFINITE_POINTS or not fits_in_one_piece(n, settings.seconds):
+    in_time = settings.on_gpu or fits_in_one_piece(n, settings.seconds)
+    if n > _MOST_SEMIDEFINITE_POINTS or not in_time:
         return semidefinite_in_parts(
             dense,
             n_clusters,
@@ -139,6 +141,7 @@ def _semidefinite(
             labels=labels,
             centers=centers,
             seconds=settings.seconds,
+            most_steps=settings.steps or MOST_STEPS,
             n_threads=n_threads,
             progress=settings.progress,
         )

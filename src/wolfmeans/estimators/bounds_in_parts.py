@@ -151,7 +151,7 @@ def bounds_in_parts(
                 cap=cap,
                 centers=settings.centers,
                 seconds=settings.seconds,
-                frugal=not is_dask(X),
+                frugal=points.place.passes_are_slow,
             )
             found.append(_by_parts(points, task, left_out, settings))
         weak = not found or model.certificate_.inertia > _GOOD_ENOUGH * scaled_down(

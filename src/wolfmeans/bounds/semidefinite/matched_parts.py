@@ -49,7 +49,8 @@ _SECONDS_OF_A_PAIR = 2.5e-6
 _BYTES_OF_A_PAIR, _BYTES_OF_A_ROW = 80, 15_000
 """Matrices of a relaxation, of its proof and of the check; cuts."""
 _MOST_BYTES = 4 << 30
-_MOST_STEPS = 1000
+MOST_STEPS = 1000
+"""Of a part; they are then worth little."""
 _FEWEST_STEPS = 10
 _ROUND, _LOOK = 10, 4
 """Steps between two searches for violated cuts, and rounds between two estimates."""
@@ -66,8 +67,11 @@ _AT_ONCE = 50
 
 
 def fits_in_one_piece(n: int, seconds: float) -> bool:
-    """Whether the relaxation of n points can take enough steps within some seconds."""
-    return _SECONDS_OF_A_PAIR * float(n) ** 2 <= seconds
+    """Whether the relaxation of n points can take enough steps within some seconds.
+
+    What is no larger than a part is not divided.
+    """
+    return n <= MOST_ROWS or _SECONDS_OF_A_PAIR * float(n) ** 2 <= seconds
 
 
 def rows_of_a_part(n: int, n_clusters: int, seconds: float) -> int:
@@ -260,7 +264,7 @@ def semidefinite_in_parts(
     centers: NDArray[np.floating],
     seconds: float = 60.0,
     rows_at_once: int | None = None,
-    most_steps: int = _MOST_STEPS,
+    most_steps: int = MOST_STEPS,
     most_bytes: int | None = None,
     n_threads: int = 1,
     progress: Report | None = None,
