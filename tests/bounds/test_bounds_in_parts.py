@@ -149,7 +149,7 @@ def test_data_in_parts_is_certified_as_in_memory(place, kind, weighted):
     certificate = in_parts(place, model, X, weights=weights)
     assert certificate is model.certificate_
     assert certificate.lower_bound_confidence == 1.0
-    assert certificate.lower_bound_kind.startswith("partwise ")
+    assert certificate.lower_bound_kind.startswith("partwise")
     assert certificate.lower_bound == certificate.proven_bound <= model.inertia_
     whole = trimmed_or_not(kind, X).fit(X, sample_weight=weights)
     assert whole.inertia_ == model.inertia_
