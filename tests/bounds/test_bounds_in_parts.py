@@ -1,7 +1,9 @@
 """Lower bounds of data in parts: never above the optimum, within the memory, for the data alone."""
 
+import math
 import subprocess
 import sys
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -42,6 +44,59 @@ def test_the_sum_over_parts_is_never_above_the_optimum(problem, cap):
     assert Fraction(bound_of_all(found, None, 0.0)) <= best
 
 
+@settings(max_examples=40, deadline=None)
+@given(tiny_problems())
+def test_semidefinite_bounds_of_parts_are_never_above_the_optimum(problem):
+    points, weights, parts, k, rows_at_once = problem
+    X, w = np.array(points, dtype=float), np.array(weights, dtype=float)
+    task = PartTask(k, rows_at_once, ("semidefinite",), centers=X[:k], seconds_per_row=1.0)
+    if len(X) < k:
+        return
+    found = [bound_of_part(X[parts == t], w[parts == t], task) for t in np.unique(parts)]
+    assert Fraction(bound_of_all(found, None, 0.0)) <= optimum(points, weights, k)
+
+
+def semidefinite_task(X, **changes):
+    centers = KMeans(5, random_state=0, certify=None).fit(X).cluster_centers_
+    task = part_task(len(X), 12, 5, method="auto", cap=None, centers=centers, seconds=600.0)
+    return replace(task, most_steps=60, **changes)
+
+
+def test_the_semidefinite_method_adds_to_the_others():
+    X = points(1000)
+    task = semidefinite_task(X)
+    assert task.methods[-1] == "semidefinite"
+    both = bound_of_part(X, None, task)
+    others = bound_of_part(X, None, replace(task, methods=task.methods[:-1]))
+    alone = bound_of_part(X, None, replace(task, methods=("semidefinite",)))
+    assert both == alone
+    assert both.kinds == {"semidefinite"}
+    assert others.value < both.value
+    without = part_task(len(X), 12, 5, method="auto", cap=None, centers=None)
+    assert without.methods == task.methods[:-1]
+
+
+def test_the_semidefinite_method_is_left_out_where_memory_is_short():
+    X = points(1000)
+    bound = bound_of_part(X, None, semidefinite_task(X, bytes_per_row=256))
+    assert bound.kinds == {"neighbours"}
+
+
+def test_the_semidefinite_method_is_left_out_where_nothing_is_to_gain():
+    X, _ = make_blobs(500, n_features=12, centers=5, cluster_std=0.1, random_state=1)
+    bound = bound_of_part(X, None, semidefinite_task(X))
+    assert "semidefinite" not in bound.kinds
+
+
+@pytest.mark.parametrize("exponent", [-400, 300])
+def test_semidefinite_bounds_hold_at_any_scale(exponent):
+    X = points(600)
+    task = semidefinite_task(X, methods=("semidefinite",))
+    scaled = replace(task, centers=np.ldexp(task.centers, exponent))
+    found = bound_of_part(np.ldexp(X, exponent), None, scaled).value
+    assert found == math.ldexp(bound_of_part(X, None, task).value, 2 * exponent) > 0
+
+
 def test_what_is_left_out_is_paid_for():
     X = np.repeat([[0.0], [1.0], [9.0], [10.0]], 5, axis=0)
     task = PartTask(2, 20, ("neighbours",), cap=0.5)
@@ -65,6 +120,7 @@ def trimmed_or_not(kind, X):
 
 def in_parts(place, model, X, rows=700, weights=None, **options):
     """Fit and certify in parts; return the certificate."""
+    options = {"seconds": 5.0, **options}
     if place == "blocks":
         import dask.array as da
 
@@ -93,7 +149,7 @@ def test_data_in_parts_is_certified_as_in_memory(place, kind, weighted):
     certificate = in_parts(place, model, X, weights=weights)
     assert certificate is model.certificate_
     assert certificate.lower_bound_confidence == 1.0
-    assert certificate.lower_bound_kind.startswith("partwise ")
+    assert certificate.lower_bound_kind.startswith("partwise")
     assert certificate.lower_bound == certificate.proven_bound <= model.inertia_
     whole = trimmed_or_not(kind, X).fit(X, sample_weight=weights)
     assert whole.inertia_ == model.inertia_
@@ -104,10 +160,24 @@ def test_data_in_parts_is_certified_as_in_memory(place, kind, weighted):
 
 
 @places
+@pytest.mark.parametrize("weighted", [False, True])
+def test_semidefinite_bounds_of_data_in_parts(place, weighted):
+    X = points()
+    weights = np.random.default_rng(0).integers(0, 4, size=len(X)).astype(float)
+    weights = weights if weighted else None
+    model = trimmed_or_not("all", X)
+    certificate = in_parts(place, model, X, weights=weights, method="semidefinite", rows=1500)
+    assert certificate.lower_bound_kind == "partwise semidefinite"
+    assert certificate.lower_bound_confidence == 1.0
+    assert 1.0 <= certificate.ratio < 1.15
+
+
+@places
 def test_sorted_rows_are_sampled_as_well(place):
     X = points(sort=True)
     model = trimmed_or_not("all", X)
-    certificate = in_parts(place, model, X)
+    # There is no time for semidefinite bounds, which are better than the sample.
+    certificate = in_parts(place, model, X, seconds=1e-3)
     assert certificate.lower_bound_kind == "subsampled"
     assert certificate.lower_bound_confidence == 0.95
     assert 0 < certificate.proven_bound < certificate.lower_bound <= model.inertia_
@@ -173,8 +243,10 @@ def test_other_data_is_refused_and_changes_nothing(place):
 def test_the_scale_of_the_data_changes_no_ratio(place, exponent):
     X = points()
     model, scaled = trimmed_or_not("all", X), trimmed_or_not("all", np.ldexp(X, exponent))
-    ratio = in_parts(place, model, X).ratio
-    assert in_parts(place, scaled, np.ldexp(X, exponent)).ratio == pytest.approx(ratio, rel=1e-9)
+    options = {"method": "neighbours"}
+    ratio = in_parts(place, model, X, **options).ratio
+    found = in_parts(place, scaled, np.ldexp(X, exponent), **options).ratio
+    assert found == pytest.approx(ratio, rel=1e-9)
 
 
 @places
@@ -219,7 +291,7 @@ def watch():
         time.sleep(0.001)
 watching = threading.Thread(target=watch, daemon=True)
 watching.start()
-certificate = model.certify(sys.argv[2], random_state=0)
+certificate = model.certify(sys.argv[2], random_state=0, method="{method}", seconds=20)
 done.set()
 watching.join()
 print(peak[0] - before, certificate.ratio)
@@ -228,13 +300,16 @@ print(peak[0] - before, certificate.ratio)
 
 @pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-@pytest.mark.parametrize("kind", ["KMeans", "TrimmedKMeans"])
-def test_certifying_a_file_keeps_the_memory_limit(tmp_path, kind):
+@pytest.mark.parametrize(
+    ("kind", "method"),
+    [("KMeans", "auto"), ("TrimmedKMeans", "auto"), ("KMeans", "semidefinite")],
+)
+def test_certifying_a_file_keeps_the_memory_limit(tmp_path, kind, method):
     rng = np.random.default_rng(0)
     np.save(tmp_path / "small.npy", rng.normal(size=(2000, 40)))
     np.save(tmp_path / "large.npy", rng.normal(size=(80_000, 40)))  # 26 MB
     limit = 22_000_000
-    code = PEAK.format(kind=kind, limit=limit)
+    code = PEAK.format(kind=kind, limit=limit, method=method)
     paths = [str(tmp_path / name) for name in ("small.npy", "large.npy")]
     done = subprocess.run(
         [sys.executable, "-c", code, *paths], capture_output=True, text=True, check=True

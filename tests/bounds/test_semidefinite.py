@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.datasets import load_iris
 
 from wolfmeans import KMeans, check_proof, lower_bound
@@ -203,9 +204,10 @@ def test_seconds_must_be_a_positive_number(seconds):
         lower_bound(IRIS, 3, method="semidefinite", seconds=seconds)
 
 
-def test_too_many_points_are_refused_before_memory_is_taken():
+def test_too_many_sparse_points_are_refused_before_memory_is_taken():
+    wide = sparse.csr_array((10_001, 10**6))
     with pytest.raises(ValueError, match="up to 10,000 points, not for 10,001"):
-        lower_bound(np.zeros((10_001, 1)), 2, method="semidefinite", seconds=1)
+        lower_bound(wide, 2, method="semidefinite", seconds=1)
 
 
 def test_points_without_weight_do_not_matter():

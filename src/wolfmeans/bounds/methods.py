@@ -18,7 +18,13 @@ from wolfmeans.bounds.bound import LowerBound, Numbers, Settings
 from wolfmeans.bounds.neighbours import neighbours
 from wolfmeans.bounds.one_dimensional import one_dimensional
 from wolfmeans.bounds.prices import CEILING_SHARE, ITERATIONS, MOST_PLACES, ROUNDS, prices
-from wolfmeans.bounds.semidefinite import KIND, semidefinite
+from wolfmeans.bounds.semidefinite import (
+    KIND,
+    MOST_STEPS,
+    fits_in_one_piece,
+    semidefinite,
+    semidefinite_in_parts,
+)
 from wolfmeans.bounds.semidefinite.branching import branching
 from wolfmeans.bounds.spectral import spectral
 from wolfmeans.bounds.subsampled import PILOT_ROWS, subsampled
@@ -111,10 +117,10 @@ def _sampling_cost(n: int, d: int, n_clusters: int) -> float:
 def _semidefinite(
     X: Any, n_clusters: int, weights: Numbers | None, settings: Settings
 ) -> LowerBound:
-    if X.shape[0] > _MOST_SEMIDEFINITE_POINTS:
+    if sparse.issparse(X) and X.shape[0] > _MOST_SEMIDEFINITE_POINTS:
         raise ValueError(
-            f"the semidefinite bound is for up to {_MOST_SEMIDEFINITE_POINTS:,} points, not for "
-            f"{X.shape[0]:,}: its matrices have a row and a column for each point"
+            f"the semidefinite bound of sparse data is for up to {_MOST_SEMIDEFINITE_POINTS:,} "
+            f"points, not for {X.shape[0]:,}"
         )
     dense = X.toarray() if sparse.issparse(X) else X
     if n_clusters == 1:
@@ -126,6 +132,21 @@ def _semidefinite(
         centers = hook("good_centers")(dense, n_clusters, weights, None, n_threads)
     points = get_engine().open(dense, weights, n_threads)
     labels, distances = points.nearest(centers.astype(dense.dtype))
+    n = len(dense) if weights is None else int((weights > 0).sum())
+    in_time = settings.on_gpu or fits_in_one_piece(n, settings.seconds)
+    if n > _MOST_SEMIDEFINITE_POINTS or not in_time:
+        return semidefinite_in_parts(
+            dense,
+            n_clusters,
+            weights,
+            labels=labels,
+            centers=centers,
+            seconds=settings.seconds,
+            most_steps=settings.steps or MOST_STEPS,
+            near=settings.near,
+            n_threads=n_threads,
+            progress=settings.progress,
+        )
     if settings.goal is None:
         cost = points.total(distances if weights is None else weights * distances)
         settings = replace(settings, goal=cost)

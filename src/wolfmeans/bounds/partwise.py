@@ -9,21 +9,26 @@ because a point that is left out pays c at most, and one that is kept no more th
 
 So a rigorous bound for each part gives a rigorous bound for all rows, and no part needs to see
 another. It is good where every part looks like the whole. A part is cut into strides, which look
-alike even if neighboring rows are.
+alike even if neighboring rows are. The semidefinite method cuts a part into matched parts instead.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfmeans.bounds.bound import Numbers, Settings, below, times_up
+from wolfmeans.bounds.bound import Numbers, Settings, below, scaled_down, times_up
 from wolfmeans.bounds.methods import LARGE_BUDGET, REGISTRY, affordable, best_bound
 from wolfmeans.bounds.neighbours import neighbours
+from wolfmeans.bounds.semidefinite import KIND, semidefinite_in_parts
+from wolfmeans.bounds.semidefinite.matched_parts import bytes_of_a_part
+from wolfmeans.core.hooks import hook
+from wolfmeans.engines import get_engine
 from wolfmeans.exact.native import aligned
 
 _MOST_ROWS = 8192
@@ -31,6 +36,14 @@ _MOST_ROWS = 8192
 _FEWEST_ROWS = 512
 _BYTES = 512
 """Memory of a method for each row, beside copies of it (tests/bounds/test_bounds_in_parts.py)."""
+_BYTES_OF_MATRICES = 256
+"""What of it the matrices of the semidefinite method may take."""
+_FEWEST_MATCHED = 64
+"""Rows of a matched part: for fewer, the semidefinite method is not one of several."""
+_STEPS = 100
+"""Of the semidefinite method, where it is one of several."""
+_CLOSE = 0.99
+"""A bound this near to the SSE that was reached needs no semidefinite one."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +59,12 @@ class PartTask:
     """No point costs more; None where all must be clustered."""
     centers: NDArray[np.floating] | None = None
     """Those of a good clustering."""
+    seconds_per_row: float = 0.0
+    """Time limit of the semidefinite method."""
+    bytes_per_row: int | None = None
+    """Memory of its matrices; None for as much as they need."""
+    most_steps: int = 1000
+    """Of each of its relaxations."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +83,13 @@ def part_task(
     method: str,
     cap: float | None,
     centers: NDArray[np.floating] | None,
+    seconds: float = 0.0,
+    frugal: bool = False,
 ) -> PartTask:
     """Return the task for parts of n rows in all, such that it takes minutes.
+
+    The semidefinite method takes `seconds` in all, if parts are bounded one after the other. If
+    `frugal`, it needs no more memory for a row than `bytes_of_a_row`.
 
     Raises
     ------
@@ -83,18 +107,23 @@ def part_task(
         # Prices take longer than the others by far, once for each part.
         share = LARGE_BUDGET * rows / n
         methods = affordable(rows, d, n_clusters, rigorous=True, budget=share) or ("neighbours",)
+        if n_clusters > 1 and "exact" not in methods and seconds > 0:
+            methods = (*methods, KIND)
+        most_steps = _STEPS
     else:
-        if REGISTRY[method].by_time:
-            raise ValueError(f"method={method!r} needs all points in memory")
+        most_steps = PartTask.most_steps
         reason = REGISTRY[method].refusal(d, trimmed=False)
         if reason is not None:
             raise ValueError(f"method={method!r}: {reason}")
         methods = (method,)
-    return PartTask(n_clusters, rows, methods, None, centers)
+    memory = _BYTES_OF_MATRICES if frugal else None
+    return PartTask(n_clusters, rows, methods, None, centers, seconds / n, memory, most_steps)
 
 
 def bound_of_part(X: Any, weights: Numbers | None, task: PartTask, n_threads: int = 1) -> PartBound:
     """Return a lower bound on the cost of some rows, in as many strides as it takes.
+
+    The semidefinite method comes last, if the bounds of the strides leave much to gain.
 
     Examples
     --------
@@ -103,7 +132,17 @@ def bound_of_part(X: Any, weights: Numbers | None, task: PartTask, n_threads: in
     >>> bound_of_part(X, None, PartTask(2, rows_at_once=4, methods=("exact",))).value
     1.0
     """
-    n_strides = -(-len(X) // task.rows_at_once)
+    methods = tuple(method for method in task.methods if method != KIND)
+    strided = _in_strides(X, weights, replace(task, methods=methods), n_threads)
+    if KIND not in task.methods or (weights is not None and not weights.any()):
+        return strided
+    found = _semidefinite(X, weights, task, n_threads, strided.value)
+    return found if found.value > strided.value or not methods else strided
+
+
+def _in_strides(X: Any, weights: Numbers | None, task: PartTask, n_threads: int) -> PartBound:
+    """Return the sum over strides of the best bound of each."""
+    n_strides = -(-len(X) // task.rows_at_once) if task.methods else 0
     values, kinds = [], set()
     for first in range(n_strides):
         rows = aligned(X[first::n_strides])
@@ -125,6 +164,46 @@ def bound_of_part(X: Any, weights: Numbers | None, task: PartTask, n_threads: in
         values.append(found.value)
         kinds.add(found.kind)
     return PartBound(below(*values), frozenset(kinds))
+
+
+def _semidefinite(
+    X: Any, weights: Numbers | None, task: PartTask, n_threads: int, known: float
+) -> PartBound:
+    """Return the semidefinite bound in matched parts, or 0 if a known bound is good enough."""
+    k, rows = task.n_clusters, aligned(X)
+    if k == 1:
+        best = best_bound(rows, 1, weights, methods=("spectral",))
+        assert best is not None
+        return PartBound(best.value, frozenset({best.kind}))
+    nothing = PartBound(0.0, frozenset({KIND}))
+    most_bytes = None if task.bytes_per_row is None else task.bytes_per_row * len(rows)
+    alone = task.methods == (KIND,)
+    too_small = bytes_of_a_part(max(_FEWEST_MATCHED, 8 * k))
+    if not alone and most_bytes is not None and most_bytes < too_small:
+        return nothing
+    # Relaxations are in float32, which has no room for every scale.
+    exponent = -math.frexp(float(np.abs(rows).max(initial=0.0)))[1]
+    rows = np.ldexp(rows, exponent)
+    if task.centers is None:
+        centers = hook("good_centers")(rows, k, weights, None, n_threads)
+    else:
+        centers = np.ldexp(task.centers, exponent).astype(rows.dtype)
+    labels, distances = get_engine().open(rows, None, n_threads).nearest(centers)
+    reached = float(distances.sum() if weights is None else weights @ distances)
+    if known >= _CLOSE * scaled_down(reached, -2 * exponent):
+        return nothing
+    found = semidefinite_in_parts(
+        rows,
+        k,
+        weights,
+        labels=labels,
+        centers=centers,
+        seconds=task.seconds_per_row * len(rows),
+        most_steps=task.most_steps,
+        most_bytes=most_bytes,
+        n_threads=n_threads,
+    )
+    return PartBound(scaled_down(found.value, -2 * exponent), frozenset({KIND}))
 
 
 def bound_of_all(parts: Sequence[PartBound], cap: float | None, left_out: float) -> float:

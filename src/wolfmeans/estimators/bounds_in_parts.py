@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from wolfmeans.bounds import LowerBound, Settings, neighbours, subsampled
 from wolfmeans.bounds.bound import quiet, scaled_down
 from wolfmeans.bounds.partwise import (
+    PartTask,
     bound_of_all,
     bound_of_part,
     bytes_of_a_row,
@@ -142,7 +143,17 @@ def bounds_in_parts(
                 radius = math.ldexp(model._threshold, 2 * (exponent - model._scale_exponent))
                 cap = _cap(points, model.n_clusters, radius, trimming.share, settings.n_threads)
             left_out = 0.0 if trimming is None else trimming.left_out
-            found.append(_by_parts(points, model.n_clusters, method, cap, left_out, settings))
+            task = part_task(
+                points.n_points,
+                points.n_features,
+                model.n_clusters,
+                method=method,
+                cap=cap,
+                centers=settings.centers,
+                seconds=settings.seconds,
+                frugal=points.place.passes_are_slow,
+            )
+            found.append(_by_parts(points, task, left_out, settings))
         weak = not found or model.certificate_.inertia > _GOOD_ENOUGH * scaled_down(
             found[0].value, unit
         )
@@ -173,28 +184,15 @@ def _inertia(model: Any, points: PartsWorkspace, exponent: int) -> float:
 
 
 def _by_parts(
-    points: PartsWorkspace,
-    n_clusters: int,
-    method: str,
-    cap: float | None,
-    left_out: float,
-    settings: Settings,
+    points: PartsWorkspace, task: PartTask, left_out: float, settings: Settings
 ) -> LowerBound:
     """Return the sum of the bounds of all parts."""
     started, report = perf_counter(), settings.progress or quiet
-    task = part_task(
-        points.n_points,
-        points.n_features,
-        n_clusters,
-        method=method,
-        cap=cap,
-        centers=settings.centers,
-    )
     found = []
     for answer in points.apply(bound_of_part, task):
         found.append(answer)
         report(len(found) / points.n_parts, f"bounds of {points.n_parts:,} parts")
-    value = bound_of_all(found, cap, left_out)
+    value = bound_of_all(found, task.cap, left_out)
     return LowerBound(value, name_of(found), 1.0, perf_counter() - started)
 
 

@@ -1,5 +1,16 @@
 """The semidefinite lower bound: a relaxation of K-means that is strong on ordinary tables."""
 
+from wolfmeans.bounds.semidefinite.matched_parts import (
+    MOST_STEPS,
+    fits_in_one_piece,
+    semidefinite_in_parts,
+)
 from wolfmeans.bounds.semidefinite.search import KIND, semidefinite
 
-__all__ = ["KIND", "semidefinite"]
+__all__ = [
+    "KIND",
+    "MOST_STEPS",
+    "fits_in_one_piece",
+    "semidefinite",
+    "semidefinite_in_parts",
+]

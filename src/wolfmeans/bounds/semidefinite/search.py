@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from wolfmeans.bounds.bound import LowerBound, Settings, positive_points, quiet
 from wolfmeans.bounds.proof import check
