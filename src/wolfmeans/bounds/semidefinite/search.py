@@ -106,7 +106,8 @@ class Search:
             left = settings.seconds - (now - self._started)
             over = left <= (1.0 + self._steps_of_a_proof()) * a_step or relaxation.steps >= most
             round_ends = relaxation.steps % _ROUND == 0
-            if over or (round_ends and (relaxation.steps // _ROUND) % _LOOK == 0):
+            rounds = relaxation.steps // _ROUND
+            if over or (round_ends and (rounds in (1, 2) or rounds % _LOOK == 0)):
                 over = self._look(over) or over
             if round_ends and not over:
                 relaxation.separate(settings.n_threads)
@@ -123,7 +124,7 @@ class Search:
         estimate = self.relaxation.estimate()
         self._estimates.append((spent, estimate))
         report = self.settings.progress or quiet
-        report(min(1.0, spent / self.settings.seconds), f"bound about {self._told(estimate)}")
+        report(min(1.0, spent / self.settings.seconds), self._told(estimate))
         over = over or self._rests()
         # A proof takes as long as some steps, so it must promise much more than the last.
         goal = self._goal
@@ -138,8 +139,9 @@ class Search:
     def _told(self, estimate: float) -> str:
         """Return an estimate in words, without units if a clustering is known."""
         if self._goal is None or not estimate > 0:
-            return f"{estimate:.6g}"
-        return f"{max(0.0, 100.0 * (self._goal / estimate - 1.0)):.3g} % below the inertia"
+            return f"bound about {estimate:.6g}"
+        percent = max(0.0, 100.0 * (self._goal / estimate - 1.0))
+        return f"within about {percent:.2g} % of the optimum"
 
     def _rests(self) -> bool:
         """Whether the last looks have brought next to nothing."""
