@@ -37,6 +37,18 @@ def run_script(text, names, page):
     return printed.getvalue()
 
 
+VARIES = re.compile(r"(?<=within )[\d.]+(?= %)|(?<=inertia below )\S+(?= \((?:semi|branch))")
+"""Results of the semidefinite bound: float32 sums depend on the vector unit and on threads."""
+
+
+def assert_alike(printed, shown):
+    """Compare texts exactly, but for numbers of the semidefinite bound, which may vary a little."""
+    assert VARIES.sub("N", printed) == VARIES.sub("N", shown)
+    for ours, theirs in zip(VARIES.findall(printed), VARIES.findall(shown), strict=True):
+        if float(theirs) > 0.01:
+            assert float(ours) == pytest.approx(float(theirs), rel=0.25)
+
+
 SLOW = ("choosing-k.md", "big-data.md")
 """Pages whose examples take long."""
 
@@ -62,7 +74,7 @@ def test_examples_run_and_print_what_is_shown(page, tmp_path, monkeypatch):
                 continue
             printed = run_script(block.text, names, page)
         if following.kind == "text":
-            assert printed.rstrip() == following.text.rstrip()
+            assert_alike(printed.rstrip(), following.text.rstrip())
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

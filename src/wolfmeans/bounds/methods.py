@@ -284,7 +284,13 @@ def affordable(
 
 
 def auto_methods(
-    n: int, d: int, n_clusters: int, *, trimmed: bool, budget: float = DEFAULT_BUDGET
+    n: int,
+    d: int,
+    n_clusters: int,
+    *,
+    trimmed: bool,
+    budget: float = DEFAULT_BUDGET,
+    branch: bool = True,
 ) -> tuple[str, ...]:
     """Return what `method="auto"` takes, in this order: each one only if it may still help.
 
@@ -299,7 +305,7 @@ def auto_methods(
     fits = n_clusters > 1 and n <= _MOST_SEMIDEFINITE_POINTS
     if not fits or REGISTRY["semidefinite"].refusal(d, trimmed) is not None:
         return chosen
-    if n <= _FEW_TO_BRANCH and not trimmed:
+    if branch and n <= _FEW_TO_BRANCH and not trimmed:
         return (*(name for name in chosen if name != "prices"), "branching")
     if "prices" in chosen and n <= _FEW_POINTS:
         return (*(name for name in chosen if name != "prices"), "semidefinite", "prices")

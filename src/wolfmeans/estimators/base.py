@@ -198,7 +198,8 @@ class CenterEstimator(
             raise AttributeError(f"{type(self).__name__} has no certificate_ before fit")
         postponed = self.__dict__.pop("_postponed", None)
         if postponed is not None:
-            self._certified_by([postponed.bound(self)])
+            # The limit on the number of steps stays what it was during the fit.
+            self._certified_by([postponed.bound(self)], lowers_limit=False)
         certificate: Certificate = vars(self)["certificate_"]
         return certificate
 
@@ -211,10 +212,10 @@ class CenterEstimator(
         state = super().__getstate__()
         return {name: value for name, value in state.items() if name != "_postponed"}
 
-    def _certified_by(self, bounds: list[LowerBound]) -> Certificate:
+    def _certified_by(self, bounds: list[LowerBound], *, lowers_limit: bool = True) -> Certificate:
         """Put lower bounds into the certificate, and return it."""
         certificate: Certificate = vars(self)["certificate_"]
-        watched = certificate.stop in ("decrease", "gap")
+        watched = lowers_limit and certificate.stop in ("decrease", "gap")
         for bound in bounds:
             certificate = certificate.bounded_by(bound, certificate.tol if watched else None)
         outlook = next((bound.outlook for bound in reversed(bounds) if bound.outlook), "")

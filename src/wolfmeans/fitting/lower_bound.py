@@ -176,7 +176,9 @@ def bound_in_units(
     mass = _kept(total_weight(X.shape[0], weights), trim)
     (n, d), k = X.shape, int(n_clusters)
     if method == "auto":
-        methods = auto_methods(n, d, k, trimmed=mass is not None, budget=budget)
+        # A number of steps is for bounds that do not depend on the time.
+        branch, trimmed = settings.steps is None, mass is not None
+        methods = auto_methods(n, d, k, trimmed=trimmed, budget=budget, branch=branch)
     else:
         reason = REGISTRY[method].refusal(d, mass is not None)
         if reason is not None:
