@@ -3,6 +3,7 @@
 import decimal
 import math
 import sys
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
@@ -10,8 +11,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from wolfmeans import KMeans
 from wolfmeans.bounds import LowerBound, Settings, neighbours, one_dimensional, subsampled
 from wolfmeans.bounds.confidence import best_bet, bounded_mean_above, mean_above
+from wolfmeans.bounds.semidefinite import capped
 from wolfmeans.bounds.subsampled import SampledPoints, Sampler, sampled_problems, sampled_rows
 
 MODULE = sys.modules[subsampled.__module__]
@@ -201,9 +204,9 @@ def test_distinct_rows_follow_the_weights():
     assert (Sampler(4, weights, np.random.RandomState(0)).distinct(4) == 3).all()
 
 
-def population(name, rng):
+def population(name, rng, places=(0.0, 1000.0, 5000.0)):
     """Three clear clusters on a line, where the neighbours bound is tight, so that it can fail."""
-    centers = np.repeat([0.0, 1000.0, 5000.0], [300, 150, 50])
+    centers = np.repeat(places, [300, 150, 50])
     noise = {
         "normal": lambda: rng.normal(size=500),
         "skewed": lambda: rng.exponential(size=500) ** 2,
@@ -213,16 +216,35 @@ def population(name, rng):
     return (centers + noise)[:, None], weights
 
 
+NEAR = (0.0, 10.0, 30.0)
+
+
+def relaxed(X, n_clusters, *, cap, n_threads):
+    """The semidefinite bound of a sample of `population`, which is tight after few steps."""
+    return capped(X, n_clusters, cap, centers=np.array(NEAR)[:, None], steps=20)
+
+
+def test_the_semidefinite_bound_of_a_sample_is_tight():
+    """So that a confidence that is too small would be seen."""
+    X = population("normal", np.random.RandomState(3), NEAR)[0]
+    drawn = X[np.random.RandomState(0).permutation(500)[:50]]
+    best = one_dimensional(drawn, 3, None).value
+    assert 0.97 * best < relaxed(drawn, 3, cap=100.0, n_threads=1).value <= best * (1 + 1e-9)
+
+
 @pytest.mark.parametrize("name", ["normal", "skewed", "heavy"])
-@pytest.mark.parametrize("way", ["rows", "problems"])
+@pytest.mark.parametrize("way", ["rows", "problems", "relaxed"])
 def test_holds_as_often_as_it_says(way, name):
-    X, weights = population(name, np.random.RandomState(3))
+    places = NEAR if way == "relaxed" else (0.0, 1000.0, 5000.0)
+    X, weights = population(name, np.random.RandomState(3), places)
     best = one_dimensional(X, 3, weights).value
     runs, values = 40, []
     for run in range(runs):
         drawn = SampledPoints(X, weights, None, drawing(run, confidence=1 - ALPHA))
         if way == "rows":
             values.append(sampled_rows(drawn, 3, n_rows=150))
+        elif way == "relaxed":
+            values.append(sampled_problems(drawn, 3, relaxed, n_points=50, n_samples=4))
         else:
             values.append(sampled_problems(drawn, 3, n_points=100, n_samples=2))
         assert drawn.confidence == 1 - ALPHA
@@ -273,6 +295,45 @@ def test_the_bound_of_a_sample_is_a_parameter():
     cap = calls[0][2]
     expected = 500 * bounded_mean_above(3.0 / 150, 150, cap, 0.9)
     assert value == pytest.approx(expected)
+
+
+def test_two_ways_share_the_probability_of_failure(monkeypatch):
+    X = np.random.RandomState(0).normal(size=(300, 5))
+    asked = []
+
+    def answer(value):
+        def bound(points, n_clusters, *given):
+            asked.append((points.confidence, given[1:]))
+            return value
+
+        return bound
+
+    monkeypatch.setattr(MODULE, "sampled_rows", answer(3.0))
+    monkeypatch.setattr(MODULE, "sampled_problems", answer(7.0))
+    monkeypatch.setattr(MODULE, "_MANY_POINTS", 300)
+    named = replace(drawing(0, confidence=0.9), named=True, seconds=60.0)
+    bound = subsampled(X, 2, None, None, named, n_rows=50)
+    assert (bound.value, bound.confidence) == (7.0, 0.9)
+    assert [confidence for confidence, _ in asked] == [0.95, 0.95]
+    # The number and the size of the samples are fixed by the time that is given.
+    assert asked[1][1] == (500, 100)
+    asked.clear()
+    assert subsampled(X, 2, None, None, drawing(0, confidence=0.9), n_rows=50).value == 3.0
+    assert [confidence for confidence, _ in asked] == [0.9]
+
+
+def test_many_points_are_bounded_by_relaxed_samples():
+    """Overlapping clusters in eight columns, where neighbours are far from the optimum."""
+    rng = np.random.RandomState(0)
+    centers = 0.8 * rng.normal(size=(4, 8))
+    X = centers[rng.randint(4, size=40_000)] + rng.normal(size=(40_000, 8))
+    reached = KMeans(4, n_init=3, random_state=0, certify=None).fit(X).inertia_
+    by_rows, by_both = (
+        subsampled(X, 4, None, None, replace(drawing(0), named=named, seconds=8.0), n_rows=300)
+        for named in (False, True)
+    )
+    assert by_rows.value < 0.8 * reached
+    assert 0.87 * reached < by_both.value <= reached
 
 
 def test_one_place_gives_zero():

@@ -585,8 +585,33 @@ PYTHON_MUTANTS = [
         ),
     ),
     *_mutants(
+        "bounds/trimmed_proof.py",
+        "bounds/test_semidefinite_trimmed.py",
+        (
+            "what is left out pays nothing",
+            "paid = cap * left_out * (1.0 + 8.0 * _U)",
+            "paid = 0.0",
+            "a kept point pays its price, one that is left out does not",
+            "test_a_proven_value_is_never_above_the_trimmed_optimum",
+        ),
+        (
+            "prices above the cap count",
+            "return check(points, weights, proof, cap)",
+            "return check(points, weights, proof)",
+            "a point that costs more than the cap is left out",
+            "test_a_proven_value_is_never_above_the_capped_optimum",
+        ),
+    ),
+    *_mutants(
         "bounds/subsampled.py",
         "bounds/test_sampled_bounds.py",
+        (
+            "two bounds with one confidence",
+            "own = replace(settings, confidence=0.5 * (1.0 + settings.confidence))",
+            "own = settings",
+            "the larger of two holds only if both do",
+            "test_two_ways_share_the_probability_of_failure",
+        ),
         (
             "no excess",
             "self.excess = n / (float(self._cumulative[-1]) * (1.0 - 1e-9))",

@@ -76,6 +76,8 @@ class Settings:
     """The time that counts, in seconds."""
     on_gpu: bool = False
     """Whether `semidefinite` computes on a GPU, with PyTorch."""
+    named: bool = False
+    """Whether a method was asked for by its name, so that `subsampled` may take these seconds."""
 
     @property
     def enough(self) -> float:

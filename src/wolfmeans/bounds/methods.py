@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
@@ -24,6 +25,7 @@ from wolfmeans.bounds.semidefinite import (
     fits_in_one_piece,
     semidefinite,
     semidefinite_in_parts,
+    trimmed,
 )
 from wolfmeans.bounds.semidefinite.branching import branching
 from wolfmeans.bounds.spectral import spectral
@@ -115,7 +117,7 @@ def _sampling_cost(n: int, d: int, n_clusters: int) -> float:
 
 
 def _semidefinite(
-    X: Any, n_clusters: int, weights: Numbers | None, settings: Settings
+    X: Any, n_clusters: int, weights: Numbers | None, mass: float | None, settings: Settings
 ) -> LowerBound:
     if sparse.issparse(X) and X.shape[0] > _MOST_SEMIDEFINITE_POINTS:
         raise ValueError(
@@ -123,16 +125,31 @@ def _semidefinite(
             f"points, not for {X.shape[0]:,}"
         )
     dense = X.toarray() if sparse.issparse(X) else X
-    if n_clusters == 1:
+    if n_clusters == 1 and mass is None:
         return spectral(dense, 1, weights)  # the total sum of squares, which is the optimum
     if n_clusters >= len(dense):
         return LowerBound(0.0, KIND, 1.0, 0.0)
     centers, n_threads = settings.centers, settings.n_threads
     if centers is None:
-        centers = hook("good_centers")(dense, n_clusters, weights, None, n_threads)
+        centers = hook("good_centers")(dense, n_clusters, weights, mass, n_threads)
     points = get_engine().open(dense, weights, n_threads)
     labels, distances = points.nearest(centers.astype(dense.dtype))
     n = len(dense) if weights is None else int((weights > 0).sum())
+    if mass is not None:
+        if n > _MOST_SEMIDEFINITE_POINTS:
+            raise ValueError(
+                f"the semidefinite bound of trimmed problems is for up to "
+                f"{_MOST_SEMIDEFINITE_POINTS:,} points, not for {n:,}"
+            )
+        return trimmed(
+            dense,
+            n_clusters,
+            weights,
+            mass,
+            labels=labels,
+            distances=distances.astype(np.float64),
+            settings=settings,
+        )
     in_time = settings.on_gpu or fits_in_one_piece(n, settings.seconds)
     if n > _MOST_SEMIDEFINITE_POINTS or not in_time:
         return semidefinite_in_parts(
@@ -161,7 +178,7 @@ def _branching(X: Any, n_clusters: int, weights: Numbers | None, settings: Setti
         )
     dense = X.toarray() if sparse.issparse(X) else X
     if not 1 < n_clusters < len(dense):
-        return _semidefinite(X, n_clusters, weights, settings)
+        return _semidefinite(X, n_clusters, weights, None, settings)
     centers, n_threads = settings.centers, settings.n_threads
     if centers is None:
         centers = hook("good_centers")(dense, n_clusters, weights, None, n_threads)
@@ -219,9 +236,8 @@ _METHODS = (
     ),
     Method(
         "semidefinite",
-        lambda X, k, weights, mass, settings: _semidefinite(X, k, weights, settings),
+        lambda X, k, weights, mass, settings: _semidefinite(X, k, weights, mass, settings),
         cost=lambda n, d, k: 4e5 * float(n) ** 2,
-        trimmed=False,
         by_time=True,
     ),
     Method(

@@ -48,8 +48,12 @@ _MOST_POINTS = 1 << 20
 """Up to here (n + 2) u is below 2**-32, which `_MORE` covers."""
 
 
-def check(X: NDArray[np.floating], weights: NDArray[np.float64] | None, proof: Proof) -> float:
+def check(
+    X: NDArray[np.floating], weights: NDArray[np.float64] | None, proof: Proof, cap: float = np.inf
+) -> float:
     """Return the lower bound that a proof proves for the points, 0.0 if it proves nothing.
+
+    No y_i counts for more than the cap, which is at least 0, in the sum of w_i y_i.
 
     Parameters
     ----------
@@ -71,7 +75,7 @@ def check(X: NDArray[np.floating], weights: NDArray[np.float64] | None, proof: P
     matrix, error = proof_matrix(np.asarray(X, np.float64), given, roots, groups, proof)
     if not is_semidefinite(matrix, error):
         return 0.0
-    return _value(roots, int(np.bincount(groups).max()), proof)
+    return _value(roots, int(np.bincount(groups).max()), proof, cap)
 
 
 def _well_formed(n: int, proof: Proof) -> NDArray[np.int32]:
@@ -214,12 +218,12 @@ def is_semidefinite(matrix: NDArray[np.float64], error: float) -> bool:
     return bool(info == 0 and np.isfinite(np.diagonal(factor)).all())
 
 
-def _value(roots: NDArray[np.float64], largest: int, proof: Proof) -> float:
-    """Return sum w y - K t - sum D ||v||^2, rounded down; w_a <= (1 + (c + 2) u) r_a^2.
+def _value(roots: NDArray[np.float64], largest: int, proof: Proof, cap: float = np.inf) -> float:
+    """Return sum w min(y, c) - K t - sum D ||v||^2, rounded down; w_a <= (1 + (c + 2) u) r_a^2.
 
     The last factor covers that, and the rounding of the sum and of the products.
     """
-    gains = roots * proof.prices
+    gains = roots * np.minimum(proof.prices, cap * (1.0 - 4.0 * _U) * roots)
     norms = proof.heights * (proof.vectors**2).sum(axis=0)
     levels = proof.n_clusters * proof.level
     total = math.fsum([*gains.tolist(), *(-norms).tolist(), -levels])

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 _AXES = {
     **{"n_clusters": 0, "level": 0, "prices": 1, "heights": 1, "multipliers": 1, "groups": 1},
-    **{"vectors": 2, "slack": 2, "cuts": 2, "apart": 2},
+    **{"vectors": 2, "slack": 2, "cuts": 2, "apart": 2, "box": 2},
 }
 
 
@@ -55,6 +55,8 @@ class Proof:
     """(a, 2) Pairs of points that do not share a cluster."""
     groups: NDArray[np.int32] | None = None
     """The number of each point's group, from 0 on; points of a group share a cluster."""
+    box: NDArray[np.float64] | None = None
+    """(2, d) What the points are clipped to first (`trimmed_proof`); None for no box."""
 
     def save(self, file: Any) -> None:
         """Write the proof to an NPZ file."""
@@ -114,7 +116,9 @@ def _arrays(proof: Proof) -> dict[str, Any]:
 
 
 def _proof(stored: Mapping[str, Any]) -> Proof:
-    for name in sorted({each.name for each in fields(Proof)} - {"apart", "groups"} - set(stored)):
+    for name in sorted(
+        {each.name for each in fields(Proof)} - {"apart", "groups", "box"} - set(stored)
+    ):
         raise KeyError(f"{name} is not a file in the archive")
     for name, axes in _AXES.items():
         if name in stored and stored[name].ndim != axes:

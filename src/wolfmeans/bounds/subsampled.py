@@ -27,14 +27,16 @@ the minimum, mu = sum_i w_i min(D_i(C*), c) / total. At N points drawn by weight
 min(D(C*), c) are independent, within [0, c] and of mean mu. A lower bound on the penalized optimum
 of a sample is below their sum at C*, whatever C* is; so the sum of such bounds over all samples,
 divided by N, is below their average, and `confidence.bounded_mean_above` bounds mu from below with
-the stated confidence.
+the stated confidence. Three bounds of samples are used: prices in few columns, else neighbours, and
+semidefinite ones where there is time.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -69,6 +71,7 @@ from wolfmeans.bounds.neighbours import (
     price_of,
 )
 from wolfmeans.bounds.prices import prices
+from wolfmeans.bounds.semidefinite import capped
 from wolfmeans.core.draws import integer_masses
 from wolfmeans.core.hooks import hook
 from wolfmeans.engines import get_engine
@@ -85,6 +88,12 @@ _BELOW = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
 _PRICED_COLUMNS = 3
 _POINTS, _FEWER_POINTS = 8192, 4096
 _QUANTILES = (0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 1.0)
+# Samples for semidefinite bounds: points of each, how long one takes, and how many there are.
+_FEWEST_RELAXED, _MOST_RELAXED, _RELAXED_PER_CLUSTER = 500, 2000, 70
+_SECONDS_OF_A_SAMPLE = 0.6
+_FEWEST_SAMPLES, _MOST_SAMPLES = 8, 200
+# With fewer points than this, semidefinite bounds of all of them are better.
+_MANY_POINTS = 20_000
 # So many times more points than draws: hardly one is drawn twice.
 _MANY = 100
 
@@ -102,17 +111,49 @@ def subsampled(
 
     In few columns by small problems, where prices are so much better than neighbours. Otherwise by
     `n_rows` rows of the neighbours bound, which lose less; by small problems if that is 0. The
-    latter need only X[rows] of a few rows, so X may be anything that has it.
+    latter need only X[rows] of a few rows, so X may be anything that has it. If the method was
+    asked for by name, and points are many, semidefinite bounds of many more and smaller problems
+    come on top. Each of the two then fails with half the probability.
     """
-    started, d = perf_counter(), X.shape[1]
-    points = SampledPoints(X, weights, mass, settings)
+    started, (n, d) = perf_counter(), X.shape
     priced = d <= _PRICED_COLUMNS and native.native_is_available()
+    size, n_samples = _relaxed_samples(n, n_clusters, settings)
+    twice = n_samples > 0 and not priced
+    if twice:
+        own = replace(settings, confidence=0.5 * (1.0 + settings.confidence))
+        points = SampledPoints(X, weights, mass, own)
+    else:
+        points = SampledPoints(X, weights, mass, settings)
     if n_rows > 0 and not priced:
         value = sampled_rows(points, n_clusters, n_rows)
     else:
         n_points = _FEWER_POINTS if d == _PRICED_COLUMNS else _POINTS
         value = sampled_problems(points, n_clusters, _priced if priced else neighbours, n_points)
+    if twice:
+        some = points.sampler.distinct(min(_FITTED_POINTS, points.n))
+        relaxed = partial(_relaxed, centers=points.quick_centers(some, n_clusters))
+        value = max(value, sampled_problems(points, n_clusters, relaxed, size, n_samples))
     return LowerBound(value, "subsampled", settings.confidence, perf_counter() - started)
+
+
+def _relaxed_samples(n: int, n_clusters: int, settings: Settings) -> tuple[int, int]:
+    """Return the size and the number of samples for semidefinite bounds; 0 of them for none.
+
+    They depend on what is known before any draw. A larger sample loses less to its own centers,
+    about K of its points; more samples lose less to the confidence.
+    """
+    size = min(_MOST_RELAXED, max(_FEWEST_RELAXED, _RELAXED_PER_CLUSTER * n_clusters))
+    seconds = _SECONDS_OF_A_SAMPLE * (size / _FEWEST_RELAXED) ** 2
+    n_samples = min(_MOST_SAMPLES, int(settings.seconds / seconds))
+    enough = settings.named and n >= _MANY_POINTS and n_samples >= _FEWEST_SAMPLES
+    return size, n_samples if enough else 0
+
+
+def _relaxed(
+    X: Any, n_clusters: int, *, cap: float, n_threads: int, centers: NDArray[np.floating]
+) -> LowerBound:
+    dense = X.toarray() if sparse.issparse(X) else X
+    return capped(dense, n_clusters, cap, centers=centers)
 
 
 def _priced(X: Any, n_clusters: int, *, cap: float, n_threads: int) -> LowerBound:

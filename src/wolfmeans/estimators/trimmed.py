@@ -212,10 +212,7 @@ class TrimmedKMeans(FitFromStarts):
         "init": [StrOptions({"auto", *SEEDINGS, *TRIMMED_METHODS}), callable, "array-like"],
         # "admissible" passes here, so that the problem can say why it cannot be.
         "empty": [StrOptions(set(ALL_POLICIES))],
-        "certify": [
-            StrOptions({"auto", *BOUNDS} - {"spectral", "exact", "semidefinite", "branching"}),
-            None,
-        ],
+        "certify": [StrOptions({"auto", *BOUNDS} - {"spectral", "exact", "branching"}), None],
     }
 
     def __init__(

@@ -19,10 +19,11 @@ from wolfmeans.bounds.bound import (
     positive_points,
     scaled_down,
     total_weight,
+    weight_left_out,
 )
 from wolfmeans.bounds.methods import DEFAULT_BUDGET, REGISTRY, auto_methods, best_bound
 from wolfmeans.bounds.proof_format import Proof, ProofTree
-from wolfmeans.bounds.proof_tree import check
+from wolfmeans.bounds.trimmed_proof import check_trimmed
 from wolfmeans.engines import effective_threads, get_engine
 from wolfmeans.engines.tensors import is_tensor
 from wolfmeans.inputs import validation
@@ -87,6 +88,8 @@ def lower_bound(
     seconds : float, default=10.0
         Time limit of the semidefinite bound and of branch and bound. It may end sooner: when it
         proves that the clustering is optimal, or when it no longer rises.
+        Where "subsampled" is asked for by name, about the time that it may take for semidefinite
+        bounds of small samples of 20,000 points or more.
     engine : {"auto", "cpu", "gpu"}, default="auto"
         Where the semidefinite bound is computed; "gpu" needs PyTorch. "auto" takes the GPU if X is
         a tensor there. The proof is checked in the same way.
@@ -122,7 +125,9 @@ def lower_bound(
     return bound_in_units(X, n_clusters, sample_weight, trim, method, budget, settings)
 
 
-def check_proof(X: Any, proof: Proof | ProofTree, *, sample_weight: Any = None) -> float:
+def check_proof(
+    X: Any, proof: Proof | ProofTree, *, sample_weight: Any = None, trim: float | None = None
+) -> float:
     """Return the lower bound that a proof proves for X; 0.0 if it proves nothing.
 
     The check trusts no number of the proof (docs/lower-bounds.md has the theorem and the rounding
@@ -136,6 +141,9 @@ def check_proof(X: Any, proof: Proof | ProofTree, *, sample_weight: Any = None) 
         From `LowerBound.proof`, or `Proof.load`.
     sample_weight : array-like of shape (n_samples,), default=None
         The weights.
+    trim : float, default=None
+        The weight (without weights, the number of points) that a clustering may trim. Every proof
+        says something about trimmed problems; those that were sought for one say more.
 
     Examples
     --------
@@ -151,7 +159,9 @@ def check_proof(X: Any, proof: Proof | ProofTree, *, sample_weight: Any = None) 
     exponent = validation.proof_exponent(X, sizes, weights)
     points, weights = positive_points(validation.rescale(X, exponent), weights)
     points = points.toarray() if sparse.issparse(points) else points
-    return scaled_down(check(points, weights, proof), -2 * exponent)
+    total = total_weight(points.shape[0], weights)
+    left_out = weight_left_out(total, _kept(total, trim))
+    return scaled_down(check_trimmed(points, weights, proof, left_out=left_out), -2 * exponent)
 
 
 def bound_in_units(
@@ -183,7 +193,7 @@ def bound_in_units(
         reason = REGISTRY[method].refusal(d, mass is not None)
         if reason is not None:
             raise ValueError(f"method={method!r}: {reason}")
-        methods = (method,)
+        methods, settings = (method,), replace(settings, named=True)
     proves = any(REGISTRY[name].by_time for name in methods)
     scale = validation.proof_exponent if proves else validation.scale_exponent
     exponent = scale(X, sizes, weights)

@@ -6,11 +6,14 @@ from wolfmeans.bounds.semidefinite.matched_parts import (
     semidefinite_in_parts,
 )
 from wolfmeans.bounds.semidefinite.search import KIND, semidefinite
+from wolfmeans.bounds.semidefinite.trimmed import capped, trimmed
 
 __all__ = [
     "KIND",
     "MOST_STEPS",
+    "capped",
     "fits_in_one_piece",
     "semidefinite",
     "semidefinite_in_parts",
+    "trimmed",
 ]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,31 +63,49 @@ def semidefinite(
     points = np.asarray(positive, dtype=np.float64)
     if not 1 < n_clusters < len(points) or not np.ptp(points, axis=0).any():
         return LowerBound(0.0, KIND, 1.0, perf_counter() - started)
-    search = Search(points, n_clusters, heavy, labels, settings)
+    begun = settings.clock()
+    on = TorchArrays(_device()) if settings.on_gpu else HOST
+    relaxation = Relaxation(points, n_clusters, heavy, labels, on=on)
+    prove = partial(proven, relaxation, points, heavy)
+    found = searched(Search(relaxation, prove, settings, begun))
+    return replace(found, seconds=perf_counter() - started)
+
+
+def searched(search: Search) -> LowerBound:
+    """Return the bound that a search finds, also if it is interrupted."""
     try:
         search.run()
     except KeyboardInterrupt:
         if search.proof is None:
             raise
-    taken = perf_counter() - started
-    return LowerBound(search.best, KIND, 1.0, taken, search.proof, search.outlook())
+    return LowerBound(search.best, KIND, 1.0, 0.0, search.proof, search.outlook())
 
 
 class Search:
-    """Steps, cuts and proofs in turn; the best proof so far."""
+    """Steps, cuts and proofs in turn; the best proof so far.
+
+    Parameters
+    ----------
+    relaxation : Relaxation or TrimmedRelaxation
+        It is improved step by step.
+    prove : callable
+        Given a relative tolerance, returns a proven value and its proof.
+    settings : Settings
+        As for `semidefinite`.
+    begun : float
+        The time of the settings' clock from which its seconds count.
+    """
 
     def __init__(
         self,
-        points: Double,
-        n_clusters: int,
-        weights: Double | None,
-        labels: NDArray[np.int32],
+        relaxation: Any,
+        prove: Callable[[float], tuple[float, Proof | None]],
         settings: Settings,
+        begun: float,
     ) -> None:
-        self._clock, self._started = settings.clock, settings.clock()
-        self.points, self.weights, self.settings = points, weights, settings
-        on = TorchArrays(_device()) if settings.on_gpu else HOST
-        self.relaxation = Relaxation(points, n_clusters, weights, labels, on=on)
+        self._clock, self._started = settings.clock, begun
+        self.relaxation, self._prove, self.settings = relaxation, prove, settings
+        self._shape = relaxation.points.shape
         self.best = 0.0
         self.proof: Proof | None = None
         self._goal = settings.goal
@@ -96,7 +117,7 @@ class Search:
         """Search until the goal or a limit is reached, or the bound no longer rises."""
         relaxation, settings = self.relaxation, self.settings
         most = settings.steps or 1 << 62
-        over, threads, a_step = False, BlasThreads(settings.n_threads, len(self.points)), 0.0
+        over, threads, a_step = False, BlasThreads(settings.n_threads, self._shape[0]), 0.0
         while not over and self.best < self._enough:
             before = self._clock()
             with threads.chosen(relaxation.steps):
@@ -114,7 +135,7 @@ class Search:
 
     def _steps_of_a_proof(self) -> float:
         """Return about how many steps take as long as a proof and its check."""
-        n, d = self.points.shape
+        n, d = self._shape
         columns = self.relaxation.top.vectors.shape[1]
         return float(4.0 + (n / 6.0 + 6.0 * d) / (5.0 * columns))
 
@@ -131,7 +152,7 @@ class Search:
         more = 0.01 * self.best if goal is None else 0.5 * (goal - self.best)
         if over or estimate >= self._enough or estimate > self.best + more:
             tolerance = 1e-6 if goal is None else max(0.0, 1.0 - estimate / goal)
-            value, found = proven(self.relaxation, self.points, self.weights, tolerance)
+            value, found = self._prove(tolerance)
             if value > self.best:
                 self.best, self.proof = value, found
         return over
