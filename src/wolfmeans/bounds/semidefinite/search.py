@@ -25,7 +25,7 @@ _ROUND = 10
 """Steps between two searches for violated cuts."""
 _LOOK = 4
 """Rounds between two estimates of the bound."""
-_TRIAL = 50
+_TRIAL = 200
 """Steps after which the number of threads is chosen again."""
 _POINTS_OF_A_THREAD = 1000
 _PATIENCE = 5
@@ -123,7 +123,9 @@ class Search:
             with threads.chosen(relaxation.steps):
                 relaxation.step()
             now = self._clock()
-            a_step = max(now - before, 0.8 * a_step)
+            # One slow step says little about the next.
+            took = now - before
+            a_step = 0.9 * a_step + 0.1 * min(took, 3.0 * a_step) if a_step else took
             left = settings.seconds - (now - self._started)
             over = left <= (1.0 + self._steps_of_a_proof()) * a_step or relaxation.steps >= most
             round_ends = relaxation.steps % _ROUND == 0
@@ -198,7 +200,7 @@ class BlasThreads:
 
     def __init__(self, most: int, n: int) -> None:
         # Small products gain nothing from threads.
-        self._numbers = (1,) if most == 1 or n <= _POINTS_OF_A_THREAD else (most, 1)
+        self._numbers = (1,) if most == 1 or n <= _POINTS_OF_A_THREAD else (1, most)
         self._best = self._numbers[0]
         self._times: dict[int, float] = {}
         self._controller = ThreadpoolController()
