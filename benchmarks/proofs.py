@@ -1,17 +1,26 @@
-"""Semidefinite proofs of real tables: how near to the optimum a clustering is proven, in what time.
+"""Proofs: how near to the optimum a clustering is proven, in what time.
 
-For each table a good clustering is found first (`effort`, or 50 starts if points are trimmed). Its
-inertia divided by the proven bound, less 1, is the gap: at most 1e-6 counts as optimal. Every proof
-is checked again with `check_proof`. With --optimal small tables are proven optimal by branch and
-bound.
+Subjects:
 
-    python benchmarks/proofs.py [--trimmed | --optimal] [--only iris] [--seconds 30] [--out FILE]
+- tables: `certify` on six real tables, raw and standardized;
+- default: the certificate of a plain fit, without `certify`, and what it costs;
+- optimal: branch and bound of small tables;
+- trimmed: trimmed K-means;
+- many: blobs of up to a million points.
+
+Good clusterings are found first (`effort`, or 50 starts if points are trimmed), except for
+"default". Inertia divided by the proven bound, less 1, is the gap; at most 1e-6 counts as optimal.
+Every proof that is kept is checked again with `check_proof`.
+
+    python benchmarks/proofs.py SUBJECT [--only iris] [--seconds 30] [--out FILE]
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from statistics import median
 from time import perf_counter, process_time
 
 import numpy as np
@@ -25,17 +34,16 @@ from wolfmeans.engines import effective_threads
 from wolfmeans.files.datasets import load_banknotes, load_segmentation
 
 OPTIMAL = 1e-6
-CASES = {
-    "iris": (2, 3, 4, 5, 6),
-    "wine, standardized": (2, 3, 7),
-    "breast cancer, standardized": (2, 7),
-    "banknotes, standardized": (3, 7),
-    "digits": (10,),
-    "segmentation, standardized": (7, 20),
+USEFUL = 0.1
+RAW: dict[str, Callable[[], np.ndarray]] = {
+    "iris": lambda: datasets.load_iris().data,
+    "banknotes": lambda: load_banknotes().data,
+    "wine": lambda: datasets.load_wine().data,
+    "breast cancer": lambda: datasets.load_breast_cancer().data,
+    "digits": lambda: datasets.load_digits().data,
+    "segmentation": lambda: load_segmentation().data,
 }
-
-
-OPTIMAL_CASES = {
+BRANCHED = {
     "iris": range(2, 11),
     "iris, standardized": range(2, 11),
     "wine": range(2, 11),
@@ -50,107 +58,157 @@ TRIMMED = {
     "segmentation, standardized": ((7, 0.05), (7, 0.1)),
 }
 """Numbers of clusters and shares of points that are trimmed."""
+MANY = {
+    "blobs, 5,000 points": (5_000, 14, 7, 1.0, 120.0),
+    "blobs, 100,000 points": (100_000, 14, 7, 1.0, 900.0),
+    "two blobs that overlap, 100,000 points": (100_000, 14, 2, 0.3, 60.0),
+    "blobs, 1,000,000 points": (1_000_000, 14, 7, 1.0, 1800.0),
+}
+"""Rows, columns, K, standard deviation of the centers (that of the points is 1), seconds."""
+
+Row = list[str]
 
 
-def standardized(X: np.ndarray) -> np.ndarray:
+def points(name: str) -> np.ndarray:
+    table, _, kind = name.partition(", ")
+    X = np.asarray(RAW[table](), dtype=np.float64)
+    if kind != "standardized":
+        return X
     varying = X[:, X.std(axis=0) > 0]
     return (varying - varying.mean(axis=0)) / varying.std(axis=0)
 
 
-def points(name: str) -> np.ndarray:
-    tables = {
-        "iris": lambda: datasets.load_iris().data,
-        "iris, standardized": lambda: standardized(datasets.load_iris().data),
-        "wine": lambda: datasets.load_wine().data,
-        "wine, standardized": lambda: standardized(datasets.load_wine().data),
-        "breast cancer, standardized": lambda: standardized(datasets.load_breast_cancer().data),
-        "banknotes, standardized": lambda: load_banknotes().standardized(),
-        "digits": lambda: datasets.load_digits().data,
-        "segmentation, standardized": lambda: load_segmentation().standardized(),
-    }
-    return np.asarray(tables[name](), dtype=np.float64)
+def blobs(n: int, d: int, n_clusters: int, spread: float) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    centers = spread * rng.normal(size=(n_clusters, d))
+    return centers[rng.integers(n_clusters, size=n)] + rng.normal(size=(n, d))
 
 
-def measure(name: str, n_clusters: int, alpha: float, seconds: float) -> list[str]:
-    """Return a row of the table."""
-    X = points(name)
-    n, d = X.shape
-    if alpha > 0:
-        model = wolfmeans.TrimmedKMeans(
-            n_clusters, alpha=alpha, n_init=50, certify=None, random_state=0
-        ).fit(X)
-    else:
-        model = wolfmeans.KMeans(n_clusters, effort=5.0, certify=None, random_state=0).fit(X)
-    trim = model.certificate_.trimmed_mass if alpha > 0 else None
-    start, worked = perf_counter(), process_time()
-    bound = wolfmeans.lower_bound(
-        X,
-        n_clusters,
-        trim=trim,
-        method="semidefinite",
-        centers=model.cluster_centers_,
-        seconds=seconds,
-    )
-    taken, worked = perf_counter() - start, process_time() - worked
-    assert bound.value <= model.inertia_ * (1 + 1e-12), name
-    assert bound.proof is None or wolfmeans.check_proof(X, bound.proof, trim=trim) == bound.value
-    gap = model.inertia_ / bound.value - 1.0
-    said = "optimal" if gap <= OPTIMAL else f"{gap:.2%}" if gap > 5e-5 else f"{100 * gap:.1e}%"
-    shape = f"{n:,} × {d}, K = {n_clusters}"
-    left = [f"{trim:g}"] if alpha > 0 else []
-    times = [f"{taken:.0f} s", f"{worked:.0f} s"]
-    return [name, shape, *left, f"{model.inertia_:.6g}", said, *times]
+def said(gap: float) -> str:
+    if gap <= OPTIMAL * (1 + 1e-5):
+        return "optimal"
+    return f"{gap:.2%}" if gap > 5e-5 else f"{100 * gap:.1e}%"
 
 
-def measure_optimal(name: str, n_clusters: int, seconds: float) -> list[str]:
-    """Return a row of the table of branch and bound."""
-    X = points(name)
-    model = wolfmeans.KMeans(n_clusters, effort=2.0, certify=None, random_state=0).fit(X)
+def shape(X: np.ndarray, n_clusters: int) -> str:
+    return f"{X.shape[0]:,} × {X.shape[1]}, K = {n_clusters}"
+
+
+def bounded(X: np.ndarray, model: wolfmeans.KMeans, seconds: float) -> tuple[float, Row]:
+    """Return the gap that `certify` leaves, and cells of the table."""
     wall, cpu = perf_counter(), process_time()
-    bound = wolfmeans.lower_bound(
-        X, n_clusters, method="branching", centers=model.cluster_centers_, seconds=seconds
-    )
-    taken, worked = perf_counter() - wall, process_time() - cpu
-    assert bound.proof is not None, name
-    start = perf_counter()
-    assert wolfmeans.check_proof(X, bound.proof) == bound.value, name
-    checked = perf_counter() - start
-    best = model.inertia_ if bound.better_inertia is None else bound.better_inertia
-    gap = best / bound.value - 1.0
-    said = "optimal" if gap <= OPTIMAL * (1 + 1e-5) else f"{100 * gap:.1e}%"
-    leaves = len(bound.proof.leaves) if isinstance(bound.proof, ProofTree) else 1
-    n, d = X.shape
-    size = f"{n:,} × {d}, K = {n_clusters}"
-    times = [f"{taken:.1f} s", f"{worked:.1f} s", f"{checked:.2f} s"]
-    return [name, size, f"{best:.8g}", said, f"{leaves}", *times]
+    certificate = model.certify(X, seconds=seconds)
+    times = [f"{perf_counter() - wall:.1f} s", f"{process_time() - cpu:.0f} s"]
+    proof = certificate.proof
+    assert proof is None or wolfmeans.check_proof(X, proof) == certificate.lower_bound
+    best = certificate.better_inertia or model.inertia_
+    gap = best / certificate.lower_bound - 1.0
+    return gap, [f"{best:.6g}", said(gap), str(certificate.lower_bound_kind), *times]
+
+
+def tables(only: str, seconds: float) -> Iterator[Row]:
+    yield ["data", "n × d, K", "inertia", "proven within", "by", "time", "CPU"]
+    gaps = []
+    for name in (kind for raw in RAW for kind in (raw, f"{raw}, standardized")):
+        for n_clusters in (2, 3, 7, 10, 20) if only in name else ():
+            X = points(name)
+            model = wolfmeans.KMeans(n_clusters, effort=5.0, certify=None, random_state=0).fit(X)
+            gap, cells = bounded(X, model, seconds)
+            gaps.append(gap)
+            yield [name, shape(X, n_clusters), *cells]
+    print(f"median {median(gaps):.4%}, largest {max(gaps):.3%} of {len(gaps)}")
+
+
+def default(only: str, seconds: float) -> Iterator[Row]:
+    yield ["data", "n × d, K", "proven within", "by", "fit", "certificate"]
+    gaps = []
+    for name in (kind for raw in RAW for kind in (raw, f"{raw}, standardized")):
+        for n_clusters in (2, 3, 7, 10, 20) if only in name else ():
+            X = points(name)
+            start = perf_counter()
+            model = wolfmeans.KMeans(n_clusters, random_state=0).fit(X)
+            fitted = perf_counter()
+            certificate = model.certificate_
+            read = perf_counter()
+            gaps.append((certificate.ratio or np.inf) - 1.0)
+            times = [f"{1e3 * (fitted - start):.0f} ms", f"{read - fitted:.2f} s"]
+            by = str(certificate.lower_bound_kind)
+            yield [name, shape(X, n_clusters), f"{gaps[-1]:.2%}", by, *times]
+    print(f"{sum(gap < USEFUL for gap in gaps)} of {len(gaps)} within {USEFUL:.0%}")
+
+
+def optimal(only: str, seconds: float) -> Iterator[Row]:
+    yield ["data", "n × d, K", "inertia", "proven within", "leaves", "time", "CPU", "check"]
+    for name, numbers in BRANCHED.items():
+        for n_clusters in numbers if only in name else ():
+            X = points(name)
+            model = wolfmeans.KMeans(n_clusters, effort=2.0, certify=None, random_state=0).fit(X)
+            wall, cpu = perf_counter(), process_time()
+            certificate = model.certify(X, target="optimal", seconds=seconds)
+            times = [perf_counter() - wall, process_time() - cpu]
+            start = perf_counter()
+            proof = certificate.proof
+            assert proof is not None, name
+            assert wolfmeans.check_proof(X, proof) == certificate.lower_bound, name
+            times.append(perf_counter() - start)
+            best = certificate.better_inertia or model.inertia_
+            leaves = len(proof.leaves) if isinstance(proof, ProofTree) else 1
+            cells = [f"{best:.8g}", said(best / certificate.lower_bound - 1.0), f"{leaves}"]
+            yield [name, shape(X, n_clusters), *cells, *(f"{time:.1f} s" for time in times)]
+
+
+def trimmed(only: str, seconds: float) -> Iterator[Row]:
+    yield ["data", "n × d, K", "trimmed", "inertia", "proven within", "time", "CPU"]
+    for name, problems in TRIMMED.items():
+        for n_clusters, alpha in problems if only in name else ():
+            X = points(name)
+            model = wolfmeans.TrimmedKMeans(
+                n_clusters, alpha=alpha, n_init=50, certify=None, random_state=0
+            ).fit(X)
+            trim = model.certificate_.trimmed_mass
+            wall, cpu = perf_counter(), process_time()
+            bound = wolfmeans.lower_bound(
+                X,
+                n_clusters,
+                trim=trim,
+                method="semidefinite",
+                centers=model.cluster_centers_,
+                seconds=seconds,
+            )
+            times = [f"{perf_counter() - wall:.0f} s", f"{process_time() - cpu:.0f} s"]
+            assert bound.value <= model.inertia_ * (1 + 1e-12), name
+            proof = bound.proof
+            assert proof is None or wolfmeans.check_proof(X, proof, trim=trim) == bound.value
+            gap = said(model.inertia_ / bound.value - 1.0)
+            yield [name, shape(X, n_clusters), f"{trim:g}", f"{model.inertia_:.6g}", gap, *times]
+
+
+def many(only: str, seconds: float) -> Iterator[Row]:
+    yield ["data", "n × d, K", "inertia", "proven within", "by", "time", "CPU"]
+    for name, (n, d, n_clusters, spread, most) in MANY.items():
+        if only in name:
+            X = blobs(n, d, n_clusters, spread)
+            model = wolfmeans.KMeans(n_clusters, effort=5.0, certify=None, random_state=0).fit(X)
+            yield [name, shape(X, n_clusters), *bounded(X, model, most)[1]]
+
+
+SUBJECTS = {run.__name__: run for run in (tables, default, optimal, trimmed, many)}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--optimal", action="store_true", help="branch and bound of small tables")
-    parser.add_argument("--trimmed", action="store_true", help="trimmed K-means")
-    parser.add_argument("--only", default="", help="tables with this word in their name")
+    parser.add_argument("subject", choices=SUBJECTS)
+    parser.add_argument("--only", default="", help="data with this word in their name")
     parser.add_argument("--seconds", type=float, default=30.0, help="time limit of each bound")
     parser.add_argument("--out", type=Path, help="write the table as Markdown to this file")
     options = parser.parse_args()
     rows = []
-    whole = {name: tuple((k, 0.0) for k in numbers) for name, numbers in CASES.items()}
-    small = {name: tuple((k, 0.0) for k in numbers) for name, numbers in OPTIMAL_CASES.items()}
-    cases = TRIMMED if options.trimmed else small if options.optimal else whole
-    for name, problems in cases.items():
-        for n_clusters, alpha in problems if options.only in name else ():
-            if options.optimal:
-                rows.append(measure_optimal(name, n_clusters, options.seconds))
-            else:
-                rows.append(measure(name, n_clusters, alpha, options.seconds))
-            print("  ".join(rows[-1]), flush=True)
-    left = ["trimmed"] if options.trimmed else []
-    names = ["data", "n × d, K", *left, "inertia", "proven within", "time", "CPU time"]
-    if options.optimal:
-        names = [*names[:4], "leaves", "time", "CPU", "check"]
+    for row in SUBJECTS[options.subject](options.only, options.seconds):
+        rows.append(row)
+        print("  ".join(row), flush=True)
     here = facts(machine(effective_threads(None)), versions([]))
-    text = f"{table(names, rows, left=2)}\n\n{here}"
     if options.out is not None:
+        text = f"{table(rows[0], rows[1:], left=2)}\n\n{here}"
         options.out.write_text(text + "\n", encoding="utf-8")
 
 

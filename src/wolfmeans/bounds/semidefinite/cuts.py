@@ -157,7 +157,9 @@ def _numbers(rows: NDArray[np.int32]) -> NDArray[np.uint64]:
     return np.asarray(rows.astype(np.uint64) @ factors)
 
 
-def violated_cuts(Z: Matrix, roots: Double, n_threads: int = 1) -> NDArray[np.int32]:
+def violated_cuts(
+    Z: Matrix, roots: Double, n_threads: int = 1, *, stars: bool = True
+) -> NDArray[np.int32]:
     """Return cuts that a matrix violates, the most violated first; stars only of few points."""
     z = Z
     if (roots != 1.0).any():
@@ -166,9 +168,9 @@ def violated_cuts(Z: Matrix, roots: Double, n_threads: int = 1) -> NDArray[np.in
     search = _by_native if native_is_available() else violated_by_numpy
     cuts, sizes = search(z, least, n_threads)
     cuts = table(*cuts.T)
-    if len(z) < FEW:
-        stars, over = all_stars(z, least)
-        cuts, sizes = np.concatenate([cuts, stars]), np.concatenate([sizes, over])
+    if stars and len(z) < FEW:
+        more, over = all_stars(z, least)
+        cuts, sizes = np.concatenate([cuts, more]), np.concatenate([sizes, over])
     at_most = min(_NEW_CUTS, _NEW_PER_POINT * len(z))
     return cuts[np.argsort(-sizes, kind="stable")[:at_most]]
 

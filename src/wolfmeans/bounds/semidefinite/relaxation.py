@@ -40,6 +40,8 @@ _RHO = 0.1
 """Times the norm of the first multiplier over that of Z: the first rho."""
 _EVERY = 10
 """Steps between two looks at the residuals."""
+_STARS_FROM = 100
+"""The step from which stars are looked for: simpler cuts are found faster and do more at first."""
 _SHARES = tuple(10.0**-e for e in range(11, 2, -1))
 """Shifts of the matrix of a proof, relative to its largest eigenvalue, from the smallest on."""
 
@@ -115,6 +117,7 @@ class Relaxation:
         self._on = on
         self._A, self._q = on.array(self.points, real), on.array(self.q, real)
         self.apart = np.empty((0, 2), np.int32) if apart is None else apart
+        self._stars_from = 0 if isinstance(start, State) else _STARS_FROM
         if isinstance(start, State):
             self.rho = start.rho * self.total
             self.top: TopBlock = top_block(on, self._q, on.array(start.vectors, real))
@@ -231,7 +234,8 @@ class Relaxation:
     def separate(self, n_threads: int = 1) -> int:
         """Look for violated cuts; return how many there are now."""
         Z = self._on.to_host(self._F @ self._F.T)
-        self.cuts = self.cuts.renewed(violated_cuts(Z, self.roots, n_threads))
+        stars = self.steps >= self._stars_from
+        self.cuts = self.cuts.renewed(violated_cuts(Z, self.roots, n_threads, stars=stars))
         self.W = self._projected(self.W)
         return len(self.cuts)
 

@@ -65,7 +65,8 @@ def semidefinite(
         return LowerBound(0.0, KIND, 1.0, perf_counter() - started)
     begun = settings.clock()
     on = TorchArrays(_device()) if settings.on_gpu else HOST
-    relaxation = Relaxation(points, n_clusters, heavy, labels, on=on)
+    with BlasThreads(settings.n_threads, len(points)).limited():
+        relaxation = Relaxation(points, n_clusters, heavy, labels, on=on)
     prove = partial(proven, relaxation, points, heavy)
     found = searched(Search(relaxation, prove, settings, begun))
     return replace(found, seconds=perf_counter() - started)
@@ -131,9 +132,11 @@ class Search:
             round_ends = relaxation.steps % _ROUND == 0
             rounds = relaxation.steps // _ROUND
             if over or (round_ends and (rounds in (1, 2) or rounds % _LOOK == 0)):
-                over = self._look(over) or over
+                with threads.limited():
+                    over = self._look(over) or over
             if round_ends and not over:
-                relaxation.separate(settings.n_threads)
+                with threads.limited():
+                    relaxation.separate(settings.n_threads)
 
     def _steps_of_a_proof(self) -> float:
         """Return about how many steps take as long as a proof and its check."""
@@ -204,6 +207,10 @@ class BlasThreads:
         self._best = self._numbers[0]
         self._times: dict[int, float] = {}
         self._controller = ThreadpoolController()
+
+    def limited(self) -> Any:
+        """Limit the threads of other work to the number that is best for a step."""
+        return self._controller.limit(limits=self._best, user_api="blas")
 
     @contextmanager
     def chosen(self, step: int) -> Iterator[None]:
