@@ -467,7 +467,10 @@ def trimmed(
         replace(settings, goal=goal),
         begun,
     )
-    return replace(searched(search), seconds=perf_counter() - started)
+    # Steps choose their threads. Estimates and proofs have one, as threads may wait for long.
+    with threadpool_limits(1, user_api="blas"):
+        found = searched(search)
+    return replace(found, seconds=perf_counter() - started)
 
 
 def capped(
