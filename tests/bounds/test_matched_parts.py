@@ -170,7 +170,7 @@ def test_the_better_start_is_taken(spread, from_multipliers):
     rng = np.random.default_rng(0)
     X = spread * rng.normal(size=(7, 14))[rng.integers(7, size=500)] + rng.normal(size=(500, 14))
     model = KMeans(7, random_state=0, certify=None).fit(X)
-    run = _Run(X, None, 7, model.labels_, model.cluster_centers_, most_steps=25)
+    run = _Run(X, None, 7, model.labels_, model.cluster_centers_, most_steps=25, near=1e-6)
     run.try_starts(np.arange(500))
     assert run.from_multipliers == from_multipliers
     best = run.solve(np.arange(500), 600.0)[0]
@@ -196,7 +196,7 @@ def test_more_time_means_larger_parts():
 @pytest.mark.parametrize("rows", [100, 400, 1100])
 def test_a_part_takes_the_memory_that_is_counted(rows):
     X, model = blobs(rows)
-    run = _Run(X, None, 4, model.labels_, model.cluster_centers_, most_steps=40)
+    run = _Run(X, None, 4, model.labels_, model.cluster_centers_, most_steps=40, near=1e-6)
     run.solve(np.arange(50), 600.0)
     tracemalloc.start()
     run.solve(np.arange(rows), 600.0)

@@ -203,6 +203,45 @@ PYTHON_MUTANTS = [
         ),
     ),
     *_mutants(
+        "bounds/block_proof.py",
+        "bounds/test_blocks.py",
+        (
+            "the total to the nearest",
+            "total=total * (1.0 - (d + 8) * _U),",
+            "total=total,",
+            "only a total that is too small is safe",
+            "test_the_total_is_rounded_down",
+        ),
+        (
+            "the scatter within blocks to the nearest",
+            "linalg.cholesky(scatter + shift * np.eye(d), lower=False, check_finite=False)",
+            "linalg.cholesky(scatter, lower=False, check_finite=False)",
+            "only a scatter that is too large is safe",
+            "test_ghost_rows_have_at_least_the_scatter_within_blocks",
+        ),
+        (
+            "exact sums over blocks",
+            "off = _MORE * (2 * most + 4) * _U * math.sqrt(total)",
+            "off = 0.0",
+            "sums over blocks are rounded",
+            "test_the_error_of_the_products_is_bounded",
+        ),
+        (
+            "exact roots of weights",
+            "relative=(most + 4) * _U,",
+            "relative=0.0,",
+            "weights of blocks and their roots are rounded",
+            "test_the_error_of_the_roots_is_bounded",
+        ),
+        (
+            "blocks with negative multipliers",
+            "(proof.heights >= 0).all() and (proof.slack >= 0).all()",
+            "(proof.heights >= 0).all()",
+            "only entries that are positive in all clusterings have multipliers",
+            "test_negative_numbers_are_refused",
+        ),
+    ),
+    *_mutants(
         "bounds/proof.py",
         "bounds/test_proof_tree.py",
         (

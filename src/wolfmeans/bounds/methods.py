@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
-from wolfmeans.bounds.bound import LowerBound, Numbers, Settings
+from wolfmeans.bounds.bound import LowerBound, Numbers, Settings, quiet
 from wolfmeans.bounds.neighbours import neighbours
 from wolfmeans.bounds.one_dimensional import one_dimensional
 from wolfmeans.bounds.prices import CEILING_SHARE, ITERATIONS, MOST_PLACES, ROUNDS, prices
@@ -24,7 +24,9 @@ from wolfmeans.bounds.semidefinite import (
     MOST_STEPS,
     fits_in_one_piece,
     semidefinite,
+    semidefinite_in_blocks,
     semidefinite_in_parts,
+    suits_blocks,
     trimmed,
 )
 from wolfmeans.bounds.semidefinite.branching import branching
@@ -49,6 +51,7 @@ _FEW_TO_BRANCH = 200
 # Up to here the semidefinite bound is better than prices within seconds.
 _FEW_POINTS = 3000
 _LEAST_SECONDS = 0.1
+_SHARE_OF_BLOCKS = 0.25
 # With more points, a node of branch and bound takes minutes.
 _MOST_BRANCHING_POINTS = 500
 DEFAULT_BUDGET = 5e10
@@ -151,23 +154,52 @@ def _semidefinite(
             settings=settings,
         )
     in_time = settings.on_gpu or fits_in_one_piece(n, settings.seconds)
-    if n > _MOST_SEMIDEFINITE_POINTS or not in_time:
-        return semidefinite_in_parts(
-            dense,
-            n_clusters,
-            weights,
-            labels=labels,
-            centers=centers,
-            seconds=settings.seconds,
-            most_steps=settings.steps or MOST_STEPS,
-            near=settings.near,
-            n_threads=n_threads,
-            progress=settings.progress,
-        )
     if settings.goal is None:
         cost = points.total(distances if weights is None else weights * distances)
         settings = replace(settings, goal=cost)
+    if n > _MOST_SEMIDEFINITE_POINTS or not in_time:
+        settings = replace(settings, centers=centers)
+        return _semidefinite_of_many(dense, n_clusters, weights, labels, settings)
     return semidefinite(dense, n_clusters, weights, labels=labels, settings=settings)
+
+
+def _semidefinite_of_many(
+    X: Any, n_clusters: int, weights: Numbers | None, labels: Any, settings: Settings
+) -> LowerBound:
+    """Return the better of the bounds in blocks and in parts; parts only if blocks are not enough.
+
+    Blocks mostly need much less than their share of the time.
+    """
+    started, centers, report = settings.clock(), settings.centers, settings.progress or quiet
+    assert centers is not None
+    first, before, share = _SHARE_OF_BLOCKS * settings.seconds, None, 0.0
+    if suits_blocks(X.shape[1], n_clusters, first):
+        share = _SHARE_OF_BLOCKS
+        limits = replace(
+            settings, seconds=first, progress=lambda done, text: report(share * done, text)
+        )
+        before, interrupted = semidefinite_in_blocks(
+            X, n_clusters, weights, labels=labels, centers=centers, settings=limits
+        )
+        left = settings.seconds - (settings.clock() - started)
+        if interrupted or before.value >= settings.enough or left <= 0.0:
+            return before
+    found = semidefinite_in_parts(
+        X,
+        n_clusters,
+        weights,
+        labels=labels,
+        centers=centers,
+        seconds=settings.seconds - (settings.clock() - started),
+        most_steps=settings.steps or MOST_STEPS,
+        near=settings.near,
+        n_threads=settings.n_threads,
+        progress=lambda done, text: report(share + (1.0 - share) * done, text),
+    )
+    if before is None:
+        return found
+    best = before if before.value >= found.value else found
+    return replace(best, seconds=before.seconds + found.seconds)
 
 
 def _branching(X: Any, n_clusters: int, weights: Numbers | None, settings: Settings) -> LowerBound:

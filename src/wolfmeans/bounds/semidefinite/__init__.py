@@ -1,5 +1,6 @@
 """The semidefinite lower bound: a relaxation of K-means that is strong on ordinary tables."""
 
+from wolfmeans.bounds.semidefinite.blocks import semidefinite_in_blocks, suits_blocks
 from wolfmeans.bounds.semidefinite.matched_parts import (
     MOST_STEPS,
     fits_in_one_piece,
@@ -14,6 +15,8 @@ __all__ = [
     "capped",
     "fits_in_one_piece",
     "semidefinite",
+    "semidefinite_in_blocks",
     "semidefinite_in_parts",
+    "suits_blocks",
     "trimmed",
 ]

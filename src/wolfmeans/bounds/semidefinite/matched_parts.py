@@ -114,7 +114,7 @@ def matched_parts(
     [[0, 1, 2], [0, 1, 2]]
     """
     n = len(X)
-    Y, means, spanned = _coordinates(X, centers)
+    Y, means, spanned = coordinates(X, centers)
     scaled = Y.copy()
     scaled[:, spanned:] *= _SCALED_DOWN
     # What a row adds to the sums of its cluster.
@@ -126,7 +126,7 @@ def matched_parts(
     rng = np.random.RandomState(0)
     sums = np.zeros((n_parts, len(centers), Y.shape[1]))
     part_of = np.empty(n, dtype=np.int64)
-    for leaf in _leaves(scaled, n_parts, rng):
+    for leaf in leaves(scaled, n_parts, rng):
         parts = rng.permutation(n_parts)[: len(leaf)]
         for start in range(0, len(leaf), _AT_ONCE):
             rows, some = leaf[start : start + _AT_ONCE], parts[start : start + _AT_ONCE]
@@ -139,7 +139,7 @@ def matched_parts(
     return [np.sort(part) for part in np.split(np.argsort(part_of, kind="stable"), ends[:-1])]
 
 
-def _coordinates(
+def coordinates(
     X: NDArray[np.floating], centers: NDArray[np.floating]
 ) -> tuple[Double, Double, int]:
     """Return rows and centers in few directions, and how many of these span the centers."""
@@ -155,7 +155,7 @@ def _coordinates(
     return (X - middle) @ basis.T, (places - middle) @ basis.T, spanned
 
 
-def _leaves(Y: Double, size: int, rng: np.random.RandomState) -> Iterator[NDArray[np.int64]]:
+def leaves(Y: Double, size: int, rng: np.random.RandomState) -> Iterator[NDArray[np.int64]]:
     """Yield the leaves of a balanced tree; each has `size` rows, but the last may have fewer."""
     waiting = [(rng.permutation(len(Y)), -(-len(Y) // size))]
     while waiting:

@@ -93,6 +93,10 @@ class Relaxation:
         Pairs of points that must not share a cluster.
     on : Arrays
         Where the large matrices are.
+    ghosts : array of shape (g, d) or None
+        Where points are blocks of points (`bounds.block_proof`): rows of a root of the scatter
+        within blocks. They come after the points, have no signs, and there are no cuts then; the
+        start is a clustering.
     """
 
     def __init__(
@@ -103,13 +107,18 @@ class Relaxation:
         start: NDArray[np.int32] | State,
         apart: NDArray[np.int32] | None = None,
         on: Arrays = HOST,
+        ghosts: Double | None = None,
     ) -> None:
-        n = len(X)
-        w = np.ones(n) if weights is None else weights / weights.mean()
+        w = np.ones(len(X)) if weights is None else weights / weights.mean()
         self.unit = 1.0 if weights is None else float(weights.mean())
         self.n_clusters, self.roots = n_clusters, np.sqrt(w)
         centered = X - (w @ X) / w.sum()
         self.points = centered * self.roots[:, None]
+        self._ghosts = 0 if ghosts is None else len(ghosts)
+        if ghosts is not None:
+            self.points = np.vstack([self.points, ghosts / math.sqrt(self.unit)])
+            self.roots = np.concatenate([self.roots, np.zeros(len(ghosts))])
+        n = len(self.points)
         self.total = float((self.points**2).sum())
         self.q = self.roots / np.linalg.norm(self.roots)
         # Few points are cheap in float64, which leads to more digits.
@@ -129,11 +138,14 @@ class Relaxation:
             self.top = top_block(on, self._q, first.vectors)
             none = np.empty((0, WIDTH), np.int32)
             self.cuts = Cuts.of(on, self.roots, none, np.empty(0), self.apart)
-            S = multiplier_of(self.points, self.roots, start, n_clusters)
+            rows = slice(len(start))
+            S = multiplier_of(self.points[rows], self.roots[rows], start, n_clusters)
+            if self._ghosts:
+                S = np.pad(S, (0, self._ghosts))
             size = float(np.linalg.norm(S))
             self.rho = _RHO * size / math.sqrt(n_clusters) or 2.5 * self.total / n_clusters
             F = np.zeros((n, n_clusters))
-            F[np.arange(n), start] = self.roots
+            F[np.arange(len(start)), start] = self.roots[rows]
             F /= np.maximum(np.linalg.norm(F, axis=0), 1e-30)
             F = on.array(F, real)
             S *= np.float32(1.0 / self.rho)
@@ -184,6 +196,9 @@ class Relaxation:
             self.cuts.project(W, self.Y)
         i, j = self.apart.T
         W[i, j] = W[j, i] = 0.0
+        if self._ghosts:
+            W[-self._ghosts :] = self.Y[-self._ghosts :]
+            W[:, -self._ghosts :] = self.Y[:, -self._ghosts :]
         return W
 
     @property
@@ -233,6 +248,8 @@ class Relaxation:
 
     def separate(self, n_threads: int = 1) -> int:
         """Look for violated cuts; return how many there are now."""
+        if self._ghosts:
+            return 0
         Z = self._on.to_host(self._F @ self._F.T)
         stars = self.steps >= self._stars_from
         self.cuts = self.cuts.renewed(violated_cuts(Z, self.roots, n_threads, stars=stars))
@@ -262,9 +279,32 @@ class Relaxation:
         t is the K-th largest eigenvalue of P (G + S) P; V and D hold the larger ones. y is lowered
         and t raised by a share of the largest eigenvalue, for the rounding of all of it.
         """
-        slack, of_cuts, multipliers = self._multiplier()
-        on, outer, r, P = self._on, self._on.library.outer, self.roots, self.points
-        S, A, q = on.array(slack + of_cuts), on.array(P), on.array(self.q)
+        slack, of_cuts, multipliers = self.multiplier()
+        r, P = self.roots, self.points
+        S = slack + of_cuts
+        values, vectors = self.largest(S, tolerance)
+        W = float((r**2).sum())
+        # E C E r without the matrix: C_ij = (|a_i|^2 + |a_j|^2) / 2 - a_i a_j, a centered points.
+        norms = ((P / r[:, None]) ** 2).sum(axis=1)
+        h = r * 0.5 * (norms * W + float((r**2) @ norms)) - P @ (P.T @ r)
+        h -= S @ r
+        for more, level, high in self.levels(values, tolerance):
+            y = (2.0 * (h + level * r) / r - float(r @ h) / W - level - more) / W
+            yield Proof(
+                n_clusters=self.n_clusters,
+                prices=y * r * math.sqrt(self.unit),
+                level=level * self.unit,
+                vectors=vectors[:, high],
+                heights=(np.maximum(values[high] - level, 0.0) + more) * self.unit,
+                slack=(slack * self.unit).astype(np.float32),
+                cuts=self.cuts.rows,
+                multipliers=multipliers * self.unit**2,
+            )
+
+    def largest(self, S: Double, tolerance: float) -> tuple[Double, Double]:
+        """Return the largest eigenvalues of P (G + S) P in float64, and their vectors."""
+        on, outer = self._on, self._on.library.outer
+        S, A, q = on.array(S), on.array(self.points), on.array(self.q)
         Sq = S @ q
         qSq = float(q @ Sq)
 
@@ -281,34 +321,22 @@ class Relaxation:
         if not precise:
             block.follow(self._dual)
         block.sharpen(apply, 12 if precise else 8, 4 if precise else 1)
-        values, vectors = block.values, on.to_host(block.vectors)
-        assert values is not None
+        assert block.values is not None
+        return block.values, on.to_host(block.vectors)
+
+    def levels(
+        self, values: Double, tolerance: float
+    ) -> Iterator[tuple[float, float, NDArray[np.bool_]]]:
+        """Yield shifts for the rounding, t with each, and which eigenvalues are higher."""
         if not np.isfinite(values).all():
             return
-        W = float((r**2).sum())
-        # E C E r without the matrix: C_ij = (|a_i|^2 + |a_j|^2) / 2 - a_i a_j, a centered points.
-        norms = ((P / r[:, None]) ** 2).sum(axis=1)
-        h = r * 0.5 * (norms * W + float((r**2) @ norms)) - P @ (P.T @ r)
-        h -= on.to_host(Sq) * float(np.linalg.norm(r))
         for share in _SHARES:
-            if share < 1e-3 * tolerance:
-                continue
-            more = share * abs(float(values[-1]))
-            level = max(0.0, float(values[-min(self.n_clusters, len(values))]) + more)
-            high = values > level - more
-            y = (2.0 * (h + level * r) / r - float(r @ h) / W - level - more) / W
-            yield Proof(
-                n_clusters=self.n_clusters,
-                prices=y * r * math.sqrt(self.unit),
-                level=level * self.unit,
-                vectors=vectors[:, high],
-                heights=(np.maximum(values[high] - level, 0.0) + more) * self.unit,
-                slack=(slack * self.unit).astype(np.float32),
-                cuts=self.cuts.rows,
-                multipliers=multipliers * self.unit**2,
-            )
+            if share >= 1e-3 * tolerance:
+                more = share * abs(float(values[-1]))
+                level = max(0.0, float(values[-min(self.n_clusters, len(values))]) + more)
+                yield more, level, values > level - more
 
-    def _multiplier(self) -> tuple[Double, Double, Double]:
+    def multiplier(self) -> tuple[Double, Double, Double]:
         """Return S = rho (W - Y) as N >= 0 plus the part of the cuts, and their multipliers."""
         S = self._on.to_host(self.W - self.Y).astype(np.float64) * self.rho
         S = 0.5 * (S + S.T)
