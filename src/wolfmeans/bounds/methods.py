@@ -51,6 +51,8 @@ _FEW_TO_BRANCH = 200
 # Up to here the semidefinite bound is better than prices within seconds.
 _FEW_POINTS = 3000
 _LEAST_SECONDS = 0.1
+POINTS_IN_A_SECOND = 1500
+"""Of small parts, on one core: so many have semidefinite bounds in a second."""
 _SHARE_OF_BLOCKS = 0.25
 # With more points, a node of branch and bound takes minutes.
 _MOST_BRANCHING_POINTS = 500
@@ -339,18 +341,20 @@ def auto_methods(
     trimmed: bool,
     budget: float = DEFAULT_BUDGET,
     branch: bool = True,
+    in_parts: float = 0.0,
 ) -> tuple[str, ...]:
     """Return what `method="auto"` takes, in this order: each one only if it may still help.
 
     Quick methods come first. The semidefinite bound then has the rest of the time; for few points
     branch and bound, which begins with it. Of many points in few columns, prices are tried before.
+    `in_parts` is the number of points that semidefinite bounds in parts can have in the time.
     """
     chosen = affordable(n, d, n_clusters, trimmed=trimmed, budget=budget)
     if "exact" in chosen:
         return chosen
     if not {"neighbours", "subsampled"} & set(chosen):
         chosen = (*chosen, "subsampled")
-    fits = n_clusters > 1 and n <= _MOST_SEMIDEFINITE_POINTS
+    fits = n_clusters > 1 and n <= max(_MOST_SEMIDEFINITE_POINTS, in_parts)
     if not fits or REGISTRY["semidefinite"].refusal(d, trimmed) is not None:
         return chosen
     if branch and n <= _FEW_TO_BRANCH and not trimmed:

@@ -21,7 +21,13 @@ from wolfmeans.bounds.bound import (
     total_weight,
     weight_left_out,
 )
-from wolfmeans.bounds.methods import DEFAULT_BUDGET, REGISTRY, auto_methods, best_bound
+from wolfmeans.bounds.methods import (
+    DEFAULT_BUDGET,
+    POINTS_IN_A_SECOND,
+    REGISTRY,
+    auto_methods,
+    best_bound,
+)
 from wolfmeans.bounds.proof_format import Proof, ProofTree
 from wolfmeans.bounds.trimmed_proof import check_trimmed
 from wolfmeans.engines import effective_threads, get_engine
@@ -188,7 +194,11 @@ def bound_in_units(
     if method == "auto":
         # A number of steps is for bounds that do not depend on the time.
         branch, trimmed = settings.steps is None, mass is not None
-        methods = auto_methods(n, d, k, trimmed=trimmed, budget=budget, branch=branch)
+        whole = sparse.issparse(X) or trimmed or not branch
+        in_parts = 0.0 if whole else POINTS_IN_A_SECOND * settings.seconds * threads
+        methods = auto_methods(
+            n, d, k, trimmed=trimmed, budget=budget, branch=branch, in_parts=in_parts
+        )
     else:
         reason = REGISTRY[method].refusal(d, mass is not None)
         if reason is not None:
