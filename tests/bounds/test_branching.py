@@ -121,7 +121,7 @@ def test_no_better_clustering_no_centers():
 def test_targets_and_methods_that_are_none_are_refused():
     X = load_iris().data
     km = KMeans(3, random_state=0, certify=None).fit(X)
-    with pytest.raises(ValueError, match="target must be 'optimal' or None"):
+    with pytest.raises(ValueError, match="target must be 'optimal', a positive number or None"):
         km.certify(X, target="best")
     with pytest.raises(ValueError, match="has a method of its own, not 'prices'"):
         km.certify(X, target="optimal", method="prices")

@@ -101,11 +101,12 @@ def test_a_bound_never_passes_the_inertia_it_is_compared_with():
 
 def test_auto_skips_a_bound_that_costs_more_than_the_fit():
     X = np.random.default_rng(0).normal(size=(400, 300))
-    certificate = (
-        KMeans(2, random_state=0, max_iter=300, stop="decrease", tol=0.5).fit(X).certificate_
-    )
+    model = KMeans(2, random_state=0, max_iter=300, stop="decrease", tol=0.5).fit(X)
+    # As the fit left it; the semidefinite bound comes when the certificate is read.
+    certificate = vars(model)["certificate_"]
     assert certificate.lower_bound_kind is None
     assert "certify(X) computes one" in str(certificate)
+    assert model.certificate_.lower_bound_kind == "semidefinite"
     asked = (
         KMeans(2, random_state=0, stop="decrease", tol=0.5, certify="spectral").fit(X).certificate_
     )
@@ -119,13 +120,15 @@ def blobs(n, d, k):
 def test_auto_takes_the_best_that_is_affordable():
     assert lower_bound(blobs(60, 1, 3), 3).kind == "exact"
     assert lower_bound(blobs(60, 12, 3), 3).kind == "neighbours"
-    # In the plane prices are better where clusters touch.
-    plane = np.random.default_rng(0).uniform(size=(200, 2))
-    assert lower_bound(plane, 8).kind == "prices"
+    # Few points that touch: branch and bound begins with the semidefinite bound.
+    plane = np.random.default_rng(0).uniform(size=(100, 2))
+    assert lower_bound(plane, 8, seconds=2).kind == "branching"
     # One cloud in many dimensions: the neighbours of a point tell little.
     cloud = np.random.default_rng(0).normal(size=(300, 100)) * np.linspace(3.0, 0.1, 100)
-    assert lower_bound(cloud, 2).kind == "spectral"
-    assert lower_bound(cloud, 2, trim=3).kind == "neighbours"
+    assert lower_bound(cloud, 2, seconds=2).kind == "semidefinite"
+    assert auto_methods(20_000, 2, 8, trimmed=False)[-1] == "prices"
+    assert auto_methods(20_000, 2, 8, trimmed=False, in_parts=1e5)[-1] == "semidefinite"
+    assert "branching" not in auto_methods(100, 2, 8, trimmed=False, branch=False)
     many = auto_methods(1_000_000, 10, 20, trimmed=False)
     assert many == ("subsampled",)
     assert affordable(1_000_000, 10, 20) == ()
@@ -163,7 +166,7 @@ def test_a_bound_next_to_what_was_reached_is_enough(monkeypatch):
 
         return Method(name, compute, cost=lambda *_: 1.0)
 
-    for name, value in (("far", 0.999), ("near", 0.99995), ("nearest", 1.0)):
+    for name, value in (("far", 0.999), ("near", 0.9999995), ("nearest", 1.0)):
         monkeypatch.setitem(REGISTRY, name, method(name, value))
     methods, X = ("far", "near", "nearest"), np.ones((3, 1))
     assert best_bound(X, 1, methods=methods, settings=Settings(goal=1.0)).kind == "near"

@@ -123,7 +123,7 @@ def test_a_tie_is_not_called_a_strict_minimum():
 
 
 def test_text_has_one_line_a_fact_and_no_infinity():
-    text = str(KMeans(4, random_state=0).fit(blobs()).certificate_)
+    text = str(KMeans(4, random_state=0, certify="spectral").fit(blobs()).certificate_)
     lines = text.splitlines()
     assert lines[0] == "Certificate"
     assert len(lines) == 8
@@ -358,7 +358,7 @@ def test_the_lower_bound_is_below_the_best_of_many_starts():
 
 
 def test_without_a_useful_bound_the_certificate_says_so():
-    certificate = KMeans(5, random_state=0).fit(points(d=2)).certificate_
+    certificate = KMeans(5, random_state=0, certify="spectral").fit(points(d=2)).certificate_
     assert certificate.lower_bound is None
     assert certificate.ratio is None
     assert "unknown" in str(certificate)

@@ -184,11 +184,12 @@ def test_what_cannot_be_scanned_is_said(X, result):
 def test_bounds_from_samples_hold_together_and_prove_nothing(X, monkeypatch):
     asked = []
 
-    def likely(*data, confidence, **settings):
+    def likely(*asked_for):
+        confidence = asked_for[-1].confidence
         asked.append(confidence)
         return LowerBound(1e9 if len(asked) == 1 else 1.0, "subsampled", confidence, 0.0)
 
-    monkeypatch.setattr(sys.modules["wolfmeans.estimators.scan"], "lower_bound", likely)
+    monkeypatch.setattr(sys.modules["wolfmeans.estimators.scan"], "bound_in_units", likely)
     result = wolfmeans.scan(X, n_clusters=[2, 3, 4], alpha=[0.0, 0.1], random_state=0)
     assert asked == [pytest.approx(1 - 0.05 / 6)] * 6
     # The first one lies above all values: it failed, and is not handed on.

@@ -114,8 +114,14 @@ def test_a_model_of_tensors_away_in_reports(X, expected, away, tmp_path):
     assert again.predict(X).tolist() == expected.labels_.tolist()
     current, known = judge(given, model.labels_), judge(X, expected.labels_)
     assert current == known
-    assert lower_bound(given, 3, method="neighbours").value == lower_bound(X, 3, method="neighbours").value
-    assert model.certify(given, method="neighbours").lower_bound == expected.certify(X, method="neighbours").lower_bound
+    assert (
+        lower_bound(given, 3, method="neighbours").value
+        == lower_bound(X, 3, method="neighbours").value
+    )
+    assert (
+        model.certify(given, method="neighbours").lower_bound
+        == expected.certify(X, method="neighbours").lower_bound
+    )
     assert repr(model)
     assert model._repr_html_inner()
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
@@ -121,6 +122,11 @@ def _sampling_cost(n: int, d: int, n_clusters: int) -> float:
     return (rows + 3.0 * PILOT_ROWS) * n * (d + 8) + float(n) * d * n_clusters
 
 
+def _moderate(X: NDArray[np.floating]) -> bool:
+    """Whether squares of differences fit into float64 with room to spare."""
+    return bool(1e-100 < max(X.max() - X.min(), 0.0) < 1e100)
+
+
 def _semidefinite(
     X: Any, n_clusters: int, weights: Numbers | None, mass: float | None, settings: Settings
 ) -> LowerBound:
@@ -132,7 +138,7 @@ def _semidefinite(
     dense = X.toarray() if sparse.issparse(X) else X
     if n_clusters == 1 and mass is None:
         return spectral(dense, 1, weights)  # the total sum of squares, which is the optimum
-    if n_clusters >= len(dense):
+    if n_clusters >= len(dense) or not _moderate(dense):
         return LowerBound(0.0, KIND, 1.0, 0.0)
     centers, n_threads = settings.centers, settings.n_threads
     if centers is None:
@@ -388,6 +394,6 @@ def best_bound(
         found = REGISTRY[name].compute(X, n_clusters, weights, mass, settings)
         if best is None or found.value > best.value:
             best = found
-        if best.value >= settings.enough:
+        if settings.goal is not None and best.value >= settings.enough:
             break
     return best
