@@ -110,5 +110,5 @@ def test_certify_shows_its_progress_in_a_notebook(monkeypatch):
     km = KMeans(4, random_state=0, certify=None).fit(X)
     notebook = Notebook(monkeypatch)
     km.certify(X, method="semidefinite", seconds=2)
-    assert "semidefinite bound" in repr(notebook.shown[0])
+    assert "of the optimum" in repr(notebook.shown[0])
     assert repr(notebook.shown[-1]) == ""

@@ -249,7 +249,7 @@ BOUNDS = {
     "neighbours": ("neighbours", "_search"),
     "prices": ("prices", "_prove"),
     "subsampled": ("subsampled", "bounded_mean_above"),
-    "auto": ("prices", "_prove"),
+    "auto": ("methods", "branching"),
 }
 
 
@@ -259,7 +259,7 @@ BOUNDS = {
 @pytest.mark.parametrize("method", BOUNDS)
 def test_an_error_within_a_bound_leaves_the_certificate_as_it_was(method, error, monkeypatch):
     X = cloud(60, d=1 if method == "exact" else 2)
-    # What "auto" looks at before it comes to prices must not be kept either.
+    # What "auto" looks at before it branches must not be kept either.
     model = KMeans(2, random_state=0, certify=None).fit(X)
     before, bound = state(model), model.trace_.lower_bound
     place, name = BOUNDS[method]

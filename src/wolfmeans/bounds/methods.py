@@ -122,9 +122,10 @@ def _sampling_cost(n: int, d: int, n_clusters: int) -> float:
     return (rows + 3.0 * PILOT_ROWS) * n * (d + 8) + float(n) * d * n_clusters
 
 
-def _moderate(X: NDArray[np.floating]) -> bool:
-    """Whether squares of differences fit into float64 with room to spare."""
-    return bool(1e-100 < max(X.max() - X.min(), 0.0) < 1e100)
+def _moderate(X: NDArray[np.floating], weights: Numbers | None) -> bool:
+    """Whether float32 can hold weights, and float64 squares of differences with room to spare."""
+    heaviest = 1.0 if weights is None else float(weights.max())
+    return 1e-100 < float(X.max()) - float(X.min()) < 1e100 and 1e-15 < heaviest < 1e15
 
 
 def _semidefinite(
@@ -138,7 +139,7 @@ def _semidefinite(
     dense = X.toarray() if sparse.issparse(X) else X
     if n_clusters == 1 and mass is None:
         return spectral(dense, 1, weights)  # the total sum of squares, which is the optimum
-    if n_clusters >= len(dense) or not _moderate(dense):
+    if n_clusters >= len(dense) or not _moderate(dense, weights):
         return LowerBound(0.0, KIND, 1.0, 0.0)
     centers, n_threads = settings.centers, settings.n_threads
     if centers is None:
@@ -217,7 +218,7 @@ def _branching(X: Any, n_clusters: int, weights: Numbers | None, settings: Setti
             f"{X.shape[0]:,}; method='semidefinite' is for more"
         )
     dense = X.toarray() if sparse.issparse(X) else X
-    if not 1 < n_clusters < len(dense):
+    if not 1 < n_clusters < len(dense) or not _moderate(dense, weights):
         return _semidefinite(X, n_clusters, weights, None, settings)
     centers, n_threads = settings.centers, settings.n_threads
     if centers is None:
