@@ -19,7 +19,7 @@ import polars
 import pytest
 import typer
 
-from doc_pages import PAGES, ROOT, Block, blocks_of, name_of, prose_of
+from doc_pages import PAGES, ROOT, Block, assert_alike, blocks_of, name_of, prose_of
 from wolfmeans.bench import comparison
 from wolfmeans.bench.problems import Shape
 from wolfmeans.commands.cli import application, main
@@ -189,7 +189,7 @@ def test_commands_run_one_after_the_other(page, inputs, tmp_path, monkeypatch):
         lines = [line for line in lines_of(block) if runs_wolfmeans(line)]
         printed = [check(line, in_full=shown) for line in lines]
         if shown and lines:
-            assert "".join(printed).rstrip() == following.text.rstrip()
+            assert_alike("".join(printed).rstrip(), following.text.rstrip())
 
 
 def runs_wolfmeans(line):

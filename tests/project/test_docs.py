@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from sklearn.cluster import KMeans as SklearnKMeans
 
-from doc_pages import PAGES, ROOT, Block, blocks_of, name_of, prose_of
+from doc_pages import PAGES, ROOT, Block, assert_alike, blocks_of, name_of, prose_of
 from wolfmeans import KMeans
 
 LINK = re.compile(r"\]\(([^)#\s]*)(#[^)\s]*)?\)")
@@ -35,36 +35,6 @@ def run_script(text, names, page):
     with contextlib.redirect_stdout(printed):
         exec(compile(text, str(page), "exec"), names)
     return printed.getvalue()
-
-
-VARIES = re.compile(r"within [\d.]+ %|finish within [\d,]+\)|semidefinite bound|branching bound")
-"""Lines with results of the semidefinite bound: its sums depend on the vector unit and threads."""
-
-
-def assert_alike(printed, shown):
-    """Compare texts exactly, but let numbers of semidefinite bounds vary by a few percent."""
-    lines = printed.splitlines(), shown.splitlines()
-    assert len(lines[0]) == len(lines[1]), printed
-    for ours, theirs in zip(*lines, strict=True):
-        if not VARIES.search(theirs):
-            assert re.sub(" +", " ", ours) == re.sub(" +", " ", theirs)
-            continue
-        words = ours.split(), theirs.split()
-        assert len(words[0]) == len(words[1]), ours
-        for one, other in zip(*words, strict=True):
-            number, expected = number_in(one), number_in(other)
-            if expected is None or number is None:
-                assert one == other
-            elif expected > 0.01:
-                assert number == pytest.approx(expected, rel=0.25)
-
-
-def number_in(word):
-    """Return the number that a word is; None if it is none."""
-    try:
-        return float(word.rstrip(")").replace(",", ""))
-    except ValueError:
-        return None
 
 
 SLOW = ("choosing-k.md", "big-data.md")

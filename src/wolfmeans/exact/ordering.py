@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 Keys = tuple[NDArray[Any], ...]
 KeysOfColumns = Generator[Keys, NDArray[np.int64], None]
@@ -29,7 +28,8 @@ def lexicographic_order(X: Any) -> NDArray[np.int64]:
     """
     rank = np.zeros(X.shape[0], dtype=np.int64)
     tied = np.arange(X.shape[0])
-    columns = _sparse_keys(X) if sparse.issparse(X) else _dense_keys(X)
+    # Not by asking SciPy, which help texts need not import.
+    columns = _sparse_keys(X) if hasattr(X, "indptr") else _dense_keys(X)
     next(columns)
     while len(tied):
         try:
