@@ -88,7 +88,7 @@ def open_shares(X: np.ndarray, seeds: np.ndarray, n_steps: int) -> list[float]:
     native: Any = get_engine("cpu").open(sample, None, 1, "bounds")
     # Seeds from a network may not be aligned.
     centers = np.require(seeds, requirements="CA")
-    workspace, shares = native._open(None), []
+    workspace, shares = native._open(), []
     for _ in range(n_steps):
         found = workspace.assign(centers, None, None)
         shares.append(found[5] / len(sample))

@@ -22,8 +22,26 @@ def _no_pairs() -> NDArray[np.int32]:
     return np.empty((0, 2), np.int32)
 
 
-@dataclass(frozen=True)
-class Proof:
+class _EqualByArrays:
+    """Records are equal if all of their fields are, arrays element by element."""
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        mine, its = vars(self), vars(other)
+        return mine.keys() == its.keys() and all(_same(mine[name], its[name]) for name in mine)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.array_equal(a, b)
+    return bool(a == b)
+
+
+@dataclass(frozen=True, eq=False)
+class Proof(_EqualByArrays):
     """Numbers that prove a lower bound for one data set; `check` verifies them.
 
     The rows are the points of positive weight, in their order. A proof may be for those
@@ -79,8 +97,8 @@ class Proof:
         )
 
 
-@dataclass(frozen=True)
-class ProofTree:
+@dataclass(frozen=True, eq=False)
+class ProofTree(_EqualByArrays):
     """A tree that splits all clusterings by pairs of rows, with a proof at each leaf.
 
     Split 0 is the root. The first child of a split has the clusterings in which its two rows share

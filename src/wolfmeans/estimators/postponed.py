@@ -7,7 +7,7 @@ points. The points are copied, because the caller may change them.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from time import perf_counter, thread_time
+from time import thread_time
 from typing import Any
 
 import numpy as np
@@ -24,12 +24,11 @@ MOST_POINTS = 2500
 """With more points, a second is not enough."""
 _MOST_BYTES = 1 << 25
 _GOOD_ENOUGH = 1.001
-_SHARE_OF_STEPS = 0.35
-"""Of the time, on a common core; the proof takes most of the rest."""
+_SECONDS_OF_STEPS = 0.35
+"""On a common core; the proof takes most of the rest of a second."""
 _MOST_STEPS = 80
-"""In a second."""
-_SLOW = 3.0
-"""On a machine that takes so many times as long, fewer steps are taken."""
+_MOST_SECONDS = 3.0
+"""On a machine that is so slow, fewer steps are taken."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +38,10 @@ class PostponedBound:
     X: Any
     """In the caller's units."""
     weights: NDArray[np.float64] | None
-    seconds: float
-    """The most seconds."""
 
     def bound(self, model: Any) -> LowerBound:
         """Return the bound, in units of the model's certificate."""
-        limits = modest_limits(self.X.shape[0], model.n_clusters, self.seconds)
+        limits = modest_limits(self.X.shape[0], model.n_clusters)
         settings = replace(limits, centers=model.cluster_centers_)
         found = bound_in_units(
             self.X,
@@ -60,24 +57,22 @@ class PostponedBound:
         return replace(found, seconds=0.0)
 
 
-def modest_limits(n: int, n_clusters: int, seconds: float = 1.0) -> Settings:
-    """Return settings for a semidefinite bound of few points that takes about so many seconds.
+def modest_limits(n: int, n_clusters: int) -> Settings:
+    """Return settings for a semidefinite bound of few points that takes about a second.
 
-    The number of steps depends on the data alone, so that the bound is reproducible unless the
-    machine is very slow. A thread that waits for a processor does not count as slow.
+    The number of steps depends on the data alone, so that the bound is the same after a fit on
+    another engine, unless the machine is very slow. A thread that waits for a processor does not
+    count as slow.
     """
     a_step = 1e-3 + 4e-10 * n**2 * (2 * n_clusters + 8)
-    steps = max(1, min(int(_MOST_STEPS * seconds), int(_SHARE_OF_STEPS * seconds / a_step)))
-    return Settings(n_threads=1, seconds=_SLOW * seconds, steps=steps, clock=thread_time)
+    steps = max(1, min(_MOST_STEPS, int(_SECONDS_OF_STEPS / a_step)))
+    return Settings(n_threads=1, seconds=_MOST_SECONDS, steps=steps, clock=thread_time)
 
 
 def postponed_bound(
     certificate: Certificate, data: OpenedForFit, *, trimmed: bool
 ) -> PostponedBound | None:
-    """Return the bound that is worth computing later; None if there is none.
-
-    It may take as long as two such fits, or a second if that is more.
-    """
+    """Return the bound that is worth computing later; None if there is none."""
     n, d = data.X.shape
     if data.in_parts or n > MOST_POINTS or n * d * 8 > _MOST_BYTES:
         return None
@@ -86,4 +81,4 @@ def postponed_bound(
     if certificate.ratio is not None and certificate.ratio <= _GOOD_ENOUGH:
         return None
     X = data.X.copy() if hasattr(data.X, "copy") else np.array(data.X)
-    return PostponedBound(X, data.workspace.weights, max(1.0, 2.0 * (perf_counter() - data.begun)))
+    return PostponedBound(X, data.workspace.weights)
