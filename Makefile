@@ -58,9 +58,9 @@ demo: venv ## cluster the bundled image-segmentation data; certificate, figures 
 	$(BIN)/wolfmeans demo
 
 # One process more than there are cores, for tests that wait; four are enough. A process that is done
-# takes tests over from the others.
+# takes tests over from the others. BLAS libraries would start as many threads in each.
 PROCESSES = $(shell $(PYTHON) -c 'import os; print(min(4, 1 + (os.cpu_count() or 1)))')
-PYTEST = $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal
+PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal
 
 QUICK = tests/exact tests/core tests/engines tests/estimators/test_trimmed.py tests/digests \
     tests/project/test_layers.py

@@ -113,9 +113,9 @@ def test_the_bound_is_near_and_the_same_for_any_number_of_threads():
     X, model = blobs()
     found = [
         in_parts(X, model, seconds=600, rows_at_once=300, most_steps=60, n_threads=threads).value
-        for threads in (1, 2, 3)
+        for threads in (1, 3)
     ]
-    assert found[0] == found[1] == found[2]
+    assert found[0] == found[1]
     assert model.inertia_ / 1.05 < found[0] <= model.inertia_
     assert found[0] > spectral(X, 4).value
 

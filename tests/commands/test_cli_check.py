@@ -189,7 +189,6 @@ def test_the_proof_is_written_even_if_another_bound_is_a_little_better(capsys, t
         (["--certify-seconds", "0"], "must be more than 0 seconds"),
         (["--certify-seconds", "inf"], "must be more than 0 seconds"),
         (["--certify-seconds", "nan"], "must be more than 0 seconds"),
-        (["--certify-seconds", "1", "--alpha", "0.1"], "cannot be combined with --alpha"),
         (["--certify-seconds", "1", "--memory", "1GB"], "--certify-seconds"),
         (["--proof", "p.npz", "--memory", "1GB"], "--proof"),
         (["--proof", "-"], "--proof: - is standard output"),
@@ -211,3 +210,18 @@ def test_a_method_that_refuses_the_data_costs_no_result(here, capsys, monkeypatc
     said = capsys.readouterr()
     assert said.out.startswith("Converged")
     assert "--certify-seconds: too many points for this method" in said.err
+
+
+def test_a_proof_of_a_trimmed_fit(here, capsys):
+    fit = ["fit", "data.csv", "-k", "2", "--trim", "4", "--certify-seconds", "3", "--json"]
+    assert cli.main([*fit, "--proof", "proof.npz"]) == 0
+    fitted = json.loads(capsys.readouterr().out)
+    assert cli.main(["check", "proof.npz", "data.csv", "--trim", "4", "--json"]) == 0
+    checked = json.loads(capsys.readouterr().out)
+    assert (checked["verified"], checked["trimmed"]) == (True, 4.0)
+    assert checked["lower_bound"] == fitted["lower_bound"]
+    # With less trimmed, a clustering costs at least as much.
+    assert cli.main(["check", "proof.npz", "data.csv"]) == 0
+    assert "may be left out" not in capsys.readouterr().out
+    assert cli.main(["check", "proof.npz", "data.csv", "--trim", "4"]) == 0
+    assert "if at most 4 may be left out" in capsys.readouterr().out

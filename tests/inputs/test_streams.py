@@ -919,7 +919,7 @@ def test_scores_with_a_column_of_weights(tmp_path, kind):
     assert model.score(path, sample_weight="w") == kind(K, init=X[:K]).fit(
         X, sample_weight=weights
     ).score(X, sample_weight=weights)
-    assert model.certify(path, sample_weight="w").proven_bound is not None
+    assert model.certify(path, sample_weight="w", seconds=1).proven_bound is not None
 
 
 def test_a_name_that_is_empty_is_not_this_folder():

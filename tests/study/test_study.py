@@ -61,8 +61,8 @@ def test_runs_are_those_of_kmeans(scenario, way):
     some = perform(scenario, range(3, 9))
     for place, replication in enumerate(range(3, 9)):
         X, rows = draw(scenario, replication)
-        km = KMeans(scenario.k, init=X[rows], empty="keep", stop="stationary", max_iter=None)
-        km.fit(X)
+        settings = {"empty": "keep", "stop": "stationary", "max_iter": None, "certify": None}
+        km = KMeans(scenario.k, init=X[rows], **settings).fit(X)
         gap, movement = steps_of(some, place)
         assert gap.tolist() == km.trace_.gap.tolist()
         assert movement.tolist() == km.trace_.movement.tolist()

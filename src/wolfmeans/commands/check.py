@@ -33,6 +33,13 @@ def check(
     columns: options.Columns = None,
     exclude: options.Exclude = None,
     weights: options.Weights = None,
+    trim: Annotated[
+        float | None,
+        typer.Option(
+            metavar="WEIGHT",
+            help="Weight (without weights: points) that a clustering may leave out.",
+        ),
+    ] = None,
     standardize: options.Standardize = False,
     drop_missing: options.DropMissing = False,
     format_: options.Format = None,
@@ -42,8 +49,8 @@ def check(
     """Verify the proof of a lower bound against the data.
 
     Prints the lower bound that is proven for every clustering of these
-    rows. Columns, weights and scaling must be those of the fit. The check
-    trusts no number of the proof.
+    rows. Columns, weights and scaling must be those of the fit; so must the
+    trimmed weight, if there is one. The check trusts no number of the proof.
 
     Exit codes: 0 verified, 1 the proof proves nothing about these rows,
     2 invalid usage or input.
@@ -52,7 +59,7 @@ def check(
 
       wolfmeans check proof.npz measurements.csv
 
-      wolfmeans check proof.npz measurements.csv --json
+      wolfmeans check proof.npz measurements.csv --trim 15 --json
     """
     outputs.check_targets({}, [proof, *files])
     if Path(proof).is_dir() or not Path(proof).exists():
@@ -70,7 +77,7 @@ def check(
     given = _load(proof, points)
     with remarking(() if quiet or json_ else points.remarks):
         try:
-            bound = check_proof(data, given, sample_weight=points.weights)
+            bound = check_proof(data, given, sample_weight=points.weights, trim=trim)
             reason = "the numbers do not go together for these rows"
         except ValueError as error:
             bound, reason = 0.0, str(error)
@@ -85,6 +92,7 @@ def check(
                 "columns": list(points.names),
                 "standardized": standardize,
                 "weighted": points.weights is not None,
+                "trimmed": trim or 0.0,
             }
         )
     if not bound > 0:
@@ -97,14 +105,19 @@ def check(
     if quiet or json_:
         return
     least, k = rounded_down(bound, 6), given.n_clusters
+    facts = [
+        ("lower bound", least, "proven for these rows, rounding included"),
+        ("clusters", f"{k:,}", "it holds for at most so many clusters"),
+        ("points", f"{n_points:,}", f"in {_listed(points)}"),
+    ]
+    if trim:
+        unit = "points" if points.weights is None else "weight"
+        facts.append(("trimmed", f"{trim:g}", f"{unit} that a clustering may leave out"))
     print_facts(
         f"Verified: no clustering of these {n_points:,} points into at most {k:,} "
-        f"{'cluster' if k == 1 else 'clusters'} has inertia below {least}.",
-        [
-            ("lower bound", least, "proven for these rows, rounding included"),
-            ("clusters", f"{k:,}", "it holds for at most so many clusters"),
-            ("points", f"{n_points:,}", f"in {_listed(points)}"),
-        ],
+        f"{'cluster' if k == 1 else 'clusters'} has inertia below {least}"
+        f"{f' if at most {trim:g} may be left out' if trim else ''}.",
+        facts,
     )
 
 

@@ -147,7 +147,7 @@ def fit(
     ] = "auto",
     certify_seconds: Annotated[
         float | None,
-        value("SECONDS", "Then improve the bound for this time, with a proof.", _SEARCH),
+        value("SECONDS", "Then improve the bound for this time.", _SEARCH),
     ] = None,
     engine: Annotated[
         str, named(ENGINES, "Compute engine; results are identical, auto picks the fastest")
@@ -340,11 +340,7 @@ def _check_kind_of_fit(given: Namespace) -> None:
         if given.effort is not None and not given.effort > 0:
             raise ValueError(f"--effort must be more than 0 seconds; got {given.effort:g}")
         return
-    refused = {
-        "--polish": given.polish,
-        "--effort": given.effort,
-        "--certify-seconds": given.certify_seconds,
-    }
+    refused = {"--polish": given.polish, "--effort": given.effort}
     for option, setting in refused.items():
         if setting is not None:
             raise ValueError(f"{option} cannot be combined with --alpha or --trim")
@@ -463,7 +459,11 @@ def _add_bounds(
 
     known = estimator.certificate_
     methods: Sequence[str] = ()
-    if given.certify == STRONGEST:
+    limit = {} if given.certify_seconds is None else {"seconds": given.certify_seconds}
+    if given.proof is not None and limit:
+        # Only this method has a proof that can be written for any data that it takes.
+        methods = ("semidefinite",)
+    elif given.certify == STRONGEST or limit:
         methods = ("auto",)
     elif given.certify == "auto" and (known.ratio is None or known.ratio >= _NEAR_ENOUGH):
         (n, d), trimmed = X.shape, known.trimmed_mass > 0
@@ -471,23 +471,18 @@ def _add_bounds(
         methods = [m for m in cheap if REGISTRY[m].rigorous and m != known.lower_bound_kind]
     with progress_on_terminal((lambda share, text: None) if given.quiet else None) as progress:
         for method in methods:
-            estimator.certify(
-                X,
-                sample_weight=weights,
-                method=method,
-                random_state=estimator.random_state,
-                progress=progress,
-            )
-        if given.certify_seconds is not None:
             try:
                 estimator.certify(
                     X,
                     sample_weight=weights,
-                    method="semidefinite",
-                    seconds=given.certify_seconds,
+                    method=method,
+                    random_state=estimator.random_state,
                     progress=progress,
+                    **limit,
                 )
             except ValueError as error:
+                if not limit:
+                    raise
                 # The method has limits; what was found without it remains.
                 say(f"wolfmeans: --certify-seconds: {error}")
 
