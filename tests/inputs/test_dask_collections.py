@@ -444,7 +444,7 @@ def test_a_checkpoint_of_other_seeds_is_refused(tmp_path):
     KMeans(6, random_state=0, max_iter=3, checkpoint=path).fit(X)
     with pytest.raises(ValueError, match="random_state is 0 there and 1 here"):
         KMeans(6, random_state=1, checkpoint=path).fit(X)
-    with pytest.raises(ValueError, match="init is 'k-means\\+\\+' there"):
+    with pytest.raises(ValueError, match="init is 'multilevel' there"):
         KMeans(6, random_state=0, init="k-means||", checkpoint=path).fit(X)
 
 

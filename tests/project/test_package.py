@@ -130,7 +130,7 @@ def test_choices_are_those_there_are():
     from wolfmeans.study import mixtures
 
     assert tuple(bounds.REGISTRY) == choices.BOUNDS
-    assert tuple(methods.METHODS) == choices.SEEDINGS
+    assert ("multilevel", *methods.METHODS) == choices.SEEDINGS
     assert tuple(methods.TRIMMED_METHODS) == choices.TRIMMED_SEEDINGS
     assert tuple(mixtures.MIXTURES) == choices.MIXTURES
     assert set(tables.SUFFIXES.values()) == set(choices.FORMATS)

@@ -10,7 +10,7 @@ TOLERANCE_SCALES = ("initial", "total", "absolute")
 POLICIES = ("keep", "resample", "farthest", "best", "admissible")
 """For empty clusters."""
 POLISHES = ("hartigan", "swap")
-SEEDINGS = ("k-means++", "plain-k-means++", "k-means||", "random", "greedy-k-means++")
+SEEDINGS = ("multilevel", "k-means++", "plain-k-means++", "k-means||", "random", "greedy-k-means++")
 """The last is another name of the first."""
 TRIMMED_SEEDINGS = ("trimmed-k-means++",)
 BOUNDS = ("exact", "spectral", "neighbours", "prices", "semidefinite", "branching", "subsampled")

@@ -232,6 +232,9 @@ class Workspace(Protocol):
     def rows(self, indices: NDArray[np.int64]) -> Centers:
         """Return data rows, dense, in the centers' dtype."""
 
+    def stored_rows(self, indices: NDArray[np.int64]) -> Any:
+        """Return data rows in the centers' dtype, dense or CSR as they are stored."""
+
     def cost(self, centers: Centers) -> float:
         """Return the exact sum of w D over the points at their labels, rounded once."""
 

@@ -229,6 +229,12 @@ class ReferencePoints(StepByStep):
         dense = chosen.toarray() if sparse.issparse(chosen) else chosen
         return np.ascontiguousarray(dense, dtype=self.dtype)
 
+    def stored_rows(self, indices: NDArray[np.int64]) -> Any:
+        """Return data rows in the centers' dtype, dense or CSR as they are stored."""
+        if not sparse.issparse(self._X):
+            return self.rows(indices)
+        return sparse.csr_array(self._X[indices].astype(self.dtype, copy=False))
+
     def cost(self, centers: Centers) -> float:
         """Return the exact sum of w D over the points at their labels, rounded once."""
         distances = self.distances(centers)

@@ -1,4 +1,4 @@
-"""Parts of the data, as the sampling of k-means|| asks for them (`seeding.oversampling`).
+"""Parts of the data, as samplings ask for them: k-means|| and the multilevel start.
 
 A part knows the hashes of its rows, the distances to the nearest candidates so far, and which these
 are. It is never changed: with more candidates there is another part, so that one that was lost can
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from wolfmeans.core.draws import scaled
 from wolfmeans.core.workspace import Centers, Distances, Labels
@@ -69,6 +70,46 @@ def merged_masses(some: Sequence[HashMasses]) -> HashMasses:
     return HashMasses(hashes, masses)
 
 
+@dataclass(frozen=True)
+class RowSample:
+    """Some rows with their hashes and weights, ordered by hash, then by weight."""
+
+    hashes: Hashes
+    """(m,) ascending."""
+    points: Any
+    """(m, d) dense or CSR, as the rows are stored."""
+    weights: NDArray[np.float64]
+    """(m,) positive."""
+
+    def __getitem__(self, which: Any) -> RowSample:
+        """Return some of the rows, in their order."""
+        return RowSample(self.hashes[which], self.points[which], self.weights[which])
+
+    @property
+    def values(self) -> RowSample:
+        """Every value once, with the weight of its copies."""
+        new = np.append(True, self.hashes[1:] != self.hashes[:-1])[: len(self.hashes)]
+        if new.all():
+            return self
+        return replace(self[new], weights=np.add.reduceat(self.weights, np.flatnonzero(new)))
+
+    @property
+    def ordered(self) -> RowSample:
+        """The same rows in an order that depends on values and weights alone."""
+        return self[np.lexsort((self.weights, self.hashes))]
+
+
+def merged_samples(some: Sequence[RowSample]) -> RowSample:
+    """Return the rows of several samples as one."""
+    points = [each.points for each in some]
+    stored = any(map(sparse.issparse, points))
+    return RowSample(
+        np.concatenate([each.hashes for each in some]),
+        sparse.csr_array(sparse.vstack(points)) if stored else np.concatenate(points),
+        np.concatenate([each.weights for each in some]),
+    ).ordered
+
+
 def merged_points(some: Sequence[Centers]) -> Centers:
     """Return distinct points in lexicographic order, without negative zeros."""
     points = np.concatenate(some) + some[0].dtype.type(0)
@@ -117,6 +158,12 @@ class Parts(Protocol):
         Of equally near candidates, the first one.
         """
 
+    def sample(self, key: int, share: float) -> RowSample:
+        """Return the rows of positive weight whose uniforms, by the key, are below the share."""
+
+    def rows_with(self, hashes: Hashes) -> RowSample:
+        """Return the rows of positive weight that have one of these hashes, which ascend."""
+
 
 class WholePart(Parts, Protocol):
     """All the rows of a workspace, with the row of each point."""
@@ -141,6 +188,9 @@ class Rows(Protocol):
 
     def rows(self, indices: NDArray[np.int64]) -> Centers:
         """Return data rows, dense, in the centers' dtype."""
+
+    def stored_rows(self, indices: NDArray[np.int64]) -> Any:
+        """Return data rows in the centers' dtype, dense or CSR as they are stored."""
 
 
 class State(NamedTuple):
@@ -226,6 +276,24 @@ class Part:
             np.add.at(masses, self.state.owner, scaled(self._weights(), shift))
         return masses
 
+    def sample(self, key: int, share: float) -> RowSample:
+        """Return the rows of positive weight whose uniforms, by the key, are below the share."""
+        rows = np.flatnonzero(uniforms(self.state.hashes, key) < share)
+        if self._rows.weights is not None:
+            rows = rows[self._rows.weights[rows] > 0]
+        return self._taken(rows)
+
+    def rows_with(self, hashes: Hashes) -> RowSample:
+        """Return the rows of positive weight that have one of these hashes, which ascend."""
+        return self._taken(self._rows_with(hashes))
+
+    def _taken(self, rows: NDArray[np.int64]) -> RowSample:
+        weights = self._rows.weights
+        taken = np.ones(len(rows)) if weights is None else weights[rows]
+        # Ordered first: rows are read once, in the end.
+        rows = rows[order := np.lexsort((taken, self.state.hashes[rows]))]
+        return RowSample(self.state.hashes[rows], self._rows.stored_rows(rows), taken[order])
+
     def rows_of(self, points: Centers) -> NDArray[np.int64]:
         """Return the lowest row of positive weight that is equal to each of some points here."""
         found = self.first_rows(np.unique(row_hashes(points)))
@@ -254,6 +322,8 @@ class Part:
         there = np.zeros(1 << _FILTER_BITS, dtype=bool)
         there[buckets_of(hashes, _FILTER_BITS)] = True
         rows = np.flatnonzero(there[buckets_of(self.state.hashes, _FILTER_BITS)])
+        if len(hashes) == 0:
+            return rows
         if self._rows.weights is not None:
             rows = rows[self._rows.weights[rows] > 0]
         place = np.minimum(np.searchsorted(hashes, self.state.hashes[rows]), len(hashes) - 1)
@@ -326,6 +396,8 @@ ANSWERS: dict[str, Callable[..., Any]] = {
     "listed": lambda part, *given: Merged(part.listed(*given), merged_masses),
     "points": lambda part, hashes: Merged(part.points(hashes), merged_points),
     "owned": lambda part, shift: Counts.of(part.owned(shift)),
+    "sample": lambda part, *given: Merged(part.sample(*given), merged_samples),
+    "rows_with": lambda part, hashes: Merged(part.rows_with(hashes), merged_samples),
 }
 """The answers of a part to the questions of the sampling, in a form that adds up."""
 
@@ -356,6 +428,14 @@ class SeveralParts:
     def owned(self, shift: int) -> Masses:
         """Return the scaled weight of the rows to which each candidate is the nearest."""
         return cast("Masses", self._asked("owned", shift).value)
+
+    def sample(self, key: int, share: float) -> RowSample:
+        """Return the rows of positive weight whose uniforms, by the key, are below the share."""
+        return cast("RowSample", self._asked("sample", key, share).value)
+
+    def rows_with(self, hashes: Hashes) -> RowSample:
+        """Return the rows of positive weight that have one of these hashes, which ascend."""
+        return cast("RowSample", self._asked("rows_with", hashes).value)
 
 
 class Together(SeveralParts):

@@ -23,6 +23,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from wolfmeans.bounds import METHODS as BOUNDS
 from wolfmeans.bounds import REGISTRY, Optimum, optimum_on_a_line
 from wolfmeans.certificate.record import Certificate, warn_about
+from wolfmeans.core.choices import SEEDINGS
 from wolfmeans.core.draws import RandomSource
 from wolfmeans.core.empty_clusters import POLICIES
 from wolfmeans.core.frank_wolfe import Callback
@@ -55,13 +56,13 @@ from wolfmeans.fitting.fit import (
     scale_notes,
     searched,
 )
+from wolfmeans.fitting.multilevel import bytes_of_samples, multilevel_seeds
 from wolfmeans.fitting.polish import POLISHES
 from wolfmeans.inputs import validation
 from wolfmeans.seeding.in_parts import seeds_in_parts
-from wolfmeans.seeding.methods import METHODS as SEEDINGS
-from wolfmeans.seeding.methods import choose_seeds
+from wolfmeans.seeding.methods import choose_seeds, worth_sampling
 
-_DEFAULT_SEEDS = ("k-means++", "greedy-k-means++")
+_DEFAULT_SEEDS = ("multilevel", "k-means++", "greedy-k-means++")
 # Multiplications for the optimum of one column: about a second.
 _EXACT_BUDGET = 1e9
 _DEFAULT_STARTS = 10
@@ -165,9 +166,15 @@ class FitFromStarts(CenterEstimator):
             method = self.init
 
             def chosen(ws: Workspace, random: RandomSource) -> NDArray[np.floating]:
+                other = "k-means++" if method == "multilevel" else method
+                if method == "multilevel" and worth_sampling(ws.n_points, self.n_clusters):
+                    threads = effective_threads(self.n_threads)
+                    found = multilevel_seeds(ws, self.n_clusters, random, threads)
+                    if found is not None:
+                        return found
                 if ws.in_parts:
-                    return seeds_in_parts(ws, self.n_clusters, method, random())
-                return choose_seeds(ws, self.n_clusters, method, random())
+                    return seeds_in_parts(ws, self.n_clusters, other, random())
+                return choose_seeds(ws, self.n_clusters, other, random())
 
             return chosen, n_starts
         if callable(self.init):
@@ -186,6 +193,14 @@ class FitFromStarts(CenterEstimator):
             )
         given = self._given(self.init, X, exponent)
         return lambda ws, random: given, 1
+
+    def _bytes_beside(self, source: Any) -> int:
+        """Return the bytes of the samples that seeds come from."""
+        sampled = isinstance(self.init, str) and self.init == "multilevel"
+        if not sampled or not worth_sampling(source.n_rows, self.n_clusters):
+            return 0
+        itemsize = source.dtype.itemsize
+        return bytes_of_samples(source.n_rows, source.n_columns, self.n_clusters, itemsize)
 
     def _number_of_starts(self) -> int:
         """Return the number of starts; 1 for given centers."""
@@ -282,12 +297,14 @@ class KMeans(FitFromStarts):
     ----------
     n_clusters : int, default=8
         The number of clusters K.
-    init : "k-means++", "plain-k-means++", "k-means||", "random", callable or array, \
-            default="k-means++"
-        Initial centers. "k-means++" is greedy, as in scikit-learn: it draws several candidates for
-        each seed and keeps the best. "plain-k-means++" draws one. A callable is called with
-        ``(X, n_clusters, random_state)`` and returns an array of shape (n_clusters, n_features).
-        On one column "k-means++" begins at the optimum (see `one_column`).
+    init : "multilevel", "k-means++", "plain-k-means++", "k-means||", "random", callable or array, \
+            default="multilevel"
+        Initial centers. "multilevel" clusters samples of growing size, then looks for far points
+        that the samples miss; with fewer than 16,384 points it is "k-means++". "k-means++" is
+        greedy, as in scikit-learn: it draws several candidates for each seed and keeps the best.
+        "plain-k-means++" draws one. A callable is called with ``(X, n_clusters, random_state)``
+        and returns an array of shape (n_clusters, n_features). On one column "multilevel" and
+        "k-means++" begin at the optimum (see `one_column`).
     n_init : "auto" or int, default="auto"
         Number of starts; the result with the lowest inertia is kept. "auto" is 10 for "random" and
         callables, else 1.
@@ -354,11 +371,11 @@ class KMeans(FitFromStarts):
         and memory holds as much about every point as fits (labels and bounds, labels, or nothing).
         Results are identical. Arrays are used as they are. None loads everything.
     one_column : {"exact", "descent"}, default="exact"
-        How data with one column is clustered from ``init="k-means++"``. "exact" begins at the
-        global optimum, which dynamic programming finds, and the certificate says "optimal"; so
-        `n_init`, `random_state` and `effort` do not matter. It applies to data in memory, with
-        n_samples * n_clusters up to 2,500,000 (about a second). "descent" begins at seeds, as with
-        more columns and with any other `init`.
+        How data with one column is clustered by default or with ``init="k-means++"``. "exact"
+        begins at the global optimum, which dynamic programming finds, and the certificate says
+        "optimal"; so `n_init`, `random_state` and `effort` do not matter. It applies to data in
+        memory, with n_samples * n_clusters up to 2,500,000 (about a second). "descent"
+        begins at seeds, as with more columns and with any other `init`.
 
     Attributes
     ----------
@@ -428,7 +445,7 @@ class KMeans(FitFromStarts):
         self,
         n_clusters: int = 8,
         *,
-        init: Any = "k-means++",
+        init: Any = "multilevel",
         n_init: int | str = "auto",
         max_iter: int | None = 300,
         tol: float | None = None,

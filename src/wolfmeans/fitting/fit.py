@@ -31,6 +31,7 @@ from wolfmeans.fitting.search import search
 from wolfmeans.inputs import dask_collections, streams, validation
 from wolfmeans.inputs.data_in_parts import refuse_what_needs_all_points
 from wolfmeans.inputs.kinds import DataKind, kind_of_data
+from wolfmeans.seeding.methods import worth_sampling
 
 # Multiplications that even the smallest fit takes.
 _LEAST_FIT = 500_000
@@ -118,7 +119,10 @@ def _of_parts(
     """Describe data in parts, after the checks that data in memory gets."""
     model._refuse_few_rows(data.X.shape[0])
     model._tell(f"{data.X.shape[0]:,} rows in {data.where}")
-    notes = data.notes(None if model._draws_from_sample else model.init)
+    n_points = data.X.shape[0]
+    sampled = isinstance(model.init, str) and model.init == "multilevel"
+    sampled = sampled and worth_sampling(n_points, model.n_clusters)
+    notes = data.notes(None if sampled or model._draws_from_sample else model.init)
     return OpenedForFit(data.X, data.X, data.points, data.exponent, begun, notes, names)
 
 

@@ -78,6 +78,8 @@ def search(
     *,
     seconds: float = math.inf,
     rounds: int | None = None,
+    give_up_after: int | None = None,
+    tolerance: float = _TOLERANCE,
     n_threads: int = 1,
 ) -> tuple[Centers, Effort]:
     """Look for centers from which a fit ends at a lower SSE than from the given ones.
@@ -96,6 +98,10 @@ def search(
     rounds : int or None, default=None
         Maximum number of rounds. Without a time limit the result depends only on it and on the
         generator.
+    give_up_after : int or None, default=None
+        The search ends after so many rounds in a row that gained nothing.
+    tolerance : float, default=1e-5
+        A descent ends when a step gains no more than this share of its first SSE.
     n_threads : int, default=1
         Threads for trials of small problems; does not change the result of a round.
 
@@ -120,16 +126,23 @@ def search(
     """
     if rounds is None and math.isinf(seconds):
         raise ValueError("a search needs a limit: seconds or rounds")
-    return _Search(workspace, random, n_threads, seconds).run(centers, rounds)
+    state = _Search(workspace, random, n_threads, seconds, tolerance)
+    return state.run(centers, rounds, give_up_after)
 
 
 class _Search:
     """The state of a search: the workspaces, the best clusterings and the counts."""
 
     def __init__(
-        self, workspace: Workspace, random: RandomSource, n_threads: int, seconds: float
+        self,
+        workspace: Workspace,
+        random: RandomSource,
+        n_threads: int,
+        seconds: float,
+        tolerance: float,
     ) -> None:
         self._workspace = workspace
+        self._tolerance = tolerance
         self._random = random
         self._n_threads = n_threads
         self._started = perf_counter()
@@ -140,22 +153,25 @@ class _Search:
         self._elites: list[_Clustering] = []
         self._failures = self._tried = self._accepted = self._starts = 0
 
-    def run(self, centers: Centers, rounds: int | None) -> tuple[Centers, Effort]:
-        """Search until the time is up or the rounds are over."""
+    def run(
+        self, centers: Centers, rounds: int | None, give_up_after: int | None
+    ) -> tuple[Centers, Effort]:
+        """Search until the time is up, the rounds are over, or too many of them failed."""
         n_clusters = len(centers)
         size = self._workspace.n_points * self._workspace.n_features * n_clusters
         self._trials = _TRIALS if size <= _SMALL else 1
         self._at_once = max(1, n_clusters // 10)
         patience = max(_FEWEST_FAILURES, _FAILURES_PER_CLUSTER * n_clusters)
         first = best = now = _Clustering.of(*self._descend([centers]))
-        done = 0
+        done = in_vain = 0
         while n_clusters > 1 and best.masses.any() and perf_counter() < self._deadline:
-            if done == rounds:
+            if done == rounds or in_vain == give_up_after:
                 break
             done += 1
             now = self._exchange(now) if self._failures < patience else self._restart(now)
+            in_vain += 1
             if now.sse < best.sse * (1.0 - _GAIN):
-                best = now
+                best, in_vain = now, 0
         effort = Effort(
             seconds=perf_counter() - self._started,
             rounds=done,
@@ -270,7 +286,9 @@ class _Search:
             self._twins += [self._workspace.fork(1) for _ in range(missing)]
             workspaces = self._twins[: len(seeds)]
         descents = [
-            _Descent(KMeansProblem(workspace, "farthest", self._random), start, ceiling)
+            _Descent(
+                KMeansProblem(workspace, "farthest", self._random), start, ceiling, self._tolerance
+            )
             for workspace, start in zip(workspaces, seeds, strict=True)
         ]
         running = descents
@@ -292,11 +310,13 @@ class _Search:
 class _Descent:
     """Lloyd's steps from seeds, some at a time, while they promise to end below the ceiling."""
 
-    def __init__(self, problem: KMeansProblem, seeds: Centers, ceiling: float) -> None:
+    def __init__(
+        self, problem: KMeansProblem, seeds: Centers, ceiling: float, tolerance: float
+    ) -> None:
         self.problem = problem
         self.point = problem.partition(seeds)
         self._ceiling = ceiling
-        self._smallest = _TOLERANCE * self.point.sse
+        self._smallest = tolerance * self.point.sse
         self.rule = self._rule()
 
     def _rule(self) -> DecreaseRule:

@@ -12,8 +12,11 @@ from wolfmeans.engines.places.sampling_in_parts import AllParts, Sampling
 from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.seeding.methods import parallel_seeds
 
-SPREADING = ("k-means++", "plain-k-means++", "greedy-k-means++")
-"""Seedings that pick one point after the other, each time from all points in one order."""
+SPREADING = ("multilevel", "k-means++", "plain-k-means++", "greedy-k-means++")
+"""Seedings that pick one point after the other, each time from all points in one order.
+
+The multilevel start does so if there are few points.
+"""
 DRAWN_OTHERWISE = (
     "the seeds were drawn by k-means||, because init={!r} needs all points in one place and the "
     "data is in parts; in memory, init='k-means||' gives the same result"
@@ -39,10 +42,15 @@ def parallel_seeds_in_parts(
     >>> bool((seeds == choose_seeds(together, 3, "k-means||", np.random.RandomState(0))).all())
     True
     """
-    sampling = Sampling(uuid.uuid4().hex, np.empty((0, points.n_features), dtype=points.dtype))
     # The candidates are on this machine, which may lack the engine of the workers.
     engine = "reference" if points.engine == "reference" else "auto"
-    return parallel_seeds(AllParts(points, sampling), n_clusters, random_state, engine)
+    return parallel_seeds(all_parts(points), n_clusters, random_state, engine)
+
+
+def all_parts(points: PartsWorkspace) -> AllParts:
+    """Return all parts as one, for a new sampling."""
+    none = np.empty((0, points.n_features), dtype=points.dtype)
+    return AllParts(points, Sampling(uuid.uuid4().hex, none))
 
 
 def seeds_in_parts(

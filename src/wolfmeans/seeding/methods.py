@@ -26,6 +26,20 @@ from wolfmeans.engines import get_engine
 from wolfmeans.engines.sampling import Part, Parts, WholePart
 from wolfmeans.seeding.oversampling import sample_candidates
 
+FEWEST_ROWS = 1 << 14
+"""Of fewer rows, all are the smallest sample of the multilevel start: greedy k-means++ chooses."""
+_FEWEST_SAMPLED, _SAMPLED_PER_CLUSTER, _LEAST_FACTOR = 2048, 16, 4
+
+
+def smallest_sample(n_clusters: int) -> int:
+    """Return the size of the smallest sample of the multilevel start (`fitting.multilevel`)."""
+    return max(_FEWEST_SAMPLED, _SAMPLED_PER_CLUSTER * n_clusters)
+
+
+def worth_sampling(n_values: float, n_clusters: int) -> bool:
+    """Whether the smallest sample is small beside all rows, or beside all distinct ones."""
+    return n_values >= max(FEWEST_ROWS, _LEAST_FACTOR * smallest_sample(n_clusters))
+
 
 def choose_seeds(
     workspace: Workspace, n_clusters: int, method: str, rng: np.random.RandomState

@@ -64,34 +64,58 @@ def sample_candidates(parts: Parts, n_clusters: int, seed: int) -> Candidates:
     All distinct points are candidates in the end if these are no more than the clusters: a round
     samples one value at least in expectation, and ones that are candidates have no mass.
     """
-    n = parts.size()
-    bits = min(max(n.bit_length(), _FEWEST_BUCKET_BITS), _MOST_BUCKET_BITS)
-    weight_shift = integer_shift(parts.largest(), n)
-    found = [_first_candidate(parts, weight_shift, bits, seed)]
+    weight_shift = integer_shift(parts.largest(), parts.size())
+    found = [_first_candidate(parts, weight_shift, seed)]
     parts = parts.approach(found[0])
     for number in count():
         if number >= _ROUNDS and sum(map(len, found)) >= n_clusters:
             break
-        shift = integer_shift(parts.largest(), n)
-        sums = parts.bucket_masses(shift, bits)
-        total = float(sums.sum())
-        if total == 0:
+        drawn = draw_by_mass(parts, _OVERSAMPLING * n_clusters, stream(seed, number))
+        if drawn.total == 0:
             break
-
-        def share(masses: Masses, total: float = total) -> NDArray[np.float64]:
-            return (_OVERSAMPLING * n_clusters) * masses.astype(np.float64) / total
-
-        sampled = _sample(parts, shift, sums, share, stream(seed, number))
-        if len(sampled):
-            found.append(parts.points(sampled))
+        if len(drawn.hashes):
+            found.append(parts.points(drawn.hashes))
             parts = parts.approach(found[-1])
     weights = np.ldexp(parts.owned(weight_shift).astype(np.float64), -INTEGER_BITS)
     return Candidates(np.concatenate(found), weights)
 
 
-def _first_candidate(parts: Parts, shift: int, bits: int, seed: int) -> Centers:
+class Drawn(NamedTuple):
+    """Values drawn with probabilities proportional to their masses."""
+
+    hashes: Hashes
+    """Of the drawn values, ascending."""
+    expected: int
+    """L: how many, in expectation, as long as no value has more than 1 / L of the mass."""
+    total: float
+    """T: the scaled mass of all rows."""
+    shift: int
+    """Masses are scaled by this power of two."""
+
+    def share(self, masses: Masses) -> NDArray[np.float64]:
+        """Return L M / T for the scaled masses of some values."""
+        if self.total == 0:
+            return np.zeros(len(masses))
+        return self.expected * masses.astype(np.float64) / self.total
+
+
+def draw_by_mass(parts: Parts, expected: int, key: int) -> Drawn:
+    """Draw each value with probability min(1, L M / T)."""
+    shift = integer_shift(parts.largest(), parts.size())
+    sums = parts.bucket_masses(shift, _bucket_bits(parts))
+    drawn = Drawn(np.zeros(0, np.uint64), expected, float(sums.sum()), shift)
+    if drawn.total == 0:
+        return drawn
+    return drawn._replace(hashes=_sample(parts, shift, sums, drawn.share, key))
+
+
+def _bucket_bits(parts: Parts) -> int:
+    return min(max(parts.size().bit_length(), _FEWEST_BUCKET_BITS), _MOST_BUCKET_BITS)
+
+
+def _first_candidate(parts: Parts, shift: int, seed: int) -> Centers:
     """Draw one point by weight."""
-    sums = parts.bucket_masses(shift, bits)
+    sums = parts.bucket_masses(shift, _bucket_bits(parts))
     total = float(sums.sum())
 
     def share(masses: Masses) -> NDArray[np.float64]:

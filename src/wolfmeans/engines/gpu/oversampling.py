@@ -28,6 +28,7 @@ from wolfmeans.engines.sampling import (
     Masses,
     Part,
     Rows,
+    RowSample,
     State,
     below,
     matching_rows,
@@ -156,6 +157,21 @@ class GpuPart:
     def rows_of(self, points: Centers) -> NDArray[np.int64]:
         """Return the lowest row of positive weight that is equal to each of some points here."""
         return matching_rows(points, *self._first_rows(np.unique(hashes_on_host(points))))
+
+    def sample(self, key: int, share: float) -> RowSample:
+        """Return the rows of positive weight whose uniforms, by the key, are below the share."""
+        return self.rows_with(self._listed(0, key, np.full(2, share)).hashes)
+
+    def rows_with(self, hashes: Hashes) -> RowSample:
+        """Return the rows of positive weight that have one of these hashes, which ascend."""
+        known, weights = self._known.hashes, self._weights
+        rows = torch.isin(known, to_device(hashes.view(np.int64), self._data.X)).nonzero()[:, 0]
+        if weights is None:
+            found, points = to_host(known[rows], self._data.X[rows])
+            return RowSample(found.view(np.uint64), points, np.ones(len(found))).ordered
+        rows = rows[weights[rows] > 0]
+        found, points, taken = to_host(known[rows], self._data.X[rows], weights[rows])
+        return RowSample(found.view(np.uint64), points, taken).ordered
 
     def _first_rows(self, hashes: Hashes) -> tuple[NDArray[np.int64], Centers]:
         """Return the lowest row of positive weight of each value with one of these hashes.

@@ -594,6 +594,10 @@ class GpuPoints(ReferencePoints):
         where = to_device(np.asarray(indices, dtype=np.int64), self.data.X)
         return to_host(self.data.X[where])[0]
 
+    def stored_rows(self, indices: NDArray[np.int64]) -> Centers:
+        """Return the same: data on the device is dense."""
+        return self.rows(indices)
+
     def best_candidate(
         self, centers: Centers, masses: Distances | None, most: int
     ) -> tuple[int, float] | None:

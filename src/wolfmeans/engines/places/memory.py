@@ -83,6 +83,8 @@ Ties = tuple[NDArray[np.int64], Distances, Distances]
 _FEW_TIES = 1
 # Questions that need no more than the distances that were found last, or the labels.
 _FROM_DISTANCES = ("nearby", "mass_at", "last_row")
+_OF_ROWS = ("points", "sample", "rows_with")
+"""Questions of a sampling that need the rows."""
 _FROM_LABELS = ("labels", "kept", "shares", "n_trimmed")
 
 
@@ -198,7 +200,7 @@ class MemoryPart:
     def knows(self, method: str, *given: Any) -> bool:
         """Whether the part can answer a question without its rows."""
         if method == "seeding":
-            return given[1] != "points" and self._seeding.knows(given[0])
+            return given[1] not in _OF_ROWS and self._seeding.knows(given[0])
         if method in ("ask", "labels"):
             at, question = given[0], "labels" if method == "labels" else given[1]
             if at is None or self._key != at.key or question not in _FROM_LABELS:

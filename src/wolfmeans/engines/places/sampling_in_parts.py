@@ -42,7 +42,7 @@ class Seeding:
         """Answer a question about the rows and the candidates so far."""
         part = self._part(rows, at)
         answer = ANSWERS[question](part, *given)
-        if question == "owned":
+        if question in ("owned", "rows_with"):
             # The last question: the state is larger than labels are.
             self._name = self._state = None
         return answer

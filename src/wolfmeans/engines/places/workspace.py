@@ -221,6 +221,10 @@ class PartsWorkspace(StepByStep):
             rows[~known] = self._of_rows("rows", missing, np.empty_like(rows[: len(missing)]))
         return rows
 
+    def stored_rows(self, indices: NDArray[np.int64]) -> Centers:
+        """Return data rows, dense: rows of several parts are one array."""
+        return self.rows(indices)
+
     def row_hashes(self) -> NDArray[np.uint64]:
         """Return a hash of each row, equal for equal values."""
         return self._joined("ask", self.everywhere(None, "row_hashes"))

@@ -1,0 +1,159 @@
+"""The multilevel start: the same bits wherever the rows are, and nothing far is missed."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from wolfmeans import KMeans
+from wolfmeans.engines import get_engine
+from wolfmeans.engines.places.memory import MemoryPart, MemoryPlace
+from wolfmeans.engines.places.workspace import PartsWorkspace
+from wolfmeans.fitting import multilevel
+from wolfmeans.fitting.multilevel import multilevel_seeds
+from wolfmeans.seeding import methods
+from wolfmeans.seeding.methods import worth_sampling
+
+K = 6
+
+
+@pytest.fixture
+def small_samples(monkeypatch):
+    """Samples of few rows, so that few rows have several levels."""
+    monkeypatch.setattr(methods, "FEWEST_ROWS", 1000)
+    monkeypatch.setattr(methods, "_FEWEST_SAMPLED", 60)
+    monkeypatch.setattr(methods, "_SAMPLED_PER_CLUSTER", 10)
+
+
+def points(n=2400, d=3, dtype="float32", seed=0):
+    rng = np.random.default_rng(seed)
+    centers = 4 * rng.normal(size=(K, d))
+    return (centers[rng.integers(K, size=n)] + rng.normal(size=(n, d))).astype(dtype)
+
+
+def seeds(X, weights=None, engine="auto", n_threads=1, workspace=None, state=0):
+    if workspace is None:
+        workspace = get_engine(engine).open(X, weights, n_threads)
+    rng = np.random.RandomState(state)
+    return multilevel_seeds(workspace, K, lambda: rng, n_threads)
+
+
+def test_there_are_several_levels(small_samples):
+    assert multilevel._sizes(2400, 3, K) == [60, 240]
+    assert seeds(points()).shape == (K, 3)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_engines_and_threads_give_the_same_bits(small_samples, dtype, weighted):
+    X = points(dtype=dtype)
+    weights = np.random.default_rng(1).uniform(0, 2, size=len(X)) if weighted else None
+    expected = seeds(X, weights, "reference")
+    for n_threads in (1, 3):
+        assert np.array_equal(seeds(X, weights, "auto", n_threads), expected)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_order_of_the_rows_does_not_matter(small_samples, weighted):
+    X = points()
+    weights = np.random.default_rng(1).integers(0, 4, size=len(X)) * 0.5 if weighted else None
+    order = np.random.default_rng(2).permutation(len(X))
+    shuffled = seeds(X[order], None if weights is None else weights[order])
+    assert np.array_equal(shuffled, seeds(X, weights))
+
+
+def test_parts_give_the_same_bits(small_samples):
+    X = points()
+    weights = np.random.default_rng(1).uniform(size=len(X))
+    for given in (None, weights):
+        parts = [
+            MemoryPart(X[rows], None if given is None else given[rows])
+            for rows in (slice(1500, None), slice(0, 700), slice(700, 1500))
+        ]
+        found = seeds(X, workspace=PartsWorkspace(MemoryPlace(parts)))
+        assert np.array_equal(found, seeds(X, given))
+
+
+def test_sparse_rows_give_the_bits_of_dense_ones(small_samples):
+    X = points(d=8)
+    X[np.abs(X) < 1] = 0
+    found = seeds(sparse.csr_array(X), engine="cpu")
+    assert np.array_equal(found, seeds(sparse.csr_array(X), engine="reference"))
+    dense, stored = (KMeans(K, random_state=0).fit(each) for each in (X, sparse.csr_array(X)))
+    assert stored.inertia_ == pytest.approx(dense.inertia_, rel=1e-6)
+
+
+def test_weights_act_as_copies(small_samples):
+    X = points(1200)
+    times = np.random.default_rng(3).integers(1, 4, size=len(X))
+    assert np.array_equal(seeds(X, times.astype(float)), seeds(np.repeat(X, times, axis=0)))
+
+
+def test_rows_without_weight_do_not_count(small_samples):
+    X = points()
+    far = np.full((50, 3), 1e4, np.float32)
+    far[:, 0] += np.arange(50)
+    weights = np.append(np.ones(len(X)), np.zeros(50))
+    found = seeds(np.concatenate([X, far]), weights)
+    assert np.abs(found).max() < 100
+
+
+def test_small_far_clusters_are_found():
+    """As many as greedy k-means++ on all rows finds, over some seeds."""
+    rng = np.random.default_rng(0)
+    centers = 12 * rng.normal(size=(40, 8))
+    sizes = [1000] * 30 + [20] * 10
+    X = np.concatenate([c + rng.normal(size=(n, 8)) for c, n in zip(centers, sizes, strict=True)])
+    small = centers[30:]
+
+    def found(init):
+        many = 0
+        for state in range(5):
+            km = KMeans(40, init=init, random_state=state, certify=None).fit(X)
+            nearest = ((small[:, None] - km.cluster_centers_) ** 2).sum(axis=2).min(axis=1)
+            many += int((nearest < 4.0).sum())
+        return many
+
+    assert worth_sampling(len(X), 40)
+    assert found("multilevel") >= found("k-means++")
+
+
+def test_one_heavy_value_is_not_missed(small_samples):
+    """Its copies are in a sample or not, all of them."""
+    X = np.concatenate([points(), np.full((2400, 3), 30.0, np.float32)])
+    for state in range(5):
+        found = seeds(X, state=state)
+        assert ((found - 30.0) ** 2).sum(axis=1).min() < 1.0
+
+
+def test_few_values_and_few_rows_are_left_to_other_seeds(small_samples):
+    few = np.random.default_rng(0).integers(0, 3, size=(5000, 2)).astype(float)
+    assert seeds(few) is None
+    assert seeds(points(900)) is None
+    assert not worth_sampling(1200, 200)
+    KMeans(K, random_state=0).fit(few)
+
+
+def test_few_rows_have_the_seeds_of_greedy_k_means_pp():
+    X = points(500)
+    default, named = (KMeans(K, random_state=0, **kind).fit(X) for kind in ({}, GREEDY))
+    assert np.array_equal(default.initial_centers_, named.initial_centers_)
+
+
+GREEDY = {"init": "k-means++"}
+
+
+def test_weights_of_the_union_are_unbiased(small_samples):
+    """The weight of the union is, on average over draws, that of all rows."""
+    X, totals = points(), []
+
+    def note(levels, sample, opened=multilevel._Levels.opened):
+        totals.append(float(sample.weights.sum()))
+        return opened(levels, sample)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(multilevel._Levels, "opened", note)
+        for state in range(60):
+            seeds(X, state=state)
+    # Opened are the smallest sample, all rows of the union, and the unions.
+    unions = np.array(totals).reshape(60, -1)[:, 2]
+    assert abs(unions.mean() - len(X)) < 4 * unions.std() / np.sqrt(60)
