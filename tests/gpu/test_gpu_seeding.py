@@ -271,6 +271,11 @@ def assert_same_answers(here, there, weights, rng):
             points = there.points(hashes)
             assert_same_arrays(here.points(hashes), points)
             assert_same_arrays(here.rows_of(points), there.rows_of(points))
+            for question, *given in (("rows_with", hashes), ("sample", key, 0.4)):
+                one, other = (getattr(part, question)(*given) for part in (here, there))
+                assert_same_arrays(one.hashes, other.hashes)
+                assert_same_arrays(one.points, other.points)
+                assert_same_arrays(one.weights, other.weights)
             here, there = here.approach(points), there.approach(points)
             assert_same_arrays(here.owned(weight_shift), there.owned(weight_shift))
 

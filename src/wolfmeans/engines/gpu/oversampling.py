@@ -14,6 +14,7 @@ import torch
 import triton
 from numpy.typing import NDArray
 
+from wolfmeans.core.draws import integer_shift
 from wolfmeans.core.workspace import Centers
 from wolfmeans.engines.gpu.distances import GpuKernels
 from wolfmeans.engines.gpu.kernels import oversampling as kernels
@@ -160,7 +161,9 @@ class GpuPart:
 
     def sample(self, key: int, share: float) -> RowSample:
         """Return the rows of positive weight whose uniforms, by the key, are below the share."""
-        return self.rows_with(self._listed(0, key, np.full(2, share)).hashes)
+        # The masses are not asked for, but have to fit.
+        shift = integer_shift(self.largest(), self._data.n)
+        return self.rows_with(self._listed(shift, key, np.full(2, share)).hashes)
 
     def rows_with(self, hashes: Hashes) -> RowSample:
         """Return the rows of positive weight that have one of these hashes, which ascend."""
