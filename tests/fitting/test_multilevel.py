@@ -22,6 +22,8 @@ def small_samples(monkeypatch):
     monkeypatch.setattr(methods, "FEWEST_ROWS", 1000)
     monkeypatch.setattr(methods, "_FEWEST_SAMPLED", 60)
     monkeypatch.setattr(methods, "_SAMPLED_PER_CLUSTER", 10)
+    monkeypatch.setattr(methods, "_FEWEST_PER_CLUSTER", 40)
+    monkeypatch.setattr(multilevel, "_ENOUGH_PER_CLUSTER", 10)
 
 
 def points(n=2400, d=3, dtype="float32", seed=0):

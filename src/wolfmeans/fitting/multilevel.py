@@ -40,6 +40,8 @@ from wolfmeans.seeding.in_parts import all_parts
 from wolfmeans.seeding.methods import choose_seeds, smallest_sample, worth_sampling
 from wolfmeans.seeding.oversampling import Drawn, draw_by_mass
 
+_ENOUGH_PER_CLUSTER, _SMALLEST_SHARE = 64, 8
+"""The smallest sample has so many values for each cluster if they are an eighth of all."""
 _GROWTH, _LARGEST_SHARE, _MOST_ENTRIES = 4, 8, 1 << 22
 """A sample has four times the values of the last, at most an eighth of all, and so many numbers."""
 _SPARE = 1.25
@@ -96,7 +98,8 @@ def bytes_of_samples(n_points: int, n_features: int, n_clusters: int, itemsize: 
 
 def _sizes(n_values: float, n_features: int, n_clusters: int) -> list[int]:
     """Return the expected numbers of values in all samples."""
-    sizes = [smallest_sample(n_clusters)]
+    more = int(min(_ENOUGH_PER_CLUSTER * n_clusters, n_values / _SMALLEST_SHARE))
+    sizes = [max(smallest_sample(n_clusters), more)]
     most = min(n_values / _LARGEST_SHARE, _MOST_ENTRIES / n_features)
     while sizes[-1] * _GROWTH <= most:
         sizes.append(sizes[-1] * _GROWTH)
@@ -182,7 +185,7 @@ class _Levels:
         """Take Lloyd's steps, and exchange centers for data points where that gains."""
         found, _ = search(
             points,
-            centers,
+            self.descended(points, centers, size),
             self.random,
             rounds=self.rounds,
             give_up_after=_IN_VAIN,

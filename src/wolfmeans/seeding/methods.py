@@ -28,7 +28,8 @@ from wolfmeans.seeding.oversampling import sample_candidates
 
 FEWEST_ROWS = 1 << 14
 """Of fewer rows, all are the smallest sample of the multilevel start: greedy k-means++ chooses."""
-_FEWEST_SAMPLED, _SAMPLED_PER_CLUSTER, _LEAST_FACTOR = 2048, 16, 4
+_FEWEST_SAMPLED, _SAMPLED_PER_CLUSTER = 2048, 16
+_FEWEST_PER_CLUSTER = 256
 
 
 def smallest_sample(n_clusters: int) -> int:
@@ -38,7 +39,7 @@ def smallest_sample(n_clusters: int) -> int:
 
 def worth_sampling(n_values: float, n_clusters: int) -> bool:
     """Whether the smallest sample is small beside all rows, or beside all distinct ones."""
-    return n_values >= max(FEWEST_ROWS, _LEAST_FACTOR * smallest_sample(n_clusters))
+    return n_values >= max(FEWEST_ROWS, _FEWEST_PER_CLUSTER * n_clusters)
 
 
 def choose_seeds(
