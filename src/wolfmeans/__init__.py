@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wolfmeans.certificate import Certificate
     from wolfmeans.core.frank_wolfe import ConcaveProblem, minimize_concave
     from wolfmeans.core.solution import Record, Solution, Status, Trace
-    from wolfmeans.estimators import KMeans, TrimmedKMeans
+    from wolfmeans.estimators import KMeans, SphericalKMeans, TrimmedKMeans
     from wolfmeans.estimators.saving import load
     from wolfmeans.estimators.scan import scan
     from wolfmeans.estimators.scan_result import Scan
@@ -36,6 +36,7 @@ __all__ = [
     "Record",
     "Scan",
     "Solution",
+    "SphericalKMeans",
     "Status",
     "Trace",
     "TrimmedKMeans",
@@ -56,6 +57,7 @@ _HOMES = {
     "Record": "core.solution",
     "Scan": "estimators.scan_result",
     "Solution": "core.solution",
+    "SphericalKMeans": "estimators",
     "Status": "core.solution",
     "Trace": "core.solution",
     "TrimmedKMeans": "estimators",
@@ -89,6 +91,7 @@ _ALIASES = {
 hooks.register(
     KMeans="wolfmeans.estimators.kmeans",
     TrimmedKMeans="wolfmeans.estimators.trimmed",
+    SphericalKMeans="wolfmeans.estimators.spherical",
     certificate_view="wolfmeans.views.notebook",
     quick_centers="wolfmeans.estimators.quick_fits",
     good_centers="wolfmeans.estimators.quick_fits",
