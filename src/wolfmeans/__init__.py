@@ -18,9 +18,11 @@ from wolfmeans.core import hooks
 if TYPE_CHECKING:
     from wolfmeans.bounds import LowerBound
     from wolfmeans.certificate import Certificate
+    from wolfmeans.core.divergence import Divergence
     from wolfmeans.core.frank_wolfe import ConcaveProblem, minimize_concave
     from wolfmeans.core.solution import Record, Solution, Status, Trace
     from wolfmeans.estimators import KMeans, SphericalKMeans, TrimmedKMeans
+    from wolfmeans.estimators.centroids import CentroidClustering
     from wolfmeans.estimators.saving import load
     from wolfmeans.estimators.scan import scan
     from wolfmeans.estimators.scan_result import Scan
@@ -29,8 +31,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "CentroidClustering",
     "Certificate",
     "ConcaveProblem",
+    "Divergence",
     "KMeans",
     "LowerBound",
     "Record",
@@ -50,8 +54,10 @@ __all__ = [
 # Public names are imported on first use: the command line prints its help and reads files before
 # it needs scikit-learn.
 _HOMES = {
+    "CentroidClustering": "estimators.centroids",
     "Certificate": "certificate",
     "ConcaveProblem": "core.frank_wolfe",
+    "Divergence": "core.divergence",
     "KMeans": "estimators",
     "LowerBound": "bounds",
     "Record": "core.solution",
@@ -72,6 +78,7 @@ _MODULES = ("bench", "datasets", "plot", "portrait", "report", "study")
 _ALIASES = {
     "cli": "commands.cli",
     "datasets": "files.datasets",
+    "divergences": "core.divergence",
     "frank_wolfe": "core.frank_wolfe",
     "judgement": "fitting.evaluate",
     "lower_bounds": "fitting.lower_bound",
