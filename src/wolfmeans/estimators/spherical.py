@@ -217,7 +217,7 @@ class SphericalKMeans(OnTheSphere):
     >>> bool(km.labels_[0] == km.labels_[1]), bool(km.labels_[0] == km.labels_[2])
     (True, False)
     >>> round(km.inertia_, 6), km.certificate_.status.name
-    (0.006951, 'STATIONARY')
+    (0.006925, 'STATIONARY')
     """
 
     _parameter_constraints: dict[str, Any] = {  # noqa: RUF012 - scikit-learn's protocol
