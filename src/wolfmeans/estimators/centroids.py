@@ -192,6 +192,15 @@ class CentroidClustering(
         self._keep(problem, best, rule, first, notes, given)
         return self
 
+    def refine(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit X from the centers of this model, as `KMeans.refine` does."""
+        check_is_fitted(self)
+        given, self.init = self.init, self.cluster_centers_
+        try:
+            return self.fit(X, sample_weight=sample_weight)
+        finally:
+            self.init = given
+
     def _points(self, X: Any, *, reset: bool) -> Floats:
         if sparse.issparse(X):
             raise TypeError(
