@@ -21,7 +21,12 @@ if TYPE_CHECKING:
     from wolfmeans.core.divergence import Divergence
     from wolfmeans.core.frank_wolfe import ConcaveProblem, minimize_concave
     from wolfmeans.core.solution import Record, Solution, Status, Trace
-    from wolfmeans.estimators import KMeans, SphericalKMeans, TrimmedKMeans
+    from wolfmeans.estimators import (
+        KMeans,
+        SphericalKMeans,
+        TrimmedKMeans,
+        TrimmedSphericalKMeans,
+    )
     from wolfmeans.estimators.centroids import CentroidClustering
     from wolfmeans.estimators.saving import load
     from wolfmeans.estimators.scan import scan
@@ -44,6 +49,7 @@ __all__ = [
     "Status",
     "Trace",
     "TrimmedKMeans",
+    "TrimmedSphericalKMeans",
     "check_proof",
     "load",
     "lower_bound",
@@ -67,6 +73,7 @@ _HOMES = {
     "Status": "core.solution",
     "Trace": "core.solution",
     "TrimmedKMeans": "estimators",
+    "TrimmedSphericalKMeans": "estimators",
     "check_proof": "fitting.lower_bound",
     "load": "estimators.saving",
     "lower_bound": "fitting.lower_bound",
@@ -99,6 +106,7 @@ hooks.register(
     KMeans="wolfmeans.estimators.kmeans",
     TrimmedKMeans="wolfmeans.estimators.trimmed",
     SphericalKMeans="wolfmeans.estimators.spherical",
+    TrimmedSphericalKMeans="wolfmeans.estimators.spherical",
     certificate_view="wolfmeans.views.notebook",
     quick_centers="wolfmeans.estimators.quick_fits",
     good_centers="wolfmeans.estimators.quick_fits",

@@ -8,13 +8,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from wolfmeans import SphericalKMeans, Status, load
+from wolfmeans import (
+    CentroidClustering,
+    KMeans,
+    SphericalKMeans,
+    Status,
+    TrimmedKMeans,
+    TrimmedSphericalKMeans,
+    load,
+)
 from wolfmeans.bounds import LowerBound
 from wolfmeans.bounds.spherical import spherical_bound
 from wolfmeans.exact.directions import norm_error, unit_rows, without_direction
 from wolfmeans.exact.native import native_is_available
+from wolfmeans.portrait import portrait
+from wolfmeans.report import page
+from wolfmeans.views.portrait.replay import SAME
 
 ENGINES = ["reference", "cpu"] if native_is_available() else ["reference"]
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -293,6 +305,123 @@ def test_the_certificate_says_what_is_summed():
     )
 
 
-@parametrize_with_checks([SphericalKMeans(engine=e, zero_rows="apart") for e in ENGINES])
+def trimmed_lloyd(X, centers, kept):
+    """Plain trimmed spherical K-means to the end, in float64."""
+    X = X / np.linalg.norm(X, axis=1, keepdims=True)
+    before = None
+    while True:
+        cosine = X @ centers.T
+        inside = np.argsort(-cosine.max(axis=1), kind="stable")[:kept]
+        labels = np.full(len(X), -1)
+        labels[inside] = cosine[inside].argmax(axis=1)
+        if before is not None and np.array_equal(before, labels):
+            return labels, float((1.0 - cosine[inside].max(axis=1)).sum())
+        before = labels
+        for k in range(len(centers)):
+            total = X[labels == k].sum(axis=0)
+            if total.any():
+                centers[k] = total / np.linalg.norm(total)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_trimming_by_a_plain_loop(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(120, 3))
+    start = X[:4] / np.linalg.norm(X[:4], axis=1, keepdims=True)
+    labels, inertia = trimmed_lloyd(X, start.copy(), kept=108)
+    fits = [
+        TrimmedSphericalKMeans(
+            4, trim=12, init=start, stop="stationary", empty="keep", engine=engine
+        ).fit(X)
+        for engine in ENGINES
+    ]
+    for km in fits:
+        assert np.array_equal(km.labels_, labels)
+        assert km.inertia_ == pytest.approx(inertia, rel=1e-12)
+        assert km.inertia_ == -km.score(X) == fits[0].inertia_
+        assert np.array_equal(km.predict(X), km.labels_)
+        assert np.array_equal(km.cluster_centers_, fits[0].cluster_centers_)
+        assert (km.n_trimmed_, int((km.labels_ < 0).sum())) == (12, 12)
+        assert 0 < km.certificate_.proven_bound <= km.inertia_
+        trace = km.trace_
+        assert (trace.gap >= 0).all()
+        assert (trace.movement >= 0).all()
+        assert trace.sse[:-1] - trace.sse[1:] == pytest.approx(trace.decrease[:-1], abs=1e-11)
+
+
+def test_trimming_nothing_is_spherical_k_means(tmp_path):
+    X = np.random.default_rng(8).normal(size=(200, 4))
+    X[3] = 0
+    plain = SphericalKMeans(3, init=X[:3], zero_rows="apart").fit(X)
+    km = TrimmedSphericalKMeans(3, alpha=0, init=X[:3], zero_rows="apart").fit(X)
+    assert np.array_equal(km.cluster_centers_, plain.cluster_centers_)
+    assert np.array_equal(km.labels_, plain.labels_)
+    assert km.inertia_ == plain.inertia_
+    km.save(tmp_path / "m.wolf")
+    assert np.array_equal(load(tmp_path / "m.wolf").predict(X), km.labels_)
+
+
+def test_trimmed_bounds_are_below_the_optimum_of_all_partitions():
+    X = np.random.default_rng(9).normal(size=(7, 2))
+    optimum = min(best_inertia(np.delete(X, gone, axis=0), np.ones(6), 2) for gone in range(7))
+    km = TrimmedSphericalKMeans(2, trim=1, random_state=0).fit(X)
+    assert km.inertia_ == pytest.approx(optimum, rel=1e-9)
+    assert 0 < km.certify(X, seconds=1).proven_bound <= optimum * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("kind", [SphericalKMeans, TrimmedSphericalKMeans])
+def test_the_page_and_its_replay(kind):
+    X = np.random.default_rng(10).normal(size=(150, 4)) * 7.0
+    km = kind(3, random_state=0).fit(X)
+    shown = portrait(km, X)
+    assert sum(cluster.sse for cluster in shown.clusters) == pytest.approx(km.inertia_)
+    frames = shown.replay.frames
+    assert frames[-1].sse == km.inertia_
+    assert shown.replay_note == SAME
+    assert "sum of cosine distances (1 - cos)" in page(km, X).html
+
+
+@pytest.mark.parametrize("kind", [KMeans, SphericalKMeans, TrimmedKMeans, CentroidClustering])
+def test_refine_begins_at_the_centers_of_the_model(kind):
+    rng = np.random.default_rng(11)
+    X = rng.normal(size=(300, 3)) + 4 * rng.integers(3, size=(300, 1))
+    later = X[:200] + 0.1
+    km = kind(3, random_state=0).fit(X)
+    centers = km.cluster_centers_.copy()
+    parameters = km.get_params()
+    assert km.refine(later) is km
+    assert km.get_params() == parameters
+    again = kind(3, init=centers, n_init=1).fit(later)
+    assert np.array_equal(km.cluster_centers_, again.cluster_centers_)
+    assert np.array_equal(km.labels_, again.labels_)
+    assert km.inertia_ == again.inertia_ == km.certificate_.inertia
+    assert km.certificate_ == again.certificate_
+    fitted = km.cluster_centers_.copy()
+    with pytest.raises(ValueError, match="NaN"):
+        km.refine(np.full((10, 3), np.nan))
+    with pytest.raises(ValueError, match=r"features|columns|shape"):
+        km.refine(later[:, :2])
+    assert np.array_equal(km.cluster_centers_, fitted)
+    assert (km.n_features_in_, len(km.predict(later))) == (3, 200)
+    assert km.get_params() == parameters
+    with pytest.raises(NotFittedError):
+        kind(3).refine(X)
+
+
+def test_refine_refuses_other_columns():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(np.random.default_rng(12).normal(size=(40, 2)), columns=["a", "b"])
+    km = KMeans(2, random_state=0).fit(frame)
+    with pytest.raises(ValueError, match="feature names"):
+        km.refine(frame.rename(columns={"b": "c"}))
+    assert km.refine(frame).feature_names_in_.tolist() == ["a", "b"]
+
+
+@parametrize_with_checks(
+    [
+        *(SphericalKMeans(engine=e, zero_rows="apart") for e in ENGINES),
+        TrimmedSphericalKMeans(n_init=6, zero_rows="apart"),
+    ]
+)
 def test_estimator_checks(estimator, check):
     check(estimator)

@@ -223,7 +223,7 @@ def fit(
 
       wolfmeans fit 'parts/*.parquet' -k 5 --alpha 0.02 --labels all.parquet
 
-      wolfmeans fit embeddings.npy -k 50 --metric cosine --model topics.wolf
+      wolfmeans fit measurements.csv -k 8 --metric cosine
 
       zcat big.csv.gz | wolfmeans fit - -k 8 --labels labels.csv
 
@@ -342,13 +342,10 @@ def _check_metric(given: Namespace) -> None:
     if given.metric == "euclidean":
         return
     refused = {
-        "--alpha": given.alpha,
-        "--trim": given.trim,
         "--polish": given.polish,
         "--effort": given.effort,
         "--checkpoint": given.checkpoint,
         "--proof": given.proof,
-        "--page": given.page,
         "--stop shift": True if given.stop == "shift" else None,
     }
     for option, setting in refused.items():
@@ -382,7 +379,12 @@ def _check_kind_of_fit(given: Namespace) -> None:
 
 
 def _estimator(given: Namespace, memory_limit: int | None = None) -> Model:
-    from wolfmeans.estimators import KMeans, SphericalKMeans, TrimmedKMeans
+    from wolfmeans.estimators import (
+        KMeans,
+        SphericalKMeans,
+        TrimmedKMeans,
+        TrimmedSphericalKMeans,
+    )
 
     settings = {
         "n_init": "auto" if given.n_init is None else given.n_init,
@@ -402,7 +404,9 @@ def _estimator(given: Namespace, memory_limit: int | None = None) -> Model:
         settings["init"] = given.init
     if given.metric == "cosine":
         del settings["checkpoint"]
-        return SphericalKMeans(given.k, **settings)
+        if given.alpha is None and given.trim is None:
+            return SphericalKMeans(given.k, **settings)
+        return TrimmedSphericalKMeans(given.k, alpha=given.alpha, trim=given.trim, **settings)
     if given.alpha is None and given.trim is None:
         return KMeans(given.k, polish=given.polish, effort=given.effort, **settings)
     return TrimmedKMeans(given.k, alpha=given.alpha, trim=given.trim, **settings)

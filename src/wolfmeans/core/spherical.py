@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from wolfmeans.core.kmeans import KMeansProblem, Partition
 from wolfmeans.core.stopping import StoppingRule
+from wolfmeans.core.trimmed import TrimmedProblem
 from wolfmeans.core.workspace import Assignment, Centers, Limits
 from wolfmeans.exact.directions import norm_error, unit_rows
 from wolfmeans.exact.sums import exact_sum
@@ -105,3 +106,7 @@ class SphericalProblem(KMeansProblem):
     def _offset(self, point: Partition) -> float:
         """Return how far a center is from the exact direction of its mean at most."""
         return super()._offset(point) + norm_error(np.float64, self.workspace.n_features)
+
+
+class TrimmedSphericalProblem(SphericalProblem, TrimmedProblem):
+    """The same over a workspace that keeps the mass with the largest cosines (core.trimmed)."""

@@ -180,6 +180,16 @@ class CentroidClustering(
             The fitted estimator.
         """
         self._validate_params()
+        before = self.__dict__.copy()
+        try:
+            self._fit(X, sample_weight)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        return self
+
+    def _fit(self, X: Any, sample_weight: Any) -> None:
         X = self._points(X, reset=True)
         if len(X) < self.n_clusters:
             raise ValueError(f"n_samples={len(X)} should be >= n_clusters={self.n_clusters}.")
@@ -190,7 +200,6 @@ class CentroidClustering(
         problem = DivergenceProblem(X, weights, divergence, self.empty)
         best, rule, first, notes = self._best_of_starts(problem)
         self._keep(problem, best, rule, first, notes, given)
-        return self
 
     def refine(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit X from the centers of this model, as `KMeans.refine` does."""

@@ -101,6 +101,10 @@ _SPHERICAL_ATTRIBUTES: dict[str, tuple[Callable[[Any], bool], str]] = {
 _CLASSES = {
     "KMeans": (_ARRAYS, _ATTRIBUTES),
     "SphericalKMeans": (_ARRAYS, _ATTRIBUTES | _SPHERICAL_ATTRIBUTES),
+    "TrimmedSphericalKMeans": (
+        _ARRAYS + _TRIMMED_ARRAYS,
+        _ATTRIBUTES | _TRIMMED_ATTRIBUTES | _SPHERICAL_ATTRIBUTES,
+    ),
     "TrimmedKMeans": (_ARRAYS + _TRIMMED_ARRAYS, _ATTRIBUTES | _TRIMMED_ATTRIBUTES),
 }
 """The arrays and plain values of models of each class."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -15,13 +17,15 @@ from wolfmeans.bounds import LowerBound
 from wolfmeans.bounds.bound import total_weight
 from wolfmeans.bounds.spherical import spherical_bound
 from wolfmeans.core.frank_wolfe import Callback
-from wolfmeans.core.spherical import SphericalProblem
+from wolfmeans.core.spherical import SphericalProblem, TrimmedSphericalProblem
 from wolfmeans.core.stopping import Criterion, criterion
+from wolfmeans.core.workspace import TrimmedWorkspace
 from wolfmeans.engines import Work, effective_threads
 from wolfmeans.engines.choosing import STEPS
 from wolfmeans.engines.places.trimmed_parts import sum_of_weights
 from wolfmeans.engines.tensors import OnDevice
 from wolfmeans.estimators.kmeans import FitFromStarts, KMeans
+from wolfmeans.estimators.trimmed import TrimmedKMeans
 from wolfmeans.exact.directions import norm_error, unit_rows, without_direction
 from wolfmeans.exact.native import value_range
 from wolfmeans.files.source import Source
@@ -115,13 +119,14 @@ class OnTheSphere(FitFromStarts):
             sample_weight = np.where(apart, 0.0, 1.0 if weights is None else weights)
         return super()._score_of(X, sample_weight)
 
-    def _weigh(self, data: OpenedForFit) -> None:
+    def _weigh(self, data: OpenedForFit, kept: float = math.inf) -> None:
         """Store what turns bounds on squared errors into bounds on the inertia."""
         points: Any = data.workspace
         if data.in_parts:
             self._total = float(sum_of_weights(points).total)
         else:
             self._total = total_weight(points.n_points, points.weights)
+        self._total = min(self._total, kept)
         self._norm_error = norm_error(points.dtype, points.n_features)
 
     def _converted(self, bound: LowerBound) -> LowerBound:
@@ -301,3 +306,96 @@ class SphericalKMeans(OnTheSphere):
             starts=self._number_of_starts(),
             seeding=isinstance(self.init, str) and self.init != "random",
         )
+
+
+class TrimmedSphericalKMeans(OnTheSphere, TrimmedKMeans):
+    """Spherical K-means that leaves out the rows with the smallest cosines, with a certificate.
+
+    `SphericalKMeans` and `TrimmedKMeans` in one: rows of norm 1, of which a fraction is left out,
+    chosen together with the clusters so that the rest fits best.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        The number of clusters K.
+    alpha, trim : float or None, default=None
+        Fraction of the rows, or number of rows, to leave out, as for `TrimmedKMeans`.
+    init, n_init, max_iter, verbose, random_state, empty, certify, engine, n_threads, time_limit, \
+            callback, memory_limit
+        As for `TrimmedKMeans`.
+    tol, stop, tol_scale, zero_rows
+        As for `SphericalKMeans`.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_samples,)
+        As for `SphericalKMeans`; -1 for rows that are left out.
+    inertia_ : float
+        Sum of w (1 - cos) over the kept mass.
+    radius_ : float
+        Largest Euclidean distance r of a kept unit row from its center; its cosine is 1 - r**2 / 2.
+    cluster_centers_, initial_centers_, kept_, margins_, n_trimmed_, trimmed_mass_, n_iter_, \
+            certificate_, trace_, engine_, n_features_in_, feature_names_in_
+        As for `TrimmedKMeans`, about the unit rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from wolfmeans import TrimmedSphericalKMeans
+    >>> X = np.array([[1, 0], [9, 1], [0, 2], [1, 8], [-5, -5]])
+    >>> km = TrimmedSphericalKMeans(n_clusters=2, trim=1, random_state=0).fit(X)
+    >>> int(km.labels_[-1]), round(km.inertia_, 6)
+    (-1, 0.006925)
+    """
+
+    _problem = TrimmedSphericalProblem
+    _parameter_constraints: dict[str, Any] = {  # noqa: RUF012 - scikit-learn's protocol
+        **{
+            name: rule
+            for name, rule in TrimmedKMeans._parameter_constraints.items()
+            if name != "checkpoint"
+        },
+        "stop": [StrOptions(set(_RULES)), None],
+        "zero_rows": [StrOptions({"error", "apart"})],
+    }
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        alpha: float | None = None,
+        trim: float | None = None,
+        init: Any = "auto",
+        n_init: int | str = "auto",
+        max_iter: int | None = 300,
+        tol: float | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        stop: str | None = None,
+        tol_scale: str | None = None,
+        empty: str = "farthest",
+        zero_rows: str = "error",
+        certify: str | None = "auto",
+        engine: str = "auto",
+        n_threads: int | None = None,
+        time_limit: float | None = None,
+        callback: Callback | None = None,
+        memory_limit: str | float | None = None,
+    ) -> None:
+        self._set_parameters(locals())
+
+    def _best_of_starts(
+        self, data: OpenedForFit, share: Fraction, workspace: TrimmedWorkspace
+    ) -> tuple[Fit, tuple[str, ...], tuple[str, ...]]:
+        self._weigh(data, workspace.mass)
+        best, notes, further = super()._best_of_starts(data, share, workspace)
+        apart = self._apart_in_fit(data)
+        if apart is None:
+            return best, notes, further
+        return best, notes, (*further, _APART.format(int(apart.sum())))
+
+    def _fit(self, data: OpenedForFit) -> None:
+        super()._fit(data)
+        apart = self._apart_in_fit(data)
+        if apart is not None:
+            self.labels_ = np.where(apart, np.int32(-1), np.asarray(self.labels_))

@@ -87,7 +87,7 @@ def _opened_in_memory(
     X, sizes = validation.validate_points(model, given, reset=True, n_threads=n_threads)
     weights = validation.validate_weights(sample_weight, X)
     model._refuse_few_rows(X.shape[0])
-    if not as_read:
+    if model._unit_rows and not as_read:
         X, sizes, weights = model._as_clustered(X, sizes, weights)
     exponent = validation.scale_exponent(X, sizes, weights)
     scaled = validation.rescale(X, exponent)
