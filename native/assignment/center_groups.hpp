@@ -40,6 +40,13 @@ public:
     // The centers have moved: add the largest drift of each group to its path.
     void add_drifts(const std::vector<float>& drift);
 
+    // The longest path, and paths that begin anew: then no bound of before holds.
+    double longest_path() const { return *std::max_element(path_.begin(), path_.end()); }
+    void restart_paths() {
+        std::fill(path_.begin(), path_.end(), 0.0);
+        std::fill(path_up_.begin(), path_up_.end(), 0.0f);
+    }
+
     // Find the distance of each center to the groups: a point near its center needs no group that
     // is more than twice as far away (Elkan 2003).
     template <class Real>

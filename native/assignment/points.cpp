@@ -123,7 +123,17 @@ Change Points<Real>::assign(const Real* rows, std::size_t K, bool bounded, const
         // Bounds are updated even if this step does not use them.
         centers.move_from(previous_.data(), bounded && !groups_ && 4 * K <= n_);
         bounds_.add_drifts(centers);
-        if (groups_) groups_->add_drifts(centers.drift);
+        if (groups_) {
+            groups_->add_drifts(centers.drift);
+            // Codes have no room for a bound that is added to a long path.
+            const double room = 65535.0 * static_cast<double>(coded_.unit) - largest_norm_ -
+                                centers.largest_norm();
+            if (groups_->longest_path() > room) {
+                groups_->restart_paths();
+                std::fill(coded_.values.begin(), coded_.values.end(), std::uint16_t{0});
+                bounded = false;
+            }
+        }
         bounded = bounded && forced.count == 0;
         if (bounded && !groups_) {
             share = open_share();

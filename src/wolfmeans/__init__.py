@@ -18,9 +18,16 @@ from wolfmeans.core import hooks
 if TYPE_CHECKING:
     from wolfmeans.bounds import LowerBound
     from wolfmeans.certificate import Certificate
+    from wolfmeans.core.divergence import Divergence
     from wolfmeans.core.frank_wolfe import ConcaveProblem, minimize_concave
     from wolfmeans.core.solution import Record, Solution, Status, Trace
-    from wolfmeans.estimators import KMeans, TrimmedKMeans
+    from wolfmeans.estimators import (
+        KMeans,
+        SphericalKMeans,
+        TrimmedKMeans,
+        TrimmedSphericalKMeans,
+    )
+    from wolfmeans.estimators.centroids import CentroidClustering
     from wolfmeans.estimators.saving import load
     from wolfmeans.estimators.scan import scan
     from wolfmeans.estimators.scan_result import Scan
@@ -29,16 +36,20 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "CentroidClustering",
     "Certificate",
     "ConcaveProblem",
+    "Divergence",
     "KMeans",
     "LowerBound",
     "Record",
     "Scan",
     "Solution",
+    "SphericalKMeans",
     "Status",
     "Trace",
     "TrimmedKMeans",
+    "TrimmedSphericalKMeans",
     "check_proof",
     "load",
     "lower_bound",
@@ -49,16 +60,20 @@ __all__ = [
 # Public names are imported on first use: the command line prints its help and reads files before
 # it needs scikit-learn.
 _HOMES = {
+    "CentroidClustering": "estimators.centroids",
     "Certificate": "certificate",
     "ConcaveProblem": "core.frank_wolfe",
+    "Divergence": "core.divergence",
     "KMeans": "estimators",
     "LowerBound": "bounds",
     "Record": "core.solution",
     "Scan": "estimators.scan_result",
     "Solution": "core.solution",
+    "SphericalKMeans": "estimators",
     "Status": "core.solution",
     "Trace": "core.solution",
     "TrimmedKMeans": "estimators",
+    "TrimmedSphericalKMeans": "estimators",
     "check_proof": "fitting.lower_bound",
     "load": "estimators.saving",
     "lower_bound": "fitting.lower_bound",
@@ -70,6 +85,7 @@ _MODULES = ("bench", "datasets", "plot", "portrait", "report", "study")
 _ALIASES = {
     "cli": "commands.cli",
     "datasets": "files.datasets",
+    "divergences": "core.divergence",
     "frank_wolfe": "core.frank_wolfe",
     "judgement": "fitting.evaluate",
     "lower_bounds": "fitting.lower_bound",
@@ -89,6 +105,8 @@ _ALIASES = {
 hooks.register(
     KMeans="wolfmeans.estimators.kmeans",
     TrimmedKMeans="wolfmeans.estimators.trimmed",
+    SphericalKMeans="wolfmeans.estimators.spherical",
+    TrimmedSphericalKMeans="wolfmeans.estimators.spherical",
     certificate_view="wolfmeans.views.notebook",
     quick_centers="wolfmeans.estimators.quick_fits",
     good_centers="wolfmeans.estimators.quick_fits",

@@ -816,3 +816,28 @@ def test_columns_of_uneven_scale_are_told_by_their_names(inside):
     said = shell("fit", "uneven.csv", "-k", 2).stdout.decode()
     assert "column 'weight in g'" in said
     assert "column 'height'" in said
+
+
+# --- Metric ----------------------------------------------------------------------------------
+
+
+def test_fit_by_cosine(data, points, capsys):
+    model = wolfmeans.SphericalKMeans(3, random_state=0).fit(points)
+    said = json.loads(
+        fit(
+            *("data.csv", "-k", "3", "--metric", "cosine", "--json", "--seed", "0"),
+            *("--labels", "l.csv", "--model", "m.wolf", "--page", "p.html"),
+        ).stdout
+    )
+    assert said["inertia"] == model.inertia_
+    assert said["cost"] == "cosine distances (1 - cos)"
+    assert np.array_equal(labels_of("l.csv"), model.labels_)
+    run("predict", "m.wolf", "data.csv", "--labels", "again.csv")
+    assert np.array_equal(labels_of("again.csv"), model.labels_)
+    assert "cosine distances" in Path("p.html").read_text()
+    trimmed = fit("data.csv", "-k", "3", "--metric", "cosine", "--trim", "4", "--json")
+    assert json.loads(trimmed.stdout)["trimmed_points"] == 4
+    for option in (["--polish", "swap"], ["--checkpoint", "c.ckpt"], ["--stop", "shift"]):
+        line = refused(capsys, ["fit", "data.csv", "-k", "3", "--metric", "cosine", *option])
+        assert line.endswith("cannot be combined with --metric cosine")
+    assert "euclidean" in refused(capsys, ["fit", "data.csv", "-k", "3", "--metric", "l1"])

@@ -158,3 +158,18 @@ def test_a_time_limit_ends_a_block_of_steps():
     with pytest.warns(Warning, match="time"):
         model.fit(X)
     assert model.n_iter_ == 1
+
+
+@pytest.mark.parametrize("name", ["blobs", "outlier", "copies"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_bounds_hold_after_centers_have_gone_a_long_way(name, dtype):
+    X, rng = DATA[name](400, 32, 8, dtype), np.random.default_rng(1)
+    native, reference = (get_engine(engine).open(X, None, 2) for engine in ("cpu", "reference"))
+    centers = X[rng.choice(400, 24, replace=False)]
+    for step in range(30):
+        ours, theirs = native.assign(centers), reference.assign(centers)
+        assert (ours.moved, ours.gap) == (theirs.moved, theirs.gap)
+        assert np.array_equal(native.labels(), reference.labels())
+        # Far at first and now and then, in small steps between.
+        size = 5.0 if step % 6 == 0 else 0.02
+        centers = (centers + size * rng.normal(size=centers.shape)).astype(dtype)

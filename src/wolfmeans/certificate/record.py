@@ -105,6 +105,8 @@ class Certificate:
     """The trimmed weight; of a point kept in part, the trimmed part counts."""
     threshold: float | None = None
     """Largest squared distance of a kept point from its center; None when nothing is trimmed."""
+    cost: str = "squared distances"
+    """What inertia is a sum of."""
     engine: str = "reference"
     """The engine that ran."""
     unit_exponent: int = 0

@@ -88,7 +88,7 @@ def verdict_of(certificate: Certificate) -> str:
 
 def _inertia(certificate: Certificate) -> str:
     kept = "" if certificate.threshold is None else " of kept points"
-    summed = f"sum of squared distances{kept} to the nearest center"
+    summed = f"sum of {certificate.cost}{kept} to the nearest center"
     if certificate.effort is not None:
         return summed  # the first partition is the result of the search
     if not certificate.initial_sse > 0:

@@ -41,6 +41,7 @@ from wolfmeans.core.byte_sizes import said
 from wolfmeans.core.choices import (
     BOUNDS,
     ENGINES,
+    METRICS,
     POLICIES,
     POLISHES,
     SEEDINGS,
@@ -50,9 +51,9 @@ from wolfmeans.core.choices import (
 from wolfmeans.inputs.preparation import Preparation
 
 if TYPE_CHECKING:
-    from wolfmeans.estimators import KMeans, TrimmedKMeans
+    from wolfmeans.estimators import KMeans, SphericalKMeans, TrimmedKMeans
 
-    Model = KMeans | TrimmedKMeans
+    Model = KMeans | SphericalKMeans | TrimmedKMeans
 
 STRONGEST = "strongest"
 """The bound that takes the time it needs."""
@@ -86,6 +87,9 @@ def fit(
     standardize: options.Standardize = False,
     drop_missing: options.DropMissing = False,
     format_: options.Format = None,
+    metric: Annotated[
+        str, named(METRICS, "Distance to the centers; cosine divides the rows by their norms")
+    ] = "euclidean",
     alpha: Annotated[
         float | None,
         value(
@@ -219,6 +223,8 @@ def fit(
 
       wolfmeans fit 'parts/*.parquet' -k 5 --alpha 0.02 --labels all.parquet
 
+      wolfmeans fit measurements.csv -k 8 --metric cosine
+
       zcat big.csv.gz | wolfmeans fit - -k 8 --labels labels.csv
 
       wolfmeans fit big.parquet -k 100 --memory 2GB --labels labels.parquet
@@ -287,6 +293,7 @@ def _check(given: Namespace, targets: dict[str, str | None]) -> None:
     if given.with_data and given.labels is None:
         raise ValueError("--with-data needs --labels PATH, the file to write")
     for option, allowed in (
+        ("metric", METRICS),
         ("stop", STOPS),
         ("empty", POLICIES),
         ("certify", CERTIFY),
@@ -301,6 +308,7 @@ def _check(given: Namespace, targets: dict[str, str | None]) -> None:
     if seconds is not None and given.proof is not None and given.certify == "auto":
         # The bound that the certificate shows is to have the proof.
         given.certify = "none"
+    _check_metric(given)
     _check_kind_of_fit(given)
     if given.checkpoint is not None:
         refused = {"--polish": given.polish, "--effort": given.effort}
@@ -329,6 +337,22 @@ def _check(given: Namespace, targets: dict[str, str | None]) -> None:
         outputs.check_gaps(given.labels, gaps=given.drop_missing)
 
 
+def _check_metric(given: Namespace) -> None:
+    """Check that the options can be combined with the metric."""
+    if given.metric == "euclidean":
+        return
+    refused = {
+        "--polish": given.polish,
+        "--effort": given.effort,
+        "--checkpoint": given.checkpoint,
+        "--proof": given.proof,
+        "--stop shift": True if given.stop == "shift" else None,
+    }
+    for option, setting in refused.items():
+        if setting is not None:
+            raise ValueError(f"{option} cannot be combined with --metric {given.metric}")
+
+
 def _check_kind_of_fit(given: Namespace) -> None:
     """Check that the options of a plain or trimmed fit can be combined."""
     alpha, trim = given.alpha, given.trim
@@ -351,7 +375,12 @@ def _check_kind_of_fit(given: Namespace) -> None:
 
 
 def _estimator(given: Namespace, memory_limit: int | None = None) -> Model:
-    from wolfmeans.estimators import KMeans, TrimmedKMeans
+    from wolfmeans.estimators import (
+        KMeans,
+        SphericalKMeans,
+        TrimmedKMeans,
+        TrimmedSphericalKMeans,
+    )
 
     settings = {
         "n_init": "auto" if given.n_init is None else given.n_init,
@@ -369,6 +398,11 @@ def _estimator(given: Namespace, memory_limit: int | None = None) -> Model:
     }
     if given.init is not None:
         settings["init"] = given.init
+    if given.metric == "cosine":
+        del settings["checkpoint"]
+        if given.alpha is None and given.trim is None:
+            return SphericalKMeans(given.k, **settings)
+        return TrimmedSphericalKMeans(given.k, alpha=given.alpha, trim=given.trim, **settings)
     if given.alpha is None and given.trim is None:
         return KMeans(given.k, polish=given.polish, effort=given.effort, **settings)
     return TrimmedKMeans(given.k, alpha=given.alpha, trim=given.trim, **settings)

@@ -5,6 +5,7 @@ This module imports nothing, so that the command line can print its help at once
 
 ENGINES = ("auto", "reference", "cpu", "gpu")
 ALGORITHMS = ("auto", "dense", "bounds", "tree", "lloyd", "elkan")
+METRICS = ("euclidean", "cosine")
 STOPS = ("decrease", "gap", "shift", "stationary")
 TOLERANCE_SCALES = ("initial", "total", "absolute")
 POLICIES = ("keep", "resample", "farthest", "best", "admissible")

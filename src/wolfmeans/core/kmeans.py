@@ -20,7 +20,7 @@ from wolfmeans.core.empty_clusters import CANDIDATES, admissible_assignment, bes
 from wolfmeans.core.frank_wolfe import ConcaveProblem, State
 from wolfmeans.core.solution import Record, Solution, Status
 from wolfmeans.core.stopping import StoppingRule, tolerances_of
-from wolfmeans.core.workspace import Centers, Distances, Limits, Progress, Workspace
+from wolfmeans.core.workspace import Assignment, Centers, Distances, Limits, Progress, Workspace
 from wolfmeans.exact.distances import UNIT
 from wolfmeans.exact.sums import exact_sum
 
@@ -75,6 +75,10 @@ class KMeansProblem(ConcaveProblem[Partition]):
     """
 
     steps_per_block = 64
+    unit = 1.0
+    """What a squared distance counts; a power of two."""
+    cost = "squared distances"
+    """What the value is a sum of."""
 
     def __init__(self, workspace: Workspace, empty: str, random: RandomSource) -> None:
         self.workspace = workspace
@@ -110,7 +114,11 @@ class KMeansProblem(ConcaveProblem[Partition]):
     def partition(self, seeds: Centers) -> Partition:
         """Return the first partition w_0: each point to its nearest seed."""
         first = self.minimize_linear(seeds)
-        return replace(first, sse=self.workspace.cost(first.centers))
+        return replace(first, sse=self.inertia(first.centers))
+
+    def inertia(self, centers: Centers) -> float:
+        """Return the cost of the labels of the workspace at these centers."""
+        return self.unit * self.workspace.cost(centers)
 
     def value(self, point: Partition) -> float:
         """Return f at a first partition; later values follow by the ledger."""
@@ -134,7 +142,10 @@ class KMeansProblem(ConcaveProblem[Partition]):
         if self.empty == "admissible":
             forced = admissible_assignment(self.workspace, supergradient)
         self._forced = forced is not None
-        found = self.workspace.assign(supergradient, forced)
+        return self._arrival(self.workspace.assign(supergradient, forced), supergradient)
+
+    def _arrival(self, found: Assignment, supergradient: Centers) -> Partition:
+        """Return the partition that an assignment made, with its centers."""
         shift, movement = self.workspace.step(found, supergradient)
         return Partition(
             centers=found.means,
@@ -277,7 +288,7 @@ class KMeansProblem(ConcaveProblem[Partition]):
         # If no point of positive weight is nearest to these centers, the gap does not change.
         if not solution.vertex.weights[empty].any():
             return solution.gap
-        losses = self.workspace.losses_without(point.centers, empty)
+        losses = self.unit * self.workspace.losses_without(point.centers, empty)
         return exact_sum([solution.gap, *(-losses).tolist()])
 
     def candidate_decrease(self, solution: Solution[Partition]) -> float | None:
@@ -292,7 +303,7 @@ class KMeansProblem(ConcaveProblem[Partition]):
         if found is None:
             distances = self.workspace.distances(centers)
             found = best_candidate(self.workspace, distances, self.masses)
-        return found[1]
+        return self.unit * found[1]
 
     def tied(self, point: Partition) -> bool:
         """Whether some point of positive weight may be tied between two centers.
@@ -302,7 +313,11 @@ class KMeansProblem(ConcaveProblem[Partition]):
         """
         if len(point.centers) == 1:
             return False
-        return not self._certainly_smaller(point, *self._near_ties(point, _largest_residual(point)))
+        return not self._certainly_smaller(point, *self._near_ties(point, self._offset(point)))
+
+    def _offset(self, point: Partition) -> float:
+        """Return how far a center is from the exact mean at most."""
+        return float(np.sqrt((point.residuals**2).sum(axis=1).max()))
 
     def _near_ties(self, point: Partition, slack: float) -> tuple[Distances, Distances]:
         """Return two distances of each point of positive weight that may be near a tie."""
@@ -316,7 +331,7 @@ class KMeansProblem(ConcaveProblem[Partition]):
     def _certainly_smaller(self, point: Partition, nearest: Distances, second: Distances) -> bool:
         """Whether each of the first distances is certainly smaller than the other one."""
         error = self.workspace.distance_error(point.centers)
-        slack, d = _largest_residual(point), self.workspace.n_features
+        slack, d = self._offset(point), self.workspace.n_features
         return bool(np.all(certainly_smaller(nearest, second, slack, d, error)))
 
 
@@ -333,11 +348,6 @@ def certainly_smaller(
     bound += 2.0 * slack * (np.sqrt(nearest) + np.sqrt(second) + slack)
     apart: NDArray[np.bool_] = second - nearest > bound
     return apart
-
-
-def _largest_residual(point: Partition) -> float:
-    """How far a center is from the exact mean at most."""
-    return float(np.sqrt((point.residuals**2).sum(axis=1).max()))
 
 
 def look_ahead(

@@ -148,7 +148,8 @@ class TrimmedProblem(KMeansProblem):
         point = solution.point
         if not point.empty.any():
             return solution.gap
-        return max(0.0, self.workspace.gap_without(solution.gap, point.centers, point.empty))
+        gap = self.workspace.gap_without(solution.gap / self.unit, point.centers, point.empty)
+        return max(0.0, self.unit * gap)
 
     def tied(self, point: Partition) -> bool:
         """Whether a kept point is tied between centers, or a trimmed one with a kept one."""

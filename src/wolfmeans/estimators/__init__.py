@@ -1,6 +1,7 @@
 """scikit-learn's interface over the one loop, thin."""
 
 from wolfmeans.estimators.kmeans import KMeans
+from wolfmeans.estimators.spherical import SphericalKMeans, TrimmedSphericalKMeans
 from wolfmeans.estimators.trimmed import TrimmedKMeans
 
-__all__ = ["KMeans", "TrimmedKMeans"]
+__all__ = ["KMeans", "SphericalKMeans", "TrimmedKMeans", "TrimmedSphericalKMeans"]

@@ -39,6 +39,7 @@ from wolfmeans.estimators.streamed import (
     scored,
     source_for,
 )
+from wolfmeans.files.source import Source
 from wolfmeans.inputs import validation
 from wolfmeans.inputs.memory_budget import bytes_of
 
@@ -48,6 +49,10 @@ class CenterEstimator(
 ):
     """An estimator whose model is a set of centers; `kmeans.FitFromStarts` fits it."""
 
+    _unit = 1.0
+    """What a squared distance counts in the inertia."""
+    _unit_rows = False
+    """Whether rows are divided by their norms."""
     _parameter_constraints: dict[str, Any]
     n_clusters: int
     init: Any
@@ -93,6 +98,24 @@ class CenterEstimator(
     def _bytes_of_a_point(self, state: str, weights: Any) -> int | None:
         """Return the bytes of a point in this state beyond those of K-means, or None."""
         return 0
+
+    def _as_clustered(
+        self, X: Any, sizes: validation.Sizes, weights: NDArray[np.float64] | None
+    ) -> tuple[Any, validation.Sizes, NDArray[np.float64] | None]:
+        """Return validated rows as they are clustered, their range, and what they weigh."""
+        return X, sizes, weights
+
+    def _rows_to_bound(self, X: Any) -> Any:
+        """Return the rows that a lower bound is about."""
+        return X
+
+    def _as_read(self, source: Source) -> Source:
+        """Return a source whose rows are read as they are clustered."""
+        return source
+
+    def _converted(self, bound: LowerBound) -> LowerBound:
+        """Return a bound on the sum of squared errors as one on the inertia."""
+        return bound
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name; `certify` as an attribute is the method."""
@@ -216,7 +239,7 @@ class CenterEstimator(
         """Put lower bounds into the certificate, and return it."""
         certificate: Certificate = vars(self)["certificate_"]
         watched = lowers_limit and certificate.stop in ("decrease", "gap")
-        for bound in bounds:
+        for bound in map(self._converted, bounds):
             certificate = certificate.bounded_by(bound, certificate.tol if watched else None)
         outlook = next((bound.outlook for bound in reversed(bounds) if bound.outlook), "")
         certificate = certificate.after_seconds(sum(bound.seconds for bound in bounds), outlook)
@@ -347,7 +370,7 @@ class CenterEstimator(
         weights = validation.validate_weights(sample_weight, X)
         distances = workspace.nearest(centers)[1]
         inertia = workspace.total(distances if weights is None else weights * distances)
-        return -validation.unscaled(inertia, exponent)
+        return -self._unit * validation.unscaled(inertia, exponent)
 
     def _opened(self, X: Any, passes: int = 0) -> tuple[Workspace, NDArray[np.floating], int]:
         """Open new data for the fitted centers, in a dtype and at a scale that hold both.
@@ -361,6 +384,7 @@ class CenterEstimator(
         centers = self._centers_at_scale()
         if X.dtype != centers.dtype:
             X, centers = X.astype(np.float64), centers.astype(np.float64)
+        X, sizes, _ = self._as_clustered(X, sizes, None)
         exponent = validation.fitting_exponent(X, sizes, self._scale_exponent)
         if exponent != self._scale_exponent:
             centers = validation.ldexp(centers, exponent - self._scale_exponent)

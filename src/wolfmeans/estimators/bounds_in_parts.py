@@ -97,7 +97,7 @@ def loaded_within_limit(model: Any, X: Any, sample_weight: Any) -> tuple[Any, An
 def opened_chunks(model: Any, X: Any, sample_weight: Any) -> Iterator[Opened]:
     """Open the source that a model was fitted to, in chunks, at the scale of its fit."""
     limit = model._memory_limit()
-    source = source_for(model, X)
+    source = model._as_read(source_for(model, X))
     # Names were matched when the source was opened; chunks are numbers.
     light = model._without_names()
     n_rows = streams.count_rows(source, streams.budget_of(light, source, limit))
@@ -180,7 +180,7 @@ def _inertia(model: Any, points: PartsWorkspace, exponent: int) -> float:
             f"{points.dtype}, but those of the fit were {centers.dtype}"
         )
     points.assign(centers)
-    return float(validation.unscaled(points.cost(centers), exponent))
+    return float(model._unit * validation.unscaled(points.cost(centers), exponent))
 
 
 def _by_parts(

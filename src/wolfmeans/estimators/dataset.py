@@ -63,7 +63,7 @@ class MemoryDataset:
         weights = validation.validate_weights(sample_weight, X)
         model._refuse_other_data(X, weights)
         bound = bound_in_units(
-            X,
+            model._rows_to_bound(X),
             model.n_clusters,
             sample_weight,
             model._trim_on(X, weights),
@@ -117,7 +117,8 @@ class DaskDataset:
                 centers = validation.ldexp(centers, data.exponent - model._scale_exponent)
             points = model._points_to_score(data.points)
             points.assign(centers)
-            return -validation.unscaled(points.cost(centers), data.exponent)
+            inertia = validation.unscaled(points.cost(centers), data.exponent)
+            return float(-model._unit * inertia)
 
     def lower_bounds(self, sample_weight: Any, method: str, settings: Settings) -> list[LowerBound]:
         """Return lower bounds from the partitions, in units of the certificate."""

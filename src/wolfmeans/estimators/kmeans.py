@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from wolfmeans.bounds import METHODS as BOUNDS
 from wolfmeans.bounds import REGISTRY, Optimum, optimum_on_a_line
@@ -108,6 +109,49 @@ class FitFromStarts(CenterEstimator):
         """
         self._fit_or_restore(X, sample_weight)
         return self
+
+    def refine(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit X from the centers of this model, one start, and certify the result for X.
+
+        For a model whose data has changed or grown: the descent begins where the last one ended,
+        and `labels_`, `inertia_` and `certificate_` are about the new data. The parameters stay as
+        they are. If the fit fails, the model stays as it was.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, Dask collection or source of shape (n_samples, n_features)
+            The new points, with the columns of the fit before.
+        y : ignored
+            Present by convention.
+        sample_weight : array-like of shape (n_samples,) or str, default=None
+            Weights of the points, as for `fit`.
+
+        Returns
+        -------
+        self : object
+            The estimator, fitted to X.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from wolfmeans import KMeans
+        >>> X = np.array([[0.0], [1.0], [8.0], [9.0]])
+        >>> km = KMeans(2, random_state=0).fit(X)
+        >>> km.refine(np.vstack([X, [[10.0]]])).initial_centers_.ravel().tolist()
+        [0.5, 8.5]
+        >>> km.cluster_centers_.ravel().tolist(), km.certificate_.gap
+        ([0.5, 9.0], 0.0)
+        """
+        check_is_fitted(self)
+        self._refuse_other_number_of_clusters()
+        if getattr(self, "feature_names_in_", None) is not None and hasattr(X, "iloc"):
+            validate_data(self, X, reset=False, skip_check_array=True)
+        given = self.init, self.n_init
+        self.init, self.n_init = self.cluster_centers_, 1
+        try:
+            return self.fit(X, sample_weight=sample_weight)
+        finally:
+            self.init, self.n_init = given
 
     # Untyped because the decorator is; `fit` wraps it so that type checkers see a signature.
     @_fit_context(prefer_skip_nested_validation=True)

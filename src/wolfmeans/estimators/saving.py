@@ -94,8 +94,17 @@ _TRIMMED_ATTRIBUTES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "_threshold": (_at_least_0, "a number of at least 0"),
     "_share": (_is_share, "a fraction from 0 to 1"),
 }
+_SPHERICAL_ATTRIBUTES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "_total": (lambda v: _at_least_0(v) and math.isfinite(v), "a weight"),
+    "_norm_error": (lambda v: _at_least_0(v) and v < 1, "a number from 0 to 1"),
+}
 _CLASSES = {
     "KMeans": (_ARRAYS, _ATTRIBUTES),
+    "SphericalKMeans": (_ARRAYS, _ATTRIBUTES | _SPHERICAL_ATTRIBUTES),
+    "TrimmedSphericalKMeans": (
+        _ARRAYS + _TRIMMED_ARRAYS,
+        _ATTRIBUTES | _TRIMMED_ATTRIBUTES | _SPHERICAL_ATTRIBUTES,
+    ),
     "TrimmedKMeans": (_ARRAYS + _TRIMMED_ARRAYS, _ATTRIBUTES | _TRIMMED_ATTRIBUTES),
 }
 """The arrays and plain values of models of each class."""

@@ -123,7 +123,7 @@ def transformed(model: Any, source: Source) -> NDArray[np.floating]:
 
 def scored(model: Any, X: Any, sample_weight: Any) -> float:
     """Return minus the weighted sum of squared distances to the nearest centers, rounded once."""
-    source = source_for(model, X)
+    source = model._as_read(source_for(model, X))
     beside = bytes_of_weights(sample_weight, source.n_rows or 0)
     rows = budget_for(model, source, beside).rows_per_chunk()
     if isinstance(sample_weight, str):
@@ -136,7 +136,7 @@ def scored(model: Any, X: Any, sample_weight: Any) -> float:
         # The right scale is known only after a pass; almost always it is that of the fit.
         total, fitting = _inertia(model, source, sample_weight, exponent, rows)
         if fitting == exponent:
-            return -validation.unscaled(total.rounded(), exponent)
+            return float(-model._unit * validation.unscaled(total.rounded(), exponent))
         exponent = fitting
 
 

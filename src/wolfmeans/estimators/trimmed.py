@@ -205,6 +205,7 @@ class TrimmedKMeans(FitFromStarts):
     """
 
     _draws_from_sample = True
+    _problem = TrimmedProblem
     _parameter_constraints: dict[str, Any] = {  # noqa: RUF012 - scikit-learn's protocol
         **{name: KMeans._parameter_constraints[name] for name in _LIKE_KMEANS},
         "alpha": [Interval(Real, 0, 1, closed="left"), None],
@@ -259,6 +260,7 @@ class TrimmedKMeans(FitFromStarts):
             notes=(*notes, *on_starts, *scale_notes(data.X), *data.notes),
             n_threads=effective_threads(self.n_threads),
             random=lambda: check_random_state(self.random_state),
+            converted=self._converted,
         )
         self._share = f"{share.numerator}/{share.denominator}"
         self._keep(best, certificate, data.exponent)
@@ -324,7 +326,7 @@ class TrimmedKMeans(FitFromStarts):
             return Start(on.fork(n_threads), seeds, random, exponent)
 
         settings: dict[str, Any] = {**self._criterion()._asdict(), "empty": self.empty}
-        settings["kind"] = TrimmedProblem
+        settings["kind"] = self._problem
         chosen = checkpoint.seeds if two_stages and checkpoint is not None else []
         cut_off: tuple[str, ...] = ()
         if two_stages and not chosen:
@@ -502,7 +504,7 @@ class TrimmedKMeans(FitFromStarts):
         mass = kept_mass(parsed_share(self._share), weights, workspace.n_points)
         threshold = find_threshold(distances, weights, mass)
         kept = kept_masses(threshold, distances, weights)
-        return -validation.unscaled(workspace.total(kept * distances), exponent)
+        return -self._unit * validation.unscaled(workspace.total(kept * distances), exponent)
 
     def _points_to_score(self, points: PartsWorkspace) -> Any:
         """Return the points with the share of the fit trimmed."""

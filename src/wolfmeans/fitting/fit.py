@@ -73,13 +73,23 @@ def opened_for_fit(model: Any, X: Any, sample_weight: Any) -> AbstractContextMan
 
 @contextmanager
 def _opened_in_memory(
-    model: Any, given: Any, sample_weight: Any, names: tuple[str, ...] | None = None
+    model: Any,
+    given: Any,
+    sample_weight: Any,
+    names: tuple[str, ...] | None = None,
+    *,
+    as_read: bool = False,
 ) -> Iterator[OpenedForFit]:
-    """Validate the rows and weights, choose an engine and open them there."""
+    """Validate the rows and weights, choose an engine and open them there.
+
+    Rows of a source are `as_read`: as they are clustered.
+    """
     begun, n_threads = perf_counter(), effective_threads(model.n_threads)
     X, sizes = validation.validate_points(model, given, reset=True, n_threads=n_threads)
     weights = validation.validate_weights(sample_weight, X)
     model._refuse_few_rows(X.shape[0])
+    if model._unit_rows and not as_read:
+        X, sizes, weights = model._as_clustered(X, sizes, weights)
     exponent = validation.scale_exponent(X, sizes, weights)
     scaled = validation.rescale(X, exponent)
     chosen = model._chosen_engine(scaled, n_threads)
@@ -104,7 +114,7 @@ def _opened_in_chunks(model: Any, source: Any, sample_weight: Any) -> Iterator[O
     """Load the rows of a source if memory has room; else describe its chunks in a first pass."""
     X, weights, names = streams.load_or_stream(model, source, sample_weight)
     if not isinstance(X, streams.Streamed):
-        with _opened_in_memory(model, X, weights, names) as data:
+        with _opened_in_memory(model, X, weights, names, as_read=True) as data:
             yield data
         return
     begun = perf_counter()
@@ -191,7 +201,7 @@ class Prepared:
             time_limit=time_limit,
             callback=callback,
         )
-        inertia = workspace.cost(solution.point.centers)
+        inertia = self.problem.inertia(solution.point.centers)
         return Fit(
             problem=self.problem,
             rule=self.rule,
@@ -338,7 +348,7 @@ def polished(fit: Fit, kind: str, random: RandomSource, deadline: float) -> Fit:
     found = polish(problem, fit.solution, kind, random, deadline)
     if found.solution is fit.solution:
         return replace(fit, polish=found.record)
-    inertia = workspace.cost(found.solution.point.centers)
+    inertia = problem.inertia(found.solution.point.centers)
     audited = problem.audit(found.solution, inertia)
     trace = Trace(fit.solution.trace)
     after = trace[-1].t + 1
@@ -374,7 +384,7 @@ def _rule(
     if tol_scale == "initial":
         return make_rule(stop, tol * first.sse)
     if tol_scale == "total":
-        return make_rule(stop, tol * workspace.scatter(weighted=True))
+        return make_rule(stop, tol * problem.unit * workspace.scatter(weighted=True))
     return make_rule(stop, tol)
 
 
@@ -392,10 +402,12 @@ def certificate_of(
     n_threads: int = 1,
     random: RandomSource,
     known: LowerBound | None = None,
+    converted: Callable[[LowerBound], LowerBound] | None = None,
 ) -> Certificate:
     """Return the certificate: what was verified at the returned point.
 
-    A lower bound that is `known` already is taken instead of what `certify` asks for.
+    A lower bound that is `known` already is taken instead of what `certify` asks for. `converted`
+    turns bounds on squared errors into bounds on the inertia, where that is another sum.
     """
     problem, solution = fit.problem, fit.solution
     empty = int(solution.vertex.empty.sum())
@@ -425,11 +437,13 @@ def certificate_of(
         level=_level(fit, stationary),
         polish=fit.polish,
         effort=fit.effort,
+        cost=problem.cost,
         engine=problem.workspace.engine,
         notes=notes,
     )
     bound = known or _lower_bound(fit, X, certify, n_threads, random)
     if bound is not None:
+        bound = bound if converted is None else converted(bound)
         certificate = certificate.bounded_by(bound, fit.rule.least_decrease)
     solution.trace.lower_bound = certificate.proven_bound
     return certificate

@@ -170,6 +170,7 @@ def _load(estimator: Any, collection: Collection, sample_weight: Any, dtype: Any
             weight,
             collection.n_features,
             np.dtype(dtype).name,
+            estimator._unit_rows,
             dask_key_name=f"wolfmeans-block-{part.fit}-{number}",
         )
         for number, (block, weight) in enumerate(zip(given, weights, strict=True))

@@ -48,6 +48,7 @@ def load_or_stream(
 ) -> tuple[NDArray[np.floating] | Streamed, Any, tuple[str, ...] | None]:
     """Return the rows of a source, or `Streamed` if they do not fit; the weights; column names."""
     source = open_source(X, exclude=[sample_weight] if isinstance(sample_weight, str) else ())
+    source = estimator._as_read(source)
     limit = estimator._memory_limit()
     rows_at_once = None
     if limit is not None:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from wolfmeans.engines.places.memory import Description, MemoryPart
+from wolfmeans.exact.directions import unit_rows, without_direction
 from wolfmeans.exact.limbs import Grids, Range, combined
 from wolfmeans.exact.native import EXACT_INTEGERS, aligned, holds_texts, value_range
 from wolfmeans.exact.sums import exponent_range
@@ -60,12 +61,17 @@ class BlockError(Exception):
     """A problem of a block, in words that follow "partition 3 of X"."""
 
 
-def prepared(given: Any, weights: Any, n_features: int, dtype: Any) -> Block:
-    """Return a block of an array or of a data frame as the engines take it."""
+def prepared(given: Any, weights: Any, n_features: int, dtype: Any, unit: bool = False) -> Block:
+    """Return a block of an array or of a data frame as the engines take it.
+
+    With `unit`, rows are divided by their norms.
+    """
     try:
         rows = _rows(given, np.dtype(dtype))
         if rows.shape[1] != n_features:
             raise BlockError(f"has {rows.shape[1]} columns; X has {n_features}")
+        if unit:
+            rows = _directions(rows)
     except (BlockError, TypeError, ValueError) as error:
         known = isinstance(error, BlockError)
         problem = str(error) if known else f"cannot be read as numbers: {error}"
@@ -94,6 +100,16 @@ def _rows(given: Any, dtype: np.dtype[Any]) -> Any:
         raise BlockError(f"has {array.ndim} dimensions; 2 are needed")
     _refuse_numbers(array, dtype)
     return aligned(array, dtype=dtype)
+
+
+def _directions(rows: Any) -> Any:
+    """Return the rows divided by their norms."""
+    none = without_direction(rows)
+    if none.any():
+        row = int(np.flatnonzero(none)[0])
+        raise BlockError(f"has a row of norm 0, its row {row}, which has no direction")
+    with np.errstate(invalid="ignore"):  # what is not finite is refused later
+        return unit_rows(rows)
 
 
 def _refuse_numbers(array: NDArray[Any], dtype: np.dtype[Any]) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from wolfmeans.certificate.record import Certificate
 from wolfmeans.core.solution import Trace
-from wolfmeans.estimators import KMeans, TrimmedKMeans
+from wolfmeans.estimators import KMeans, SphericalKMeans, TrimmedKMeans
 from wolfmeans.inputs.preparation import Preparation
 from wolfmeans.views.page import markup
 from wolfmeans.views.page.document import Page, document, packed
@@ -37,7 +37,7 @@ _FLOAT32 = float(np.finfo(np.float32).max)
 
 
 def page(
-    model: KMeans | TrimmedKMeans,
+    model: KMeans | SphericalKMeans | TrimmedKMeans,
     X: Any,
     *,
     sample_weight: Any = None,
@@ -51,7 +51,7 @@ def page(
 
     Parameters
     ----------
-    model : KMeans or TrimmedKMeans
+    model : KMeans, SphericalKMeans or TrimmedKMeans
         The fitted estimator.
     X : array-like or sparse matrix of shape (n_samples, n_features)
         The data passed to `fit`, with its rows in the same order. Other data raises an error; see

@@ -12,7 +12,7 @@ from scipy.spatial.distance import cdist
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
-from wolfmeans.estimators import KMeans, TrimmedKMeans
+from wolfmeans.estimators import KMeans, SphericalKMeans, TrimmedKMeans
 from wolfmeans.views.portrait.map import (
     DISTANCES_AT_ONCE,
     Map,
@@ -87,7 +87,7 @@ def portrait(
 
     Parameters
     ----------
-    model : KMeans or TrimmedKMeans
+    model : KMeans, SphericalKMeans or TrimmedKMeans
         The fitted model.
     X : array-like or sparse matrix of shape (n_samples, n_features)
         The points that the model was fitted to, in the same order. An error is raised if the
@@ -125,9 +125,9 @@ def portrait(
     >>> [frame.labels.tolist() for frame in shown.replay.frames]
     [[0, 1, 1, 1], [0, 0, 1, 1], [0, 0, 1, 1]]
     """
-    if not isinstance(model, (KMeans, TrimmedKMeans)):
+    if not isinstance(model, (KMeans, SphericalKMeans, TrimmedKMeans)):
         raise TypeError(
-            "a portrait needs a fitted wolfmeans KMeans or TrimmedKMeans; "
+            "a portrait needs a fitted wolfmeans KMeans, SphericalKMeans or TrimmedKMeans; "
             f"got a {type(model).__name__}"
         )
     check_is_fitted(model)
@@ -184,7 +184,7 @@ def _clusters_of(points: Points, moments: Moments, margins: Margins) -> tuple[Cl
             points=int(counts[k]),
             weight=float(moments.weights[k]),
             share=float(moments.weights[k]) / whole,
-            sse=points.as_certified(float(moments.sse[k])),
+            sse=points.counted * points.as_certified(float(moments.sse[k])),
             radius=float(radii[k]),
             nearest=int(nearest[k]),
             distance=float(distances[k]),

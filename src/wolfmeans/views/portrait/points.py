@@ -14,10 +14,10 @@ from sklearn.utils import gen_batches
 from wolfmeans.core.workspace import Labels
 from wolfmeans.engines import effective_threads
 from wolfmeans.engines.tensors import on_host
-from wolfmeans.estimators import KMeans, TrimmedKMeans
+from wolfmeans.estimators import KMeans, SphericalKMeans, TrimmedKMeans
 from wolfmeans.inputs import validation
 
-Model = KMeans | TrimmedKMeans
+Model = KMeans | SphericalKMeans | TrimmedKMeans
 # Coordinates that are turned into float64 at once.
 _AT_ONCE = 1 << 20
 _EARLIER_STEPS = "pipe[:-1].transform(X)"
@@ -40,6 +40,8 @@ class Points:
     exponent: int
     unit_exponent: int
     """Sums of squares are shown in units of 2**unit_exponent, as in the certificate."""
+    counted: float = 1.0
+    """What a squared distance counts in the inertia."""
 
     @property
     def clusters(self) -> NDArray[np.intp]:
@@ -95,6 +97,7 @@ def points_of(model: Model, X: Any, sample_weight: Any) -> Points:
     X = on_host(X)
     weights = validation.validate_weights(sample_weight, X)
     _refuse_other_points(model, X, weights, labels)
+    X, sizes, weights = model._as_clustered(X, sizes, weights)
     exponent = validation.scale_exponent(X, sizes, weights)
     masses = np.ones(len(labels)) if weights is None else weights
     if isinstance(model, TrimmedKMeans):
@@ -108,6 +111,7 @@ def points_of(model: Model, X: Any, sample_weight: Any) -> Points:
         centers=np.asarray(validation.ldexp(centers, exponent - model._scale_exponent)),
         exponent=exponent,
         unit_exponent=model.certificate_.unit_exponent,
+        counted=model._unit,
     )
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from wolfmeans.core.frank_wolfe import State
 from wolfmeans.core.kmeans import KMeansProblem, Partition
 from wolfmeans.core.solution import Record, Status
+from wolfmeans.core.spherical import SphericalProblem, TrimmedSphericalProblem
 from wolfmeans.core.stopping import StoppingRule
 from wolfmeans.core.trimmed import TrimmedProblem, kept_mass, parsed_share
 from wolfmeans.core.workspace import Centers, Labels, Limits
@@ -123,7 +124,7 @@ class _Recorded(KMeansProblem):
     def partition(self, seeds: Centers) -> Partition:
         """Return the first partition, and record it at the seeds."""
         first = super().partition(seeds)
-        sse = self.workspace.cost(seeds)
+        sse = self.inertia(seeds)
         self.recorder.add(0, sse, math.nan, 0, seeds, self.workspace.labels())
         return first
 
@@ -140,6 +141,14 @@ class _Recorded(KMeansProblem):
         centers, labels = state.point.centers, self.workspace.labels()
         self.recorder.add(state.t + 1, sse, record.gap, record.moved, centers, labels)
         return record
+
+
+class _RecordedSpherical(_Recorded, SphericalProblem):
+    """The same for unit rows."""
+
+
+class _RecordedTrimmedSpherical(_Recorded, TrimmedSphericalProblem):
+    """The same with trimming."""
 
 
 class _RecordedTrimmed(_Recorded, TrimmedProblem):
@@ -184,10 +193,11 @@ def _run_again(model: Model, recorder: _Recorder) -> Fit:
     engine = get_engine(model.engine)
     kind: type[_Recorded] = _Recorded
     if isinstance(model, TrimmedKMeans):
-        kind = _RecordedTrimmed
+        kind = _RecordedTrimmedSpherical if model._unit_rows else _RecordedTrimmed
         mass = kept_mass(parsed_share(model._share), points.weights, len(points.labels))
         workspace: Any = engine.open(points.X, points.weights, n_threads).trimmed(mass)
     else:
+        kind = _RecordedSpherical if model._unit_rows else _Recorded
         workspace = engine.open(points.X, points.weights, n_threads, model.algorithm)
     seeds = validation.ldexp(model.initial_centers_.astype(workspace.dtype), points.exponent)
     start = Start(workspace, seeds, lambda: np.random.RandomState(0), points.exponent)
