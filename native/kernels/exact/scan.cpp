@@ -289,6 +289,37 @@ void roots(const double* points, const double* centers, long long d, long long f
     roots_from<Lanes, Vectors, Centers>(points, centers, d, first, last, stride, count, out);
 }
 
+// --- All distances ----------------------------------------------------------------------------
+
+template <int Lanes, int Vectors, int Centers>
+WOLFMEANS_INLINE void distances_from(const double* points, const double* centers, long long d,
+                                     long long k, long long last, long long stride, int count,
+                                     double* out) {
+    constexpr int tile = Lanes * Vectors;
+    for (; k + Centers <= last; k += Centers) {
+        for (int first = 0; first < count; first += tile) {
+            Doubles<Lanes> distance[Vectors][Centers];
+            tile_distances<Lanes, Vectors, Centers>(points + first, centers + k * d, d, distance);
+            double squares[Centers * tile];
+            for (int i = 0; i < Centers; ++i)
+                for (int v = 0; v < Vectors; ++v)
+                    store(squares + i * tile + v * Lanes, distance[v][i]);
+            for (int p = 0; p < tile && first + p < count; ++p)
+                for (int i = 0; i < Centers; ++i)
+                    out[(first + p) * stride + k + i] = squares[i * tile + p];
+        }
+    }
+    if constexpr (Centers > 1)
+        distances_from<Lanes, Vectors, Centers / 2>(points, centers, d, k, last, stride, count,
+                                                    out);
+}
+
+template <int Lanes, int Vectors, int Centers>
+void all_distances(const double* points, const double* centers, long long d, long long first,
+                   long long last, long long stride, int count, double* out) {
+    distances_from<Lanes, Vectors, Centers>(points, centers, d, first, last, stride, count, out);
+}
+
 template <int Lanes, int Vectors, int Centers>
 constexpr ScanVersion scan_version() {
     return {{{pair_distances<Lanes, float>, two_pair_distances<Lanes, float>,
@@ -296,7 +327,8 @@ constexpr ScanVersion scan_version() {
              {pair_distances<Lanes, double>, two_pair_distances<Lanes, double>,
               own_distances<Lanes, double>, roots<Lanes, Vectors, Centers, double>}},
             scan<Lanes, Vectors, Centers, false>,
-            scan<Lanes, Vectors, Centers, true>};
+            scan<Lanes, Vectors, Centers, true>,
+            all_distances<Lanes, Vectors, Centers>};
 }
 
 } // namespace

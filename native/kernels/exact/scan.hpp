@@ -73,6 +73,10 @@ template <class Real>
 using Roots = void(const double* points, const double* centers, long long d, long long first,
                    long long last, long long stride, int count, Real* out);
 
+// The canonical distances themselves; arguments as for Roots.
+using AllDistances = void(const double* points, const double* centers, long long d, long long first,
+                          long long last, long long stride, int count, double* out);
+
 template <class Real>
 struct PairFunctions {
     PairDistances<Real>* one;
@@ -85,6 +89,7 @@ struct PairFunctions {
 struct ScanVersion : ByReal<PairFunctions> {
     Scan* nearest;
     Scan* two_nearest;
+    AllDistances* all;
 };
 
 } // namespace wolfmeans

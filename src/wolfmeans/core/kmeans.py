@@ -302,7 +302,7 @@ class KMeansProblem(ConcaveProblem[Partition]):
         """
         if len(point.centers) == 1:
             return False
-        return not self._certainly_smaller(point, *self._near_ties(point, _largest_residual(point)))
+        return not self._certainly_smaller(point, *self._near_ties(point, largest_residual(point)))
 
     def _near_ties(self, point: Partition, slack: float) -> tuple[Distances, Distances]:
         """Return two distances of each point of positive weight that may be near a tie."""
@@ -316,7 +316,7 @@ class KMeansProblem(ConcaveProblem[Partition]):
     def _certainly_smaller(self, point: Partition, nearest: Distances, second: Distances) -> bool:
         """Whether each of the first distances is certainly smaller than the other one."""
         error = self.workspace.distance_error(point.centers)
-        slack, d = _largest_residual(point), self.workspace.n_features
+        slack, d = largest_residual(point), self.workspace.n_features
         return bool(np.all(certainly_smaller(nearest, second, slack, d, error)))
 
 
@@ -328,14 +328,22 @@ def certainly_smaller(
     A canonical distance is off by (d + 3) u of itself and by `error`; a center that is off its mean
     by r <= `slack` changes a distance, not squared, by at most r.
     """
-    bound = 2.0 * UNIT * (n_features + 3) * (nearest + second)
-    bound += 2.0 * error
-    bound += 2.0 * slack * (np.sqrt(nearest) + np.sqrt(second) + slack)
+    bound = rounding_of_distances(nearest, second, slack, n_features, error)
     apart: NDArray[np.bool_] = second - nearest > bound
     return apart
 
 
-def _largest_residual(point: Partition) -> float:
+def rounding_of_distances(
+    nearest: Distances, second: Distances, slack: float, n_features: int, error: float = 0.0
+) -> Distances:
+    """Return by how much the difference of two such squared distances may be off."""
+    bound = 2.0 * UNIT * (n_features + 3) * (nearest + second)
+    bound += 2.0 * error
+    bound += 2.0 * slack * (np.sqrt(nearest) + np.sqrt(second) + slack)
+    return bound
+
+
+def largest_residual(point: Partition) -> float:
     """How far a center is from the exact mean at most."""
     return float(np.sqrt((point.residuals**2).sum(axis=1).max()))
 
