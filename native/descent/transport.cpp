@@ -16,10 +16,12 @@ namespace {
 
 constexpr double unreachable = std::numeric_limits<double>::infinity();
 // As in core/transport.py.
+constexpr int far_off = 16;
 constexpr std::size_t points_for_cluster = 64, coarser = 4;
 constexpr Mass most_to_sample = Mass{1} << 31;
+constexpr std::int64_t no_row = -1, unknown = -2;
 // How many of the cheapest points of an arc are kept at first.
-constexpr std::size_t fewest_candidates = 16, most_candidates = 256;
+constexpr std::size_t fewest_candidates = 8, most_candidates = 64;
 
 struct Candidate {
     double key; // D_ib - D_ia
@@ -73,7 +75,7 @@ public:
            const std::vector<double>& centers, const SizeLimits& limits, int n_threads)
         : X_(X), n_(n), stride_(stride), d_(d), K_(limits.lower.size()), masses_(masses),
           centers_(centers), limits_(limits), n_threads_(n_threads),
-          capacity_(std::clamp(8 * n / (K_ * K_), fewest_candidates, most_candidates)),
+          capacity_(std::clamp(4 * n / (K_ * K_), fewest_candidates, most_candidates)),
           arcs_(K_ * K_), keys_(K_ * (K_ + 1), unreachable), rows_(K_ * K_, -1), transposed_(K_ * d),
           row_distances_(K_) {
         for (std::size_t k = 0; k < K_; ++k)
@@ -81,12 +83,27 @@ public:
                 transposed_[j * K_ + k] = centers[k * d + j];
     }
 
-    TransportPlan plan(const std::vector<double>& prices) {
-        begin(prices);
-        TransportPlan found;
-        found.binding = std::any_of(prices.begin(), prices.end(), [](double p) { return p != 0; });
+    // `hints` IN/OUT (K, K) up to which keys candidates are looked for at first; empty: all. It
+    // affects the speed only.
+    Chains& begin(const std::vector<double>& prices, std::vector<double>& hints) {
+        start(prices, hints);
+        binding_ = std::any_of(prices.begin(), prices.end(), [](double p) { return p != 0; });
         for (const Mass excess : excess_)
-            found.binding |= excess != 0;
+            binding_ |= excess != 0;
+        return *this;
+    }
+
+    // How much mass is in the wrong cluster.
+    Mass misplaced() const {
+        Mass all = 0;
+        for (const Mass excess : excess_)
+            all += std::max(excess, Mass{0});
+        return all;
+    }
+
+    TransportPlan plan(std::vector<double>& hints) {
+        TransportPlan found;
+        found.binding = binding_;
         if (found.binding) {
             for (std::size_t a = 0; a < K_; ++a)
                 for (std::size_t b = 0; b < K_; ++b)
@@ -97,6 +114,8 @@ public:
                 counter.add(static_cast<double>(K_ * K_));
             }
         }
+        for (std::size_t ab = 0; ab < K_ * K_; ++ab)
+            hints[ab] = arcs_[ab].limit.key;
         found.prices.resize(K_);
         for (std::size_t k = 0; k < K_; ++k)
             found.prices[k] = potentials_[k] - potentials_[K_];
@@ -110,7 +129,8 @@ private:
     const Real* row(std::size_t i) const { return X_ + i * stride_ * d_; }
     Mass mass(std::size_t i) const { return masses_ == nullptr ? 1 : masses_[i]; }
 
-    void begin(const std::vector<double>& prices) {
+    void start(const std::vector<double>& prices, std::vector<double>& hints) {
+        hints.resize(K_ * K_, unreachable);
         potentials_ = prices;
         potentials_.push_back(0.0);
         home_.resize(n_);
@@ -118,19 +138,20 @@ private:
         const std::size_t chunks = worthwhile_threads(n_, operations, n_threads_);
         std::vector<FoundInRows> found(chunks);
         over_rows(n_, chunks, group_size, [&](std::size_t chunk, std::size_t first, std::size_t last) {
-            look_at(first, last, found[chunk]);
+            look_at(first, last, hints, found[chunk]);
         });
         std::vector<Mass> sizes(K_);
         for (FoundInRows& part : found)
             for (std::size_t k = 0; k < K_; ++k)
                 sizes[k] += part.sizes.empty() ? Mass{0} : part.sizes[k];
         for (std::size_t ab = 0; ab < K_ * K_; ++ab)
-            merge(found, ab);
+            merge(found, hints[ab], ab);
         hold(sizes);
     }
 
-    void merge(std::vector<FoundInRows>& found, std::size_t ab) {
+    void merge(std::vector<FoundInRows>& found, double hint, std::size_t ab) {
         Arc& arc = arcs_[ab];
+        arc.limit.key = hint;
         for (FoundInRows& part : found) {
             if (part.arcs.empty()) continue;
             const Arc& other = part.arcs[ab];
@@ -145,9 +166,10 @@ private:
     }
 
     // Put the rows first..last-1 where they are cheapest, and collect candidates.
-    void look_at(std::size_t first, std::size_t last, FoundInRows& found) {
+    void look_at(std::size_t first, std::size_t last, const std::vector<double>& hints,
+                 FoundInRows& found) {
         found.arcs.resize(K_ * K_);
-        found.limits.assign(K_ * K_, unreachable);
+        found.limits = hints;
         found.sizes.assign(K_, 0);
         AllDistances* const all = best_kernels().scan->all;
         Aligned<double> points(d_ * group_size);
@@ -158,28 +180,46 @@ private:
             transpose_group(
                 d_, [&](std::size_t p) { return row(i + std::min(p, count - 1)); }, points.data());
             all(points.data(), centers_.data(), static_cast<long long>(d_), 0,
-                static_cast<long long>(K_), static_cast<long long>(K_), static_cast<int>(count),
-                distances.data());
-            for (std::size_t p = 0; p < count; ++p)
-                look_at_row(i + p, distances.data() + p * K_, found);
+                static_cast<long long>(K_), distances.data());
+            look_at_group(i, count, distances.data(), found);
             counter.add(static_cast<double>(group_size * K_ * (d_ + 4)));
         }
     }
 
-    void look_at_row(std::size_t i, const double* distances, FoundInRows& found) {
-        std::size_t a = 0;
-        double least = distances[0] + potentials_[0];
-        for (std::size_t k = 1; k < K_; ++k) {
-            const double cost = distances[k] + potentials_[k];
-            if (cost < least) least = cost, a = k;
+    // distances IN (K, group_size)
+    void look_at_group(std::size_t i, std::size_t count, const double* distances,
+                       FoundInRows& found) {
+        double least[group_size], own[group_size];
+        std::int64_t label[group_size] = {};
+        for (int p = 0; p < group_size; ++p) {
+            own[p] = distances[p];
+            least[p] = distances[p] + potentials_[0];
         }
+        for (std::size_t k = 1; k < K_; ++k) {
+            const double* const to = distances + k * group_size;
+            const double price = potentials_[k];
+            for (int p = 0; p < group_size; ++p) {
+                const double cost = to[p] + price;
+                const bool less = cost < least[p];
+                least[p] = less ? cost : least[p];
+                own[p] = less ? to[p] : own[p];
+                label[p] = less ? static_cast<std::int64_t>(k) : label[p];
+            }
+        }
+        for (std::size_t p = 0; p < count; ++p)
+            look_at_row(i + p, static_cast<std::size_t>(label[p]), own[p], distances + p, found);
+    }
+
+    // to IN (K, group_size), of which the first column is this row's
+    void look_at_row(std::size_t i, std::size_t a, double own, const double* to,
+                     FoundInRows& found) {
         home_[i] = static_cast<std::int32_t>(a);
-        if (mass(i) == 0) return;
-        found.sizes[a] += mass(i);
-        const double own = distances[a];
+        const Mass size = mass(i);
+        if (size == 0) return;
+        found.sizes[a] += size;
         const double* const limits = found.limits.data() + a * K_;
         for (std::size_t b = 0; b < K_; ++b) {
-            const double key = distances[b] - own;
+            const double key = to[b * group_size] - own;
             if (!(key <= limits[b]) || b == a) continue;
             Arc& arc = found.arcs[a * K_ + b];
             arc.candidates.push_back({key, static_cast<std::int64_t>(i)});
@@ -219,18 +259,15 @@ private:
         return 0;
     }
 
-    // The least candidate that still belongs to the cluster.
+    // The least candidate that still belongs to the cluster. Where none is left but there are
+    // points above the limit, the key is that limit until the arc is needed.
     void refresh(std::size_t a, std::size_t b) {
         Arc& arc = arcs_[a * K_ + b];
-        for (;;) {
-            while (!arc.candidates.empty() && !belongs(arc.candidates.front().row, a))
-                arc.pop();
-            if (!arc.candidates.empty() || arc.complete()) break;
-            collect_again(a, b);
-        }
+        while (!arc.candidates.empty() && !belongs(arc.candidates.front().row, a))
+            arc.pop();
         const bool none = arc.candidates.empty();
-        keys_[a * (K_ + 1) + b] = none ? unreachable : arc.candidates.front().key;
-        rows_[a * K_ + b] = none ? -1 : arc.candidates.front().row;
+        keys_[a * (K_ + 1) + b] = none ? arc.limit.key : arc.candidates.front().key;
+        rows_[a * K_ + b] = !none ? arc.candidates.front().row : arc.complete() ? no_row : unknown;
     }
 
     void collect_again(std::size_t a, std::size_t b) {
@@ -265,6 +302,12 @@ private:
         if (count > 0) add(some, count);
         arc.shrink(4 * capacity_);
         arc.order();
+        refresh(a, b);
+    }
+
+    double length(std::size_t a, std::size_t b) const {
+        const double rounded = keys_[a * (K_ + 1) + b] + (potentials_[b] - potentials_[a]);
+        return rounded > 0.0 ? rounded : 0.0;
     }
 
     // The length of the arc to every node, rounded as specified.
@@ -303,8 +346,13 @@ private:
             done_[a] = 1;
             lengths_from(a, lengths_.data());
             for (std::size_t b = 0; b < nodes; ++b) {
-                const double through = distance_[a] + lengths_[b];
+                double through = distance_[a] + lengths_[b];
                 if (done_[b] || !(through < distance_[b])) continue;
+                if (a < K_ && b < K_ && rows_[a * K_ + b] == unknown) {
+                    collect_again(a, b);
+                    through = distance_[a] + length(a, b);
+                    if (!(through < distance_[b])) continue;
+                }
                 distance_[b] = through;
                 before_[b] = static_cast<int>(a);
             }
@@ -441,6 +489,7 @@ private:
     std::vector<unsigned char> done_;
     std::vector<std::size_t> chain_;
     std::vector<Moved> moved_;
+    bool binding_ = false;
 };
 
 SizeLimits limits_of_sample(const SizeLimits& limits, Mass total) {
@@ -452,6 +501,37 @@ SizeLimits limits_of_sample(const SizeLimits& limits, Mass total) {
     for (Mass& high : scaled.upper)
         high = static_cast<Mass>((static_cast<std::uint64_t>(high) * some + whole - 1) / whole);
     return scaled;
+}
+
+// The prices of samples of every 4^j-th point, the smallest one first.
+template <class Real>
+std::vector<double> sampled_prices(const Real* X, std::size_t n, std::size_t d, const Mass* masses,
+                                   const std::vector<double>& centers, const SizeLimits& limits,
+                                   std::vector<double> prices, int n_threads) {
+    const std::size_t K = limits.lower.size();
+    std::size_t stride = 1;
+    if (limits.total < most_to_sample)
+        while (n / (coarser * stride) >= points_for_cluster * K)
+            stride *= coarser;
+    for (; stride > 1; stride /= coarser) {
+        const std::size_t some = (n + stride - 1) / stride;
+        std::vector<Mass> of_sample;
+        Mass total = static_cast<Mass>(some);
+        if (masses != nullptr) {
+            total = 0;
+            for (std::size_t i = 0; i < n; i += stride) {
+                of_sample.push_back(masses[i]);
+                total += masses[i];
+            }
+        }
+        if (total == 0) continue;
+        const SizeLimits scaled = limits_of_sample(limits, total);
+        std::vector<double> hints;
+        Chains<Real> sample(X, some, stride, d, masses == nullptr ? nullptr : of_sample.data(),
+                            centers, scaled, n_threads);
+        prices = sample.begin(prices, hints).plan(hints).prices;
+    }
+    return prices;
 }
 
 } // namespace
@@ -477,40 +557,28 @@ TwoParts two_parts(Mass mass, int unit) {
 template <class Real>
 TransportPlan cheapest(const Real* X, std::size_t n, std::size_t d, const Mass* masses,
                        const Real* centers, const SizeLimits& limits, std::vector<double> prices,
-                       int n_threads) {
+                       std::vector<double>& hints, int n_threads) {
     const std::size_t K = limits.lower.size();
     const std::vector<double> as_doubles(centers, centers + K * d);
-    std::size_t stride = 1;
+    const auto chains = [&](std::vector<double>& of) {
+        Chains<Real> all(X, n, 1, d, masses, as_doubles, limits, n_threads);
+        all.begin(prices, of);
+        return all;
+    };
     if (prices.empty()) {
         prices.assign(K, 0.0);
-        if (limits.total < most_to_sample)
-            while (n / (coarser * stride) >= points_for_cluster * K)
-                stride *= coarser;
+    } else {
+        Chains<Real> near = chains(hints);
+        if (far_off * near.misplaced() <= limits.total) return near.plan(hints);
+        hints.clear();
     }
-    for (; stride > 1; stride /= coarser) {
-        const std::size_t some = (n + stride - 1) / stride;
-        std::vector<Mass> of_sample;
-        Mass total = static_cast<Mass>(some);
-        if (masses != nullptr) {
-            total = 0;
-            for (std::size_t i = 0; i < n; i += stride) {
-                of_sample.push_back(masses[i]);
-                total += masses[i];
-            }
-        }
-        if (total == 0) continue;
-        const SizeLimits scaled = limits_of_sample(limits, total);
-        prices = Chains<Real>(X, some, stride, d, masses == nullptr ? nullptr : of_sample.data(),
-                              as_doubles, scaled, n_threads)
-                     .plan(prices)
-                     .prices;
-    }
-    return Chains<Real>(X, n, 1, d, masses, as_doubles, limits, n_threads).plan(prices);
+    prices = sampled_prices(X, n, d, masses, as_doubles, limits, std::move(prices), n_threads);
+    return chains(hints).plan(hints);
 }
 
 template TransportPlan cheapest(const float*, std::size_t, std::size_t, const Mass*, const float*,
-                                const SizeLimits&, std::vector<double>, int);
+                                const SizeLimits&, std::vector<double>, std::vector<double>&, int);
 template TransportPlan cheapest(const double*, std::size_t, std::size_t, const Mass*, const double*,
-                                const SizeLimits&, std::vector<double>, int);
+                                const SizeLimits&, std::vector<double>, std::vector<double>&, int);
 
 } // namespace wolfmeans

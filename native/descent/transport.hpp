@@ -51,12 +51,13 @@ struct TransportPlan {
 //   masses    IN  (n,) or null: all 1
 //   centers   IN  (K, d); costs are canonical distances
 //   prices    IN  (K,) to begin with; empty: those of samples of the rows
+//   hints     IN/OUT  what the last call left here, or empty; affects the speed only
 //
 // Costs and prices are float64; every operation is rounded by itself, in the order of the
 // specification. Masses are exact. O(n K d), and for each chain O(K^2 + K d).
 template <class Real>
 TransportPlan cheapest(const Real* X, std::size_t n, std::size_t d, const Mass* masses,
                        const Real* centers, const SizeLimits& limits, std::vector<double> prices,
-                       int n_threads);
+                       std::vector<double>& hints, int n_threads);
 
 } // namespace wolfmeans

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wolfmeans.certificate import Certificate
     from wolfmeans.core.frank_wolfe import ConcaveProblem, minimize_concave
     from wolfmeans.core.solution import Record, Solution, Status, Trace
-    from wolfmeans.estimators import KMeans, TrimmedKMeans
+    from wolfmeans.estimators import ConstrainedKMeans, KMeans, TrimmedKMeans
     from wolfmeans.estimators.saving import load
     from wolfmeans.estimators.scan import scan
     from wolfmeans.estimators.scan_result import Scan
@@ -31,6 +31,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Certificate",
     "ConcaveProblem",
+    "ConstrainedKMeans",
     "KMeans",
     "LowerBound",
     "Record",
@@ -51,6 +52,7 @@ __all__ = [
 _HOMES = {
     "Certificate": "certificate",
     "ConcaveProblem": "core.frank_wolfe",
+    "ConstrainedKMeans": "estimators",
     "KMeans": "estimators",
     "LowerBound": "bounds",
     "Record": "core.solution",
@@ -87,6 +89,7 @@ _ALIASES = {
 """Documented import paths whose modules are in one of the folders."""
 
 hooks.register(
+    ConstrainedKMeans="wolfmeans.estimators.constrained",
     KMeans="wolfmeans.estimators.kmeans",
     TrimmedKMeans="wolfmeans.estimators.trimmed",
     certificate_view="wolfmeans.views.notebook",

@@ -293,31 +293,23 @@ void roots(const double* points, const double* centers, long long d, long long f
 
 template <int Lanes, int Vectors, int Centers>
 WOLFMEANS_INLINE void distances_from(const double* points, const double* centers, long long d,
-                                     long long k, long long last, long long stride, int count,
-                                     double* out) {
-    constexpr int tile = Lanes * Vectors;
-    for (; k + Centers <= last; k += Centers) {
-        for (int first = 0; first < count; first += tile) {
+                                     long long k, long long last, double* out) {
+    for (; k + Centers <= last; k += Centers)
+        for (int p = 0; p < group_size; p += Lanes * Vectors) {
             Doubles<Lanes> distance[Vectors][Centers];
-            tile_distances<Lanes, Vectors, Centers>(points + first, centers + k * d, d, distance);
-            double squares[Centers * tile];
+            tile_distances<Lanes, Vectors, Centers>(points + p, centers + k * d, d, distance);
             for (int i = 0; i < Centers; ++i)
                 for (int v = 0; v < Vectors; ++v)
-                    store(squares + i * tile + v * Lanes, distance[v][i]);
-            for (int p = 0; p < tile && first + p < count; ++p)
-                for (int i = 0; i < Centers; ++i)
-                    out[(first + p) * stride + k + i] = squares[i * tile + p];
+                    store(out + (k + i) * group_size + p + v * Lanes, distance[v][i]);
         }
-    }
     if constexpr (Centers > 1)
-        distances_from<Lanes, Vectors, Centers / 2>(points, centers, d, k, last, stride, count,
-                                                    out);
+        distances_from<Lanes, Vectors, Centers / 2>(points, centers, d, k, last, out);
 }
 
 template <int Lanes, int Vectors, int Centers>
 void all_distances(const double* points, const double* centers, long long d, long long first,
-                   long long last, long long stride, int count, double* out) {
-    distances_from<Lanes, Vectors, Centers>(points, centers, d, first, last, stride, count, out);
+                   long long last, double* out) {
+    distances_from<Lanes, Vectors, Centers>(points, centers, d, first, last, out);
 }
 
 template <int Lanes, int Vectors, int Centers>

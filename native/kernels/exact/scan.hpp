@@ -73,9 +73,12 @@ template <class Real>
 using Roots = void(const double* points, const double* centers, long long d, long long first,
                    long long last, long long stride, int count, Real* out);
 
-// The canonical distances themselves; arguments as for Roots.
+// The canonical distances of a group to the centers first..last-1.
+//
+//   points, centers, d, first, last   IN   as for Scan
+//   out    OUT  (K, group_size): the distance of point p to center k at [k * group_size + p]
 using AllDistances = void(const double* points, const double* centers, long long d, long long first,
-                          long long last, long long stride, int count, double* out);
+                          long long last, double* out);
 
 template <class Real>
 struct PairFunctions {

@@ -63,11 +63,13 @@ def size_limits(
     upper = tuple(
         total if math.isinf(limit) else min(total, int(Fraction(limit) / scale)) for limit in high
     )
-    what = f"{n:,} points" if weights is None else f"a weight of {float(total * scale):g}"
+    weight = float(total * scale)
     if sum(lower) > total:
-        raise ValueError(f"size_min cannot be met: {_sum_of(low)}, but there are only {what}")
+        what = f"there are only {n:,} points" if weights is None else "the weight of all points is"
+        raise ValueError(f"size_min cannot be met: {_compared(low, what, weights, weight)}")
     if sum(upper) < total:
-        raise ValueError(f"size_max leaves no room: {_sum_of(high)}, but there are {what}")
+        what = f"there are {n:,} points" if weights is None else "the weight of all points is"
+        raise ValueError(f"size_max leaves no room: {_compared(high, what, weights, weight)}")
     return SizeLimits(lower, upper, total, unit)
 
 
@@ -80,7 +82,9 @@ def _one_a_cluster(
     try:
         values = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"{name} must be a number or one for each cluster; got {given!r}") from None
+        raise ValueError(
+            f"{name} must be a number or one for each cluster; got {given!r}"
+        ) from None
     if values.ndim > 1 or (values.ndim == 1 and len(values) != n_clusters):
         raise ValueError(
             f"{name} must be a number or one for each of the {n_clusters} clusters; got an array "
@@ -96,6 +100,18 @@ def _one_a_cluster(
                 "are no weights"
             )
     return limits
+
+
+def _compared(limits: Sequence[float], what: str, weights: Any, weight: float) -> str:
+    """Return the sum of all limits beside what there is; with all digits if it needs them."""
+    if weights is None:
+        return f"{_sum_of(limits)}, but {what}"
+    if f"{math.fsum(limits):g}" != f"{weight:g}":
+        return f"{_sum_of(limits)}, but {what} {weight:g}"
+    return (
+        f"the limits sum to {math.fsum(limits)!r}, but {what} {weight!r}, the sums rounded; sizes "
+        "are compared exactly, so leave some room between size_min and size_max"
+    )
 
 
 def _sum_of(limits: Sequence[float]) -> str:

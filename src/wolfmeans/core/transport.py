@@ -25,6 +25,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,8 @@ Prices = NDArray[np.float64]
 Split = dict[int, int]
 """The mass of one point in each of its clusters."""
 
+# Prices are far off if more than this part of the mass is in the wrong cluster.
+_FAR_OFF = 16
 # With more points than so many for each cluster, the first prices are those of a sample.
 _POINTS_FOR_CLUSTER = 64
 _COARSER = 4
@@ -116,17 +119,25 @@ def cheapest(
     limits : SizeLimits
         Limits that some assignment meets.
     prices : ndarray of shape (K,) or None
-        Prices to begin with, such as those of the step before. None: those of a coarser problem.
+        Prices to begin with, such as those of the step before. Where they are far off, or None,
+        samples of the points provide better ones first.
     """
-    if prices is None:
-        prices = _first_prices(costs, masses, limits)
+    if prices is not None:
+        chains = _Chains(costs, masses, limits, prices)
+        if _FAR_OFF * chains.misplaced() <= limits.total:
+            return chains.plan()
+    prices = _sampled_prices(
+        costs, masses, limits, np.zeros(costs.shape[1]) if prices is None else prices
+    )
     return _Chains(costs, masses, limits, prices).plan()
 
 
-def _first_prices(costs: Costs, masses: Sequence[int] | None, limits: SizeLimits) -> Prices:
+def _sampled_prices(
+    costs: Costs, masses: Sequence[int] | None, limits: SizeLimits, prices: Prices
+) -> Prices:
     """Return the prices of samples of every 4^j-th point, the smallest one first."""
     n, n_clusters = costs.shape
-    prices, stride = np.zeros(n_clusters), 1
+    stride = 1
     if limits.total >= _MOST_TO_SAMPLE:
         return prices
     while n // (_COARSER * stride) >= _POINTS_FOR_CLUSTER * n_clusters:
@@ -151,8 +162,14 @@ class _Chains:
     prices: Prices
     splits: dict[int, Split] = field(default_factory=dict)
 
-    def plan(self) -> Plan:
+    def __post_init__(self) -> None:
         self._begin()
+
+    def misplaced(self) -> int:
+        """Return how much mass is in the wrong cluster."""
+        return sum(excess for excess in self.excess if excess > 0)
+
+    def plan(self) -> Plan:
         binding = bool(self.prices.any()) or any(self.excess)
         while any(excess > 0 for excess in self.excess):
             self._augment()
@@ -214,7 +231,8 @@ class _Chains:
         else:
             room = [h > low for h, low in zip(self.held, self.limits.lower, strict=True)]
             keys[:last] = np.where(room, 0.0, math.inf)
-        return np.maximum(keys + (self.potentials - self.potentials[a]), 0.0)
+        lengths: Costs = np.maximum(keys + (self.potentials - self.potentials[a]), 0.0)
+        return lengths
 
     def _augment(self) -> None:
         """Find a shortest chain from too much to too little, and move as much as it allows."""
@@ -240,7 +258,7 @@ class _Chains:
 
     def _move(self, chain: list[int]) -> None:
         last, excess = len(self.held), self.excess
-        arcs = list(zip(chain[:-1], chain[1:], strict=True))
+        arcs = list(pairwise(chain))
         amount = min(excess[chain[0]], -excess[chain[-1]], *(self._room(a, b) for a, b in arcs))
         rows = [int(self.rows[a, b]) if last not in (a, b) else -1 for a, b in arcs]
         for (a, b), row in zip(arcs, rows, strict=True):

@@ -15,13 +15,14 @@ from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from wolfmeans.core.transport import Plan, SizeLimits, cheapest, two_parts, whole_masses
 from wolfmeans.core.workspace import Assignment, Centers, Distances, Forced, Labels, StepByStep
 from wolfmeans.engines.moments import Moments
 from wolfmeans.engines.native import NativePoints
 from wolfmeans.exact.distances import lost_in_sum
-from wolfmeans.exact.limbs import Grids, Range
+from wolfmeans.exact.limbs import Grids, Range, range_of
 from wolfmeans.exact.native import _native, aligned
 from wolfmeans.exact.sums import exact_products, exact_sum
 
@@ -207,7 +208,11 @@ def grids_of(points: Any, limits: SizeLimits) -> Grids | None:
     """Return where exact sums of split points stand; None where none is split."""
     if points.weights is None:
         return None
-    own: Grids = points.ranges()
+    rows = points.host_rows
+    if sparse.issparse(rows):
+        own = Grids(range_of(rows.data), range_of(points.weights))
+    else:
+        own = points.ranges()
     assert own.weights is not None
     return Grids(own.rows, Range(min(own.weights.low, limits.unit), own.weights.high))
 
@@ -225,7 +230,7 @@ class SizeLimited(StepByStep):
 
     def __init__(self, points: Any, limits: SizeLimits) -> None:
         self.points, self.size_limits = points, limits
-        native = isinstance(points, NativePoints) and not points._sparse
+        native = isinstance(points, NativePoints) and not sparse.issparse(points.host_rows)
         self._optimality: tuple[bytes, Optimality] | None = None
         self.sizer: Sizer = (NativeSizer if native else PlainSizer)(points, limits)
 
@@ -269,26 +274,7 @@ class SizeLimited(StepByStep):
     def cost_terms(self, centers: Centers) -> Distances:
         """Return terms that add up to the cost: w D, and of split points part by part."""
         weights, parts = self.points.weights, self.splits()
-        terms = self.distances(centers)
-        if weights is not None:
-            terms = weights * terms
-        if not parts:
-            return terms
-        rows = np.array([part.row for part in parts])
-        terms[rows] = 0.0
-        masses = np.array([[part.high, part.low] for part in parts])
-        costs = self._costs_of(centers, parts)
-        return np.concatenate([terms, (masses * costs[:, None]).ravel()])
-
-    def _costs_of(self, centers: Centers, parts: list[Part]) -> Distances:
-        """Return the distance of each part to the center of its cluster."""
-        rows = self.points.rows(np.array([part.row for part in parts]))
-        picked = centers[[part.cluster for part in parts]].astype(np.float64)
-        costs = np.zeros(len(parts))
-        for j in range(rows.shape[1]):
-            difference = rows[:, j].astype(np.float64) - picked[:, j]
-            costs += difference * difference
-        return costs
+        return cost_terms(self.points, weights, self.labels(), parts, centers)
 
     def cost(self, centers: Centers) -> float:
         """Return the exact sum of the cost's terms, rounded once."""
@@ -328,7 +314,7 @@ class SizeLimited(StepByStep):
             farthest = max(farthest, float(column[heavy].max()))
             moves[present, k] = np.minimum.reduceat((column - own)[order], starts)
             total = column + price
-            lost = lost_in_sum(column, np.float64(price), total)
+            lost = lost_in_sum(column, np.full(len(column), price), total)
             lower = (total < least) | ((total == least) & (lost < rest))
             least, rest = np.where(lower, total, least), np.where(lower, lost, rest)
         gap = self._duality_gap(prices, least, rest, centers)
@@ -346,7 +332,7 @@ class SizeLimited(StepByStep):
         unsplit = whole.copy()
         if parts:
             unsplit[[part.row for part in parts]] = 0.0
-            costs = self._costs_of(centers, parts)
+            costs = _costs_of(self.points, parts, centers)
             masses += [np.array([part.high for part in parts]), np.array([p.low for p in parts])]
             values += [costs, costs]
         bounds = [
@@ -359,6 +345,29 @@ class SizeLimited(StepByStep):
         # Without weights every mass of a point is 1.
         terms += values if weights is None else _products(masses, values)
         return float(self.points.total(np.concatenate(terms)))
+
+
+def cost_terms(
+    points: Any, weights: Distances | None, labels: Labels, parts: list[Part], centers: Centers
+) -> Distances:
+    """Return terms that add up to the cost of an assignment: w D, and split points by parts."""
+    terms: Distances = points.distances_at(centers, labels)
+    if weights is not None:
+        terms = weights * terms
+    if not parts:
+        return terms
+    terms[[part.row for part in parts]] = 0.0
+    masses = np.array([[part.high, part.low] for part in parts])
+    costs = _costs_of(points, parts, centers)
+    return np.concatenate([terms, (masses * costs[:, None]).ravel()])
+
+
+def _costs_of(points: Any, parts: list[Part], centers: Centers) -> Distances:
+    """Return the distance of each part to the center of its cluster."""
+    rows = points.kernels_of(np.array([part.row for part in parts]))
+    clusters = np.array([part.cluster for part in parts], dtype=np.int32)
+    costs: Distances = rows.distances(centers, clusters)
+    return costs
 
 
 def _products(masses: list[Distances], values: list[Distances]) -> list[Distances]:

@@ -1,6 +1,7 @@
 """scikit-learn's interface over the one loop, thin."""
 
+from wolfmeans.estimators.constrained import ConstrainedKMeans
 from wolfmeans.estimators.kmeans import KMeans
 from wolfmeans.estimators.trimmed import TrimmedKMeans
 
-__all__ = ["KMeans", "TrimmedKMeans"]
+__all__ = ["ConstrainedKMeans", "KMeans", "TrimmedKMeans"]
