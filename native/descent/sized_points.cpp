@@ -45,7 +45,7 @@ template <class Real>
 typename SizedPoints<Real>::Step SizedPoints<Real>::assign(const Real* centers, double* weights,
                                                            Real* means, double* residuals) {
     TransportPlan plan = cheapest(X_, n_, d_, masses_.empty() ? nullptr : masses_.data(), centers,
-                                  limits_, prices_, hints_, n_threads_);
+                                  limits_, prices_, memory_, n_threads_);
     prices_ = plan.prices;
     Step step{n_, 0.0};
     if (!moments_) {

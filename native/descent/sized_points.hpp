@@ -63,7 +63,8 @@ private:
     std::optional<Moments<Real>> moments_; // cluster K holds split points for a moment
     std::vector<std::int32_t> labels_;     // (n,); -1 for split points
     Splits splits_;
-    std::vector<double> prices_, hints_; // of the last step (transport.hpp)
+    std::vector<double> prices_; // (K,) of the last step
+    TransportMemory memory_;
 };
 
 } // namespace wolfmeans

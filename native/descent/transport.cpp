@@ -19,6 +19,8 @@ constexpr double unreachable = std::numeric_limits<double>::infinity();
 constexpr int far_off = 16;
 constexpr std::size_t points_for_cluster = 64, coarser = 4;
 constexpr Mass most_to_sample = Mass{1} << 31;
+// Distances that are only compared are rounded upwards by this factor.
+constexpr double upwards = 1.0 + 1e-9;
 constexpr std::int64_t no_row = -1, unknown = -2;
 // How many of the cheapest points of an arc are kept at first.
 constexpr std::size_t fewest_candidates = 8, most_candidates = 64;
@@ -83,10 +85,8 @@ public:
                 transposed_[j * K_ + k] = centers[k * d + j];
     }
 
-    // `hints` IN/OUT (K, K) up to which keys candidates are looked for at first; empty: all. It
-    // affects the speed only.
-    Chains& begin(const std::vector<double>& prices, std::vector<double>& hints) {
-        start(prices, hints);
+    Chains& begin(const std::vector<double>& prices, TransportMemory& memory) {
+        start(prices, memory);
         binding_ = std::any_of(prices.begin(), prices.end(), [](double p) { return p != 0; });
         for (const Mass excess : excess_)
             binding_ |= excess != 0;
@@ -101,7 +101,7 @@ public:
         return all;
     }
 
-    TransportPlan plan(std::vector<double>& hints) {
+    TransportPlan plan(TransportMemory& memory) {
         TransportPlan found;
         found.binding = binding_;
         if (found.binding) {
@@ -114,8 +114,14 @@ public:
                 counter.add(static_cast<double>(K_ * K_));
             }
         }
-        for (std::size_t ab = 0; ab < K_ * K_; ++ab)
-            hints[ab] = arcs_[ab].limit.key;
+        const double least = memory.window == unreachable ? 0.0 : 0.5 * memory.window;
+        double fall = 0.0, rise = 0.0;
+        for (std::size_t k = 0; k < K_; ++k) {
+            const double change = potentials_[k] - potentials_[K_] - memory.prices[k];
+            fall = std::min(fall, change);
+            rise = std::max(rise, change);
+        }
+        memory.window = std::max(1.5 * (rise - fall), least);
         found.prices.resize(K_);
         for (std::size_t k = 0; k < K_; ++k)
             found.prices[k] = potentials_[k] - potentials_[K_];
@@ -129,24 +135,85 @@ private:
     const Real* row(std::size_t i) const { return X_ + i * stride_ * d_; }
     Mass mass(std::size_t i) const { return masses_ == nullptr ? 1 : masses_[i]; }
 
-    void start(const std::vector<double>& prices, std::vector<double>& hints) {
-        hints.resize(K_ * K_, unreachable);
+    void start(const std::vector<double>& prices, TransportMemory& memory) {
         potentials_ = prices;
         potentials_.push_back(0.0);
         home_.resize(n_);
+        const Drift drift = drift_from(memory);
+        std::vector<double> limits(K_ * K_);
+        for (std::size_t a = 0; a < K_; ++a)
+            for (std::size_t b = 0; b < K_; ++b)
+                limits[a * K_ + b] = potentials_[a] - potentials_[b] + memory.window;
+        if (memory.window < unreachable) capacity_ *= 3;
+        memory.labels.resize(n_);
+        memory.margins.resize(n_);
+        memory.radii.resize(n_);
         const double operations = static_cast<double>(n_) * static_cast<double>(K_ * (d_ + 4));
         const std::size_t chunks = worthwhile_threads(n_, operations, n_threads_);
         std::vector<FoundInRows> found(chunks);
         over_rows(n_, chunks, group_size, [&](std::size_t chunk, std::size_t first, std::size_t last) {
-            look_at(first, last, hints, found[chunk]);
+            found[chunk].limits = limits;
+            look_at(first, last, drift, memory, found[chunk]);
         });
+        memory.centers = centers_;
+        memory.prices = prices;
         std::vector<Mass> sizes(K_);
         for (FoundInRows& part : found)
             for (std::size_t k = 0; k < K_; ++k)
                 sizes[k] += part.sizes.empty() ? Mass{0} : part.sizes[k];
         for (std::size_t ab = 0; ab < K_ * K_; ++ab)
-            merge(found, hints[ab], ab);
+            merge(found, limits[ab], ab);
         hold(sizes);
+    }
+
+    // How centers and prices have changed since the labels in memory were found.
+    struct Drift {
+        bool known = false;
+        std::vector<double> moved, paid;  // (K,) center moves; price rises against the others
+        double farthest = 0, diameter = 0, largest_price = 0;
+    };
+
+    Drift drift_from(const TransportMemory& memory) const {
+        Drift drift;
+        drift.known = memory.labels.size() == n_ && memory.centers.size() == K_ * d_;
+        if (!drift.known) return drift;
+        const auto apart = [&](const double* x, const double* y) {
+            double sum = 0.0;
+            for (std::size_t j = 0; j < d_; ++j)
+                sum += (x[j] - y[j]) * (x[j] - y[j]);
+            return std::sqrt(sum) * upwards;
+        };
+        double fall = 0.0;
+        for (std::size_t k = 0; k < K_; ++k) {
+            const double* const old = memory.centers.data() + k * d_;
+            drift.moved.push_back(apart(old, centers_.data() + k * d_));
+            drift.paid.push_back(potentials_[k] - memory.prices[k]);
+            fall = k == 0 ? drift.paid[0] : std::min(fall, drift.paid[k]);
+            drift.farthest = std::max(drift.farthest, drift.moved[k]);
+            drift.diameter = std::max(drift.diameter, 2.0 * apart(old, memory.centers.data()));
+            drift.largest_price = std::max(drift.largest_price, std::abs(potentials_[k]));
+        }
+        for (double& paid : drift.paid)
+            paid -= fall;
+        return drift;
+    }
+
+    // Whether the point is certainly cheapest where it was, and no candidate. A center at distance
+    // r that moves by m changes its squared distance by at most m (2 r + m).
+    bool rests(std::size_t i, const Drift& drift, TransportMemory& memory) const {
+        const auto a = static_cast<std::size_t>(memory.labels[i]);
+        const double radius = memory.radii[i], moved = drift.moved[a];
+        const double reach = radius + drift.diameter;
+        const double margin = memory.margins[i] -
+                              (drift.farthest * (2.0 * reach + drift.farthest) +
+                               moved * (2.0 * radius + moved) + drift.paid[a]);
+        const double size = reach + drift.farthest;
+        const double rounding = (static_cast<double>(d_) + 1024.0) * 0x1p-50 *
+                                (size * size + drift.largest_price + memory.window);
+        if (!(margin > memory.window + rounding)) return false;
+        memory.margins[i] = margin;
+        memory.radii[i] = radius + moved;
+        return true;
     }
 
     void merge(std::vector<FoundInRows>& found, double hint, std::size_t ab) {
@@ -166,48 +233,46 @@ private:
     }
 
     // Put the rows first..last-1 where they are cheapest, and collect candidates.
-    void look_at(std::size_t first, std::size_t last, const std::vector<double>& hints,
+    void look_at(std::size_t first, std::size_t last, const Drift& drift, TransportMemory& memory,
                  FoundInRows& found) {
         found.arcs.resize(K_ * K_);
-        found.limits = hints;
         found.sizes.assign(K_, 0);
-        AllDistances* const all = best_kernels().scan->all;
         Aligned<double> points(d_ * group_size);
-        std::vector<double> distances(group_size * K_);
+        Aligned<double> distances(group_size * K_);
         WorkCounter counter;
-        for (std::size_t i = first; i < last; i += group_size) {
-            const std::size_t count = std::min<std::size_t>(group_size, last - i);
-            transpose_group(
-                d_, [&](std::size_t p) { return row(i + std::min(p, count - 1)); }, points.data());
-            all(points.data(), centers_.data(), static_cast<long long>(d_), 0,
-                static_cast<long long>(K_), distances.data());
-            look_at_group(i, count, distances.data(), found);
+        std::size_t some[group_size], count = 0;
+        for (std::size_t i = first; i < last; ++i) {
+            if (drift.known && rests(i, drift, memory)) {
+                home_[i] = memory.labels[i];
+                found.sizes[static_cast<std::size_t>(home_[i])] += mass(i);
+            } else {
+                some[count++] = i;
+            }
+            if (count == 0 || (count < group_size && i + 1 < last)) continue;
+            look_at_group(some, count, points.data(), distances.data(), memory, found);
+            count = 0;
             counter.add(static_cast<double>(group_size * K_ * (d_ + 4)));
         }
     }
 
-    // distances IN (K, group_size)
-    void look_at_group(std::size_t i, std::size_t count, const double* distances,
-                       FoundInRows& found) {
-        double least[group_size], own[group_size];
-        std::int64_t label[group_size] = {};
-        for (int p = 0; p < group_size; ++p) {
-            own[p] = distances[p];
-            least[p] = distances[p] + potentials_[0];
+    // points (d, group_size) and distances (K, group_size) are scratch
+    void look_at_group(const std::size_t* some, std::size_t count, double* points,
+                       double* distances, TransportMemory& memory, FoundInRows& found) {
+        transpose_group(
+            d_, [&](std::size_t p) { return row(some[std::min(p, count - 1)]); }, points);
+        best_kernels().scan->all(points, centers_.data(), static_cast<long long>(d_), 0,
+                                 static_cast<long long>(K_), distances);
+        PricedState cheapest;
+        best_kernels().scan->priced(distances, potentials_.data(), static_cast<long long>(K_),
+                                    cheapest);
+        for (std::size_t p = 0; p < count; ++p) {
+            const std::size_t i = some[p];
+            const auto a = static_cast<std::size_t>(cheapest.label[p]);
+            memory.labels[i] = static_cast<std::int32_t>(a);
+            memory.margins[i] = cheapest.second[p] - cheapest.least[p];
+            memory.radii[i] = std::sqrt(cheapest.own[p]) * upwards;
+            look_at_row(i, a, cheapest.own[p], distances + p, found);
         }
-        for (std::size_t k = 1; k < K_; ++k) {
-            const double* const to = distances + k * group_size;
-            const double price = potentials_[k];
-            for (int p = 0; p < group_size; ++p) {
-                const double cost = to[p] + price;
-                const bool less = cost < least[p];
-                least[p] = less ? cost : least[p];
-                own[p] = less ? to[p] : own[p];
-                label[p] = less ? static_cast<std::int64_t>(k) : label[p];
-            }
-        }
-        for (std::size_t p = 0; p < count; ++p)
-            look_at_row(i + p, static_cast<std::size_t>(label[p]), own[p], distances + p, found);
     }
 
     // to IN (K, group_size), of which the first column is this row's
@@ -300,14 +365,9 @@ private:
             if (count == group_size) add(some, std::exchange(count, 0));
         }
         if (count > 0) add(some, count);
-        arc.shrink(4 * capacity_);
+        arc.shrink(std::max(4 * fewest_candidates, capacity_));
         arc.order();
         refresh(a, b);
-    }
-
-    double length(std::size_t a, std::size_t b) const {
-        const double rounded = keys_[a * (K_ + 1) + b] + (potentials_[b] - potentials_[a]);
-        return rounded > 0.0 ? rounded : 0.0;
     }
 
     // The length of the arc to every node, rounded as specified.
@@ -333,6 +393,8 @@ private:
         distance_.assign(nodes, unreachable);
         before_.assign(nodes, -1);
         done_.assign(nodes, 0);
+        guessed_.assign(nodes, 0);
+        visited_.clear();
         lengths_.resize(nodes);
         for (std::size_t k = 0; k < nodes; ++k)
             if (excess_[k] > 0) distance_[k] = 0.0;
@@ -342,19 +404,20 @@ private:
             for (std::size_t k = 0; k < nodes; ++k)
                 if (!done_[k] && (a == nodes || distance_[k] < distance_[a])) a = k;
             end = a;
+            if (guessed_[a]) {
+                settle(a);
+                continue;
+            }
             if (excess_[a] < 0) break;
             done_[a] = 1;
+            visited_.push_back(a);
             lengths_from(a, lengths_.data());
             for (std::size_t b = 0; b < nodes; ++b) {
-                double through = distance_[a] + lengths_[b];
+                const double through = distance_[a] + lengths_[b];
                 if (done_[b] || !(through < distance_[b])) continue;
-                if (a < K_ && b < K_ && rows_[a * K_ + b] == unknown) {
-                    collect_again(a, b);
-                    through = distance_[a] + length(a, b);
-                    if (!(through < distance_[b])) continue;
-                }
                 distance_[b] = through;
                 before_[b] = static_cast<int>(a);
+                guessed_[b] = is_unknown(a, b);
             }
         }
         for (std::size_t k = 0; k < nodes; ++k)
@@ -364,6 +427,25 @@ private:
             chain_.push_back(static_cast<std::size_t>(before_[chain_.back()]));
         std::reverse(chain_.begin(), chain_.end());
         move_along();
+    }
+
+    bool is_unknown(std::size_t a, std::size_t b) const {
+        return a < K_ && b < K_ && rows_[a * K_ + b] == unknown;
+    }
+
+    // A node whose distance is a lower bound: find the arc that it is from, and the distance anew.
+    void settle(std::size_t b) {
+        collect_again(static_cast<std::size_t>(before_[b]), b);
+        distance_[b] = unreachable;
+        guessed_[b] = 0;
+        for (const std::size_t a : visited_) {
+            lengths_from(a, lengths_.data());
+            const double through = distance_[a] + lengths_[b];
+            if (!(through < distance_[b])) continue;
+            distance_[b] = through;
+            before_[b] = static_cast<int>(a);
+            guessed_[b] = is_unknown(a, b);
+        }
     }
 
     Mass room(std::size_t a, std::size_t b) const {
@@ -486,8 +568,8 @@ private:
     std::vector<Mass> held_, excess_;   // (K,), (K + 1,)
     std::vector<double> distance_, lengths_;
     std::vector<int> before_;
-    std::vector<unsigned char> done_;
-    std::vector<std::size_t> chain_;
+    std::vector<unsigned char> done_, guessed_;
+    std::vector<std::size_t> chain_, visited_;
     std::vector<Moved> moved_;
     bool binding_ = false;
 };
@@ -526,10 +608,10 @@ std::vector<double> sampled_prices(const Real* X, std::size_t n, std::size_t d, 
         }
         if (total == 0) continue;
         const SizeLimits scaled = limits_of_sample(limits, total);
-        std::vector<double> hints;
+        TransportMemory memory;
         Chains<Real> sample(X, some, stride, d, masses == nullptr ? nullptr : of_sample.data(),
                             centers, scaled, n_threads);
-        prices = sample.begin(prices, hints).plan(hints).prices;
+        prices = sample.begin(prices, memory).plan(memory).prices;
     }
     return prices;
 }
@@ -557,28 +639,26 @@ TwoParts two_parts(Mass mass, int unit) {
 template <class Real>
 TransportPlan cheapest(const Real* X, std::size_t n, std::size_t d, const Mass* masses,
                        const Real* centers, const SizeLimits& limits, std::vector<double> prices,
-                       std::vector<double>& hints, int n_threads) {
+                       TransportMemory& memory, int n_threads) {
     const std::size_t K = limits.lower.size();
     const std::vector<double> as_doubles(centers, centers + K * d);
-    const auto chains = [&](std::vector<double>& of) {
-        Chains<Real> all(X, n, 1, d, masses, as_doubles, limits, n_threads);
-        all.begin(prices, of);
-        return all;
-    };
+    Chains<Real> chains(X, n, 1, d, masses, as_doubles, limits, n_threads);
     if (prices.empty()) {
         prices.assign(K, 0.0);
     } else {
-        Chains<Real> near = chains(hints);
-        if (far_off * near.misplaced() <= limits.total) return near.plan(hints);
-        hints.clear();
+        chains.begin(prices, memory);
+        if (far_off * chains.misplaced() <= limits.total) return chains.plan(memory);
+        memory.window = unreachable;
     }
     prices = sampled_prices(X, n, d, masses, as_doubles, limits, std::move(prices), n_threads);
-    return chains(hints).plan(hints);
+    return Chains<Real>(X, n, 1, d, masses, as_doubles, limits, n_threads)
+        .begin(prices, memory)
+        .plan(memory);
 }
 
 template TransportPlan cheapest(const float*, std::size_t, std::size_t, const Mass*, const float*,
-                                const SizeLimits&, std::vector<double>, std::vector<double>&, int);
+                                const SizeLimits&, std::vector<double>, TransportMemory&, int);
 template TransportPlan cheapest(const double*, std::size_t, std::size_t, const Mass*, const double*,
-                                const SizeLimits&, std::vector<double>, std::vector<double>&, int);
+                                const SizeLimits&, std::vector<double>, TransportMemory&, int);
 
 } // namespace wolfmeans

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <vector>
 
@@ -45,19 +46,28 @@ struct TransportPlan {
     bool binding = false;
 };
 
+// What one call leaves for the next on the same rows. It affects the speed only.
+struct TransportMemory {
+    double window = std::numeric_limits<double>::infinity(); // by how much prices may change
+    std::vector<std::int32_t> labels;      // (n,) where each point was cheapest at first
+    std::vector<double> margins, radii;    // (n,) lower bounds on what other clusters cost more,
+                                           // upper bounds on distances from the own center
+    std::vector<double> centers, prices;   // of these labels
+};
+
 // Find a cheapest assignment within the limits, which some assignment meets.
 //
 //   X         IN  (n, d) row-major
 //   masses    IN  (n,) or null: all 1
 //   centers   IN  (K, d); costs are canonical distances
 //   prices    IN  (K,) to begin with; empty: those of samples of the rows
-//   hints     IN/OUT  what the last call left here, or empty; affects the speed only
+//   memory    IN/OUT  what the last call left, or nothing
 //
 // Costs and prices are float64; every operation is rounded by itself, in the order of the
 // specification. Masses are exact. O(n K d), and for each chain O(K^2 + K d).
 template <class Real>
 TransportPlan cheapest(const Real* X, std::size_t n, std::size_t d, const Mass* masses,
                        const Real* centers, const SizeLimits& limits, std::vector<double> prices,
-                       std::vector<double>& hints, int n_threads);
+                       TransportMemory& memory, int n_threads);
 
 } // namespace wolfmeans

@@ -312,6 +312,30 @@ void all_distances(const double* points, const double* centers, long long d, lon
     distances_from<Lanes, Vectors, Centers>(points, centers, d, first, last, out);
 }
 
+template <int Lanes>
+void priced(const double* distances, const double* prices, long long K, PricedState& state) {
+    for (int p = 0; p < group_size; p += Lanes) {
+        Doubles<Lanes> own = load<Doubles<Lanes>>(distances + p);
+        Doubles<Lanes> least = own + prices[0];
+        Doubles<Lanes> second = Doubles<Lanes>{} + __builtin_inf();
+        Longs<Lanes> label{};
+        for (long long k = 1; k < K; ++k) {
+            const Doubles<Lanes> distance = load<Doubles<Lanes>>(distances + k * group_size + p);
+            const Doubles<Lanes> cost = distance + prices[k];
+            const Longs<Lanes> less = cost < least;
+            const Doubles<Lanes> more = less ? least : cost;
+            second = more < second ? more : second;
+            least = less ? cost : least;
+            own = less ? distance : own;
+            label = less ? (Longs<Lanes>{} + k) : label;
+        }
+        store(state.least + p, least);
+        store(state.second + p, second);
+        store(state.own + p, own);
+        store(state.label + p, label);
+    }
+}
+
 template <int Lanes, int Vectors, int Centers>
 constexpr ScanVersion scan_version() {
     return {{{pair_distances<Lanes, float>, two_pair_distances<Lanes, float>,
@@ -320,7 +344,8 @@ constexpr ScanVersion scan_version() {
               own_distances<Lanes, double>, roots<Lanes, Vectors, Centers, double>}},
             scan<Lanes, Vectors, Centers, false>,
             scan<Lanes, Vectors, Centers, true>,
-            all_distances<Lanes, Vectors, Centers>};
+            all_distances<Lanes, Vectors, Centers>,
+            priced<Lanes>};
 }
 
 } // namespace
