@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -173,7 +173,7 @@ class ConstrainedKMeans(FitFromStarts):
     ) -> None:
         self._set_parameters(locals())
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> ConstrainedKMeans:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Cluster X within the size limits.
 
         Parameters
