@@ -12,7 +12,7 @@ from wolfmeans import ConstrainedKMeans
 
 pytest.importorskip("typer")
 
-from wolfmeans.commands import cli  # noqa: E402
+from wolfmeans.commands import cli
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import wolfmeans
 from instances import ENGINES
 from wolfmeans import ConstrainedKMeans, KMeans
+from wolfmeans.bounds.neighbours import neighbours
 from wolfmeans.core.solution import Status
 
 BLOBS = np.repeat([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]], [60, 25, 15], axis=0)
@@ -347,3 +348,37 @@ def test_saved_and_loaded(tmp_path, weighted):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_estimator_checks(estimator, check):
     check(estimator)
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 2**32 - 1), st.booleans())
+def test_the_neighbours_bound_uses_the_limits(seed, weighted):
+    rng = np.random.default_rng(seed)
+    n, k = int(rng.integers(4, 9)), int(rng.integers(1, 4))
+    X = rng.integers(0, 4, size=(n, 2)) * 1.0 if seed % 2 else rng.normal(size=(n, 2))
+    weights = rng.integers(1, 4, size=n) * 1.0 if weighted else np.ones(n)
+    total = weights.sum()
+    low, high = (
+        float(rng.integers(0, total // k + 1)),
+        float(rng.integers(-(-total // k), total + 1)),
+    )
+    allowed = [
+        labels
+        for labels in map(np.array, itertools.product(range(k), repeat=n))
+        if low <= np.bincount(labels, weights, minlength=k).min()
+        and np.bincount(labels, weights, minlength=k).max() <= high
+    ]
+    free, limited = neighbours(X, k, weights), neighbours(X, k, weights, sizes=(low, high))
+    assert limited.value >= free.value * (1 - 1e-6)
+    if allowed:
+        best = min(inertia_of(X, labels, weights) for labels in allowed)
+        assert limited.value <= best * (1 + 1e-12) + 1e-12
+
+
+def test_limits_make_the_neighbours_bound_better():
+    free = neighbours(BLOBS, 3).value
+    assert neighbours(BLOBS, 3, sizes=(0.0, 35.0)).value > 1.05 * free
+    assert neighbours(BLOBS, 3, sizes=(32.0, 100.0)).value > 1.05 * free
+    km = ConstrainedKMeans(3, size_min=32, size_max=35, random_state=0, certify="neighbours")
+    assert km.fit(BLOBS).certificate_.lower_bound > 1.05 * free
+    assert km.certify(BLOBS, method="neighbours").lower_bound > 1.05 * free

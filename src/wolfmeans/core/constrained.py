@@ -124,6 +124,13 @@ def _sum_of(limits: Sequence[float]) -> str:
     return f"the {len(limits)} limits sum to {total}"
 
 
+def size_range(limits: SizeLimits) -> tuple[float, float]:
+    """Return the least and the largest weight that any cluster may have; infinite for no limit."""
+    largest = max(limits.upper)
+    most = math.inf if largest >= limits.total else math.ldexp(largest, limits.unit)
+    return math.ldexp(min(limits.lower), limits.unit), most
+
+
 class SizedWorkspace(Workspace, Protocol):
     """A workspace whose `assign` keeps the sizes of clusters within limits (engines.sized)."""
 
@@ -159,6 +166,10 @@ class ConstrainedProblem(KMeansProblem):
                 f"{', '.join(map(repr, POLICIES))}"
             )
         super().__init__(workspace, empty, random)
+
+    def size_range(self) -> tuple[float, float] | None:
+        """Return between what the weight of every cluster is."""
+        return size_range(self.workspace.size_limits)
 
     def smallest_mass(self) -> float:
         """Return a positive number that no cluster in use weighs less than."""

@@ -103,6 +103,10 @@ class KMeansProblem(ConcaveProblem[Partition]):
         """Return the weight that every partition has to keep; None for all of it."""
         return None
 
+    def size_range(self) -> tuple[float, float] | None:
+        """Return between what the weight of every cluster is; None for anything."""
+        return None
+
     def smallest_mass(self) -> float:
         """Return a positive number that no cluster in use weighs less than."""
         return self.workspace.lightest()

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from wolfmeans.bounds import LowerBound
 from wolfmeans.certificate.record import Certificate
-from wolfmeans.core.constrained import POLICIES, ConstrainedProblem, size_limits
+from wolfmeans.core.constrained import POLICIES, ConstrainedProblem, size_limits, size_range
 from wolfmeans.core.frank_wolfe import Callback
 from wolfmeans.core.transport import SizeLimits
 from wolfmeans.engines import Chosen, Work, effective_threads, get_engine
@@ -251,15 +251,15 @@ class ConstrainedKMeans(FitFromStarts):
         """Set the fitted attributes, in the units of the caller's data."""
         workspace: Any = fit.problem.workspace
         limits: SizeLimits = workspace.size_limits
-        sizes = fit.solution.vertex.weights
+        sizes, (low, high) = fit.solution.vertex.weights, size_range(limits)
         found = workspace.optimality(fit.centers)
         certificate = replace(
             certificate,
             duality_gap=found.gap,
             smallest_size=float(sizes.min()),
             largest_size=float(sizes.max()),
-            size_min=math.ldexp(min(limits.lower), limits.unit),
-            size_max=_largest(limits),
+            size_min=low,
+            size_max=high if math.isfinite(high) else None,
             split_points=len({part.row for part in workspace.splits()}),
         )
         super()._keep(fit, certificate, exponent)
@@ -274,6 +274,11 @@ class ConstrainedKMeans(FitFromStarts):
         if any(part.row >= n_points or part.cluster >= self.n_clusters for part in self._parts):
             raise ValueError("its _parts are of points or clusters that are not there")
         self.splits_ = [(part.row, part.cluster, part.high + part.low) for part in self._parts]
+
+    def _size_range(self) -> tuple[float, float]:
+        found: Certificate = vars(self)["certificate_"]
+        assert found.size_min is not None
+        return found.size_min, math.inf if found.size_max is None else found.size_max
 
     def _certified_by(self, bounds: list[LowerBound], *, lowers_limit: bool = True) -> Certificate:
         # A better clustering that a bound finds may be outside the limits.
@@ -333,9 +338,3 @@ def _refuse_other_kinds(X: Any) -> None:
         "ConstrainedKMeans needs all points in memory, because the assignment is one problem over "
         "all of them; load the file, or compute the Dask collection, and pass an array"
     )
-
-
-def _largest(limits: SizeLimits) -> float | None:
-    """Return the largest upper limit; None for no limit."""
-    largest = max(limits.upper)
-    return None if largest >= limits.total else math.ldexp(largest, limits.unit)
