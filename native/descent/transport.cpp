@@ -17,7 +17,7 @@ namespace {
 constexpr double unreachable = std::numeric_limits<double>::infinity();
 // As in core/transport.py.
 constexpr int far_off = 16;
-constexpr std::size_t points_for_cluster = 64, coarser = 4;
+constexpr std::size_t points_for_cluster = 16, coarser = 4;
 constexpr Mass most_to_sample = Mass{1} << 31;
 // Distances that are only compared are rounded upwards by this factor.
 constexpr double upwards = 1.0 + 1e-9;
@@ -439,13 +439,20 @@ private:
         distance_[b] = unreachable;
         guessed_[b] = 0;
         for (const std::size_t a : visited_) {
-            lengths_from(a, lengths_.data());
-            const double through = distance_[a] + lengths_[b];
+            const double through = distance_[a] + length(a, b);
             if (!(through < distance_[b])) continue;
             distance_[b] = through;
             before_[b] = static_cast<int>(a);
             guessed_[b] = is_unknown(a, b);
         }
+    }
+
+    // As lengths_from, of one arc to a cluster.
+    double length(std::size_t a, std::size_t b) const {
+        double key = a < K_ ? keys_[a * (K_ + 1) + b] : 0.0;
+        if (a == K_ && !(held_[b] > limits_.lower[b])) key = unreachable;
+        const double rounded = key + (potentials_[b] - potentials_[a]);
+        return rounded > 0.0 ? rounded : 0.0;
     }
 
     Mass room(std::size_t a, std::size_t b) const {

@@ -46,6 +46,7 @@ def test_sizes_are_within_the_limits(table, capsys):
         (["--size-max", "20"], "size_max leaves no room: 20 + 20 + 20 = 60, but there are 90"),
         (["--size-min", "5", "--alpha", "0.1"], "--alpha cannot be combined with --size-min"),
         (["--size-min", "5", "--memory", "1GB"], "--memory cannot be combined"),
+        (["--size-min", "5", "--page", "page.html"], "--page cannot be combined"),
         (["--size-min", "5", "--engine", "gpu"], "--engine gpu cannot be combined"),
     ],
 )

@@ -377,6 +377,8 @@ def _check_sized_fit(given: Namespace) -> None:
         "--checkpoint": given.checkpoint,
         "--memory": given.memory,
         "--dask": given.dask,
+        # Maps and margins there are those of nearest centers.
+        "--page": given.page,
         "--empty admissible": given.empty if given.empty == "admissible" else None,
         "--engine gpu": given.engine if given.engine == "gpu" else None,
     }

@@ -40,7 +40,7 @@ Split = dict[int, int]
 # Prices are far off if more than this part of the mass is in the wrong cluster.
 _FAR_OFF = 16
 # With more points than so many for each cluster, the first prices are those of a sample.
-_POINTS_FOR_CLUSTER = 64
+_POINTS_FOR_CLUSTER = 16
 _COARSER = 4
 # Scaled limits are products of two masses, which native code holds in 64 bits.
 _MOST_TO_SAMPLE = 1 << 31
