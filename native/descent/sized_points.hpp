@@ -38,7 +38,7 @@ public:
 
     std::size_t n_clusters() const { return K_; }
     bool has_labels() const { return moments_.has_value(); }
-    // labels OUT (n,): of a split point the cluster with the largest share, the lowest of equal ones
+    // labels OUT (n,): of a split point the cluster with the largest share, the lowest of equals
     void copy_labels(std::int32_t* labels) const;
     const std::vector<double>& prices() const { return prices_; }
     const Splits& splits() const { return splits_; }

@@ -78,8 +78,8 @@ public:
         : X_(X), n_(n), stride_(stride), d_(d), K_(limits.lower.size()), masses_(masses),
           centers_(centers), limits_(limits), n_threads_(n_threads),
           capacity_(std::clamp(4 * n / (K_ * K_), fewest_candidates, most_candidates)),
-          arcs_(K_ * K_), keys_(K_ * (K_ + 1), unreachable), rows_(K_ * K_, -1), transposed_(K_ * d),
-          row_distances_(K_) {
+          arcs_(K_ * K_), keys_(K_ * (K_ + 1), unreachable), rows_(K_ * K_, -1),
+          transposed_(K_ * d), row_distances_(K_) {
         for (std::size_t k = 0; k < K_; ++k)
             for (std::size_t j = 0; j < d; ++j)
                 transposed_[j * K_ + k] = centers[k * d + j];
@@ -151,10 +151,11 @@ private:
         const double operations = static_cast<double>(n_) * static_cast<double>(K_ * (d_ + 4));
         const std::size_t chunks = worthwhile_threads(n_, operations, n_threads_);
         std::vector<FoundInRows> found(chunks);
-        over_rows(n_, chunks, group_size, [&](std::size_t chunk, std::size_t first, std::size_t last) {
-            found[chunk].limits = limits;
-            look_at(first, last, drift, memory, found[chunk]);
-        });
+        over_rows(n_, chunks, group_size,
+                  [&](std::size_t chunk, std::size_t first, std::size_t last) {
+                      found[chunk].limits = limits;
+                      look_at(first, last, drift, memory, found[chunk]);
+                  });
         memory.centers = centers_;
         memory.prices = prices;
         std::vector<Mass> sizes(K_);
