@@ -20,6 +20,7 @@ void define_polish(nb::module_& m);   // module_polish.cpp
 void define_prices(nb::module_& m);   // module_prices.cpp
 void define_runs(nb::module_& m);     // module_runs.cpp
 void define_seeding(nb::module_& m);  // module_seeding.cpp
+void define_sizes(nb::module_& m);    // module_sizes.cpp
 void define_sparse(nb::module_& m);   // module_sparse.cpp
 void define_trimming(nb::module_& m); // module_trimming.cpp
 
@@ -146,6 +147,7 @@ NB_MODULE(_native, m) {
     define_prices(m);
     define_runs(m);
     define_seeding(m);
+    define_sizes(m);
     define_sparse(m);
     define_trimming(m);
     m.def("hardware", &hardware, "The number of hardware threads and the vector unit.");

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from wolfmeans.core.frank_wolfe import ConcaveProblem, minimize_concave
     from wolfmeans.core.solution import Record, Solution, Status, Trace
     from wolfmeans.estimators import (
+        ConstrainedKMeans,
         KMeans,
         SphericalKMeans,
         TrimmedKMeans,
@@ -39,6 +40,7 @@ __all__ = [
     "CentroidClustering",
     "Certificate",
     "ConcaveProblem",
+    "ConstrainedKMeans",
     "Divergence",
     "KMeans",
     "LowerBound",
@@ -63,6 +65,7 @@ _HOMES = {
     "CentroidClustering": "estimators.centroids",
     "Certificate": "certificate",
     "ConcaveProblem": "core.frank_wolfe",
+    "ConstrainedKMeans": "estimators",
     "Divergence": "core.divergence",
     "KMeans": "estimators",
     "LowerBound": "bounds",
@@ -103,6 +106,7 @@ _ALIASES = {
 """Documented import paths whose modules are in one of the folders."""
 
 hooks.register(
+    ConstrainedKMeans="wolfmeans.estimators.constrained",
     KMeans="wolfmeans.estimators.kmeans",
     TrimmedKMeans="wolfmeans.estimators.trimmed",
     SphericalKMeans="wolfmeans.estimators.spherical",

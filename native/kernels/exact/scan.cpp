@@ -289,6 +289,53 @@ void roots(const double* points, const double* centers, long long d, long long f
     roots_from<Lanes, Vectors, Centers>(points, centers, d, first, last, stride, count, out);
 }
 
+// --- All distances ----------------------------------------------------------------------------
+
+template <int Lanes, int Vectors, int Centers>
+WOLFMEANS_INLINE void distances_from(const double* points, const double* centers, long long d,
+                                     long long k, long long last, double* out) {
+    for (; k + Centers <= last; k += Centers)
+        for (int p = 0; p < group_size; p += Lanes * Vectors) {
+            Doubles<Lanes> distance[Vectors][Centers];
+            tile_distances<Lanes, Vectors, Centers>(points + p, centers + k * d, d, distance);
+            for (int i = 0; i < Centers; ++i)
+                for (int v = 0; v < Vectors; ++v)
+                    store(out + (k + i) * group_size + p + v * Lanes, distance[v][i]);
+        }
+    if constexpr (Centers > 1)
+        distances_from<Lanes, Vectors, Centers / 2>(points, centers, d, k, last, out);
+}
+
+template <int Lanes, int Vectors, int Centers>
+void all_distances(const double* points, const double* centers, long long d, long long first,
+                   long long last, double* out) {
+    distances_from<Lanes, Vectors, Centers>(points, centers, d, first, last, out);
+}
+
+template <int Lanes>
+void priced(const double* distances, const double* prices, long long K, PricedState& state) {
+    for (int p = 0; p < group_size; p += Lanes) {
+        Doubles<Lanes> own = load<Doubles<Lanes>>(distances + p);
+        Doubles<Lanes> least = own + prices[0];
+        Doubles<Lanes> second = Doubles<Lanes>{} + __builtin_inf();
+        Longs<Lanes> label{};
+        for (long long k = 1; k < K; ++k) {
+            const Doubles<Lanes> distance = load<Doubles<Lanes>>(distances + k * group_size + p);
+            const Doubles<Lanes> cost = distance + prices[k];
+            const Longs<Lanes> less = cost < least;
+            const Doubles<Lanes> more = less ? least : cost;
+            second = more < second ? more : second;
+            least = less ? cost : least;
+            own = less ? distance : own;
+            label = less ? (Longs<Lanes>{} + k) : label;
+        }
+        store(state.least + p, least);
+        store(state.second + p, second);
+        store(state.own + p, own);
+        store(state.label + p, label);
+    }
+}
+
 template <int Lanes, int Vectors, int Centers>
 constexpr ScanVersion scan_version() {
     return {{{pair_distances<Lanes, float>, two_pair_distances<Lanes, float>,
@@ -296,7 +343,9 @@ constexpr ScanVersion scan_version() {
              {pair_distances<Lanes, double>, two_pair_distances<Lanes, double>,
               own_distances<Lanes, double>, roots<Lanes, Vectors, Centers, double>}},
             scan<Lanes, Vectors, Centers, false>,
-            scan<Lanes, Vectors, Centers, true>};
+            scan<Lanes, Vectors, Centers, true>,
+            all_distances<Lanes, Vectors, Centers>,
+            priced<Lanes>};
 }
 
 } // namespace

@@ -73,6 +73,27 @@ template <class Real>
 using Roots = void(const double* points, const double* centers, long long d, long long first,
                    long long last, long long stride, int count, Real* out);
 
+// The canonical distances of a group to the centers first..last-1.
+//
+//   points, centers, d, first, last   IN   as for Scan
+//   out    OUT  (K, group_size): the distance of point p to center k at [k * group_size + p]
+using AllDistances = void(const double* points, const double* centers, long long d, long long first,
+                          long long last, double* out);
+
+// Of a group: where distance + price is smallest, the lowest index of equal ones.
+struct alignas(64) PricedState {
+    double least[group_size];   // fl(distance + price)
+    double second[group_size];  // the smallest one over all other centers, +inf without any
+    double own[group_size];     // the distance without the price
+    long long label[group_size];
+};
+
+//   distances  IN   (K, group_size), 64-byte aligned, see AllDistances
+//   prices     IN   (K,)
+//   state      OUT
+using PricedNearest = void(const double* distances, const double* prices, long long K,
+                           PricedState& state);
+
 template <class Real>
 struct PairFunctions {
     PairDistances<Real>* one;
@@ -85,6 +106,8 @@ struct PairFunctions {
 struct ScanVersion : ByReal<PairFunctions> {
     Scan* nearest;
     Scan* two_nearest;
+    AllDistances* all;
+    PricedNearest* priced;
 };
 
 } // namespace wolfmeans

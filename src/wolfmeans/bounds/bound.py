@@ -74,6 +74,8 @@ class Settings:
     """The most steps of such methods; None for as many as the time allows."""
     clock: Callable[[], float] = perf_counter
     """The time that counts, in seconds."""
+    sizes: tuple[float, float] | None = None
+    """Between what the weight of every cluster is, if that is known: `neighbours` uses it."""
     on_gpu: bool = False
     """Whether `semidefinite` computes on a GPU, with PyTorch."""
     named: bool = False

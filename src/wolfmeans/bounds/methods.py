@@ -256,7 +256,13 @@ _METHODS = (
     Method(
         "neighbours",
         lambda X, k, weights, mass, settings: neighbours(
-            X, k, weights, mass, n_threads=settings.n_threads, progress=settings.progress
+            X,
+            k,
+            weights,
+            mass,
+            sizes=settings.sizes,
+            n_threads=settings.n_threads,
+            progress=settings.progress,
         ),
         cost=lambda n, d, k: 500_000.0 + 1.3 * float(n) ** 2 * (d + 8),
     ),

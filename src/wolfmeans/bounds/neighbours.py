@@ -17,6 +17,8 @@ Untrimmed v = w. Trimmed to mass h: W <= h in the roots and the smallest r_i up 
 the largest over c of sum_i w_i min(r_i, c) - c (total - h). Penalized (a point may be left out at
 the price c per unit of weight): sum_i w_i min(r_i, c) - lambda K.
 
+Clusters whose weight is within known limits: only such W count in the roots.
+
 Any lambda gives a bound; the right-hand side is concave in lambda, so that a search on few rows
 first and on all of them in the end finds a good one. O(n^2 (d + c)) time, O(n d) memory.
 
@@ -69,6 +71,8 @@ _MOST_GRIDS = 12
 # Points of the small problem that finds a price.
 _FEW_POINTS, _SOME_POINTS = 1500, 6000
 _ROWS_AT_ONCE = 4096
+# With more points, their distances are not sorted for the least size of clusters.
+_MOST_SORTED = 5000
 # Entries of X, or distances, held at a time.
 _BLOCK_ENTRIES = 1 << 20
 # Sparse data with this many entries or fewer is worked on as dense.
@@ -125,6 +129,7 @@ def neighbours(
     mass: float | None = None,
     cap: float | None = None,
     *,
+    sizes: tuple[float, float] | None = None,
     n_threads: int = 1,
     progress: Report | None = None,
 ) -> LowerBound:
@@ -142,6 +147,8 @@ def neighbours(
         The weight that is kept; None for all.
     cap : float or None
         The price of leaving out a unit of weight; None where none may be. Not with `mass`.
+    sizes : tuple of two floats or None
+        The least and the largest weight that a cluster may have; None for any.
     n_threads : int
         Maximum number of threads.
     progress : callable or None
@@ -163,12 +170,17 @@ def neighbours(
     left_out = weight_left_out(total, mass)
     problem = Problem(given, n_clusters, left_out, math.inf if cap is None else cap)
     heaviest = heaviest_cluster(total, mass)
+    lightest = 0.0
+    if sizes is not None:
+        lightest, heaviest = sizes[0], min(heaviest, sizes[1])
     far, report = farthest(X), progress or quiet
     value = 0.0
     if far > 0:
         price, guess = _price_of_some(X, problem, heaviest, far, n_threads)
         report(0.1, "neighbours: all rows")
         roots = open_roots(X, weights, heaviest, n_threads)
+        if lightest > 0 and X.shape[0] <= _MOST_SORTED and not sparse.issparse(X):
+            roots = _at_least(roots, X, given, lightest)
         value = _search(roots, problem, price, guess, report)
     return LowerBound(value, "neighbours", 1.0, perf_counter() - started)
 
@@ -305,6 +317,34 @@ def open_roots(X: Any, weights: Numbers | None, heaviest: float, n_threads: int)
         return roots
 
     return roots_in_blocks
+
+
+def _at_least(roots: Roots, X: NDArray[np.floating], weights: Numbers, lightest: float) -> Roots:
+    """Return the roots over W >= lightest only.
+
+    The ratio falls with W until half of the distance of the next point exceeds it, then it rises.
+    Where it rises at W = lightest already, the ratio there is the root; its computed value has a
+    relative error of at most eta, as the others (native/lower_bounds/neighbours.hpp).
+    """
+    distances_from, eta = _dense_distances(X), (2.0 * len(X) + 16.0) * UNIT
+    half_sums, half_last = np.empty(len(X)), np.empty(len(X))
+    at_once = max(1, _BLOCK_ENTRIES // len(X))
+    for start in range(0, len(X), at_once):
+        block = np.arange(start, min(start + at_once, len(X)))
+        distances = distances_from(block)
+        order = np.argsort(distances, axis=1, kind="stable")
+        near, mass = np.take_along_axis(distances, order, axis=1), weights[order]
+        parts = np.clip(lightest - (np.cumsum(mass, axis=1) - mass), 0.0, mass)
+        half_sums[block] = 0.5 * (parts * near).sum(axis=1)
+        half_last[block] = 0.5 * np.where(parts > 0, near, 0.0).max(axis=1)
+
+    def restricted(rows: NDArray[np.int64], lambdas: Numbers, guess: float) -> Numbers:
+        found = roots(rows, lambdas, guess)
+        ratio = (half_sums[rows, None] + lambdas) / lightest
+        rises = half_last[rows, None] >= ratio * (1.0 + 4.0 * eta)
+        return np.where(rises, np.maximum(found, ratio * (1.0 - 4.0 * eta)), found)
+
+    return restricted
 
 
 def _dense_distances(X: NDArray[np.floating]) -> Callable[[NDArray[np.int64]], Numbers]:

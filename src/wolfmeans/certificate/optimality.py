@@ -59,6 +59,11 @@ def rounded_down(value: float, digits: int) -> str:
     return f"{Context(prec=digits, rounding=ROUND_FLOOR).create_decimal(value):g}"
 
 
+def rounded_up(value: float, digits: int = 3) -> str:
+    """Format a number of at least 0 with this many significant digits, rounded up."""
+    return f"{Context(prec=digits, rounding=ROUND_CEILING).create_decimal(value):g}"
+
+
 @dataclass(frozen=True)
 class Standing:
     """Where an inertia stands between its lower bound and what is known about the optimum.

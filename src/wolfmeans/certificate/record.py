@@ -27,7 +27,7 @@ from wolfmeans.core.stopping import steps_until_spent
 
 _SUMS_OF_SQUARES = (
     *("gap", "movement", "decrease", "clarke_gap", "candidate_decrease", "tol", "initial_sse"),
-    *("inertia", "lower_bound", "proven_bound", "threshold"),
+    *("inertia", "lower_bound", "proven_bound", "threshold", "duality_gap"),
 )
 # A bound may exceed the inertia by the rounding of both; if it exceeds it by more, one is wrong.
 _ROUNDING = 1e-9
@@ -107,6 +107,19 @@ class Certificate:
     """Largest squared distance of a kept point from its center; None when nothing is trimmed."""
     cost: str = "squared distances"
     """What inertia is a sum of."""
+    size_min: float | None = None
+    """The least size that clusters may have; None where sizes are not limited."""
+    size_max: float | None = None
+    """The largest size that clusters may have; None for no limit."""
+    smallest_size: float | None = None
+    """The size of the smallest cluster, where sizes are limited."""
+    largest_size: float | None = None
+    """The size of the largest cluster, where sizes are limited."""
+    split_points: int = 0
+    """Number of weighted points that are split between clusters to meet the limits."""
+    duality_gap: float | None = None
+    """No assignment to the returned centers within the size limits has an inertia that is lower
+    by more than this; None where sizes are not limited."""
     engine: str = "reference"
     """The engine that ran."""
     unit_exponent: int = 0

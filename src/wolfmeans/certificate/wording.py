@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from wolfmeans.certificate.optimality import NO_USEFUL_BOUND, WEAK, rounded_down
+from wolfmeans.certificate.optimality import NO_USEFUL_BOUND, WEAK, rounded_down, rounded_up
 from wolfmeans.core.solution import Status
 
 if TYPE_CHECKING:
@@ -42,6 +42,12 @@ TRIMMED_OPTIMALITY = {
     "or a kept and a trimmed point are equally far away",
 }
 
+SIZED_OPTIMALITY = {
+    "strict local minimum": "every other assignment within the size limits costs strictly more",
+    "stationary, with ties": "no point moves, but another assignment within the size limits may "
+    "cost as little",
+}
+
 LEVELS = {
     "stationary": "reassigning points to the current centers does not lower inertia",
     "hartigan": "moving any single point to another cluster does not lower inertia",
@@ -70,6 +76,8 @@ def rows_of(certificate: Certificate) -> list[Row]:
     rows.append(_global_row(certificate))
     if certificate.threshold is not None:
         rows.append(_trimmed_row(certificate))
+    if certificate.size_min is not None:
+        rows.append(_sizes_row(certificate))
     if certificate.empty_clusters:
         rows.append(_empty_row(certificate))
     if certificate.unit_exponent:
@@ -88,7 +96,8 @@ def verdict_of(certificate: Certificate) -> str:
 
 def _inertia(certificate: Certificate) -> str:
     kept = "" if certificate.threshold is None else " of kept points"
-    summed = f"sum of {certificate.cost}{kept} to the nearest center"
+    center = "the nearest center" if certificate.size_min is None else "the center of its cluster"
+    summed = f"sum of {certificate.cost}{kept} to {center}"
     if certificate.effort is not None:
         return summed  # the first partition is the result of the search
     if not certificate.initial_sse > 0:
@@ -98,6 +107,8 @@ def _inertia(certificate: Certificate) -> str:
 
 
 def _gap(certificate: Certificate) -> str:
+    if certificate.gap == 0 and certificate.size_min is not None:
+        return "no reassignment within the size limits lowers inertia"
     if certificate.gap == 0:
         return "no point is closer to another center than to its own"
     share = certificate.gap / certificate.inertia if certificate.inertia > 0 else math.inf
@@ -128,6 +139,8 @@ def _iterations(certificate: Certificate) -> str:
 def _local(certificate: Certificate) -> str:
     level = certificate.local_optimality
     plain = LOCAL_OPTIMALITY[level]
+    if certificate.size_min is not None:
+        return SIZED_OPTIMALITY.get(level, plain)
     return plain if certificate.threshold is None else TRIMMED_OPTIMALITY.get(level, plain)
 
 
@@ -137,6 +150,21 @@ def _trimmed_row(certificate: Certificate) -> Row:
     if mass != count:
         reading += f"; total weight {mass:.6g}, where one point may count in part"
     return ("trimmed", "1 point" if count == 1 else f"{count} points", reading)
+
+
+def _sizes_row(certificate: Certificate) -> Row:
+    low, high, most = certificate.size_min, certificate.size_max, certificate.largest_size
+    limits = f"at least {low:g}" if high is None else f"{low:g} to {high:g}"
+    reading = f"sizes of clusters; limits: {limits}"
+    if certificate.split_points:
+        count = certificate.split_points
+        reading += f"; {count} weighted point{'s are' if count > 1 else ' is'} split"
+    if certificate.duality_gap is not None:
+        reading += (
+            f"; no other assignment to these centers within the limits lowers inertia by more "
+            f"than {rounded_up(certificate.duality_gap)} (duality gap)"
+        )
+    return ("sizes", f"{certificate.smallest_size:g} to {most:g}", reading)
 
 
 def _polish_row(certificate: Certificate, polish: Polish) -> Row:

@@ -51,9 +51,9 @@ from wolfmeans.core.choices import (
 from wolfmeans.inputs.preparation import Preparation
 
 if TYPE_CHECKING:
-    from wolfmeans.estimators import KMeans, SphericalKMeans, TrimmedKMeans
+    from wolfmeans.estimators import ConstrainedKMeans, KMeans, SphericalKMeans, TrimmedKMeans
 
-    Model = KMeans | SphericalKMeans | TrimmedKMeans
+    Model = KMeans | SphericalKMeans | TrimmedKMeans | ConstrainedKMeans
 
 STRONGEST = "strongest"
 """The bound that takes the time it needs."""
@@ -64,6 +64,7 @@ _A_SECOND = 1e9
 _NEAR_ENOUGH = 1.001
 _MOST_NAMED = 8
 _OUTPUT, _SEARCH, _TRIMMING = "Output", "Search and proof", "Outliers"
+_SIZES = "Sizes of clusters"
 _ADVICE = {
     "certify(X, seconds=S)": "--certify-seconds S",
     "certify(X)": f"--certify {STRONGEST}",
@@ -102,6 +103,14 @@ def fit(
     trim: Annotated[
         float | None,
         value("N", "Leave out this many points, or this much weight.", _TRIMMING, min=0.0),
+    ] = None,
+    size_min: Annotated[
+        float | None,
+        value("N", "Every cluster has at least this many points, or weight.", _SIZES, min=0.0),
+    ] = None,
+    size_max: Annotated[
+        float | None,
+        value("N", "Every cluster has at most this many points, or weight.", _SIZES, min=0.0),
     ] = None,
     init: Annotated[
         str | None, named(_INITS, "Initial centers", show_default="depends on the kind of fit")
@@ -220,6 +229,8 @@ def fit(
       wolfmeans fit measurements.csv -k 2 --certify-seconds 5 --proof proof.npz
 
       wolfmeans fit big.csv.gz -k 8 --columns x,y --drop-missing --json
+
+      wolfmeans fit measurements.csv -k 4 --size-min 40 --size-max 60
 
       wolfmeans fit 'parts/*.parquet' -k 5 --alpha 0.02 --labels all.parquet
 
@@ -356,6 +367,8 @@ def _check_metric(given: Namespace) -> None:
 def _check_kind_of_fit(given: Namespace) -> None:
     """Check that the options of a plain or trimmed fit can be combined."""
     alpha, trim = given.alpha, given.trim
+    if given.size_min is not None or given.size_max is not None:
+        _check_sized_fit(given)
     if alpha is None and trim is None:
         if given.init in TRIMMED_SEEDINGS:
             raise ValueError(f"--init {given.init} needs --alpha or --trim")
@@ -374,8 +387,30 @@ def _check_kind_of_fit(given: Namespace) -> None:
         raise ValueError(f"--alpha must be at least 0 and below 1; got {alpha:g}")
 
 
+def _check_sized_fit(given: Namespace) -> None:
+    """Check that the options of a fit with size limits can be combined."""
+    refused = {
+        "--alpha": given.alpha,
+        "--trim": given.trim,
+        "--polish": given.polish,
+        "--effort": given.effort,
+        "--checkpoint": given.checkpoint,
+        "--memory": given.memory,
+        "--dask": given.dask,
+        # Maps and margins there are those of nearest centers.
+        "--page": given.page,
+        "--empty admissible": given.empty if given.empty == "admissible" else None,
+        "--engine gpu": given.engine if given.engine == "gpu" else None,
+        "--metric cosine": given.metric if given.metric == "cosine" else None,
+    }
+    for option, setting in refused.items():
+        if setting is not None:
+            raise ValueError(f"{option} cannot be combined with --size-min or --size-max")
+
+
 def _estimator(given: Namespace, memory_limit: int | None = None) -> Model:
     from wolfmeans.estimators import (
+        ConstrainedKMeans,
         KMeans,
         SphericalKMeans,
         TrimmedKMeans,
@@ -403,6 +438,11 @@ def _estimator(given: Namespace, memory_limit: int | None = None) -> Model:
         if given.alpha is None and given.trim is None:
             return SphericalKMeans(given.k, **settings)
         return TrimmedSphericalKMeans(given.k, alpha=given.alpha, trim=given.trim, **settings)
+    if given.size_min is not None or given.size_max is not None:
+        del settings["checkpoint"], settings["memory_limit"]
+        return ConstrainedKMeans(
+            given.k, size_min=given.size_min, size_max=given.size_max, **settings
+        )
     if given.alpha is None and given.trim is None:
         return KMeans(given.k, polish=given.polish, effort=given.effort, **settings)
     return TrimmedKMeans(given.k, alpha=given.alpha, trim=given.trim, **settings)

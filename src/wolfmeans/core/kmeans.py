@@ -107,6 +107,10 @@ class KMeansProblem(ConcaveProblem[Partition]):
         """Return the weight that every partition has to keep; None for all of it."""
         return None
 
+    def size_range(self) -> tuple[float, float] | None:
+        """Return between what the weight of every cluster is; None for anything."""
+        return None
+
     def smallest_mass(self) -> float:
         """Return a positive number that no cluster in use weighs less than."""
         return self.workspace.lightest()
@@ -317,7 +321,7 @@ class KMeansProblem(ConcaveProblem[Partition]):
 
     def _offset(self, point: Partition) -> float:
         """Return how far a center is from the exact mean at most."""
-        return float(np.sqrt((point.residuals**2).sum(axis=1).max()))
+        return largest_residual(point)
 
     def _near_ties(self, point: Partition, slack: float) -> tuple[Distances, Distances]:
         """Return two distances of each point of positive weight that may be near a tie."""
@@ -343,11 +347,24 @@ def certainly_smaller(
     A canonical distance is off by (d + 3) u of itself and by `error`; a center that is off its mean
     by r <= `slack` changes a distance, not squared, by at most r.
     """
+    bound = rounding_of_distances(nearest, second, slack, n_features, error)
+    apart: NDArray[np.bool_] = second - nearest > bound
+    return apart
+
+
+def rounding_of_distances(
+    nearest: Distances, second: Distances, slack: float, n_features: int, error: float = 0.0
+) -> Distances:
+    """Return by how much the difference of two such squared distances may be off."""
     bound = 2.0 * UNIT * (n_features + 3) * (nearest + second)
     bound += 2.0 * error
     bound += 2.0 * slack * (np.sqrt(nearest) + np.sqrt(second) + slack)
-    apart: NDArray[np.bool_] = second - nearest > bound
-    return apart
+    return bound
+
+
+def largest_residual(point: Partition) -> float:
+    """How far a center is from the exact mean at most."""
+    return float(np.sqrt((point.residuals**2).sum(axis=1).max()))
 
 
 def look_ahead(

@@ -149,6 +149,10 @@ class ReferencePoints(StepByStep):
         """Return each point's canonical distance to the center of any label."""
         return self._kernels.distances(centers, labels)
 
+    def kernels_of(self, rows: NDArray[np.int64]) -> Kernels:
+        """Return the distance kernels of some rows."""
+        return self._kernels.of(rows)
+
     def second_nearest(self, centers: Centers) -> tuple[Distances, Distances]:
         """Return the smallest and the second smallest canonical distance of each point."""
         return self._kernels.second_nearest(centers)

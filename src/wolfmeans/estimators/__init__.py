@@ -1,7 +1,14 @@
 """scikit-learn's interface over the one loop, thin."""
 
+from wolfmeans.estimators.constrained import ConstrainedKMeans
 from wolfmeans.estimators.kmeans import KMeans
 from wolfmeans.estimators.spherical import SphericalKMeans, TrimmedSphericalKMeans
 from wolfmeans.estimators.trimmed import TrimmedKMeans
 
-__all__ = ["KMeans", "SphericalKMeans", "TrimmedKMeans", "TrimmedSphericalKMeans"]
+__all__ = [
+    "ConstrainedKMeans",
+    "KMeans",
+    "SphericalKMeans",
+    "TrimmedKMeans",
+    "TrimmedSphericalKMeans",
+]

@@ -206,6 +206,7 @@ class CenterEstimator(
                 seconds=seconds,
                 near=near,
                 on_gpu=self.engine_ == "gpu",
+                sizes=self._size_range(),
             )
             bounds = dataset_for(self, X).lower_bounds(sample_weight, method, settings)
         return self._certified_by(bounds)
@@ -294,6 +295,10 @@ class CenterEstimator(
 
     def _trim_on(self, X: Any, weights: NDArray[np.float64] | None) -> float | None:
         """Return the mass that may be left out, None where all must be clustered."""
+        return None
+
+    def _size_range(self) -> tuple[float, float] | None:
+        """Return between what the weight of every cluster is; None for anything."""
         return None
 
     def _points_to_score(self, points: PartsWorkspace) -> Any:

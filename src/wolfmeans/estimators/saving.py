@@ -66,6 +66,18 @@ def _is_share(value: Any) -> bool:
     return True
 
 
+def _are_parts(value: Any) -> bool:
+    """Whether a value is a list of (row, cluster, high, low)."""
+    index = _whole(0, _LARGEST_INT64)
+    return isinstance(value, list) and all(
+        isinstance(part, list)
+        and len(part) == 4
+        and all(map(index, part[:2]))
+        and all(map(_at_least_0, part[2:]))
+        for part in value
+    )
+
+
 _ARRAYS = (
     "cluster_centers_",
     # Older files lack it, and so do their models.
@@ -98,7 +110,13 @@ _SPHERICAL_ATTRIBUTES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "_total": (lambda v: _at_least_0(v) and math.isfinite(v), "a weight"),
     "_norm_error": (lambda v: _at_least_0(v) and v < 1, "a number from 0 to 1"),
 }
+_SIZED_ARRAYS = ("sizes_", "prices_")
+_SIZED_ATTRIBUTES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "duality_gap_": (_at_least_0, "a number of at least 0"),
+    "_parts": (_are_parts, "a list of parts of split points"),
+}
 _CLASSES = {
+    "ConstrainedKMeans": (_ARRAYS + _SIZED_ARRAYS, _ATTRIBUTES | _SIZED_ATTRIBUTES),
     "KMeans": (_ARRAYS, _ATTRIBUTES),
     "SphericalKMeans": (_ARRAYS, _ATTRIBUTES | _SPHERICAL_ATTRIBUTES),
     "TrimmedSphericalKMeans": (
@@ -267,6 +285,11 @@ def _add_points(model: CenterEstimator, members: Members) -> None:
     labels = members.array("labels_", (None,), (np.int32,))
     lowest = -1 if trimmed else 0
     model.labels_ = within(labels, "labels_", lowest, model.n_clusters - 1)
+    if hasattr(model, "_parts"):
+        shape = (model.n_clusters,)
+        model.sizes_ = members.array("sizes_", shape, (np.float64,))
+        model.prices_ = members.array("prices_", shape, (np.float64,))
+        model._set_parts(model._parts, len(labels))
     if trimmed:
         kept = members.array("kept_", labels.shape, (np.float64,))
         model.kept_ = within(kept, "kept_", 0, 1)

@@ -484,7 +484,9 @@ def _lower_bound(
         if reason is not None:
             raise ValueError(f"certify={certify!r}: {reason}")
         methods = (certify,)
-    settings = Settings(rng=random, n_threads=n_threads, centers=fit.centers)
+    settings = Settings(
+        rng=random, n_threads=n_threads, centers=fit.centers, sizes=fit.problem.size_range()
+    )
     if isinstance(X, OnDevice):
         X = np.asarray(X)  # bounds are found on the host
     return best_bound(X, n_clusters, weights, mass, methods=methods, settings=settings)
