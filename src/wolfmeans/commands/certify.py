@@ -63,7 +63,7 @@ def certify(
     one_of("--method", method, options.METHODS)
     wait_for_table = begin_reading([file], format_)
     with loading():
-        from wolfmeans.core.notices import progress_on_terminal
+        from wolfmeans.core.progress import progress_on_terminal
         from wolfmeans.fitting.evaluate import judge
 
         table = wait_for_table()

@@ -415,6 +415,8 @@ def _opened(given: Namespace) -> Iterator[tuple[Points, Model]]:
 
 def _run(estimator: Model, X: Any, points: Points, given: Namespace) -> bool:
     """Fit, with a live display if steps are long; return whether Ctrl-C ended the fit."""
+    from wolfmeans.core.progress import silence
+
     in_memory, quiet = isinstance(points, TablePoints), given.quiet
     remark = f"Clustering {points.amount} by {listed(points.names)}."
     # Small problems are too fast for a live display, and run many starts at once.
@@ -423,6 +425,7 @@ def _run(estimator: Model, X: Any, points: Points, given: Namespace) -> bool:
         # The certificate begins with this warning.
         warnings_in_one_line(quiet=quiet, known="Not converged"),
         watching(estimator, wanted=long, shown=not quiet) as (watch, callback),
+        silence(quiet),
         remarking(() if quiet else (*points.remarks, remark)),
     ):
         estimator.callback = callback
@@ -459,7 +462,7 @@ def _add_bounds(
     already, or that would add little, are skipped.
     """
     from wolfmeans.bounds import REGISTRY, affordable
-    from wolfmeans.core.notices import progress_on_terminal
+    from wolfmeans.core.progress import progress_on_terminal
 
     known = estimator.certificate_
     methods: Sequence[str] = ()

@@ -25,7 +25,7 @@ from wolfmeans.bounds import LowerBound, Settings
 from wolfmeans.certificate.record import Certificate
 from wolfmeans.core.frank_wolfe import Callback
 from wolfmeans.core.hooks import hook
-from wolfmeans.core.notices import progress_on_terminal
+from wolfmeans.core.progress import progress_on_terminal
 from wolfmeans.core.solution import Trace
 from wolfmeans.engines import Work, Workspace, choose_engine, effective_threads
 from wolfmeans.engines.places.workspace import PartsWorkspace
@@ -142,7 +142,8 @@ class CenterEstimator(
             may end sooner: when the clustering is proven to be optimal, or when the bound no
             longer rises. Ctrl-C ends it and keeps the best bound that is proven so far.
         progress : callable or None, default=None
-            Called with the completed fraction and a text; None prints to a terminal.
+            Called with the completed fraction and a text; None shows a bar on a terminal and in
+            a notebook.
 
         Returns
         -------

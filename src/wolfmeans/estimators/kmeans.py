@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
 from numbers import Integral, Real
@@ -23,6 +24,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from wolfmeans.bounds import METHODS as BOUNDS
 from wolfmeans.bounds import REGISTRY, Optimum, optimum_on_a_line
 from wolfmeans.certificate.record import Certificate, warn_about
+from wolfmeans.core import progress
 from wolfmeans.core.draws import RandomSource
 from wolfmeans.core.empty_clusters import POLICIES
 from wolfmeans.core.frank_wolfe import Callback
@@ -113,11 +115,15 @@ class FitFromStarts(CenterEstimator):
     def _fit_or_restore(self, X: Any, sample_weight: Any) -> None:
         """Validate the parameters and fit; an estimator whose fit fails stays as it was."""
         before = self.__dict__.copy()
+        # Who prints or follows the steps needs no bar.
+        is_followed = self.verbose or self.callback is not None
+        progress.current.fits += 1
         try:
             self._refuse_infinite_tolerance()
             if self.checkpoint is not None:
                 refuse_settings(self)
-            with opened_for_fit(self, X, sample_weight) as data:
+            silent = progress.silence() if is_followed else nullcontext()
+            with silent, opened_for_fit(self, X, sample_weight) as data:
                 self._fit(data)
                 if data.names is not None:
                     self.feature_names_in_ = np.array(data.names, dtype=object)
@@ -125,6 +131,10 @@ class FitFromStarts(CenterEstimator):
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
+        finally:
+            progress.current.fits -= 1
+            if progress.current.line is not None:
+                progress.end_of_fit()
 
     def _fit(self, data: OpenedForFit) -> None:
         raise NotImplementedError

@@ -20,6 +20,7 @@ from sklearn.utils import check_random_state
 
 from wolfmeans.bounds.bound import LowerBound, Report, Settings, quiet
 from wolfmeans.bounds.methods import DEFAULT_BUDGET
+from wolfmeans.core.progress import PATIENCE, progress_on_terminal
 from wolfmeans.engines import effective_threads, get_engine
 from wolfmeans.estimators import KMeans, TrimmedKMeans
 from wolfmeans.estimators.postponed import MOST_POINTS, modest_limits
@@ -29,6 +30,8 @@ from wolfmeans.inputs import validation
 
 _TRIALS = 16
 _STARTS = 5
+# Of the time of a scan, about; the rest are lower bounds.
+_SHARE_OF_FITS = 0.3
 _DISTANCES_AT_ONCE = 1 << 22
 
 
@@ -71,7 +74,8 @@ def scan(
     random_state : int, RandomState or None, default=None
         Seed of all draws.
     progress : callable or None, default=None
-        Called with the completed fraction and a text.
+        Called with the completed fraction and a text; None shows a bar on a terminal and in a
+        notebook after two seconds.
     **parameters
         Further parameters of the estimators, such as ``n_init`` (5 by default for K-means).
 
@@ -103,16 +107,17 @@ def scan(
     weights = validation.validate_weights(sample_weight, X)
     if validation.scale_exponent(X, sizes, weights):
         raise ValueError("squares of X do not fit into float64; multiply X by a constant first")
-    report = progress or quiet
     scanner = _Scanner(X, weights, check_random_state(random_state), parameters, counts, shares)
-    scanner.fit_all(report)
-    scanner.go_back()
-    if certify is not None:
-        scanner.bound(certify, certify_seconds, confidence, report)
+    with progress_on_terminal(progress, PATIENCE) as shown:
+        report = shown or quiet
+        scanner.fit_all(report, 1.0 if certify is None else _SHARE_OF_FITS)
+        scanner.go_back()
+        if certify is not None:
+            scanner.bound(certify, certify_seconds, confidence, report)
+        report(1.0, "done")
     if hasattr(admitted, "feature_names_in_"):
         for cell in scanner.cells.values():
             cell.model.feature_names_in_ = admitted.feature_names_in_
-    report(1.0, "done")
     return Scan(scanner.cells.values())
 
 
@@ -140,11 +145,14 @@ class _Scanner:
         self._parameters, self._counts, self._shares = parameters, counts, shares
         self.cells: dict[tuple[int, float], Cell] = {}
 
-    def fit_all(self, report: Report) -> None:
-        """Fit each cell: afresh, from the one with fewer clusters, from that with less trimming."""
+    def fit_all(self, report: Report, whole: float) -> None:
+        """Fit each cell: afresh, from the one with fewer clusters, from that with less trimming.
+
+        All fits are the fraction `whole` of the work.
+        """
         grid = [(k, alpha) for alpha in self._shares for k in self._counts]
         for done, (k, alpha) in enumerate(grid):
-            report(done / len(grid), f"K = {k}, alpha = {alpha:g}")
+            report(whole * done / len(grid), f"K = {k}, alpha = {alpha:g}")
             self._fit(k, alpha)
             before, less = _beside(self._counts, k, -1), _beside(self._shares, alpha, -1)
             if before is not None:
@@ -243,10 +251,13 @@ class _Scanner:
         Each bound from samples may fail with its share of 1 - confidence, so that with the stated
         confidence none of them does, whichever is the largest.
         """
-        each = 1.0 - (1.0 - confidence) / (len(self._counts) * len(self._shares))
+        n_cells, done = len(self._counts) * len(self._shares), 0
+        each = 1.0 - (1.0 - confidence) / n_cells
         for alpha in reversed(self._shares):
             for k in reversed(self._counts):
-                report(1.0, f"lower bound for K = {k}, alpha = {alpha:g}")
+                share = _SHARE_OF_FITS + (1.0 - _SHARE_OF_FITS) * done / n_cells
+                report(share, f"lower bound for K = {k}, alpha = {alpha:g}")
+                done += 1
                 started, cell = perf_counter(), self.cells[k, alpha]
                 # The cells beside this one whose best SSE cannot be above this one's.
                 keys = (_beside(self._counts, k, 1), alpha), (k, _beside(self._shares, alpha, 1))

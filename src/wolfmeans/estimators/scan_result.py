@@ -198,6 +198,11 @@ class Scan:
         return html
 
 
+def number_columns(header: Sequence[str]) -> list[int]:
+    """Return which columns of the table hold numbers; words are aligned left."""
+    return [place for place, name in enumerate(header) if name != "optimality"]
+
+
 def written(value: float, digits: int) -> str:
     """Format a number with this many significant digits, including trailing zeros.
 

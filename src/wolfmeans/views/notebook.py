@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from wolfmeans.estimators.scan_result import number_columns
 from wolfmeans.views.page.markup import grid, paragraph, text
 
 if TYPE_CHECKING:
@@ -34,11 +35,12 @@ _STYLE = """
 .wolfmeans table tr, .wolfmeans table tbody tr:nth-child(odd),
 .wolfmeans table tbody tr:nth-child(even) { background: none; color: inherit; }
 .wolfmeans table tbody tr:hover { background: rgba(128, 128, 128, .12); }
-.wolfmeans th, .wolfmeans td { border: none; border-bottom: 1px solid var(--rule); color: inherit;
+.wolfmeans table th, .wolfmeans table td { border: none;
+  border-bottom: 1px solid var(--rule); color: inherit;
   padding: .25em 1.1em .25em 0; text-align: left; vertical-align: top; white-space: normal;
   max-width: 38em; }
 .wolfmeans th { font-weight: 600; opacity: .75; white-space: nowrap; }
-.wolfmeans td.number, .wolfmeans th.number { text-align: right; white-space: nowrap; }
+.wolfmeans table td.number, .wolfmeans table th.number { text-align: right; white-space: nowrap; }
 .wolfmeans tr.best td { font-weight: 700; }
 .wolfmeans .soft { opacity: .75; }
 .wolfmeans svg { vertical-align: middle; margin: 0 1.6em 0 .4em; overflow: visible; }
@@ -133,6 +135,6 @@ def scan_view(scan: Scan) -> str:
     clearest = [scan.clearest(alpha) for alpha in scan.alphas]
     best = [place for place, cell in enumerate(scan) if any(cell is one for one in clearest)]
     return fragment(
-        grid(header, rows, numbers=range(len(header)), best=best),
+        grid(header, rows, numbers=number_columns(header), best=best),
         *(paragraph(sentence, "") for sentence in scan.sentences()),
     )

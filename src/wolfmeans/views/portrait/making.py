@@ -12,6 +12,7 @@ from scipy.spatial.distance import cdist
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
+from wolfmeans.core.progress import PATIENCE, progress_on_terminal
 from wolfmeans.estimators import KMeans, TrimmedKMeans
 from wolfmeans.views.portrait.map import (
     DISTANCES_AT_ONCE,
@@ -133,14 +134,25 @@ def portrait(
     check_is_fitted(model)
     if at_most < 1:
         raise ValueError(f"at_most must be at least 1; got {at_most}")
-    points = points_of(model, X, sample_weight)
     column_names = _column_names(model, names)
     rng = check_random_state(random_state)
-    rows = sampled_rows(points.labels, at_most, rng)
-    moments = moments_of(points)
-    plane = plane_of(points, moments, rng)
-    margins = margins_of(model, points, rows)
-    again, note = replay_of(model, plane, rows) if replay else (None, "")
+    with progress_on_terminal(None, PATIENCE) as shown:
+        report = shown or (lambda share, text: None)
+        points = points_of(model, X, sample_weight)
+        rows = sampled_rows(points.labels, at_most, rng)
+        report(0.2, "means and spreads of the clusters")
+        moments = moments_of(points)
+        report(0.3, "map")
+        plane = plane_of(points, moments, rng)
+        margins = margins_of(model, points, rows)
+        again, note = None, ""
+        if replay:
+            steps = max(1, len(model.trace_))
+
+            def reported(t: int) -> None:
+                report(0.4 + 0.6 * t / steps, f"replay, iteration {t:,} of {steps:,}")
+
+            again, note = replay_of(model, plane, rows, reported)
     return Portrait(
         n_points=points.X.shape[0],
         n_features=points.X.shape[1],
