@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from wolfmeans.core.frank_wolfe import ConcaveProblem, minimize_concave
     from wolfmeans.core.solution import Record, Solution, Status, Trace
     from wolfmeans.estimators import KMeans, TrimmedKMeans
+    from wolfmeans.estimators.pipelines import certify
     from wolfmeans.estimators.saving import load
     from wolfmeans.estimators.scan import scan
     from wolfmeans.estimators.scan_result import Scan
@@ -39,6 +40,7 @@ __all__ = [
     "Status",
     "Trace",
     "TrimmedKMeans",
+    "certify",
     "check_proof",
     "load",
     "lower_bound",
@@ -59,6 +61,7 @@ _HOMES = {
     "Status": "core.solution",
     "Trace": "core.solution",
     "TrimmedKMeans": "estimators",
+    "certify": "estimators.pipelines",
     "check_proof": "fitting.lower_bound",
     "load": "estimators.saving",
     "lower_bound": "fitting.lower_bound",

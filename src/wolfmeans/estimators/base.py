@@ -257,7 +257,8 @@ class CenterEstimator(
             raise ValueError(
                 "X and sample_weight are not the data of the fit: with these centers their inertia "
                 f"is {inertia}, but that of the fit was {self.inertia_}. Pass the data that was "
-                "passed to fit; with a Pipeline, the output of its earlier steps"
+                "passed to fit. With a Pipeline, pass the Pipeline itself, as in "
+                "wolfmeans.certify(pipe, X) and report.page(pipe, X), or pipe[:-1].transform(X)"
             )
 
     def _without_names(self) -> Self:

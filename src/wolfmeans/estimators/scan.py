@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
 from wolfmeans.bounds.bound import LowerBound, Report, Settings, quiet
@@ -23,6 +24,7 @@ from wolfmeans.bounds.methods import DEFAULT_BUDGET
 from wolfmeans.core.progress import PATIENCE, progress_on_terminal
 from wolfmeans.engines import effective_threads, get_engine
 from wolfmeans.estimators import KMeans, TrimmedKMeans
+from wolfmeans.estimators.pipelines import transformed
 from wolfmeans.estimators.postponed import MOST_POINTS, modest_limits
 from wolfmeans.estimators.scan_result import Cell, Model, Scan
 from wolfmeans.fitting.lower_bound import bound_in_units
@@ -46,6 +48,7 @@ def scan(
     confidence: float = 0.95,
     random_state: Any = None,
     progress: Report | None = None,
+    pipeline: Pipeline | None = None,
     **parameters: Any,
 ) -> Scan:
     """Fit every number of clusters and every trimmed fraction, with a lower bound for each.
@@ -76,6 +79,8 @@ def scan(
     progress : callable or None, default=None
         Called with the completed fraction and a text; None shows a bar on a terminal and in a
         notebook after two seconds.
+    pipeline : Pipeline or None, default=None
+        A fitted Pipeline whose steps before the last prepare X, as they were fitted.
     **parameters
         Further parameters of the estimators, such as ``n_init`` (5 by default for K-means).
 
@@ -94,7 +99,11 @@ def scan(
     >>> result[3].inertia, result[3].ratio
     (1.5, 1.0)
     """
+    if isinstance(X, Pipeline):
+        raise TypeError("scan takes the data first: scan(X, n_clusters, pipeline=pipe)")
     counts = _numbers_of_clusters(n_clusters)
+    if pipeline is not None:
+        X, _ = transformed(pipeline, X)
     shares = sorted({float(a) for a in ((alpha,) if np.isscalar(alpha) else alpha)})  # type: ignore[arg-type, union-attr]
     if not counts or not shares:
         raise ValueError("a scan needs at least one number of clusters and one alpha")
