@@ -332,22 +332,16 @@ def _check(given: Namespace, targets: dict[str, str | None]) -> None:
 def _check_kind_of_fit(given: Namespace) -> None:
     """Check that the options of a plain or trimmed fit can be combined."""
     alpha, trim = given.alpha, given.trim
+    if given.polish is not None:
+        one_of("--polish", given.polish, POLISHES)
+    if given.effort is not None and not given.effort > 0:
+        raise ValueError(f"--effort must be more than 0 seconds; got {given.effort:g}")
     if alpha is None and trim is None:
         if given.init in TRIMMED_SEEDINGS:
             raise ValueError(f"--init {given.init} needs --alpha or --trim")
-        if given.polish is not None:
-            one_of("--polish", given.polish, POLISHES)
-        if given.effort is not None and not given.effort > 0:
-            raise ValueError(f"--effort must be more than 0 seconds; got {given.effort:g}")
         return
-    refused = {
-        "--polish": given.polish,
-        "--effort": given.effort,
-        "--certify-seconds": given.certify_seconds,
-    }
-    for option, setting in refused.items():
-        if setting is not None:
-            raise ValueError(f"{option} cannot be combined with --alpha or --trim")
+    if given.certify_seconds is not None:
+        raise ValueError("--certify-seconds cannot be combined with --alpha or --trim")
     if alpha is not None and trim is not None:
         raise ValueError("--alpha and --trim both set how much to leave out; use only one")
     if alpha is not None and alpha >= 1:
@@ -370,11 +364,13 @@ def _estimator(given: Namespace, memory_limit: int | None = None) -> Model:
         "time_limit": given.time_limit,
         "checkpoint": given.checkpoint,
         "memory_limit": memory_limit,
+        "polish": given.polish,
+        "effort": given.effort,
     }
     if given.init is not None:
         settings["init"] = given.init
     if given.alpha is None and given.trim is None:
-        return KMeans(given.k, polish=given.polish, effort=given.effort, **settings)
+        return KMeans(given.k, **settings)
     return TrimmedKMeans(given.k, alpha=given.alpha, trim=given.trim, **settings)
 
 

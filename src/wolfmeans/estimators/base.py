@@ -31,6 +31,7 @@ from wolfmeans.engines import Work, Workspace, choose_engine, effective_threads
 from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.estimators import saving
 from wolfmeans.estimators.dataset import dataset_for
+from wolfmeans.estimators.membership import Membership
 from wolfmeans.estimators.parameters import ParameterAndMethod
 from wolfmeans.estimators.postponed import PostponedBound
 from wolfmeans.estimators.streamed import (
@@ -44,7 +45,7 @@ from wolfmeans.inputs.memory_budget import bytes_of
 
 
 class CenterEstimator(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+    Membership, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
 ):
     """An estimator whose model is a set of centers; `kmeans.FitFromStarts` fits it."""
 

@@ -382,6 +382,8 @@ class KMeans(FitFromStarts):
         Nearest center of each point, ties to the lowest index; equal to ``predict(X)``. A tensor
         on the device of X if X is a tensor. If `memory_limit` leaves no room for the labels, they
         are memory-mapped from a temporary file, which is deleted with the last array that uses it.
+    cluster_sizes_ : ndarray of shape (n_clusters,)
+        Number of points in each cluster.
     inertia_ : float
         Weighted sum of squared distances to the nearest center; equal to ``-score(X)``.
     n_iter_ : int

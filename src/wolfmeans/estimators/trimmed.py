@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -44,8 +45,10 @@ from wolfmeans.fitting.fit import (
     Start,
     best_of_starts,
     certificate_of,
+    run,
     scale_notes,
 )
+from wolfmeans.fitting.trimmed_search import TrimmedRuns, polished_trimmed, searched_trimmed
 from wolfmeans.fitting.two_stages import (
     CONTINUED,
     DRAWN_FROM_SOME,
@@ -92,6 +95,8 @@ _LIKE_KMEANS = (
     "callback",
     "checkpoint",
     "memory_limit",
+    "polish",
+    "effort",
 )
 
 
@@ -142,6 +147,12 @@ class TrimmedKMeans(FitFromStarts):
     certify : "auto", "neighbours", "prices", "subsampled" or None, default="auto"
         Method of the lower bound in the certificate, as for `KMeans`. Two methods hold for trimmed
         problems, and "subsampled" with a confidence.
+    polish : "hartigan", "swap" or None, default=None
+        Improvement after the last step, as for `KMeans`, among the kept points, followed by
+        trimming again, until neither helps. No level of local optimality is claimed.
+    effort : float or None, default=None
+        Seconds to search for a better clustering, as for `KMeans`: among the kept points, by
+        trimming again, and from new seeds. Results depend on the speed of the machine.
     engine : {"auto", "cpu", "gpu", "reference"}, default="auto"
         Compute engine; results are identical. "auto" picks the fastest: it leaves tensors on their
         device, and copies an array to the GPU if there is one and the fit is faster there. The
@@ -189,7 +200,7 @@ class TrimmedKMeans(FitFromStarts):
         Number of points of positive weight that are trimmed entirely.
     trimmed_mass_ : float
         The trimmed weight.
-    n_iter_, certificate_, trace_, engine_, n_features_in_, feature_names_in_
+    n_iter_, certificate_, trace_, engine_, cluster_sizes_, n_features_in_, feature_names_in_
         As for `KMeans`; `n_iter_` and `trace_` are those of the best start.
 
     Examples
@@ -231,6 +242,8 @@ class TrimmedKMeans(FitFromStarts):
         tol_scale: str | None = None,
         empty: str = "farthest",
         certify: str | None = "auto",
+        polish: str | None = None,
+        effort: float | None = None,
         engine: str = "auto",
         n_threads: int | None = None,
         time_limit: float | None = None,
@@ -252,6 +265,8 @@ class TrimmedKMeans(FitFromStarts):
             share = self._trimmed_share(points.weights, total_mass(points.weights, n_points))
             workspace = points.trimmed(kept_mass(share, points.weights, n_points))
         best, notes, on_starts = self._best_of_starts(data, share, workspace)
+        if self.polish is not None or self.effort is not None:
+            best = self._improved(best, data, workspace)
         certificate = certificate_of(
             best,
             data.scaled,
@@ -264,8 +279,43 @@ class TrimmedKMeans(FitFromStarts):
         self._keep(best, certificate, data.exponent)
         self._conclude(data, notes, trimmed=True)
 
-    def _work(self, n_threads: int) -> Work:
-        """Return the work of a fit, to choose an engine: the continued starts, on all points."""
+    def _improved(self, best: Fit, data: OpenedForFit, workspace: TrimmedWorkspace) -> Fit:
+        """Search for a better clustering, polish it, or both."""
+        n_threads, random = effective_threads(self.n_threads), self._random_source()
+        seeds_from, _ = self._numbered_seeding(data.X, data.exponent)
+        settings = {**self._criterion()._asdict(), "empty": self.empty, "kind": TrimmedProblem}
+        max_steps = None if self.max_iter is None else self.max_iter - 1
+
+        def again(seeds: Centers) -> Fit:
+            start = Start(workspace.fork(n_threads), seeds, random, data.exponent)
+            return run(start, max_steps=max_steps, **settings)
+
+        runs = TrimmedRuns(
+            data.scaled if sparse.issparse(data.scaled) else np.asarray(data.scaled),
+            workspace.weights,
+            again,
+            lambda: seeds_from(int(random().randint(2)), workspace, random),
+            random,
+            n_threads,
+        )
+        limits = [limit for limit in (self.time_limit, self.effort) if limit is not None]
+        deadline = data.begun + min(limits, default=math.inf)
+        if self.effort is not None:
+            best = searched_trimmed(best, runs, max(0.0, deadline - perf_counter()))
+        if self.polish is not None:
+            best = polished_trimmed(best, runs, self.polish, deadline)
+        return best
+
+    def _random_source(self) -> RandomSource:
+        return cache(lambda: check_random_state(self.random_state))
+
+    def _work(self, n_threads: int) -> Work | None:
+        """Return the work of a fit, to choose an engine: the continued starts, on all points.
+
+        A search is mostly work of the CPU (None).
+        """
+        if self.effort is not None or self.polish is not None:
+            return None
         passes = min(STEPS, self.max_iter or STEPS)
         return Work(self.n_clusters, n_threads, passes, starts=self._continued_starts())
 

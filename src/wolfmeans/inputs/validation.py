@@ -515,8 +515,9 @@ def _named_column(table: Any, place: int) -> str:
     """Return the number of a column, and its name if it has one."""
     names = getattr(table, "column_names", None)
     names = getattr(table, "columns", None) if names is None else names
-    named = names is not None and isinstance(names[place], str)
-    return f"column {place} ({names[place]!r})" if named else f"column {place}"
+    if names is None or not isinstance(names[place], str):
+        return f"column {place}"
+    return f"column {place} ({names[place]!r})"
 
 
 def refuse_other_names(init: Any, names: NDArray[Any] | None) -> None:
