@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from wolfmeans.core import hooks
 
 if TYPE_CHECKING:
+    from wolfmeans import bench as bench
+    from wolfmeans import study as study
     from wolfmeans.bounds import LowerBound
     from wolfmeans.certificate import Certificate
     from wolfmeans.core.frank_wolfe import ConcaveProblem, minimize_concave
@@ -25,7 +27,13 @@ if TYPE_CHECKING:
     from wolfmeans.estimators.saving import load
     from wolfmeans.estimators.scan import scan
     from wolfmeans.estimators.scan_result import Scan
+    from wolfmeans.files import datasets as datasets
     from wolfmeans.fitting.lower_bound import check_proof, lower_bound
+    from wolfmeans.views import page as _page
+    from wolfmeans.views import plot as plot
+    from wolfmeans.views import portrait as portrait
+
+    report = _page
 
 __version__ = "0.1.0"
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator
 from numbers import Real
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,7 +63,7 @@ class CenterEstimator(
     callback: Callback | None
     cluster_centers_: NDArray[Any]
     initial_centers_: NDArray[Any]
-    labels_: Any
+    labels_: NDArray[np.int32]
     inertia_: float
     n_iter_: int
     trace_: Trace
@@ -94,6 +94,18 @@ class CenterEstimator(
     def _bytes_of_a_point(self, state: str, weights: Any) -> int | None:
         """Return the bytes of a point in this state beyond those of K-means, or None."""
         return 0
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name, and return the estimator."""
+        super().set_params(**params)
+        return self
+
+    def set_output(
+        self, *, transform: Literal["default", "pandas", "polars"] | None = None
+    ) -> Self:
+        """Set the kind of table that `transform` returns; None leaves it as it is."""
+        super().set_output(transform=transform)
+        return self
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name; `certify` as an attribute is the method."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import cache
 from numbers import Integral, Real
 from time import perf_counter
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,16 @@ from wolfmeans.engines.choosing import STEPS
 from wolfmeans.engines.tensors import OnDevice
 from wolfmeans.estimators.base import CenterEstimator
 from wolfmeans.estimators.checkpoint import Checkpoint, refuse_settings
+from wolfmeans.estimators.parameters import (
+    Algorithm,
+    Bound,
+    Empty,
+    EngineName,
+    OneColumn,
+    PolishKind,
+    Stop,
+    ToleranceScale,
+)
 from wolfmeans.estimators.postponed import postponed_bound
 from wolfmeans.fitting.fit import (
     Fit,
@@ -280,7 +290,9 @@ class FitFromStarts(CenterEstimator):
         labels: NDArray[np.int32] = self.fit(X, sample_weight=sample_weight).labels_
         return labels
 
-    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+    def fit_transform(
+        self, X: Any, y: Any = None, sample_weight: Any = None
+    ) -> NDArray[np.floating]:
         """Cluster X and return the distances of its points to all centers."""
         return self.fit(X, sample_weight=sample_weight).transform(X)
 
@@ -441,26 +453,26 @@ class KMeans(FitFromStarts):
         n_clusters: int = 8,
         *,
         init: Any = "k-means++",
-        n_init: int | str = "auto",
+        n_init: int | Literal["auto"] = "auto",
         max_iter: int | None = 300,
         tol: float | None = None,
         verbose: int = 0,
         random_state: Any = None,
         copy_x: bool = True,
-        algorithm: str = "auto",
-        stop: str | None = None,
-        tol_scale: str | None = None,
-        empty: str = "farthest",
-        certify: str | None = "auto",
-        polish: str | None = None,
+        algorithm: Algorithm = "auto",
+        stop: Stop | None = None,
+        tol_scale: ToleranceScale | None = None,
+        empty: Empty = "farthest",
+        certify: Bound | None = "auto",
+        polish: PolishKind | None = None,
         effort: float | None = None,
-        engine: str = "auto",
+        engine: EngineName = "auto",
         n_threads: int | None = None,
         time_limit: float | None = None,
         callback: Callback | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         memory_limit: str | float | None = None,
-        one_column: str = "exact",
+        one_column: OneColumn = "exact",
     ) -> None:
         self._set_parameters(locals())
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import cache
 from numbers import Real
 from time import perf_counter
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,14 @@ from wolfmeans.engines.choosing import STEPS
 from wolfmeans.engines.places.trimmed_parts import sum_of_weights
 from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.estimators.kmeans import FitFromStarts, KMeans
+from wolfmeans.estimators.parameters import (
+    Bound,
+    Empty,
+    EngineName,
+    PolishKind,
+    Stop,
+    ToleranceScale,
+)
 from wolfmeans.estimators.streamed import source_for
 from wolfmeans.fitting.fit import (
     Fit,
@@ -215,6 +223,13 @@ class TrimmedKMeans(FitFromStarts):
     (-1, [-1])
     """
 
+    alpha: float | None
+    trim: float | None
+    radius_: float
+    kept_: NDArray[np.float64]
+    margins_: NDArray[np.floating]
+    n_trimmed_: int
+    trimmed_mass_: float
     _draws_from_sample = True
     _parameter_constraints: dict[str, Any] = {  # noqa: RUF012 - scikit-learn's protocol
         **{name: KMeans._parameter_constraints[name] for name in _LIKE_KMEANS},
@@ -233,18 +248,18 @@ class TrimmedKMeans(FitFromStarts):
         alpha: float | None = None,
         trim: float | None = None,
         init: Any = "auto",
-        n_init: int | str = "auto",
+        n_init: int | Literal["auto"] = "auto",
         max_iter: int | None = 300,
         tol: float | None = None,
         verbose: int = 0,
         random_state: Any = None,
-        stop: str | None = None,
-        tol_scale: str | None = None,
-        empty: str = "farthest",
-        certify: str | None = "auto",
-        polish: str | None = None,
+        stop: Stop | None = None,
+        tol_scale: ToleranceScale | None = None,
+        empty: Empty = "farthest",
+        certify: Bound | None = "auto",
+        polish: PolishKind | None = None,
         effort: float | None = None,
-        engine: str = "auto",
+        engine: EngineName = "auto",
         n_threads: int | None = None,
         time_limit: float | None = None,
         callback: Callback | None = None,
