@@ -21,7 +21,10 @@ from wolfmeans.inputs.preparation import Preparation
 @errors_in_one_line
 def certify(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="The points: CSV, TSV, Parquet, Arrow or NPY.")
+        str,
+        typer.Argument(
+            metavar="FILE", help="The points: CSV, TSV, JSONL, Parquet, Arrow, NPY or NPZ."
+        ),
     ],
     labels: Annotated[
         str | None,
