@@ -24,6 +24,7 @@ from wolfmeans.bounds.methods import DEFAULT_BUDGET
 from wolfmeans.core.progress import PATIENCE, progress_on_terminal
 from wolfmeans.engines import effective_threads, get_engine
 from wolfmeans.estimators import KMeans, TrimmedKMeans
+from wolfmeans.estimators.criteria import SampledCriteria, calinski_harabasz
 from wolfmeans.estimators.pipelines import transformed
 from wolfmeans.estimators.postponed import MOST_POINTS, modest_limits
 from wolfmeans.estimators.scan_result import Cell, Model, Scan
@@ -33,7 +34,7 @@ from wolfmeans.inputs import validation
 _TRIALS = 16
 _STARTS = 5
 # Of the time of a scan, about; the rest are lower bounds.
-_SHARE_OF_FITS = 0.3
+_SHARE_OF_FITS, _BEFORE_CRITERIA = 0.3, 0.9
 _DISTANCES_AT_ONCE = 1 << 22
 
 
@@ -49,6 +50,7 @@ def scan(
     random_state: Any = None,
     progress: Report | None = None,
     pipeline: Pipeline | None = None,
+    resamples: int = 10,
     **parameters: Any,
 ) -> Scan:
     """Fit every number of clusters and every trimmed fraction, with a lower bound for each.
@@ -81,13 +83,17 @@ def scan(
         notebook after two seconds.
     pipeline : Pipeline or None, default=None
         A fitted Pipeline whose steps before the last prepare X, as they were fitted.
+    resamples : int, default=10
+        Number of pairs of random halves for the stability, and of reference data sets for the gap
+        statistic. 0 computes neither. They are for alpha = 0, and use up to 1,000 rows.
     **parameters
         Further parameters of the estimators, such as ``n_init`` (5 by default for K-means).
 
     Returns
     -------
     Scan
-        Table, figure (`plot`), fitted models (``scan[K, alpha].model``) and sentences.
+        Table, figure (`plot`), fitted models (``scan[K, alpha].model``), and the best K with the
+        reasons (`best`).
 
     Examples
     --------
@@ -123,6 +129,7 @@ def scan(
         scanner.go_back()
         if certify is not None:
             scanner.bound(certify, certify_seconds, confidence, report)
+        scanner.judge(resamples, report)
         report(1.0, "done")
     if hasattr(admitted, "feature_names_in_"):
         for cell in scanner.cells.values():
@@ -194,9 +201,9 @@ class _Scanner:
         if known is not None and known.inertia <= model.inertia_:
             self.cells[n_clusters, alpha] = replace(known, seconds=spent)
             return
-        silhouette = self._silhouette(model)
+        simplified = self._simplified_silhouette(model)
         self.cells[n_clusters, alpha] = Cell(
-            n_clusters, alpha, model.inertia_, None, None, 0.0, silhouette, spent, model
+            n_clusters, alpha, model.inertia_, None, None, 0.0, 0.0, spent, model, simplified
         )
 
     def _two_nearest(self, model: Model) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -216,7 +223,7 @@ class _Scanner:
         mass = np.ones(self._X.shape[0]) if self._weights is None else self._weights
         return mass * model.kept_ if isinstance(model, TrimmedKMeans) else mass
 
-    def _silhouette(self, model: Model) -> float:
+    def _simplified_silhouette(self, model: Model) -> float:
         if model.n_clusters == 1:
             return 0.0
         labels, two = self._two_nearest(model)
@@ -264,7 +271,7 @@ class _Scanner:
         each = 1.0 - (1.0 - confidence) / n_cells
         for alpha in reversed(self._shares):
             for k in reversed(self._counts):
-                share = _SHARE_OF_FITS + (1.0 - _SHARE_OF_FITS) * done / n_cells
+                share = _SHARE_OF_FITS + (_BEFORE_CRITERIA - _SHARE_OF_FITS) * done / n_cells
                 report(share, f"lower bound for K = {k}, alpha = {alpha:g}")
                 done += 1
                 started, cell = perf_counter(), self.cells[k, alpha]
@@ -275,6 +282,29 @@ class _Scanner:
                 bounded = _bounded(cell, own, confidence, harder)
                 spent = cell.seconds + perf_counter() - started
                 self.cells[k, alpha] = replace(bounded, seconds=spent)
+
+    def judge(self, resamples: int, report: Report) -> None:
+        """Compute the criteria for the number of clusters.
+
+        This comes last, so that its draws change no fit and no bound.
+        """
+        criteria = SampledCriteria(self._X, self._weights, self._rng)
+        for (k, alpha), cell in self.cells.items():
+            report(_BEFORE_CRITERIA, f"silhouette and stability for K = {k}, alpha = {alpha:g}")
+            masses = self._mass(cell.model)
+            labels = np.maximum(np.asarray(cell.model.labels_), 0)
+            stability = gap = None
+            if resamples > 0 and alpha == 0:
+                stability = criteria.stability(k, resamples)
+                gap = criteria.gap(k, resamples)
+            self.cells[k, alpha] = replace(
+                cell,
+                silhouette=criteria.silhouette(labels, masses) if k > 1 else 0.0,
+                calinski_harabasz=calinski_harabasz(self._X, masses, cell.inertia, k),
+                stability=stability,
+                gap=None if gap is None else gap[0],
+                gap_error=None if gap is None else gap[1],
+            )
 
     def _bound_of(
         self, cell: Cell, method: str, seconds: float | None, confidence: float

@@ -130,10 +130,11 @@ def _cells(record: Record | None) -> tuple[str, ...]:
 
 
 def scan_view(scan: Scan) -> str:
-    """Return a scan: its table, the row of the highest silhouette for each alpha in bold."""
+    """Return a scan: its table, the row of the best K for each alpha in bold."""
     header, *rows = scan.texts()
-    clearest = [scan.clearest(alpha) for alpha in scan.alphas]
-    best = [place for place, cell in enumerate(scan) if any(cell is one for one in clearest)]
+    chosen = [one for alpha in scan.alphas if (one := scan.best_of(alpha)) is not None]
+    keys = {(one.n_clusters, one.alpha) for one in chosen}
+    best = [place for place, cell in enumerate(scan) if (cell.n_clusters, cell.alpha) in keys]
     return fragment(
         grid(header, rows, numbers=number_columns(header), best=best),
         *(paragraph(sentence, "") for sentence in scan.sentences()),
