@@ -136,7 +136,8 @@ def test_choices_are_those_there_are():
     assert tuple(methods.METHODS) == choices.SEEDINGS
     assert tuple(methods.TRIMMED_METHODS) == choices.TRIMMED_SEEDINGS
     assert tuple(mixtures.MIXTURES) == choices.MIXTURES
-    assert set(tables.SUFFIXES.values()) == set(choices.FORMATS)
+    kinds = {*tables.SUFFIXES.values(), *tables.ONLY_READ.values()}
+    assert kinds == set(choices.FORMATS)
 
 
 def test_importing_and_fitting_print_and_warn_nothing():

@@ -49,7 +49,8 @@ SUFFIXES = {
     ".npy": "npy",
 }
 """Formats that are read and written."""
-_ONLY_READ = {".jsonl": "jsonl", ".ndjson": "jsonl", ".npz": "npz"}
+ONLY_READ = {".jsonl": "jsonl", ".ndjson": "jsonl", ".npz": "npz"}
+"""Formats that are read, but not written."""
 _TEXTS = ("csv", "tsv", "jsonl")
 STANDARD_INPUT = "-"
 ARROW_STREAM = b"\xff\xff\xff\xff"
@@ -102,7 +103,7 @@ def _read_one(source: str, kind: str | None) -> Table:
     if kind is None and isinstance(content, Path):
         kind, promised = _kind_read(content)
         if kind is None:
-            known = ", ".join((*SUFFIXES, *_ONLY_READ))
+            known = ", ".join((*SUFFIXES, *ONLY_READ))
             raise ValueError(
                 f"{name}: its extension is none of {known}; set the format with --format"
             )
@@ -134,7 +135,7 @@ def _read_one(source: str, kind: str | None) -> Table:
 def _kind_read(path: Path) -> tuple[str | None, str | None]:
     """Return the format and the compression of a file name, of those that are only read, too."""
     packing = PACKINGS.get(path.suffix.lower())
-    kind = _ONLY_READ.get((path.with_suffix("") if packing else path).suffix.lower())
+    kind = ONLY_READ.get((path.with_suffix("") if packing else path).suffix.lower())
     if kind is None or (packing and kind not in _TEXTS):
         return kind_of(path)
     return kind, packing
@@ -151,7 +152,7 @@ def _kind_inside(inside: str, name: str) -> str:
     if kind is None:
         raise ValueError(
             f"{name} has {shown(inside)} in it, whose extension is none of "
-            f"{', '.join((*SUFFIXES, *_ONLY_READ))}; set the format with --format"
+            f"{', '.join((*SUFFIXES, *ONLY_READ))}; set the format with --format"
         )
     return kind
 
