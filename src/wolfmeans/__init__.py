@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from wolfmeans.core import hooks
 
 if TYPE_CHECKING:
+    from wolfmeans import bench as bench
+    from wolfmeans import study as study
     from wolfmeans.bounds import LowerBound
     from wolfmeans.certificate import Certificate
     from wolfmeans.core.divergence import Divergence
@@ -29,10 +31,17 @@ if TYPE_CHECKING:
         TrimmedSphericalKMeans,
     )
     from wolfmeans.estimators.centroids import CentroidClustering
+    from wolfmeans.estimators.pipelines import certify
     from wolfmeans.estimators.saving import load
     from wolfmeans.estimators.scan import scan
     from wolfmeans.estimators.scan_result import Scan
+    from wolfmeans.files import datasets as datasets
     from wolfmeans.fitting.lower_bound import check_proof, lower_bound
+    from wolfmeans.views import page as _page
+    from wolfmeans.views import plot as plot
+    from wolfmeans.views import portrait as portrait
+
+    report = _page
 
 __version__ = "0.1.0"
 
@@ -52,6 +61,7 @@ __all__ = [
     "Trace",
     "TrimmedKMeans",
     "TrimmedSphericalKMeans",
+    "certify",
     "check_proof",
     "load",
     "lower_bound",
@@ -77,6 +87,7 @@ _HOMES = {
     "Trace": "core.solution",
     "TrimmedKMeans": "estimators",
     "TrimmedSphericalKMeans": "estimators",
+    "certify": "estimators.pipelines",
     "check_proof": "fitting.lower_bound",
     "load": "estimators.saving",
     "lower_bound": "fitting.lower_bound",

@@ -102,7 +102,7 @@ INPUTS = {
     "a byte order mark only": ("d.csv", write("d.csv", b"\xef\xbb\xbf"), "d.csv is empty"),
     "names only": ("d.csv", write("d.csv", "x,y\n"), "d.csv has no rows"),
     "garbage": ("d.csv", write("d.csv", bytes(range(256)) * 4), "d.csv is not text"),
-    "not UTF-8": ("d.csv", write("d.csv", "naïve\n1\n".encode("latin-1")), "not text in UTF-8"),
+    "not UTF-8": ("d.csv", write("d.csv", b"na\x81ve\n1\n"), "not text in UTF-8"),
     "not UTF-8, far down": (
         "d.csv",
         write("d.csv", b"x,name\n" + b"1,a\n" * 30_000 + b"2,\xe9\n"),

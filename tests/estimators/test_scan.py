@@ -75,12 +75,12 @@ def test_it_finds_the_number_of_well_separated_blobs(result):
 @pytest.mark.parametrize("counts", [4, [1, 4]])
 def test_a_scan_of_one_number_of_clusters_names_no_best_one(X, counts):
     result = wolfmeans.scan(X, n_clusters=counts, random_state=0)
-    assert result.clearest(0.0) is None
+    assert result.clearest(0.0) is None and result.best is None
     [sentence] = result.sentences()
     assert "highest" not in sentence and "the only K in this scan with a silhouette" in sentence
     assert 'class="best"' not in result._repr_html_()
     both = wolfmeans.scan(X, n_clusters=[3, 4], random_state=0)
-    assert both.clearest(0.0) is both[4] and "highest at K = 4" in both.sentences()[0]
+    assert both.clearest(0.0) is both[4] and "K = 4 is best" in both.sentences()[0]
 
 
 @pytest.mark.parametrize("factor", [1e-6, 0.3, 1.0, 1e4, 1e6])
@@ -122,11 +122,11 @@ def test_nothing_is_certified_without_bounds(X):
     assert "unknown" in str(result)
 
 
-def test_silhouette_by_centers_is_what_it_says(X, result):
+def test_the_simplified_silhouette_is_what_it_says(X, result):
     model = result[4].model
     distances = np.sqrt(((X[:, None] - model.cluster_centers_) ** 2).sum(axis=2))
     own, other = np.sort(distances, axis=1)[:, :2].T
-    assert result[4].silhouette == pytest.approx(np.mean((other - own) / other))
+    assert result[4].simplified_silhouette == pytest.approx(np.mean((other - own) / other))
 
 
 def test_weights_are_copies(X):
@@ -134,6 +134,8 @@ def test_weights_are_copies(X):
     weighted = wolfmeans.scan(X, n_clusters=[4], sample_weight=np.full(len(X), 2.0), random_state=0)
     assert weighted[4].inertia == pytest.approx(doubled[4].inertia)
     assert weighted[4].silhouette == pytest.approx(doubled[4].silhouette)
+    assert weighted[4].simplified_silhouette == pytest.approx(doubled[4].simplified_silhouette)
+    assert weighted[4].calinski_harabasz == pytest.approx(doubled[4].calinski_harabasz)
 
 
 def test_tables_text_and_figure(result, tmp_path):
@@ -218,8 +220,8 @@ def test_arguments_that_make_no_scan_are_named(X):
     for wrong in ([2.7], "23", [0], [True]):
         with pytest.raises(ValueError, match="whole numbers"):
             wolfmeans.scan(X, wrong)
-    with pytest.raises(ValueError, match="cannot take polish"):
-        wolfmeans.scan(X, [2], alpha=[0.0, 0.1], polish="swap")
+    with pytest.raises(ValueError, match="cannot take one_column"):
+        wolfmeans.scan(X, [2], alpha=[0.0, 0.1], one_column="exact")
     for scale in (1e200, 1e-200):
         with pytest.raises(ValueError, match="do not fit into float64"):
             wolfmeans.scan(X * scale, [2, 3])

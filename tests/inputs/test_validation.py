@@ -73,11 +73,11 @@ def test_missing_values_of_nullable_columns_are_refused_with_their_place():
         (np.float64(3.0), "scalar"),
         (np.ones((5, 2)) * 1j, "(?i)complex"),
         (sparse.csr_array(np.ones((5, 2)) * 1j), "(?i)complex"),
-        (np.array([["a", "b"], ["c", "d"], ["e", "f"]], dtype=object), "string"),
-        ([["1", "x"], ["2", "y"], ["3", "z"]], "string"),
+        (np.array([["a", "b"], ["c", "d"], ["e", "f"]], dtype=object), "text in column"),
+        ([["1", "x"], ["2", "y"], ["3", "z"]], "text in column"),
         ([[1.0, 2.0], [3.0], [4.0, 5.0]], "inhomogeneous"),
         (None, "(?i)none|scalar"),
-        (pd.DataFrame({0: ["u", "v", "w"]}), "string"),
+        (pd.DataFrame({0: ["u", "v", "w"]}), "text in column"),
     ],
 )
 @pytest.mark.parametrize("method", ["fit", "predict"])

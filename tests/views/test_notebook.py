@@ -221,6 +221,31 @@ def test_a_kernel_shows_the_progress_of_certify(tmp_path, monkeypatch):
     assert line.data["text/plain"] == line.data["text/html"] == ""
 
 
+@pytest.mark.long
+@pytest.mark.filterwarnings("default")
+def test_a_kernel_shows_the_progress_of_what_takes_longer_than_two_seconds(tmp_path, monkeypatch):
+    """Every update is a message of its own, so a listener sees all of them."""
+    spy = """
+seen = []
+shell = get_ipython().display_pub
+original = shell.publish
+def listening(data, *args, **kwargs):
+    seen.append(data["text/plain"])
+    return original(data, *args, **kwargs)
+shell.publish = listening
+"""
+    work = "seen.clear(); KMeans(8, effort=3, random_state=0).fit(np.tile(X, (40, 1)))"
+    cells = executed([FIT, spy, work + ".inertia_ > 0", "seen", "seen.clear(); km.fit(X); seen"],
+                     tmp_path, monkeypatch)  # fmt: skip
+    line, answer = cells[2].outputs
+    assert (line.output_type, line.data["text/html"]) == ("display_data", "")
+    assert answer.data["text/plain"] == "True"
+    reports = cells[3].outputs[0].data["text/plain"]
+    assert "search, inertia" in reports and "%" in reports
+    # A short fit shows nothing.
+    assert cells[4].outputs[0].data["text/plain"] == "[]"
+
+
 # --- figures ---------------------------------------------------------------------------------
 
 FIT = """

@@ -530,7 +530,7 @@ def test_what_cannot_be_portrayed_is_refused_in_a_sentence():
         portrait(km, X[:, 1:])
     with pytest.raises(ValueError, match="this X has shape"):
         portrait(km, X.ravel().tolist())
-    with pytest.raises(TypeError, match="a portrait needs a fitted wolfmeans KMeans"):
+    with pytest.raises(TypeError, match="the model must be a wolfmeans KMeans"):
         portrait(sklearn.cluster.KMeans(2, n_init=1).fit(X), X)
     with pytest.raises(NotFittedError):
         portrait(KMeans(3), X)

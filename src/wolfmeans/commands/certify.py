@@ -21,7 +21,10 @@ from wolfmeans.inputs.preparation import Preparation
 @errors_in_one_line
 def certify(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="The points: CSV, TSV, Parquet, Arrow or NPY.")
+        str,
+        typer.Argument(
+            metavar="FILE", help="The points: CSV, TSV, JSONL, Parquet, Arrow, NPY or NPZ."
+        ),
     ],
     labels: Annotated[
         str | None,
@@ -63,7 +66,7 @@ def certify(
     one_of("--method", method, options.METHODS)
     wait_for_table = begin_reading([file], format_)
     with loading():
-        from wolfmeans.core.notices import progress_on_terminal
+        from wolfmeans.core.progress import progress_on_terminal
         from wolfmeans.fitting.evaluate import judge
 
         table = wait_for_table()

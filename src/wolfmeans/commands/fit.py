@@ -369,18 +369,14 @@ def _check_kind_of_fit(given: Namespace) -> None:
     alpha, trim = given.alpha, given.trim
     if given.size_min is not None or given.size_max is not None:
         _check_sized_fit(given)
+    if given.polish is not None:
+        one_of("--polish", given.polish, POLISHES)
+    if given.effort is not None and not given.effort > 0:
+        raise ValueError(f"--effort must be more than 0 seconds; got {given.effort:g}")
     if alpha is None and trim is None:
         if given.init in TRIMMED_SEEDINGS:
             raise ValueError(f"--init {given.init} needs --alpha or --trim")
-        if given.polish is not None:
-            one_of("--polish", given.polish, POLISHES)
-        if given.effort is not None and not given.effort > 0:
-            raise ValueError(f"--effort must be more than 0 seconds; got {given.effort:g}")
         return
-    refused = {"--polish": given.polish, "--effort": given.effort}
-    for option, setting in refused.items():
-        if setting is not None:
-            raise ValueError(f"{option} cannot be combined with --alpha or --trim")
     if alpha is not None and trim is not None:
         raise ValueError("--alpha and --trim both set how much to leave out; use only one")
     if alpha is not None and alpha >= 1:
@@ -430,21 +426,24 @@ def _estimator(given: Namespace, memory_limit: int | None = None) -> Model:
         "time_limit": given.time_limit,
         "checkpoint": given.checkpoint,
         "memory_limit": memory_limit,
+        "polish": given.polish,
+        "effort": given.effort,
     }
     if given.init is not None:
         settings["init"] = given.init
     if given.metric == "cosine":
-        del settings["checkpoint"]
+        del settings["checkpoint"], settings["polish"], settings["effort"]
         if given.alpha is None and given.trim is None:
             return SphericalKMeans(given.k, **settings)
         return TrimmedSphericalKMeans(given.k, alpha=given.alpha, trim=given.trim, **settings)
     if given.size_min is not None or given.size_max is not None:
-        del settings["checkpoint"], settings["memory_limit"]
+        for unknown in ("checkpoint", "memory_limit", "polish", "effort"):
+            del settings[unknown]
         return ConstrainedKMeans(
             given.k, size_min=given.size_min, size_max=given.size_max, **settings
         )
     if given.alpha is None and given.trim is None:
-        return KMeans(given.k, polish=given.polish, effort=given.effort, **settings)
+        return KMeans(given.k, **settings)
     return TrimmedKMeans(given.k, alpha=given.alpha, trim=given.trim, **settings)
 
 
@@ -485,6 +484,8 @@ def _opened(given: Namespace) -> Iterator[tuple[Points, Model]]:
 
 def _run(estimator: Model, X: Any, points: Points, given: Namespace) -> bool:
     """Fit, with a live display if steps are long; return whether Ctrl-C ended the fit."""
+    from wolfmeans.core.progress import silence
+
     in_memory, quiet = isinstance(points, TablePoints), given.quiet
     remark = f"Clustering {points.amount} by {listed(points.names)}."
     # Small problems are too fast for a live display, and run many starts at once.
@@ -493,6 +494,7 @@ def _run(estimator: Model, X: Any, points: Points, given: Namespace) -> bool:
         # The certificate begins with this warning.
         warnings_in_one_line(quiet=quiet, known="Not converged"),
         watching(estimator, wanted=long, shown=not quiet) as (watch, callback),
+        silence(quiet),
         remarking(() if quiet else (*points.remarks, remark)),
     ):
         estimator.callback = callback
@@ -529,7 +531,7 @@ def _add_bounds(
     already, or that would add little, are skipped.
     """
     from wolfmeans.bounds import REGISTRY, affordable
-    from wolfmeans.core.notices import progress_on_terminal
+    from wolfmeans.core.progress import progress_on_terminal
 
     known = estimator.certificate_
     methods: Sequence[str] = ()

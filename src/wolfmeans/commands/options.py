@@ -108,7 +108,8 @@ def value(metavar: str, text: str, panel: str | None = None, **more: Any) -> Any
 File = Annotated[
     list[str],
     typer.Argument(
-        metavar="FILE", help="CSV, TSV, Parquet, Arrow or NPY: files, a pattern, or - (stdin)."
+        metavar="FILE",
+        help="CSV, TSV, JSONL, Parquet, Arrow, NPY or NPZ: files, a pattern, or - (stdin).",
     ),
 ]
 Columns = Annotated[

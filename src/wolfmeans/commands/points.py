@@ -34,6 +34,9 @@ Labels = NDArray[np.int32]
 # If a larger fraction of a column is numeric, its other entries are errors rather than words.
 _MOSTLY_NUMBERS = 0.5
 _MOST_NAMED = 5
+_NAMES_OF_ROW_NUMBERS = ("id", "index", "row", "unnamed: 0", "rownames", "__index_level_0__")
+# Fewer rows may count by chance.
+_FEWEST_NUMBERED = 10
 _DROP = "fill it in, or skip such rows with --drop-missing"
 _LABELS_AT_ONCE = 1 << 20
 
@@ -169,6 +172,9 @@ def choose(
     remarks = (*table.remarks, *_remarks_on_words(table, others))
     if not numeric:
         raise ValueError(f"{table.source} has no numeric column to cluster")
+    if not asked:
+        numeric, counting = without_row_numbers(table, numeric)
+        remarks = (*remarks, *counting)
     if drop_missing:
         return _complete_rows(table, numeric, weights, missing, remarks)
     advice = FILL_IN if drop_missing is None else _DROP
@@ -278,6 +284,41 @@ def _not_a_number(table: Table, name: str) -> str:
 
 def _short(text: str) -> str:
     return repr(text if len(text) <= 30 else f"{text[:29]}…")
+
+
+def without_row_numbers(table: Table, names: list[str]) -> tuple[list[str], list[str]]:
+    """Leave out columns that count the rows and have no name or one like id; remark on others.
+
+    A column that is all there is to cluster is kept.
+    """
+    counting = [name for name in names if _counts_rows(table, name)]
+    known = set(_NAMES_OF_ROW_NUMBERS)
+    if not all(name.isdigit() for name in table.names):
+        known.add("0")  # the first name is empty
+    dropped = [name for name in counting if name.lower() in known]
+    if len(dropped) == len(names):
+        return names, []
+    remarks = [
+        f"Ignoring column {name!r}, which numbers the rows; use it with --columns."
+        for name in dropped
+    ]
+    remarks += [
+        f"Column {name!r} counts the rows; if it is not a measurement, ignore it with --exclude "
+        f"{shlex.quote(name)}."
+        for name in counting
+        if name not in dropped
+    ]
+    return [name for name in names if name not in dropped], remarks
+
+
+def _counts_rows(table: Table, name: str) -> bool:
+    """Whether a column is 0, 1, 2, ... or 1, 2, 3, ..."""
+    if table.n_rows < _FEWEST_NUMBERED:
+        return False
+    values = table.entries(name)
+    if values.dtype.kind not in "iu" or values[0] not in (0, 1):
+        return False
+    return bool((values[1:] - values[:-1] == 1).all())
 
 
 def _remarks_on_words(table: Table, names: Sequence[str]) -> list[str]:

@@ -73,7 +73,7 @@ def scan(
         raise ValueError(f"--plot: {plot} must end in one of {', '.join(_PICTURES)}")
     wait_for_table = begin_reading(files, format_)
     with loading():
-        from wolfmeans.core.notices import progress_on_terminal
+        from wolfmeans.core.progress import progress_on_terminal
         from wolfmeans.estimators.scan import scan as run_scan
 
         table = wait_for_table()
@@ -133,10 +133,13 @@ def _print(found: Scan) -> None:
     if not console.is_terminal:
         typer.echo(str(found))
         return
+    from wolfmeans.estimators.scan_result import number_columns
+
     header, *rows = found.texts()
     table = Rows(box=None, pad_edge=False, header_style="bold")
-    for name in header:
-        table.add_column(name, justify="right", no_wrap=True)
+    for place, name in enumerate(header):
+        is_number = place in number_columns(header)
+        table.add_column(name, justify="right" if is_number else "left", no_wrap=True)
     for row in rows:
         table.add_row(*row)
     console.print(table)

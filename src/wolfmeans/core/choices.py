@@ -34,5 +34,5 @@ PEERS = {
 BENCH_SIZES = ("small", "medium", "large")
 DTYPES = ("float32", "float64")
 
-FORMATS = ("csv", "tsv", "parquet", "arrow", "npy")
+FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow", "npy", "npz")
 """Of tables."""

@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from wolfmeans.core import progress
 from wolfmeans.core.solution import Record, Solution, Status, Trace
 from wolfmeans.core.stopping import StoppingRule, make_rule
 
@@ -233,6 +234,8 @@ def minimize_concave(
             if callback is not None and callback(record):
                 asked_to_stop = True
         record = trace[-1]
+        if record.seconds >= progress.PATIENCE and callback is None:
+            _tell_progress(trace, checks.best_gap, rule, limit)
 
         failure = checks.failure(state)
         if failure is not None:
@@ -264,6 +267,18 @@ def minimize_concave(
         trace=trace,
         extra_iterations=max(0, record.t - iterations),
     )
+
+
+def _tell_progress(trace: Trace, best_gap: float, rule: StoppingRule, limit: int | None) -> None:
+    """Report how far the gap has fallen towards the tolerance, on a logarithmic scale."""
+    record, first = trace[-1], trace[0].gap
+    share = record.t / limit if limit else 0.0
+    text = f"iteration {record.t + 1:,}, inertia {record.value:.6g}"
+    if rule.name in ("decrease", "gap") and 0 < rule.tol < first:
+        reached = max(best_gap, rule.tol)
+        share = max(share, math.log(first / reached) / math.log(first / rule.tol))
+        text += f", decrease {record.decrease:.3g} (stops at {rule.tol:.3g})"
+    progress.tick(share, text)
 
 
 def _check_limits(max_iter: int | None, time_limit: float | None) -> None:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator
 from numbers import Real
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +25,13 @@ from wolfmeans.bounds import LowerBound, Settings
 from wolfmeans.certificate.record import Certificate
 from wolfmeans.core.frank_wolfe import Callback
 from wolfmeans.core.hooks import hook
-from wolfmeans.core.notices import progress_on_terminal
+from wolfmeans.core.progress import progress_on_terminal
 from wolfmeans.core.solution import Trace
 from wolfmeans.engines import Work, Workspace, choose_engine, effective_threads
 from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.estimators import saving
 from wolfmeans.estimators.dataset import dataset_for
+from wolfmeans.estimators.membership import Membership
 from wolfmeans.estimators.parameters import ParameterAndMethod
 from wolfmeans.estimators.postponed import PostponedBound
 from wolfmeans.estimators.streamed import (
@@ -45,7 +46,7 @@ from wolfmeans.inputs.memory_budget import bytes_of
 
 
 class CenterEstimator(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+    Membership, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
 ):
     """An estimator whose model is a set of centers; `kmeans.FitFromStarts` fits it."""
 
@@ -67,7 +68,7 @@ class CenterEstimator(
     callback: Callback | None
     cluster_centers_: NDArray[Any]
     initial_centers_: NDArray[Any]
-    labels_: Any
+    labels_: NDArray[np.int32]
     inertia_: float
     n_iter_: int
     trace_: Trace
@@ -117,6 +118,18 @@ class CenterEstimator(
         """Return a bound on the sum of squared errors as one on the inertia."""
         return bound
 
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name, and return the estimator."""
+        super().set_params(**params)
+        return self
+
+    def set_output(
+        self, *, transform: Literal["default", "pandas", "polars"] | None = None
+    ) -> Self:
+        """Set the kind of table that `transform` returns; None leaves it as it is."""
+        super().set_output(transform=transform)
+        return self
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name; `certify` as an attribute is the method."""
         parameters: dict[str, Any] = super().get_params(deep)
@@ -165,7 +178,8 @@ class CenterEstimator(
             may end sooner: when the clustering is proven to be optimal, or when the bound no
             longer rises. Ctrl-C ends it and keeps the best bound that is proven so far.
         progress : callable or None, default=None
-            Called with the completed fraction and a text; None prints to a terminal.
+            Called with the completed fraction and a text; None shows a bar on a terminal and in
+            a notebook.
 
         Returns
         -------
@@ -280,7 +294,8 @@ class CenterEstimator(
             raise ValueError(
                 "X and sample_weight are not the data of the fit: with these centers their inertia "
                 f"is {inertia}, but that of the fit was {self.inertia_}. Pass the data that was "
-                "passed to fit; with a Pipeline, the output of its earlier steps"
+                "passed to fit. With a Pipeline, pass the Pipeline itself, as in "
+                "wolfmeans.certify(pipe, X) and report.page(pipe, X), or pipe[:-1].transform(X)"
             )
 
     def _without_names(self) -> Self:

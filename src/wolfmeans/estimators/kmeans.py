@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
 from numbers import Integral, Real
 from time import perf_counter
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from wolfmeans.bounds import METHODS as BOUNDS
 from wolfmeans.bounds import REGISTRY, Optimum, optimum_on_a_line
 from wolfmeans.certificate.record import Certificate, warn_about
+from wolfmeans.core import progress
 from wolfmeans.core.choices import SEEDINGS
 from wolfmeans.core.draws import RandomSource
 from wolfmeans.core.empty_clusters import POLICIES
@@ -44,6 +46,16 @@ from wolfmeans.engines.choosing import STEPS
 from wolfmeans.engines.tensors import OnDevice
 from wolfmeans.estimators.base import CenterEstimator
 from wolfmeans.estimators.checkpoint import Checkpoint, refuse_settings
+from wolfmeans.estimators.parameters import (
+    Algorithm,
+    Bound,
+    Empty,
+    EngineName,
+    OneColumn,
+    PolishKind,
+    Stop,
+    ToleranceScale,
+)
 from wolfmeans.estimators.postponed import postponed_bound
 from wolfmeans.fitting.fit import (
     Fit,
@@ -158,11 +170,15 @@ class FitFromStarts(CenterEstimator):
     def _fit_or_restore(self, X: Any, sample_weight: Any) -> None:
         """Validate the parameters and fit; an estimator whose fit fails stays as it was."""
         before = self.__dict__.copy()
+        # Who prints or follows the steps needs no bar.
+        is_followed = self.verbose or self.callback is not None
+        progress.current.fits += 1
         try:
             self._refuse_infinite_tolerance()
             if self.checkpoint is not None:
                 refuse_settings(self)
-            with opened_for_fit(self, X, sample_weight) as data:
+            silent = progress.silence() if is_followed else nullcontext()
+            with silent, opened_for_fit(self, X, sample_weight) as data:
                 self._fit(data)
                 if data.names is not None:
                     self.feature_names_in_ = np.array(data.names, dtype=object)
@@ -170,6 +186,10 @@ class FitFromStarts(CenterEstimator):
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
+        finally:
+            progress.current.fits -= 1
+            if progress.current.line is not None:
+                progress.end_of_fit()
 
     def _fit(self, data: OpenedForFit) -> None:
         raise NotImplementedError
@@ -329,7 +349,9 @@ class FitFromStarts(CenterEstimator):
         labels: NDArray[np.int32] = self.fit(X, sample_weight=sample_weight).labels_
         return labels
 
-    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+    def fit_transform(
+        self, X: Any, y: Any = None, sample_weight: Any = None
+    ) -> NDArray[np.floating]:
         """Cluster X and return the distances of its points to all centers."""
         return self.fit(X, sample_weight=sample_weight).transform(X)
 
@@ -433,6 +455,8 @@ class KMeans(FitFromStarts):
         Nearest center of each point, ties to the lowest index; equal to ``predict(X)``. A tensor
         on the device of X if X is a tensor. If `memory_limit` leaves no room for the labels, they
         are memory-mapped from a temporary file, which is deleted with the last array that uses it.
+    cluster_sizes_ : ndarray of shape (n_clusters,)
+        Number of points in each cluster.
     inertia_ : float
         Weighted sum of squared distances to the nearest center; equal to ``-score(X)``.
     n_iter_ : int
@@ -490,26 +514,26 @@ class KMeans(FitFromStarts):
         n_clusters: int = 8,
         *,
         init: Any = "multilevel",
-        n_init: int | str = "auto",
+        n_init: int | Literal["auto"] = "auto",
         max_iter: int | None = 300,
         tol: float | None = None,
         verbose: int = 0,
         random_state: Any = None,
         copy_x: bool = True,
-        algorithm: str = "auto",
-        stop: str | None = None,
-        tol_scale: str | None = None,
-        empty: str = "farthest",
-        certify: str | None = "auto",
-        polish: str | None = None,
+        algorithm: Algorithm = "auto",
+        stop: Stop | None = None,
+        tol_scale: ToleranceScale | None = None,
+        empty: Empty = "farthest",
+        certify: Bound | None = "auto",
+        polish: PolishKind | None = None,
         effort: float | None = None,
-        engine: str = "auto",
+        engine: EngineName = "auto",
         n_threads: int | None = None,
         time_limit: float | None = None,
         callback: Callback | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         memory_limit: str | float | None = None,
-        one_column: str = "exact",
+        one_column: OneColumn = "exact",
     ) -> None:
         self._set_parameters(locals())
 

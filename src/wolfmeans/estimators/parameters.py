@@ -1,10 +1,29 @@
-"""`certify`, which is a parameter of estimators and a method."""
+"""Types of parameters, and `certify`, which is a parameter of estimators and a method."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from types import MethodType
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, cast, overload
+
+# What type checkers and editors know about options; their names are in `core.choices`.
+Algorithm = Literal["auto", "dense", "bounds", "tree", "lloyd", "elkan"]
+Stop = Literal["decrease", "gap", "shift", "stationary"]
+ToleranceScale = Literal["initial", "total", "absolute"]
+Empty = Literal["keep", "resample", "farthest", "best", "admissible"]
+PolishKind = Literal["hartigan", "swap"]
+EngineName = Literal["auto", "reference", "cpu", "gpu"]
+Bound = Literal[
+    "auto",
+    "exact",
+    "spectral",
+    "neighbours",
+    "prices",
+    "semidefinite",
+    "branching",
+    "subsampled",
+]
+OneColumn = Literal["exact", "descent"]
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -16,12 +16,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
 from wolfmeans.bounds.bound import LowerBound, Report, Settings, quiet
 from wolfmeans.bounds.methods import DEFAULT_BUDGET
+from wolfmeans.core.progress import PATIENCE, progress_on_terminal
 from wolfmeans.engines import effective_threads, get_engine
 from wolfmeans.estimators import KMeans, TrimmedKMeans
+from wolfmeans.estimators.criteria import SampledCriteria, calinski_harabasz
+from wolfmeans.estimators.pipelines import transformed
 from wolfmeans.estimators.postponed import MOST_POINTS, modest_limits
 from wolfmeans.estimators.scan_result import Cell, Model, Scan
 from wolfmeans.fitting.lower_bound import bound_in_units
@@ -29,6 +33,8 @@ from wolfmeans.inputs import validation
 
 _TRIALS = 16
 _STARTS = 5
+# Of the time of a scan, about; the rest are lower bounds.
+_SHARE_OF_FITS, _BEFORE_CRITERIA = 0.3, 0.9
 _DISTANCES_AT_ONCE = 1 << 22
 
 
@@ -43,6 +49,8 @@ def scan(
     confidence: float = 0.95,
     random_state: Any = None,
     progress: Report | None = None,
+    pipeline: Pipeline | None = None,
+    resamples: int = 10,
     **parameters: Any,
 ) -> Scan:
     """Fit every number of clusters and every trimmed fraction, with a lower bound for each.
@@ -71,14 +79,21 @@ def scan(
     random_state : int, RandomState or None, default=None
         Seed of all draws.
     progress : callable or None, default=None
-        Called with the completed fraction and a text.
+        Called with the completed fraction and a text; None shows a bar on a terminal and in a
+        notebook after two seconds.
+    pipeline : Pipeline or None, default=None
+        A fitted Pipeline whose steps before the last prepare X, as they were fitted.
+    resamples : int, default=10
+        Number of pairs of random halves for the stability, and of reference data sets for the gap
+        statistic. 0 computes neither. They are for alpha = 0, and use up to 1,000 rows.
     **parameters
         Further parameters of the estimators, such as ``n_init`` (5 by default for K-means).
 
     Returns
     -------
     Scan
-        Table, figure (`plot`), fitted models (``scan[K, alpha].model``) and sentences.
+        Table, figure (`plot`), fitted models (``scan[K, alpha].model``), and the best K with the
+        reasons (`best`).
 
     Examples
     --------
@@ -90,7 +105,11 @@ def scan(
     >>> result[3].inertia, result[3].ratio
     (1.5, 1.0)
     """
+    if isinstance(X, Pipeline):
+        raise TypeError("scan takes the data first: scan(X, n_clusters, pipeline=pipe)")
     counts = _numbers_of_clusters(n_clusters)
+    if pipeline is not None:
+        X, _ = transformed(pipeline, X)
     shares = sorted({float(a) for a in ((alpha,) if np.isscalar(alpha) else alpha)})  # type: ignore[arg-type, union-attr]
     if not counts or not shares:
         raise ValueError("a scan needs at least one number of clusters and one alpha")
@@ -103,16 +122,18 @@ def scan(
     weights = validation.validate_weights(sample_weight, X)
     if validation.scale_exponent(X, sizes, weights):
         raise ValueError("squares of X do not fit into float64; multiply X by a constant first")
-    report = progress or quiet
     scanner = _Scanner(X, weights, check_random_state(random_state), parameters, counts, shares)
-    scanner.fit_all(report)
-    scanner.go_back()
-    if certify is not None:
-        scanner.bound(certify, certify_seconds, confidence, report)
+    with progress_on_terminal(progress, PATIENCE) as shown:
+        report = shown or quiet
+        scanner.fit_all(report, 1.0 if certify is None else _SHARE_OF_FITS)
+        scanner.go_back()
+        if certify is not None:
+            scanner.bound(certify, certify_seconds, confidence, report)
+        scanner.judge(resamples, report)
+        report(1.0, "done")
     if hasattr(admitted, "feature_names_in_"):
         for cell in scanner.cells.values():
             cell.model.feature_names_in_ = admitted.feature_names_in_
-    report(1.0, "done")
     return Scan(scanner.cells.values())
 
 
@@ -140,11 +161,14 @@ class _Scanner:
         self._parameters, self._counts, self._shares = parameters, counts, shares
         self.cells: dict[tuple[int, float], Cell] = {}
 
-    def fit_all(self, report: Report) -> None:
-        """Fit each cell: afresh, from the one with fewer clusters, from that with less trimming."""
+    def fit_all(self, report: Report, whole: float) -> None:
+        """Fit each cell: afresh, from the one with fewer clusters, from that with less trimming.
+
+        All fits are the fraction `whole` of the work.
+        """
         grid = [(k, alpha) for alpha in self._shares for k in self._counts]
         for done, (k, alpha) in enumerate(grid):
-            report(done / len(grid), f"K = {k}, alpha = {alpha:g}")
+            report(whole * done / len(grid), f"K = {k}, alpha = {alpha:g}")
             self._fit(k, alpha)
             before, less = _beside(self._counts, k, -1), _beside(self._shares, alpha, -1)
             if before is not None:
@@ -177,9 +201,9 @@ class _Scanner:
         if known is not None and known.inertia <= model.inertia_:
             self.cells[n_clusters, alpha] = replace(known, seconds=spent)
             return
-        silhouette = self._silhouette(model)
+        simplified = self._simplified_silhouette(model)
         self.cells[n_clusters, alpha] = Cell(
-            n_clusters, alpha, model.inertia_, None, None, 0.0, silhouette, spent, model
+            n_clusters, alpha, model.inertia_, None, None, 0.0, 0.0, spent, model, simplified
         )
 
     def _two_nearest(self, model: Model) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -199,7 +223,7 @@ class _Scanner:
         mass = np.ones(self._X.shape[0]) if self._weights is None else self._weights
         return mass * model.kept_ if isinstance(model, TrimmedKMeans) else mass
 
-    def _silhouette(self, model: Model) -> float:
+    def _simplified_silhouette(self, model: Model) -> float:
         if model.n_clusters == 1:
             return 0.0
         labels, two = self._two_nearest(model)
@@ -243,10 +267,13 @@ class _Scanner:
         Each bound from samples may fail with its share of 1 - confidence, so that with the stated
         confidence none of them does, whichever is the largest.
         """
-        each = 1.0 - (1.0 - confidence) / (len(self._counts) * len(self._shares))
+        n_cells, done = len(self._counts) * len(self._shares), 0
+        each = 1.0 - (1.0 - confidence) / n_cells
         for alpha in reversed(self._shares):
             for k in reversed(self._counts):
-                report(1.0, f"lower bound for K = {k}, alpha = {alpha:g}")
+                share = _SHARE_OF_FITS + (_BEFORE_CRITERIA - _SHARE_OF_FITS) * done / n_cells
+                report(share, f"lower bound for K = {k}, alpha = {alpha:g}")
+                done += 1
                 started, cell = perf_counter(), self.cells[k, alpha]
                 # The cells beside this one whose best SSE cannot be above this one's.
                 keys = (_beside(self._counts, k, 1), alpha), (k, _beside(self._shares, alpha, 1))
@@ -255,6 +282,29 @@ class _Scanner:
                 bounded = _bounded(cell, own, confidence, harder)
                 spent = cell.seconds + perf_counter() - started
                 self.cells[k, alpha] = replace(bounded, seconds=spent)
+
+    def judge(self, resamples: int, report: Report) -> None:
+        """Compute the criteria for the number of clusters.
+
+        This comes last, so that its draws change no fit and no bound.
+        """
+        criteria = SampledCriteria(self._X, self._weights, self._rng)
+        for (k, alpha), cell in self.cells.items():
+            report(_BEFORE_CRITERIA, f"silhouette and stability for K = {k}, alpha = {alpha:g}")
+            masses = self._mass(cell.model)
+            labels = np.maximum(np.asarray(cell.model.labels_), 0)
+            stability = gap = None
+            if resamples > 0 and alpha == 0:
+                stability = criteria.stability(k, resamples)
+                gap = criteria.gap(k, resamples)
+            self.cells[k, alpha] = replace(
+                cell,
+                silhouette=criteria.silhouette(labels, masses) if k > 1 else 0.0,
+                calinski_harabasz=calinski_harabasz(self._X, masses, cell.inertia, k),
+                stability=stability,
+                gap=None if gap is None else gap[0],
+                gap_error=None if gap is None else gap[1],
+            )
 
     def _bound_of(
         self, cell: Cell, method: str, seconds: float | None, confidence: float

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -16,10 +17,11 @@ from wolfmeans.bounds import METHODS as BOUNDS
 from wolfmeans.bounds import LowerBound
 from wolfmeans.bounds.bound import total_weight
 from wolfmeans.bounds.spherical import spherical_bound
+from wolfmeans.core.draws import RandomSource
 from wolfmeans.core.frank_wolfe import Callback
 from wolfmeans.core.spherical import SphericalProblem, TrimmedSphericalProblem
 from wolfmeans.core.stopping import Criterion, criterion
-from wolfmeans.core.workspace import TrimmedWorkspace
+from wolfmeans.core.workspace import TrimmedWorkspace, Workspace
 from wolfmeans.engines import Work, effective_threads
 from wolfmeans.engines.choosing import STEPS
 from wolfmeans.engines.places.trimmed_parts import sum_of_weights
@@ -32,6 +34,7 @@ from wolfmeans.files.source import Source
 from wolfmeans.files.unit_source import UnitSource
 from wolfmeans.fitting.fit import Fit, OpenedForFit, Start, best_of_starts, certificate_of
 from wolfmeans.inputs import validation
+from wolfmeans.seeding.methods import worth_sampling
 
 _LIKE_KMEANS = (
     *("n_clusters", "init", "n_init", "max_iter", "tol", "verbose", "random_state", "algorithm"),
@@ -98,6 +101,26 @@ class OnTheSphere(FitFromStarts):
         directions: NDArray[np.floating] = unit_rows(centers)
         return directions
 
+    def _seeding(
+        self, X: Any, exponent: int
+    ) -> tuple[Callable[[Workspace, RandomSource], NDArray[np.floating]], int]:
+        """Return a function that makes seeds, and the number of starts.
+
+        The multilevel start ends at means, whose directions are the seeds.
+        """
+        seeds_from, n_starts = super()._seeding(X, exponent)
+        sampled = isinstance(self.init, str) and self.init == "multilevel"
+
+        def directed(ws: Workspace, random: RandomSource) -> NDArray[np.floating]:
+            seeds = seeds_from(ws, random)
+            if not sampled or not worth_sampling(ws.n_points, self.n_clusters):
+                return seeds
+            none = without_direction(seeds)
+            directions: NDArray[np.floating] = unit_rows(seeds[~none])
+            return np.resize(directions, seeds.shape)
+
+        return directed, n_starts
+
     def _apart(self, X: Any) -> NDArray[np.bool_] | None:
         """Return which rows of data in memory are kept apart; None if none may be."""
         if self.zero_rows == "error":
@@ -151,8 +174,8 @@ class SphericalKMeans(OnTheSphere):
     ----------
     n_clusters : int, default=8
         The number of clusters K.
-    init : "k-means++", "plain-k-means++", "k-means||", "random", callable or array, \
-            default="k-means++"
+    init : "multilevel", "k-means++", "plain-k-means++", "k-means||", "random", callable or array, \
+            default="multilevel"
         Initial centers, as for `KMeans`; k-means++ draws rows in proportion to 1 - cos. Given
         centers are divided by their norms. A callable gets the rows of norm 1.
     n_init : "auto" or int, default="auto"
@@ -236,7 +259,7 @@ class SphericalKMeans(OnTheSphere):
         self,
         n_clusters: int = 8,
         *,
-        init: Any = "k-means++",
+        init: Any = "multilevel",
         n_init: int | str = "auto",
         max_iter: int | None = 300,
         tol: float | None = None,

@@ -10,10 +10,11 @@ from fractions import Fraction
 from functools import cache
 from numbers import Real
 from time import perf_counter
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -37,6 +38,14 @@ from wolfmeans.engines.choosing import STEPS
 from wolfmeans.engines.places.trimmed_parts import sum_of_weights
 from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.estimators.kmeans import FitFromStarts, KMeans
+from wolfmeans.estimators.parameters import (
+    Bound,
+    Empty,
+    EngineName,
+    PolishKind,
+    Stop,
+    ToleranceScale,
+)
 from wolfmeans.estimators.streamed import source_for
 from wolfmeans.fitting.fit import (
     Fit,
@@ -44,8 +53,10 @@ from wolfmeans.fitting.fit import (
     Start,
     best_of_starts,
     certificate_of,
+    run,
     scale_notes,
 )
+from wolfmeans.fitting.trimmed_search import TrimmedRuns, polished_trimmed, searched_trimmed
 from wolfmeans.fitting.two_stages import (
     CONTINUED,
     DRAWN_FROM_SOME,
@@ -92,6 +103,8 @@ _LIKE_KMEANS = (
     "callback",
     "checkpoint",
     "memory_limit",
+    "polish",
+    "effort",
 )
 
 
@@ -142,6 +155,12 @@ class TrimmedKMeans(FitFromStarts):
     certify : "auto", "neighbours", "prices", "subsampled" or None, default="auto"
         Method of the lower bound in the certificate, as for `KMeans`. Two methods hold for trimmed
         problems, and "subsampled" with a confidence.
+    polish : "hartigan", "swap" or None, default=None
+        Improvement after the last step, as for `KMeans`, among the kept points, followed by
+        trimming again, until neither helps. No level of local optimality is claimed.
+    effort : float or None, default=None
+        Seconds to search for a better clustering, as for `KMeans`: among the kept points, by
+        trimming again, and from new seeds. Results depend on the speed of the machine.
     engine : {"auto", "cpu", "gpu", "reference"}, default="auto"
         Compute engine; results are identical. "auto" picks the fastest: it leaves tensors on their
         device, and copies an array to the GPU if there is one and the fit is faster there. The
@@ -189,7 +208,7 @@ class TrimmedKMeans(FitFromStarts):
         Number of points of positive weight that are trimmed entirely.
     trimmed_mass_ : float
         The trimmed weight.
-    n_iter_, certificate_, trace_, engine_, n_features_in_, feature_names_in_
+    n_iter_, certificate_, trace_, engine_, cluster_sizes_, n_features_in_, feature_names_in_
         As for `KMeans`; `n_iter_` and `trace_` are those of the best start.
 
     Examples
@@ -204,6 +223,13 @@ class TrimmedKMeans(FitFromStarts):
     (-1, [-1])
     """
 
+    alpha: float | None
+    trim: float | None
+    radius_: float
+    kept_: NDArray[np.float64]
+    margins_: NDArray[np.floating]
+    n_trimmed_: int
+    trimmed_mass_: float
     _draws_from_sample = True
     _problem = TrimmedProblem
     _parameter_constraints: dict[str, Any] = {  # noqa: RUF012 - scikit-learn's protocol
@@ -223,16 +249,18 @@ class TrimmedKMeans(FitFromStarts):
         alpha: float | None = None,
         trim: float | None = None,
         init: Any = "auto",
-        n_init: int | str = "auto",
+        n_init: int | Literal["auto"] = "auto",
         max_iter: int | None = 300,
         tol: float | None = None,
         verbose: int = 0,
         random_state: Any = None,
-        stop: str | None = None,
-        tol_scale: str | None = None,
-        empty: str = "farthest",
-        certify: str | None = "auto",
-        engine: str = "auto",
+        stop: Stop | None = None,
+        tol_scale: ToleranceScale | None = None,
+        empty: Empty = "farthest",
+        certify: Bound | None = "auto",
+        polish: PolishKind | None = None,
+        effort: float | None = None,
+        engine: EngineName = "auto",
         n_threads: int | None = None,
         time_limit: float | None = None,
         callback: Callback | None = None,
@@ -253,6 +281,8 @@ class TrimmedKMeans(FitFromStarts):
             share = self._trimmed_share(points.weights, total_mass(points.weights, n_points))
             workspace = points.trimmed(kept_mass(share, points.weights, n_points))
         best, notes, on_starts = self._best_of_starts(data, share, workspace)
+        if self.polish is not None or self.effort is not None:
+            best = self._improved(best, data, workspace)
         certificate = certificate_of(
             best,
             data.scaled,
@@ -266,8 +296,43 @@ class TrimmedKMeans(FitFromStarts):
         self._keep(best, certificate, data.exponent)
         self._conclude(data, notes, trimmed=True)
 
-    def _work(self, n_threads: int) -> Work:
-        """Return the work of a fit, to choose an engine: the continued starts, on all points."""
+    def _improved(self, best: Fit, data: OpenedForFit, workspace: TrimmedWorkspace) -> Fit:
+        """Search for a better clustering, polish it, or both."""
+        n_threads, random = effective_threads(self.n_threads), self._random_source()
+        seeds_from, _ = self._numbered_seeding(data.X, data.exponent)
+        settings = {**self._criterion()._asdict(), "empty": self.empty, "kind": TrimmedProblem}
+        max_steps = None if self.max_iter is None else self.max_iter - 1
+
+        def again(seeds: Centers) -> Fit:
+            start = Start(workspace.fork(n_threads), seeds, random, data.exponent)
+            return run(start, max_steps=max_steps, **settings)
+
+        runs = TrimmedRuns(
+            data.scaled if sparse.issparse(data.scaled) else np.asarray(data.scaled),
+            workspace.weights,
+            again,
+            lambda: seeds_from(int(random().randint(2)), workspace, random),
+            random,
+            n_threads,
+        )
+        limits = [limit for limit in (self.time_limit, self.effort) if limit is not None]
+        deadline = data.begun + min(limits, default=math.inf)
+        if self.effort is not None:
+            best = searched_trimmed(best, runs, max(0.0, deadline - perf_counter()))
+        if self.polish is not None:
+            best = polished_trimmed(best, runs, self.polish, deadline)
+        return best
+
+    def _random_source(self) -> RandomSource:
+        return cache(lambda: check_random_state(self.random_state))
+
+    def _work(self, n_threads: int) -> Work | None:
+        """Return the work of a fit, to choose an engine: the continued starts, on all points.
+
+        A search is mostly work of the CPU (None).
+        """
+        if self.effort is not None or self.polish is not None:
+            return None
         passes = min(STEPS, self.max_iter or STEPS)
         return Work(self.n_clusters, n_threads, passes, starts=self._continued_starts())
 

@@ -1,13 +1,15 @@
-"""Tables from files: CSV, TSV, Parquet, Arrow and NPY, one or several, or standard input.
+"""Tables from files: CSV, TSV, JSON lines, Parquet, Arrow, NPY and NPZ; or standard input.
 
-Text may be compressed by gzip or zstd. NumPy reads NPY files, polars everything else. The error for
-a table that cannot be read is one sentence that names the file and the place.
+Text may be compressed by gzip, zstd, bzip2, xz or zip. NumPy reads NPY and NPZ files, polars
+everything else. The error for a table that cannot be read is one sentence that names the file and
+the place.
 """
 
 from __future__ import annotations
 
 import glob
 import io
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,8 +21,10 @@ import numpy as np
 from wolfmeans.files.atomic import shown
 from wolfmeans.files.columns import ArrayTable, FrameTable, Part, Table
 from wolfmeans.files.parquet_pages import wrong_count
+from wolfmeans.files.text_cleaning import PACKED, cleaned, unpacked_content, without_groups
 from wolfmeans.files.text_tables import (
     DECIMAL_COMMA,
+    GROUPED_POINTS,
     NUMBER,
     PACKINGS,
     Layout,
@@ -44,11 +48,16 @@ SUFFIXES = {
     ".ipc": "arrow",
     ".npy": "npy",
 }
+"""Formats that are read and written."""
+ONLY_READ = {".jsonl": "jsonl", ".ndjson": "jsonl", ".npz": "npz"}
+"""Formats that are read, but not written."""
+_TEXTS = ("csv", "tsv", "jsonl")
 STANDARD_INPUT = "-"
 ARROW_STREAM = b"\xff\xff\xff\xff"
 _MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", ARROW_STREAM: "arrow", b"\x93NUMPY": "npy"}
+_ARCHIVE = b"PK\x03\x04"
 _FOREIGN = {
-    b"PK\x03\x04": "a zip or a spreadsheet",
+    _ARCHIVE: "a zip or a spreadsheet",
     b"BZh": "compressed by bzip2",
     b"\xfd7zXZ": "compressed by xz",
     b"\x80\x04\x95": "a pickle",
@@ -82,15 +91,19 @@ def _read_one(source: str, kind: str | None) -> Table:
     name, content = shown(source), _content(source)
     if source == STANDARD_INPUT:
         name = "standard input"
+    with _opened(content):
+        opened = unpacked_content(content, name)
+    if opened is not None:
+        content, kind = opened[0], kind or _kind_inside(opened[1], name)
     with _opened(content) as file:
         head = file.read(8)
     if not head:
         raise ValueError(f"{name} is empty")
     packing = packing_of(head)
     if kind is None and isinstance(content, Path):
-        kind, promised = kind_of(content)
+        kind, promised = _kind_read(content)
         if kind is None:
-            known = ", ".join(SUFFIXES)
+            known = ", ".join((*SUFFIXES, *ONLY_READ))
             raise ValueError(
                 f"{name}: its extension is none of {known}; set the format with --format"
             )
@@ -99,10 +112,16 @@ def _read_one(source: str, kind: str | None) -> Table:
     if isinstance(content, Path) and name != source:
         content = content.read_bytes()  # polars does not open a file whose name is not text
     found = next((form for magic, form in _MAGIC.items() if head.startswith(magic)), None)
-    kind = kind or found or "csv"
-    if (found or "csv") != ("csv" if kind == "tsv" else kind):
+    if kind == "npz" or (kind is None and head.startswith(_ARCHIVE)):
+        kind = found = "npz"
+    kind = kind or found or ("jsonl" if head.lstrip().startswith(b"{") else "csv")
+    if (found or "csv") != ("csv" if kind in _TEXTS else kind):
         _refuse_other_kind(name, kind, found, head)
-    if kind in ("csv", "tsv"):
+    if kind == "jsonl":
+        table = _json_lines(content, name, packing)
+    elif kind == "npz":
+        table = _npz(content, name)
+    elif kind in ("csv", "tsv"):
         table = _csv(content, name, packing, "\t" if kind == "tsv" else None)
     elif kind == "npy":
         table = _npy(content, name)
@@ -111,6 +130,31 @@ def _read_one(source: str, kind: str | None) -> Table:
     if not table.names or not table.n_rows:
         raise ValueError(f"{name} has no rows")
     return table
+
+
+def _kind_read(path: Path) -> tuple[str | None, str | None]:
+    """Return the format and the compression of a file name, of those that are only read, too."""
+    packing = PACKINGS.get(path.suffix.lower())
+    kind = ONLY_READ.get((path.with_suffix("") if packing else path).suffix.lower())
+    if kind is None or (packing and kind not in _TEXTS):
+        return kind_of(path)
+    return kind, packing
+
+
+def _kind_inside(inside: str, name: str) -> str:
+    """Return the format of what was unpacked, by the name inside."""
+    plain = Path(inside)
+    # data.csv.zip may hold a file of any name.
+    outer = Path(name).with_suffix("") if Path(name).suffix.lower() in PACKED else Path(name)
+    kind = _kind_read(plain)[0] or _kind_read(outer)[0]
+    if kind is None and inside == name:
+        return "csv"
+    if kind is None:
+        raise ValueError(
+            f"{name} has {shown(inside)} in it, whose extension is none of "
+            f"{', '.join((*SUFFIXES, *ONLY_READ))}; set the format with --format"
+        )
+    return kind
 
 
 def kind_of(path: Path) -> tuple[str | None, str | None]:
@@ -186,6 +230,10 @@ def _polars(kind: str) -> Any:
 
 def _csv(content: Path | bytes, name: str, packing: str | None, separator: str | None) -> Table:
     polars = _polars("CSV")
+    remarks: list[str] = []
+    if packing is None:
+        with _opened(content):
+            content, remarks = cleaned(content, name, separator)
     with _opened(content) as file, unpacked(file, packing, name) as text:
         if text is None:
             try:
@@ -197,11 +245,66 @@ def _csv(content: Path | bytes, name: str, packing: str | None, separator: str |
         text.seek(0)
         layout = layout_of(text, name, separator)
     frame = _csv_frame(polars, content, name, layout, packing)
+    frame, grouped = without_groups(polars, frame, name, decimal_comma=layout.decimal_comma)
     table = FrameTable(frame, [Part(name, len(frame))])
     if layout.decimal_comma:
-        remark = f"{name}: a comma in a number is read as a decimal point, 1,5 as 1.5."
-        table.remarks = (remark,)
+        remarks.append(f"{name}: a comma in a number is read as a decimal point, 1,5 as 1.5.")
+    table.remarks = (*remarks, *grouped)
     return table
+
+
+def _json_lines(content: Path | bytes, name: str, packing: str | None) -> Table:
+    """Read one JSON object on each line; a name that a line does not have is a missing value."""
+    polars = _polars("JSON lines")
+    with _opened(content) as file, unpacked(file, packing, name) as text:
+        if text is None:
+            raise ValueError(f"{name}: this Python does not unpack {packing}; unpack it first")
+        whole = text.read()
+    try:
+        frame = polars.read_ndjson(io.BytesIO(whole), infer_schema_length=None)
+    except (Exception, polars.exceptions.PanicException) as error:
+        raise ValueError(f"{name} is not JSON lines: {_json_fault(whole, error)}") from None
+    return FrameTable(frame, [Part(name, len(frame))])
+
+
+def _json_fault(whole: bytes, error: BaseException) -> str:
+    """Return the first line that is no JSON object."""
+    for number, line in enumerate(whole.splitlines(), start=1):
+        if line.strip():
+            try:
+                value = json.loads(line)
+            except ValueError as fault:
+                return f"line {number}: {fault}"
+            if not isinstance(value, dict):
+                return f"line {number} is not an object like {{{chr(34)}x{chr(34)}: 1.5}}"
+    return _first_line(error)
+
+
+def _npz(content: Path | bytes, name: str) -> Table:
+    """Read the only table of numbers in an NPZ file, or columns of equal length by name."""
+    try:
+        with _opened(content) as file, np.load(file, allow_pickle=False) as found:
+            arrays = {key: found[key] for key in found.files}
+    except Exception as error:
+        if "pickle" in str(error) or "Python objects" in str(error):
+            message = f"{name} has Python objects in it, which are never loaded; save it as numbers"
+            raise ValueError(message) from None
+        raise ValueError(f"{name} is damaged, or not NPZ: {_first_line(error)}") from None
+    if {"indptr", "indices", "data", "shape"} <= set(arrays):
+        raise ValueError(f"{name} has a sparse matrix; read it in Python: scipy.sparse.load_npz")
+    numeric = {key: array for key, array in arrays.items() if array.dtype.kind in "fiub"}
+    tables = [array for array in numeric.values() if array.ndim == 2 and array.size]
+    if len(tables) == 1:
+        return ArrayTable(tables[0], [Part(name, len(tables[0]))])
+    columns = {key: array for key, array in numeric.items() if array.ndim == 1 and array.size}
+    lengths = {len(array) for array in columns.values()}
+    if tables or len(lengths) != 1:
+        shapes = ", ".join(f"{key} {array.shape}" for key, array in arrays.items()) or "none"
+        raise ValueError(
+            f"{name} must have one table of numbers, or columns of equal length; it has {shapes}"
+        )
+    frame = _polars("columns of an NPZ file").DataFrame(columns)
+    return FrameTable(frame, [Part(name, len(frame))])
 
 
 def _foreign(head: bytes) -> str | None:
@@ -254,6 +357,8 @@ def _with_points(polars: Any, frame: Any, name: str) -> Any:
     for column in frame.iter_columns():
         if column.dtype == polars.String:
             texts = column.str.strip_chars()
+            if texts.str.contains(f"^{GROUPED_POINTS.pattern}$").any():
+                continue  # 1.234,5; `without_groups` reads it
             pointed = texts.filter(
                 texts.str.contains(number) & texts.str.contains(".", literal=True)
             )
@@ -277,7 +382,7 @@ def _numbers_with_blanks(polars: Any, frame: Any) -> Any:
     return frame
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: BaseException) -> str:
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 

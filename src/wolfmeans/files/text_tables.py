@@ -30,6 +30,9 @@ _HEAD = 1 << 16
 _FIRST_ROWS = 50
 _NO_SEPARATOR = "\x1f"
 DECIMAL_COMMA = re.compile(r"([+-]?[0-9]*),([0-9]+(?:[eE][+-]?[0-9]+)?)")
+GROUPED_POINTS = re.compile(r"[+-]?[0-9]{1,3}(?:\.[0-9]{3})+,[0-9]+")
+"""A number such as 1.234,5."""
+_GROUPED_COMMAS = re.compile(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?")
 NUMBER = re.compile(r"[+-]?[0-9.,]*[0-9][0-9.,]*(?:[eE][+-]?[0-9]+)?")
 """A number with any points and commas in it."""
 
@@ -73,7 +76,8 @@ def layout_of(file: IO[bytes], name: str, separator: str | None = None) -> Layou
     if not rows:
         raise ValueError(f"{name}: {fault}; is a quote open?")
     with_commas = [one for one in rows if one != "," and _has_decimal_commas(rows[one])]
-    separator = max(with_commas or rows, key=lambda one: len(rows[one][0]))
+    grouped = [one for one in rows if one != "," and _has_grouped_commas(rows[one])]
+    separator = max(with_commas or grouped or rows, key=lambda one: len(rows[one][0]))
     fields = [field.strip() for field in rows[separator][0]]
     comma = separator in with_commas
     below = [row[0].strip() for row in rows[separator][1:]]
@@ -128,7 +132,18 @@ def _has_decimal_commas(rows: list[list[str]]) -> bool:
         len(rows[0]) > 1
         and len({len(row) for row in rows}) == 1
         and bool(fields)
-        and all(DECIMAL_COMMA.fullmatch(field) for field in fields)
+        and all(DECIMAL_COMMA.fullmatch(f) or GROUPED_POINTS.fullmatch(f) for f in fields)
+    )
+
+
+def _has_grouped_commas(rows: list[list[str]]) -> bool:
+    """Whether all rows have equally many fields, with commas only as in 1,234,567 or 1,234.5."""
+    fields = [field.strip() for row in rows[len(rows) > 1 :] for field in row if "," in field]
+    return (
+        len(rows[0]) > 1
+        and len({len(row) for row in rows}) == 1
+        and bool(fields)
+        and all(_GROUPED_COMMAS.fullmatch(field) for field in fields)
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from time import perf_counter
@@ -17,6 +17,7 @@ from scipy import sparse
 from wolfmeans.bounds import REGISTRY, LowerBound, Settings, affordable, best_bound
 from wolfmeans.certificate.improvement import Effort, Polish
 from wolfmeans.certificate.record import Certificate, local_optimality
+from wolfmeans.core import progress
 from wolfmeans.core.draws import RandomSource
 from wolfmeans.core.frank_wolfe import Callback, minimize_concave
 from wolfmeans.core.kmeans import KMeansProblem, Partition, look_ahead
@@ -288,7 +289,8 @@ def best_of_starts(
             starts = [first, *(begin(state, 1) for state in states[1:])]
             fits = run_together(starts, n_threads=n_threads, **settings)
             return min(fits, key=lambda fit: fit.inertia), ()
-    deadline = math.inf if time_limit is None else perf_counter() + time_limit
+    begun = perf_counter()
+    deadline = math.inf if time_limit is None else begun + time_limit
     best: Fit | None = None
     in_time = stopped = 0
     for number, state in enumerate(states):
@@ -300,7 +302,8 @@ def best_of_starts(
         else:
             start = begin(state, n_threads)
         time_left = None if time_limit is None else max(0.0, deadline - perf_counter())
-        fit = run(start, time_limit=time_left, callback=watcher(number), **settings)
+        with _progress_of_start(number, len(states), perf_counter() - begun):
+            fit = run(start, time_limit=time_left, callback=watcher(number), **settings)
         in_time += fit.solution.status is not Status.TIME_LIMIT
         stopped += fit.solution.status is Status.CALLBACK
         if best is None or fit.inertia < best.inertia:
@@ -316,6 +319,15 @@ def best_of_starts(
     if stopped:
         notes.append(f"{stopped} of {len(states)} starts were stopped before they finished")
     return best, tuple(notes)
+
+
+def _progress_of_start(number: int, of: int, elapsed: float) -> AbstractContextManager[None]:
+    """Report on one of several starts as its part of the whole."""
+    if of == 1:
+        return nullcontext()
+    if elapsed >= progress.PATIENCE:
+        progress.tick(number / of, f"start {number + 1} of {of}")
+    return progress.part_of_fit(number / of, (number + 1) / of, f"start {number + 1} of {of}, ")
 
 
 def searched(

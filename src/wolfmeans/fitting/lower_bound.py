@@ -30,6 +30,7 @@ from wolfmeans.bounds.methods import (
 )
 from wolfmeans.bounds.proof_format import Proof, ProofTree
 from wolfmeans.bounds.trimmed_proof import check_trimmed
+from wolfmeans.core.progress import PATIENCE, progress_on_terminal
 from wolfmeans.engines import effective_threads, get_engine
 from wolfmeans.engines.tensors import is_tensor
 from wolfmeans.inputs import validation
@@ -100,7 +101,8 @@ def lower_bound(
         Where the semidefinite bound is computed; "gpu" needs PyTorch. "auto" takes the GPU if X is
         a tensor there. The proof is checked in the same way.
     progress : callable, default=None
-        Called from time to time with the completed fraction and a text.
+        Called from time to time with the completed fraction and a text; None shows a bar on a
+        terminal and in a notebook after two seconds.
 
     Returns
     -------
@@ -119,16 +121,17 @@ def lower_bound(
     """
     if engine not in ("auto", "cpu", "gpu"):
         raise ValueError(f"engine must be 'auto', 'cpu' or 'gpu'; got {engine!r}")
-    settings = Settings(
-        confidence=confidence,
-        rng=lambda: check_random_state(random_state),
-        n_threads=effective_threads(n_threads),
-        progress=progress,
-        centers=centers,
-        seconds=seconds,
-        on_gpu=engine == "gpu" or (engine == "auto" and is_tensor(X) and X.is_cuda),
-    )
-    return bound_in_units(X, n_clusters, sample_weight, trim, method, budget, settings)
+    with progress_on_terminal(progress, PATIENCE) as report:
+        settings = Settings(
+            confidence=confidence,
+            rng=lambda: check_random_state(random_state),
+            n_threads=effective_threads(n_threads),
+            progress=report,
+            centers=centers,
+            seconds=seconds,
+            on_gpu=engine == "gpu" or (engine == "auto" and is_tensor(X) and X.is_cuda),
+        )
+        return bound_in_units(X, n_clusters, sample_weight, trim, method, budget, settings)
 
 
 def check_proof(

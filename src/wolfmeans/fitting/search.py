@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.certificate.improvement import Effort
+from wolfmeans.core import progress
 from wolfmeans.core.draws import RandomSource, draw_rows
 from wolfmeans.core.frank_wolfe import minimize_concave
 from wolfmeans.core.kmeans import KMeansProblem, Partition, look_ahead
@@ -168,6 +169,7 @@ class _Search:
             if done == rounds or in_vain == give_up_after:
                 break
             done += 1
+            self._tell_progress(best.sse)
             now = self._exchange(now) if self._failures < patience else self._restart(now)
             in_vain += 1
             if now.sse < best.sse * (1.0 - _GAIN):
@@ -182,6 +184,13 @@ class _Search:
             after=best.sse,
         )
         return (centers if best is first else best.centers), effort
+
+    def _tell_progress(self, sse: float) -> None:
+        elapsed = perf_counter() - self._started
+        if elapsed >= progress.PATIENCE and math.isfinite(self._deadline):
+            whole = self._deadline - self._started
+            found = f"{self._accepted:,} of {self._tried:,} exchanges"
+            progress.tick(elapsed / whole, f"search, inertia {sse:.6g}, {found} helped")
 
     def _exchange(self, now: _Clustering) -> _Clustering:
         """Try exchanges and return the better clustering, which may be the old one."""

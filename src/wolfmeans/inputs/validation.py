@@ -86,15 +86,19 @@ def _converted(estimator: Any, X: Any, *, reset: bool) -> Any:
         _check_columns(estimator, X, reset=reset)
         return X
     refuse_dates(X, "X")
-    X = validate_data(
-        estimator,
-        X,
-        reset=reset,
-        accept_sparse="csr",
-        dtype=[np.float64, np.float32],
-        order="C",
-        ensure_all_finite=False,
-    )
+    try:
+        X = validate_data(
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            order="C",
+            ensure_all_finite=False,
+        )
+    except ValueError:
+        refuse_texts(given)
+        raise
     if not sparse.issparse(X):
         return aligned(X)
     if X is not given:
@@ -470,14 +474,50 @@ def refuse_dates(given: Any, name: str) -> None:
         dtypes = [given.dtype]
     else:
         dtypes = [np.asarray(column).dtype for column in _columns(given)]
+    timed = [j for j, dtype in enumerate(dtypes) if getattr(dtype, "kind", "") in ("m", "M")]
     boxed = given.flat if isinstance(given, np.ndarray) and given.dtype == object else ()
-    if any(getattr(dtype, "kind", "") in ("m", "M") for dtype in dtypes) or any(
-        isinstance(value, (np.datetime64, np.timedelta64)) for value in boxed
-    ):
+    if timed or any(isinstance(value, (np.datetime64, np.timedelta64)) for value in boxed):
+        is_table = len(dtypes) > 1 or getattr(given, "columns", None) is not None
+        where = f" in {_named_column(given, timed[0])}" if timed and is_table else ""
         raise TypeError(
-            f"Input {name} has dates or times, which have no scale of their own; convert them to "
-            "numbers first, for example to days since the first"
+            f"Input {name} has dates or times{where}, which have no scale of their own; convert "
+            "them to numbers first, for example to days since the first"
         )
+
+
+def refuse_texts(given: Any) -> None:
+    """Refuse texts that are no numbers, with the first of them and its column."""
+    if sparse.issparse(given) or getattr(given, "ndim", 2) != 2:
+        return
+    table = np.asarray(given, dtype=object) if isinstance(given, np.ndarray | list) else None
+    if table is not None and table.ndim != 2:
+        return
+    columns = _columns(given) if table is None else table.T
+    for j, column in enumerate(columns):
+        for row, value in enumerate(np.asarray(column, dtype=object).ravel().tolist()):
+            if isinstance(value, (str, bytes)) and not _is_number(value):
+                raise ValueError(
+                    f"Input X has text in {_named_column(given, j)}, first {value!r} at row {row}; "
+                    "leave the column out, or encode it as numbers, for example with "
+                    "sklearn.preprocessing.OneHotEncoder"
+                )
+
+
+def _is_number(value: str | bytes) -> bool:
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _named_column(table: Any, place: int) -> str:
+    """Return the number of a column, and its name if it has one."""
+    names = getattr(table, "column_names", None)
+    names = getattr(table, "columns", None) if names is None else names
+    if names is None or not isinstance(names[place], str):
+        return f"column {place}"
+    return f"column {place} ({names[place]!r})"
 
 
 def refuse_other_names(init: Any, names: NDArray[Any] | None) -> None:

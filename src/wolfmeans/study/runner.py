@@ -13,6 +13,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
@@ -21,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from wolfmeans.core.progress import PATIENCE, progress_on_terminal
 from wolfmeans.engines import effective_threads
 from wolfmeans.files.atomic import written_whole
 from wolfmeans.study.results import FORMAT, VERSION, ScenarioResult
@@ -73,7 +75,7 @@ def run(
         folder must not hold a study.
     progress : callable or None, default=None
         Called now and then with the number of replications done, of all, and the estimated seconds
-        left, None at first.
+        left, None at first. None shows a bar on a terminal and in a notebook after two seconds.
 
     Returns
     -------
@@ -93,17 +95,18 @@ def run(
     folder = _Folder(Path(out))
     folder.open(scenarios, resume=resume)
     chunks = [chunk for scenario in scenarios for chunk in folder.missing(scenario)]
-    clock = _Clock(scenarios, chunks, progress)
     threads = effective_threads(workers)
     # Small runs have a thread each; large ones all threads, one after the other.
     small = [chunk for chunk in chunks if is_small(chunk.scenario)]
     large = [chunk for chunk in chunks if not is_small(chunk.scenario)]
     for scenario in scenarios:
         folder.finish(scenario)
-    for some, at_once in ((small, threads), (large, 1)):
-        for chunk in _run_chunks(some, folder, at_once, threads // at_once):
-            folder.finish(chunk.scenario)
-            clock.tick(chunk)
+    with _told(progress) as tell:
+        clock = _Clock(scenarios, chunks, tell)
+        for some, at_once in ((small, threads), (large, 1)):
+            for chunk in _run_chunks(some, folder, at_once, threads // at_once):
+                folder.finish(chunk.scenario)
+                clock.tick(chunk)
     folder.close()
     return [folder.result(scenario) for scenario in scenarios]
 
@@ -135,6 +138,24 @@ def _run_chunks(
             stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
             raise
+
+
+@contextmanager
+def _told(progress: Progress | None) -> Iterator[Progress | None]:
+    """Give the caller's callback, or one that keeps a bar up to date, or None."""
+    with progress_on_terminal(None if progress is None else _say_nothing, PATIENCE) as tell:
+        if progress is not None or tell is None:
+            yield progress
+            return
+        yield lambda done, of, left: tell(done / max(1, of), _in_words(done, of, left))
+
+
+def _say_nothing(share: float, text: str) -> None:
+    """Report nothing: the caller has a display."""
+
+
+def _in_words(done: int, of: int, left: float | None) -> str:
+    return f"{done:,} of {of:,} runs" + ("" if left is None else f", about {left:.0f} s left")
 
 
 class _Clock:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from wolfmeans.estimators.scan_result import number_columns
 from wolfmeans.views.page.markup import grid, paragraph, text
 
 if TYPE_CHECKING:
@@ -34,11 +35,12 @@ _STYLE = """
 .wolfmeans table tr, .wolfmeans table tbody tr:nth-child(odd),
 .wolfmeans table tbody tr:nth-child(even) { background: none; color: inherit; }
 .wolfmeans table tbody tr:hover { background: rgba(128, 128, 128, .12); }
-.wolfmeans th, .wolfmeans td { border: none; border-bottom: 1px solid var(--rule); color: inherit;
+.wolfmeans table th, .wolfmeans table td { border: none;
+  border-bottom: 1px solid var(--rule); color: inherit;
   padding: .25em 1.1em .25em 0; text-align: left; vertical-align: top; white-space: normal;
   max-width: 38em; }
 .wolfmeans th { font-weight: 600; opacity: .75; white-space: nowrap; }
-.wolfmeans td.number, .wolfmeans th.number { text-align: right; white-space: nowrap; }
+.wolfmeans table td.number, .wolfmeans table th.number { text-align: right; white-space: nowrap; }
 .wolfmeans tr.best td { font-weight: 700; }
 .wolfmeans .soft { opacity: .75; }
 .wolfmeans svg { vertical-align: middle; margin: 0 1.6em 0 .4em; overflow: visible; }
@@ -128,11 +130,12 @@ def _cells(record: Record | None) -> tuple[str, ...]:
 
 
 def scan_view(scan: Scan) -> str:
-    """Return a scan: its table, the row of the highest silhouette for each alpha in bold."""
+    """Return a scan: its table, the row of the best K for each alpha in bold."""
     header, *rows = scan.texts()
-    clearest = [scan.clearest(alpha) for alpha in scan.alphas]
-    best = [place for place, cell in enumerate(scan) if any(cell is one for one in clearest)]
+    chosen = [one for alpha in scan.alphas if (one := scan.best_of(alpha)) is not None]
+    keys = {(one.n_clusters, one.alpha) for one in chosen}
+    best = [place for place, cell in enumerate(scan) if (cell.n_clusters, cell.alpha) in keys]
     return fragment(
-        grid(header, rows, numbers=range(len(header)), best=best),
+        grid(header, rows, numbers=number_columns(header), best=best),
         *(paragraph(sentence, "") for sentence in scan.sentences()),
     )

@@ -263,6 +263,7 @@ const CHARTS = {
       const { color, name } = scanLine(page.scan, number, colors);
       const known = cells.filter((cell) => cell.lower !== null);
       const x = known.map((cell) => cell.k);
+      const bends = cells.filter((cell) => cell.elbow);
       return [
         line(x, known.map((cell) => cell.lower), { color, width: 1.5, dash: "dash" }, {
           // A line needs two points.
@@ -276,6 +277,10 @@ const CHARTS = {
         }),
         line(cells.map((cell) => cell.k), cells.map((cell) => cell.inertia), { color, size: 6 }, {
           name, ...hover(`K = %{x}<br>${name} %{y:.6~g}`),
+        }),
+        line(bends.map((cell) => cell.k), bends.map((cell) => cell.inertia), { color }, {
+          mode: "markers", marker: { symbol: "circle-open", size: 15, color, line: { width: 2 } },
+          name: "elbow", hoverinfo: "skip", showlegend: number === 0 && bends.length > 0,
         }),
       ];
     });

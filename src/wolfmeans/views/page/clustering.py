@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
 
 from wolfmeans.certificate.record import Certificate
 from wolfmeans.core.solution import Trace
@@ -37,7 +38,7 @@ _FLOAT32 = float(np.finfo(np.float32).max)
 
 
 def page(
-    model: KMeans | SphericalKMeans | TrimmedKMeans,
+    model: KMeans | SphericalKMeans | TrimmedKMeans | Pipeline,
     X: Any,
     *,
     sample_weight: Any = None,
@@ -51,8 +52,9 @@ def page(
 
     Parameters
     ----------
-    model : KMeans, SphericalKMeans or TrimmedKMeans
-        The fitted estimator.
+    model : KMeans, SphericalKMeans, TrimmedKMeans or Pipeline
+        The fitted estimator, or a fitted Pipeline that ends in one. The page of a Pipeline shows
+        means in the units of the columns before its first step, if these are numbers.
     X : array-like or sparse matrix of shape (n_samples, n_features)
         The data passed to `fit`, with its rows in the same order. Other data raises an error; see
         `wolfmeans.portrait.portrait`.
@@ -94,7 +96,8 @@ def page(
     picture = replace(picture, profiles=zero_if_rounding(profiles))
     if title is None:
         title = f"{picture.n_points:,} points in {counted(picture.n_clusters, 'cluster')}"
-    certificate, trace, say = model.certificate_, model.trace_, wording or str
+    estimator = model[-1] if isinstance(model, Pipeline) else model
+    certificate, trace, say = estimator.certificate_, estimator.trace_, wording or str
     lines = [(say(name), say(value), say(reading)) for name, value, reading in certificate.rows()]
     unit = f"2^{certificate.unit_exponent}" if certificate.unit_exponent else ""
     return document(
@@ -138,6 +141,8 @@ def _lead(picture: Portrait, column: str) -> str:
         counted(picture.n_features, column),
         counted(picture.n_clusters, "cluster"),
     ]
+    if picture.steps:
+        facts.append(f"prepared by {', '.join(picture.steps)}")
     if picture.left_out:
         facts.append(f"{counted(picture.left_out, 'point')} left out")
     return " · ".join(facts)
@@ -241,10 +246,9 @@ def _profiles(picture: Portrait) -> tuple[str, ...]:
         "in standard deviations of that column. The columns that separate the clusters best come "
         "first: “between” is the fraction of the column’s variance that lies between clusters."
     )
-    if len(kept) < picture.n_features:
-        words += (
-            f" This page contains only the first {len(kept):,} of {picture.n_features:,} columns."
-        )
+    n_features = len(picture.names)
+    if len(kept) < n_features:
+        words += f" This page contains only the first {len(kept):,} of {n_features:,} columns."
     header: list[str | Cell] = ["column", "between", "mean of all"]
     header += [markup.cluster(k) for k in range(n_clusters)]
     rows = [

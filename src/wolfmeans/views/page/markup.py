@@ -27,6 +27,8 @@ class Cell:
     """Whether the value is a share, drawn as a bar behind the text."""
     heat: bool = False
     """Whether the value is a deviation in standard deviations, which colors the cell."""
+    words: bool = False
+    """Whether the text is words, aligned left, although it is sorted by a value."""
 
 
 def text(content: str) -> str:
@@ -91,13 +93,19 @@ def table(
     numbers: bool = True,
     shown: int = 0,
     kind: str = "",
+    left: Sequence[int] = (),
 ) -> str:
     """Return a table that the script makes sortable and exports as `name`.csv.
 
-    The first column holds names; the others are right-aligned if they are `numbers`. The script
-    shows `shown` rows at first; 0 is all.
+    The first column holds names; the others are right-aligned if they are `numbers`, except those
+    at the places `left`. The script shows `shown` rows at first; 0 is all.
     """
-    head = "".join(_head(entry, j, numbers) for j, entry in enumerate(header))
+    head = "".join(
+        f'<th scope="col" class="left">{text(str(entry))}</th>'
+        if j in left
+        else _head(entry, j, numbers)
+        for j, entry in enumerate(header)
+    )
     body = "\n".join(
         "<tr>" + "".join(_cell(cell, j) for j, cell in enumerate(row)) + "</tr>" for row in rows
     )
@@ -133,7 +141,8 @@ def _cell(cell: Cell, position: int) -> str:
     elif cell.bar:
         kind, style = " bar", f' style="--v:{cell.value:.4g}"'
     mark = "" if cell.cluster is None else swatch(cell.cluster)
-    return f'<{tag} class="number{kind}"{value}{style}>{mark}{text(cell.text)}</{end}>'
+    kind = "left" if cell.words else f"number{kind}"
+    return f'<{tag} class="{kind}"{value}{style}>{mark}{text(cell.text)}</{end}>'
 
 
 def heat_of(deviation: float) -> tuple[str, float]:

@@ -5,12 +5,26 @@ from __future__ import annotations
 import math
 
 from wolfmeans.estimators.scan_result import Cell as Fit
-from wolfmeans.estimators.scan_result import Scan, ticks_of
+from wolfmeans.estimators.scan_result import Scan, number_columns, ticks_of
 from wolfmeans.views.page import markup
 from wolfmeans.views.page.document import Page, document
 from wolfmeans.views.page.markup import Cell
 from wolfmeans.views.plot.canvas import counted
 from wolfmeans.views.plot.scans import apart
+
+_FIELDS = {
+    "K": "n_clusters",
+    "alpha": "alpha",
+    "inertia": "inertia",
+    "lower bound": "lower_bound",
+    "optimality": "ratio",
+    "silhouette": "silhouette",
+    "simplified": "simplified_silhouette",
+    "Calinski-H.": "calinski_harabasz",
+    "stability": "stability",
+    "gap": "gap",
+}
+"""What the columns of the table sort by."""
 
 
 def scan_page(scan: Scan, *, title: str = "How many clusters?", n_points: int = 0) -> Page:
@@ -32,12 +46,13 @@ def scan_page(scan: Scan, *, title: str = "How many clusters?", n_points: int = 
     plates = markup.chart(
         "inertia",
         "Inertia and its lower bound",
-        "The band reaches from the lower bound to the inertia found; the optimum lies inside.",
+        "The band reaches from the lower bound to the inertia found; the optimum lies inside. "
+        "The ring marks the elbow, where the curve bends most.",
     ) + markup.chart(
         "silhouette",
-        "Silhouette by centers",
-        "Mean of (b − a) / b, where a is the distance to a point's own center and b the distance "
-        "to the nearest other center.",
+        "Silhouette",
+        "The mean silhouette, from all distances between points (of a sample of 2,000 if there are "
+        "more). It is near 1 if clusters are compact and far apart.",
     )
     if trimmed:
         plates += markup.chart(
@@ -59,7 +74,12 @@ def scan_page(scan: Scan, *, title: str = "How many clusters?", n_points: int = 
             "ticks": ticks_of(scan.n_clusters),
             "named": _named_curves(scan) if trimmed else [],
             "scan": [
-                {"alpha": alpha, "cells": [_numbers(cell) for cell in scan.along_clusters(alpha)]}
+                {
+                    "alpha": alpha,
+                    "cells": [
+                        _numbers(cell, scan.elbow(alpha)) for cell in scan.along_clusters(alpha)
+                    ],
+                }
                 for alpha in scan.alphas
             ],
         },
@@ -69,21 +89,27 @@ def scan_page(scan: Scan, *, title: str = "How many clusters?", n_points: int = 
 
 def _table(scan: Scan) -> str:
     header, *texts = scan.texts()
-    names = ("n_clusters", "alpha", "inertia", "lower_bound", "ratio", "silhouette")
     rows = []
     for cell, words in zip(scan.cells, texts, strict=True):
-        values = (getattr(cell, name) for name in names)
+        values = (getattr(cell, _FIELDS[name]) for name in header)
         numbers = (math.nan if value is None else value for value in values)
-        rows.append([Cell(shown, value) for shown, value in zip(words, numbers, strict=True)])
-    return markup.table("scan", header, rows)
+        rows.append(
+            [
+                Cell(shown, value, words=name == "optimality")
+                for name, shown, value in zip(header, words, numbers, strict=True)
+            ]
+        )
+    left = [place for place in range(len(header)) if place not in number_columns(header)]
+    return markup.table("scan", header, rows, left=left)
 
 
-def _numbers(cell: Fit) -> dict[str, float | None]:
+def _numbers(cell: Fit, elbow: int | None) -> dict[str, float | None]:
     return {
         "k": cell.n_clusters,
         "inertia": cell.inertia,
         "lower": cell.lower_bound,
         "silhouette": cell.silhouette if cell.n_clusters > 1 else None,
+        "elbow": cell.n_clusters == elbow,
     }
 
 

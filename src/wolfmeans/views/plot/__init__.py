@@ -1,6 +1,7 @@
 """Figures for papers, one function for each (matplotlib is imported when a figure is drawn).
 
-Figures of a clustering are drawn from its portrait:
+Figures of a clustering are drawn from its portrait, or from a fitted model (or Pipeline) and its
+data, as in ``map_figure(km, X)``:
 
 >>> import numpy as np
 >>> from wolfmeans import KMeans
@@ -9,6 +10,7 @@ Figures of a clustering are drawn from its portrait:
 >>> X = np.random.default_rng(0).normal(size=(60, 3))
 >>> km = KMeans(n_clusters=3, random_state=0).fit(X)
 >>> figure = map_figure(portrait(km, X))
+>>> figure = map_figure(km, X)
 """
 
 from wolfmeans.views.plot.clusters import margins_figure, profiles_figure, sizes_figure

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
+
+from wolfmeans.views.portrait import Portrait
+from wolfmeans.views.portrait import portrait as make_portrait
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+P = ParamSpec("P")
 GAP, BOUND, MOVED = "#1f5fa8", "#c2571a", "#4b8b3b"
 INK, SOFT, LINE = "#1b1f24", "#57616b", "#d7dbe0"
 
@@ -27,6 +33,27 @@ def new_figure(
     for ax in axes:
         ax.spines[["top", "right"]].set_visible(False)
     return figure, axes
+
+
+def from_model(draw: Callable[Concatenate[Portrait, P], Figure]) -> Callable[..., Figure]:
+    """Let a figure of a portrait take a fitted model or Pipeline and its data instead."""
+
+    @wraps(draw)
+    def drawn(portrait: Any, *rest: Any, **options: Any) -> Figure:
+        if not isinstance(portrait, Portrait):
+            if not rest and "X" not in options:
+                raise TypeError(
+                    f"{draw.__name__} needs a portrait, or a fitted model and the data of its fit: "
+                    f"{draw.__name__}(model, X)"
+                )
+            X = options.pop("X") if "X" in options else rest[0]
+            rest = rest[1:]
+            weights = options.pop("sample_weight", None)
+            replay = draw.__name__ == "replay_figure"
+            portrait = make_portrait(portrait, X, sample_weight=weights, replay=replay)
+        return draw(portrait, *rest, **options)
+
+    return drawn
 
 
 def titled(ax: Axes, title: str, remark: str = "") -> None:

@@ -8,7 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.views.colors import OUT, color_of
-from wolfmeans.views.plot.canvas import INK, LINE, SOFT, counted, new_figure, shortened, titled
+from wolfmeans.views.plot.canvas import (
+    INK,
+    LINE,
+    SOFT,
+    counted,
+    from_model,
+    new_figure,
+    shortened,
+    titled,
+)
 from wolfmeans.views.portrait import Portrait
 
 if TYPE_CHECKING:
@@ -22,6 +31,7 @@ _MOST_WRITTEN = 160
 _LEAST_DEVIATION, _MOST_DEVIATION = 1.5, 3.0
 
 
+@from_model
 def sizes_figure(portrait: Portrait) -> Figure:
     """Draw the number of points in each cluster, the largest first."""
     order = sorted(portrait.clusters, key=lambda cluster: (-cluster.weight, cluster.index))
@@ -61,6 +71,7 @@ def _weight_left_out(portrait: Portrait) -> float:
     return max(0.0, inside / shares - inside) if shares > 0 else 0.0
 
 
+@from_model
 def profiles_figure(portrait: Portrait, at_most: int = _MOST_FEATURES) -> Figure:
     """Draw the means of the features in the clusters, the most distinguishing features first.
 
@@ -105,8 +116,8 @@ def profiles_figure(portrait: Portrait, at_most: int = _MOST_FEATURES) -> Figure
     color_bar.set_label("standard deviations", fontsize=8.5)
     color_bar.ax.tick_params(labelsize=8)
     color_bar.outline.set_visible(False)
-    some = f"{n_features} of " if n_features < portrait.n_features else ""
-    remark = f"means above and below those of all points; {some}{portrait.n_features} features"
+    some = f"{n_features} of " if n_features < len(portrait.names) else ""
+    remark = f"means above and below those of all points; {some}{len(portrait.names)} features"
     titled(bars, "profiles of the clusters", remark)
     return figure
 
@@ -129,6 +140,7 @@ def _write_cells(ax: Axes, deviation: NDArray[np.float64], most: float) -> None:
         ax.text(j, k, text, ha="center", va="center", fontsize=7.5, color=color)
 
 
+@from_model
 def margins_figure(portrait: Portrait) -> Figure:
     """Draw how clearly points belong to their clusters: 0 on a border, 1 at the center.
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.views.colors import OUT, color_of
-from wolfmeans.views.plot.canvas import INK, LINE, SOFT, counted, new_figure, titled
+from wolfmeans.views.plot.canvas import INK, LINE, SOFT, counted, from_model, new_figure, titled
 from wolfmeans.views.portrait import Frame, Portrait
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ _PAPER = np.array([480.0, 310.0])
 Places = NDArray[np.float64]
 
 
+@from_model
 def map_figure(portrait: Portrait) -> Figure:
     """Draw the points of a portrait in the colors of their clusters, and the centers.
 
@@ -46,6 +47,7 @@ def map_figure(portrait: Portrait) -> Figure:
     return figure
 
 
+@from_model
 def replay_figure(portrait: Portrait, n_frames: int = 6) -> Figure:
     """Draw some steps of the run: the first, the last, and more of the early ones in between.
 

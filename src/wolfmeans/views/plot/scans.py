@@ -30,17 +30,10 @@ def scan_figure(scan: Scan) -> Figure:
         color, label = color_of(number), f"alpha = {alpha:g}" if trimmed else "found"
         places = [cell.n_clusters for cell in cells]
         _draw_band(axes[0], places, cells, color, label)
-        several = [cell for cell in cells if cell.n_clusters > 1]
-        axes[1].plot(
-            [cell.n_clusters for cell in several],
-            [cell.silhouette for cell in several],
-            color=color,
-            marker="o",
-            markersize=3,
-            label=label,
-        )
+        _draw_elbow(axes[0], scan.elbow(alpha), cells, color, label=not trimmed)
+        _draw_silhouettes(axes[1], cells, color, both=not trimmed)
     titled(axes[0], "inertia and its lower bound")
-    titled(axes[1], "silhouette by centers")
+    titled(axes[1], "silhouette")
     numbers = scan.n_clusters
     for ax in axes[:2]:
         ax.set_xlabel("number of clusters K")
@@ -52,6 +45,34 @@ def scan_figure(scan: Scan) -> Figure:
     if trimmed:
         _draw_curves(axes[2], scan)
     return figure
+
+
+def _draw_elbow(ax: Axes, k: int | None, cells: list[Cell], color: str, *, label: bool) -> None:
+    """Draw a ring around the point where the curve bends most."""
+    for cell in cells:
+        if cell.n_clusters == k:
+            ax.plot(
+                [k],
+                [cell.inertia],
+                color=color,
+                marker="o",
+                markerfacecolor="none",
+                markersize=11,
+                linestyle="none",
+                label="elbow" if label else None,
+            )
+
+
+def _draw_silhouettes(ax: Axes, cells: list[Cell], color: str, *, both: bool) -> None:
+    """Draw the silhouette, and the simplified one if there is room for both."""
+    several = [cell for cell in cells if cell.n_clusters > 1]
+    places = [cell.n_clusters for cell in several]
+    values = [cell.silhouette for cell in several]
+    ax.plot(places, values, color=color, marker="o", markersize=3, label="silhouette")
+    if both and several:
+        simplified = [cell.simplified_silhouette for cell in several]
+        ax.plot(places, simplified, color=color, linestyle=":", label="simplified (by centers)")
+        ax.legend(frameon=False)
 
 
 def _draw_band(ax: Axes, places: list[int], cells: list[Cell], color: str, label: str) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
+from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state, gen_batches
-from sklearn.utils.validation import check_is_fitted
 
+from wolfmeans.core.progress import PATIENCE, progress_on_terminal
 from wolfmeans.estimators import KMeans, SphericalKMeans, TrimmedKMeans
+from wolfmeans.estimators.pipelines import Prepared, explaining, prepared
 from wolfmeans.views.portrait.map import (
     DISTANCES_AT_ONCE,
     Map,
@@ -58,7 +60,7 @@ class Portrait:
     n_features: int
     n_clusters: int
     names: tuple[str, ...]
-    """Names of the columns."""
+    """Names of the columns of the profiles."""
     weighted: bool
     clusters: tuple[Cluster, ...]
     """One entry for each cluster, by index."""
@@ -71,10 +73,14 @@ class Portrait:
     """None if it was not requested or is impossible; `replay_note` says why."""
     replay_note: str
     """What the replay shows, or why there is none; "" if it was not requested."""
+    steps: tuple[str, ...] = ()
+    """Classes of the steps of a Pipeline before the model."""
+    in_original_units: bool = False
+    """Whether the profiles show the columns before these steps."""
 
 
 def portrait(
-    model: Model,
+    model: Model | Pipeline,
     X: Any,
     *,
     sample_weight: Any = None,
@@ -87,12 +93,13 @@ def portrait(
 
     Parameters
     ----------
-    model : KMeans, SphericalKMeans or TrimmedKMeans
-        The fitted model.
+    model : KMeans, SphericalKMeans, TrimmedKMeans or Pipeline
+        The fitted model, or a fitted Pipeline that ends in one.
     X : array-like or sparse matrix of shape (n_samples, n_features)
         The points that the model was fitted to, in the same order. An error is raised if the
         number of rows, the inertia or the nearest centers of the rows differ from those of the
-        fit. With a scikit-learn Pipeline, pass ``pipe[:-1].transform(X)``.
+        fit. With a Pipeline, this is the data before its first step, and profiles show these
+        columns in their own units, if they are numbers; map and margins show what was clustered.
     sample_weight : array-like of shape (n_samples,), default=None
         The weights that the model was fitted with.
     names : sequence of str or None, default=None
@@ -125,22 +132,36 @@ def portrait(
     >>> [frame.labels.tolist() for frame in shown.replay.frames]
     [[0, 1, 1, 1], [0, 0, 1, 1], [0, 0, 1, 1]]
     """
-    if not isinstance(model, (KMeans, SphericalKMeans, TrimmedKMeans)):
+    found = prepared(model, X)
+    if not isinstance(found.model, (KMeans, SphericalKMeans, TrimmedKMeans)):
         raise TypeError(
             "a portrait needs a fitted wolfmeans KMeans, SphericalKMeans or TrimmedKMeans; "
-            f"got a {type(model).__name__}"
+            f"got a {type(found.model).__name__}"
         )
-    check_is_fitted(model)
+    model = found.model
     if at_most < 1:
         raise ValueError(f"at_most must be at least 1; got {at_most}")
-    points = points_of(model, X, sample_weight)
-    column_names = _column_names(model, names)
     rng = check_random_state(random_state)
-    rows = sampled_rows(points.labels, at_most, rng)
-    moments = moments_of(points)
-    plane = plane_of(points, moments, rng)
-    margins = margins_of(model, points, rows)
-    again, note = replay_of(model, plane, rows) if replay else (None, "")
+    with progress_on_terminal(None, PATIENCE) as shown:
+        report = shown or (lambda share, text: None)
+        with explaining(found, sample_weight):
+            points = points_of(model, found.X, sample_weight)
+        columns = _columns_of(found, points)
+        column_names = _column_names(model, found, names)
+        rows = sampled_rows(points.labels, at_most, rng)
+        report(0.2, "means and spreads of the clusters")
+        moments = moments_of(points)
+        report(0.3, "map")
+        plane = plane_of(points, moments, rng)
+        margins = margins_of(model, points, rows)
+        again, note = None, ""
+        if replay:
+            steps = max(1, len(model.trace_))
+
+            def reported(t: int) -> None:
+                report(0.4 + 0.6 * t / steps, f"replay, iteration {t:,} of {steps:,}")
+
+            again, note = replay_of(model, plane, rows, reported)
     return Portrait(
         n_points=points.X.shape[0],
         n_features=points.X.shape[1],
@@ -149,18 +170,36 @@ def portrait(
         weighted=points.weights is not None,
         clusters=_clusters_of(points, moments, margins),
         left_out=int(np.count_nonzero(points.labels < 0)),
-        profiles=profiles_of(points, moments),
+        profiles=profiles_of(columns, moments if columns is points else moments_of(columns)),
         map=map_of(plane, rows),
         margins=margins,
         replay=again,
         replay_note=note,
+        steps=found.steps,
+        in_original_units=columns is not points,
     )
 
 
-def _column_names(model: Model, names: Sequence[str] | None) -> tuple[str, ...]:
-    d = model.n_features_in_
+def _columns_of(found: Prepared, points: Points) -> Points:
+    """Return the points in the columns that profiles show: those before all steps, or their own."""
+    if found.originals is None:
+        return points
+    originals, masses = found.originals, points.masses[:, None]
+    # Any centers will do; near the means, sums of differences from them lose no digits.
+    centers = np.repeat(originals[:1], len(points.centers), axis=0)
+    for k in range(len(centers)):
+        inside = points.labels == k
+        if masses[inside].any():
+            centers[k] = (masses[inside] * originals[inside]).sum(axis=0) / masses[inside].sum()
+    return replace(points, X=originals, centers=centers, exponent=0)
+
+
+def _column_names(model: Model, found: Prepared, names: Sequence[str] | None) -> tuple[str, ...]:
+    d = model.n_features_in_ if found.originals is None else len(found.original_names)
     if names is None:
-        names = getattr(model, "feature_names_in_", [f"column {j}" for j in range(d)])
+        own = getattr(model, "feature_names_in_", [f"column {j}" for j in range(d)])
+        prepared_names = found.names or own
+        names = prepared_names if found.originals is None else found.original_names
     if len(names) != d:
         raise ValueError(f"there are {d} columns and {len(names)} names for them")
     return tuple(map(str, names))

@@ -20,7 +20,6 @@ from wolfmeans.inputs import validation
 Model = KMeans | SphericalKMeans | TrimmedKMeans
 # Coordinates that are turned into float64 at once.
 _AT_ONCE = 1 << 20
-_EARLIER_STEPS = "pipe[:-1].transform(X)"
 
 
 @dataclass(frozen=True)
@@ -87,8 +86,8 @@ def points_of(model: Model, X: Any, sample_weight: Any) -> Points:
         raise ValueError(
             "a portrait needs the points that were clustered, "
             f"{expected[0]} rows and {expected[1]} columns; this X has shape {shape}. Pass the "
-            "data that was passed to fit; with a Pipeline, the output of its earlier steps: "
-            f"{_EARLIER_STEPS}"
+            "data that was passed to fit; with a Pipeline, the Pipeline itself and its data, or "
+            "pipe[:-1].transform(X)"
         )
     labels = _checked_labels(model)
     X, sizes = validation.validate_points(
@@ -126,10 +125,7 @@ def _refuse_other_points(
     some and not others.
     """
     unnamed = model._without_names()
-    try:
-        unnamed._refuse_other_data(X, weights)
-    except ValueError as error:
-        raise ValueError(f"{error}, as in {_EARLIER_STEPS}") from None
+    unnamed._refuse_other_data(X, weights)
     inside = labels >= 0
     if not np.array_equal(unnamed._labels_of(X)[inside], labels[inside]):
         raise ValueError(

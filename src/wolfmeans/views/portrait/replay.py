@@ -7,6 +7,7 @@ loop runs again, on a problem that records the labels of the rows shown after ea
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -92,6 +93,8 @@ class _Recorder:
     plane: Plane
     frames: list[Frame] = field(default_factory=list)
     last: Frame | None = None
+    report: Callable[[int], Any] = lambda t: None
+    """Called with the number of each iteration."""
 
     def frame(
         self, t: int, title: str, values: tuple[float, float, int], centers: Any, labels: Labels
@@ -108,6 +111,7 @@ class _Recorder:
 
     def add(self, t: int, sse: float, gap: float, moved: int, centers: Any, labels: Labels) -> None:
         """Record the frame after iteration t; the later in a long run, the fewer are kept."""
+        self.report(t)
         points = self.plane.points
         values = (points.as_certified(sse), points.as_certified(gap), moved)
         title = f"iteration {t}" if t else "the start"
@@ -155,11 +159,16 @@ class _RecordedTrimmed(_Recorded, TrimmedProblem):
     """The same with trimming."""
 
 
-def replay_of(model: Model, plane: Plane, rows: NDArray[np.int64]) -> tuple[Replay | None, str]:
-    """Repeat the model's run; return its frames, and a sentence about them."""
+def replay_of(
+    model: Model, plane: Plane, rows: NDArray[np.int64], report: Callable[[int], Any]
+) -> tuple[Replay | None, str]:
+    """Repeat the model's run; return its frames, and a sentence about them.
+
+    `report` is called with the number of each iteration.
+    """
     if not hasattr(model, "initial_centers_"):
         return None, NO_START
-    recorder = _Recorder(rows, plane)
+    recorder = _Recorder(rows, plane, report=report)
     fit = _run_again(model, recorder)
     last, points, certificate = recorder.last, plane.points, model.certificate_
     assert last is not None
