@@ -895,8 +895,8 @@ PYTHON_MUTANTS = [
         ),
         (
             "percents rounded to the nearest",
-            "rounding=ROUND_CEILING)",
-            "rounding='ROUND_HALF_EVEN')",
+            "prec=digits, rounding=ROUND_CEILING)",
+            "prec=digits, rounding='ROUND_HALF_EVEN')",
             "a printed percentage claims too much",
             "test_printed_numbers_claim_no_more_than_the_bound",
         ),

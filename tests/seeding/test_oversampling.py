@@ -266,7 +266,7 @@ def first_candidates(X, weights, draws):
     part = Part(opened(X, weights))
     shift = integer_shift(part.largest(), part.size())
     return np.concatenate(
-        [oversampling._first_candidate(part, shift, 8, seed) for seed in range(draws)]
+        [oversampling._first_candidate(part, shift, seed) for seed in range(draws)]
     )
 
 

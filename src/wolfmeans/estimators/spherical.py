@@ -372,11 +372,12 @@ class TrimmedSphericalKMeans(OnTheSphere, TrimmedKMeans):
     """
 
     _problem = TrimmedSphericalProblem
+    polish = effort = None
     _parameter_constraints: dict[str, Any] = {  # noqa: RUF012 - scikit-learn's protocol
         **{
             name: rule
             for name, rule in TrimmedKMeans._parameter_constraints.items()
-            if name != "checkpoint"
+            if name not in ("checkpoint", "polish", "effort")
         },
         "stop": [StrOptions(set(_RULES)), None],
         "zero_rows": [StrOptions({"error", "apart"})],
