@@ -895,8 +895,8 @@ PYTHON_MUTANTS = [
         ),
         (
             "percents rounded to the nearest",
-            "prec=digits, rounding=ROUND_CEILING)",
-            "prec=digits, rounding='ROUND_HALF_EVEN')",
+            "rounding=ROUND_CEILING).create_decimal(percent)",
+            "rounding='ROUND_HALF_EVEN').create_decimal(percent)",
             "a printed percentage claims too much",
             "test_printed_numbers_claim_no_more_than_the_bound",
         ),
