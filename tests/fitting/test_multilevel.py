@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from wolfmeans import KMeans
+from wolfmeans import KMeans, SphericalKMeans
 from wolfmeans.engines import get_engine
 from wolfmeans.engines.places.memory import MemoryPart, MemoryPlace
 from wolfmeans.engines.places.workspace import PartsWorkspace
@@ -160,3 +160,9 @@ def test_weights_of_the_union_are_unbiased(small_samples):
             # Opened are the smallest sample, all values, and the first of the unions.
             unions.append(totals[2])
     assert abs(np.mean(unions) - len(X)) < 4 * np.std(unions) / np.sqrt(60)
+
+
+def test_seeds_of_spherical_k_means_have_norm_one(small_samples):
+    km = SphericalKMeans(K, random_state=0).fit(points())
+    assert np.linalg.norm(km.initial_centers_, axis=1) == pytest.approx(np.ones(K), abs=1e-6)
+    assert km.certificate_.status.converged

@@ -8,7 +8,9 @@ import pytest
 
 from difficult import points
 from interpreted import needs_triton
-from wolfmeans import KMeans
+from wolfmeans import KMeans, SphericalKMeans, TrimmedSphericalKMeans
+from wolfmeans.fitting import multilevel
+from wolfmeans.seeding import methods
 
 pytest.importorskip("wolfmeans.exact._native")
 pytestmark = [
@@ -73,6 +75,35 @@ def test_fits_have_the_bits_of_the_cpu(kind, d, dtype, settings):
 
 
 @pytest.mark.filterwarnings("ignore:Number of distinct clusters")
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [(SphericalKMeans, {}), (TrimmedSphericalKMeans, {"trim": 3, "n_init": 2})],
+)
+def test_spherical_fits_have_the_bits_of_the_cpu(kind, settings):
+    X = points("blobs", 30, 5, "float32")
+    here, there = (
+        kind(4, engine=engine, random_state=0, max_iter=4, **settings).fit(X)
+        for engine in ("cpu", "gpu")
+    )
+    assert_same_models(here, there)
+
+
+def test_the_multilevel_start_has_the_bits_of_the_cpu(monkeypatch):
+    for name, value in {
+        "FEWEST_ROWS": 100,
+        "_FEWEST_SAMPLED": 20,
+        "_SAMPLED_PER_CLUSTER": 4,
+        "_FEWEST_PER_CLUSTER": 20,
+    }.items():
+        monkeypatch.setattr(methods, name, value)
+    monkeypatch.setattr(multilevel, "_ENOUGH_PER_CLUSTER", 4)
+    here, _ = fitted(points("blobs", 200, 3, "float32"), init="multilevel")
+    # It is not the seeds of few rows that are compared.
+    greedy = KMeans(4, init="k-means++", random_state=0, max_iter=4, n_init=1)
+    greedy.fit(points("blobs", 200, 3, "float32"))
+    assert not np.array_equal(here.initial_centers_, greedy.initial_centers_)
+
+
 def test_more_clusters_than_distinct_points():
     fitted(points("duplicates", 30, 2), n_clusters=8, certify=None)
 
