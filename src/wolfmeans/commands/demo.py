@@ -13,7 +13,7 @@ from wolfmeans.commands.terminal import errors_in_one_line
 _CLASSES = 7
 _EFFORT = 2.0
 """Seconds in which a better clustering is looked for."""
-_TARGET, _SECONDS = 0.01, 120.0
+_TARGET, _SECONDS = 0.009, 120.0
 """The distance from the optimum that is proven, and the most time that it may take."""
 
 
