@@ -84,6 +84,28 @@ def test_a_page_has_every_section_readable_without_scripts(page, model):
     assert "noscript" in found.tags
 
 
+def test_clusters_come_first_in_words(page, model):
+    found = Document(page.html)
+    ids = [each for each in found.values("id") if each in ("summary", "clusters", "certificate")]
+    assert ids == ["summary", "clusters", "certificate"]
+    header, *rows = found.rows["summary"]
+    assert header == ["cluster", "share", "what sets it apart", "typical rows"]
+    X, shares = points(), np.bincount(model.labels_) / len(model.labels_)
+    order = [int(row[0]) for row in rows]
+    assert shares[order].tolist() == sorted(shares, reverse=True)
+    for k, (_, _, said, typical) in zip(order, rows, strict=True):
+        away = (X[model.labels_ == k].mean(axis=0) - X.mean(axis=0)) / X.std(axis=0)
+        strongest = int(np.argmax(np.abs(away)))
+        if abs(away[strongest]) < 0.5:
+            assert said == "close to the mean of all points in every column"
+        else:
+            word = "high" if away[strongest] > 0 else "low"
+            assert said.startswith(f"{word} column {strongest} (")
+        nearest = ((X - model.cluster_centers_[k]) ** 2).sum(axis=1)
+        nearest[model.labels_ != k] = np.inf
+        assert int(typical.split(", ")[0]) == int(np.argmin(nearest))
+
+
 def test_everything_that_came_from_data_is_escaped(model):
     names = [HOSTILE, "<b>bold</b>", "</table>"]
     page = report.page(model, points(), names=names, title=HOSTILE)

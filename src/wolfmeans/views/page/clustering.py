@@ -1,4 +1,4 @@
-"""The page of a fitted clustering: verdict, certificate, map with replay, clusters and the run."""
+"""The page of a fitted clustering: verdict, clusters, map with replay, certificate and the run."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ from wolfmeans.views.portrait.profiles import zero_if_rounding
 
 Line = tuple[str, str, str]
 
+# Columns in a sentence about a cluster, and the deviation that is worth one.
+_SAID, _CLEAR = 3, 0.5
 # Rows shown before the reader expands a table.
 _FEATURES, _CLUSTERS = 15, 20
 _MARKS = {"proved": "✓", "near": "≈", "plain": "≈"}
@@ -105,10 +107,11 @@ def page(
         lead=_lead(picture, column),
         top=_top(certificate, lines, say(certificate.verdict), unit),
         sections=[
-            markup.section("certificate", "Certificate", _certificate(lines)),
-            markup.section("map", "Map", _map(picture)),
+            markup.section("summary", "In words", *_summary(picture)),
             markup.section("clusters", "Clusters", *_clusters(picture, unit)),
             markup.section("profiles", "Profiles", *_profiles(picture)),
+            markup.section("map", "Map", _map(picture)),
+            markup.section("certificate", "Certificate", _certificate(lines)),
             markup.section("margins", "Margins", _margins(picture)),
             markup.section("run", "The run", *_run(trace, unit)),
         ],
@@ -204,6 +207,53 @@ def _map(picture: Portrait) -> str:
     note = markup.paragraph(" ".join(f"{n[:1].upper()}{n[1:].rstrip('.')}." for n in notes))
     figure = markup.chart("map", "Points and centers", caption, heading=False)
     return f'<div class="replay">{figure}<div class="panel" hidden></div></div>{note}'
+
+
+def _summary(picture: Portrait) -> tuple[str, ...]:
+    """Write a sentence about each cluster, the largest first."""
+    if picture.n_clusters == 1:
+        return ()
+    order = sorted(picture.clusters, key=lambda cluster: -cluster.share)
+    rows = [
+        [
+            markup.cluster(cluster.index),
+            Cell(f"{cluster.share:.1%}"),
+            Cell(sentence_about(picture, cluster.index)),
+            Cell(_typical(picture, cluster.index)),
+        ]
+        for cluster in order
+    ]
+    header = ("cluster", "share", "what sets it apart", "typical rows")
+    words = (
+        "Columns whose mean in the cluster is at least half a standard deviation above or below "
+        "the mean of all points, the strongest first, with both means. Typical rows are the nearest to the center; "
+        "the first row of the data is row 0."
+    )
+    table = markup.table("summary", header, rows, numbers=False, shown=_CLUSTERS, kind="words")
+    return table, markup.paragraph(words)
+
+
+def sentence_about(picture: Portrait, index: int) -> str:
+    """Return what distinguishes a cluster: its columns that deviate most from those of all."""
+    profiles = picture.profiles
+    deviation = profiles.deviation[index]
+    strongest = np.argsort(-np.abs(deviation), kind="stable")[:_SAID].tolist()
+    parts = [
+        f"{'high' if deviation[j] > 0 else 'low'} {picture.names[j]} "
+        f"({markup.figures(float(profiles.means[index, j]), 3)}; overall "
+        f"{markup.figures(float(profiles.overall[j]), 3)})"
+        for j in strongest
+        if abs(deviation[j]) >= _CLEAR
+    ]
+    if not parts:
+        return "close to the mean of all points in every column"
+    return ", ".join(parts)
+
+
+def _typical(picture: Portrait, index: int) -> str:
+    if picture.typical is None:
+        return ""
+    return ", ".join(str(row) for row in picture.typical[index].tolist() if row >= 0)
 
 
 def _clusters(picture: Portrait, unit: str) -> tuple[str, str]:

@@ -28,6 +28,9 @@ from wolfmeans.views.portrait.points import Model, Points, points_of
 from wolfmeans.views.portrait.profiles import Moments, Profiles, moments_of, profiles_of
 from wolfmeans.views.portrait.replay import Replay, replay_of
 
+_TYPICAL = 3
+"""Typical rows of each cluster."""
+
 
 @dataclass(frozen=True)
 class Cluster:
@@ -77,6 +80,8 @@ class Portrait:
     """Classes of the steps of a Pipeline before the model."""
     in_original_units: bool = False
     """Whether the profiles show the columns before these steps."""
+    typical: NDArray[np.int64] | None = None
+    """(K, 3) numbers of the rows nearest to each center; -1 where a cluster has fewer."""
 
 
 def portrait(
@@ -177,6 +182,7 @@ def portrait(
         replay_note=note,
         steps=found.steps,
         in_original_units=columns is not points,
+        typical=model.typical_rows(found.X, _TYPICAL),
     )
 
 
