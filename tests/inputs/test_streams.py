@@ -503,7 +503,7 @@ INTERRUPTED = """
         model.fit(path)
     except KeyboardInterrupt:
         # A thread of a pool that was just starting is told to end, and does so in its own time.
-        until = time.monotonic() + 5.0
+        until = time.monotonic() + 30.0
         while ours() and time.monotonic() < until:
             time.sleep(0.01)
         print(bool(ours()))
