@@ -226,8 +226,8 @@ def _summary(picture: Portrait) -> tuple[str, ...]:
     header = ("cluster", "share", "what sets it apart", "typical rows")
     words = (
         "Columns whose mean in the cluster is at least half a standard deviation above or below "
-        "the mean of all points, the strongest first, with both means. Typical rows are the nearest to the center; "
-        "the first row of the data is row 0."
+        "the mean of all points, the strongest first, with both means. Typical rows are the "
+        "nearest to the center; the first row of the data is row 0."
     )
     table = markup.table("summary", header, rows, numbers=False, shown=_CLUSTERS, kind="words")
     return table, markup.paragraph(words)
