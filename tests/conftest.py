@@ -40,6 +40,23 @@ _LONG_CASES = {"gpu", "cluster"}
 """Arguments of tests that take long: the GPU engine, and a cluster of Dask workers."""
 
 
+_WHOLE_BOUNDS = ("bounds/*.py", "test_docs.py", "test_documented_commands.py", "digests/*.py")
+"""Files of tests that see the bounds as users do; others may be marked `whole_bounds`."""
+_FEW_STEPS = 10
+
+
+@pytest.fixture(autouse=True)
+def _few_steps_of_default_bounds(request, monkeypatch):
+    """Take fewer steps for the bound of a certificate that is read: most tests look at the rest."""
+    if request.node.get_closest_marker("whole_bounds"):
+        return
+    if any(request.path.match(pattern) for pattern in _WHOLE_BOUNDS):
+        return
+    from wolfmeans.estimators import postponed
+
+    monkeypatch.setattr(postponed, "_MOST_STEPS", _FEW_STEPS)
+
+
 def pytest_ignore_collect(collection_path):
     """Leave out modules that help tests: they have no doctests, and some need PyTorch."""
     is_module = collection_path.suffix == ".py" and HERE in collection_path.parents
