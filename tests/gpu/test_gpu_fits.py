@@ -74,7 +74,6 @@ def test_fits_have_the_bits_of_the_cpu(kind, d, dtype, settings):
     fitted(points(kind, 30, d, dtype), **{"max_iter": 4, **settings})
 
 
-@pytest.mark.filterwarnings("ignore:Number of distinct clusters")
 @pytest.mark.parametrize(
     ("kind", "settings"),
     [(SphericalKMeans, {}), (TrimmedSphericalKMeans, {"trim": 3, "n_init": 2})],
@@ -104,6 +103,7 @@ def test_the_multilevel_start_has_the_bits_of_the_cpu(monkeypatch):
     assert not np.array_equal(here.initial_centers_, greedy.initial_centers_)
 
 
+@pytest.mark.filterwarnings("ignore:Number of distinct clusters")
 def test_more_clusters_than_distinct_points():
     fitted(points("duplicates", 30, 2), n_clusters=8, certify=None)
 

@@ -59,7 +59,7 @@ def check(
 
       wolfmeans check proof.npz measurements.csv
 
-      wolfmeans check proof.npz measurements.csv --trim 15 --json
+      wolfmeans check proof.npz measurements.csv --json
     """
     outputs.check_targets({}, [proof, *files])
     if Path(proof).is_dir() or not Path(proof).exists():

@@ -11,6 +11,7 @@ from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted
 
 from wolfmeans.engines import effective_threads
+from wolfmeans.engines.tensors import on_host
 from wolfmeans.inputs import validation
 
 _DISTANCES_AT_ONCE = 1 << 22
@@ -64,7 +65,7 @@ class Membership:
         if n_rows < 1:
             raise ValueError(f"n_rows must be at least 1; got {n_rows}")
         model: Any = self
-        labels = np.asarray(model.predict(X))
+        labels = np.asarray(on_host(model.predict(X)))
         nearest = np.concatenate([block.min(axis=1) for block in self._distances(X)])
         found = np.full((len(model.cluster_centers_), n_rows), -1, dtype=np.int64)
         for k in range(len(found)):
@@ -162,4 +163,4 @@ class Membership:
         light = model._without_names().set_output(transform="default")
         step = max(1, _DISTANCES_AT_ONCE // len(model.cluster_centers_))
         for rows in gen_batches(X.shape[0], step):
-            yield np.asarray(light.transform(X[rows]), dtype=np.float64)
+            yield np.asarray(on_host(light.transform(X[rows])), dtype=np.float64)

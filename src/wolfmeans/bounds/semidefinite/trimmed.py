@@ -157,7 +157,7 @@ class TrimmedRelaxation:
         self._real: Any = np.float64 if n <= FEW else np.float32
         self._A: Matrix = self.points.astype(self._real)
         self._q: Matrix = self.q.astype(self._real)
-        self.rho = 0.75 * self.total / n_clusters
+        self.rho = 0.75 * self.total / n_clusters or 1.0
         self.top = TopBlock.random(
             HOST, np.zeros_like(self._q), min(n, max(2 * n_clusters + 8, 16))
         )
@@ -461,6 +461,9 @@ def trimmed(
     if n_clusters >= n or not in_range:
         return LowerBound(0.0, KIND, 1.0, perf_counter() - started)
     relaxation = TrimmedRelaxation(points, n_clusters, heavy, labels, distances, left_out=left_out)
+    if not relaxation.total > 0:
+        # What this clustering keeps is one point, many times: there is nothing to begin with.
+        return LowerBound(0.0, KIND, 1.0, perf_counter() - started)
     search = Search(
         relaxation,
         lambda tolerance: proven(relaxation, relaxation.best or relaxation.multipliers),
