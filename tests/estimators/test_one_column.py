@@ -65,7 +65,14 @@ def skewed(n=400, seed=0):
     return np.random.default_rng(seed).lognormal(sigma=1.5, size=(n, 1))
 
 
-@pytest.mark.parametrize("place", [place for place in EVERYWHERE if place not in IN_PARTS])
+@pytest.mark.parametrize(
+    "place",
+    [
+        pytest.param(place, marks=needs_triton) if place == "gpu" else place
+        for place in EVERYWHERE
+        if place not in IN_PARTS
+    ],
+)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_all_engines_find_the_same_optimum(place, weighted):
     X = skewed(60)

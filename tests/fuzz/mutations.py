@@ -8,6 +8,7 @@ import io
 import json
 import warnings
 import zipfile
+from copy import deepcopy
 
 from hypothesis import strategies as st
 
@@ -137,7 +138,7 @@ def changed_tree(draw, tree):
         places = list(_places(tree))
         path = places[draw(st.integers(0, len(places) - 1))]
         if not path:
-            return draw(st.sampled_from(VALUES))
+            return deepcopy(draw(st.sampled_from(VALUES)))
         node = tree
         for key in path[:-1]:
             node = node[key]
@@ -147,7 +148,8 @@ def changed_tree(draw, tree):
         elif what == 1 and isinstance(node, dict):
             node[draw(st.sampled_from(["a", "", "__class__", "init", "k" * 99]))] = 1
         else:
-            node[path[-1]] = draw(st.sampled_from(VALUES))
+            # A copy: the next change may be inside it.
+            node[path[-1]] = deepcopy(draw(st.sampled_from(VALUES)))
     return tree
 
 
