@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import wolfmeans
 from everywhere import EVERYWHERE, IN_PARTS, PLACES, fit_at
+from interpreted import needs_triton
 from wolfmeans import KMeans, Status, TrimmedKMeans
 from wolfmeans.estimators import kmeans
 
