@@ -8,7 +8,9 @@ from wolfmeans import KMeans, check_proof
 
 
 @pytest.mark.parametrize(
-    ("load", "k"), [(load_iris, 3), (load_wine, 3), (load_breast_cancer, 2)], ids=lambda v: str(v)
+    ("load", "k"),
+    [(load_iris, 3), (load_wine, 3), (load_breast_cancer, 2)],
+    ids=["iris", "wine", "breast cancer"],
 )
 def test_default_certificates_of_real_tables_are_useful(load, k):
     X = StandardScaler().fit_transform(load().data)
