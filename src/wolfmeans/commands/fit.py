@@ -230,7 +230,7 @@ def fit(
 
       wolfmeans fit big.csv.gz -k 8 --columns x,y --drop-missing --json
 
-      wolfmeans fit measurements.csv -k 4 --size-min 10 --size-max 20
+      wolfmeans fit measurements.csv -k 4 --size-min 10
 
       wolfmeans fit 'parts/*.parquet' -k 5 --alpha 0.02 --labels all.parquet
 
