@@ -40,7 +40,10 @@ _LONG_CASES = {"gpu", "cluster"}
 """Arguments of tests that take long: the GPU engine, and a cluster of Dask workers."""
 
 
-_WHOLE_BOUNDS = ("bounds/*.py", "test_docs.py", "test_documented_commands.py", "digests/*.py")
+_WHOLE_BOUNDS = (
+    *("bounds/*.py", "faults/*.py", "digests/*.py"),
+    *("test_docs.py", "test_documented_commands.py"),
+)
 """Files of tests that see the bounds as users do; others may be marked `whole_bounds`."""
 _FEW_STEPS = 10
 
