@@ -18,7 +18,7 @@ from scipy import linalg, sparse
 class HostArrays:
     """NumPy arrays."""
 
-    library: Any = np
+    module: Any = np
 
     def array(self, values: Any, like: Any = np.float64) -> Any:
         """Return an array with entries of a NumPy dtype."""
@@ -61,12 +61,12 @@ class TorchArrays:
     """Tensors of PyTorch on a device."""
 
     def __init__(self, device: str) -> None:
-        self.library = import_module("torch")
+        self.module = import_module("torch")
         self._device = device
 
     def array(self, values: Any, like: Any = np.float64) -> Any:
         """Return a tensor with entries of a NumPy dtype."""
-        return self.library.from_numpy(np.array(values, dtype=like)).to(self._device)
+        return self.module.from_numpy(np.array(values, dtype=like)).to(self._device)
 
     def cast(self, array: Any, like: Any) -> Any:
         """Return a tensor with entries of the same kind as another's."""
@@ -74,7 +74,7 @@ class TorchArrays:
 
     def double(self, array: Any) -> Any:
         """Return a tensor in float64."""
-        return array.to(self.library.float64)
+        return array.to(self.module.float64)
 
     def to_host(self, array: Any) -> NDArray[Any]:
         """Return a NumPy array."""
@@ -86,20 +86,20 @@ class TorchArrays:
         parts = [self.array(part, np.int64) for part in (T.indptr, T.indices)]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it calls its own format a beta
-            return self.library.sparse_csr_tensor(
+            return self.module.sparse_csr_tensor(
                 *parts, self.array(T.data), size=T.shape, check_invariants=False
             )
 
     def at_least_zero(self, array: Any, out: Any = None) -> Any:
         """Return the larger of the entries and 0."""
-        return self.library.clamp(array, min=0, out=out)
+        return self.module.clamp(array, min=0, out=out)
 
     def orthonormal(self, V: Any) -> Any:
         """Return a basis of the space of the columns, nearly orthonormal if they were nearly so."""
-        factor, failed = self.library.linalg.cholesky_ex(V.T @ V)
+        factor, failed = self.module.linalg.cholesky_ex(V.T @ V)
         if int(failed):
-            return self.library.linalg.qr(V)[0]
-        return self.library.linalg.solve_triangular(factor, V.T, upper=False).T
+            return self.module.linalg.qr(V)[0]
+        return self.module.linalg.solve_triangular(factor, V.T, upper=False).T
 
     def copy(self, array: Any) -> Any:
         """Return a copy."""

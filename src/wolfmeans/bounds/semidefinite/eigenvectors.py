@@ -47,7 +47,7 @@ class TopBlock:
         return self._on.cast(self._on.array(numbers), self.q)
 
     def _projected(self, V: Any) -> Any:
-        return V - self._on.library.outer(self.q, self.q @ V)
+        return V - self._on.module.outer(self.q, self.q @ V)
 
     def _orthonormal(self, V: Any) -> Any:
         """Return an orthonormal basis: Cholesky factors of the Gram matrix in float64, twice.
@@ -55,17 +55,17 @@ class TopBlock:
         The filter makes columns nearly parallel. What is then left of them in float32 is rounding,
         also in the direction of q, which is taken out both times.
         """
-        library = self._on.library
+        module = self._on.module
         wide, q = self._on.double(V), self._on.double(self.q)
         for _ in range(2):
-            wide = wide - library.outer(q, q @ wide)
-            wide = wide / (library.sqrt((wide * wide).sum(0)) + np.finfo(np.float64).tiny)
+            wide = wide - module.outer(q, q @ wide)
+            wide = wide / (module.sqrt((wide * wide).sum(0)) + np.finfo(np.float64).tiny)
             wide = self._on.orthonormal(wide)
         return self._on.cast(wide, self.q)
 
     def _lowest(self, apply: Operator) -> float:
         """Return about the smallest eigenvalue, rather too low (Lanczos)."""
-        norm = self._on.library.linalg.norm
+        norm = self._on.module.linalg.norm
         v = self._projected(self._normal(1, seed=1))
         v = v / norm(v)
         before, size = 0.0 * v, 0.0
@@ -127,7 +127,7 @@ class TopBlock:
             self.values = self.values[have - columns :]
             return
         more = self._normal(columns - have, seed=have)
-        self.vectors = self._orthonormal(self._on.library.hstack([more, self.vectors]))
+        self.vectors = self._orthonormal(self._on.module.hstack([more, self.vectors]))
         lowest = self.values[0] - 1e-3 * abs(self.values[0])
         self.values = np.concatenate([np.full(columns - have, lowest), self.values])
 

@@ -151,8 +151,8 @@ class Relaxation:
             S *= np.float32(1.0 / self.rho)
             self.Y = F @ F.T
             self.Y -= on.array(S, real)
-        self.W = self._projected(on.library.empty_like(self.Y))
-        self._B = on.library.empty_like(self.Y)
+        self.W = self._projected(on.module.empty_like(self.Y))
+        self._B = on.module.empty_like(self.Y)
         self.steps = 0
         self._before: Any = None
         self._dual: TopBlock | None = None
@@ -160,8 +160,8 @@ class Relaxation:
 
     def step(self) -> None:
         """Take one step of the method of multipliers."""
-        B, A, inverse, library = self._B, self._A, 1.0 / self.rho, self._on.library
-        library.add(self.W, self.W, out=B)
+        B, A, inverse, module = self._B, self._A, 1.0 / self.rho, self._on.module
+        module.add(self.W, self.W, out=B)
         B -= self.Y
 
         def apply(V: Any) -> Any:
@@ -173,17 +173,17 @@ class Relaxation:
         shares = np.clip(values - clip_shift(values, self.n_clusters - 1), 0.0, 1.0)
         first = int(np.argmax(shares > 0))
         roots = self._on.cast(self._on.array(np.sqrt(shares[first:])), self._q)
-        self._F = library.hstack([self.top.vectors[:, first:] * roots, self._q[:, None]])
+        self._F = module.hstack([self.top.vectors[:, first:] * roots, self._q[:, None]])
         self._fit_block(len(shares) - first)
         # Y + 1.6 (Z - W)
-        library.matmul(self._F, self._F.T, out=B)
+        module.matmul(self._F, self._F.T, out=B)
         B -= self.W
         B *= _OVERRELAXED
         self.Y += B
         watched = (self.steps + 1) % _EVERY == 0
         if watched:
             self._before = self.W
-            self.W = library.empty_like(self.W)
+            self.W = module.empty_like(self.W)
         self.W = self._projected(self.W)
         self.steps += 1
         self._dual = None
@@ -231,12 +231,12 @@ class Relaxation:
 
     def _balance(self) -> None:
         """Change rho where one of the two residuals is much larger than the other."""
-        library = self._on.library
-        library.matmul(self._F, self._F.T, out=self._B)
+        module = self._on.module
+        module.matmul(self._F, self._F.T, out=self._B)
         self._B -= self.W
-        primal = float(library.linalg.norm(self._B))
+        primal = float(module.linalg.norm(self._B))
         self._before -= self.W
-        dual = float(library.linalg.norm(self._before))
+        dual = float(module.linalg.norm(self._before))
         self._before = None
         factor = 1.25 if primal > 2 * dual else 0.8 if dual > 2 * primal else 1.0
         if factor != 1.0:
@@ -303,7 +303,7 @@ class Relaxation:
 
     def largest(self, S: Double, tolerance: float) -> tuple[Double, Double]:
         """Return the largest eigenvalues of P (G + S) P in float64, and their vectors."""
-        on, outer = self._on, self._on.library.outer
+        on, outer = self._on, self._on.module.outer
         S, A, q = on.array(S), on.array(self.points), on.array(self.q)
         Sq = S @ q
         qSq = float(q @ Sq)
