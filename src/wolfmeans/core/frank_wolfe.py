@@ -222,11 +222,7 @@ def minimize_concave(
     iterations: int | None = None
 
     while True:
-        block = 1 if callback is not None else problem.steps_per_block
-        if limit is not None:
-            # The first point has to be evaluated too.
-            left = limit - state.t + (state.vertex is None)
-            block = max(1, min(block, left))
+        block = 1 if callback is not None else _block_size(problem, state, limit)
         state.met = None
         for record in problem.advance(state, rule, at_most=block):
             trace.append(record)
@@ -286,6 +282,15 @@ def _check_limits(max_iter: int | None, time_limit: float | None) -> None:
         raise ValueError(f"max_iter must be at least 0; got {max_iter}")
     if time_limit is not None and not time_limit >= 0:
         raise ValueError(f"time_limit must be at least 0 seconds; got {time_limit}")
+
+
+def _block_size(problem: ConcaveProblem[Any], state: State[Any], limit: int | None) -> int:
+    """Return how many points to evaluate in one call of `advance`."""
+    if limit is None:
+        return problem.steps_per_block
+    # The first point has to be evaluated too.
+    left = limit - state.t + (state.vertex is None)
+    return max(1, min(problem.steps_per_block, left))
 
 
 def _interruption(
