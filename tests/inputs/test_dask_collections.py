@@ -237,6 +237,19 @@ def test_partitions_that_do_not_fit_are_named(dask_place):
         spread(points(), 200, weights)
 
 
+def test_a_problem_that_speaks_of_columns_is_passed_on(monkeypatch):
+    pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+
+    def fail(*_):
+        raise ValueError("the column names differ")
+
+    monkeypatch.setattr(blocks, "_rows", fail)
+    frame = dd.from_pandas(pd.DataFrame(points(), columns=list("abc")), npartitions=2)
+    expected = "partition 0 of X cannot be read as numbers: the column names differ"
+    with dask.config.set(scheduler="threads"), pytest.raises(ValueError, match=expected):
+        KMeans(2, init=np.zeros((2, 3))).fit(frame)
+
+
 def test_what_needs_all_points_is_refused(dask_place):
     X = da.from_array(points(), chunks=(200, 3))
     for settings in (

@@ -388,9 +388,9 @@ def best_bound(
 ) -> LowerBound | None:
     """Return the largest of several bounds; None without any.
 
-    X is validated data, dense or CSR; `mass` is the weight that is kept, None for all. At most one
-    of the methods has a confidence below 1; the largest bound then has it at least, and is called
-    by it where it is the one.
+    X is validated data, dense or CSR; `mass` is the weight that is kept, None for all. If one
+    method holds with a confidence below 1, the result has that confidence only if that method gave
+    the largest bound.
     """
     settings = settings or Settings()
     end = settings.clock() + settings.seconds

@@ -37,7 +37,7 @@ _FEWEST_ROWS = 512
 _BYTES = 512
 """Memory of a method for each row, beside copies of it (tests/bounds/test_bounds_in_parts.py)."""
 _BYTES_OF_MATRICES = 256
-"""What of it the matrices of the semidefinite method may take."""
+"""Of these, bytes for the matrices of the semidefinite method."""
 _FEWEST_MATCHED = 64
 """Rows of a matched part: for fewer, the semidefinite method is not one of several."""
 _STEPS = 100

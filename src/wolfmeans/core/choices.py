@@ -12,7 +12,7 @@ POLICIES = ("keep", "resample", "farthest", "best", "admissible")
 """For empty clusters."""
 POLISHES = ("hartigan", "swap")
 SEEDINGS = ("multilevel", "k-means++", "plain-k-means++", "k-means||", "random", "greedy-k-means++")
-"""The last is another name of the first."""
+"""`greedy-k-means++` is another name of `k-means++`."""
 TRIMMED_SEEDINGS = ("trimmed-k-means++",)
 BOUNDS = ("exact", "spectral", "neighbours", "prices", "semidefinite", "branching", "subsampled")
 """Lower bounds on the best possible SSE."""

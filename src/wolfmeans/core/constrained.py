@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from wolfmeans.core.draws import RandomSource
 from wolfmeans.core.empty_clusters import POLICIES as KMEANS_POLICIES
 from wolfmeans.core.frank_wolfe import State
-from wolfmeans.core.kmeans import KMeansProblem, Partition, largest_residual, rounding_of_distances
+from wolfmeans.core.kmeans import KMeansProblem, Partition, rounding_of_distances
 from wolfmeans.core.solution import Solution
 from wolfmeans.core.stopping import StoppingRule
 from wolfmeans.core.transport import SizeLimits, common_unit
-from wolfmeans.core.workspace import Centers, Distances, Limits, Workspace
+from wolfmeans.core.workspace import Centers, Distances, Limits, Workspace, largest_residual
 
 POLICIES = tuple(policy for policy in KMEANS_POLICIES if policy != "admissible")
 _MOST_BITS = 105
@@ -226,7 +226,7 @@ class ConstrainedProblem(KMeansProblem):
         rounding = rounding_of_distances(
             farthest,
             farthest,
-            largest_residual(point),
+            largest_residual(point.residuals),
             self.workspace.n_features,
             self.workspace.distance_error(point.centers),
         )

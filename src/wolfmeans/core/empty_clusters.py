@@ -110,9 +110,9 @@ def farthest_first(
             break
         by_distance = np.argsort(-distances[rows], kind="stable")
         outside = float(distances[rows[by_distance[few]]]) if few < len(rows) else 0.0
-        near_to_far = rows[np.sort(by_distance[:few])]
-        far = distances[near_to_far]
-        found = _farthest_among(workspace, near_to_far, far, outside, count - len(chosen))
+        in_value_order = rows[np.sort(by_distance[:few])]
+        far = distances[in_value_order]
+        found = _farthest_among(workspace, in_value_order, far, outside, count - len(chosen))
         chosen += found
         reached = workspace.nearest(workspace.rows(np.array(found)))[1]
         distances = np.minimum(distances, reached)
@@ -126,9 +126,10 @@ def _farthest_among(
     outside: float,
     count: int,
 ) -> list[int]:
-    """Choose points among `rows`, so far away, while they are farther than `outside`.
+    """Choose up to `count` of `rows`, farthest first, while they are farther than `outside`.
 
-    At least one is chosen.
+    `distances` are those of the rows to all centers. At least one row is chosen, unless all lie on
+    centers.
     """
     points = workspace.rows(rows)
     kernels = dense_kernels(points)

@@ -20,7 +20,15 @@ from wolfmeans.core.empty_clusters import CANDIDATES, admissible_assignment, bes
 from wolfmeans.core.frank_wolfe import ConcaveProblem, State
 from wolfmeans.core.solution import Record, Solution, Status
 from wolfmeans.core.stopping import StoppingRule, tolerances_of
-from wolfmeans.core.workspace import Assignment, Centers, Distances, Limits, Progress, Workspace
+from wolfmeans.core.workspace import (
+    Assignment,
+    Centers,
+    Distances,
+    Limits,
+    Progress,
+    Workspace,
+    largest_residual,
+)
 from wolfmeans.exact.distances import UNIT
 from wolfmeans.exact.sums import exact_sum
 
@@ -321,7 +329,7 @@ class KMeansProblem(ConcaveProblem[Partition]):
 
     def _offset(self, point: Partition) -> float:
         """Return how far a center is from the exact mean at most."""
-        return largest_residual(point)
+        return largest_residual(point.residuals)
 
     def _near_ties(self, point: Partition, slack: float) -> tuple[Distances, Distances]:
         """Return two distances of each point of positive weight that may be near a tie."""
@@ -360,11 +368,6 @@ def rounding_of_distances(
     bound += 2.0 * error
     bound += 2.0 * slack * (np.sqrt(nearest) + np.sqrt(second) + slack)
     return bound
-
-
-def largest_residual(point: Partition) -> float:
-    """How far a center is from the exact mean at most."""
-    return float(np.sqrt((point.residuals**2).sum(axis=1).max()))
 
 
 def look_ahead(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from wolfmeans.estimators.checkpoint import Checkpoint
 
 ARRAYS = ("centers", "residuals", "weights")
-"""What of a partition follows from the points and the centers before it."""
+"""The arrays of a partition that are recomputed and compared when a fit is resumed."""
 _ANEW = "remove the file to start over"
 
 

@@ -8,7 +8,7 @@ optimal prices every point is where D_ik + p_k is smallest, and
     sum_i m_i min_k (D_ik + p_k) - sum_k (U_k max(p_k, 0) + L_k min(p_k, 0))
 
 equals the cost. For any prices it is at most the cost of every assignment within the limits, so
-prices prove optimality (`duality_gap`).
+prices prove optimality (`engines.sized.SizeLimited.optimality`).
 
 `cheapest` is the specification of all engines. It begins with every point where it is cheapest at
 given prices, and moves mass along shortest chains of clusters until the limits hold. A chain is a

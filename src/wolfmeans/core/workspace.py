@@ -55,6 +55,11 @@ class Assignment:
     """(K, d) exact mean minus `means`, rounded; 0 where the cluster has no weight."""
 
 
+def largest_residual(residuals: NDArray[np.float64]) -> float:
+    """Return how far a center is from the exact mean at most, given (K, d) residuals."""
+    return float(np.sqrt((residuals**2).sum(axis=1).max()))
+
+
 @dataclass(frozen=True)
 class Partial:
     """What an assignment did to a part of the points: an `Assignment` before rounding."""
@@ -261,7 +266,7 @@ class Workspace(Protocol):
         """Return a hash of each row, equal for equal values (exact.hashing)."""
 
     def sampling(self) -> WholePart | None:
-        """Return the rows as k-means|| asks for them, None to leave it to `seeding_parts.Part`."""
+        """Return the rows as k-means|| asks for them; None: `engines.sampling.Part` answers."""
 
     def losses_without(self, centers: Centers, gone: NDArray[np.bool_]) -> Distances:
         """Return what the points lose, weighted, whose nearest center is among those gone.

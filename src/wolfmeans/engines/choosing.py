@@ -295,8 +295,8 @@ class Chosen:
 def choose_engine(name: str, X: Any, work: Work | None) -> Chosen:
     """Return the engine of that name, for `auto` the one that does the work on X soonest.
 
-    Tensors on a GPU stay there. Data on the host goes there when that pays (engines.choosing);
-    without any idea of the work it does not.
+    Tensors on a GPU stay there. Data on the host goes there if the
+    estimated time is shorter; if the amount of work is unknown, it stays.
     """
     if name != "auto" or isinstance(X, OnDevice) or work is None:
         return Chosen(get_engine(name, X))

@@ -469,7 +469,7 @@ def run_to_rest(
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
     """Run K-means from seeds until no label changes, many times (native/descent).
 
-    X is (runs, n, d), or (1, n, d) for all runs, must be validated; `seeds` is
+    X is validated, of shape (runs, n, d), or (1, n, d) for all runs; `seeds` has
     (runs, K) rows of it. Empty clusters keep their centers. Returns (runs, 2) the movement from the
     seeds and the first partition's SSE; (runs,) how many points were evaluated; moved, empty, gap
     and movement of each of them, run after run.

@@ -72,18 +72,21 @@ class Clusters:
 
     @property
     def slack(self) -> NDArray[np.float64]:
-        """What a center's rounding adds to f, at least: W_k || mean_k - c_k ||^2."""
+        """An upper bound on what rounding center k adds to f: W_k || mean_k - c_k ||^2."""
         return self.weights * (self.off * self.off)
 
 
 def clusters(weights: NDArray[np.float64], residuals: NDArray[np.float64]) -> Clusters:
-    """Return what bounds need of the clusters; the largest residual, so that order is nothing."""
+    """Return what bounds need of the clusters.
+
+    The maximum of the residuals does not depend on an order of summation.
+    """
     off = np.abs(residuals).max(axis=1) * np.sqrt(float(residuals.shape[1]))
     return Clusters(weights, off)
 
 
 def value_of_leaving(distance: Distances, w: Distances, own: Clusters) -> Distances:
-    """Return at least what leaving A lowers f by, for each unit of weight.
+    """Return an upper bound on the decrease of f, per unit of weight, when a point leaves A.
 
     That is W_A / (W_A - w) || x - mean_A ||^2 and, because f is at rounded centers, W_A / w times
     || mean_A - c_A ||^2 at most. W_A - w is taken as small as rounding allows it to be.
@@ -96,7 +99,10 @@ def value_of_leaving(distance: Distances, w: Distances, own: Clusters) -> Distan
 
 
 def price_of_joining(distance: Distances, w: Distances, other: Clusters) -> Distances:
-    """Return at most what joining B raises f by, for each unit of weight; 0 for an empty one."""
+    """Return a lower bound on the increase of f, per unit of weight, when a point joins B.
+
+    It is 0 for an empty cluster.
+    """
     root = np.maximum(np.sqrt(distance) - other.off, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         price = (other.weights / (other.weights + w)) * (root * root) - other.slack / w
@@ -108,8 +114,8 @@ def may_gain(
 ) -> NDArray[np.bool_]:
     """Whether a move may gain, or lose no more than rounding.
 
-    Distances are off by (d + 3) u of themselves, all else by some u. Nobody gains by leaving a
-    center where he is for an empty cluster.
+    Distances are off by (d + 3) u of themselves, all else by some u. A point that
+    lies on its center gains nothing by moving to an empty cluster.
     """
     rounding = (4.0 * (d + 16.0)) * _UNIT
     possible = price <= value + rounding * (value + distance)

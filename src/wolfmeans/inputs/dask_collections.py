@@ -8,6 +8,7 @@ are not sent to this process: workers get centers and return exact sums.
 from __future__ import annotations
 
 import copy
+import math
 import sys
 import uuid
 from collections.abc import Callable, Iterator
@@ -77,7 +78,7 @@ def validate(estimator: Any, X: Any, *, reset: bool) -> Collection:
             raise ValueError(f"Expected a 2-D dask array, got one of {X.ndim} dimensions")
         if X.dtype.kind not in "fiub":
             raise ValueError(f"X has entries of type {X.dtype}, which are not real numbers")
-        if X.shape[1] != X.shape[1]:
+        if math.isnan(X.shape[1]):
             raise ValueError(
                 "X has an unknown number of columns; call X.compute_chunk_sizes() first"
             )
@@ -312,9 +313,8 @@ def _check(inspections: list[Inspection], collection: Collection) -> list[Inspec
     for number, found in enumerate(inspections):
         if found.problem is not None:
             named = ""
-            if collection.names is not None and "column " in found.problem:
-                column = int(found.problem.rpartition(" ")[2])
-                named = f" ({collection.names[column]!r})"
+            if collection.names is not None and found.column is not None:
+                named = f" ({collection.names[found.column]!r})"
             raise ValueError(f"partition {number} of X {found.problem}{named}")
     if not any(
         inspection.description is not None and inspection.description.n_points

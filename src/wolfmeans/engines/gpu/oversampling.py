@@ -1,4 +1,4 @@
-"""Data on the device as k-means|| asks for it, with the answers of `seeding_parts.Part`.
+"""Data on the device as k-means|| asks for it, with the answers of `engines.sampling.Part`.
 
 Hashes, distances to the nearest candidates and the numbers of these stay on the device. The host
 gets sums, short lists and the candidates, after one wait for each question. Integers are added, so

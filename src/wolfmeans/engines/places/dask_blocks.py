@@ -51,6 +51,8 @@ class Inspection:
     description: Description | None
     """None if there is a problem."""
     problem: str | None
+    column: int | None = None
+    """The column of the problem, if it is in one."""
     total: float = 0.0
     """The sum of its weights."""
     exponents: tuple[int, int] | None = None
@@ -156,20 +158,25 @@ def rescaled(block: Block, exponent: int) -> Block:
 def inspect(block: Block, part: PartOfFit) -> Inspection:
     """Inspect a block, in one look through it."""
     rows, weights, problem = block
-    problem = problem or _bad_weight(weights) or _bad_entry(rows, part.n_threads)
+    problem = problem or _bad_weight(weights)
     if problem is not None:
         return Inspection(None, problem)
+    entry = _bad_entry(rows, part.n_threads)
+    if entry is not None:
+        return Inspection(None, *entry)
     if rows.shape[0] == 0:
         grids = Grids(Range(), None if weights is None else Range())
         kind = (rows.shape[1], rows.dtype, "", weights is not None)
         return Inspection(Description(0, *kind, True, 0.0, 0.0, grids), None)
     described = _opened(block, part).describe()
     if weights is None:
-        return Inspection(described, None, float(rows.shape[0]))
-    return Inspection(described, None, math.fsum(weights), exponent_range(weights))
+        return Inspection(described, None, total=float(rows.shape[0]))
+    exponents = exponent_range(weights)
+    return Inspection(described, None, total=math.fsum(weights), exponents=exponents)
 
 
-def _bad_entry(rows: Any, n_threads: int) -> str | None:
+def _bad_entry(rows: Any, n_threads: int) -> tuple[str, int] | None:
+    """Return what is wrong with the first entry that is not finite, and its column."""
     values = rows.data if sparse.issparse(rows) else rows
     if values.size == 0 or value_range(values, n_threads)[0]:
         return None
@@ -180,7 +187,7 @@ def _bad_entry(rows: Any, n_threads: int) -> str | None:
     else:
         row, column = np.argwhere(~np.isfinite(rows))[0].tolist()
     kind = "NaN" if np.isnan(rows[row, column]) else "infinity"
-    return f"contains {kind}, first at row {row} of the partition, column {column}"
+    return f"contains {kind}, first at row {row} of the partition, column {column}", column
 
 
 def _bad_weight(weights: NDArray[np.float64] | None) -> str | None:

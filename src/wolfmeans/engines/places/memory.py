@@ -40,9 +40,9 @@ class Labelling:
     """Labels of a part, by what they follow from: all that is needed to find them again."""
 
     centers: Centers
-    """Each point has the label of the nearest of these,"""
+    """Each point has the label of the nearest center, except the forced rows."""
     forced: Forced | None
-    """but for these rows of the part."""
+    """Rows of the part whose labels are given; None for none."""
     grids: Grids
     """Where the sums over all parts stand."""
     key: bytes

@@ -30,6 +30,7 @@ from wolfmeans.core.workspace import (
     Labels,
     Partial,
     StepByStep,
+    largest_residual,
 )
 from wolfmeans.engines import get_engine, native
 from wolfmeans.engines.places.candidates import values_at
@@ -333,8 +334,8 @@ class PartsWorkspace(StepByStep):
         """Return the cost at the labels' own centers; keep labels and ties that come with it."""
         slack = None
         if self._last is not None and self._last.moved == 0:
-            # As core.kmeans finds it: no label changed, so the residuals before were the same.
-            slack = float(np.sqrt((self._last.residuals**2).sum(axis=1).max()))
+            # What core.kmeans will ask for: no label changed, so the residuals stay the same.
+            slack = largest_residual(self._last.residuals)
         buffer = self.place.new_label_buffer()
         costs, ties = [], []
         found = self.place.each("ending", self.labelled(centers, slack))

@@ -1,6 +1,6 @@
 """Sums of clusters brought up to date where many rows move: they are sorted by clusters first.
 
-An atomic for each digit of each number of each moved row is what limits `moment_kernels.move_rows`,
+An atomic for each digit of each number of each moved row is what limits `moments.move_rows`,
 some 5 ps each on a large device: four to nine times what reading the rows takes. Where many rows
 move, as in the first steps of a fit, it pays to put them in the order of their clusters: an atomic
 for each row says how many of its cluster came before it, a sum over all clusters where each begins.

@@ -1,6 +1,6 @@
 """Sums of few clusters brought up to date by products of integers, which tensor cores find exactly.
 
-An atomic for each number of each moved row is what limits `moment_kernels.move_rows`: where there
+An atomic for each number of each moved row is what limits `moments.move_rows`: where there
 are few clusters, many rows meet in each sum. Here a program adds up its rows by itself, as products
 of a matrix of arrivals (1) and departures (-1) with the rows' digits, and deposits its sums once.
 """
@@ -77,7 +77,7 @@ def move_rows_of_few(
     DIGITS: tl.constexpr, REPLICAS: tl.constexpr, CLUSTERS: tl.constexpr, ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Do what `moment_kernels.move_rows` does, for few clusters: the same integers.
+    """Do what `moments.move_rows` does, for few clusters: the same integers.
 
     Programs (p, c, z) share the rows, have COLUMNS columns each, and two digits.
 

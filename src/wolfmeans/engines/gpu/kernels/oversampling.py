@@ -1,4 +1,4 @@
-"""Kernels of k-means|| on the device: what `oversampling` asks of a part (`seeding_parts.Part`).
+"""Kernels of k-means|| on the device: what `oversampling` asks of a part (`engines.sampling.Part`).
 
 Masses become integers before they are added, so that atomics may come in any order. Launched with
 `enable_fp_fusion=False`: each operation is rounded by itself.
