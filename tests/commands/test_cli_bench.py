@@ -22,7 +22,10 @@ def inside(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(comparison.SIZES, "small", TINY)
     for module in choices.PEERS.values():
-        monkeypatch.setitem(sys.modules, module, None)  # makes its import fail
+        # Imports fail, also those of submodules that another test has imported.
+        imported = [name for name in sys.modules if name.startswith(f"{module}.")]
+        for name in (module, *imported):
+            monkeypatch.setitem(sys.modules, name, None)
     return tmp_path
 
 

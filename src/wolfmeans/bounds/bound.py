@@ -13,9 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.bounds.proof_format import Proof, ProofTree
-
-UNIT = 2.0**-53
-"""The relative rounding error of float64."""
+from wolfmeans.exact.distances import UNIT as UNIT
 
 Numbers = NDArray[np.float64]
 

@@ -26,13 +26,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.core.workspace import Centers, Distances, Labels
+from wolfmeans.exact.distances import UNIT
 from wolfmeans.exact.sums import exact_sum
 
 if TYPE_CHECKING:
     from wolfmeans.engines.moments import Moments
     from wolfmeans.exact.distances import Kernels
 
-_UNIT = 2.0**-53
 _ROWS_AT_ONCE = 256
 
 
@@ -91,7 +91,7 @@ def value_of_leaving(distance: Distances, w: Distances, own: Clusters) -> Distan
     That is W_A / (W_A - w) || x - mean_A ||^2 and, because f is at rounded centers, W_A / w times
     || mean_A - c_A ||^2 at most. W_A - w is taken as small as rounding allows it to be.
     """
-    rest = (own.weights - w) - (4.0 * _UNIT) * own.weights
+    rest = (own.weights - w) - (4.0 * UNIT) * own.weights
     root = np.sqrt(distance) + own.off
     with np.errstate(divide="ignore", invalid="ignore"):
         value = (own.weights / rest) * (root * root) + own.slack / w
@@ -117,7 +117,7 @@ def may_gain(
     Distances are off by (d + 3) u of themselves, all else by some u. A point that
     lies on its center gains nothing by moving to an empty cluster.
     """
-    rounding = (4.0 * (d + 16.0)) * _UNIT
+    rounding = (4.0 * (d + 16.0)) * UNIT
     possible = price <= value + rounding * (value + distance)
     return np.where(other.weights == 0.0, value > 0.0, possible)
 
@@ -256,7 +256,7 @@ class PlainSingleMoves:
         w = float(self._w[row])
         decrease = exact_sum([w * d_A, -(w * d_B), *gains.ravel().tolist()])
         size = exact_sum([w * d_A, w * d_B, *sizes.ravel().tolist()])
-        bound = (_UNIT * (self._d + 8.0)) * size + (2.0 * w) * self._error
+        bound = (UNIT * (self._d + 8.0)) * size + (2.0 * w) * self._error
         if not decrease > bound:
             self.tied = self.tied or decrease >= -bound
             self._moments.move(one, b, a)

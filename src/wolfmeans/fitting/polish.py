@@ -29,9 +29,9 @@ from wolfmeans.core.solution import Solution
 from wolfmeans.core.workspace import Centers, Forced, Workspace
 from wolfmeans.engines.single_moves import SingleMoves
 from wolfmeans.engines.swaps import Swaps
+from wolfmeans.exact.distances import UNIT
 from wolfmeans.exact.sums import exact_sum
 
-_UNIT = 2.0**-53
 # Long enough to be worth a call, short enough to react to Ctrl-C and the deadline.
 _SECONDS_AT_ONCE = 0.05
 # A guard against cycles by rounding, which have not been observed.
@@ -316,7 +316,7 @@ class _Search:
         centers = self._solution.point.centers
         d = self._workspace.n_features
         # Each of the two costs is off by (d + 3) u of itself, a sparse one by some more.
-        bound = 2.0 * _UNIT * (d + 8) * swaps.cost
+        bound = 2.0 * UNIT * (d + 8) * swaps.cost
         mass = float(self._solution.point.weights.sum())
         bound += 2.0 * mass * self._workspace.distance_error(centers)
         for some in self._portions(rows):

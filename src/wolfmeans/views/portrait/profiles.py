@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from wolfmeans.exact.distances import UNIT
 from wolfmeans.views.portrait.points import Points
 
-_UNIT = 2.0**-53
 # The largest former mean assumed in `_rounding`, in standard deviations: of columns computed in
 # float64 throughout, and of columns from which it was subtracted in the dtype of the data.
 _FORMER_MEANS, _FORMER_MEANS_IN_DTYPE = 2000, 30
@@ -115,7 +115,7 @@ def _sparse_sums(points: Points, weights: NDArray[np.float64]) -> tuple[Any, Any
     raw = squared.T @ points.masses
     squares = raw - 2.0 * (centers * sums).sum(axis=0) + weights @ centers**2
     # The variance of a constant column is 0; anything else is rounding.
-    squares[squares <= 8 * _UNIT * len(clusters) * raw] = 0.0
+    squares[squares <= 8 * UNIT * len(clusters) * raw] = 0.0
     owner = np.repeat(clusters, np.diff(X.indptr))
     crossed = sparse.csr_array((X.data * centers[owner, X.indices], X.indices, X.indptr), X.shape)
     norms = (centers**2).sum(axis=1)
@@ -164,7 +164,7 @@ def _rounding(spread: NDArray[np.float64], dtype: Any) -> NDArray[np.float64]:
     to 30 s only, because small means of float32 columns can be real.
     """
     unit = float(np.finfo(dtype).eps) / 2
-    return ((2 + _FORMER_MEANS_IN_DTYPE) * unit + _FORMER_MEANS * _UNIT) * spread
+    return ((2 + _FORMER_MEANS_IN_DTYPE) * unit + _FORMER_MEANS * UNIT) * spread
 
 
 def zero_if_rounding(profiles: Profiles) -> Profiles:
