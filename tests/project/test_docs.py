@@ -151,3 +151,14 @@ def test_the_house_is_as_it_is_drawn():
             assert path.name in drawing, path.name
         elif path.is_dir() and path.name != "__pycache__":
             assert f"{path.name}/" in drawing, path.name
+
+
+def test_paths_in_the_table_for_contributors_exist():
+    table = [
+        line for line in (ROOT / "CONTRIBUTING.md").read_text().splitlines() if line.startswith("|")
+    ]
+    paths = [path for line in table for path in re.findall(r"`([\w./]+/[\w./]*)`", line)]
+    assert len(paths) > 40
+    for path in paths:
+        inside = ROOT if path.startswith(("native/", "tests/")) else ROOT / "src" / "wolfmeans"
+        assert (inside / path).exists(), path
