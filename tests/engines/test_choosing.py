@@ -17,7 +17,7 @@ from scipy import sparse
 from interpreted import needs_triton
 from wolfmeans import KMeans, TrimmedKMeans
 from wolfmeans.engines import Work, choose_engine, choosing
-from wolfmeans.engines.choosing import Choice, Costs, choose
+from wolfmeans.engines.choosing import AutoChoice, Costs, cpu_or_gpu
 from wolfmeans.engines.native import CpuEngine
 from wolfmeans.engines.tensors import OnDevice
 
@@ -66,7 +66,7 @@ def card(monkeypatch):
 
 
 def test_much_work_goes_to_the_gpu_and_says_so(card):
-    choice = choose(Shaped(1_000_000, 128), LARGE)
+    choice = cpu_or_gpu(Shaped(1_000_000, 128), LARGE)
     assert choice.gpu
     assert choice.note.startswith("engine='auto' chose the GPU: an estimated ")
     assert choice.note.endswith("s on the CPU; any engine gives the same bits")
@@ -74,15 +74,15 @@ def test_much_work_goes_to_the_gpu_and_says_so(card):
 
 
 def test_little_work_stays_without_a_look_for_a_gpu(card, monkeypatch):
-    monkeypatch.setattr(choosing, "gpu_in_sight", lambda: pytest.fail("looked"))
-    assert choose(Shaped(2000, 4), SMALL) == Choice(gpu=False)
+    monkeypatch.setattr(choosing, "gpu_seems_available", lambda: pytest.fail("looked"))
+    assert cpu_or_gpu(Shaped(2000, 4), SMALL) == AutoChoice(gpu=False)
 
 
 def test_what_is_done_before_pytorch_is_imported_stays(card):
     points = Shaped(200_000, 32)
-    assert choose(points, LARGE).gpu
+    assert cpu_or_gpu(points, LARGE).gpu
     card.waking, card.woken = 1e6, 0
-    choice = choose(points, LARGE)
+    choice = cpu_or_gpu(points, LARGE)
     assert not choice.gpu
     assert card.woken == 0, "PyTorch was imported to find out"
     assert "chose the CPU" in choice.note
@@ -91,7 +91,7 @@ def test_what_is_done_before_pytorch_is_imported_stays(card):
 
 def test_start_up_is_paid_where_the_work_is_worth_it(card):
     card.waking = 4.0
-    choice = choose(Shaped(4_000_000, 128), LARGE)
+    choice = cpu_or_gpu(Shaped(4_000_000, 128), LARGE)
     assert choice.gpu
     assert "(4 s of them until PyTorch and kernels have started)" in choice.note
 
@@ -99,15 +99,15 @@ def test_start_up_is_paid_where_the_work_is_worth_it(card):
 def test_one_pass_is_less_than_a_fit_and_many_threads_are_more_than_two(card):
     points = Shaped(1_000_000, 16)
     passes = [Work(64, 2, passes=n) for n in (1, 20)]
-    assert [choose(points, work).gpu for work in passes] == [False, True]
+    assert [cpu_or_gpu(points, work).gpu for work in passes] == [False, True]
     threads = [Work(64, n, passes=20) for n in (1, 2, 64)]
-    assert [choose(points, work).gpu for work in threads] == [True, True, False]
+    assert [cpu_or_gpu(points, work).gpu for work in threads] == [True, True, False]
 
 
 @pytest.mark.parametrize("d", [2, 16, 768])
 def test_a_choice_for_the_gpu_stays_one_with_more_work(card, d):
     taken = [
-        choose(Shaped(n, d), Work(n_clusters, 4, passes=20)).gpu
+        cpu_or_gpu(Shaped(n, d), Work(n_clusters, 4, passes=20)).gpu
         for n_clusters in (10, 1000)
         for n in (1000, 10_000, 100_000, 1_000_000, 10_000_000)
     ]
@@ -119,34 +119,34 @@ def test_a_choice_for_the_gpu_stays_one_with_more_work(card, d):
 def test_data_beyond_the_memory_pays_its_way_in_every_pass(card):
     points = Shaped(4_000_000, 16)
     work = Work(64, 8, passes=20)
-    assert choose(points, work).gpu
+    assert cpu_or_gpu(points, work).gpu
     card.free = 2 * GIB // 10 + GIB
     assert choosing.device_bytes(4_000_000, 16, 4) < card.free
-    assert choose(points, work).gpu
+    assert cpu_or_gpu(points, work).gpu
     many = Shaped(40_000_000, 16)
     assert choosing.device_bytes(40_000_000, 16, 4) > card.free
-    choice = choose(many, work)
+    choice = cpu_or_gpu(many, work)
     assert not choice.gpu
     assert "into whose memory the data does not fit" in choice.note
-    assert choose(Shaped(40_000_000, 768), Work(10_000, 8, passes=20)).gpu
+    assert cpu_or_gpu(Shaped(40_000_000, 768), Work(10_000, 8, passes=20)).gpu
 
 
 def test_a_gpu_that_others_have_filled_is_left_to_them(card):
     card.free = GIB // 2
-    choice = choose(Shaped(1_000_000, 128), LARGE)
+    choice = cpu_or_gpu(Shaped(1_000_000, 128), LARGE)
     assert not choice.gpu
     assert "only 0.50 GiB of the GPU's memory are free" in choice.note
 
 
 def test_a_gpu_that_pytorch_cannot_use_is_named(card):
     card.free = None
-    choice = choose(Shaped(1_000_000, 128), LARGE)
+    choice = cpu_or_gpu(Shaped(1_000_000, 128), LARGE)
     assert not choice.gpu
     assert "PyTorch finds no GPU" in choice.note
 
 
 def test_sparse_data_stays(card):
-    choice = choose(sparse.csr_array((1_000_000, 100)), LARGE)
+    choice = cpu_or_gpu(sparse.csr_array((1_000_000, 100)), LARGE)
     assert not choice.gpu
     assert "dense data only" in choice.note
 
@@ -159,10 +159,10 @@ def test_sparse_data_stays(card):
     [("CUDA_VISIBLE_DEVICES", ""), ("CUDA_VISIBLE_DEVICES", "-1"), ("TRITON_INTERPRET", "1")],
 )
 def test_a_hidden_gpu_is_none(card, monkeypatch, name, value):
-    assert choosing.gpu_in_sight()
+    assert choosing.gpu_seems_available()
     monkeypatch.setenv(name, value)
-    assert not choosing.gpu_in_sight()
-    assert choose(Shaped(1_000_000, 128), LARGE) == Choice(gpu=False)
+    assert not choosing.gpu_seems_available()
+    assert cpu_or_gpu(Shaped(1_000_000, 128), LARGE) == AutoChoice(gpu=False)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_a_hidden_gpu_is_none(card, monkeypatch, name, value):
 )
 def test_without_driver_pytorch_or_triton_nothing_is_said(card, monkeypatch, part, lacking):
     monkeypatch.setattr(choosing, part, lacking)
-    assert choose(Shaped(1_000_000, 128), LARGE) == Choice(gpu=False)
+    assert cpu_or_gpu(Shaped(1_000_000, 128), LARGE) == AutoChoice(gpu=False)
     assert card.woken == 0
 
 
@@ -252,7 +252,7 @@ def eager(card, monkeypatch):
     opened: list[str] = []
     monkeypatch.setattr(choosing, "GPU", NOTHING)
     monkeypatch.setattr(choosing, "COPY", np.inf)
-    monkeypatch.setattr(choosing, "_NOT_WORTH_A_WORD", 0.0)
+    monkeypatch.setattr(choosing, "_SHORT_WORK", 0.0)
     monkeypatch.setattr(choosing, "_gpu_engine", Elsewhere)
     return opened
 
@@ -292,7 +292,7 @@ def test_a_search_stays_on_the_cpu(eager):
 
 
 def test_a_gpu_that_is_not_taken_is_mentioned(card, monkeypatch):
-    monkeypatch.setattr(choosing, "_NOT_WORTH_A_WORD", 0.0)
+    monkeypatch.setattr(choosing, "_SHORT_WORK", 0.0)
     card.waking = 4.0
     km = KMeans(n_clusters=3, random_state=0).fit(X)
     [note] = km.certificate_.notes
@@ -323,8 +323,8 @@ def test_the_work_of_a_fit_follows_its_parameters():
 @needs_triton
 def test_auto_gives_the_bits_of_the_cpu_from_the_gpu(eager, monkeypatch):
     monkeypatch.undo()
-    monkeypatch.setattr(choosing, "gpu_in_sight", lambda: True)
-    monkeypatch.setattr(choosing, "_NOT_WORTH_A_WORD", 0.0)
+    monkeypatch.setattr(choosing, "gpu_seems_available", lambda: True)
+    monkeypatch.setattr(choosing, "_SHORT_WORK", 0.0)
     monkeypatch.setattr(choosing, "GPU", NOTHING)
     monkeypatch.setattr(choosing, "COPY", np.inf)
     monkeypatch.setattr(choosing, "start_up", lambda: 0.0)
@@ -344,7 +344,7 @@ from wolfmeans import KMeans
 from wolfmeans.engines import choosing
 choosing.driver = lambda: True
 choosing.cuda_of_torch = lambda: "12.8"
-choosing._NOT_WORTH_A_WORD = 0.0
+choosing._SHORT_WORK = 0.0
 X = np.random.default_rng(0).normal(size=(20_000, 8))
 km = KMeans(n_clusters=4, random_state=0).fit(X)
 km.predict(X)

@@ -139,14 +139,14 @@ FEW_COLUMNS = 4
 # The costs were measured on one machine, so the GPU must be clearly faster.
 _CLEARLY = 2.0
 # For such short work no GPU is searched, and no note is written.
-_NOT_WORTH_A_WORD = 0.01
+_SHORT_WORK = 0.01
 _SAME = "any engine gives the same bits"
 # With less free memory the GPU is in use by another process.
 _LEAST_MEMORY = 1 << 30
 
 
 @dataclass(frozen=True)
-class Choice:
+class AutoChoice:
     """What `auto` chose for data on the host."""
 
     gpu: bool
@@ -154,20 +154,20 @@ class Choice:
     """What to say about it; None on machines without a GPU, and for short work."""
 
 
-def choose(X: Any, work: Work) -> Choice:
-    """Choose an engine for a NumPy array or a sparse matrix."""
+def cpu_or_gpu(X: Any, work: Work) -> AutoChoice:
+    """Choose the engine with the shorter estimated time for an array or a sparse matrix."""
     n, d = X.shape
     costs = CPU_FEW_COLUMNS if d <= FEW_COLUMNS else CPU
-    here = costs.seconds(n, d, work, work.n_threads)
-    if here < _NOT_WORTH_A_WORD or not gpu_in_sight():
-        return Choice(gpu=False)
+    on_cpu = costs.seconds(n, d, work, work.n_threads)
+    if on_cpu < _SHORT_WORK or not gpu_seems_available():
+        return AutoChoice(gpu=False)
     if sparse.issparse(X):
         return _cpu("the gpu engine takes dense data only")
     copied = X.nbytes / COPY
-    there = GPU.seconds(n, d, work, threads=1) + copied
-    waking = start_up()
-    if _CLEARLY * (there + waking) >= here:
-        return _cpu(_slower(here, there, waking))
+    on_gpu = GPU.seconds(n, d, work, threads=1) + copied
+    startup = start_up()
+    if _CLEARLY * (on_gpu + startup) >= on_cpu:
+        return _cpu(_slower(on_cpu, on_gpu, startup))
     free = free_memory()
     if free is None:
         return _cpu("PyTorch finds no GPU that it can use")
@@ -175,11 +175,11 @@ def choose(X: Any, work: Work) -> Choice:
         return _cpu(f"only {free / 2**30:.2f} GiB of the GPU's memory are free")
     if device_bytes(n, d, X.dtype.itemsize) > free:
         # What does not fit passes through the GPU again in every pass.
-        there += (work.readings - 1) * copied
-        if _CLEARLY * there >= here:
-            return _cpu(f"{_slower(here, there, 0.0)}, into whose memory the data does not fit")
-    estimate = f"an estimated {_on_gpu(there, waking)} there, {here:.2g} s on the CPU"
-    return Choice(True, f"engine='auto' chose the GPU: {estimate}; {_SAME}")
+        on_gpu += (work.readings - 1) * copied
+        if _CLEARLY * on_gpu >= on_cpu:
+            return _cpu(f"{_slower(on_cpu, on_gpu, 0.0)}, into whose memory the data does not fit")
+    estimate = f"an estimated {_in_words(on_gpu, startup)} there, {on_cpu:.2g} s on the CPU"
+    return AutoChoice(True, f"engine='auto' chose the GPU: {estimate}; {_SAME}")
 
 
 def device_bytes(n: int, d: int, itemsize: int) -> int:
@@ -187,7 +187,7 @@ def device_bytes(n: int, d: int, itemsize: int) -> int:
     return n * (d * (itemsize + 2) + 72)
 
 
-def gpu_in_sight() -> bool:
+def gpu_seems_available() -> bool:
     """Whether there seem to be an NVIDIA GPU and what drives it, without importing anything."""
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "all").strip() in ("", "-1")
     if hidden or os.environ.get("TRITON_INTERPRET") == "1" or not driver():
@@ -271,17 +271,17 @@ def free_memory() -> int | None:
         return None
 
 
-def _cpu(reason: str) -> Choice:
-    return Choice(False, f"engine='auto' chose the CPU: {reason}; {_SAME}")
+def _cpu(reason: str) -> AutoChoice:
+    return AutoChoice(False, f"engine='auto' chose the CPU: {reason}; {_SAME}")
 
 
-def _slower(here: float, there: float, waking: float) -> str:
-    return f"an estimated {here:.2g} s there, {_on_gpu(there, waking)} on the GPU"
+def _slower(on_cpu: float, on_gpu: float, startup: float) -> str:
+    return f"an estimated {on_cpu:.2g} s there, {_in_words(on_gpu, startup)} on the GPU"
 
 
-def _on_gpu(there: float, waking: float) -> str:
-    starting = f" ({waking:.2g} s of them until PyTorch and kernels have started)"
-    return f"{there + waking:.2g} s{starting if waking else ''}"
+def _in_words(seconds: float, startup: float) -> str:
+    starting = f" ({startup:.2g} s of them until PyTorch and kernels have started)"
+    return f"{seconds + startup:.2g} s{starting if startup else ''}"
 
 
 @dataclass(frozen=True)
@@ -300,7 +300,7 @@ def choose_engine(name: str, X: Any, work: Work | None) -> Chosen:
     """
     if name != "auto" or isinstance(X, OnDevice) or work is None:
         return Chosen(get_engine(name, X))
-    choice = choose(X, work)
+    choice = cpu_or_gpu(X, work)
     notes = () if choice.note is None else (choice.note,)
     return Chosen(_gpu_engine() if choice.gpu else get_engine(), notes)
 
