@@ -230,7 +230,9 @@ class CenterEstimator(
         """What was verified about the clustering.
 
         A fit takes quick lower bounds only. If these say little and there are few points, a better
-        one is computed when the certificate is first read, in a second or so.
+        one is computed when the certificate is first read or displayed, in a second or so. Until
+        then the model keeps a copy of the points. Pickles, and models that other processes send
+        back, do not contain it: read `certificate_` before, or call `certify(X)` later.
         """
         if "certificate_" not in vars(self):
             raise AttributeError(f"{type(self).__name__} has no certificate_ before fit")
@@ -284,7 +286,7 @@ class CenterEstimator(
     def _refuse_other_rows(self, n_rows: int) -> None:
         fitted = self.labels_.shape[0]
         # Dask does not always know how many there are.
-        if n_rows != fitted and fitted == fitted:
+        if n_rows != fitted and not math.isnan(fitted):
             raise ValueError(
                 f"X is not the data of the fit: it has {n_rows:,} rows, but the fit had {fitted:,}"
             )
