@@ -84,7 +84,7 @@ def suitable(method: str, n: int, d: int, k: int) -> bool:
 def measure(case: Case) -> list[str]:
     X = case.points()
     (n, d), k = X.shape, case.n_clusters
-    model = wolfmeans.KMeans(k, n_init=3, effort=case.effort, random_state=0, certify=None).fit(X)
+    model = wolfmeans.KMeans(k, n_init=3, effort=case.effort, random_state=0, bound=None).fit(X)
     cells = [f"{case.name}", f"{n:,} × {d}, K = {k}"]
     for method in METHODS:
         if not suitable(method, n, d, k):

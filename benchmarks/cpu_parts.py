@@ -174,7 +174,7 @@ def measure_starts(shape: Shape, dtype: str, settings: Settings) -> Starts:
         model = KMeans(
             shape.n_clusters,
             stop="stationary",
-            certify=None,
+            bound=None,
             n_threads=settings.threads,
             random_state=seed,
             **common,
@@ -259,7 +259,7 @@ n, d, n_clusters = int(n), int(d), int(n_clusters)
 options = {"n_init": 1, "max_iter": 5}
 if module == "wolfmeans":
     from wolfmeans import KMeans
-    options |= {"certify": None, "stop": "stationary", "n_threads": int(threads)}
+    options |= {"bound": None, "stop": "stationary", "n_threads": int(threads)}
 else:
     from sklearn.cluster import KMeans
     options |= {"tol": 0.0}

@@ -6,7 +6,7 @@ compared. The table has the time of wolfmeans and, for every other library, its 
 inertia divided by those of wolfmeans.
 
 faiss runs twice: with its defaults (25 iterations on at most 256 points per center), and with all
-points. wolfmeans runs without its lower bound (`certify=None`): no other library computes one.
+points. wolfmeans runs without its lower bound (`bound=None`): no other library computes one.
 
     python benchmarks/default_calls.py [--only rare] [--seeds 3] [--write docs/benchmarks.md]
 """
@@ -104,7 +104,7 @@ def cells() -> dict[str, tuple[int, Callable[[], np.ndarray]]]:
 
 
 def ours(X: np.ndarray, n_clusters: int, seed: int) -> np.ndarray:
-    return wolfmeans.KMeans(n_clusters, certify=None, random_state=seed).fit(X).cluster_centers_
+    return wolfmeans.KMeans(n_clusters, bound=None, random_state=seed).fit(X).cluster_centers_
 
 
 def scikit_learn(X: np.ndarray, n_clusters: int, seed: int) -> np.ndarray:
@@ -145,7 +145,7 @@ def libraries(missing: list[str]) -> dict[str, Library]:
 
 def inertia(X: np.ndarray, centers: np.ndarray) -> float:
     """Return the sum of squared distances to the nearest centers, by one function for all."""
-    model = wolfmeans.KMeans(len(centers), init=centers.astype(X.dtype), max_iter=1, certify=None)
+    model = wolfmeans.KMeans(len(centers), init=centers.astype(X.dtype), max_iter=1, bound=None)
     return float(model.fit(X).trace_.sse[0])
 
 

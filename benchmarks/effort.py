@@ -123,7 +123,7 @@ def effort(case: Case, seconds: float, seed: int, threads: int) -> Outcome:
     """Let wolfmeans spend the time."""
     started = perf_counter()
     model = KMeans(
-        case.n_clusters, effort=seconds, random_state=seed, n_threads=threads, certify=None
+        case.n_clusters, effort=seconds, random_state=seed, n_threads=threads, bound=None
     ).fit(case.points)
     spent = perf_counter() - started
     judged = inertia(case.points, model.cluster_centers_)

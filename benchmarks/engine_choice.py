@@ -69,14 +69,14 @@ import sys, time
 import numpy as np
 from wolfmeans import KMeans
 X = np.random.default_rng(0).normal(size=(20_000, 16)).astype(np.float32)
-KMeans(n_clusters=16, max_iter=5, certify=None, engine="cpu").fit(X)
+KMeans(n_clusters=16, max_iter=5, bound=None, engine="cpu").fit(X)
 times = [time.perf_counter()]
 import torch
 times.append(time.perf_counter())
 torch.zeros(1, device="cuda").cpu()
 times.append(time.perf_counter())
 for _ in range(2):
-    KMeans(n_clusters=16, max_iter=5, certify=None, engine="gpu").fit(X)
+    KMeans(n_clusters=16, max_iter=5, bound=None, engine="gpu").fit(X)
     times.append(time.perf_counter())
 print(*(after - before for before, after in zip(times, times[1:])))
 """
@@ -126,7 +126,7 @@ def time_fits(
     """Return the median seconds of a fit, and its iterations."""
     model = KMeans(
         n_clusters, init="k-means++" if seeding else X[:n_clusters],
-        max_iter=STEPS if seeding else SHORT, tol=0.0, stop="stationary", certify=None,
+        max_iter=STEPS if seeding else SHORT, tol=0.0, stop="stationary", bound=None,
         random_state=0, engine=engine, n_threads=threads,
     )  # fmt: skip
     if engine == "gpu":

@@ -136,7 +136,7 @@ def model_of(start: Any, max_iter: int, *, engine: str = "gpu", **more: Any) -> 
 
     It makes one assignment more than the peers: its labels are those of the returned centers.
     """
-    settings = {"stop": "stationary", "tol": 0.0, "certify": None} | more
+    settings = {"stop": "stationary", "tol": 0.0, "bound": None} | more
     return wolfmeans.KMeans(
         len(start),
         init=start,

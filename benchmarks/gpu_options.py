@@ -123,7 +123,7 @@ def parse(description: str, arguments: Sequence[str] | None) -> argparse.Namespa
     add("--large-init", choices=("k-means++", "k-means||", "random", "given"), default="k-means++")
     add("--large-stop", choices=("stationary", "decrease", "gap"), default="stationary")
     add("--large-cap", type=int, default=1000, help="most iterations of it (default: 1000)")
-    helped = "look for a lower bound after the large fit, by this method (as in certify=)"
+    helped = "look for a lower bound after the large fit, by this method of certify"
     add("--certify", metavar="METHOD", help=helped)
     add("--n-starts", type=int, default=10, help="of the part starts (default: 10)")
     helped = "device memory for the part streamed (default: 1)"

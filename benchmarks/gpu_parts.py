@@ -279,7 +279,7 @@ def measure_large(settings: Settings) -> Iterator[Large]:
     """
     shape, device = settings.large_shape, settings.device
     points = points_of("blobs", shape, device)
-    common = {"n_init": 1, "stop": settings.large_stop, "certify": None, "engine": "gpu"}
+    common = {"n_init": 1, "stop": settings.large_stop, "bound": None, "engine": "gpu"}
     common |= {"tol": 0.0 if settings.large_stop == "stationary" else 1e-6}
     problem = Problem("blobs", points, starts_of(points, shape.n_clusters)[0])
     init = problem.start if settings.large_init == "given" else settings.large_init
@@ -352,7 +352,7 @@ def measure_starts(data: str, shape: Shape, settings: Settings) -> Starts:
             max_iter=cap,
             stop="stationary",
             tol=0.0,
-            certify=None,
+            bound=None,
             engine="gpu",
             empty="keep",  # as `model_of` has it
         )

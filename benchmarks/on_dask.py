@@ -115,7 +115,7 @@ def ours(shape: Shape, seeds: np.ndarray, iterations: int, **settings: Any) -> K
         init=seeds,
         max_iter=iterations,
         stop="stationary",
-        certify=None,
+        bound=None,
         empty="keep",
         **settings,
     )

@@ -99,7 +99,7 @@ def best_inertia(X: np.ndarray, model: wolfmeans.KMeans) -> float:
     centers = model.certificate_.better_centers
     if centers is None:
         return model.inertia_
-    return wolfmeans.KMeans(len(centers), init=centers, certify=None).fit(X).inertia_
+    return wolfmeans.KMeans(len(centers), init=centers, bound=None).fit(X).inertia_
 
 
 def bounded(X: np.ndarray, model: wolfmeans.KMeans, seconds: float) -> tuple[float, Row]:
@@ -120,7 +120,7 @@ def tables(only: str, seconds: float) -> Iterator[Row]:
     for name in (kind for raw in RAW for kind in (raw, f"{raw}, standardized")):
         for n_clusters in (2, 3, 7, 10, 20) if only in name else ():
             X = points(name)
-            model = wolfmeans.KMeans(n_clusters, effort=5.0, certify=None, random_state=0).fit(X)
+            model = wolfmeans.KMeans(n_clusters, effort=5.0, bound=None, random_state=0).fit(X)
             gap, cells = bounded(X, model, seconds)
             gaps.append(gap)
             yield [name, shape(X, n_clusters), *cells]
@@ -150,7 +150,7 @@ def optimal(only: str, seconds: float) -> Iterator[Row]:
     for name, numbers in BRANCHED.items():
         for n_clusters in numbers if only in name else ():
             X = points(name)
-            model = wolfmeans.KMeans(n_clusters, effort=2.0, certify=None, random_state=0).fit(X)
+            model = wolfmeans.KMeans(n_clusters, effort=2.0, bound=None, random_state=0).fit(X)
             wall, cpu = perf_counter(), process_time()
             certificate = model.certify(X, target="optimal", seconds=seconds)
             times = [perf_counter() - wall, process_time() - cpu]
@@ -171,7 +171,7 @@ def trimmed(only: str, seconds: float) -> Iterator[Row]:
         for n_clusters, alpha in problems if only in name else ():
             X = points(name)
             model = wolfmeans.TrimmedKMeans(
-                n_clusters, alpha=alpha, n_init=50, certify=None, random_state=0
+                n_clusters, alpha=alpha, n_init=50, bound=None, random_state=0
             ).fit(X)
             trim = model.certificate_.trimmed_mass
             wall, cpu = perf_counter(), process_time()
@@ -196,7 +196,7 @@ def many(only: str, seconds: float) -> Iterator[Row]:
     for name, (n, d, n_clusters, spread, most) in MANY.items():
         if only in name:
             X = blobs(n, d, n_clusters, spread)
-            model = wolfmeans.KMeans(n_clusters, effort=5.0, certify=None, random_state=0).fit(X)
+            model = wolfmeans.KMeans(n_clusters, effort=5.0, bound=None, random_state=0).fit(X)
             yield [name, shape(X, n_clusters), *bounded(X, model, most)[1]]
 
 

@@ -107,7 +107,7 @@ def compare(name: str, X: Points, k: int, given: argparse.Namespace, faiss: Any)
         "init": start,
         "n_init": 1,
         "stop": "stationary",
-        "certify": None,
+        "bound": None,
         "n_threads": given.threads,
     }
     ours, model = best_time(

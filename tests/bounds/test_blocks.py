@@ -93,7 +93,7 @@ def test_blocks_of_one_point_have_the_bound_of_the_points(weighted):
     """Both without cuts."""
     X = IRIS[::2]
     weights = np.random.default_rng(0).uniform(0.2, 5.0, len(X)) if weighted else None
-    labels = KMeans(3, n_init=5, random_state=0, certify=None).fit(X).labels_.astype(np.int32)
+    labels = KMeans(3, n_init=5, random_state=0, bound=None).fit(X).labels_.astype(np.int32)
     plain = Relaxation(X, 3, weights, labels)
     whole = compressed(X, weights, np.arange(len(X), dtype=np.int32))
     with_ghosts = relaxation_of(whole, 3, labels)
@@ -108,7 +108,7 @@ def test_blocks_of_one_point_have_the_bound_of_the_points(weighted):
 def proof():
     """Return points, blocks, a proof and its value."""
     X, _ = make_blobs(400, 3, centers=2, cluster_std=1.5, random_state=1)
-    model = KMeans(2, n_init=5, random_state=0, certify=None).fit(X)
+    model = KMeans(2, n_init=5, random_state=0, bound=None).fit(X)
     blocks = blocks_of(X, model.cluster_centers_, 40)
     whole = compressed(X, None, blocks)
     start = np.array([np.bincount(model.labels_[blocks == a]).argmax() for a in range(40)])
@@ -124,7 +124,7 @@ def proof():
 
 def test_a_proof_is_near_the_inertia(proof):
     X, _, _, value = proof
-    inertia = KMeans(2, n_init=5, random_state=0, certify=None).fit(X).inertia_
+    inertia = KMeans(2, n_init=5, random_state=0, bound=None).fit(X).inertia_
     assert 0.95 * inertia < value <= inertia
 
 
@@ -278,7 +278,7 @@ def test_few_clusters_and_columns_suit_blocks():
 
 def many_points(n_clusters=2):
     X, _ = make_blobs(11_000, 5, centers=n_clusters, cluster_std=2.0, random_state=3)
-    return X, KMeans(n_clusters, n_init=3, random_state=0, certify=None).fit(X)
+    return X, KMeans(n_clusters, n_init=3, random_state=0, bound=None).fit(X)
 
 
 def test_lower_bound_takes_blocks_for_many_points_and_few_clusters():

@@ -57,7 +57,7 @@ def test_semidefinite_bounds_of_parts_are_never_above_the_optimum(problem):
 
 
 def semidefinite_task(X, **changes):
-    centers = KMeans(5, random_state=0, certify=None).fit(X).cluster_centers_
+    centers = KMeans(5, random_state=0, bound=None).fit(X).cluster_centers_
     task = part_task(len(X), 12, 5, method="auto", cap=None, centers=centers, seconds=600.0)
     return replace(task, most_steps=60, **changes)
 

@@ -92,7 +92,7 @@ def wine():
 
 def test_wine_is_proven_optimal_by_a_tree():
     X = wine()
-    km = KMeans(5, effort=1.0, certify=None, random_state=0).fit(X)
+    km = KMeans(5, effort=1.0, bound=None, random_state=0).fit(X)
     certificate = km.certify(X, target="optimal", seconds=300)
     assert certificate.lower_bound_kind == "branching"
     assert certificate.ratio <= 1 + 1.1e-6
@@ -101,18 +101,18 @@ def test_wine_is_proven_optimal_by_a_tree():
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_better_clustering_is_offered():
     X = wine()
-    km = KMeans(3, init=X[:3], certify=None, max_iter=1).fit(X)
-    good = KMeans(3, n_init=10, random_state=0, certify=None).fit(X)
+    km = KMeans(3, init=X[:3], bound=None, max_iter=1).fit(X)
+    good = KMeans(3, n_init=10, random_state=0, bound=None).fit(X)
     assert km.inertia_ > 1.01 * good.inertia_
     certificate = km.certify(X, target="optimal", seconds=120)
     assert "KMeans(..., init=certificate_.better_centers)" in certificate.notes[-1]
-    again = KMeans(3, init=certificate.better_centers, certify=None).fit(X)
+    again = KMeans(3, init=certificate.better_centers, bound=None).fit(X)
     assert again.inertia_ == pytest.approx(good.inertia_, rel=1e-9)
 
 
 def test_no_better_clustering_no_centers():
     X = wine()
-    km = KMeans(3, n_init=10, random_state=0, certify=None).fit(X)
+    km = KMeans(3, n_init=10, random_state=0, bound=None).fit(X)
     certificate = km.certify(X, target="optimal", seconds=120)
     assert certificate.better_centers is None
     assert certificate.ratio <= 1 + 1.1e-6
@@ -120,7 +120,7 @@ def test_no_better_clustering_no_centers():
 
 def test_targets_and_methods_that_are_none_are_refused():
     X = load_iris().data
-    km = KMeans(3, random_state=0, certify=None).fit(X)
+    km = KMeans(3, random_state=0, bound=None).fit(X)
     with pytest.raises(ValueError, match="target must be 'optimal', a positive number or None"):
         km.certify(X, target="best")
     with pytest.raises(ValueError, match="has a method of its own, not 'prices'"):
@@ -141,14 +141,14 @@ def test_trivial_problems(n_clusters):
 
 
 def search_on(X, n_clusters):
-    labels = KMeans(n_clusters, random_state=0, certify=None).fit(X).labels_
+    labels = KMeans(n_clusters, random_state=0, bound=None).fit(X).labels_
     return Branching(X, n_clusters, None, labels.astype(np.int32), improve(X, None))
 
 
 def test_an_interrupt_keeps_what_is_proven(monkeypatch):
     monkeypatch.setattr(module, "_MOST_ROUNDS_OF_THE_ROOT", 4)
     X = wine()
-    labels = KMeans(6, n_init=5, random_state=0, certify=None).fit(X).labels_.astype(np.int32)
+    labels = KMeans(6, n_init=5, random_state=0, bound=None).fit(X).labels_.astype(np.int32)
 
     def stop(done, text):
         if "3 nodes" in text:

@@ -73,7 +73,7 @@ def test_the_mean_of_a_column_is_rounded():
 def test_too_few_features_give_nothing_and_the_certificate_says_so():
     X = np.random.default_rng(0).normal(size=(50, 2))
     assert spectral(X, 3).value == 0.0
-    certificate = KMeans(3, random_state=0, certify="spectral").fit(X).certificate_
+    certificate = KMeans(3, random_state=0, bound="spectral").fit(X).certificate_
     assert certificate.lower_bound is None
     assert certificate.ratio is None
     assert "inf" not in str(certificate)
@@ -94,7 +94,7 @@ def test_sparse_float32_and_weighted_bounds_agree_with_dense(offset):
 
 def test_a_bound_never_passes_the_inertia_it_is_compared_with():
     X = np.array([[0.0, 1.0], [0.0, -1.0], [9.0, 1.0], [9.0, -1.0]])
-    certificate = KMeans(2, random_state=0, certify="spectral").fit(X).certificate_
+    certificate = KMeans(2, random_state=0, bound="spectral").fit(X).certificate_
     assert certificate.lower_bound <= certificate.inertia
     assert 1.0 <= certificate.ratio < 1.0 + 1e-9
 
@@ -108,7 +108,7 @@ def test_auto_skips_a_bound_that_costs_more_than_the_fit():
     assert "certify(X) computes one" in str(certificate)
     assert model.certificate_.lower_bound_kind == "semidefinite"
     asked = (
-        KMeans(2, random_state=0, stop="decrease", tol=0.5, certify="spectral").fit(X).certificate_
+        KMeans(2, random_state=0, stop="decrease", tol=0.5, bound="spectral").fit(X).certificate_
     )
     assert asked.ratio >= 1.0
 
@@ -249,7 +249,7 @@ def test_a_trim_that_vanishes_in_the_total_is_not_forgotten():
     for method in ("neighbours", "prices", "subsampled"):
         bound = lower_bound(X, 1, sample_weight=weights, trim=1, method=method, random_state=0)
         assert bound.value == 0.0
-    km = TrimmedKMeans(1, alpha=2e-17, certify="neighbours", random_state=0)
+    km = TrimmedKMeans(1, alpha=2e-17, bound="neighbours", random_state=0)
     points = np.array([[0.0, 0.0], [1e3, 0.0], [1001.0, 0.0], [0.0, 1e3]])
     km.fit(points, sample_weight=[1e17, 1.0, 1.0, 1.0])
     assert not any("contradicts" in note for note in km.certificate_.notes)

@@ -69,7 +69,7 @@ def test_each_row_is_in_one_part(n, d, k, seed, data):
 
 def blobs(n=3000, d=8, k=4):
     X, _ = make_blobs(n, n_features=d, centers=k, cluster_std=3.0, random_state=1)
-    return X, KMeans(k, random_state=0, certify=None).fit(X)
+    return X, KMeans(k, random_state=0, bound=None).fit(X)
 
 
 def own_means_loss(X, model, parts):
@@ -123,7 +123,7 @@ def test_the_bound_is_near_and_the_same_for_any_number_of_threads():
 def test_weights_count_like_copies():
     X, _ = blobs(400)
     weights = np.random.default_rng(0).integers(0, 4, size=len(X)).astype(float)
-    model = KMeans(4, random_state=0, certify=None).fit(X, sample_weight=weights)
+    model = KMeans(4, random_state=0, bound=None).fit(X, sample_weight=weights)
     options = {"seconds": 600, "rows_at_once": 100, "most_steps": 80}
     weighted = in_parts(X, model, weights, **options).value
     assert model.inertia_ / 1.1 < weighted <= model.inertia_
@@ -131,7 +131,7 @@ def test_weights_count_like_copies():
     light[weights == 0] += 1e3
     assert in_parts(light, model, weights, **options).value == weighted
     copies = np.repeat(X, weights.astype(int), axis=0)
-    same = KMeans(4, init=model.cluster_centers_, n_init=1, certify=None).fit(copies)
+    same = KMeans(4, init=model.cluster_centers_, n_init=1, bound=None).fit(copies)
     assert same.inertia_ == pytest.approx(model.inertia_)
     assert in_parts(copies, same, **options).value == pytest.approx(weighted, rel=0.03)
 
@@ -169,7 +169,7 @@ def test_an_error_in_a_part_is_not_swallowed(monkeypatch):
 def test_the_better_start_is_taken(spread, from_multipliers):
     rng = np.random.default_rng(0)
     X = spread * rng.normal(size=(7, 14))[rng.integers(7, size=500)] + rng.normal(size=(500, 14))
-    model = KMeans(7, random_state=0, certify=None).fit(X)
+    model = KMeans(7, random_state=0, bound=None).fit(X)
     run = _Run(X, None, 7, model.labels_, model.cluster_centers_, most_steps=25, near=1e-6)
     run.try_starts(np.arange(500))
     assert run.from_multipliers == from_multipliers

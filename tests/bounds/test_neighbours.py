@@ -299,14 +299,14 @@ def test_one_cluster_and_one_place():
 )
 def test_tight_on_clustered_data(shape, k, most):
     X, _ = make_blobs(*shape, centers=k, random_state=0)
-    inertia = KMeans(k, n_init=100, random_state=0, certify=None).fit(X).inertia_
+    inertia = KMeans(k, n_init=100, random_state=0, bound=None).fit(X).inertia_
     assert 1.0 <= inertia / neighbours(X, k).value <= most
 
 
 def test_better_than_spectral_where_it_says_nothing():
     X, _ = make_blobs(400, n_features=2, centers=4, random_state=1)
     assert spectral(X, 4).value == 0.0
-    inertia = KMeans(4, n_init=10, random_state=0, certify=None).fit(X).inertia_
+    inertia = KMeans(4, n_init=10, random_state=0, bound=None).fit(X).inertia_
     assert inertia / neighbours(X, 4).value < 1.6
 
 

@@ -78,7 +78,7 @@ def test_many_proven_values_are_never_above_the_optimum():
 
 @pytest.mark.parametrize("n_clusters", [2, 3])
 def test_iris_is_proven_optimal(n_clusters):
-    km = KMeans(n_clusters, n_init=10, random_state=0, certify=None).fit(IRIS)
+    km = KMeans(n_clusters, n_init=10, random_state=0, bound=None).fit(IRIS)
     bound = lower_bound(
         IRIS, n_clusters, method="semidefinite", centers=km.cluster_centers_, seconds=60
     )
@@ -91,7 +91,7 @@ def test_iris_is_proven_optimal(n_clusters):
 
 @pytest.fixture(scope="module")
 def proof():
-    labels = KMeans(3, n_init=10, random_state=0, certify=None).fit(IRIS).labels_
+    labels = KMeans(3, n_init=10, random_state=0, bound=None).fit(IRIS).labels_
     relaxation = Relaxation(IRIS, 3, None, labels)
     for step in range(120):
         relaxation.step()
@@ -102,7 +102,7 @@ def proof():
 
 def test_the_unit_of_the_weights_costs_no_digits():
     """Slack is stored as float32, in these units."""
-    labels = KMeans(2, n_init=10, random_state=0, certify=None).fit(IRIS).labels_
+    labels = KMeans(2, n_init=10, random_state=0, bound=None).fit(IRIS).labels_
     weights = np.full(150, 0.7)
     relaxation = Relaxation(IRIS, 2, weights, labels)
     for step in range(1, 201):
@@ -214,7 +214,7 @@ def test_points_without_weight_do_not_matter():
     weights = np.ones(150)
     weights[::10] = 0.0
     heavy = IRIS[weights > 0]
-    centers = KMeans(2, random_state=0, certify=None).fit(heavy).cluster_centers_
+    centers = KMeans(2, random_state=0, bound=None).fit(heavy).cluster_centers_
     bound = lower_bound(
         IRIS, 2, sample_weight=weights, method="semidefinite", centers=centers, seconds=2
     )

@@ -152,7 +152,7 @@ def test_many_proven_values_are_never_above_the_optimum():
 
 @pytest.fixture(scope="module")
 def proof():
-    model = TrimmedKMeans(3, alpha=0.05, n_init=10, random_state=0, certify=None).fit(IRIS)
+    model = TrimmedKMeans(3, alpha=0.05, n_init=10, random_state=0, bound=None).fit(IRIS)
     bound = lower_bound(
         IRIS, 3, trim=7, method="semidefinite", centers=model.cluster_centers_, seconds=20
     )
@@ -217,7 +217,7 @@ def test_far_outliers_do_not_spoil_the_proof():
     X = load_wine().data
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     far = np.vstack([X, 1e6 * np.random.default_rng(0).normal(size=(9, X.shape[1]))])
-    model = TrimmedKMeans(3, alpha=9.5 / len(far), n_init=10, random_state=0, certify=None).fit(far)
+    model = TrimmedKMeans(3, alpha=9.5 / len(far), n_init=10, random_state=0, bound=None).fit(far)
     bound = lower_bound(
         far, 3, trim=9, method="semidefinite", centers=model.cluster_centers_, seconds=3
     )
@@ -226,7 +226,7 @@ def test_far_outliers_do_not_spoil_the_proof():
 
 
 def test_certify_proves_a_trimmed_fit():
-    model = TrimmedKMeans(3, alpha=0.05, n_init=10, random_state=0, certify=None).fit(IRIS)
+    model = TrimmedKMeans(3, alpha=0.05, n_init=10, random_state=0, bound=None).fit(IRIS)
     certificate = model.certify(IRIS, method="semidefinite", seconds=5)
     assert certificate.ratio < 1.01
     assert certificate.lower_bound_kind == "semidefinite"

@@ -327,7 +327,7 @@ def test_many_points_are_bounded_by_relaxed_samples():
     rng = np.random.RandomState(0)
     centers = 0.8 * rng.normal(size=(4, 8))
     X = centers[rng.randint(4, size=40_000)] + rng.normal(size=(40_000, 8))
-    reached = KMeans(4, n_init=3, random_state=0, certify=None).fit(X).inertia_
+    reached = KMeans(4, n_init=3, random_state=0, bound=None).fit(X).inertia_
     by_rows, by_both = (
         subsampled(X, 4, None, None, replace(drawing(0), named=named, seconds=8.0), n_rows=300)
         for named in (False, True)

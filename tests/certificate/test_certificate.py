@@ -37,7 +37,7 @@ def blobs(seed=0, n=300, d=6, k=4):
 @pytest.mark.parametrize("k", [1, 3, 4, 120])
 @pytest.mark.parametrize("certify", ["auto", "spectral", None])
 def test_all_fields_are_there_and_in_the_dictionary_which_is_strict_json(k, certify):
-    certificate = KMeans(k, random_state=0, certify=certify).fit(points()).certificate_
+    certificate = KMeans(k, random_state=0, bound=certify).fit(points()).certificate_
     as_dict = certificate.to_dict()
     for name in FIELDS:
         assert hasattr(certificate, name)
@@ -66,7 +66,7 @@ def test_numbers_are_those_of_the_last_evaluated_step():
 def test_what_the_rule_vouches_for_holds_at_the_returned_point(stop):
     for seed in range(20):
         X = np.random.default_rng(seed).uniform(size=(300, 2))
-        settings = {"n_init": 1, "certify": None}
+        settings = {"n_init": 1, "bound": None}
         km = KMeans(8, random_state=seed, tol=3e-3, stop=stop, init="random", **settings).fit(X)
         certificate = km.certificate_
         assert certificate.status.converged
@@ -124,7 +124,7 @@ def test_a_tie_is_not_called_a_strict_minimum():
 
 
 def test_text_has_one_line_a_fact_and_no_infinity():
-    text = str(KMeans(4, random_state=0, certify="spectral").fit(blobs()).certificate_)
+    text = str(KMeans(4, random_state=0, bound="spectral").fit(blobs()).certificate_)
     lines = text.splitlines()
     assert lines[0] == "Certificate"
     assert len(lines) == 8
@@ -151,7 +151,7 @@ def test_advice_is_not_to_do_again_what_was_done():
     base = KMeans(4, random_state=0).fit(blobs()).certificate_
     weak = replace(base, inertia=150.0, lower_bound=100.0)
     useless = replace(base, inertia=500.0, lower_bound=100.0)
-    unasked = KMeans(4, random_state=0, certify=None).fit(blobs()).certificate_
+    unasked = KMeans(4, random_state=0, bound=None).fit(blobs()).certificate_
     assert "bound; certify(X) looks longer)" in str(weak)
     assert "no useful bound was found; certify(X) looks longer" in str(useless)
     assert "no lower bound was computed during the fit; certify(X) computes one" in str(unasked)
@@ -186,7 +186,7 @@ def proof(n=3):
 
 
 def test_the_certificate_has_the_proof_of_the_bound_that_it_shows():
-    certificate = KMeans(4, random_state=0, certify=None).fit(blobs()).certificate_
+    certificate = KMeans(4, random_state=0, bound=None).fit(blobs()).certificate_
     inertia = certificate.inertia
     assert certificate.proof is None
     first, second = proof(), proof()
@@ -223,15 +223,15 @@ def test_a_bound_that_contradicts_the_result_is_dropped_and_said(monkeypatch):
     inertia = KMeans(4, random_state=0).fit(X).inertia_
     wrong = LowerBound(1.1 * inertia, "spectral", 1.0, 0.0)
     monkeypatch.setattr("wolfmeans.fitting.fit.best_bound", lambda *_, **__: wrong)
-    certificate = KMeans(4, random_state=0, certify="spectral").fit(X).certificate_
+    certificate = KMeans(4, random_state=0, bound="spectral").fit(X).certificate_
     assert certificate.lower_bound is None
     assert "contradicts" in certificate.notes[0]
 
 
 def test_a_proven_bound_tightens_the_guarantee():
-    loose = KMeans(4, random_state=0, certify=None).fit(blobs()).certificate_
+    loose = KMeans(4, random_state=0, bound=None).fit(blobs()).certificate_
     assert loose.max_iterations == 1_000_000
-    tight = KMeans(4, random_state=0, certify="spectral").fit(blobs()).certificate_
+    tight = KMeans(4, random_state=0, bound="spectral").fit(blobs()).certificate_
     budget = Fraction(tight.initial_sse) - Fraction(tight.lower_bound)
     assert tight.max_iterations == math.ceil(budget / Fraction(tight.tol)) < 1_000_000
     assert tight.iterations <= tight.max_iterations
@@ -240,7 +240,7 @@ def test_a_proven_bound_tightens_the_guarantee():
 
 
 def test_a_bound_with_confidence_is_named_so_and_tightens_nothing():
-    certificate = KMeans(4, random_state=0, certify=None).fit(blobs()).certificate_
+    certificate = KMeans(4, random_state=0, bound=None).fit(blobs()).certificate_
     likely = LowerBound(0.9 * certificate.inertia, "subsampled", 0.95, 0.0)
     bounded = certificate.bounded_by(likely, certificate.tol)
     assert bounded.max_iterations == certificate.max_iterations
@@ -251,20 +251,20 @@ def test_a_bound_with_confidence_is_named_so_and_tightens_nothing():
 
 
 def test_a_weaker_bound_changes_nothing():
-    certificate = KMeans(4, random_state=0, certify="spectral").fit(blobs()).certificate_
+    certificate = KMeans(4, random_state=0, bound="spectral").fit(blobs()).certificate_
     weaker = LowerBound(0.5 * certificate.lower_bound, "neighbours", 1.0, 0.0)
     assert certificate.bounded_by(weaker, certificate.tol) is certificate
 
 
 def test_a_weaker_likely_bound_leaves_a_proof_a_proof():
-    certificate = KMeans(4, random_state=0, certify="spectral").fit(blobs()).certificate_
+    certificate = KMeans(4, random_state=0, bound="spectral").fit(blobs()).certificate_
     weaker = LowerBound(0.5 * certificate.lower_bound, "subsampled", 0.95, 0.0)
     assert certificate.lower_bound_confidence == 1.0
     assert certificate.bounded_by(weaker) is certificate
 
 
 def test_proofs_are_kept_beside_likely_bounds():
-    bare = KMeans(4, random_state=0, certify=None).fit(blobs()).certificate_
+    bare = KMeans(4, random_state=0, bound=None).fit(blobs()).certificate_
     shares = {"proof": (0.8, 1.0), "likely": (0.9, 0.95), "better proof": (0.85, 1.0)}
     steps, certificate = [], bare
     for share, confidence in shares.values():
@@ -280,7 +280,7 @@ def test_proofs_are_kept_beside_likely_bounds():
 
 @pytest.mark.parametrize("second", [0.7, 0.9])
 def test_the_larger_of_two_likely_bounds_holds_with_both_confidences(second):
-    certificate = KMeans(4, random_state=0, certify=None).fit(blobs()).certificate_
+    certificate = KMeans(4, random_state=0, bound=None).fit(blobs()).certificate_
     for share in (0.8, second):
         bound = LowerBound(share * certificate.inertia, "subsampled", 0.95, 0.0)
         certificate = certificate.bounded_by(bound)
@@ -289,14 +289,14 @@ def test_the_larger_of_two_likely_bounds_holds_with_both_confidences(second):
 
 
 def test_a_likely_bound_above_the_result_is_dropped_without_alarm():
-    certificate = KMeans(4, random_state=0, certify=None).fit(blobs()).certificate_
+    certificate = KMeans(4, random_state=0, bound=None).fit(blobs()).certificate_
     failed = certificate.bounded_by(LowerBound(2 * certificate.inertia, "subsampled", 0.9, 0.0))
     assert failed.lower_bound is None
     assert "a bound with a confidence below 100% can do that" in failed.notes[0]
 
 
 def test_a_bound_passes_the_inertia_by_rounding_only():
-    certificate = KMeans(4, random_state=0, certify=None).fit(blobs()).certificate_
+    certificate = KMeans(4, random_state=0, bound=None).fit(blobs()).certificate_
     inertia = certificate.inertia
     rounded = certificate.bounded_by(LowerBound(inertia * (1 + 5e-10), "any", 1.0, 0.0))
     assert (rounded.lower_bound, rounded.proven_bound, rounded.ratio) == (inertia, inertia, 1.0)
@@ -307,7 +307,7 @@ def test_a_bound_passes_the_inertia_by_rounding_only():
 
 def test_a_bound_is_rounded_down_in_other_units():
     # The inertia stays a number of full precision, the bounds do not.
-    base = KMeans(4, random_state=0, certify=None).fit(blobs()).certificate_
+    base = KMeans(4, random_state=0, bound=None).fit(blobs()).certificate_
     bare = replace(base, **dict.fromkeys(("gap", "movement", "decrease", "clarke_gap", "tol"), 0.0))
     for digits in range(1, 100):
         bound = (1.0 + digits / 100) * 2.0**-60
@@ -352,14 +352,14 @@ def test_the_table_has_a_plain_reading_on_every_line():
 
 def test_the_lower_bound_is_below_the_best_of_many_starts():
     X = points(60, d=5)
-    certificate = KMeans(3, random_state=0, certify="spectral").fit(X).certificate_
+    certificate = KMeans(3, random_state=0, bound="spectral").fit(X).certificate_
     best = KMeans(3, init="random", n_init=50, random_state=0).fit(X).inertia_
     assert 0 < certificate.lower_bound <= best
     assert certificate.ratio == certificate.inertia / certificate.lower_bound
 
 
 def test_without_a_useful_bound_the_certificate_says_so():
-    certificate = KMeans(5, random_state=0, certify="spectral").fit(points(d=2)).certificate_
+    certificate = KMeans(5, random_state=0, bound="spectral").fit(points(d=2)).certificate_
     assert certificate.lower_bound is None
     assert certificate.ratio is None
     assert "unknown" in str(certificate)

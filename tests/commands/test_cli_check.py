@@ -160,13 +160,13 @@ def test_a_file_that_unfolds_to_too_much_is_not_unfolded(here, capsys, monkeypat
 def test_without_a_proof_fit_says_so_and_writes_the_rest(here, capsys, tmp_path):
     target, labels = tmp_path / "none.npz", tmp_path / "labels.csv"
     fit = ["fit", "data.csv", "-k", "3", "--proof", str(target), "--labels", str(labels)]
-    assert cli.main([*fit, "--certify", "neighbours"]) == 1
+    assert cli.main([*fit, "--bound", "neighbours"]) == 1
     said = capsys.readouterr()
     assert said.out.startswith("Converged")
     assert "none.npz was not written: the neighbours bound has no proof; " in said.err
     assert f"Written: {labels}" in said.err.splitlines()
     assert labels.exists() and not target.exists()
-    assert cli.main([*fit, "--certify", "none", "--quiet"]) == 1
+    assert cli.main([*fit, "--bound", "none", "--quiet"]) == 1
     assert capsys.readouterr() == ("", "")
     assert not target.exists()
 
@@ -205,7 +205,7 @@ def test_a_method_that_refuses_the_data_costs_no_result(here, capsys, monkeypatc
         raise ValueError("too many points for this method")
 
     monkeypatch.setattr("wolfmeans.estimators.dataset.bound_in_units", refuse)
-    fit = ["fit", "data.csv", "-k", "2", "--certify", "none", "--certify-seconds", "1"]
+    fit = ["fit", "data.csv", "-k", "2", "--bound", "none", "--certify-seconds", "1"]
     assert cli.main(fit) == 0
     said = capsys.readouterr()
     assert said.out.startswith("Converged")

@@ -149,7 +149,7 @@ def test_every_option_reaches_the_estimator(data, monkeypatch):
         "--stop": "gap",
         "--tol": 0.25,
         "--empty": "best",
-        "--certify": "neighbours",
+        "--bound": "neighbours",
         "--engine": "reference",
         "--threads": 1,
         "--seed": 11,
@@ -168,7 +168,7 @@ def test_every_option_reaches_the_estimator(data, monkeypatch):
         "stop": "gap",
         "tol": 0.25,
         "empty": "best",
-        "certify": "neighbours",
+        "bound": "neighbours",
         "engine": "reference",
         "n_threads": 1,
         "random_state": 11,
@@ -265,8 +265,8 @@ def test_trimmed_fits_have_outliers(data, points):
 
 
 def test_the_strongest_bound_is_at_least_as_good(data):
-    fit("data.csv", "-k", 4, "--certify", "none", "--certificate", "a.json")
-    best = ("--certify", "strongest", "--certify-seconds", 2)
+    fit("data.csv", "-k", 4, "--bound", "none", "--certificate", "a.json")
+    best = ("--bound", "strongest", "--certify-seconds", 2)
     fit("data.csv", "-k", 4, *best, "--certificate", "b.json")
     none, best = (json.loads(Path(name).read_text()) for name in ("a.json", "b.json"))
     assert none["lower_bound"] is None
@@ -350,7 +350,7 @@ def test_bad_files_are_one_line_and_exit_code_2(inside, capsys, text, said):
         (["--effort", "0"], "--effort must be more than 0"),
         (["--alpha", "0.1", "--trim", "3"], "use only one"),
         (["--alpha", "1.5"], "--alpha must be at least 0 and below 1"),
-        (["--certify", "maybe"], "--certify must be one of"),
+        (["--bound", "maybe"], "--bound must be one of"),
         (["--format", "xml"], "--format must be one of"),
         (["--colour", "red"], "No such option"),
         (["-k", "91"], "-k: 91 clusters, but the data has only 90 rows"),
@@ -744,7 +744,7 @@ def test_a_long_fit_is_shown_on_a_terminal_and_ctrl_c_keeps_the_result(inside):
     np.save("x.npy", np.random.default_rng(0).normal(size=(400_000, 8)))
     options = ["-k", "40", "--tol", "0", "--stop", "stationary", "--max-iter", "1000000"]
     command = [sys.executable, "-m", "wolfmeans.commands.cli", "fit", "x.npy", *options,
-               "--certify", "none", "--certificate", "c.json", "--threads", "1"]  # fmt: skip
+               "--bound", "none", "--certificate", "c.json", "--threads", "1"]  # fmt: skip
     main, side = pty.openpty()
     child = subprocess.Popen(command, stderr=side, stdout=subprocess.PIPE)
     os.close(side)
@@ -780,7 +780,7 @@ def test_ctrl_c_keeps_the_result_of_a_long_fit_without_a_terminal(
         return see(watch, record)
 
     monkeypatch.setattr(Watch, "see", interrupted)
-    options = ["-k", "8", "--tol", "0", "--stop", "stationary", "--certify", "none", *more]
+    options = ["-k", "8", "--tol", "0", "--stop", "stationary", "--bound", "none", *more]
     assert cli.main(["fit", "x.npy", *options, "--certificate", "c.json"]) == 130
     assert "interrupted; this is the result so far" in capsys.readouterr().err
     kept = json.loads(Path("c.json").read_text())
@@ -801,7 +801,7 @@ def test_a_proof_that_takes_no_second_is_looked_for_after_the_fit(inside):
     assert found["lower_bound_confidence"] == 1.0
     assert 1.0 <= found["ratio"] < 1.1
     without = json.loads(
-        shell("fit", "x.npy", "-k", 4, "--seed", 0, "--certify", "none", "--json").stdout
+        shell("fit", "x.npy", "-k", 4, "--seed", 0, "--bound", "none", "--json").stdout
     )
     assert without["ratio"] is None
 

@@ -60,7 +60,7 @@ def labels_in(path):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_trimmed_out_of_core(option, weighted, folder, capsys):
     X, weights = folder
-    settings = {option[0][2:]: option[1], "random_state": 0, "certify": None}
+    settings = {option[0][2:]: option[1], "random_state": 0, "bound": None}
     reference = TrimmedKMeans(K, **settings).fit(X, sample_weight=weights if weighted else None)
     file = ["x.parquet", "--weights", "w"] if weighted else ["plain.parquet"]
     targets = ["--labels", "l.csv", "--model", "m.wolf", "--centers", "centers.csv"]
@@ -98,7 +98,7 @@ def test_what_is_printed(folder, capsys):
     assert code == 0
     assert "Clustering 1,500 rows by 3 columns: a, b, c." in errors
     assert "150 points" in out
-    assert "without --memory, --certify strongest computes one" in out
+    assert "without --memory, --bound strongest computes one" in out
     assert "chunks of a source during the fit" in out
 
 
@@ -138,7 +138,7 @@ def test_a_killed_command_goes_on(trimmed, folder, capsys):
     X, _ = folder
     arguments = ["fit", "x.npy", "-k", K, "--memory", "64MB", "--stop", "stationary"]
     arguments += ["--checkpoint", "c.ckpt", "--labels", "l.npy", "--json"]
-    settings = {"random_state": 0, "certify": None, "stop": "stationary"}
+    settings = {"random_state": 0, "bound": None, "stop": "stationary"}
     if trimmed:
         arguments += ["--alpha", 0.1, "--n-init", 3]
         reference = TrimmedKMeans(K, alpha=0.1, n_init=3, **settings).fit(X)

@@ -45,7 +45,7 @@ def folder(tmp_path, monkeypatch):
 def reference(frame, **settings):
     X = frame[["a", "b", "c"]].to_numpy()
     settings = {"init": "k-means||", "random_state": 0, "engine": "cpu", **settings}
-    return KMeans(4, certify=None, **settings).fit(X, sample_weight=frame["w"])
+    return KMeans(4, bound=None, **settings).fit(X, sample_weight=frame["w"])
 
 
 def command(address, *more):
@@ -82,7 +82,7 @@ def test_what_is_printed(folder, address, capsys):
 
 @pytest.mark.parametrize("option", [("--alpha", "0.1"), ("--trim", "50")])
 def test_a_trimmed_fit_that_goes_on(option, folder, address, capsys, monkeypatch):
-    settings = {"certify": None, "random_state": 0, option[0][2:]: float(option[1])}
+    settings = {"bound": None, "random_state": 0, option[0][2:]: float(option[1])}
     X = folder[["a", "b", "c"]].to_numpy()
     expected = TrimmedKMeans(4, **settings).fit(X, sample_weight=folder["w"])
     outputs = ["--labels", "out", "--model", "m", "--centers", "centers.csv"]
@@ -123,7 +123,7 @@ def _give_up_at_the_third_step(watch, record):
 def test_arrays(folder, address, capsys, monkeypatch):
     monkeypatch.setattr("wolfmeans.commands.cluster._BYTES_OF_A_BLOCK", 24 * 100)
     X = folder[["a", "b", "c"]].to_numpy()
-    expected = KMeans(4, init="k-means||", random_state=0, engine="cpu", certify=None).fit(X)
+    expected = KMeans(4, init="k-means||", random_state=0, engine="cpu", bound=None).fit(X)
     np.save("x.npy", X)
     files = ["x.npy"]
     try:

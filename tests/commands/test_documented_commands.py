@@ -118,8 +118,8 @@ def smaller(arguments):
 
     Bounds by a cheap method; studies with few runs of small scenarios; figures of one gap.
     """
-    if arguments[:1] == ["scan"] and "--certify" not in arguments:
-        return [*arguments, "--certify", "neighbours"]
+    if arguments[:1] == ["scan"] and "--bound" not in arguments:
+        return [*arguments, "--bound", "neighbours"]
     if arguments[:1] == ["certify"] and "--method" not in arguments:
         return [*arguments, "--method", "neighbours"]
     if arguments[:2] == ["study", "report"]:

@@ -107,7 +107,7 @@ def test_a_callback_of_the_caller_comes_first(monkeypatch):
 
 def test_certify_shows_its_progress_in_a_notebook(monkeypatch):
     X = np.random.default_rng(0).normal(size=(60, 3))
-    km = KMeans(4, random_state=0, certify=None).fit(X)
+    km = KMeans(4, random_state=0, bound=None).fit(X)
     notebook = Notebook(monkeypatch)
     km.certify(X, method="semidefinite", seconds=2)
     assert "of the optimum" in repr(notebook.shown[0])

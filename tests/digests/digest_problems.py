@@ -159,7 +159,7 @@ def rule_problems(engine):
             fitted(
                 engine,
                 lambda X, s=stop, c=scale: KMeans(
-                    9, random_state=1, stop=s, tol=1e-3, tol_scale=c, certify="spectral"
+                    9, random_state=1, stop=s, tol=1e-3, tol_scale=c, bound="spectral"
                 ),
                 X,
             ),
@@ -245,7 +245,7 @@ def sparse_problems(engine):
             fitted(
                 engine,
                 lambda X, kind=kind, more=more: kind(
-                    6, random_state=4, n_init=2, certify=None, **more
+                    6, random_state=4, n_init=2, bound=None, **more
                 ),
                 rows,
                 weights_of(weights, 160),

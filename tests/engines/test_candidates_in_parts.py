@@ -63,7 +63,7 @@ def test_fits_with_an_empty_cluster(weighted, n):
     X = np.random.default_rng(4).normal(size=(n, 2)).astype(np.float32)
     weights = np.arange(n) % 3 / 2.0 if weighted else None
     init = np.vstack([X[:2], np.full((2, 2), 90.0, dtype=np.float32)])
-    fits = {"init": init, "empty": "keep", "certify": None}
+    fits = {"init": init, "empty": "keep", "bound": None}
     with warnings.catch_warnings(), dask.config.set(scheduler="threads"):
         warnings.simplefilter("ignore")
         reference = KMeans(4, engine="cpu", **fits).fit(X, sample_weight=weights)

@@ -48,21 +48,21 @@ def check(place, make, X, weights=None):
 @pytest.mark.parametrize("kind", KINDS)
 def test_steps_from_given_centers(place, kind, dtype):
     X = points(kind, 90, 3, dtype)
-    check(place, lambda: KMeans(5, init=X[:5], n_init=1, stop="stationary", certify=None), X)
+    check(place, lambda: KMeans(5, init=X[:5], n_init=1, stop="stationary", bound=None), X)
 
 
 @pytest.mark.parametrize("weights", ["some zero", "any"])
 def test_weighted_steps(place, weights):
     X = points("blobs", 90, 3)
     heavy = weights_of(weights, len(X))
-    check(place, lambda: KMeans(5, init=X[:5], n_init=1, certify=None), X, heavy)
+    check(place, lambda: KMeans(5, init=X[:5], n_init=1, bound=None), X, heavy)
 
 
 @pytest.mark.parametrize("weights", ["ones", "some zero"])
 def test_seeds_of_oversampling(place, weights):
     X = points("duplicates", 90, 3)
     heavy = weights_of(weights, len(X))
-    make = lambda: KMeans(4, init="k-means||", random_state=2, certify=None)  # noqa: E731
+    make = lambda: KMeans(4, init="k-means||", random_state=2, bound=None)  # noqa: E731
     check(place, make, X, heavy)
 
 
@@ -71,14 +71,14 @@ def test_seeds_that_need_all_points(place, init):
     if place in IN_PARTS:
         pytest.skip("data in parts draws seeds by k-means||")
     X = points("blobs", 90, 3)
-    check(place, lambda: KMeans(4, init=init, n_init=2, random_state=2, certify=None), X)
+    check(place, lambda: KMeans(4, init=init, n_init=2, random_state=2, bound=None), X)
 
 
 @pytest.mark.parametrize("policy", ["keep", "farthest"])
 def test_empty_clusters(place, policy):
     X = points("plain", 80, 3)
     far = np.vstack([X[:2], X[:2] + 1e3, X[2:4] - 1e3])
-    make = lambda: KMeans(6, init=far, n_init=1, empty=policy, certify=None)  # noqa: E731
+    make = lambda: KMeans(6, init=far, n_init=1, empty=policy, bound=None)  # noqa: E731
     check(place, make, X)
 
 
@@ -87,7 +87,7 @@ def test_empty_clusters(place, policy):
 def test_trimmed_steps(place, kind, weights):
     X = points(kind, 90, 3)
     heavy = weights_of(weights, len(X))
-    make = lambda: TrimmedKMeans(4, alpha=0.1, init=X[:4], n_init=1, certify=None)  # noqa: E731
+    make = lambda: TrimmedKMeans(4, alpha=0.1, init=X[:4], n_init=1, bound=None)  # noqa: E731
     model, reference = check(place, make, X, heavy)
     assert model.n_trimmed_ == reference.n_trimmed_
     assert model.radius_ == reference.radius_
@@ -98,13 +98,13 @@ def test_trimmed_steps(place, kind, weights):
 @pytest.mark.parametrize("rule", ["decrease", "gap", "shift"])
 def test_stopping_rules(place, rule):
     X = points("blobs", 90, 3)
-    make = lambda: KMeans(6, init=X[:6], n_init=1, stop=rule, tol=1e-2, certify=None)  # noqa: E731
+    make = lambda: KMeans(6, init=X[:6], n_init=1, stop=rule, tol=1e-2, bound=None)  # noqa: E731
     check(place, make, X)
 
 
 def test_predictions_and_scores(place):
     X = points("blobs", 90, 3)
-    model, reference = check(place, lambda: KMeans(5, init=X[:5], n_init=1, certify=None), X)
+    model, reference = check(place, lambda: KMeans(5, init=X[:5], n_init=1, bound=None), X)
     model.set_params(engine="auto")
     assert np.array_equal(model.predict(X), reference.predict(X))
     assert np.array_equal(model.transform(X), reference.transform(X))

@@ -80,7 +80,7 @@ def assert_same_answers(parted, whole, point):
 
 def assert_same_certificates(a, b, X):
     one, other = (
-        certificate_of(each, X, certify=None, notes=(), random=lambda: np.random.RandomState(0))
+        certificate_of(each, X, bound=None, notes=(), random=lambda: np.random.RandomState(0))
         for each in (a, b)
     )
     assert one == replace(other, engine=one.engine)
@@ -338,7 +338,7 @@ def test_nothing_of_the_size_of_the_data_comes_back(weighted, lattice):
     parts = Weighed(cut(X, weights, [n // 2, n - 100]))
     mass = kept_mass(Fraction(1, 10), weights, n)
     found = fit(TrimmedParts(PartsWorkspace(parts), mass), seeds, max_steps=4)
-    certificate_of(found, X, certify=None, notes=(), random=lambda: np.random.RandomState(0))
+    certificate_of(found, X, bound=None, notes=(), random=lambda: np.random.RandomState(0))
     found.problem.trimmed_mass()
     assert 10_000 < Weighed.largest < n * 8 / 2
 
@@ -356,7 +356,7 @@ def test_a_file_that_does_not_fit_gives_the_same_bits(tmp_path, limit, weighted)
     X[::9] *= 30.0
     weights = rng.choice([0.5, 1.0, 3.0], size=len(X)) if weighted else None
     np.save(tmp_path / "X.npy", X)
-    settings = {"alpha": 0.1, "init": X[:3], "certify": None, "max_iter": 6, "tol": 0.0}
+    settings = {"alpha": 0.1, "init": X[:3], "bound": None, "max_iter": 6, "tol": 0.0}
     memory = TrimmedKMeans(3, **settings).fit(X, sample_weight=weights)
     ours = TrimmedKMeans(3, memory_limit=limit, **settings)
     ours.fit(tmp_path / "X.npy", sample_weight=weights)
@@ -404,7 +404,7 @@ def same(ours, reference):
 
 
 def both(X, chunks, sample_weight=None, **settings):
-    settings = {"certify": None, "random_state": 0, **settings}
+    settings = {"bound": None, "random_state": 0, **settings}
     collection = da.from_array(X, chunks=(chunks, X.shape[1]))
     memory = TrimmedKMeans(3, n_threads=1, engine="cpu", **settings)
     return (
@@ -491,7 +491,7 @@ def test_short_runs_see_the_same_rows_whatever_the_partitions(monkeypatch):
     with dask.config.set(scheduler="threads"):
         for sample_weight in (None, weights):
             one, other = (
-                TrimmedKMeans(3, alpha=0.1, random_state=0, certify=None).fit(
+                TrimmedKMeans(3, alpha=0.1, random_state=0, bound=None).fit(
                     da.from_array(X, chunks=(chunks, 3)), sample_weight=sample_weight
                 )
                 for chunks in (900, 123)
@@ -508,8 +508,8 @@ def test_short_runs_see_the_same_rows_whatever_the_partitions(monkeypatch):
 @native
 def test_what_has_no_form_in_parts_is_refused():
     X = da.from_array(outlying(), chunks=(300, 3))
-    with pytest.raises(NotImplementedError, match="certify='neighbours'"):
-        TrimmedKMeans(3, certify="neighbours").fit(X)
+    with pytest.raises(NotImplementedError, match="bound='neighbours'"):
+        TrimmedKMeans(3, bound="neighbours").fit(X)
     with pytest.raises(ValueError, match="would trim everything"):
         TrimmedKMeans(3, trim=900).fit(X)
 
@@ -543,17 +543,17 @@ def test_a_worker_that_dies_leaves_no_trace(two_workers, trial):
             os.kill(killed[-1], signal.SIGKILL)
 
     collection = da.from_array(X, chunks=(100, 3))
-    ours = TrimmedKMeans(3, certify=None, callback=kill, **settings).fit(collection)
+    ours = TrimmedKMeans(3, bound=None, callback=kill, **settings).fit(collection)
     assert killed
-    same(ours, TrimmedKMeans(3, certify=None, **settings).fit(X))
+    same(ours, TrimmedKMeans(3, bound=None, **settings).fit(X))
 
 
 @native
 def test_kmeans_and_trimming_of_nothing_agree(dask_place):
     X = outlying()
     collection = da.from_array(X, chunks=(250, 3))
-    plain = KMeans(3, init=X[:3], certify=None).fit(collection)
-    trimmed = TrimmedKMeans(3, init=X[:3], alpha=0, certify=None).fit(collection)
+    plain = KMeans(3, init=X[:3], bound=None).fit(collection)
+    trimmed = TrimmedKMeans(3, init=X[:3], alpha=0, bound=None).fit(collection)
     assert np.array_equal(plain.cluster_centers_, trimmed.cluster_centers_)
     assert plain.inertia_ == trimmed.inertia_
     assert np.array_equal(plain.labels_.compute(), trimmed.labels_.compute())

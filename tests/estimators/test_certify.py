@@ -12,7 +12,14 @@ from sklearn.model_selection import GridSearchCV
 
 import wolfmeans
 import wolfmeans.datasets
-from wolfmeans import KMeans, TrimmedKMeans
+from wolfmeans import (
+    CentroidClustering,
+    ConstrainedKMeans,
+    KMeans,
+    SphericalKMeans,
+    TrimmedKMeans,
+    TrimmedSphericalKMeans,
+)
 
 
 def blobs(n=300, d=2, k=6, seed=0, spread=1.0):
@@ -24,31 +31,73 @@ def blobs(n=300, d=2, k=6, seed=0, spread=1.0):
 def test_clear_clusters_are_certified_to_a_few_percent(shape, most, seed):
     n, d, k = shape
     X = blobs(n, d, k, seed)
-    km = KMeans(k, n_init=10, polish="swap", random_state=0, certify=None).fit(X)
+    km = KMeans(k, n_init=10, polish="swap", random_state=0, bound=None).fit(X)
     assert km.certificate_.ratio is None
     assert 1.0 <= km.certify(X).ratio <= most
     assert km.certificate_.lower_bound_confidence == 1.0
 
 
-def test_certify_is_a_parameter_and_a_method():
-    km = KMeans(3, certify="spectral", random_state=0)
-    assert km.get_params()["certify"] == "spectral"
-    assert clone(km).get_params()["certify"] == "spectral"
-    assert km.set_params(certify=None).get_params()["certify"] is None
-    assert "certify=None" in repr(km)
+def test_bound_is_a_parameter_and_certify_a_method():
+    km = KMeans(3, bound="spectral", random_state=0)
+    assert km.bound == km.get_params()["bound"] == "spectral"
+    assert clone(km).get_params()["bound"] == "spectral"
+    assert km.set_params(bound=None).get_params()["bound"] is None
+    assert "bound=None" in repr(km)
+    assert "certify" not in km.get_params()
     assert callable(km.certify)
     assert callable(KMeans.certify)
     X = blobs(60)
     fitted = pickle.loads(pickle.dumps(km.fit(X)))
-    assert fitted.get_params()["certify"] is None
+    assert fitted.get_params()["bound"] is None
     assert fitted.certify(X).ratio < 2.0
-    search = GridSearchCV(KMeans(3, random_state=0), {"certify": [None, "spectral"]}, cv=2).fit(X)
-    assert search.best_params_["certify"] in (None, "spectral")
+    search = GridSearchCV(KMeans(3, random_state=0), {"bound": [None, "spectral"]}, cv=2).fit(X)
+    assert search.best_params_["bound"] in (None, "spectral")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        KMeans,
+        TrimmedKMeans,
+        SphericalKMeans,
+        TrimmedSphericalKMeans,
+        ConstrainedKMeans,
+        CentroidClustering,
+    ],
+)
+def test_the_old_name_of_bound_is_accepted_with_a_warning(make):
+    with pytest.warns(FutureWarning, match="certify is now called bound") as heard:
+        km = make(3, certify=None)
+    assert heard[0].filename == __file__
+    assert km.get_params()["bound"] is None
+    with pytest.warns(FutureWarning, match="certify is now called bound"):
+        assert km.set_params(certify="auto").bound == "auto"
+    with pytest.warns(FutureWarning, match="certify is now called bound"):
+        km.certify = None
+    assert km.bound is None
+    assert callable(km.certify)
+    with pytest.raises(TypeError, match="pass only bound"):
+        make(3, certify=None, bound="auto")
+
+
+def test_a_scan_accepts_the_old_name_of_bound():
+    with pytest.warns(FutureWarning, match="certify is now called bound"):
+        found = wolfmeans.scan(blobs(30), [2], certify=None, random_state=0, resamples=0)
+    assert found[2].ratio is None
+
+
+def test_a_pickle_with_the_old_name_of_bound_is_read():
+    km = KMeans(3, bound="spectral", random_state=0).fit(blobs(60))
+    old = {"certify" if name == "bound" else name: value for name, value in vars(km).items()}
+    again = KMeans.__new__(KMeans)
+    again.__setstate__(old)
+    assert again.get_params() == km.get_params()
+    assert callable(again.certify)
 
 
 def test_certifying_gives_the_bound_of_the_function_and_tightens_the_guarantee():
     X = blobs()
-    km = KMeans(6, random_state=0, certify=None).fit(X)
+    km = KMeans(6, random_state=0, bound=None).fit(X)
     loose = km.certificate_
     method = "neighbours"
     bound = wolfmeans.lower_bound(X, 6, centers=km.cluster_centers_, method=method)
@@ -77,17 +126,17 @@ def test_certifying_asks_for_the_data_of_the_fit():
 @pytest.mark.parametrize("scale", [2.0**-480, 2.0**480])
 def test_a_scale_inside_changes_no_ratio(scale):
     X = blobs(60)
-    ratio = KMeans(6, random_state=0, certify="neighbours").fit(X).certificate_.ratio
-    km = KMeans(6, random_state=0, certify=None).fit(X * scale)
+    ratio = KMeans(6, random_state=0, bound="neighbours").fit(X).certificate_.ratio
+    km = KMeans(6, random_state=0, bound=None).fit(X * scale)
     assert km.certify(X * scale, method="neighbours").ratio == pytest.approx(ratio, rel=1e-9)
 
 
 @pytest.mark.parametrize("scale", [2.0**-600, 2.0**700])
 def test_bounds_come_in_the_units_of_the_certificate(scale):
     X = blobs(60)
-    ratio = KMeans(6, random_state=0, certify="neighbours").fit(X).certificate_.ratio
+    ratio = KMeans(6, random_state=0, bound="neighbours").fit(X).certificate_.ratio
     with pytest.warns(RuntimeWarning, match="are outside the range of float64"):
-        km = KMeans(6, random_state=0, certify="neighbours").fit(X * scale)
+        km = KMeans(6, random_state=0, bound="neighbours").fit(X * scale)
     assert km.certificate_.unit_exponent != 0
     assert km.certificate_.ratio == pytest.approx(ratio, rel=1e-9)
 
@@ -95,9 +144,9 @@ def test_bounds_come_in_the_units_of_the_certificate(scale):
 def test_a_method_that_does_not_hold_is_refused_in_a_sentence():
     X = blobs()
     with pytest.raises(ValueError, match="for one column only"):
-        KMeans(3, certify="exact").fit(X)
+        KMeans(3, bound="exact").fit(X)
     with pytest.raises(ValueError, match="must be a str among"):
-        TrimmedKMeans(3, certify="spectral").fit(X)
+        TrimmedKMeans(3, bound="spectral").fit(X)
     with pytest.raises(ValueError, match="does not hold for trimmed"):
         TrimmedKMeans(3, random_state=0).fit(X).certify(X, method="spectral")
 
@@ -106,7 +155,7 @@ def test_a_method_that_does_not_hold_is_refused_in_a_sentence():
 def test_trimmed_fits_are_certified_for_what_they_keep(weighted):
     X = np.vstack([blobs(200, 2, 3, 1), np.full((10, 2), 1e4) * np.arange(1, 11)[:, None]])
     weights = np.random.default_rng(0).integers(1, 4, size=len(X)) if weighted else None
-    km = TrimmedKMeans(3, alpha=0.1, random_state=0, certify=None)
+    km = TrimmedKMeans(3, alpha=0.1, random_state=0, bound=None)
     km.fit(X, sample_weight=weights)
     certificate = km.certify(X, sample_weight=weights)
     assert 1.0 <= certificate.ratio < 1.5
@@ -199,9 +248,9 @@ def test_effort_and_polish_must_be_what_they_can_be():
 @pytest.mark.parametrize("scale", [2.0**-600, 2.0**700])
 def test_certifying_afterwards_knows_the_units_of_the_certificate(scale):
     X = blobs(60)
-    ratio = KMeans(6, random_state=0, certify="neighbours").fit(X).certificate_.ratio
+    ratio = KMeans(6, random_state=0, bound="neighbours").fit(X).certificate_.ratio
     with pytest.warns(RuntimeWarning, match="are outside the range of float64"):
-        km = KMeans(6, random_state=0, certify=None).fit(X * scale)
+        km = KMeans(6, random_state=0, bound=None).fit(X * scale)
     assert km.certify(X * scale, method="neighbours").ratio == pytest.approx(ratio, rel=1e-9)
 
 
@@ -217,7 +266,7 @@ def test_the_price_bound_does_not_depend_on_threads():
 
 @pytest.mark.parametrize(("confidence", "said"), [(1.0, "optimal"), (0.9, "within 0.0001 %")])
 def test_only_a_proof_that_meets_the_inertia_is_called_optimal(confidence, said):
-    bare = KMeans(3, random_state=0, certify=None).fit(blobs(40)).certificate_
+    bare = KMeans(3, random_state=0, bound=None).fit(blobs(40)).certificate_
     bounded = bare.bounded_by(wolfmeans.LowerBound(bare.inertia, "any", confidence, 0.0))
     assert next(row[1] for row in bounded.rows() if row[0] == "global") == said
 

@@ -98,7 +98,7 @@ KINDS = {
 
 def of_kind(kind, X, **more):
     make, settings = KINDS[kind]
-    settings = {"stop": "stationary", "random_state": 3, "certify": None, **settings, **more}
+    settings = {"stop": "stationary", "random_state": 3, "bound": None, **settings, **more}
     if isinstance(settings.get("init"), str) and settings["init"] == "seeds":
         settings["init"] = X[:K]
     return make(K, **settings)
@@ -131,7 +131,7 @@ def test_short_runs_that_leave_no_checkpoint_are_noted(tmp_path):
     X, path = points(), tmp_path / "c"
 
     def fit(**more):
-        return TrimmedKMeans(K, alpha=0.1, random_state=0, certify=None, **more).fit(X)
+        return TrimmedKMeans(K, alpha=0.1, random_state=0, bound=None, **more).fit(X)
 
     def notes(**more):
         noted = fit(time_limit=0.0, **more).certificate_.notes
@@ -204,12 +204,12 @@ def test_a_process_that_is_killed(put, tmp_path):
         def kill(record):
             if record.t == 3:
                 os.kill(os.getpid(), signal.SIGKILL)
-        TrimmedKMeans({K}, n_init=2, stop="stationary", random_state=3, certify=None,
+        TrimmedKMeans({K}, n_init=2, stop="stationary", random_state=3, bound=None,
                       checkpoint={str(path)!r}, callback=kill).fit({str(given)!r})
     """)
     ended = subprocess.run([sys.executable, "-c", script], check=False, timeout=120)
     assert ended.returncode == -9
-    settings = {"n_init": 2, "stop": "stationary", "random_state": 3, "certify": None}
+    settings = {"n_init": 2, "stop": "stationary", "random_state": 3, "bound": None}
     begun = []
     resumed = TrimmedKMeans(K, **settings, checkpoint=path, callback=begun.append).fit(X)
     assert [record.t for record in begun[:4]] == [0, 1, 2, 3]
@@ -220,7 +220,7 @@ def test_a_process_that_is_killed(put, tmp_path):
 @pytest.mark.filterwarnings("ignore:Not converged")
 def test_short_runs_are_not_repeated(tmp_path, monkeypatch):
     X = points()
-    settings = {"n_init": 8, "random_state": 0, "certify": None, "checkpoint": tmp_path / "c"}
+    settings = {"n_init": 8, "random_state": 0, "bound": None, "checkpoint": tmp_path / "c"}
     TrimmedKMeans(K, max_iter=2, **settings).fit(X)
     monkeypatch.setattr("wolfmeans.estimators.trimmed.best_short_runs", None)
     resumed = TrimmedKMeans(K, **settings).fit(X)

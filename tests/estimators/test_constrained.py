@@ -61,7 +61,7 @@ def test_never_a_violated_limit_and_a_true_ledger(seed):
     X = rng.integers(0, 4, size=(n, 2)) * 1.0 if seed % 2 else rng.normal(size=(n, 2))
     low = int(rng.integers(0, n // k + 1))
     high = int(rng.integers(-(-n // k), n + 1))
-    km = ConstrainedKMeans(k, size_min=low, size_max=high, random_state=0, certify=None)
+    km = ConstrainedKMeans(k, size_min=low, size_max=high, random_state=0, bound=None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # duplicates leave clusters empty
         km.fit(X)
@@ -153,7 +153,7 @@ def test_bounds_are_below_the_optimum(method):
             for labels in itertools.product(range(2), repeat=8)
             if sorted(np.bincount(labels, minlength=2)) == sizes
         )
-        km = ConstrainedKMeans(2, size_min=sizes, size_max=sizes, certify=method, n_init=20)
+        km = ConstrainedKMeans(2, size_min=sizes, size_max=sizes, bound=method, n_init=20)
         bound = km.fit(X).certificate_.lower_bound
         assert bound is None or 0 < bound <= best * (1 + 1e-12)
 
@@ -222,7 +222,7 @@ def test_engines_give_the_same_bits(seed, dtype, weighted):
     total = 80 if weights is None else int(weights.sum())
     fits = [
         ConstrainedKMeans(4, size_min=total // 5, size_max=total // 3, random_state=1, engine=name)
-        .set_params(certify=None, n_threads=threads)
+        .set_params(bound=None, n_threads=threads)
         .fit(X, sample_weight=weights)
         for name, threads in [(ENGINES[0], 1), (ENGINES[-1], 1), (ENGINES[-1], 2)]
     ]
@@ -379,6 +379,6 @@ def test_limits_make_the_neighbours_bound_better():
     free = neighbours(BLOBS, 3).value
     assert neighbours(BLOBS, 3, sizes=(0.0, 35.0)).value > 1.05 * free
     assert neighbours(BLOBS, 3, sizes=(32.0, 100.0)).value > 1.05 * free
-    km = ConstrainedKMeans(3, size_min=32, size_max=35, random_state=0, certify="neighbours")
+    km = ConstrainedKMeans(3, size_min=32, size_max=35, random_state=0, bound="neighbours")
     assert km.fit(BLOBS).certificate_.lower_bound > 1.05 * free
     assert km.certify(BLOBS, method="neighbours").lower_bound > 1.05 * free

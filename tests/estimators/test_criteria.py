@@ -18,7 +18,7 @@ def blobs(n_blobs=4, each=40, seed=0):
 
 @pytest.fixture(scope="module")
 def found():
-    return wolfmeans.scan(blobs(), range(1, 8), random_state=0, certify=None)
+    return wolfmeans.scan(blobs(), range(1, 8), random_state=0, bound=None)
 
 
 def test_criteria_are_those_of_scikit_learn(found):
@@ -33,7 +33,7 @@ def test_criteria_are_those_of_scikit_learn(found):
 def test_sparse_data_has_the_same_criteria():
     X = blobs(3)
     dense, csr = (
-        wolfmeans.scan(data, [2, 3], random_state=0, certify=None)[3]
+        wolfmeans.scan(data, [2, 3], random_state=0, bound=None)[3]
         for data in (X, sparse.csr_array(X))
     )
     assert csr.silhouette == pytest.approx(dense.silhouette)
@@ -43,7 +43,7 @@ def test_sparse_data_has_the_same_criteria():
 
 def test_trimmed_points_do_not_count():
     X = np.vstack([blobs(2), [[500.0, -500.0]]])
-    cell = wolfmeans.scan(X, [2], alpha=[0.02], random_state=0, certify=None)[2]
+    cell = wolfmeans.scan(X, [2], alpha=[0.02], random_state=0, bound=None)[2]
     inside = cell.model.labels_ >= 0
     labels = cell.model.labels_[inside]
     assert inside.sum() == 80 and cell.stability is None
@@ -83,13 +83,13 @@ def test_stability_is_high_for_clusters_that_are_there(found):
 
 def test_uniform_data_has_no_clusters_by_the_gap_statistic():
     X = np.random.default_rng(0).normal(size=(300, 2))
-    found = wolfmeans.scan(X, range(1, 5), random_state=0, certify=None)
+    found = wolfmeans.scan(X, range(1, 5), random_state=0, bound=None)
     assert found.best.votes["gap statistic"] == 1
     assert "the gap statistic finds no clusters" in found.best.reason
 
 
 def test_without_resamples_there_is_neither_stability_nor_gap():
-    found = wolfmeans.scan(blobs(), [2, 3, 4], random_state=0, certify=None, resamples=0)
+    found = wolfmeans.scan(blobs(), [2, 3, 4], random_state=0, bound=None, resamples=0)
     assert {(cell.stability, cell.gap) for cell in found} == {(None, None)}
     assert "stability" not in str(found) and found.best.n_clusters == 4
 

@@ -111,8 +111,8 @@ def with_outliers():
 def test_a_trimmed_fit_can_be_improved(settings, weighted):
     X = with_outliers()
     weights = np.random.default_rng(1).integers(1, 4, len(X)).astype(float) if weighted else None
-    plain = TrimmedKMeans(12, random_state=0, certify=None).fit(X, sample_weight=weights)
-    better = TrimmedKMeans(12, random_state=0, certify=None, **settings)
+    plain = TrimmedKMeans(12, random_state=0, bound=None).fit(X, sample_weight=weights)
+    better = TrimmedKMeans(12, random_state=0, bound=None, **settings)
     better.fit(X, sample_weight=weights)
     assert better.inertia_ <= plain.inertia_
     assert better.inertia_ == -better.score(X, sample_weight=weights)
@@ -123,14 +123,14 @@ def test_a_trimmed_fit_can_be_improved(settings, weighted):
     gained = done.decrease if certificate.polish else done.before - done.after
     assert gained == pytest.approx(plain.inertia_ - better.inertia_, abs=1e-9)
     # The run in the trace begins at `initial_centers_`.
-    again = TrimmedKMeans(12, init=better.initial_centers_, n_init=1, certify=None)
+    again = TrimmedKMeans(12, init=better.initial_centers_, n_init=1, bound=None)
     assert again.fit(X, sample_weight=weights).inertia_ == better.inertia_
 
 
 def test_single_moves_help_trimmed_fits():
     X = np.random.default_rng(3).normal(size=(200, 2))
     plain, polished = (
-        TrimmedKMeans(20, n_init=1, random_state=0, certify=None, polish=polish).fit(X)
+        TrimmedKMeans(20, n_init=1, random_state=0, bound=None, polish=polish).fit(X)
         for polish in (None, "hartigan")
     )
     assert polished.inertia_ < plain.inertia_ and polished.certificate_.polish.moves > 0

@@ -156,8 +156,8 @@ def test_as_many_clusters_as_values_are_no_case_for_it():
 
 def test_the_bound_is_what_certify_asks_for():
     X = skewed()
-    assert KMeans(8, certify=None).fit(X).certificate_.lower_bound is None
-    named = KMeans(8, certify="neighbours").fit(X).certificate_
+    assert KMeans(8, bound=None).fit(X).certificate_.lower_bound is None
+    named = KMeans(8, bound="neighbours").fit(X).certificate_
     assert named.lower_bound_kind == "neighbours"
     assert KMeans(8).fit(X).certificate_.lower_bound_kind == "exact"
 

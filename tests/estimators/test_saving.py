@@ -84,7 +84,7 @@ def test_the_proof_of_a_certificate_is_for_the_data_as_given(scale):
     X = points(30) * scale
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        model = KMeans(3, random_state=0, certify=None).fit(X)
+        model = KMeans(3, random_state=0, bound=None).fit(X)
         certificate = model.certify(X, method="semidefinite", seconds=2)
     bound = wolfmeans.check_proof(X, certificate.proof)
     if certificate.unit_exponent == 0:
@@ -196,6 +196,14 @@ def saved(tmp_path):
     path = tmp_path / "model.wolf"
     KMeans(3, random_state=0).fit(points()).save(path)
     return path
+
+
+def test_a_file_with_the_old_name_of_a_parameter_is_read(saved):
+    members = _members(saved)
+    content = json.loads(members["model.json"])
+    content["parameters"]["certify"] = content["parameters"].pop("bound")
+    _pack(saved, {**members, "model.json": json.dumps(content)})
+    assert wolfmeans.load(saved).get_params() == KMeans(3, random_state=0).get_params()
 
 
 def test_the_file_holds_plain_arrays_and_json_alone(saved):

@@ -116,7 +116,7 @@ def test_ticks_of_k_are_whole_within_the_scan_and_not_crowded(numbers):
 
 
 def test_nothing_is_certified_without_bounds(X):
-    result = wolfmeans.scan(X, n_clusters=[2, 3], certify=None, random_state=0)
+    result = wolfmeans.scan(X, n_clusters=[2, 3], bound=None, random_state=0)
     assert result[2].lower_bound is None
     assert result.needed(0.0) is None
     assert "unknown" in str(result)

@@ -49,7 +49,7 @@ def cosines(X, centers):
 def test_labels_are_the_largest_cosines_on_100_problems(engine):
     for seed in range(100):
         X, k, weights = problem(seed)
-        km = SphericalKMeans(k, random_state=seed, engine=engine, certify=None)
+        km = SphericalKMeans(k, random_state=seed, engine=engine, bound=None)
         km.fit(X, sample_weight=weights)
         found = cosines(X, km.cluster_centers_)
         assert np.array_equal(km.labels_, found.argmax(axis=1))
@@ -79,7 +79,7 @@ def lloyd(X, w, centers):
 def test_a_plain_loop_finds_the_same(seed):
     X, k, weights = problem(seed)
     start = X[:k] / np.linalg.norm(X[:k], axis=1, keepdims=True)
-    km = SphericalKMeans(k, init=start, stop="stationary", empty="keep", certify=None)
+    km = SphericalKMeans(k, init=start, stop="stationary", empty="keep", bound=None)
     km.fit(X, sample_weight=weights)
     w = np.ones(len(X)) if weights is None else weights
     labels, inertia = lloyd(X, w, start.copy())
@@ -223,7 +223,7 @@ def test_chunks_and_blocks_give_the_same_bits(tmp_path):
     np.save(tmp_path / "X.npy", X)
 
     def fitted(data, **more):
-        model = SphericalKMeans(4, init=X[:4], max_iter=4, certify=None, **more)
+        model = SphericalKMeans(4, init=X[:4], max_iter=4, bound=None, **more)
         return model.fit(data)
 
     whole = fitted(X)
@@ -243,9 +243,9 @@ def test_chunks_and_blocks_give_the_same_bits(tmp_path):
 def test_dask_blocks_give_the_same_bits():
     da = pytest.importorskip("dask.array")
     X = np.random.default_rng(3).normal(size=(2000, 5))
-    whole = SphericalKMeans(4, init=X[:4], stop="stationary", certify=None).fit(X)
+    whole = SphericalKMeans(4, init=X[:4], stop="stationary", bound=None).fit(X)
     blocks = da.from_array(X, chunks=(700, 5))
-    km = SphericalKMeans(4, init=X[:4], stop="stationary", certify=None).fit(blocks)
+    km = SphericalKMeans(4, init=X[:4], stop="stationary", bound=None).fit(blocks)
     assert np.array_equal(km.cluster_centers_, whole.cluster_centers_)
     assert np.array_equal(np.asarray(km.labels_), whole.labels_)
     assert np.array_equal(km.predict(blocks).compute(), whole.labels_)

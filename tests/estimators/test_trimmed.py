@@ -483,7 +483,7 @@ def assert_same(trimmed, plain):
 @given(instances(), st.sampled_from(POLICIES))
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_without_trimming_the_result_is_that_of_kmeans_bit_for_bit(instance, empty):
-    settings = {"init": instance.seeds, "empty": empty, "random_state": 0, "certify": None}
+    settings = {"init": instance.seeds, "empty": empty, "random_state": 0, "bound": None}
     for X in (instance.X, as_stored(instance.X)):
         plain = KMeans(instance.n_clusters, **settings).fit(X, sample_weight=instance.weights)
         robust = TrimmedKMeans(instance.n_clusters, alpha=0, **settings)

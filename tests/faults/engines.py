@@ -12,4 +12,4 @@ ALL_ENGINES = (*ENGINES, pytest.param("gpu", marks=needs_triton))
 
 def small(engine, k=3, **more):
     """A fit that is short even where kernels are interpreted."""
-    return KMeans(k, engine=engine, random_state=0, certify=None, **more)
+    return KMeans(k, engine=engine, random_state=0, bound=None, **more)

@@ -130,7 +130,7 @@ def test_an_error_while_single_moves_are_tried_is_no_judgement(error, monkeypatc
 def test_the_level_hartigan_is_no_claim_when_time_was_short(wanted, monkeypatch):
     X = cloud(120)
     limits = {"polish": {"polish": "hartigan", "time_limit": 1e3}, "effort": {"effort": 1e3}}
-    settings = {"init": X[:6], "engine": "reference", "certify": None, "random_state": 0}
+    settings = {"init": X[:6], "engine": "reference", "bound": None, "random_state": 0}
     model = KMeans(6, **settings, **limits[wanted])
     clock = Clock(monkeypatch, polish, single_moves)
     monkeypatch.setattr(PlainSingleMoves, "_try_some", lambda self: clock.jump())
@@ -152,9 +152,7 @@ def test_the_level_hartigan_is_no_claim_when_time_was_short(wanted, monkeypatch)
 @fails_when("swaps_that_were_not_tried_count")
 def test_the_level_swap_is_no_claim_when_time_was_short(monkeypatch):
     X, _ = blobs(90)
-    model = KMeans(
-        3, random_state=0, engine="reference", certify=None, polish="swap", time_limit=1e3
-    )
+    model = KMeans(3, random_state=0, engine="reference", bound=None, polish="swap", time_limit=1e3)
     assert model.fit(X).certificate_.level == "swap"
     clock = Clock(monkeypatch, polish)
     all_rows, changes = polish._Search._all_rows, PlainSwaps.changes
@@ -186,7 +184,7 @@ FITS = {
     "ties": ({}, "core.kmeans.KMeansProblem._near_ties"),
     "candidates": ({"empty": "keep"}, "core.kmeans.best_candidate"),
     "empty clusters": ({"empty": "best"}, "core.empty_clusters.best_candidate"),
-    "a bound": ({"certify": "neighbours"}, "fitting.fit.best_bound"),
+    "a bound": ({"bound": "neighbours"}, "fitting.fit.best_bound"),
     "a start": ({"init": "random", "n_init": 2, "random_state": 0}, "fitting.fit.Prepared.finish"),
 }
 
@@ -199,7 +197,7 @@ FITS = {
 def test_an_error_within_a_look_leaves_the_earlier_fit_whole(look, error, monkeypatch):
     X = cloud(60)
     seeds = X[:5].copy()
-    model = KMeans(5, init=seeds, engine="reference", certify=None, stop="stationary", max_iter=999)
+    model = KMeans(5, init=seeds, engine="reference", bound=None, stop="stationary", max_iter=999)
     before = state(model.fit(X))
     settings, place = FITS[look]
     if "empty" in settings:
@@ -219,7 +217,7 @@ def test_a_look_at_few_candidates_promises_what_these_give(monkeypatch):
     X = cloud(60)
     monkeypatch.setattr("wolfmeans.core.empty_clusters.CANDIDATES", 4)
     init = np.vstack([X[:4], [[1e3] * 4]])
-    model = quietly(KMeans(5, init=init, engine="reference", empty="keep", certify=None), X)
+    model = quietly(KMeans(5, init=init, engine="reference", empty="keep", bound=None), X)
     promised = model.certificate_.candidate_decrease
     used = model.cluster_centers_[np.bincount(model.labels_, minlength=5) > 0]
     assert len(used) == 4
@@ -235,7 +233,7 @@ def test_a_look_at_few_candidates_promises_what_these_give(monkeypatch):
 @fails_when("abandoned_ceilings_count")
 def test_branch_and_bound_that_was_given_up_proves_nothing():
     X = cloud(60, d=2)
-    centers = KMeans(4, n_init=10, random_state=0, certify=None).fit(X).cluster_centers_
+    centers = KMeans(4, n_init=10, random_state=0, bound=None).fit(X).cluster_centers_
     reached = distances(X, centers).min(axis=1).sum()
     prices = module("bounds.prices").prices
     assert 0 < prices(X, 4, centers=centers).value <= reached
@@ -260,7 +258,7 @@ BOUNDS = {
 def test_an_error_within_a_bound_leaves_the_certificate_as_it_was(method, error, monkeypatch):
     X = cloud(60, d=1 if method == "exact" else 2)
     # What "auto" looks at before it branches must not be kept either.
-    model = KMeans(2, random_state=0, certify=None).fit(X)
+    model = KMeans(2, random_state=0, bound=None).fit(X)
     before, bound = state(model), model.trace_.lower_bound
     place, name = BOUNDS[method]
     monkeypatch.setattr(module(f"bounds.{place}"), name, raising(error))
@@ -275,7 +273,7 @@ def test_an_error_within_a_bound_leaves_the_certificate_as_it_was(method, error,
 @pytest.mark.parametrize("error", ERRORS)
 def test_data_that_could_not_be_compared_is_not_certified(error, monkeypatch):
     X = cloud(60)
-    model = KMeans(3, random_state=0, certify=None).fit(X)
+    model = KMeans(3, random_state=0, bound=None).fit(X)
     before = state(model)
     monkeypatch.setattr(KMeans, "score", raising(error))
     with pytest.raises(error, match="cut off here"):
@@ -287,7 +285,7 @@ def test_data_that_could_not_be_compared_is_not_certified(error, monkeypatch):
 def test_rows_on_the_centers_make_other_data():
     """They leave the inertia as it was, and with many of them a bad clustering is the best one."""
     X = np.array([[0.0], [2.0], [100.0], [110.0]])
-    model = KMeans(3, init=[[0.0], [2.0], [105.0]], certify=None).fit(X)
+    model = KMeans(3, init=[[0.0], [2.0], [105.0]], bound=None).fit(X)
     assert model.inertia_ == 50.0
     with pytest.raises(ValueError, match="it has 604 rows, but the fit had 4"):
         model.certify(np.vstack([X] + [model.cluster_centers_] * 200))
@@ -442,7 +440,7 @@ def test_starts_that_the_time_limit_cut_off_are_counted(monkeypatch):
             clock.jump()
         return X[len(begun) : len(begun) + n_clusters]
 
-    model = KMeans(4, init=seeds, n_init=5, time_limit=1e3, certify=None, stop="stationary")
+    model = KMeans(4, init=seeds, n_init=5, time_limit=1e3, bound=None, stop="stationary")
     said = "2 of 5 starts finished within the time limit"
     with pytest.warns(ConvergenceWarning, match=said):
         model.fit(X)
@@ -461,7 +459,7 @@ def test_starts_that_a_callback_cut_off_are_counted():
         return len(begun) > 2
 
     model = KMeans(
-        4, init="random", n_init=5, random_state=0, callback=stop, certify=None, stop="stationary"
+        4, init="random", n_init=5, random_state=0, callback=stop, bound=None, stop="stationary"
     )
     said = "3 of 5 starts were stopped before they finished"
     with pytest.warns(ConvergenceWarning, match=said):
@@ -473,7 +471,7 @@ def test_starts_that_a_callback_cut_off_are_counted():
 @fails_when("short_runs_are_cut_off_in_silence")
 def test_short_runs_that_the_time_limit_cut_off_are_counted_and_not_kept(tmp_path, monkeypatch):
     X, path = cloud(200), tmp_path / "checkpoint"
-    settings = {"alpha": 0.1, "random_state": 0, "certify": None}
+    settings = {"alpha": 0.1, "random_state": 0, "bound": None}
     clock = Clock(monkeypatch, module("fitting.two_stages"))
     run, made = module("fitting.two_stages").run, []
 
@@ -532,7 +530,7 @@ def test_a_first_pass_that_was_cut_off_is_not_what_others_are_compared_with(erro
 def test_a_checkpoint_that_was_cut_off_is_the_one_before(error, tmp_path, monkeypatch):
     X = cloud(80)
     path = tmp_path / "checkpoint"
-    settings = {"init": X[:6], "tol": 0.0, "certify": None, "engine": "reference"}
+    settings = {"init": X[:6], "tol": 0.0, "bound": None, "engine": "reference"}
     write, written = module("estimators.checkpoint").write_archive, []
 
     def interrupted(file, *given):

@@ -96,7 +96,7 @@ def test_the_same_bits_on_every_engine(engine, name):
 
 def at(place, X, weights, **settings):
     """A fit from the first rows, in parts of 7 rows where the place has parts."""
-    model = KMeans(4, init=X[:4], n_init=1, random_state=0, certify=None, **settings)
+    model = KMeans(4, init=X[:4], n_init=1, random_state=0, bound=None, **settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return bits(fit_at(place, model, X, weights, rows=7))

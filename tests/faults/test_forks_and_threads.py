@@ -81,7 +81,7 @@ def stop(record):
     begun.set()
     return over.is_set()
 over = threading.Event()
-model = KMeans(300, init=X[:300], n_threads=2, tol=0.0, certify=None, callback=stop)
+model = KMeans(300, init=X[:300], n_threads=2, tol=0.0, bound=None, callback=stop)
 thread = threading.Thread(target=model.fit, args=(X,))
 thread.start()
 begun.wait()
@@ -107,7 +107,7 @@ def test_threads_that_fit_at_the_same_time_do_not_disturb_each_other(engine):
     data = [cloud(2000 if engine == "cpu" else 300, 3, seed) for seed in range(4)]
 
     def fitted(X):
-        settings = {"n_threads": 2, "tol": 1e-4, "certify": "spectral"}
+        settings = {"n_threads": 2, "tol": 1e-4, "bound": "spectral"}
         return bits(KMeans(7, random_state=0, engine=engine, **settings).fit(X))
 
     expected, found, ready = [fitted(X) for X in data], {}, threading.Barrier(4)
@@ -192,7 +192,7 @@ def test_n_threads_is_respected():
 @pytest.mark.parametrize("n_threads", [2**16, 2**40])
 def test_more_threads_than_any_process_can_have(n_threads):
     X = cloud(60_000, 8)
-    settings = {"init": X[:200], "max_iter": 1, "certify": None, "engine": "cpu", "tol": 1.0}
+    settings = {"init": X[:200], "max_iter": 1, "bound": None, "engine": "cpu", "tol": 1.0}
     few, many = (quietly(KMeans(200, n_threads=n, **settings), X) for n in (1, n_threads))
     assert bits(many) == bits(few)
     assert many.predict(X).tolist() == few.labels_.tolist()

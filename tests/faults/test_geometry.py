@@ -12,7 +12,7 @@ from wolfmeans import KMeans, TrimmedKMeans
 
 
 def model(engine, k, **more):
-    settings = {"stop": "stationary", "certify": None, "random_state": 0, **more}
+    settings = {"stop": "stationary", "bound": None, "random_state": 0, **more}
     return KMeans(k, engine=engine, **settings)
 
 

@@ -77,7 +77,7 @@ LONG = {
         150_000,
     ),
     "a lower bound": (
-        "KMeans(100, init=X[:100], **(S | {'certify': 'neighbours', 'max_iter': 2}))",
+        "KMeans(100, init=X[:100], **(S | {'bound': 'neighbours', 'max_iter': 2}))",
         "fit",
         "wolfmeans.fitting.fit.best_bound",
         60_000,
@@ -91,7 +91,7 @@ LONG = {
     ),
     "score": ("fitted(8000)", "score", f"{CPU}.NativeKernels.nearest", 1_000_000),
     "certify": (
-        "KMeans(100, init=X[:100], **(S | {'certify': None, 'max_iter': 2})).fit(X)",
+        "KMeans(100, init=X[:100], **(S | {'bound': None, 'max_iter': 2})).fit(X)",
         "certify",
         "wolfmeans.estimators.dataset.bound_in_units",
         60_000,
@@ -106,7 +106,7 @@ import numpy as np
 from scipy import sparse
 from wolfmeans import KMeans, TrimmedKMeans
 warnings.simplefilter("ignore")
-S = {"engine": "cpu", "n_threads": 1, "certify": None, "random_state": 0}
+S = {"engine": "cpu", "n_threads": 1, "bound": None, "random_state": 0}
 _, what, expression, method, during, n = sys.argv
 X = np.random.default_rng(0).normal(size=(int(n), 12))
 def fitted(k, **more):

@@ -36,12 +36,12 @@ X = cloud(200, 4)
 S = {"random_state": 0, "max_iter": 20}
 kinds = [
     lambda: KMeans(5, engine="cpu", n_threads=2, **S).fit(X).predict(X),
-    lambda: KMeans(5, engine="cpu", n_init=3, init="random", certify=None, **S).fit(X),
-    lambda: KMeans(5, engine="cpu", certify=None, **S).fit(X.astype("float32")).transform(X),
-    lambda: KMeans(5, engine="cpu", certify=None, **S).fit(sparse.csr_array(X)),
-    lambda: KMeans(5, engine="cpu", certify=None, polish="hartigan", **S).fit(X),
-    lambda: TrimmedKMeans(5, n_init=1, engine="cpu", certify=None, **S).fit(X),
-    lambda: KMeans(5, engine="reference", certify=None, **S).fit(X[:40]),
+    lambda: KMeans(5, engine="cpu", n_init=3, init="random", bound=None, **S).fit(X),
+    lambda: KMeans(5, engine="cpu", bound=None, **S).fit(X.astype("float32")).transform(X),
+    lambda: KMeans(5, engine="cpu", bound=None, **S).fit(sparse.csr_array(X)),
+    lambda: KMeans(5, engine="cpu", bound=None, polish="hartigan", **S).fit(X),
+    lambda: TrimmedKMeans(5, n_init=1, engine="cpu", bound=None, **S).fit(X),
+    lambda: KMeans(5, engine="reference", bound=None, **S).fit(X[:40]),
     lambda: KMeans(5, engine="cpu", init=X[:4], **S).fit,
 ]
 def refused():
@@ -79,7 +79,7 @@ from samples import bits, cloud
 from wolfmeans import KMeans
 warnings.simplefilter("ignore")
 X = cloud(400_000, 12)  # More than allocators keep for later.
-S = {"n_threads": 1, "max_iter": 2, "engine": "cpu", "certify": None, "init": X[:5]}
+S = {"n_threads": 1, "max_iter": 2, "engine": "cpu", "bound": None, "init": X[:5]}
 kinds = [
     lambda: (KMeans(5, **S), np.asfortranarray(X)),
     lambda: (KMeans(5, **(S | {"init": X[:5] * 1e200})), X * 1e200),
@@ -169,7 +169,7 @@ k = n // 2 + 1
 assert n * k > 2**31
 X = np.arange(n, dtype=np.float64)[:, None]
 X[-1] = 1e6
-model = KMeans(k, init=X[::2], certify=None, engine="cpu", algorithm="dense", max_iter=1).fit(X)
+model = KMeans(k, init=X[::2], bound=None, engine="cpu", algorithm="dense", max_iter=1).fit(X)
 centers, x = model.cluster_centers_[:, 0], X[:, 0]
 above = np.searchsorted(centers, x).clip(1, k - 1)
 right = np.where(x - centers[above - 1] <= centers[above] - x, above - 1, above)
@@ -186,7 +186,7 @@ X = np.zeros((n, d), dtype=np.float32)
 assert X.size > 2**31
 X[0, 0], X[n // 2, 7], X[-2, 0], X[-1, -1] = 1, 2, 5, 3
 centers = X[[1, -1, -2]].copy()
-S = {"certify": None, "engine": "cpu", "max_iter": 1, "tol": 1e9, "tol_scale": "absolute"}
+S = {"bound": None, "engine": "cpu", "max_iter": 1, "tol": 1e9, "tol_scale": "absolute"}
 """
 
 

@@ -50,7 +50,7 @@ def at(place, model, X, weights=None):
 
 
 def fit(instance, place="auto", **more):
-    chosen = {"init": instance.seeds, "stop": "stationary", "certify": None, "random_state": 0}
+    chosen = {"init": instance.seeds, "stop": "stationary", "bound": None, "random_state": 0}
     return at(place, KMeans(instance.n_clusters, **(chosen | more)), instance.X, instance.weights)
 
 
@@ -122,7 +122,7 @@ def test_permuting_the_points_permutes_the_labels(instance, place, init, seed):
     weights = instance.weights
     made = instance.seeds if init == "given" else init
     model = KMeans(instance.n_clusters, init=made, n_init=1, random_state=1)
-    model.set_params(certify=None)
+    model.set_params(bound=None)
     at(place, model, instance.X, weights)
     centers, labels, inertia = model.cluster_centers_.copy(), model.labels_, model.inertia_
     at(place, model, instance.X[order], None if weights is None else weights[order])
@@ -166,7 +166,7 @@ def test_translation_moves_the_centers_and_nothing_else(points, place, offset):
     models = [
         at(
             place,
-            KMeans(len(seeds), init=seeds + by, empty="keep", certify=None, tol=0.0),
+            KMeans(len(seeds), init=seeds + by, empty="keep", bound=None, tol=0.0),
             X + by,
         )
         for by in (0, offset)
@@ -188,7 +188,7 @@ def test_powers_of_two_change_the_scale_and_nothing_else(instance, place, expone
     weights = instance.weights
 
     def fitted(by):
-        model = KMeans(len(seeds), init=np.ldexp(seeds, by), certify=None, stop="stationary")
+        model = KMeans(len(seeds), init=np.ldexp(seeds, by), bound=None, stop="stationary")
         return at(place, model, np.ldexp(X, by), weights)
 
     here, there = fitted(0), fitted(exponent)
@@ -203,8 +203,8 @@ def test_powers_of_two_change_the_scale_and_nothing_else(instance, place, expone
 @fails_when("numbers_not_rescaled")
 def test_far_seeds_are_as_good_at_every_scale():
     X, seeds = np.array([[0.125], [0.25], [0.5]]), np.array([[0.125], [1000.0]])
-    here = quietly(KMeans(2, init=seeds, certify=None), X)
-    there = quietly(KMeans(2, init=np.ldexp(seeds, -700), certify=None), np.ldexp(X, -700))
+    here = quietly(KMeans(2, init=seeds, bound=None), X)
+    there = quietly(KMeans(2, init=np.ldexp(seeds, -700), bound=None), np.ldexp(X, -700))
     assert there.labels_.tolist() == here.labels_.tolist()
 
 
@@ -217,7 +217,7 @@ def test_whole_weights_are_copies(instance, place, data):
     weights = data.draw(st.lists(st.integers(0, 4), min_size=n, max_size=n).filter(any))
     copies = np.repeat(instance.X, weights, axis=0)
     k = min(instance.n_clusters, len(copies))
-    chosen = {"init": instance.seeds[:k], "stop": "stationary", "certify": None}
+    chosen = {"init": instance.seeds[:k], "stop": "stationary", "bound": None}
     weighted = at(place, KMeans(k, **chosen), instance.X, np.array(weights, dtype=float))
     copied = at(place, KMeans(k, **chosen), copies)
     assert weighted.cluster_centers_.tolist() == copied.cluster_centers_.tolist()
@@ -236,7 +236,7 @@ def test_a_far_copy_of_all_points_is_clustered_as_the_original(points, place):
     X, seeds = points
     far = np.zeros(X.shape[1])
     far[0] = 2.0**40
-    chosen = {"empty": "keep", "certify": None, "stop": "stationary"}
+    chosen = {"empty": "keep", "bound": None, "stop": "stationary"}
     one = at(place, KMeans(len(seeds), init=seeds, **chosen), X)
     both = KMeans(2 * len(seeds), init=np.vstack([seeds, seeds + far]), **chosen)
     at(place, both, np.vstack([X, X + far]))

@@ -35,7 +35,7 @@ def test_a_tolerance_of_zero_ends_at_a_fixed_point(engine, stop):
 @pytest.mark.parametrize("engine", ALL_ENGINES)
 def test_one_iteration_is_one_iteration_and_no_convergence(engine):
     X = cloud(60)
-    model = KMeans(5, init=X[:5], engine=engine, max_iter=1, certify=None)
+    model = KMeans(5, init=X[:5], engine=engine, max_iter=1, bound=None)
     with pytest.warns(ConvergenceWarning, match="max_iter"):
         model.fit(X)
     assert model.certificate_.status is Status.MAX_ITER
@@ -48,9 +48,9 @@ def test_one_iteration_is_one_iteration_and_no_convergence(engine):
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_refit_from_the_solution_stays_there(engine):
     X = cloud(60, 2)
-    model = KMeans(4, init=X[:4], engine=engine, stop="stationary", certify=None).fit(X)
+    model = KMeans(4, init=X[:4], engine=engine, stop="stationary", bound=None).fit(X)
     again = KMeans(
-        4, init=model.cluster_centers_, engine=engine, stop="stationary", certify=None
+        4, init=model.cluster_centers_, engine=engine, stop="stationary", bound=None
     ).fit(X)
     assert again.n_iter_ <= 2
     assert again.cluster_centers_.tolist() == model.cluster_centers_.tolist()
@@ -129,7 +129,7 @@ def test_a_time_limit_ends_a_fit_that_is_under_way(engine):
     # Steps that take a while each, and native runs of many steps: a clock is looked at in both.
     X = cloud(20_000 if engine == "cpu" else 2000)
     settings = {"init": X[:200], "engine": engine, "n_threads": 1, "max_iter": None, "tol": 0.0}
-    model = KMeans(200, stop="stationary", certify=None, time_limit=0.002, **settings)
+    model = KMeans(200, stop="stationary", bound=None, time_limit=0.002, **settings)
     with pytest.warns(ConvergenceWarning, match="time_limit"):
         model.fit(X)
     assert model.certificate_.status is Status.TIME_LIMIT

@@ -820,7 +820,7 @@ def test_a_pass_over_a_source_is_a_pass_over_the_array(tmp_path):
     np.save(tmp_path / "x.npy", X)
     source = open_source(tmp_path / "x.npy")
     assert isinstance(source, Source)
-    model = wolfmeans.KMeans(4, random_state=0, certify=None).fit(X)
+    model = wolfmeans.KMeans(4, random_state=0, bound=None).fit(X)
     labels = [model.predict(rows) for _, rows in source.chunks(100)]
     assert (np.concatenate(labels) == model.labels_).all()
 

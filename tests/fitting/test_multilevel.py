@@ -110,7 +110,7 @@ def test_small_far_clusters_are_found():
     def found(init):
         many = 0
         for state in range(5):
-            km = KMeans(40, init=init, random_state=state, certify=None).fit(X)
+            km = KMeans(40, init=init, random_state=state, bound=None).fit(X)
             nearest = ((small[:, None] - km.cluster_centers_) ** 2).sum(axis=2).min(axis=1)
             many += int((nearest < 4.0).sum())
         return many

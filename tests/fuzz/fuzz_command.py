@@ -21,13 +21,13 @@ CODES = {0, 1, 2}
 
 _OUTPUTS = ("--labels", "--with-data", "--centers", "--model", "--certificate", "--page", "--csv")
 _OPTIONS = {
-    "fit": "--memory --memory --alpha --certify --columns --drop-missing --effort --empty "
+    "fit": "--memory --memory --alpha --bound --columns --drop-missing --effort --empty "
     "--engine --exclude --format --init --json --max-iter --n-init --polish --quiet "
     "--require-converged --seed --standardize --stop --threads --time-limit --tol --trim --weights",
     "predict": "--memory --memory --columns --drop-missing --format --quiet --threads",
     "certify": "--columns --drop-missing --exclude --format --json --label-column --method "
     "--outlier --quiet --seed --standardize --threads --weights",
-    "scan": "--alpha --certify --columns --drop-missing --exclude --format --json --n-init "
+    "scan": "--alpha --bound --columns --drop-missing --exclude --format --json --n-init "
     "--plot --quiet --seed --standardize --threads --weights",
     "info": "--json",
 }

@@ -159,7 +159,7 @@ def checkpoints():
 
 def _checkpointed(path, max_iter=300):
     X = np.random.default_rng(1).normal(size=(60, 2))
-    model = KMeans(4, init=X[:4], n_init=1, tol=0.0, certify=None, checkpoint=path)
+    model = KMeans(4, init=X[:4], n_init=1, tol=0.0, bound=None, checkpoint=path)
     return model.set_params(max_iter=max_iter).fit(X), X
 
 
@@ -242,11 +242,11 @@ def read_several(contents, ending, how):
             source = open_source(given)
             if source.n_rows is not None and source.n_rows * source.n_columns > MOST:
                 raise Finding(f"{before} became {source.n_rows} rows")
-            model = KMeans(2, random_state=0, certify=None, memory_limit="1GB").fit(given)
+            model = KMeans(2, random_state=0, bound=None, memory_limit="1GB").fit(given)
             labels = np.asarray(model.predict(given))
             if labels.tolist() != np.asarray(model.labels_).tolist():
                 raise Finding("predict is not labels_ for data in chunks")
-            whole = KMeans(2, init="k-means||", random_state=0, certify=None).fit(source.whole())
+            whole = KMeans(2, init="k-means||", random_state=0, bound=None).fit(source.whole())
             if whole.labels_.tolist() != labels.tolist():
                 raise Finding("chunks have other labels than one array")
         if sorted(here.rglob("*")) != before:

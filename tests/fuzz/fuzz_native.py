@@ -609,7 +609,7 @@ def try_many_rows(rng):
     n, d = int(rng.integers(20_000, 40_000)), int(rng.choice([1, 2, 5, 20, 40]))
     X = rng.normal(size=(n, d)).astype(rng.choice([np.float32, np.float64]))
     weights = rng.choice([0.0, 0.5, 1.0, 1e6], size=n) if rng.random() < 0.5 else None
-    more = {"random_state": 0, "certify": None, "max_iter": 4, "engine": "cpu", "n_init": 1}
+    more = {"random_state": 0, "bound": None, "max_iter": 4, "engine": "cpu", "n_init": 1}
     kind = str(
         rng.choice(["plain", "tree", "sparse", "trimmed", "k-means||", "polished", "starts"])
     )

@@ -78,7 +78,7 @@ def test_k_means_parallel_takes_weights_of_dask_data():
     da = pytest.importorskip("dask.array")
     X = np.random.default_rng(0).normal(size=(60, 2))
     weights = np.full(60, 2.0)
-    chosen = {"init": "k-means||", "n_init": 1, "random_state": 0, "certify": None}
+    chosen = {"init": "k-means||", "n_init": 1, "random_state": 0, "bound": None}
     here = KMeans(3, **chosen).fit(X, sample_weight=weights)
     there = KMeans(3, **chosen).fit(
         da.from_array(X, chunks=(20, -1)), sample_weight=da.from_array(weights, chunks=(20,))
@@ -132,7 +132,7 @@ def test_misaligned_arrays_of_other_kinds_are_clustered_as_any_other():
         da.from_array(misaligned(X), chunks=(20, -1)),
         misaligned(X),
     ]
-    chosen = {"init": X[:3], "n_init": 1, "certify": None}
+    chosen = {"init": X[:3], "n_init": 1, "bound": None}
     inertias = [KMeans(3, **chosen).fit(one).inertia_ for one in (X, *given)]
     assert len(set(inertias)) == 1
     chunks = [chunk for _, chunk in open_source(misaligned(X)).chunks(7)]
@@ -298,7 +298,7 @@ def test_a_weight_of_minus_zero_is_zero_for_k_means_plus_plus(scale):
     found = []
     for zero in (0.0, -0.0):
         weights = np.where(np.arange(300) % 3, 1.0, zero)
-        model = KMeans(8, init="k-means++", n_init=1, random_state=0, certify=None)
+        model = KMeans(8, init="k-means++", n_init=1, random_state=0, bound=None)
         found.append(model.fit(X, sample_weight=weights).cluster_centers_.tobytes())
     assert found[0] == found[1]
 

@@ -26,7 +26,7 @@ def on_a_device(monkeypatch):
 
 def bounded(X, n_clusters, weights, on_gpu):
     """The bound after equally many steps, however long they take."""
-    model = KMeans(n_clusters, n_init=20, random_state=0, certify=None)
+    model = KMeans(n_clusters, n_init=20, random_state=0, bound=None)
     model.fit(X, sample_weight=weights)
     labels = model.labels_.astype(np.int32)
     settings = Settings(steps=120, seconds=300.0, on_gpu=on_gpu, n_threads=1)

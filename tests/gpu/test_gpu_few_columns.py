@@ -144,7 +144,7 @@ def test_groups_of_centers_that_are_not_full(K):
     rng = np.random.default_rng(K)
     X = rng.normal(size=(90, 2)).astype(np.float32)
     fits = [
-        KMeans(K, init=X[:K], n_init=1, max_iter=3, engine=engine, certify=None).fit(X)
+        KMeans(K, init=X[:K], n_init=1, max_iter=3, engine=engine, bound=None).fit(X)
         for engine in ("gpu", "cpu")
     ]
     assert (fits[0].labels_ == fits[1].labels_).all()
@@ -173,7 +173,7 @@ def test_rows_that_nothing_decides_among_others(share):
     X[rng.permutation(len(X))[:share], 0] = 0.0
     centers = np.array([[1, 0], [-1, 0], [1, 3], [-1, 3], [0, -4.5]], dtype=np.float32)
     fits = [
-        KMeans(5, init=centers, n_init=1, max_iter=2, engine=engine, certify=None).fit(X)
+        KMeans(5, init=centers, n_init=1, max_iter=2, engine=engine, bound=None).fit(X)
         for engine in ("gpu", "cpu")
     ]
     assert (fits[0].labels_ == fits[1].labels_).all()

@@ -63,11 +63,11 @@ def fitted(X, **settings):
         ("plain", 3, "float32", {"stop": "shift", "tol": 1e-2}),
         ("lattice", 2, "float32", {"stop": "stationary"}),
         ("outliers", 9, "float64", {"init": "random"}),
-        ("offset", 3, "float64", {"certify": "spectral"}),
+        ("offset", 3, "float64", {"bound": "spectral"}),
         ("denormal", 2, "float32", {}),
         ("plain", 1, "float64", {}),
         ("plain", 3, "float32", {"polish": "hartigan", "tol": 1e-2}),
-        ("heavy tails", 2, "float32", {"init": "k-means||", "certify": None, "max_iter": 4}),
+        ("heavy tails", 2, "float32", {"init": "k-means||", "bound": None, "max_iter": 4}),
     ],
 )
 def test_fits_have_the_bits_of_the_cpu(kind, d, dtype, settings):
@@ -105,7 +105,7 @@ def test_the_multilevel_start_has_the_bits_of_the_cpu(monkeypatch):
 
 @pytest.mark.filterwarnings("ignore:Number of distinct clusters")
 def test_more_clusters_than_distinct_points():
-    fitted(points("duplicates", 30, 2), n_clusters=8, certify=None)
+    fitted(points("duplicates", 30, 2), n_clusters=8, bound=None)
 
 
 @pytest.mark.filterwarnings("ignore:The squared distances")
@@ -123,13 +123,13 @@ def test_empty_clusters(empty, d):
     X = points("blobs", 30, d, "float32")
     init = X[:4].copy()
     init[1] += 1e4
-    here, _ = fitted(X, init=init, empty=empty, certify=None, max_iter=5)
+    here, _ = fitted(X, init=init, empty=empty, bound=None, max_iter=5)
     assert (np.bincount(here.labels_, minlength=4).min() == 0) == (empty == "keep")
 
 
 def test_several_starts():
     X = points("plain", 40, 3, "float32", seed=5)
-    here, _ = fitted(X, init="random", n_init=2, certify=None, max_iter=2)
+    here, _ = fitted(X, init="random", n_init=2, bound=None, max_iter=2)
     first = KMeans(4, init="random", n_init=1, random_state=0, engine="cpu", max_iter=2).fit(X)
     assert here.inertia_ <= first.inertia_
 
@@ -137,7 +137,7 @@ def test_several_starts():
 @pytest.mark.parametrize(("d", "dtype"), [(3, "float32"), (10, "float64")])
 def test_predict_transform_and_score(d, dtype):
     X = points("plain", 30, d, dtype)
-    here, there = fitted(X, certify=None, max_iter=3)
+    here, there = fitted(X, bound=None, max_iter=3)
     assert there.predict(X).tolist() == there.labels_.tolist()
     assert there.score(X) == here.score(X) == -there.inertia_
     # New points, also of the other precision, not contiguous, and one of them far away.
@@ -150,20 +150,20 @@ def test_predict_transform_and_score(d, dtype):
 
 def test_a_second_fit_is_like_the_first():
     X, other = points("blobs", 30, 3, "float32"), points("blobs", 20, 10)
-    model = KMeans(3, init="random", n_init=1, random_state=0, engine="gpu", certify=None)
+    model = KMeans(3, init="random", n_init=1, random_state=0, engine="gpu", bound=None)
     centers = model.fit(X).cluster_centers_.copy()
     model.fit(other)
     assert model.cluster_centers_.shape == (3, 10)
     assert np.array_equal(model.fit(X).cluster_centers_, centers)
     # From its own fixpoint nothing moves.
-    again = KMeans(3, init=centers, engine="gpu", stop="stationary", certify=None).fit(X)
+    again = KMeans(3, init=centers, engine="gpu", stop="stationary", bound=None).fit(X)
     assert again.labels_.tolist() == model.labels_.tolist()
 
 
 def test_points_that_may_not_be_written_to():
     X = points("plain", 20, 3, "float32")
     X.setflags(write=False)
-    fitted(X, certify=None, max_iter=2)
+    fitted(X, bound=None, max_iter=2)
 
 
 def test_a_callback_sees_every_step():
@@ -172,7 +172,7 @@ def test_a_callback_sees_every_step():
     for engine in ("cpu", "gpu"):
         records = seen.setdefault(engine, [])
         KMeans(
-            4, init=X[:4], n_init=1, engine=engine, certify=None, max_iter=3, stop="stationary",
+            4, init=X[:4], n_init=1, engine=engine, bound=None, max_iter=3, stop="stationary",
             callback=lambda record, records=records: records.append((record.t, record.gap)),
         ).fit(X)  # fmt: skip
     assert seen["cpu"] == seen["gpu"]

@@ -119,7 +119,7 @@ def test_tensor_cores_are_no_worse_than_their_model(d, cores, record_property):
 def test_scales_beyond_float32_reach_the_kernels(d, scale):
     X = np.random.default_rng(d).normal(size=(5000, d)) * scale
     here, there = (
-        KMeans(20, random_state=0, n_init=1, engine=engine, certify=None, max_iter=300).fit(X)
+        KMeans(20, random_state=0, n_init=1, engine=engine, bound=None, max_iter=300).fit(X)
         for engine in ("cpu", "gpu")
     )
     assert np.array_equal(here.labels_, there.labels_)
@@ -199,9 +199,9 @@ def test_ten_steps_have_the_bits_of_the_cpu(kind, n, d, n_clusters, dtype):
 @pytest.mark.parametrize("d", [2, 16])
 def test_whole_fits_of_tensors_that_stay_on_the_device(d):
     X = data("blobs", 100_000, d)
-    here = KMeans(100, random_state=0, n_init=1, engine="cpu", certify=None).fit(X)
+    here = KMeans(100, random_state=0, n_init=1, engine="cpu", bound=None).fit(X)
     for given in (torch.from_numpy(X).cuda(), torch.from_numpy(X).pin_memory()):
-        there = KMeans(100, random_state=0, n_init=1, engine="gpu", certify=None).fit(given)
+        there = KMeans(100, random_state=0, n_init=1, engine="gpu", bound=None).fit(given)
         assert there.labels_.device == given.device
         assert np.array_equal(there.labels_.cpu().numpy(), here.labels_)
         assert np.array_equal(there.cluster_centers_, here.cluster_centers_)
@@ -229,7 +229,7 @@ def test_a_capture_that_is_interrupted_breaks_no_later_one(moment):
     with pytest.raises(KeyboardInterrupt):
         Graph([Tape(launches)])
     X = np.random.default_rng(0).normal(size=(5000, 16)).astype(np.float32)
-    settings = {"init": X[:200], "max_iter": 30, "tol": 0.0, "stop": "stationary", "certify": None}
+    settings = {"init": X[:200], "max_iter": 30, "tol": 0.0, "stop": "stationary", "bound": None}
     ours, known = (KMeans(200, engine=engine, **settings).fit(X) for engine in ("gpu", "cpu"))
     assert np.array_equal(ours.cluster_centers_, known.cluster_centers_)
     assert np.array_equal(ours.labels_, known.labels_)

@@ -380,7 +380,7 @@ def test_fits_in_inference_mode_leave_nothing_that_others_stumble_over():
     from wolfmeans import KMeans
 
     X = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
-    given = {"init": X[:2].copy(), "n_init": 1, "certify": None, "engine": "gpu"}
+    given = {"init": X[:2].copy(), "n_init": 1, "bound": None, "engine": "gpu"}
     with torch.inference_mode():
         inside = KMeans(2, **given).fit(X)
     outside = KMeans(2, **given).fit(X)
@@ -395,7 +395,7 @@ def test_tensors_are_made_elsewhere_by_default():
     from wolfmeans import KMeans
 
     X = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
-    given = {"init": X[:2].copy(), "n_init": 1, "certify": None, "engine": "gpu"}
+    given = {"init": X[:2].copy(), "n_init": 1, "bound": None, "engine": "gpu"}
     usual = KMeans(2, **given).fit(X)
     torch.set_default_device("meta")
     try:

@@ -67,7 +67,7 @@ def test_answers_are_the_same(kind, dtype, weighted):
 def test_a_fit_of_dask_partitions():
     da, dask = pytest.importorskip("dask.array"), pytest.importorskip("dask")
     X = points("blobs", 40, 3, "float32")
-    settings = {"init": X[:3], "max_iter": 3, "certify": None}
+    settings = {"init": X[:3], "max_iter": 3, "bound": None}
     reference = KMeans(3, engine="cpu", **settings).fit(X)
     # Triton's interpreter is for one thread.
     settings["n_threads"] = 1

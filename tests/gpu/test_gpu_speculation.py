@@ -73,7 +73,7 @@ def fitted(X, monkeypatch, weights=None, without=False, **settings):
     from wolfmeans.engines.gpu import points as module
 
     n_clusters = settings.pop("n_clusters", 3)
-    settings = {"init": X[:n_clusters].copy(), "n_init": 1, "certify": None, **settings}
+    settings = {"init": X[:n_clusters].copy(), "n_init": 1, "bound": None, **settings}
 
     def fit(engine="gpu"):
         model = KMeans(n_clusters, engine=engine, random_state=0, **settings)
@@ -252,9 +252,9 @@ def test_a_sum_without_room_ends_the_steps(seen, monkeypatch):
         lows = right(*given)
         return Lows(lows.gap, lows.shift + 400, lows.movement)
 
-    expected = KMeans(3, init=X[:3], n_init=1, engine="cpu", certify=None, max_iter=3).fit(X)
+    expected = KMeans(3, init=X[:3], n_init=1, engine="cpu", bound=None, max_iter=3).fit(X)
     monkeypatch.setattr(Lows, "of", staticmethod(too_high))
-    model = KMeans(3, init=X[:3], n_init=1, engine="gpu", certify=None, max_iter=3).fit(X)
+    model = KMeans(3, init=X[:3], n_init=1, engine="gpu", bound=None, max_iter=3).fit(X)
     assert seen["ahead"] == []
     assert model.trace_.shift.tolist() == expected.trace_.shift.tolist()
     assert model.labels_.tolist() == expected.labels_.tolist()

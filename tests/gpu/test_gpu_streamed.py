@@ -16,7 +16,7 @@ pytest.importorskip("wolfmeans.exact._native")
 pytestmark = needs_triton
 
 N = 120
-SETTINGS = {"random_state": 0, "n_init": 1, "certify": None}
+SETTINGS = {"random_state": 0, "n_init": 1, "bound": None}
 
 
 def points(kind, d, dtype, n=N):

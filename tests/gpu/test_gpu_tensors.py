@@ -21,7 +21,7 @@ from wolfmeans.views.portrait import portrait
 torch = pytest.importorskip("torch")
 pytestmark = needs_triton
 
-QUICK = {"n_clusters": 3, "random_state": 0, "init": "random", "n_init": 1, "certify": None}
+QUICK = {"n_clusters": 3, "random_state": 0, "init": "random", "n_init": 1, "bound": None}
 
 
 @pytest.fixture
@@ -169,10 +169,10 @@ def test_scans_of_tensors_away(X, away):
 def test_kinds_of_numbers(away, where, dtype):
     whole = torch.from_numpy(points("lattice", 20, 2) + 2.0).to(getattr(torch, dtype))
     given = away(whole) if where == "away" else whole
-    model = KMeans(init=given[:2], n_clusters=2, n_init=1, certify=None, max_iter=2)
+    model = KMeans(init=given[:2], n_clusters=2, n_init=1, bound=None, max_iter=2)
     half = dtype in ("float16", "bfloat16")
     plain = whole.float().numpy() if half else whole.numpy()
-    other = KMeans(init=plain[:2], n_clusters=2, n_init=1, certify=None, max_iter=2, engine="cpu")
+    other = KMeans(init=plain[:2], n_clusters=2, n_init=1, bound=None, max_iter=2, engine="cpu")
     model.fit(given)
     other.fit(plain)
     assert model.cluster_centers_.dtype == (np.float32 if half else np.float64)
@@ -183,7 +183,7 @@ def test_kinds_of_numbers(away, where, dtype):
 @pytest.mark.parametrize("where", ["here", "away"])
 def test_layouts(X, away, where):
     init = X[:3]
-    expected = KMeans(3, init=init, n_init=1, engine="cpu", tol=0.1, certify=None).fit(X)
+    expected = KMeans(3, init=init, n_init=1, engine="cpu", tol=0.1, bound=None).fit(X)
     put = away if where == "away" else torch.from_numpy
     wide = np.concatenate([X, np.full_like(X, np.nan)], axis=1)
     for given in (
@@ -192,7 +192,7 @@ def test_layouts(X, away, where):
         put(X.copy()).requires_grad_(),
         put(np.repeat(X, 2, axis=0))[::2],
     ):
-        labels = KMeans(3, init=init, n_init=1, tol=0.1, certify=None).fit_predict(given)
+        labels = KMeans(3, init=init, n_init=1, tol=0.1, bound=None).fit_predict(given)
         assert labels.cpu().tolist() == expected.labels_.tolist()
         assert not labels.requires_grad
 

@@ -141,7 +141,7 @@ def test_whole_fits_have_the_bits_of_the_cpu(weights_kind):
     X, w = points("outliers", "float32"), weights(weights_kind)
     here, there = (
         TrimmedKMeans(
-            3, alpha=0.2, random_state=0, n_init=1, certify=None, max_iter=4, engine=engine
+            3, alpha=0.2, random_state=0, n_init=1, bound=None, max_iter=4, engine=engine
         ).fit(X, sample_weight=w)
         for engine in ("cpu", "gpu")
     )  # fmt: skip

@@ -154,7 +154,7 @@ def test_whole_fits_have_the_bits_of_the_cpu(weights_kind, settings):
     X, w = points("plain", "float32"), weights(weights_kind)
     for given in (X, w):
         given.setflags(write=False)
-    settings = {"n_clusters": 4, "random_state": 0, "n_init": 1, "certify": None, **settings}
+    settings = {"n_clusters": 4, "random_state": 0, "n_init": 1, "bound": None, **settings}
     here, there = (
         KMeans(engine=engine, **settings).fit(X, sample_weight=w) for engine in ("cpu", "gpu")
     )

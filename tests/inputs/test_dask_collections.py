@@ -69,7 +69,7 @@ def test_unknown_sizes(dask_place):
     weights = np.arange(len(kept)) % 4 * 0.5
     for given in (None, weights):
         ours = KMeans(6, init=X[:6]).fit(unknown, sample_weight=given)
-        reference = KMeans(6, init=X[:6], engine="cpu", certify=None).fit(kept, sample_weight=given)
+        reference = KMeans(6, init=X[:6], engine="cpu", bound=None).fit(kept, sample_weight=given)
         same(ours, reference)
         assert not np.isnan(ours.labels_.shape[0])
     assert np.array_equal(ours.predict(unknown).compute(), reference.labels_)
@@ -106,7 +106,7 @@ def test_data_frames(dask_place):
     collection = dd.from_pandas(frame, npartitions=4)
     X, names = frame[["a", "b", "c"]], ["a", "b", "c"]
     init = X.to_numpy(dtype=float)[:6]
-    reference = KMeans(6, init=init, engine="cpu", certify=None).fit(X, sample_weight=frame["w"])
+    reference = KMeans(6, init=init, engine="cpu", bound=None).fit(X, sample_weight=frame["w"])
     ours = KMeans(6, init=init).fit(collection[names], sample_weight=collection["w"])
     same(ours, reference)
     assert ours.feature_names_in_.tolist() == names
@@ -149,7 +149,7 @@ def test_empty_clusters_and_ties(dask_place):
     for empty in ("farthest", "keep"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            reference = KMeans(5, init=init, empty=empty, engine="cpu", certify=None).fit(grid)
+            reference = KMeans(5, init=init, empty=empty, engine="cpu", bound=None).fit(grid)
             ours = KMeans(5, init=init, empty=empty).fit(da.from_array(grid, chunks=(17, 2)))
         same(ours, reference)
         decrease = reference.certificate_.candidate_decrease
@@ -178,7 +178,7 @@ def test_ties_do_not_come_here(dask_place, monkeypatch):
 
     monkeypatch.setattr(PartsWorkspace, "near_ties", counting)
     for weights in (None, np.arange(120) % 2.0):
-        reference = KMeans(2, init=init, engine="cpu", certify=None, stop="stationary")
+        reference = KMeans(2, init=init, engine="cpu", bound=None, stop="stationary")
         reference.fit(grid, sample_weight=weights)
         ours = KMeans(2, init=init, stop="stationary")
         ours.fit(da.from_array(grid, chunks=(30, 2)), sample_weight=weights)
@@ -256,7 +256,7 @@ def test_what_needs_all_points_is_refused(dask_place):
         {"init": "random"},
         {"init": np.zeros((8, 3)), "polish": "hartigan"},
         {"init": np.zeros((8, 3)), "effort": 1.0},
-        {"init": np.zeros((8, 3)), "certify": "neighbours"},
+        {"init": np.zeros((8, 3)), "bound": "neighbours"},
     ):
         with pytest.raises(NotImplementedError, match="all points in one place"):
             KMeans(8, **settings).fit(X)
@@ -406,7 +406,7 @@ def test_a_fit_goes_on_from_its_checkpoint(tmp_path, where):
     X = points(seed=13)
     path = tmp_path / "fit.checkpoint"
     given = X if where == "memory" else da.from_array(X, chunks=(110, 3))
-    settings = {"init": X[:6], "certify": None, "stop": "stationary"}
+    settings = {"init": X[:6], "bound": None, "stop": "stationary"}
     reference = KMeans(6, engine="cpu", **settings).fit(X)
 
     def interrupt(record):
@@ -557,7 +557,7 @@ def test_sparse_blocks_have_the_bits_of_sparse_rows_in_memory(dask_place, kind, 
         "empty": {"init": np.vstack([X[:3].toarray(), np.full((2, 40), 50.0)]), "n_init": 1},
     }[kind]
     model = TrimmedKMeans if kind == "trimmed" else KMeans
-    reference = model(5, certify=None, **settings).fit(X, sample_weight=weights)
+    reference = model(5, bound=None, **settings).fit(X, sample_weight=weights)
     ours = model(5, **settings).fit(in_blocks(X, (100, 1, 149, 50)), sample_weight=weights)
     assert np.array_equal(ours.cluster_centers_, reference.cluster_centers_)
     assert np.array_equal(np.asarray(ours.labels_), reference.labels_)
@@ -581,7 +581,7 @@ def test_sparse_blocks_at_another_scale_and_without_entries():
     X = sparse_rows() * 1e200
     X = scipy.sparse.vstack([X[:100], scipy.sparse.csr_array((100, 40)), X[200:]], format="csr")
     ours = KMeans(3, init=X[:3].toarray(), n_init=1).fit(in_blocks(X, (100, 100, 100)))
-    reference = KMeans(3, init=X[:3].toarray(), n_init=1, certify=None).fit(X)
+    reference = KMeans(3, init=X[:3].toarray(), n_init=1, bound=None).fit(X)
     assert np.array_equal(ours.cluster_centers_, reference.cluster_centers_)
 
 
@@ -623,7 +623,7 @@ def test_mixed_columns_have_the_dtype_of_a_frame_in_memory(dtypes):
     frame = pd.DataFrame({name: values[:, j] for j, name in enumerate("ab")})
     frame = frame.astype(dict(zip("ab", dtypes, strict=True)))
     init = np.array([[0.0, 0.0], [1.0, 1.0]])
-    reference = KMeans(2, init=init, n_init=1, certify=None).fit(frame)
+    reference = KMeans(2, init=init, n_init=1, bound=None).fit(frame)
     ours = KMeans(2, init=init, n_init=1).fit(dd.from_pandas(frame, npartitions=3))
     assert ours.cluster_centers_.dtype == reference.cluster_centers_.dtype
     assert np.array_equal(ours.cluster_centers_, reference.cluster_centers_)

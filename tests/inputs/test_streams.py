@@ -84,7 +84,7 @@ def passes(monkeypatch):
 
 
 def in_memory(X, sample_weight=None, **settings):
-    settings = {"init": X[:K], "engine": "cpu", "certify": None, "n_threads": 1, **settings}
+    settings = {"init": X[:K], "engine": "cpu", "bound": None, "n_threads": 1, **settings}
     return KMeans(K, **settings).fit(X, sample_weight=sample_weight)
 
 
@@ -196,7 +196,7 @@ def test_same_bits_from_every_source(small_chunks, tmp_path, kind, dtype):
     assert ours.score(source) == -ours.inertia_
     plain = KMeans(K, init=X[:K]).fit(X)
     assert np.array_equal(KMeans(K, init=X[:K]).fit(X).transform(X), plain.transform(source))
-    loaded = KMeans(K, init=X[:K], certify=None).fit(source)
+    loaded = KMeans(K, init=X[:K], bound=None).fit(source)
     same(loaded, in_memory(X))
     assert loaded.certificate_.notes == ()
 
@@ -360,7 +360,7 @@ def test_passes_of_seeds(tmp_path, passes):
 def test_what_fits_is_read_once(tmp_path, passes):
     X = points()
     same(
-        KMeans(K, init=X[:K], certify=None, memory_limit="100MB").fit(as_npy(X, tmp_path)),
+        KMeans(K, init=X[:K], bound=None, memory_limit="100MB").fit(as_npy(X, tmp_path)),
         in_memory(X),
     )
     assert len(passes) == 1
@@ -430,7 +430,7 @@ def test_settings_that_need_all_points(small_chunks, tmp_path):
         {"init": "random"},
         {"polish": "hartigan"},
         {"effort": 1.0},
-        {"certify": "neighbours"},
+        {"bound": "neighbours"},
         {"empty": "best"},
         {"empty": "resample"},
     ):
@@ -774,7 +774,7 @@ def test_rows_are_taken_without_the_pages_of_all(large_files):
 @pytest.mark.parametrize("scale", [1.0, 1e200])
 def test_margins_stay_in_their_file(small_chunks, tmp_path, scale):
     X = points(seed=2) * scale
-    settings = {"init": X[:K], "alpha": 0.1, "certify": None}
+    settings = {"init": X[:K], "alpha": 0.1, "bound": None}
     ours = TrimmedKMeans(K, memory_limit=LIMIT, **settings).fit(as_npy(X, tmp_path))
     assert any("chunks" in note for note in ours.certificate_.notes)
     for name in ("kept_", "margins_"):
@@ -869,7 +869,7 @@ def test_the_command_refuses_what_needs_all_rows(tmp_path, capsys):
         ["--standardize"],
         ["--with-data", "--labels", tmp_path / "l.csv"],
         ["--page", tmp_path / "p.html"],
-        ["--certify", "strongest"],
+        ["--bound", "strongest"],
     ):
         code, _, errors = command(capsys, "fit", path, "-k", 3, "--memory", "1GB", option, *value)
         assert code == 2

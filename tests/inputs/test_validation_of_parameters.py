@@ -10,7 +10,7 @@ from wolfmeans import KMeans, TrimmedKMeans
 from wolfmeans.inputs import validation
 
 X = np.arange(12.0).reshape(6, 2)
-QUICK = {"n_clusters": 2, "random_state": 0, "certify": None}
+QUICK = {"n_clusters": 2, "random_state": 0, "bound": None}
 
 
 @pytest.fixture(autouse=True)

@@ -136,7 +136,7 @@ def test_fits_of_dask_collections(init, chunks):
     dask = pytest.importorskip("dask")
     X = np.random.default_rng(2).normal(size=(60, 2)).round(1)
     weights = np.arange(60) % 4 / 2.0
-    reference = KMeans(4, init="k-means||", random_state=3, engine="cpu", certify=None)
+    reference = KMeans(4, init="k-means||", random_state=3, engine="cpu", bound=None)
     reference.fit(X, sample_weight=weights)
     with dask.config.set(scheduler="threads"), warnings.catch_warnings():
         ours = KMeans(4, init=init, random_state=3).fit(

@@ -135,7 +135,7 @@ def examine(p, count):
     """Fit a problem everywhere and check all there is; count what was checked."""
     X, weights, seeds = data_of(p)
     given = sparse.csr_array(X) if p["sparse"] else X
-    model = fitted(p, given, weights, seeds, "reference", certify=None)
+    model = fitted(p, given, weights, seeds, "reference", bound=None)
     truth = bits(model)
     kind = " (trimmed)" if p["trimmed"] else ""
     kind += " (sparse)" if p["sparse"] else ""
@@ -145,7 +145,7 @@ def examine(p, count):
         others.append(("gpu", 1))
     count.update(f"problems on {engine}{kind}" for engine in dict(others))
     for engine, threads in others:
-        other = fitted(p, given, weights, seeds, engine, n_threads=threads, certify=None)
+        other = fitted(p, given, weights, seeds, engine, n_threads=threads, bound=None)
         require(bits(other) == truth, f"engine {engine} with {threads} threads has other bits")
         count["the same bits on another engine"] += 1
     # Data in parts does without what needs all points in one place, and says so.
@@ -159,7 +159,7 @@ def examine(p, count):
     if p["fault"] is not None:
         count[f"faults: {p['fault']}"] += inject(
             p,
-            lambda **more: model_of(p, seeds, "auto", certify=None, **more),
+            lambda **more: model_of(p, seeds, "auto", bound=None, **more),
             given,
             weights,
             truth,
@@ -185,7 +185,7 @@ def examine(p, count):
 def _in_parts(place, p, X, weights, seeds, model):
     """The same rows in the blocks of a Dask array, or as a stream of chunks."""
     rows = max(1, -(-len(X) // p["blocks"]))
-    other = fit_at(place, model_of(p, seeds, "auto", certify=None), X, weights, rows)
+    other = fit_at(place, model_of(p, seeds, "auto", bound=None), X, weights, rows)
     require(np.array_equal(other.labels_, model.labels_), f"{place} has other labels")
     same = other.cluster_centers_.tobytes() == model.cluster_centers_.tobytes()
     require(same, f"{place} has other centers")
@@ -249,7 +249,7 @@ def _refit(p, model, X, weights, count):
     if model.certificate_.status.name != "STATIONARY" or p["polish"]:
         return
     again = KMeans(p["k"], init=model.cluster_centers_, n_init=1, stop="stationary", tol=0.0)
-    again.set_params(empty="keep", certify=None).fit(X, sample_weight=weights)
+    again.set_params(empty="keep", bound=None).fit(X, sample_weight=weights)
     require(np.array_equal(again.labels_, model.labels_), "a refit has other labels")
     same = again.cluster_centers_.tobytes() == model.cluster_centers_.tobytes()
     require(same, "a refit has other centers")

@@ -218,7 +218,7 @@ X = np.random.default_rng(int(sys.argv[1])).normal(size=(300, 3))
 def callback(record):
     if record.t == int(sys.argv[2]):
         os.kill(os.getpid(), signal.SIGKILL)
-model = KMeans(7, init=X[:7], n_init=1, tol=0.0, certify=None, checkpoint=sys.argv[3])
+model = KMeans(7, init=X[:7], n_init=1, tol=0.0, bound=None, checkpoint=sys.argv[3])
 model.set_params(callback=callback).fit(X)
 """
 
@@ -231,7 +231,7 @@ def _killed(rng, p, make, X, weights, truth):
 
     seed, at = int(rng.integers(1000)), int(rng.integers(1, 6))
     X = np.random.default_rng(seed).normal(size=(300, 3))
-    chosen = {"init": X[:7], "n_init": 1, "tol": 0.0, "certify": None}
+    chosen = {"init": X[:7], "n_init": 1, "tol": 0.0, "bound": None}
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "c")
         command = [sys.executable, "-c", _KILLED, str(seed), str(at), path]

@@ -61,7 +61,7 @@ def test_runs_are_those_of_kmeans(scenario, way):
     some = perform(scenario, range(3, 9))
     for place, replication in enumerate(range(3, 9)):
         X, rows = draw(scenario, replication)
-        settings = {"empty": "keep", "stop": "stationary", "max_iter": None, "certify": None}
+        settings = {"empty": "keep", "stop": "stationary", "max_iter": None, "bound": None}
         km = KMeans(scenario.k, init=X[rows], **settings).fit(X)
         gap, movement = steps_of(some, place)
         assert gap.tolist() == km.trace_.gap.tolist()

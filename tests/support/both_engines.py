@@ -27,7 +27,7 @@ def assert_same_assignment(here, there, centers, forced=None, *, cost=True):
 def assert_same_fits(X, n_clusters):
     """Fit a few steps with both engines, and compare the models."""
     here, there = (
-        KMeans(n_clusters, init=X[:n_clusters], max_iter=3, certify=None, engine=engine).fit(X)
+        KMeans(n_clusters, init=X[:n_clusters], max_iter=3, bound=None, engine=engine).fit(X)
         for engine in ("cpu", "gpu")
     )
     assert (here.labels_ == there.labels_).all()

@@ -19,7 +19,7 @@ def points(n=600, d=3, seed=0, dtype=np.float64):
 
 
 def in_memory(X, sample_weight=None, **settings):
-    settings = {"init": X[:6], "engine": "cpu", "certify": None, "n_threads": 1, **settings}
+    settings = {"init": X[:6], "engine": "cpu", "bound": None, "n_threads": 1, **settings}
     return KMeans(6, **settings).fit(X, sample_weight=sample_weight)
 
 

@@ -50,7 +50,7 @@ SITUATIONS = {
     "huge": lambda: (KMeans(3, random_state=0), points() * 1e200),
     "tiny": lambda: (KMeans(3, random_state=0), points() * 1e-200),
     "far": lambda: (KMeans(3, random_state=0), points() + 1e8),
-    "many clusters": lambda: (KMeans(70, random_state=0, certify=None), points(300)),
+    "many clusters": lambda: (KMeans(70, random_state=0, bound=None), points(300)),
     "many columns": lambda: (KMeans(3, random_state=0), points(d=60)),
 }
 """A model that is not fitted, and its points."""

@@ -454,7 +454,7 @@ def test_texts_that_are_no_characters_can_be_written(tmp_path):
 )
 def test_only_a_strong_proof_gets_a_tick(ratio, confidence, mark, look):
     X = np.random.default_rng(0).normal(size=(40, 2))
-    model = KMeans(2, random_state=0, certify=None).fit(X)
+    model = KMeans(2, random_state=0, bound=None).fit(X)
     bound = LowerBound(model.inertia_ / ratio, "any", confidence, 0.0)
     model.certificate_ = model.certificate_.bounded_by(bound)
     html = report.page(model, X).html
@@ -466,19 +466,19 @@ def test_only_a_strong_proof_gets_a_tick(ratio, confidence, mark, look):
 
 def test_advice_is_worded_as_the_caller_likes():
     X = np.random.default_rng(0).normal(size=(40, 2))
-    model = KMeans(2, random_state=0, certify=None).fit(X)
+    model = KMeans(2, random_state=0, bound=None).fit(X)
     assert "certify(X)" in report.page(model, X).html
-    page = report.page(model, X, wording=lambda text: text.replace("certify(X)", "--certify"))
-    assert "certify(X)" not in page.html and "--certify" in page.html
+    page = report.page(model, X, wording=lambda text: text.replace("certify(X)", "--bound"))
+    assert "certify(X)" not in page.html and "--bound" in page.html
 
 
 def test_a_page_of_the_command_gives_advice_for_the_command(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     X = np.random.default_rng(0).normal(size=(40, 2)) * [1.0, 1e4]
     np.savetxt("d.csv", X, delimiter=",", header="a,b", comments="")
-    assert cli.main(["fit", "d.csv", "-k", "2", "--certify", "none", "--page", "p.html", "-q"]) == 0
+    assert cli.main(["fit", "d.csv", "-k", "2", "--bound", "none", "--page", "p.html", "-q"]) == 0
     text = " ".join(map(" ".join, Document(Path("p.html").read_text()).rows["certificate"]))
-    assert "certify(X)" not in text and "--certify strongest" in text
+    assert "certify(X)" not in text and "--bound strongest" in text
     assert "column 'b'" in text and "column 1" not in text
 
 

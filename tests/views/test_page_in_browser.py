@@ -138,7 +138,7 @@ def points():
 
 @pytest.fixture(scope="module")
 def model(X):
-    return KMeans(7, random_state=1, init="random", n_init=1, certify="neighbours").fit(X)
+    return KMeans(7, random_state=1, init="random", n_init=1, bound="neighbours").fit(X)
 
 
 @pytest.fixture(scope="module")
@@ -521,7 +521,7 @@ def overlap(one, other):
 
 @pytest.mark.parametrize("counts", [[3], [2, 3, 4, 5], range(2, 13)])
 def test_charts_of_a_scan_can_be_read(browser, tmp_path, counts):
-    found = wolfmeans.scan(blobs(60), counts, [0.0, 0.05, 0.1], certify=None, random_state=0)
+    found = wolfmeans.scan(blobs(60), counts, [0.0, 0.05, 0.1], bound=None, random_state=0)
     path = report.scan_page(found).save(tmp_path / "page.html")
     with Opened(browser, path) as opened:
         opened.wait_for_selector(".chart.trimming .xtick")

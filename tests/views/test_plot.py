@@ -103,7 +103,7 @@ def test_a_scan_has_ticks_at_its_numbers_of_clusters_alone(numbers):
 
 
 def test_names_of_trimmed_curves_do_not_hide_each_other():
-    found = wolfmeans.scan(points(60), range(2, 13), [0.0, 0.1], certify=None, random_state=0)
+    found = wolfmeans.scan(points(60), range(2, 13), [0.0, 0.1], bound=None, random_state=0)
     figure = scan_figure(found)
     figure.draw_without_rendering()
     curves = figure.axes[2]
@@ -117,7 +117,7 @@ def test_names_of_trimmed_curves_do_not_hide_each_other():
 
 
 def test_the_trace_of_a_run_with_a_lower_bound_shows_it():
-    trace = KMeans(2, random_state=0, certify="spectral").fit(points(300)).trace_
+    trace = KMeans(2, random_state=0, bound="spectral").fit(points(300)).trace_
     figure = trace_figure(trace)
     gap, sse, moved = figure.axes
     assert any("lower bound" in line.get_label() for line in sse.lines)
@@ -175,7 +175,7 @@ def hidden_numbers(seen):
 @pytest.mark.parametrize("k", [8, 40])
 def test_numbers_of_clusters_do_not_hide_each_other(k):
     X = points(600, d=2, seed=4)
-    seen = portrait(KMeans(k, random_state=0, certify=None).fit(X), X, replay=False)
+    seen = portrait(KMeans(k, random_state=0, bound=None).fit(X), X, replay=False)
     assert hidden_numbers(seen) == 0
 
 

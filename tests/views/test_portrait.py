@@ -180,7 +180,7 @@ def test_the_map_is_that_of_a_singular_value_decomposition(d, kind):
     X = X @ np.linalg.qr(rng.normal(size=(d, d)))[0] + 3
     weights = rng.integers(0, 4, n) * 1.0 if kind == "weighted" else None
     given = sparse.csr_array(X) if kind == "csr" else X
-    km = fit_quietly(KMeans(3, random_state=0, certify=None), given, sample_weight=weights)
+    km = fit_quietly(KMeans(3, random_state=0, bound=None), given, sample_weight=weights)
     found = portrait(km, given, sample_weight=weights, replay=False).map
     w = np.ones(n) if weights is None else weights
     mean = np.average(X, axis=0, weights=w)
@@ -287,7 +287,7 @@ def test_each_frame_is_the_fit_with_so_many_iterations(settings, kind):
     assert len(frames) == len(km.trace_) + 1
     for frame in frames[1:]:
         parameters = {**km.get_params(), "init": km.initial_centers_, "n_init": 1}
-        stopped = fit_quietly(KMeans(**{**parameters, "max_iter": frame.t, "certify": None}), X)
+        stopped = fit_quietly(KMeans(**{**parameters, "max_iter": frame.t, "bound": None}), X)
         record = km.trace_[frame.t - 1]
         assert np.array_equal(frame.labels, stopped.labels_)
         np.testing.assert_allclose(frame.centers, axes(stopped.cluster_centers_), rtol=1e-9)
@@ -409,7 +409,7 @@ def test_long_runs_are_thinned():
     # A long line of points, along which borders creep.
     X = np.linspace(0, 1, 4000)[:, None]
     km = fit_quietly(
-        KMeans(12, init=X[:12], n_init=1, stop="stationary", max_iter=None, certify=None), X
+        KMeans(12, init=X[:12], n_init=1, stop="stationary", max_iter=None, bound=None), X
     )
     assert len(km.trace_) > 150
     replay = portrait(km, X, at_most=100).replay
@@ -420,7 +420,7 @@ def test_long_runs_are_thinned():
     assert (np.diff(times) > 0).all()
     assert replay.path_note == f"iterations 0 to {times[-1]}; {len(times)} of {times[-1] + 1} shown"
     stopped = fit_quietly(
-        KMeans(12, init=X[:12], n_init=1, stop="stationary", max_iter=times[40], certify=None), X
+        KMeans(12, init=X[:12], n_init=1, stop="stationary", max_iter=times[40], bound=None), X
     )
     shown = portrait(km, X, at_most=100).map.rows
     assert np.array_equal(replay.frames[40].labels, stopped.labels_[shown])
@@ -441,7 +441,7 @@ def test_without_a_start_there_is_no_replay_and_it_is_said(tmp_path):
 
 def test_a_portrait_changes_nothing():
     X = points()
-    km = KMeans(3, random_state=0, certify="spectral").fit(X)
+    km = KMeans(3, random_state=0, bound="spectral").fit(X)
     before, data = {**vars(km)}, X.copy()
     portrait(km, X)
     assert vars(km) == before

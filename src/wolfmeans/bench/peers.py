@@ -86,7 +86,7 @@ class Wolfmeans(Method):
 
     def fit(self, problem: Problem, limits: Limits) -> Fitted:
         """Fit."""
-        settings = {"stop": "stationary", "certify": None, "algorithm": self.algorithm}
+        settings = {"stop": "stationary", "bound": None, "algorithm": self.algorithm}
         return _fitted(wolfmeans.KMeans, problem, limits, n_threads=limits.threads, **settings)
 
     def version(self) -> str:

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 STRONGEST = "strongest"
 """The bound that takes the time it needs."""
-CERTIFY = ("auto", "none", STRONGEST, *BOUNDS)
+LOWER_BOUNDS = ("auto", "none", STRONGEST, *BOUNDS)
 _INITS = (*SEEDINGS, *TRIMMED_SEEDINGS)
 # Multiplications of bounds; see bounds.methods.
 _A_SECOND = 1e9
@@ -67,7 +67,7 @@ _OUTPUT, _SEARCH, _TRIMMING = "Output", "Search and proof", "Outliers"
 _SIZES = "Sizes of clusters"
 _ADVICE = {
     "certify(X, seconds=S)": "--certify-seconds S",
-    "certify(X)": f"--certify {STRONGEST}",
+    "certify(X)": f"--bound {STRONGEST}",
     "effort=SECONDS": "--effort SECONDS",
     "max_iter": "--max-iter",
     "time_limit": "--time-limit",
@@ -150,14 +150,15 @@ def fit(
         float | None,
         value("SECONDS", "Search this long for a better clustering.", _SEARCH),
     ] = None,
-    certify: Annotated[
+    bound: Annotated[
         str,
         named(
-            CERTIFY,
+            LOWER_BOUNDS,
             "Lower bound; auto: the best proof within about a second",
             rich_help_panel=_SEARCH,
         ),
     ] = "auto",
+    certify: options.FormerBound = None,
     certify_seconds: Annotated[
         float | None,
         value("SECONDS", "Then improve the bound for this time.", _SEARCH),
@@ -245,6 +246,7 @@ def fit(
     On a Dask cluster: --dask tcp://host:8786; --labels may then name a folder.
     """
     given = Namespace(**locals())
+    given.bound = options.bound_or_former(bound, certify)
     targets = {
         "--labels": labels,
         "--centers": centers,
@@ -307,7 +309,7 @@ def _check(given: Namespace, targets: dict[str, str | None]) -> None:
         ("metric", METRICS),
         ("stop", STOPS),
         ("empty", POLICIES),
-        ("certify", CERTIFY),
+        ("bound", LOWER_BOUNDS),
         ("engine", ENGINES),
         ("init", _INITS),
     ):
@@ -316,9 +318,9 @@ def _check(given: Namespace, targets: dict[str, str | None]) -> None:
     seconds = given.certify_seconds
     if seconds is not None and not 0 < seconds < math.inf:
         raise ValueError(f"--certify-seconds must be more than 0 seconds; got {seconds:g}")
-    if seconds is not None and given.proof is not None and given.certify == "auto":
+    if seconds is not None and given.proof is not None and given.bound == "auto":
         # The bound that the certificate shows is to have the proof.
-        given.certify = "none"
+        given.bound = "none"
     _check_metric(given)
     _check_kind_of_fit(given)
     if given.checkpoint is not None:
@@ -343,8 +345,8 @@ def _check(given: Namespace, targets: dict[str, str | None]) -> None:
         cluster.refuse_options(in_memory | more)
         cluster.check_targets(written, json=given.json_)
     elif given.memory is not None:
-        bound = given.certify not in ("auto", "none")
-        refuse_with_memory(in_memory | {f"--certify {given.certify}": bound})
+        bound = given.bound not in ("auto", "none")
+        refuse_with_memory(in_memory | {f"--bound {given.bound}": bound})
         outputs.check_gaps(given.labels, gaps=given.drop_missing)
 
 
@@ -419,7 +421,7 @@ def _estimator(given: Namespace, memory_limit: int | None = None) -> Model:
         "stop": given.stop,
         "tol": given.tol,
         "empty": given.empty,
-        "certify": None if given.certify in ("none", STRONGEST) else given.certify,
+        "bound": None if given.bound in ("none", STRONGEST) else given.bound,
         "engine": given.engine,
         "n_threads": given.threads,
         "random_state": given.seed,
@@ -539,9 +541,9 @@ def _add_bounds(
     if given.proof is not None and limit:
         # Only this method has a proof that can be written for any data that it takes.
         methods = ("semidefinite",)
-    elif given.certify == STRONGEST or limit:
+    elif given.bound == STRONGEST or limit:
         methods = ("auto",)
-    elif given.certify == "auto" and (known.ratio is None or known.ratio >= _NEAR_ENOUGH):
+    elif given.bound == "auto" and (known.ratio is None or known.ratio >= _NEAR_ENOUGH):
         (n, d), trimmed = X.shape, known.trimmed_mass > 0
         cheap = affordable(n, d, estimator.n_clusters, trimmed=trimmed, budget=_A_SECOND)
         methods = [m for m in cheap if REGISTRY[m].rigorous and m != known.lower_bound_kind]

@@ -7,6 +7,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from wolfmeans.commands.process import say
 from wolfmeans.core.choices import BOUNDS, FORMATS, POLICIES
 
 T = TypeVar("T", int, float)
@@ -101,6 +102,18 @@ def named(names: Sequence[str], text: str, *flags: str, **more: Any) -> Any:
 def value(metavar: str, text: str, panel: str | None = None, **more: Any) -> Any:
     """Return an option that takes a number or a text."""
     return typer.Option(metavar=metavar, help=text, rich_help_panel=panel, **more)
+
+
+FormerBound = Annotated[str | None, typer.Option("--certify", hidden=True)]
+"""The old name of --bound."""
+
+
+def bound_or_former(bound: str, former: str | None) -> str:
+    """Return the value of --bound, which may be given by its old name."""
+    if former is None:
+        return bound
+    say("wolfmeans: --certify is now called --bound; the old name will be removed")
+    return former
 
 
 # --- Data ------------------------------------------------------------------------------------

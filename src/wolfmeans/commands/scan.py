@@ -47,7 +47,8 @@ def scan(
     n_init: Annotated[
         int | None, value("N", "Number of starts of each fit.", min=1, show_default="auto")
     ] = None,
-    certify: Annotated[str, named(options.METHODS, "Lower bounds")] = "auto",
+    bound: Annotated[str, named(options.METHODS, "Lower bounds")] = "auto",
+    certify: options.FormerBound = None,
     threads: options.Threads = None,
     seed: options.Seed = 0,
     csv: Annotated[str | None, value("PATH", "Write the table: .csv, .parquet, ...")] = None,
@@ -67,7 +68,7 @@ def scan(
       wolfmeans scan measurements.csv -k 2:6 --csv scan.csv --quiet
     """
     ranges, trimmed = whole_ranges("-k", k), shares("--alpha", alpha)
-    one_of("--certify", certify, options.METHODS)
+    bound = one_of("--bound", options.bound_or_former(bound, certify), options.METHODS)
     outputs.check_targets({"--csv": csv, "--plot": plot, "--page": page}, files, json=json_)
     if plot is not None and Path(plot).suffix.lower() not in _PICTURES:
         raise ValueError(f"--plot: {plot} must end in one of {', '.join(_PICTURES)}")
@@ -96,7 +97,7 @@ def scan(
             counts,
             trimmed,
             sample_weight=points.weights,
-            certify=None if certify == "none" else certify,
+            bound=None if bound == "none" else bound,
             random_state=seed,
             progress=progress,
             **parameters,

@@ -32,7 +32,7 @@ from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.estimators import saving
 from wolfmeans.estimators.dataset import dataset_for
 from wolfmeans.estimators.membership import Membership
-from wolfmeans.estimators.parameters import ParameterAndMethod
+from wolfmeans.estimators.parameters import BriefRequests, RenamedParameters
 from wolfmeans.estimators.postponed import PostponedBound
 from wolfmeans.estimators.streamed import (
     predicted_to,
@@ -46,7 +46,13 @@ from wolfmeans.inputs.memory_budget import bytes_of
 
 
 class CenterEstimator(
-    Membership, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+    Membership,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClusterMixin,
+    RenamedParameters,
+    BriefRequests,
+    BaseEstimator,
 ):
     """An estimator whose model is a set of centers; `kmeans.FitFromStarts` fits it."""
 
@@ -74,6 +80,7 @@ class CenterEstimator(
     trace_: Trace
     checkpoint: str | os.PathLike[str] | None
     empty: str
+    bound: str | None
     engine_: str
     _postponed: PostponedBound
     n_features_in_: int
@@ -118,10 +125,15 @@ class CenterEstimator(
         """Return a bound on the sum of squared errors as one on the inertia."""
         return bound
 
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters by name, and return the estimator."""
-        super().set_params(**params)
-        return self
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name."""
+        parameters: dict[str, Any] = super().get_params(deep)
+        return parameters
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Return the names of the columns that `transform` returns."""
+        names: NDArray[Any] = super().get_feature_names_out(input_features)
+        return names
 
     def set_output(
         self, *, transform: Literal["default", "pandas", "polars"] | None = None
@@ -130,13 +142,6 @@ class CenterEstimator(
         super().set_output(transform=transform)
         return self
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters by name; `certify` as an attribute is the method."""
-        parameters: dict[str, Any] = super().get_params(deep)
-        parameters["certify"] = vars(self)["certify"]
-        return parameters
-
-    @ParameterAndMethod
     def certify(
         self,
         X: Any,
@@ -154,29 +159,23 @@ class CenterEstimator(
         Parameters
         ----------
         X : array-like, sparse matrix, Dask collection or source of shape (n_samples, n_features)
-            The points that were clustered. Dask data and files that exceed `memory_limit` are
-            bounded part by part, and the sum of these bounds is a bound for all points.
+            The points that were clustered. Data in parts is bounded part by part.
         sample_weight : array-like of shape (n_samples,) or str, default=None
             The weights that were passed to `fit`.
         method : str, default="auto"
-            The method of `wolfmeans.lower_bound`; "auto" combines several. If the data is in parts
-            and the sum of their bounds is weak, for example because rows are sorted by cluster,
-            "auto" also tries a random sample; the certificate shows the better bound with its
-            confidence.
+            The method of `wolfmeans.lower_bound`; "auto" combines several.
         target : "optimal", float or None, default=None
-            What is enough. A number such as 0.01 ends the search when inertia is proven to be
-            within 1 % of the optimum. "optimal" takes ``method="branching"``: branch and bound, for
-            up to 500 points, until the optimum is proven to 1e-6 or `seconds` are over. If it finds
-            a better clustering than this one, a note says so, and `certificate_.better_centers` has
-            its centers.
+            What is enough: 0.01 ends the search when inertia is proven to be within 1 % of the
+            optimum. "optimal" is branch and bound, for up to 500 points, until the optimum is
+            proven to 1e-6. If it finds a better clustering, a note says so, and
+            `certificate_.better_centers` has its centers.
         confidence : float, default=0.95
             Confidence of bounds from random subsamples.
         random_state : int, RandomState or None, default=None
             Seed of the subsamples.
         seconds : float, default=60.0
-            Time limit of the semidefinite bound, the strongest one, and of branch and bound. It
-            may end sooner: when the clustering is proven to be optimal, or when the bound no
-            longer rises. Ctrl-C ends it and keeps the best bound that is proven so far.
+            Time limit of the semidefinite bound, the strongest one, and of branch and bound; they
+            may end sooner. Ctrl-C ends them and keeps the best bound that is proven so far.
         progress : callable or None, default=None
             Called with the completed fraction and a text; None shows a bar on a terminal and in
             a notebook.
@@ -192,7 +191,7 @@ class CenterEstimator(
         >>> from wolfmeans import KMeans
         >>> X = np.repeat([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]], 20, axis=0)
         >>> X += np.random.default_rng(0).normal(size=X.shape)
-        >>> km = KMeans(n_clusters=3, certify=None, random_state=0).fit(X)
+        >>> km = KMeans(n_clusters=3, bound=None, random_state=0).fit(X)
         >>> km.certificate_.ratio is None
         True
         >>> km.certify(X).ratio < 1.01

@@ -35,7 +35,7 @@ from wolfmeans.core.frank_wolfe import Callback, minimize_concave
 from wolfmeans.core.solution import Solution, Trace
 from wolfmeans.core.stopping import StoppingRule, criterion, make_rule
 from wolfmeans.engines import effective_threads
-from wolfmeans.estimators.parameters import ParameterAndMethod
+from wolfmeans.estimators.parameters import BriefRequests, RenamedParameters
 from wolfmeans.exact.distances import UNIT
 from wolfmeans.exact.ordering import lexicographic_order
 from wolfmeans.exact.sums import exact_sum
@@ -48,7 +48,12 @@ _QUICK, _LARGE = 1e8, 5e10
 
 
 class CentroidClustering(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClusterMixin,
+    RenamedParameters,
+    BriefRequests,
+    BaseEstimator,
 ):
     """Clustering around centers for any divergence, with trace, gap, guarantee and certificate.
 
@@ -79,7 +84,7 @@ class CentroidClustering(
         None means "initial".
     empty : {"farthest", "keep"}, default="farthest"
         The center of an empty cluster: the point of largest cost, or where it was.
-    certify : "auto" or None, default="auto"
+    bound : "auto" or None, default="auto"
         Whether a fit computes a lower bound; that needs a divergence with a `curvature`.
     time_limit : float or None, default=None
         Time in seconds after which no new step and no new start begins.
@@ -118,7 +123,7 @@ class CentroidClustering(
         "stop": [StrOptions(set(_RULES)), None],
         "tol_scale": [StrOptions(set(TOLERANCE_SCALES)), None],
         "empty": [StrOptions({"farthest", "keep"})],
-        "certify": [StrOptions({"auto"}), None],
+        "bound": [StrOptions({"auto"}), None],
         "time_limit": [Interval(Real, 0, None, closed="left"), None],
         "callback": [callable, None],
     }
@@ -136,7 +141,7 @@ class CentroidClustering(
         stop: str | None = None,
         tol_scale: str | None = None,
         empty: str = "farthest",
-        certify: str | None = "auto",
+        bound: str | None = "auto",
         time_limit: float | None = None,
         callback: Callback | None = None,
     ) -> None:
@@ -150,15 +155,9 @@ class CentroidClustering(
         self.stop = stop
         self.tol_scale = tol_scale
         self.empty = empty
-        self.certify = certify
+        self.bound = bound
         self.time_limit = time_limit
         self.callback = callback
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters by name; `certify` as an attribute is the method."""
-        parameters: dict[str, Any] = super().get_params(deep)
-        parameters["certify"] = vars(self)["certify"]
-        return parameters
 
     # --- Fit ----------------------------------------------------------------------------------
 
@@ -341,7 +340,7 @@ class CentroidClustering(
             cost=problem.divergence.name,
             notes=notes if curved else (*notes, "no lower bound is known for this divergence"),
         )
-        if vars(self)["certify"] == "auto" and curved:
+        if self.bound == "auto" and curved:
             bound = self._bound(problem.X, weights, _QUICK, seconds=0.0)
             certificate = certificate.bounded_by(bound, rule.least_decrease)
         self.certificate_ = certificate
@@ -350,7 +349,6 @@ class CentroidClustering(
 
     # --- Lower bounds -------------------------------------------------------------------------
 
-    @ParameterAndMethod
     def certify(self, X: Any, *, sample_weight: Any = None, seconds: float = 60.0) -> Certificate:
         """Compute a better lower bound for the data of the fit, and store it in `certificate_`.
 

@@ -45,7 +45,7 @@ _LIKE_KMEANS = (
     "random_state",
     "stop",
     "tol_scale",
-    "certify",
+    "bound",
     "engine",
     "n_threads",
     "time_limit",
@@ -68,38 +68,18 @@ class ConstrainedKMeans(FitFromStarts):
         `sample_weight`, a weight. None means 0.
     size_max : number, array-like of shape (n_clusters,) or None, default=None
         Largest size, likewise. None means no limit.
-    init : "k-means++", "plain-k-means++", "k-means||", "random", callable or array, \
-            default="k-means++"
+    init : str, callable or array of shape (n_clusters, n_features), default="k-means++"
         Initial centers, as for `KMeans`; the limits hold from the first assignment on. With one
         limit for each cluster, cluster k begins at the k-th center.
-    n_init : "auto" or int, default="auto"
-        Number of starts, as for `KMeans`.
-    max_iter : int or None, default=300
-        Maximum number of iterations of one start, counted as in scikit-learn. None uses the
-        guaranteed limit.
-    tol : float or None, default=None
-        Tolerance of the stopping rule, as for `KMeans`.
-    verbose : int, default=0
-        Print every iteration.
-    random_state : int, RandomState or None, default=None
-        Seed of all draws.
-    stop : {"decrease", "gap", "shift", "stationary"} or None, default=None
-        The stopping rule, as for `KMeans`.
-    tol_scale : {"initial", "total", "absolute"} or None, default=None
-        What `tol` is multiplied by, as for `KMeans`.
     empty : {"farthest", "keep", "resample", "best"}, default="farthest"
         How the center of an empty cluster is chosen, where `size_min` allows one.
-    certify : str or None, default="auto"
-        Method of the lower bound in the certificate, as for `KMeans`. Bounds for clusters of any
-        size hold, because limits only take partitions away; "neighbours" uses the limits, too.
+    bound : str or None, default="auto"
+        The lower bound that a fit computes, as for `KMeans`. Bounds for clusters of any size hold,
+        because limits only take partitions away; "neighbours" uses the limits, too.
     engine : {"auto", "cpu", "reference"}, default="auto"
         Compute engine; results are identical. There is none for the GPU.
-    n_threads : int or None, default=None
-        Number of threads; None uses all cores this process may use. Does not affect the result.
-    time_limit : float or None, default=None
-        Time in seconds after which no new step and no new start begins.
-    callback : callable or None, default=None
-        Called with the `Record` of every step; if it returns a true value, the start ends.
+    n_init, max_iter, tol, verbose, random_state, stop, tol_scale, n_threads, time_limit, callback
+        As for `KMeans`.
 
     Attributes
     ----------
@@ -165,7 +145,7 @@ class ConstrainedKMeans(FitFromStarts):
         stop: str | None = None,
         tol_scale: str | None = None,
         empty: str = "farthest",
-        certify: str | None = "auto",
+        bound: str | None = "auto",
         engine: str = "auto",
         n_threads: int | None = None,
         time_limit: float | None = None,
@@ -239,7 +219,7 @@ class ConstrainedKMeans(FitFromStarts):
         certificate = certificate_of(
             best,
             data.scaled,
-            certify=vars(self)["certify"],
+            method=self.bound,
             notes=(*notes, *scale_notes(data.X), *data.notes),
             n_threads=n_threads,
             random=lambda: check_random_state(self.random_state),

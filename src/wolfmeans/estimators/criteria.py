@@ -129,7 +129,7 @@ class SampledCriteria:
 
     def _fit(self, X: Any, k: int) -> KMeans:
         seed = int(self._rng.randint(np.iinfo(np.int32).max))
-        model = KMeans(k, n_init=_STARTS, certify=None, random_state=seed, engine="cpu")
+        model = KMeans(k, n_init=_STARTS, bound=None, random_state=seed, engine="cpu")
         with warnings.catch_warnings():
             # Fewer distinct points than clusters, which the scan itself has warned about.
             warnings.simplefilter("ignore")

@@ -105,10 +105,8 @@ class FitFromStarts(CenterEstimator):
         Parameters
         ----------
         X : array-like, sparse matrix, Dask collection or source of shape (n_samples, n_features)
-            The points. Never changed, and not copied when C-contiguous float32 or float64. A source
-            is the path of a file (NPY, Parquet, Arrow, Zarr), a folder or pattern of such files,
-            several paths, a Zarr array, or arrays one by one: something that can be iterated again,
-            or a function that returns an iterator (see `wolfmeans.sources.open_source`).
+            The points; never changed. A source is the path of a file, a folder or a pattern of
+            files, several paths, or arrays one by one (see `wolfmeans.sources.open_source`).
         y : ignored
             Present by convention.
         sample_weight : array-like of shape (n_samples,) or str, default=None
@@ -339,7 +337,7 @@ class FitFromStarts(CenterEstimator):
         """Warn about the fit, and postpone a better lower bound until the certificate is read."""
         certificate: Certificate = vars(self)["certificate_"]
         warn_about(certificate, inertia=self.inertia_, empty=self.empty, notes=notes)
-        if vars(self)["certify"] == "auto":
+        if self.bound == "auto":
             postponed = postponed_bound(certificate, data, trimmed=trimmed)
             if postponed is not None:
                 self._postponed = postponed
@@ -359,102 +357,71 @@ class FitFromStarts(CenterEstimator):
 class KMeans(FitFromStarts):
     """K-means clustering with a certificate; a drop-in replacement for `sklearn.cluster.KMeans`.
 
+    These texts are short; the page "Parameters" of the documentation has the details.
+
     Parameters
     ----------
     n_clusters : int, default=8
         The number of clusters K.
-    init : "multilevel", "k-means++", "plain-k-means++", "k-means||", "random", callable or array, \
-            default="multilevel"
-        Initial centers. "multilevel" clusters samples of growing size, then looks for far points
-        that the samples miss; with fewer than 16,384 points it is "k-means++". "k-means++" is
-        greedy, as in scikit-learn: it draws several candidates for each seed and keeps the best.
-        "plain-k-means++" draws one. A callable is called with ``(X, n_clusters, random_state)``
-        and returns an array of shape (n_clusters, n_features). On one column "multilevel" and
-        "k-means++" begin at the optimum (see `one_column`).
+    init : str, callable or array of shape (n_clusters, n_features), default="multilevel"
+        Initial centers: "multilevel" (k-means++ on samples; on all points if there are fewer than
+        16,384), "k-means++" (greedy), "plain-k-means++", "k-means||" or "random".
     n_init : "auto" or int, default="auto"
-        Number of starts; the result with the lowest inertia is kept. "auto" is 10 for "random" and
-        callables, else 1.
+        Number of starts; the best result is kept. "auto" is 10 for "random" and callables, else 1.
     max_iter : int or None, default=300
-        Maximum number of iterations of one start, counted as in scikit-learn. None uses the
-        guaranteed limit.
+        Maximum number of iterations of one start. None uses the guaranteed limit.
     tol : float or None, default=None
-        Tolerance of the stopping rule. Without `stop` and `tol_scale` it has the same meaning as in
-        scikit-learn, that is, ``stop="shift"``. None means 1e-6 (1e-4 for "shift").
+        Tolerance of the stopping rule: 1e-6 if None (1e-4 for "shift"). Given alone, it means
+        the same as in scikit-learn.
     verbose : int, default=0
         Print every iteration.
     random_state : int, RandomState or None, default=None
         Seed of all draws.
     copy_x : bool, default=True
-        Accepted for compatibility; X is never changed.
+        Ignored; X is never changed.
     algorithm : {"auto", "dense", "bounds", "tree"}, default="auto"
-        How nearest centers are found: by comparing all of them ("dense"), with bounds that skip
-        points and centers that cannot matter ("bounds"), or for whole boxes of points at once
-        ("tree", for few columns). Results are identical; "auto" decides by the shape of the data
-        and by timings during the run. scikit-learn's names "lloyd" and "elkan" mean "auto".
+        How nearest centers are found. Results are identical; "auto" picks the fastest.
     stop : {"decrease", "gap", "shift", "stationary"} or None, default=None
-        The stopping rule. "decrease": one more step would lower inertia by no more than the
-        tolerance. "gap": the Frank-Wolfe gap is no more than the tolerance. "shift": the centers
-        shift by no more than the tolerance (scikit-learn's rule). "stationary": no label changes.
+        Stop when one more step would lower inertia by no more than the tolerance ("decrease"), the
+        gap is that small ("gap"), the centers shift that little ("shift"), or no label changes.
         None means "decrease", or "shift" if only `tol` is given.
     tol_scale : {"initial", "total", "absolute"} or None, default=None
-        What `tol` is multiplied by: the inertia of the first partition, the total sum of squares
-        about the mean, or 1. None means "initial". With ``stop="shift"`` it is the mean variance of
-        the columns, or 1 for "absolute".
+        What `tol` is multiplied by: the first inertia (None), that of one cluster, or 1.
     empty : {"farthest", "keep", "resample", "best", "admissible"}, default="farthest"
         How the center of an empty cluster is chosen.
-    certify : str or None, default="auto"
-        Method of the lower bound in the certificate (see `wolfmeans.lower_bound`). "auto" takes
-        the best of the methods that cost less than the fit; None computes no bound. The attribute
-        of this name is a method: ``km.certify(X)`` computes a better bound after the fit.
+    bound : str or None, default="auto"
+        The lower bound that a fit computes: a method of `wolfmeans.lower_bound`, "auto" for those
+        that cost less than the fit, or None. ``km.certify(X)`` computes a better one.
     polish : "hartigan", "swap" or None, default=None
-        Improvement after the last step: move single points while that lowers inertia ("hartigan"),
-        and also swap centers for data points ("swap"). The certificate names the verified level of
-        local optimality.
+        Afterwards move single points ("hartigan"), and also swap centers for points ("swap"),
+        while that lowers inertia.
     effort : float or None, default=None
-        Seconds to search for a better clustering: by swaps of centers, at first many at a time,
-        restarts, combinations of the best clusterings, and single moves at the end. Results depend
-        on the speed of the machine.
+        Seconds to search for a better clustering. Results then depend on the machine's speed.
     engine : {"auto", "cpu", "gpu", "reference"}, default="auto"
-        Compute engine; results are identical. "auto" picks the fastest: it leaves tensors on their
-        device, and copies an array to the GPU if there is one and the fit is faster there. The
-        certificate's notes report the choice.
+        Compute engine. Results are identical; "auto" picks the fastest.
     n_threads : int or None, default=None
-        Number of threads; None uses all cores this process may use. Does not affect the result.
+        Number of threads; None uses all cores. Does not affect the result.
     time_limit : float or None, default=None
-        Time in seconds after which no new step and no new start begins. The seeding of a start
-        counts, but is not interrupted.
+        Seconds after which no new step and no new start begins.
     callback : callable or None, default=None
-        Called with the `Record` of every step; if it returns a true value, the start ends.
+        Called with the `Record` of every step; a true return value ends the start.
     checkpoint : str, path or None, default=None
-        A file that is written after every block of steps, with the centers and the trace of every
-        start. If it exists when a fit begins, the fit resumes from it and gives the same result as
-        without the interruption. A file of other data or other parameters raises an error. The
-        file is kept after the fit. It cannot be combined with `polish`, `effort`,
-        ``empty="resample"`` or ``empty="admissible"``.
+        A file that is written after every block of steps; a fit resumes from it if it exists.
     memory_limit : str, number of bytes or None, default=None
-        Memory that a fit may use, e.g. "2GB", in addition to what the process already uses. A file
-        or another source is loaded if it fits; otherwise it is read in chunks, once for each step,
-        and memory holds as much about every point as fits (labels and bounds, labels, or nothing).
-        Results are identical. Arrays are used as they are. None loads everything.
+        Memory that a fit may use, e.g. "2GB"; a larger file is read in chunks, with identical
+        results. None loads everything.
     one_column : {"exact", "descent"}, default="exact"
-        How data with one column is clustered by default or with ``init="k-means++"``. "exact"
-        begins at the global optimum, which dynamic programming finds, and the certificate says
-        "optimal"; so `n_init`, `random_state` and `effort` do not matter. It applies to data in
-        memory, with n_samples * n_clusters up to 2,500,000 (about a second). "descent"
-        begins at seeds, as with more columns and with any other `init`.
+        Data with one column is clustered optimally, or like any other.
 
     Attributes
     ----------
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
-        The centers, in the dtype of the data.
+        The centers.
     initial_centers_ : ndarray of shape (n_clusters, n_features)
-        The initial centers of the run in `trace_`: those of the best start, or the result of a
-        search (`effort`). ``init=km.initial_centers_, n_init=1`` repeats the run exactly, except
-        where it is random (``empty="resample"``, ``polish="swap"``) or depends on the clock.
+        Where the best start, or the result of a search, began its descent; as `init` they repeat
+        it.
     labels_ : ndarray of shape (n_samples,)
-        Nearest center of each point, ties to the lowest index; equal to ``predict(X)``. A tensor
-        on the device of X if X is a tensor. If `memory_limit` leaves no room for the labels, they
-        are memory-mapped from a temporary file, which is deleted with the last array that uses it.
+        The nearest center of each point, ties to the lowest index; equal to ``predict(X)``.
     cluster_sizes_ : ndarray of shape (n_clusters,)
         Number of points in each cluster.
     inertia_ : float
@@ -480,8 +447,6 @@ class KMeans(FitFromStarts):
     >>> km = KMeans(n_clusters=2, random_state=0).fit(X)
     >>> km.inertia_, km.certificate_.gap
     (16.0, 0.0)
-    >>> bool((km.predict(X) == km.labels_).all())
-    True
     """
 
     _parameter_constraints: dict[str, Any] = {  # noqa: RUF012 - scikit-learn's protocol
@@ -497,7 +462,7 @@ class KMeans(FitFromStarts):
         "stop": [StrOptions(set(STOPS)), None],
         "tol_scale": [StrOptions(set(TOLERANCE_SCALES)), None],
         "empty": [StrOptions(set(POLICIES))],
-        "certify": [StrOptions({"auto", *BOUNDS}), None],
+        "bound": [StrOptions({"auto", *BOUNDS}), None],
         "polish": [StrOptions(set(POLISHES)), None],
         "effort": [Interval(Real, 0, None, closed="neither"), None],
         "engine": [StrOptions(set(ENGINES))],
@@ -524,7 +489,7 @@ class KMeans(FitFromStarts):
         stop: Stop | None = None,
         tol_scale: ToleranceScale | None = None,
         empty: Empty = "farthest",
-        certify: Bound | None = "auto",
+        bound: Bound | None = "auto",
         polish: PolishKind | None = None,
         effort: float | None = None,
         engine: EngineName = "auto",
@@ -564,12 +529,12 @@ class KMeans(FitFromStarts):
                 # Polishing verified its level at another point.
                 known = None if best.polish is None else replace(best.polish, level=None)
                 best = replace(last, effort=best.effort, polish=known)
-        certify = None if data.in_parts else vars(self)["certify"]
+        method = None if data.in_parts else self.bound
         certificate = certificate_of(
             best,
             data.scaled,
-            certify=certify,
-            known=optimum.bound if optimum is not None and certify == "auto" else None,
+            method=method,
+            known=optimum.bound if optimum is not None and method == "auto" else None,
             notes=(*notes, *notes_on_scales(), *data.notes),
             n_threads=n_threads,
             random=lambda: check_random_state(self.random_state),

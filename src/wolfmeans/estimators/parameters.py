@@ -1,10 +1,12 @@
-"""Types of parameters, and `certify`, which is a parameter of estimators and a method."""
+"""Types of parameters, the old names that they are accepted under, and brief help."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import MethodType
-from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, cast, overload
+from collections.abc import Mapping
+from functools import wraps
+from typing import Any, Literal, Self
+
+from wolfmeans.core.notices import warn
 
 # What type checkers and editors know about options; their names are in `core.choices`.
 Algorithm = Literal["auto", "dense", "bounds", "tree", "lloyd", "elkan"]
@@ -25,48 +27,81 @@ Bound = Literal[
 ]
 OneColumn = Literal["exact", "descent"]
 
-P = ParamSpec("P")
-R = TypeVar("R")
+_RENAMED = {"certify": "bound"}
+"""Parameters by their old names. `certify` is a method, and was a parameter as well."""
 
 
-class ParameterAndMethod(Generic[P, R]):
-    """`certify`, which is a parameter and a method: setting it sets the parameter.
-
-    `KMeans(certify="spectral")` says which lower bound a fit computes; `km.certify(X)` computes the
-    strongest one later. Reading the attribute gives the method. The parameter is read where
-    scikit-learn keeps parameters: `km.get_params()["certify"]`.
+def renamed(parameters: Mapping[str, Any], *, silently: bool = False) -> dict[str, Any]:
+    """Return parameters under their present names, with a warning about old ones.
 
     Examples
     --------
-    >>> class Model:
-    ...     @ParameterAndMethod
-    ...     def certify(self):
-    ...         return f"the parameter is {vars(self)['certify']}"
-    >>> model = Model()
-    >>> model.certify = "auto"
-    >>> model.certify()
-    'the parameter is auto'
+    >>> renamed({"n_clusters": 3, "certify": None}, silently=True)
+    {'n_clusters': 3, 'bound': None}
     """
+    found = dict(parameters)
+    for old, new in _RENAMED.items():
+        if old not in found:
+            continue
+        if new in found:
+            raise TypeError(f"{old} is the old name of {new}; pass only {new}")
+        if not silently:
+            warn(
+                f"The parameter {old} is now called {new}; the old name will be removed.",
+                FutureWarning,
+            )
+        found[new] = found.pop(old)
+    return found
 
-    def __init__(self, method: Callable[Concatenate[Any, P], R]) -> None:
-        self._method = method
-        self.__doc__ = method.__doc__
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
+class RenamedParameters:
+    """An estimator whose parameters are accepted under their old names, with a FutureWarning."""
 
-    def __set__(self, instance: Any, value: Any) -> None:
-        vars(instance)[self._name] = value
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__init__" in vars(cls):
+            given = cls.__init__
 
-    @overload
-    def __get__(
-        self, instance: None, owner: type | None = None
-    ) -> Callable[Concatenate[Any, P], R]: ...
+            # `wraps` keeps the signature, from which scikit-learn takes the names of parameters.
+            @wraps(given)
+            def init(self: Any, *arguments: Any, **parameters: Any) -> None:
+                if not _RENAMED.keys().isdisjoint(parameters):
+                    parameters = renamed(parameters)
+                given(self, *arguments, **parameters)
 
-    @overload
-    def __get__(self, instance: object, owner: type | None = None) -> Callable[P, R]: ...
+            cls.__init__ = init  # type: ignore[method-assign]
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        if instance is None:
-            return self._method
-        return cast("Callable[P, R]", MethodType(self._method, instance))
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name, and return the estimator."""
+        super().set_params(**renamed(params))  # type: ignore[misc]
+        return self
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute; one with the old name of a parameter sets the parameter."""
+        if name in _RENAMED:
+            [(name, value)] = renamed({name: value}).items()
+        super().__setattr__(name, value)
+
+    def __setstate__(self, state: Any) -> None:
+        """Restore a pickle, also one of a version with old names."""
+        super().__setstate__(renamed(state, silently=True))  # type: ignore[misc]
+
+
+class BriefRequests:
+    """An estimator whose `set_fit_request` and the like have one line of help instead of forty."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name, method in list(vars(cls).items()):
+            if name.startswith("set_") and name.endswith("_request"):
+                setattr(cls, name, _BriefRequest(method))
+
+
+class _BriefRequest:
+    def __init__(self, request: Any) -> None:
+        self._request = request
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        made = self._request.__get__(instance, owner)  # a new function each time
+        made.__doc__ = "Ask for metadata, as all estimators of scikit-learn can (metadata routing)."
+        return made

@@ -27,7 +27,7 @@ def good_centers(
         weights = np.ones(len(X))
     kept = weights
     for _ in range(1 if mass is None else 5):
-        fit = KMeans(n_clusters, n_init=10, random_state=0, certify=None, n_threads=n_threads)
+        fit = KMeans(n_clusters, n_init=10, random_state=0, bound=None, n_threads=n_threads)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             centers: NDArray[np.floating] = fit.fit(X, sample_weight=kept).cluster_centers_
@@ -47,7 +47,7 @@ def improved_centers(
 ) -> tuple[NDArray[np.floating], float]:
     """Return the centers of the local optimum next to given ones, and its inertia."""
     model = KMeans(
-        len(centers), init=centers, polish="hartigan", certify=None, n_threads=n_threads, tol=0.0
+        len(centers), init=centers, polish="hartigan", bound=None, n_threads=n_threads, tol=0.0
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -67,7 +67,7 @@ def quick_centers(
         model = KMeans(
             min(n_clusters, kept.shape[0]),
             random_state=sampler.seed(),
-            certify=None,
+            bound=None,
             empty="keep",
             n_threads=n_threads,
             max_iter=50,

@@ -25,6 +25,7 @@ from wolfmeans.core.hooks import hook
 from wolfmeans.core.solution import Record, Status, Trace
 from wolfmeans.core.trimmed import parsed_share
 from wolfmeans.engines.tensors import on_host
+from wolfmeans.estimators.parameters import renamed
 from wolfmeans.files.atomic import written_whole
 from wolfmeans.inputs.preparation import Preparation
 
@@ -240,7 +241,7 @@ def _rebuild(members: Members, content: dict[str, Any]) -> CenterEstimator:
         raise ValueError("its class is none that can be loaded")
     array_names, checks = _CLASSES[kind]
     members.refuse_others((*array_names, "init"))
-    parameters = dict(group(content, "parameters"))
+    parameters = renamed(group(content, "parameters"), silently=True)
     attributes = group(content, "attributes")
     for name, (is_valid, what) in checks.items():
         if name not in attributes:

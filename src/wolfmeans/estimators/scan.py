@@ -25,6 +25,7 @@ from wolfmeans.core.progress import PATIENCE, progress_on_terminal
 from wolfmeans.engines import effective_threads, get_engine
 from wolfmeans.estimators import KMeans, TrimmedKMeans
 from wolfmeans.estimators.criteria import SampledCriteria, calinski_harabasz
+from wolfmeans.estimators.parameters import renamed
 from wolfmeans.estimators.pipelines import transformed
 from wolfmeans.estimators.postponed import MOST_POINTS, modest_limits
 from wolfmeans.estimators.scan_result import Cell, Model, Scan
@@ -44,7 +45,7 @@ def scan(
     alpha: float | Iterable[float] = (0.0,),
     *,
     sample_weight: Any = None,
-    certify: str | None = "auto",
+    bound: str | None = "auto",
     certify_seconds: float | None = None,
     confidence: float = 0.95,
     random_state: Any = None,
@@ -69,7 +70,7 @@ def scan(
         The fractions of the mass that may be trimmed; 0 is K-means.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the points.
-    certify : str or None, default="auto"
+    bound : str or None, default="auto"
         The method of `lower_bound`; None computes no bounds.
     certify_seconds : float or None, default=None
         Time limit of the semidefinite bound of each cell. None for a number of steps that takes
@@ -105,6 +106,8 @@ def scan(
     >>> result[3].inertia, result[3].ratio
     (1.5, 1.0)
     """
+    if "certify" in parameters:
+        bound = renamed({"certify": parameters.pop("certify")})["bound"]
     if isinstance(X, Pipeline):
         raise TypeError("scan takes the data first: scan(X, n_clusters, pipeline=pipe)")
     counts = _numbers_of_clusters(n_clusters)
@@ -125,10 +128,10 @@ def scan(
     scanner = _Scanner(X, weights, check_random_state(random_state), parameters, counts, shares)
     with progress_on_terminal(progress, PATIENCE) as shown:
         report = shown or quiet
-        scanner.fit_all(report, 1.0 if certify is None else _SHARE_OF_FITS)
+        scanner.fit_all(report, 1.0 if bound is None else _SHARE_OF_FITS)
         scanner.go_back()
-        if certify is not None:
-            scanner.bound(certify, certify_seconds, confidence, report)
+        if bound is not None:
+            scanner.bound(bound, certify_seconds, confidence, report)
         scanner.judge(resamples, report)
         report(1.0, "done")
     if hasattr(admitted, "feature_names_in_"):
@@ -189,7 +192,7 @@ class _Scanner:
         """Fit a cell and keep the result if it is the best so far."""
         started = perf_counter()
         seed = int(self._rng.randint(np.iinfo(np.int32).max))
-        settings = {**self._parameters, "certify": None, "random_state": seed, **changes}
+        settings = {**self._parameters, "bound": None, "random_state": seed, **changes}
         model: Model
         if alpha == 0:
             model = KMeans(n_clusters, **{"n_init": _STARTS, **settings})

@@ -174,49 +174,25 @@ class SphericalKMeans(OnTheSphere):
     ----------
     n_clusters : int, default=8
         The number of clusters K.
-    init : "multilevel", "k-means++", "plain-k-means++", "k-means||", "random", callable or array, \
-            default="multilevel"
+    init : str, callable or array of shape (n_clusters, n_features), default="multilevel"
         Initial centers, as for `KMeans`; k-means++ draws rows in proportion to 1 - cos. Given
         centers are divided by their norms. A callable gets the rows of norm 1.
-    n_init : "auto" or int, default="auto"
-        Number of starts; the result with the lowest inertia is kept. "auto" is 10 for "random" and
-        callables, else 1.
-    max_iter : int or None, default=300
-        Maximum number of iterations of one start, counted as in scikit-learn. None uses the
-        guaranteed limit.
-    tol : float or None, default=None
-        Tolerance of the stopping rule; None means 1e-6.
-    verbose : int, default=0
-        Print every iteration.
-    random_state : int, RandomState or None, default=None
-        Seed of all draws.
-    algorithm : {"auto", "dense", "bounds", "tree"}, default="auto"
-        How nearest centers are found, as for `KMeans`; results are identical.
     stop : {"decrease", "gap", "stationary"} or None, default=None
         The stopping rule, as for `KMeans`; None means "decrease". There is no rule "shift": a
         cluster whose mean is short may move its center far for a small gain.
     tol_scale : {"initial", "total", "absolute"} or None, default=None
-        What `tol` is multiplied by: the inertia of the first partition, half the sum of squares of
-        the unit rows about their mean, or 1. None means "initial".
-    empty : {"farthest", "keep", "resample", "best", "admissible"}, default="farthest"
-        How the center of an empty cluster is chosen.
+        What `tol` is multiplied by: the inertia of the first partition (None), half the sum of
+        squares of the unit rows about their mean, or 1.
     zero_rows : {"error", "apart"}, default="error"
         Rows of norm 0 have no direction. "error" refuses them. "apart" gives them the label -1 and
         no weight, in memory only; a note in the certificate counts them.
-    certify : str or None, default="auto"
-        Method of the lower bound in the certificate, as for `KMeans`. A bound for K-means on the
-        unit rows becomes one for this inertia.
-    engine : {"auto", "cpu", "gpu", "reference"}, default="auto"
-        Compute engine; results are identical. Rows are divided by their norms on the host.
-    n_threads : int or None, default=None
-        Number of threads; None uses all cores this process may use. Does not affect the result.
-    time_limit : float or None, default=None
-        Time in seconds after which no new step and no new start begins.
-    callback : callable or None, default=None
-        Called with the `Record` of every step; if it returns a true value, the start ends.
-    memory_limit : str, number of bytes or None, default=None
-        Memory that a fit may use, as for `KMeans`. Rows of a file are divided by their norms as
-        they are read.
+    bound : str or None, default="auto"
+        The lower bound that a fit computes, as for `KMeans`. A bound for K-means on the unit rows
+        becomes one for this inertia.
+    n_init, max_iter, tol, verbose, random_state, algorithm, empty, engine, n_threads, time_limit, \
+            callback, memory_limit
+        As for `KMeans`. Rows are divided by their norms on the host, those of a file as they are
+        read.
 
     Attributes
     ----------
@@ -252,7 +228,7 @@ class SphericalKMeans(OnTheSphere):
         **{name: KMeans._parameter_constraints[name] for name in _LIKE_KMEANS},
         "stop": [StrOptions(set(_RULES)), None],
         "zero_rows": [StrOptions({"error", "apart"})],
-        "certify": [StrOptions({"auto", *BOUNDS}), None],
+        "bound": [StrOptions({"auto", *BOUNDS}), None],
     }
 
     def __init__(
@@ -270,7 +246,7 @@ class SphericalKMeans(OnTheSphere):
         tol_scale: str | None = None,
         empty: str = "farthest",
         zero_rows: str = "error",
-        certify: str | None = "auto",
+        bound: str | None = "auto",
         engine: str = "auto",
         n_threads: int | None = None,
         time_limit: float | None = None,
@@ -287,7 +263,7 @@ class SphericalKMeans(OnTheSphere):
         certificate = certificate_of(
             best,
             data.scaled,
-            certify=None if data.in_parts else vars(self)["certify"],
+            method=None if data.in_parts else self.bound,
             notes=(*notes, *on_rows, *data.notes),
             n_threads=effective_threads(self.n_threads),
             random=lambda: check_random_state(self.random_state),
@@ -343,7 +319,7 @@ class TrimmedSphericalKMeans(OnTheSphere, TrimmedKMeans):
         The number of clusters K.
     alpha, trim : float or None, default=None
         Fraction of the rows, or number of rows, to leave out, as for `TrimmedKMeans`.
-    init, n_init, max_iter, verbose, random_state, empty, certify, engine, n_threads, time_limit, \
+    init, n_init, max_iter, verbose, random_state, empty, bound, engine, n_threads, time_limit, \
             callback, memory_limit
         As for `TrimmedKMeans`.
     tol, stop, tol_scale, zero_rows
@@ -399,7 +375,7 @@ class TrimmedSphericalKMeans(OnTheSphere, TrimmedKMeans):
         tol_scale: str | None = None,
         empty: str = "farthest",
         zero_rows: str = "error",
-        certify: str | None = "auto",
+        bound: str | None = "auto",
         engine: str = "auto",
         n_threads: int | None = None,
         time_limit: float | None = None,

@@ -119,88 +119,46 @@ class TrimmedKMeans(FitFromStarts):
     n_clusters : int, default=8
         The number of clusters K.
     alpha : float or None, default=None
-        Fraction of the points, or of their total weight, to trim: at least 0 and below 1. The
-        number of trimmed points is rounded down. So is the trimmed weight, to a multiple of the
-        largest power of two that divides all weights. None means 0.05 unless `trim` is given. With
-        0 the result is exactly that of `KMeans` from the same start.
+        Fraction of the points, or of their weight, to trim, rounded down to whole points. None
+        means 0.05 unless `trim` is given; 0 gives the result of `KMeans` from the same start.
     trim : float or None, default=None
         Number of points to trim, or, with weights, their weight; replaces `alpha`.
-    init : "auto", "trimmed-k-means++", "random", "k-means++", "plain-k-means++", "k-means||", \
-            callable or array, default="auto"
-        Initial centers. "trimmed-k-means++" is k-means++ that excludes the farthest points before
-        each draw; the other kinds of k-means++ tend to choose outliers. "auto" alternates between
-        it and "random". Callables and arrays are as for `KMeans`.
+    init : str, callable or array of shape (n_clusters, n_features), default="auto"
+        Initial centers. "trimmed-k-means++" excludes the farthest points before each draw, "auto"
+        alternates between it and "random"; the others are as for `KMeans`.
     n_init : "auto" or int, default="auto"
-        Number of short runs of two steps each. The best five are continued, and the result with
-        the lowest inertia is kept. "auto" means 50. Up to five starts are run to the end without
-        short runs. With more than 20,000 points (or 200 for each cluster), short runs use a random
-        subset. If the data is in parts, as Dask data is, seeds are also drawn from such a subset,
-        except for "k-means||".
-    max_iter : int or None, default=300
-        Maximum number of iterations of one start, counted as in scikit-learn, without the short
-        runs. None uses the guaranteed limit.
-    tol : float or None, default=None
-        The tolerance of the stopping rule, as for `KMeans`.
-    verbose : int, default=0
-        Print every iteration of the continued starts.
-    random_state : int, RandomState or None, default=None
-        Seed of all draws.
-    stop : {"decrease", "gap", "shift", "stationary"} or None, default=None
-        The stopping rule, as for `KMeans`: None is "decrease", or "shift" if only `tol` is given.
-    tol_scale : {"initial", "total", "absolute"} or None, default=None
-        What `tol` is multiplied by, as for `KMeans`. "total" and the variances of ``stop="shift"``
-        are those of all points, including outliers.
+        Number of short runs; the best five are continued. "auto" means 50. Up to five starts are
+        run to the end.
     empty : {"farthest", "keep", "resample", "best"}, default="farthest"
         How the center of an empty cluster is chosen, always among the kept points.
-    certify : "auto", "neighbours", "prices", "subsampled" or None, default="auto"
-        Method of the lower bound in the certificate, as for `KMeans`. Two methods hold for trimmed
-        problems, and "subsampled" with a confidence.
-    polish : "hartigan", "swap" or None, default=None
-        Improvement after the last step, as for `KMeans`, among the kept points, followed by
-        trimming again, until neither helps. No level of local optimality is claimed.
-    effort : float or None, default=None
-        Seconds to search for a better clustering, as for `KMeans`: among the kept points, by
-        trimming again, and from new seeds. Results depend on the speed of the machine.
-    engine : {"auto", "cpu", "gpu", "reference"}, default="auto"
-        Compute engine; results are identical. "auto" picks the fastest: it leaves tensors on their
-        device, and copies an array to the GPU if there is one and the fit is faster there. The
-        certificate's notes report the choice.
-    n_threads : int or None, default=None
-        Number of threads; None uses all cores this process may use. Does not affect the result.
-    time_limit : float or None, default=None
-        Time in seconds after which no new step and no new start begins.
-    callback : callable or None, default=None
-        Called with the `Record` of every step of the continued starts; if it returns a true value,
-        the start ends.
+    bound : str or None, default="auto"
+        The lower bound that a fit computes, as for `KMeans`: "neighbours", "prices",
+        "semidefinite" or "subsampled", "auto" or None.
+    polish, effort
+        As for `KMeans`, among the kept points, followed by trimming again. No level of local
+        optimality is claimed.
     checkpoint : str, path or None, default=None
-        A file from which an interrupted fit resumes, as for `KMeans`. It is written from the first
-        step of the first continued start, and holds the seeds and the state of all continued
-        starts, so that short runs are not repeated. A fit that ends during its short runs writes
-        no file and starts over; if `time_limit` ended it, the certificate says so.
+        As for `KMeans`; written from the first step of the first continued start.
     memory_limit : str, number of bytes or None, default=None
-        Memory that a fit may use, as for `KMeans`. A source that does not fit is read twice for
-        each step; memory holds labels, bounds and distances between the steps, or nothing.
+        As for `KMeans`; a file that does not fit is read twice for each step.
+    max_iter, tol, verbose, random_state, stop, tol_scale, engine, n_threads, time_limit, callback
+        As for `KMeans`; they are about the starts that are continued.
 
     Attributes
     ----------
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
-        The centers, in the dtype of the data.
+        The centers.
     initial_centers_ : ndarray of shape (n_clusters, n_features)
-        The initial centers of the best start: its seeds, or, with many points, the centers of its
-        short run. ``init=km.initial_centers_, n_init=1`` repeats the run exactly.
+        Where the best continued start began; ``init=km.initial_centers_, n_init=1`` repeats it.
     labels_ : ndarray of shape (n_samples,)
-        Nearest center of each kept point, -1 for trimmed points. Points of weight 0 are labelled
-        by the threshold like the others. For Dask data this is a Dask array, and so are `kept_` and
-        `margins_`. For a source that was read in chunks they may be memory-mapped from a temporary
-        file.
+        The nearest center of each kept point, -1 for trimmed points.
     inertia_ : float
         Sum of squared distances of the kept mass to the nearest center; equal to ``-score(X)``.
     radius_ : float
         Largest distance of a kept point from its center; `predict` labels points that are farther
-        from all centers as outliers. Infinite when nothing is trimmed.
+        from all centers -1. Infinite when nothing is trimmed.
     kept_ : ndarray of shape (n_samples,)
-        The kept fraction of each point: 1 or 0, and, with weights, a value in between for at most
-        one point.
+        The kept fraction of each point: 1 or 0, with weights also one value in between.
     margins_ : ndarray of shape (n_samples,)
         How clear the decision on each point is, as a difference of squared distances: for a kept
         point to the second nearest center or the radius, for a trimmed point beyond the radius.
@@ -209,7 +167,7 @@ class TrimmedKMeans(FitFromStarts):
     trimmed_mass_ : float
         The trimmed weight.
     n_iter_, certificate_, trace_, engine_, cluster_sizes_, n_features_in_, feature_names_in_
-        As for `KMeans`; `n_iter_` and `trace_` are those of the best start.
+        As for `KMeans`, of the best start.
 
     Examples
     --------
@@ -239,7 +197,7 @@ class TrimmedKMeans(FitFromStarts):
         "init": [StrOptions({"auto", *SEEDINGS, *TRIMMED_METHODS}), callable, "array-like"],
         # "admissible" passes here, so that the problem can say why it cannot be.
         "empty": [StrOptions(set(ALL_POLICIES))],
-        "certify": [StrOptions({"auto", *BOUNDS} - {"spectral", "exact", "branching"}), None],
+        "bound": [StrOptions({"auto", *BOUNDS} - {"spectral", "exact", "branching"}), None],
     }
 
     def __init__(
@@ -257,7 +215,7 @@ class TrimmedKMeans(FitFromStarts):
         stop: Stop | None = None,
         tol_scale: ToleranceScale | None = None,
         empty: Empty = "farthest",
-        certify: Bound | None = "auto",
+        bound: Bound | None = "auto",
         polish: PolishKind | None = None,
         effort: float | None = None,
         engine: EngineName = "auto",
@@ -286,7 +244,7 @@ class TrimmedKMeans(FitFromStarts):
         certificate = certificate_of(
             best,
             data.scaled,
-            certify=None if data.in_parts else vars(self)["certify"],
+            method=None if data.in_parts else self.bound,
             notes=(*notes, *on_starts, *scale_notes(data.X), *data.notes),
             n_threads=effective_threads(self.n_threads),
             random=lambda: check_random_state(self.random_state),

@@ -409,7 +409,7 @@ def certificate_of(
     fit: Fit,
     X: Any,
     *,
-    certify: str | None,
+    method: str | None,
     notes: tuple[str, ...],
     n_threads: int = 1,
     random: RandomSource,
@@ -418,7 +418,7 @@ def certificate_of(
 ) -> Certificate:
     """Return the certificate: what was verified at the returned point.
 
-    A lower bound that is `known` already is taken instead of what `certify` asks for. `converted`
+    A lower bound that is `known` already is taken instead of that of the `method`. `converted`
     turns bounds on squared errors into bounds on the inertia, where that is another sum.
     """
     problem, solution = fit.problem, fit.solution
@@ -453,7 +453,7 @@ def certificate_of(
         engine=problem.workspace.engine,
         notes=notes,
     )
-    bound = known or _lower_bound(fit, X, certify, n_threads, random)
+    bound = known or _lower_bound(fit, X, method, n_threads, random)
     if bound is not None:
         bound = bound if converted is None else converted(bound)
         certificate = certificate.bounded_by(bound, fit.rule.least_decrease)
@@ -469,16 +469,16 @@ def _level(fit: Fit, stationary: bool) -> str | None:
 
 
 def _lower_bound(
-    fit: Fit, X: Any, certify: str | None, n_threads: int, random: RandomSource
+    fit: Fit, X: Any, method: str | None, n_threads: int, random: RandomSource
 ) -> LowerBound | None:
     """Return the bound that was asked for; for "auto" the best of those cheaper than the fit."""
-    if certify is None:
+    if method is None:
         return None
     n, d = X.shape
     n_clusters = len(fit.centers)
     weights, mass = fit.problem.workspace.weights, fit.problem.kept_mass()
     trimmed = mass is not None
-    if certify == "auto":
+    if method == "auto":
         # Costs are multiplications, not seconds, so that the certificate is reproducible.
         spent = n * d * n_clusters * (len(fit.solution.trace) + 1)
         methods = affordable(
@@ -492,10 +492,10 @@ def _lower_bound(
             seconds=0.0 if fit.effort is None else fit.effort.seconds,
         )
     else:
-        reason = REGISTRY[certify].refusal(d, trimmed)
+        reason = REGISTRY[method].refusal(d, trimmed)
         if reason is not None:
-            raise ValueError(f"certify={certify!r}: {reason}")
-        methods = (certify,)
+            raise ValueError(f"bound={method!r}: {reason}")
+        methods = (method,)
     settings = Settings(
         rng=random, n_threads=n_threads, centers=fit.centers, sizes=fit.problem.size_range()
     )

@@ -70,11 +70,10 @@ def refuse_what_needs_all_points(estimator: Any, *, drawn_from_some: bool = Fals
             raise NotImplementedError(
                 f"{name}={getattr(estimator, name)!r} {_IN_ONE_PLACE}. Fit with {name}=None"
             )
-    certify = vars(estimator)["certify"]
-    if certify not in (None, "auto"):
+    if estimator.bound not in (None, "auto"):
         raise NotImplementedError(
-            f"certify={certify!r} {_IN_ONE_PLACE} during a fit. Fit with certify=None, then call "
-            "certify(X), which bounds each part by itself"
+            f"bound={estimator.bound!r} {_IN_ONE_PLACE} during a fit. Fit with bound=None, then "
+            "call certify(X), which bounds each part by itself"
         )
     if estimator.empty in _DRAWING:
         raise NotImplementedError(
