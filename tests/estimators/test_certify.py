@@ -72,9 +72,6 @@ def test_the_old_name_of_bound_is_accepted_with_a_warning(make):
     assert km.get_params()["bound"] is None
     with pytest.warns(FutureWarning, match="certify is now called bound"):
         assert km.set_params(certify="auto").bound == "auto"
-    with pytest.warns(FutureWarning, match="certify is now called bound"):
-        km.certify = None
-    assert km.bound is None
     assert callable(km.certify)
     with pytest.raises(TypeError, match="pass only bound"):
         make(3, certify=None, bound="auto")

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from wolfmeans.core.draws import RandomSource
 from wolfmeans.core.empty_clusters import POLICIES as KMEANS_POLICIES
 from wolfmeans.core.frank_wolfe import State
-from wolfmeans.core.kmeans import KMeansProblem, Partition, rounding_of_distances
+from wolfmeans.core.kmeans import KMeansProblem, Partition, largest_residual, rounding_of_distances
 from wolfmeans.core.solution import Solution
 from wolfmeans.core.stopping import StoppingRule
 from wolfmeans.core.transport import SizeLimits, common_unit
-from wolfmeans.core.workspace import Centers, Distances, Limits, Workspace, largest_residual
+from wolfmeans.core.workspace import Centers, Distances, Limits, Workspace
 
 POLICIES = tuple(policy for policy in KMEANS_POLICIES if policy != "admissible")
 _MOST_BITS = 105

@@ -27,7 +27,6 @@ from wolfmeans.core.workspace import (
     Limits,
     Progress,
     Workspace,
-    largest_residual,
 )
 from wolfmeans.exact.distances import UNIT
 from wolfmeans.exact.sums import exact_sum
@@ -368,6 +367,11 @@ def rounding_of_distances(
     bound += 2.0 * error
     bound += 2.0 * slack * (np.sqrt(nearest) + np.sqrt(second) + slack)
     return bound
+
+
+def largest_residual(residuals: NDArray[np.float64]) -> float:
+    """Return how far a center is from the exact mean at most, given (K, d) residuals."""
+    return float(np.sqrt((residuals**2).sum(axis=1).max()))
 
 
 def look_ahead(

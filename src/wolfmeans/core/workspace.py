@@ -55,11 +55,6 @@ class Assignment:
     """(K, d) exact mean minus `means`, rounded; 0 where the cluster has no weight."""
 
 
-def largest_residual(residuals: NDArray[np.float64]) -> float:
-    """Return how far a center is from the exact mean at most, given (K, d) residuals."""
-    return float(np.sqrt((residuals**2).sum(axis=1).max()))
-
-
 @dataclass(frozen=True)
 class Partial:
     """What an assignment did to a part of the points: an `Assignment` before rounding."""

@@ -76,12 +76,6 @@ class RenamedParameters:
         super().set_params(**renamed(params))  # type: ignore[misc]
         return self
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute; one with the old name of a parameter sets the parameter."""
-        if name in _RENAMED:
-            [(name, value)] = renamed({name: value}).items()
-        super().__setattr__(name, value)
-
     def __setstate__(self, state: Any) -> None:
         """Restore a pickle, also one of a version with old names."""
         super().__setstate__(renamed(state, silently=True))  # type: ignore[misc]

@@ -22,6 +22,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfmeans.core.kmeans import largest_residual
 from wolfmeans.core.workspace import (
     Assignment,
     Centers,
@@ -30,7 +31,6 @@ from wolfmeans.core.workspace import (
     Labels,
     Partial,
     StepByStep,
-    largest_residual,
 )
 from wolfmeans.engines import get_engine, native
 from wolfmeans.engines.places.candidates import values_at
