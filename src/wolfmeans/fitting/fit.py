@@ -31,6 +31,7 @@ from wolfmeans.fitting.polish import polish
 from wolfmeans.fitting.search import search
 from wolfmeans.inputs import dask_collections, streams, validation
 from wolfmeans.inputs.data_in_parts import refuse_what_needs_all_points
+from wolfmeans.inputs.estimator import FittingEstimator
 from wolfmeans.inputs.kinds import DataKind, kind_of_data
 from wolfmeans.seeding.methods import worth_sampling
 
@@ -64,7 +65,9 @@ class OpenedForFit:
         return self.workspace.in_parts
 
 
-def opened_for_fit(model: Any, X: Any, sample_weight: Any) -> AbstractContextManager[OpenedForFit]:
+def opened_for_fit(
+    model: FittingEstimator, X: Any, sample_weight: Any
+) -> AbstractContextManager[OpenedForFit]:
     """Open the data of an estimator, where it is and as what it is, for one fit."""
     if type(X) is np.ndarray:
         return _opened_in_memory(model, X, sample_weight)
@@ -74,7 +77,7 @@ def opened_for_fit(model: Any, X: Any, sample_weight: Any) -> AbstractContextMan
 
 @contextmanager
 def _opened_in_memory(
-    model: Any,
+    model: FittingEstimator,
     given: Any,
     sample_weight: Any,
     names: tuple[str, ...] | None = None,
@@ -102,7 +105,9 @@ def _opened_in_memory(
 
 
 @contextmanager
-def _opened_in_blocks(model: Any, X: Any, sample_weight: Any) -> Iterator[OpenedForFit]:
+def _opened_in_blocks(
+    model: FittingEstimator, X: Any, sample_weight: Any
+) -> Iterator[OpenedForFit]:
     """Load the blocks of a Dask collection on the workers that process them."""
     begun = perf_counter()
     refuse_what_needs_all_points(model, drawn_from_some=model._draws_from_sample)
@@ -111,7 +116,9 @@ def _opened_in_blocks(model: Any, X: Any, sample_weight: Any) -> Iterator[Opened
 
 
 @contextmanager
-def _opened_in_chunks(model: Any, source: Any, sample_weight: Any) -> Iterator[OpenedForFit]:
+def _opened_in_chunks(
+    model: FittingEstimator, source: Any, sample_weight: Any
+) -> Iterator[OpenedForFit]:
     """Load the rows of a source if memory has room; else describe its chunks in a first pass."""
     X, weights, names = streams.load_or_stream(model, source, sample_weight)
     if not isinstance(X, streams.Streamed):
@@ -125,7 +132,7 @@ def _opened_in_chunks(model: Any, source: Any, sample_weight: Any) -> Iterator[O
 
 
 def _of_parts(
-    model: Any, data: Any, begun: float, names: tuple[str, ...] | None = None
+    model: FittingEstimator, data: Any, begun: float, names: tuple[str, ...] | None = None
 ) -> OpenedForFit:
     """Describe data in parts, after the checks that data in memory gets."""
     model._refuse_few_rows(data.X.shape[0])
@@ -137,7 +144,9 @@ def _of_parts(
     return OpenedForFit(data.X, data.X, data.points, data.exponent, begun, notes, names)
 
 
-_OPENING: dict[DataKind, Callable[[Any, Any, Any], AbstractContextManager[OpenedForFit]]] = {
+_OPENING: dict[
+    DataKind, Callable[[FittingEstimator, Any, Any], AbstractContextManager[OpenedForFit]]
+] = {
     DataKind.MEMORY: _opened_in_memory,
     DataKind.DASK: _opened_in_blocks,
     DataKind.CHUNKS: _opened_in_chunks,

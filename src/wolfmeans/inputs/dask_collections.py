@@ -34,6 +34,7 @@ from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.exact.native import sampling_step, working_dtype
 from wolfmeans.inputs import validation
 from wolfmeans.inputs.data_in_parts import DataInParts, Opened
+from wolfmeans.inputs.estimator import DataEstimator
 from wolfmeans.inputs.kinds import is_dask
 
 _NOT_ON_WORKERS = ("labels_", "certificate_", "trace_", "initial_centers_", "kept_", "margins_")
@@ -63,7 +64,7 @@ def _partitions(collection: Any) -> list[Any]:
     return list(collection.simplify().to_delayed(optimize_graph=False))
 
 
-def validate(estimator: Any, X: Any, *, reset: bool) -> Collection:
+def validate(estimator: DataEstimator, X: Any, *, reset: bool) -> Collection:
     """Validate X without computing it."""
     # Any attribute of a Delayed is a Delayed, too.
     ndim = getattr(X, "ndim", None)
@@ -104,7 +105,7 @@ def _dtype_of_columns(dtypes: Any) -> np.dtype[Any]:
 
 @contextmanager
 def opened(
-    estimator: Any,
+    estimator: DataEstimator,
     X: Any,
     sample_weight: Any,
     *,
@@ -148,7 +149,7 @@ def _sample(points: PartsWorkspace) -> NDArray[np.floating]:
     return points.rows(np.arange(0, points.n_points, sampling_step(points.n_points)))
 
 
-def _load(estimator: Any, collection: Collection, sample_weight: Any, dtype: Any) -> Any:
+def _load(estimator: DataEstimator, collection: Collection, sample_weight: Any, dtype: Any) -> Any:
     """Return the parts; on a cluster this starts to compute their blocks."""
     dask = import_module("dask")
     given = _partitions(collection.given)
@@ -327,7 +328,7 @@ def _check(inspections: list[Inspection], collection: Collection) -> list[Inspec
 # --- Prediction ------------------------------------------------------------------------------
 
 
-def lazily(model: Any, X: Any, method: str, width: int | None, dtype: Any) -> Any:
+def lazily(model: DataEstimator, X: Any, method: str, width: int | None, dtype: Any) -> Any:
     """Return a Dask array of the results of a method of the model on each block.
 
     `width` is the number of columns, None for one value for each row.

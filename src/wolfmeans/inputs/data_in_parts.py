@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfmeans.engines.places.workspace import PartsWorkspace
+from wolfmeans.inputs.estimator import DataEstimator
 from wolfmeans.seeding.in_parts import SPREADING, drawn_by_order, notes_on_seeds
 
 _IN_ONE_PLACE = "needs all points in one place, but the data is in parts"
@@ -60,7 +61,9 @@ class Opened:
         return (*notes_on_seeds(init), f"X stayed in {self.where} during the fit")
 
 
-def refuse_what_needs_all_points(estimator: Any, *, drawn_from_some: bool = False) -> None:
+def refuse_what_needs_all_points(
+    estimator: DataEstimator, *, drawn_from_some: bool = False
+) -> None:
     """Reject settings that need all points in one place.
 
     If seeds may be drawn from some of the points, all kinds of seeds are supported.

@@ -21,6 +21,7 @@ from wolfmeans.engines.places.workspace import PartsWorkspace
 from wolfmeans.files.source import Source
 from wolfmeans.inputs import validation
 from wolfmeans.inputs.data_in_parts import DataInParts, Opened
+from wolfmeans.inputs.estimator import DataEstimator
 from wolfmeans.inputs.memory_budget import STATES, Budget
 from wolfmeans.inputs.opening import open_source
 
@@ -44,7 +45,7 @@ class Streamed:
 
 
 def load_or_stream(
-    estimator: Any, X: Any, sample_weight: Any
+    estimator: DataEstimator, X: Any, sample_weight: Any
 ) -> tuple[NDArray[np.floating] | Streamed, Any, tuple[str, ...] | None]:
     """Return the rows of a source, or `Streamed` if they do not fit; the weights; column names."""
     source = open_source(X, exclude=[sample_weight] if isinstance(sample_weight, str) else ())
@@ -95,7 +96,7 @@ def bytes_of_weights(sample_weight: Any, n_rows: int) -> int:
     return (_CHECKED if own else _CHECKED + _WEIGHT) * n_rows
 
 
-def budget_of(estimator: Any, source: Source, limit: int) -> Budget:
+def budget_of(estimator: DataEstimator, source: Source, limit: int) -> Budget:
     """Return the budget of a fit whose number of rows may be unknown."""
     source.spare_memory(limit)
     return Budget(
@@ -127,7 +128,7 @@ def as_many_at_once_as_fit(budget: Budget) -> Budget:
     return budget
 
 
-def budget_for_chunks(estimator: Any, source: Source, limit: int, weights: int) -> Budget:
+def budget_for_chunks(estimator: DataEstimator, source: Source, limit: int, weights: int) -> Budget:
     """Return the budget for reading a source of known length in chunks.
 
     `weights` are the bytes that sample weights take.
@@ -142,7 +143,9 @@ def budget_for_chunks(estimator: Any, source: Source, limit: int, weights: int) 
 
 
 @contextmanager
-def opened(estimator: Any, X: Streamed, sample_weight: Any, n_starts: int = 1) -> Iterator[Opened]:
+def opened(
+    estimator: DataEstimator, X: Streamed, sample_weight: Any, n_starts: int = 1
+) -> Iterator[Opened]:
     """Open a source for a fit: describe its chunks in a first pass, and decide what to keep."""
     source, budget = X.source, X.budget
     validate_data(
