@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,9 @@ from wolfmeans.estimators.streamed import source_for
 from wolfmeans.fitting.lower_bound import check_arguments
 from wolfmeans.inputs import streams, validation
 from wolfmeans.inputs.data_in_parts import Opened
+
+if TYPE_CHECKING:
+    from wolfmeans.estimators.base import CenterEstimator
 
 _GOOD_ENOUGH = 1.25
 """A bound by parts within this factor of the inertia needs no second one from a sample."""
@@ -76,7 +79,9 @@ class _Trimming:
         return _Trimming(points.mass, rounded_up, float(exact / points.weight_sum.total))
 
 
-def loaded_within_limit(model: Any, X: Any, sample_weight: Any) -> tuple[Any, Any] | None:
+def loaded_within_limit(
+    model: CenterEstimator, X: Any, sample_weight: Any
+) -> tuple[Any, Any] | None:
     """Return the rows of a source and their weights; None if the memory limit is too low."""
     limit = model._memory_limit()
     source, rows_at_once = source_for(model, X), None
@@ -94,9 +99,10 @@ def loaded_within_limit(model: Any, X: Any, sample_weight: Any) -> tuple[Any, An
 
 
 @contextmanager
-def opened_chunks(model: Any, X: Any, sample_weight: Any) -> Iterator[Opened]:
+def opened_chunks(model: CenterEstimator, X: Any, sample_weight: Any) -> Iterator[Opened]:
     """Open the source that a model was fitted to, in chunks, at the scale of its fit."""
     limit = model._memory_limit()
+    assert limit is not None, "without a limit, all rows are loaded"
     source = model._as_read(source_for(model, X))
     # Names were matched when the source was opened; chunks are numbers.
     light = model._without_names()
@@ -116,7 +122,7 @@ def opened_chunks(model: Any, X: Any, sample_weight: Any) -> Iterator[Opened]:
 
 
 def bounds_in_parts(
-    model: Any, opening: AbstractContextManager[Opened], method: str, settings: Settings
+    model: CenterEstimator, opening: AbstractContextManager[Opened], method: str, settings: Settings
 ) -> list[LowerBound]:
     """Return lower bounds on the inertia of any clustering, in the units of the certificate.
 
@@ -165,13 +171,13 @@ def bounds_in_parts(
         return [replace(one, value=scaled_down(one.value, unit)) for one in found]
 
 
-def _centers(model: Any, exponent: int) -> NDArray[np.floating]:
+def _centers(model: CenterEstimator, exponent: int) -> NDArray[np.floating]:
     """Return the centers of the model, times 2**exponent."""
     centers: NDArray[np.floating] = model._centers_at_scale()
     return validation.ldexp(centers, exponent - model._scale_exponent)
 
 
-def _inertia(model: Any, points: PartsWorkspace, exponent: int) -> float:
+def _inertia(model: CenterEstimator, points: PartsWorkspace, exponent: int) -> float:
     """Return the inertia of the model on the points, in the caller's units."""
     centers = _centers(model, exponent)
     if centers.dtype != points.dtype:

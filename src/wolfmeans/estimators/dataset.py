@@ -6,7 +6,7 @@ model. So estimators do not ask which kind it is. `fitting.fit` opens it for a f
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ from wolfmeans.fitting.lower_bound import bound_in_units
 from wolfmeans.inputs import dask_collections, validation
 from wolfmeans.inputs.kinds import DataKind, kind_of_data
 
+if TYPE_CHECKING:
+    from wolfmeans.estimators.base import CenterEstimator
+
 
 class MemoryDataset:
     """Arrays, frames, sparse matrices and tensors.
@@ -36,7 +39,7 @@ class MemoryDataset:
         The caller's data.
     """
 
-    def __init__(self, model: Any, X: Any) -> None:
+    def __init__(self, model: CenterEstimator, X: Any) -> None:
         self.model, self.X = model, X
 
     def predict(self) -> Any:
@@ -78,7 +81,7 @@ class MemoryDataset:
 class DaskDataset:
     """Dask arrays and data frames; results for each point are Dask arrays, not yet computed."""
 
-    def __init__(self, model: Any, X: Any) -> None:
+    def __init__(self, model: CenterEstimator, X: Any) -> None:
         self.model, self.X = model, X
 
     def predict(self) -> Any:
@@ -129,7 +132,7 @@ class DaskDataset:
 class ChunkedDataset:
     """Files, memory maps, Zarr arrays and iterables of chunks; loaded if memory has room."""
 
-    def __init__(self, model: Any, X: Any) -> None:
+    def __init__(self, model: CenterEstimator, X: Any) -> None:
         self.model, self.X = model, X
 
     def predict(self) -> Any:
@@ -162,7 +165,7 @@ _DATASETS: dict[DataKind, type[Dataset]] = {
 }
 
 
-def dataset_for(model: Any, X: Any) -> Dataset:
+def dataset_for(model: CenterEstimator, X: Any) -> Dataset:
     """Return X as the kind of data that it is."""
     if type(X) is np.ndarray:
         return MemoryDataset(model, X)

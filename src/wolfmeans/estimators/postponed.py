@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from time import thread_time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from wolfmeans.bounds.methods import LARGE_BUDGET, REGISTRY
 from wolfmeans.certificate.record import Certificate
 from wolfmeans.fitting.fit import OpenedForFit
 from wolfmeans.fitting.lower_bound import bound_in_units
+
+if TYPE_CHECKING:
+    from wolfmeans.estimators.base import CenterEstimator
 
 _METHOD = "semidefinite"
 MOST_POINTS = 2500
@@ -39,7 +42,7 @@ class PostponedBound:
     """In the caller's units."""
     weights: NDArray[np.float64] | None
 
-    def bound(self, model: Any) -> LowerBound:
+    def bound(self, model: CenterEstimator) -> LowerBound:
         """Return the bound, in units of the model's certificate."""
         limits = modest_limits(self.X.shape[0], model.n_clusters)
         settings = replace(limits, centers=model.cluster_centers_)

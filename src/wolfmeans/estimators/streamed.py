@@ -6,7 +6,7 @@ import os
 from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +23,13 @@ from wolfmeans.inputs.memory_budget import Budget, bytes_of
 from wolfmeans.inputs.opening import open_source
 from wolfmeans.inputs.streams import bytes_of_weights, weights_named
 
+if TYPE_CHECKING:
+    from wolfmeans.estimators.base import CenterEstimator
+
 _WITHOUT_LIMIT = 1 << 62
 
 
-def source_for(model: Any, X: Any) -> Source:
+def source_for(model: CenterEstimator, X: Any) -> Source:
     """Open new rows for a model, with the named columns of its fit in their order."""
     source = open_source(X)
     wanted = getattr(model, "feature_names_in_", None)
@@ -45,7 +48,7 @@ def source_for(model: Any, X: Any) -> Source:
     return source
 
 
-def budget_for(model: Any, source: Source, beside: int = 0) -> Budget:
+def budget_for(model: CenterEstimator, source: Source, beside: int = 0) -> Budget:
     """Return the memory budget for chunks of new rows; `beside` bytes are in use already."""
     limit = model._memory_limit()
     known = _WITHOUT_LIMIT if limit is None else limit
@@ -60,7 +63,9 @@ def budget_for(model: Any, source: Source, beside: int = 0) -> Budget:
     )
 
 
-def results_of_chunks(model: Any, source: Source, method: str) -> Generator[Any, None, None]:
+def results_of_chunks(
+    model: CenterEstimator, source: Source, method: str
+) -> Generator[Any, None, None]:
     """Yield the result of a method of the model for each chunk."""
     # Names were matched when the source was opened; chunks are numbers.
     light = model._without_names()
@@ -70,7 +75,7 @@ def results_of_chunks(model: Any, source: Source, method: str) -> Generator[Any,
             del rows
 
 
-def predicted(model: Any, source: Source) -> NDArray[np.int32]:
+def predicted(model: CenterEstimator, source: Source) -> NDArray[np.int32]:
     """Return the labels of all rows, mapped from a file if memory has no room."""
     with closing(results_of_chunks(model, source, "predict")) as pieces:
         if source.n_rows is None:
@@ -86,7 +91,9 @@ def predicted(model: Any, source: Source) -> NDArray[np.int32]:
         return found
 
 
-def predicted_to(model: Any, source: Source, out: str | os.PathLike[str]) -> NDArray[np.int32]:
+def predicted_to(
+    model: CenterEstimator, source: Source, out: str | os.PathLike[str]
+) -> NDArray[np.int32]:
     """Write labels to an NPY file as they come, and return them mapped from it."""
     if Path(out).suffix != ".npy":
         raise ValueError(f"labels go to a file that ends in .npy; got {os.fspath(out)!r}")
@@ -106,7 +113,7 @@ def _are_one(path: str | os.PathLike[str], other: str) -> bool:
     return Path(path).exists() and Path(other).exists() and Path(path).samefile(other)
 
 
-def transformed(model: Any, source: Source) -> NDArray[np.floating]:
+def transformed(model: CenterEstimator, source: Source) -> NDArray[np.floating]:
     """Return the (n, K) distances of all rows to all centers, in memory."""
     limit = getattr(model, "memory_limit", None)
     if limit is not None and source.n_rows is not None:
@@ -121,7 +128,7 @@ def transformed(model: Any, source: Source) -> NDArray[np.floating]:
         return np.concatenate(list(pieces))
 
 
-def scored(model: Any, X: Any, sample_weight: Any) -> float:
+def scored(model: CenterEstimator, X: Any, sample_weight: Any) -> float:
     """Return minus the weighted sum of squared distances to the nearest centers, rounded once."""
     source = model._as_read(source_for(model, X))
     beside = bytes_of_weights(sample_weight, source.n_rows or 0)
@@ -141,7 +148,7 @@ def scored(model: Any, X: Any, sample_weight: Any) -> float:
 
 
 def _inertia(
-    model: Any, source: Source, sample_weight: Any, exponent: int, rows_at_once: int
+    model: CenterEstimator, source: Source, sample_weight: Any, exponent: int, rows_at_once: int
 ) -> tuple[Limbs, int]:
     """Return the inertia at a scale, and the scale that the data needs."""
     centers = model._centers_at_scale()
