@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from wolfmeans.estimators.scan import scan
     from wolfmeans.estimators.scan_result import Scan
     from wolfmeans.files import datasets as datasets
+    from wolfmeans.fitting.evaluate import judge
     from wolfmeans.fitting.lower_bound import check_proof, lower_bound
     from wolfmeans.views import page as _page
     from wolfmeans.views import plot as plot
@@ -63,6 +64,7 @@ __all__ = [
     "TrimmedSphericalKMeans",
     "certify",
     "check_proof",
+    "judge",
     "load",
     "lower_bound",
     "minimize_concave",
@@ -89,6 +91,7 @@ _HOMES = {
     "TrimmedSphericalKMeans": "estimators",
     "certify": "estimators.pipelines",
     "check_proof": "fitting.lower_bound",
+    "judge": "fitting.evaluate",
     "load": "estimators.saving",
     "lower_bound": "fitting.lower_bound",
     "minimize_concave": "core.frank_wolfe",
@@ -128,6 +131,7 @@ hooks.register(
     improved_centers="wolfmeans.estimators.quick_fits",
     scan_figure="wolfmeans.views.plot",
     scan_view="wolfmeans.views.notebook",
+    judgement_view="wolfmeans.views.notebook",
     trace_figure="wolfmeans.views.plot",
     trace_view="wolfmeans.views.notebook",
 )

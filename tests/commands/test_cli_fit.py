@@ -264,6 +264,15 @@ def test_trimmed_fits_have_outliers(data, points):
     assert "<h2>Clusters" in Path("p.html").read_text()
 
 
+def test_the_old_name_of_the_option_bound_is_accepted(data):
+    done = fit("data.csv", "-k", 4, "--certify", "none", "--certificate", "a.json")
+    assert "--certify is now called --bound" in done.stderr
+    assert json.loads(Path("a.json").read_text())["lower_bound"] is None
+    done = run("scan", "data.csv", "-k", "2:3", "--certify", "none", "--json")
+    assert "--certify is now called --bound" in done.stderr
+    assert [cell["lower_bound"] for cell in json.loads(done.stdout)["cells"]] == [None, None]
+
+
 def test_the_strongest_bound_is_at_least_as_good(data):
     fit("data.csv", "-k", 4, "--bound", "none", "--certificate", "a.json")
     best = ("--bound", "strongest", "--certify-seconds", 2)

@@ -5,7 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans as OtherKMeans
+from sklearn.datasets import load_wine
 
+import wolfmeans
 from wolfmeans import KMeans
 from wolfmeans.bounds import LowerBound
 from wolfmeans.fitting import evaluate
@@ -154,3 +156,27 @@ def test_a_bound_passes_the_sse_by_rounding_only(monkeypatch):
 def test_a_ratio_is_at_least_one():
     found = judge(np.array([[0.0], [1.0], [10.0], [11.0]]), [0, 0, 1, 1])
     assert replace(found, lower_bound=found.sse * (1 + 2.0**-40)).ratio == 1.0
+
+
+def test_a_better_clustering_that_was_met_is_told():
+    X = load_wine().data
+    # Two of the three centers begin in the same cluster.
+    start = X[np.argsort(X[:, -1])[[0, -2, -1]]]
+    poor = OtherKMeans(3, init=start, n_init=1).fit(X)
+    found = wolfmeans.judge(X, poor.labels_)
+    assert found.better_inertia is not None and found.better_inertia < 0.95 * found.sse
+    again = KMeans(3, init=found.better_centers, n_init=1, stop="stationary").fit(X)
+    assert again.inertia_ <= found.better_inertia * (1 + 1e-12)
+    assert "of a better clustering that was found" in str(found)
+    assert found.to_dict()["better_inertia"] == found.better_inertia
+    assert "better_centers" not in found.to_dict()
+    good = wolfmeans.judge(X, again.labels_)
+    assert good.better_inertia is None and "better" not in str(good)
+
+
+def test_a_judgement_is_a_table_in_text_and_in_a_notebook(blobs):
+    found = judge(blobs, KMeans(3, random_state=0).fit(blobs).labels_)
+    assert str(found).splitlines()[0] == "Judgement"
+    assert len(str(found).splitlines()) == 1 + len(found.rows())
+    assert found.verdict in repr(found)
+    assert "<table" in found._repr_html_()

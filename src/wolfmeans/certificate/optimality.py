@@ -55,13 +55,26 @@ def percent_sure(confidence: float) -> str:
 
 
 def rounded_down(value: float, digits: int) -> str:
-    """Format a positive number with this many significant digits, rounded down."""
-    return f"{Context(prec=digits, rounding=ROUND_FLOOR).create_decimal(value):g}"
+    """Format a positive number with this many significant digits, rounded down.
+
+    Examples
+    --------
+    >>> rounded_down(2370689.3, 6), rounded_down(15.19, 3)
+    ('2.37068e+06', '15.1')
+    """
+    return _with_two_digits(f"{Context(prec=digits, rounding=ROUND_FLOOR).create_decimal(value):g}")
 
 
 def rounded_up(value: float, digits: int = 3) -> str:
     """Format a number of at least 0 with this many significant digits, rounded up."""
-    return f"{Context(prec=digits, rounding=ROUND_CEILING).create_decimal(value):g}"
+    rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(value)
+    return _with_two_digits(f"{rounded:g}")
+
+
+def _with_two_digits(text: str) -> str:
+    """Return a number whose exponent has two digits, as those of floats have."""
+    head, sign, exponent = text.partition("e")
+    return text if len(exponent) != 2 else f"{head}{sign}{exponent[0]}0{exponent[1]}"
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from wolfmeans.bounds.bound import scaled_down
 from wolfmeans.bounds.proof_format import Proof, ProofTree
 from wolfmeans.certificate.improvement import Effort, Polish
 from wolfmeans.certificate.optimality import Standing
-from wolfmeans.certificate.wording import READINGS, rows_of, verdict_of
+from wolfmeans.certificate.wording import READINGS, aligned_rows, rows_of, verdict_of
 from wolfmeans.core.hooks import hook
 from wolfmeans.core.notices import warn
 from wolfmeans.core.solution import Status
@@ -33,7 +33,7 @@ _SUMS_OF_SQUARES = (
 _ROUNDING = 1e-9
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Certificate:
     """What was verified about a clustering.
 
@@ -248,12 +248,10 @@ class Certificate:
         }
 
     def __str__(self) -> str:
-        rows = self.rows()
-        names = max(len(name) for name, _, _ in rows)
-        values = max(len(value) for _, value, _ in rows)
-        lines = ["Certificate"]
-        lines += [f"  {n:<{names}}  {v:<{values}}  {text}".rstrip() for n, v, text in rows]
-        return "\n".join(lines)
+        return aligned_rows("Certificate", self.rows())
+
+    def __repr__(self) -> str:
+        return f"<Certificate: {self.verdict}>"
 
     def _repr_html_(self) -> str:
         html: str = hook("certificate_view")(self)
@@ -262,8 +260,9 @@ class Certificate:
 
 def _better(inertia: float, present: float) -> str:
     return (
-        f"a clustering of inertia {inertia:.6g} was found, {1.0 - inertia / present:.2g} of the "
-        "inertia less; KMeans(..., init=certificate_.better_centers) starts from it"
+        f"a clustering of inertia {inertia:.6g} was found, "
+        f"{100.0 * (1.0 - inertia / present):.2g} % lower; "
+        "KMeans(..., init=certificate_.better_centers) starts from it"
     )
 
 

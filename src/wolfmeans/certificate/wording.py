@@ -58,6 +58,22 @@ LEVELS = {
 Row = tuple[str, str, str]
 
 
+def aligned_rows(title: str, rows: list[Row]) -> str:
+    """Return a title and a table of name, value and meaning.
+
+    Examples
+    --------
+    >>> print(aligned_rows("Certificate", [("gap", "0", "no point moves"), ("status", "ok", "")]))
+    Certificate
+      gap     0   no point moves
+      status  ok
+    """
+    names = max(len(name) for name, _, _ in rows)
+    values = max(len(value) for _, value, _ in rows)
+    lines = [f"  {n:<{names}}  {v:<{values}}  {text}".rstrip() for n, v, text in rows]
+    return "\n".join([title, *lines])
+
+
 def rows_of(certificate: Certificate) -> list[Row]:
     """Return (name, value, meaning) for each line."""
     status, local = certificate.status, certificate.local_optimality

@@ -226,7 +226,8 @@ class Trace:
         if not self._records:
             return "Trace(no rows)"
         last = self._records[-1]
-        return f"Trace({len(self)} rows, sse={last.value:.6g}, gap={last.gap:.3g})"
+        rows = "1 row" if len(self) == 1 else f"{len(self)} rows"
+        return f"Trace({rows}, sse={last.value:.6g}, gap={last.gap:.3g})"
 
     def _repr_html_(self) -> str:
         html: str = hook("trace_view")(self)

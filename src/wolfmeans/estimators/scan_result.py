@@ -269,6 +269,9 @@ class Scan:
         ]
         return "\n".join([*lines, *self.sentences()])
 
+    def __repr__(self) -> str:
+        return f"<Scan: {len(self.cells)} fits; {' '.join(self.sentences())}>"
+
     def _repr_html_(self) -> str:
         html: str = hook("scan_view")(self)
         return html

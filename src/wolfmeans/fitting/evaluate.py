@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
@@ -20,6 +20,8 @@ from sklearn.base import BaseEstimator
 
 from wolfmeans.bounds import LowerBound
 from wolfmeans.certificate.optimality import Standing, rounded_down
+from wolfmeans.certificate.wording import aligned_rows
+from wolfmeans.core.hooks import hook
 from wolfmeans.core.workspace import Centers, Distances, Labels
 from wolfmeans.engines import Workspace, effective_threads, get_engine
 from wolfmeans.engines.single_moves import SingleMoves
@@ -36,7 +38,7 @@ _ROUNDING = 1e-9
 _ASKER = type("judge", (BaseEstimator,), {})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Judgement:
     """What was verified about a clustering."""
 
@@ -66,6 +68,10 @@ class Judgement:
     """The method that found the lower bound."""
     lower_bound_confidence: float | None
     """The confidence of the lower bound; 1.0 for a proof."""
+    better_inertia: float | None = None
+    """The inertia of a better clustering, if the search for a lower bound met one."""
+    better_centers: NDArray[np.floating] | None = field(default=None, repr=False, compare=False)
+    """The centers of that clustering: ``KMeans(n_clusters, init=better_centers)`` begins there."""
 
     @property
     def level(self) -> str | None:
@@ -115,6 +121,10 @@ class Judgement:
         if self.left_out:
             reading = "points without a cluster; the lower bound allows trimming the same weight"
             rows.insert(1, ("left out", f"{self.left_out:,}", reading))
+        if self.better_inertia is not None:
+            percent = 100.0 * (1.0 - self.better_inertia / self.sse)
+            reading = f"{percent:.2g} % lower: the inertia of a better clustering that was found"
+            rows.append(("better", f"{self.better_inertia:.6g}", reading))
         return rows
 
     def _gap_reading(self) -> str:
@@ -148,15 +158,27 @@ class Judgement:
         if self.sse == 0 or self.lower_bound is None or not standing.useful:
             return ("global", standing.brief, standing.meaning)
         reading = (
-            f"{standing.meaning}: no clustering into {self.n_clusters} has inertia below "
+            f"{standing.meaning}: no clustering into {self.n_clusters} clusters has inertia below "
             f"{rounded_down(self.lower_bound, 6)} ({self.lower_bound_kind} bound)"
         )
         return ("global", standing.brief, reading)
 
+    def __str__(self) -> str:
+        return aligned_rows("Judgement", self.rows())
+
+    def __repr__(self) -> str:
+        return f"<Judgement: {self.verdict}>"
+
+    def _repr_html_(self) -> str:
+        html: str = hook("judgement_view")(self)
+        return html
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers and strings, ready for JSON."""
+        plain = asdict(replace(self, better_centers=None))
+        del plain["better_centers"]
         return {
-            **asdict(self),
+            **plain,
             "level": self.level,
             "ratio": self.ratio,
             "verdict": self.verdict,
@@ -179,7 +201,7 @@ def judge(
     n_threads: int | None = None,
     progress: Callable[[float, str], Any] | None = None,
 ) -> Judgement:
-    """Evaluate a clustering from any source.
+    """Evaluate a clustering from any source, for example labels from scikit-learn.
 
     Parameters
     ----------
@@ -200,23 +222,27 @@ def judge(
     n_threads : int or None, default=None
         Number of threads; None uses all cores this process may use.
     progress : callable or None, default=None
-        Called with the completed fraction and a text.
+        Called with the completed fraction and a text; None shows a bar on a terminal and in a
+        notebook.
 
     Returns
     -------
     Judgement
-        The numbers, with `rows`, `verdict` and `to_dict` to print them.
+        The numbers. It prints as a table; `verdict` is one sentence.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from wolfmeans.fitting.evaluate import judge
+    >>> from wolfmeans import judge
     >>> X = np.array([[0.0], [1.0], [10.0], [11.0]])
     >>> good, bad = judge(X, ["a", "a", "b", "b"]), judge(X, ["a", "b", "b", "b"])
     >>> good.sse, good.level, good.ratio
     (1.0, 'hartigan', 1.0)
     >>> bad.misplaced, bad.level
     (1, None)
+    >>> print(good.verdict)
+    No step of Lloyd's algorithm and no single move can improve it; it is proven to be optimal (to \
+a relative 1e-6).
     """
     threads = effective_threads(n_threads)
     X, sizes = validation.validate_points(_ASKER(), X, reset=True, n_threads=threads)
@@ -259,6 +285,8 @@ def judge(
         lower_bound=None if bound is None else bound.value,
         lower_bound_kind=None if bound is None else bound.kind,
         lower_bound_confidence=None if bound is None else bound.confidence,
+        better_inertia=None if bound is None else bound.better_inertia,
+        better_centers=None if bound is None else bound.better_centers,
         **unit,
     )
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from wolfmeans.certificate.record import Certificate
     from wolfmeans.core.solution import Record, Trace
     from wolfmeans.estimators.scan_result import Scan
+    from wolfmeans.fitting.evaluate import Judgement
 
 _STYLE = """
 .wolfmeans { color: inherit; max-width: 60em; font-size: 13px; line-height: 1.45;
@@ -90,6 +91,14 @@ def certificate_view(certificate: Certificate) -> str:
     return fragment(
         paragraph(certificate.verdict, f"verdict {look}"),
         grid(("quantity", "value", "meaning"), certificate.rows()),
+    )
+
+
+def judgement_view(judgement: Judgement) -> str:
+    """Return a judgement of labels: its verdict, then each line with its meaning."""
+    return fragment(
+        paragraph(judgement.verdict, f"verdict {judgement.standing.look}"),
+        grid(("quantity", "value", "meaning"), judgement.rows()),
     )
 
 

@@ -40,6 +40,11 @@ def scan_figure(scan: Scan) -> Figure:
         ax.set_xticks(ticks_of(numbers))
         if len(numbers) == 1:
             ax.set_xlim(numbers[0] - 1, numbers[0] + 1)
+    if scan.best is not None and not trimmed:
+        for ax in axes:
+            best = scan.best.n_clusters
+            ax.axvline(best, color=SOFT, linewidth=1, linestyle=":", label=f"best: K = {best}")
+        axes[1].legend(frameon=False)
     axes[0].set_ylim(0, 1.05 * max(cell.inertia for cell in scan) or 1.0)
     axes[0].legend(frameon=False, loc="upper right" if len(numbers) > 1 else "lower right")
     if trimmed:
@@ -71,7 +76,7 @@ def _draw_silhouettes(ax: Axes, cells: list[Cell], color: str, *, both: bool) ->
     ax.plot(places, values, color=color, marker="o", markersize=3, label="silhouette")
     if both and several:
         simplified = [cell.simplified_silhouette for cell in several]
-        ax.plot(places, simplified, color=color, linestyle=":", label="simplified (by centers)")
+        ax.plot(places, simplified, color=color, linestyle="--", label="simplified (by centers)")
         ax.legend(frameon=False)
 
 
