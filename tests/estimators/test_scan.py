@@ -233,3 +233,11 @@ def test_points_alone_in_their_cluster_are_no_praise(X):
     assert result[12].silhouette == 0.0
     assert result[12].inertia == 0.0
     assert " 0 " in str(result)
+
+
+def test_numbers_of_clusters_that_cannot_be_are_refused_before_any_fit():
+    X = np.arange(12.0).reshape(6, 2)
+    with pytest.raises(ValueError, match="n_samples=6 should be >= n_clusters=7"):
+        wolfmeans.scan(X, range(2, 8))
+    with pytest.raises(ValueError, match="for example range"):
+        wolfmeans.scan(X, "2:5")

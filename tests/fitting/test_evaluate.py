@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.cluster import KMeans as OtherKMeans
 from sklearn.datasets import load_wine
@@ -180,3 +181,13 @@ def test_a_judgement_is_a_table_in_text_and_in_a_notebook(blobs):
     assert len(str(found).splitlines()) == 1 + len(found.rows())
     assert found.verdict in repr(found)
     assert "<table" in found._repr_html_()
+
+
+@pytest.mark.parametrize("gap", [None, np.nan, pd.NA])
+def test_missing_labels_are_refused_with_their_row(blobs, gap):
+    labels = np.array(["a", "b", "c"] * 60, dtype=object)
+    labels[7] = gap
+    with pytest.raises(ValueError, match="1 of the labels are missing, the first at row 7"):
+        judge(blobs, labels)
+    with pytest.raises(ValueError, match="labels is None"):
+        judge(blobs, None)

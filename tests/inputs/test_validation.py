@@ -592,3 +592,25 @@ def test_weights_that_are_texts(kind, in_parts, tmp_path):
             ):
                 call(given, sample_weight=weights)
     assert kind(2, init=X[:2]).fit(given, sample_weight=np.arange(1, 31).astype(object))
+
+
+@pytest.mark.parametrize(
+    ("X", "said"),
+    [
+        (None, "X is None"),
+        ({"a": [1, 2, 3]}, "X is a dict"),
+        ([[1, 2], [3, 4], [5]], "row 0 has 2 entries, row 2 has 1"),
+        (pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]), "2 columns named 'a'"),
+        (pd.DataFrame(), "X has no columns"),
+        (np.ones((3, 2), dtype=complex), "real and imaginary parts as columns"),
+    ],
+)
+def test_what_is_no_table_is_named(X, said):
+    for call in (KMeans(2).fit, KMeans(2).fit(blobs()[0]).predict):
+        with pytest.raises((ValueError, TypeError), match=said):
+            call(X)
+
+
+def test_a_memory_limit_is_read_even_where_it_is_not_needed():
+    with pytest.raises(ValueError, match="memory_limit must be a size like 2GB"):
+        KMeans(2, memory_limit="lots").fit(blobs()[0])

@@ -99,7 +99,9 @@ def prepared(model: Any, X: Any) -> Prepared:
     if not isinstance(estimator, CenterEstimator):
         where = "the last step of the Pipeline" if isinstance(model, Pipeline) else "the model"
         raise TypeError(
-            f"{where} must be a wolfmeans KMeans or TrimmedKMeans; got a {type(estimator).__name__}"
+            f"{where} must be a wolfmeans KMeans or another estimator of wolfmeans; got a "
+            f"{type(estimator).__name__} of {type(estimator).__module__.partition('.')[0]}. To "
+            "evaluate labels from any source, call wolfmeans.judge(X, labels)"
         )
     check_is_fitted(estimator)
     if not isinstance(model, Pipeline) or len(model) == 1:

@@ -122,6 +122,8 @@ def scan(
     X, sizes = validation.validate_points(
         admitted, X, reset=True, n_threads=effective_threads(None)
     )
+    if counts[-1] > X.shape[0]:
+        raise ValueError(f"n_samples={X.shape[0]} should be >= n_clusters={counts[-1]}.")
     weights = validation.validate_weights(sample_weight, X)
     if validation.scale_exponent(X, sizes, weights):
         raise ValueError("squares of X do not fit into float64; multiply X by a constant first")
@@ -141,6 +143,10 @@ def scan(
 
 
 def _numbers_of_clusters(n_clusters: Any) -> list[int]:
+    if isinstance(n_clusters, str):
+        raise ValueError(
+            f"n_clusters must be whole numbers, for example range(2, 11); got {n_clusters!r}"
+        )
     given: list[Any] = [n_clusters] if isinstance(n_clusters, Integral) else list(n_clusters)
     whole = [k for k in given if isinstance(k, Integral) and not isinstance(k, bool)]
     if len(whole) < len(given) or any(int(k) < 1 for k in whole):

@@ -295,17 +295,32 @@ def _numbered(
     labels: Any, n_points: int, outlier: Any
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """Return which points are in clusters, and the clusters of these by number."""
+    if labels is None:
+        raise ValueError("labels is None; pass the cluster of each point")
     given = np.asarray(on_host(labels))
     if given.shape != (n_points,):
         raise ValueError(
             f"labels must have one entry for each point: X has {n_points:,} rows, labels has "
             f"{given.size:,}"
         )
+    may_lack = given.tolist() if given.dtype.kind in "fO" else ()
+    missing = np.flatnonzero([_is_missing(label) for label in may_lack])
+    if len(missing):
+        raise ValueError(
+            f"{len(missing):,} of the labels are missing, the first at row {missing[0]:,}; leave "
+            f"these rows out, or give them the label {outlier} of points without a cluster"
+        )
     kept = given.astype(str) != str(outlier)
     if not kept.any():
         raise ValueError(f"every label is {outlier}, the outlier label: no point is in a cluster")
     _, numbers = np.unique(given[kept], return_inverse=True)
     return kept, numbers
+
+
+def _is_missing(label: Any) -> bool:
+    """Whether a label is None, NaN, or a missing value of pandas, whose comparisons are missing."""
+    same = label == label
+    return label is None or not (isinstance(same, bool | np.bool_) and same)
 
 
 class _Found:

@@ -75,6 +75,7 @@ def _converted(estimator: Any, X: Any, *, reset: bool) -> Any:
             "X.compute()"
         )
     refuse_lazy_frames(X)
+    _refuse_what_is_no_table(X)
     if np.ma.is_masked(X):
         raise ValueError("Input X has masked entries; fill them or drop those rows first")
     given = X
@@ -464,6 +465,36 @@ def refuse_lazy_frames(given: Any) -> None:
     """Refuse tables of polars that are not computed yet, which look like tables of one object."""
     if type(given).__name__ == "LazyFrame" and hasattr(given, "collect"):
         raise TypeError("X is a LazyFrame, which is not computed yet: use X.collect()")
+
+
+def _refuse_what_is_no_table(given: Any) -> None:
+    """Refuse what NumPy or scikit-learn would refuse in words that do not name the mistake."""
+    if given is None:
+        raise ValueError("X is None; pass a table of numbers, one row for each point")
+    if type(given) is dict:
+        raise TypeError("X is a dict; pass a table, for example pandas.DataFrame(X)")
+    if getattr(getattr(given, "dtype", None), "kind", "") == "c":
+        raise ValueError(
+            "Complex data not supported: pass the real and imaginary parts as columns of their own"
+        )
+    if hasattr(given, "iloc") and given.ndim == 2:
+        names = list(given.columns)
+        if not names:
+            raise ValueError("X has no columns")
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(
+                f"X has {names.count(twice)} columns named {twice!r}; rename them, or pass "
+                "X.to_numpy()"
+            )
+    if isinstance(given, list | tuple):
+        lengths = [len(row) if isinstance(row, list | tuple) else -1 for row in given]
+        other = next((row for row, many in enumerate(lengths) if many != lengths[0]), None)
+        if other is not None and min(lengths) >= 0:
+            raise ValueError(
+                f"the rows of X are inhomogeneous: row 0 has {lengths[0]:,} entries, row {other:,} "
+                f"has {lengths[other]:,}"
+            )
 
 
 def refuse_dates(given: Any, name: str) -> None:
