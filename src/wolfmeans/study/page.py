@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from html import escape as escaped
 from importlib.resources import files
 from statistics import mean, stdev
 
@@ -27,7 +28,6 @@ from wolfmeans.study.tables import (
     spreads,
     theirs,
 )
-from wolfmeans.views.page.markup import text as escaped
 
 TITLE = "The worst-case rate of Lloyd’s algorithm"
 

@@ -1,6 +1,8 @@
 // The charts, each a function from the page's data and colors to what plotly draws.
 
-const ARRAYS = { u4: Uint32Array, i4: Int32Array, f4: Float32Array, f8: Float64Array };
+const ARRAYS = {
+  u1: Uint8Array, u4: Uint32Array, i4: Int32Array, f4: Float32Array, f8: Float64Array,
+};
 
 /** Return an array from the data: short ones are lists, long ones base64 of their bytes. */
 function unpacked(list) {
@@ -9,14 +11,24 @@ function unpacked(list) {
   return new ARRAYS[list.kind](bytes.buffer);
 }
 
-/** The page's colors in the current theme. */
-function currentColors(nClusters) {
+/** A cluster in words: its name, or "cluster 3" if that is a number. */
+function called(page, k) {
+  const name = page.names?.[k] ?? String(k);
+  return /^-?\d+$/.test(name) ? `cluster ${name}` : name;
+}
+
+/** A name that fits into a chart. */
+const shortened = (name, length) =>
+  name.length <= length ? name : `${name.slice(0, length - 1).trimEnd()}…`;
+
+/** The page's colors in the current theme; the clusters' first. */
+function currentColors(nColors) {
   const style = getComputedStyle(document.documentElement);
   const color = (name) => style.getPropertyValue(`--${name}`).trim();
   const names = ["ink", "soft", "paper", "line", "accent", "bound", "out"];
   return {
     ...Object.fromEntries(names.map((name) => [name, color(name)])),
-    clusters: Array.from({ length: nClusters }, (_, k) => color(`k${k}`)),
+    clusters: Array.from({ length: nColors }, (_, k) => color(`k${k}`)),
   };
 }
 
@@ -204,19 +216,31 @@ const CHARTS = {
     };
   },
 
-  sizes({ shares, points, n_clusters: n }, colors) {
+  sizes(page, colors) {
+    const { shares, points, by_size: bySize, names, n_clusters: n } = page;
+    // The bars stand by size; their data by label.
+    const place = Array(n);
+    bySize.forEach((k, i) => (place[k] = i));
+    const every = Math.ceil(n / 40);
+    const ticks = bySize.map((k, i) => [i, k]).filter(([i]) => i % every === 0);
+    const words = names.some((name) => !/^-?\d+$/.test(name));
     return {
       data: [
         {
-          type: "bar", x: shares.map((_, k) => k), y: shares, customdata: points,
-          marker: { color: colors.clusters }, cliponaxis: false,
-          texttemplate: n <= 20 ? "%{y:.1%}" : "", textposition: "outside", constraintext: "none",
-          ...hover("cluster %{x}<br>%{customdata:,} points, %{y:.1%}"),
+          type: "bar", x: place, y: shares, customdata: points,
+          text: shares.map((share, k) => `${escaped(called(page, k))}`), textposition: "outside",
+          marker: { color: colors.clusters.slice(0, n) }, cliponaxis: false,
+          texttemplate: n <= 20 ? "%{y:.1%}" : "", constraintext: "none", textangle: 0,
+          ...hover("%{text}<br>%{customdata:,} points, %{y:.1%}"),
         },
       ],
       layout: layoutOf(
         colors,
-        { title: "cluster", showgrid: false, ...(n <= 30 ? { dtick: 1 } : { nticks: 12 }) },
+        {
+          title: words ? "" : "cluster, the largest first", showgrid: false,
+          tickvals: ticks.map(([i]) => i),
+          ticktext: ticks.map(([, k]) => escaped(shortened(names[k], Math.max(8, Math.floor(110 / n))))),
+        },
         { tickformat: "~%", nticks: 5, rangemode: "tozero" },
         { bargap: n > 60 ? 0.05 : 0.25 },
       ),
@@ -226,34 +250,37 @@ const CHARTS = {
   margins(page, colors) {
     const values = Array.from(unpacked(page.margins));
     const labels = unpacked(page.map.labels);
-    const [data, ticks] = [[], []];
-    // Clusters stand side by side, a little apart.
+    const [data, ticks] = [Array(page.n_clusters), []];
+    // Clusters stand side by side, the largest first, a little apart.
     const apart = Math.max(1, values.length / 150 / Math.max(1, page.n_clusters / 15));
     let place = 0;
-    colors.clusters.forEach((color, k) => {
+    for (const k of page.by_size) {
+      const color = colors.clusters[k];
       const own = values.filter((_, i) => labels[i] === k);
-      if (!own.length) return;
+      if (!own.length) continue;
       own.sort((a, b) => b - a);
       const mean = own.reduce((sum, value) => sum + value, 0) / own.length;
       const x = Array.from({ length: own.length + 1 }, (_, i) => place + i);
-      data.push(line(x, [...own, own.at(-1)], { color, width: 0, shape: "hv" }, {
+      data[k] = line(x, [...own, own.at(-1)], { color, width: 0, shape: "hv" }, {
         fill: "tozeroy", fillcolor: color, hoveron: "points",
-        ...hover(`cluster ${k}<br>margin %{y:.2f}; mean ${mean.toFixed(2)}`),
-      }));
-      ticks.push([place + own.length / 2, String(k)]);
+        ...hover(`${escaped(called(page, k))}<br>margin %{y:.2f}; mean ${mean.toFixed(2)}`),
+      });
+      const room = Math.max(6, Math.floor((110 * own.length) / values.length));
+      ticks.push([place + own.length / 2, escaped(shortened(page.names[k], room))]);
       place += own.length + apart;
-    });
+    }
     const every = Math.ceil(ticks.length / 30);
     const named = ticks.filter((_, i) => i % every === 0);
+    const lowest = values.reduce((a, b, i) => (labels[i] < 0 ? a : Math.min(a, b)), 0);
     return {
-      data,
+      data: data.filter(Boolean),
       layout: layoutOf(
         colors,
         {
           title: "cluster", tickvals: named.map(([at]) => at), ticktext: named.map(([, k]) => k),
           showgrid: false, range: [-apart, place],
         },
-        { range: [0, 1.02], dtick: 0.25, tickformat: ".2f" },
+        { range: [1.05 * lowest, 1.02], dtick: 0.25, tickformat: ".2f" },
       ),
     };
   },
