@@ -91,9 +91,9 @@ def page(
     cluster_names : dict or sequence of str, default=None
         Names of the clusters: a dict from labels to names, which may name some of them, or a name
         for each.
-    id : str or array-like of shape (n_samples,), default=None
-        What the rows are called: a column of X or an array.
-    color : str or array-like of shape (n_samples,), default=None
+    id : str, array-like of shape (n_samples,) or dict, default=None
+        What the rows are called: a column of X, an array, or a dict with its name and an array.
+    color : str, array-like of shape (n_samples,) or dict, default=None
         A column of X, or an array such as known labels, by which the points of the map are colored
         at first; the reader can choose another color on the page.
     compare : str, array-like, sequence of str or dict, default=None

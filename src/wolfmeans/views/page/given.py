@@ -183,6 +183,8 @@ class _Finder:
         """Return a column that is given by its name or as an array."""
         if isinstance(asked, str):
             return Column(asked, _plain(self.entries(asked, option)))
+        if isinstance(asked, Mapping) and len(asked) == 1:
+            [(name, asked)] = asked.items()
         values = np.asarray(asked)
         if values.shape != (self.n,):
             raise ValueError(

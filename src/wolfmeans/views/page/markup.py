@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
+_QUOTED = re.compile("`([^`]+)`")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -87,13 +88,15 @@ def environment() -> Environment:
         folder, _, file = name.partition("/")
         return (files(f"wolfmeans.{folder}") / file).read_text(encoding="utf-8")
 
-    return Environment(
+    made = Environment(
         loader=FunctionLoader(source),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=_finalized,
     )
+    made.filters["coded"] = coded
+    return made
 
 
 def _finalized(content: Any) -> Any:
@@ -145,6 +148,13 @@ def readable(content: str) -> str:
     True
     """
     return _SURROGATE.sub("\ufffd", content)
+
+
+def coded(content: str) -> Markup:
+    """Escape a text; `commands` in backquotes become code."""
+    from markupsafe import Markup, escape
+
+    return Markup(_QUOTED.sub(r"<code>\1</code>", escape(readable(content))))
 
 
 def number(value: float, digits: int = 5) -> Cell:
