@@ -228,9 +228,9 @@ const CHARTS = {
       data: [
         {
           type: "bar", x: place, y: shares, customdata: points,
-          text: shares.map((share, k) => `${escaped(called(page, k))}`), textposition: "outside",
+          text: shares.map((share, k) => `${escaped(called(page, k))}`), textposition: n <= 20 ? "outside" : "none",
           marker: { color: colors.clusters.slice(0, n) }, cliponaxis: false,
-          texttemplate: n <= 20 ? "%{y:.1%}" : "", constraintext: "none", textangle: 0,
+          texttemplate: "%{y:.1%}", constraintext: "none", textangle: 0,
           ...hover("%{text}<br>%{customdata:,} points, %{y:.1%}"),
         },
       ],
@@ -269,7 +269,7 @@ const CHARTS = {
       ticks.push([place + own.length / 2, escaped(shortened(page.names[k], room))]);
       place += own.length + apart;
     }
-    const every = Math.ceil(ticks.length / 30);
+    const every = Math.ceil(ticks.length / (ticks.length > 40 ? 16 : 30));
     const named = ticks.filter((_, i) => i % every === 0);
     const lowest = values.reduce((a, b, i) => (labels[i] < 0 ? a : Math.min(a, b)), 0);
     return {

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.metrics import adjusted_rand_score
 from sklearn.pipeline import Pipeline
 
-from wolfmeans.certificate.optimality import Standing
-from wolfmeans.certificate.record import Certificate
 from wolfmeans.core.solution import Trace
 from wolfmeans.estimators import KMeans, SphericalKMeans, TrimmedKMeans
 from wolfmeans.fitting.evaluate import Judgement, judge
 from wolfmeans.inputs.preparation import Preparation
 from wolfmeans.views.page import markup
+from wolfmeans.views.page.comparison import comparisons, percent
 from wolfmeans.views.page.document import Page, document
-from wolfmeans.views.page.given import Column, Given, given_columns
+from wolfmeans.views.page.given import Column, Names, given_columns
 from wolfmeans.views.page.given import cluster_names as names_of_clusters
 from wolfmeans.views.page.markup import Cell
 from wolfmeans.views.page.script_data import by_size, features_kept, script_data, thinned
+from wolfmeans.views.page.verified import certificate_table, certified, in_unit, judged, top
 from wolfmeans.views.plot.canvas import counted
 from wolfmeans.views.portrait import Portrait, Profiles, portrait
 from wolfmeans.views.portrait.distributions import in_units_of
@@ -32,18 +30,14 @@ from wolfmeans.views.portrait.profiles import zero_if_rounding
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-Line = tuple[str, str, str]
-
 # Columns in a sentence about a cluster, and the deviation that is worth one.
 _SAID, _CLEAR = 3, 0.5
 # Columns with distributions, which the map can also have as axes; values of them in a table.
 _DISTRIBUTIONS, _VALUES = 20, 8
 # Rows shown before the reader expands a table.
-_FEATURES, _CLUSTERS = 15, 20
-# What a share must exceed that of all points by to be bold.
-_NOTABLE = 0.1
-_MARKS = {"proved": "✓", "near": "≈", "plain": "≈"}
-"""Before the verdict, by `Standing.look`."""
+_FEATURES, _CLUSTERS, _EXAMPLES = 15, 20, 12
+# With more clusters, a panel of distributions shows some of them; as in distributions.js.
+MOST_ROWS = 24
 # Longer tables of iterations are thinned.
 _ROWS = 300
 
@@ -154,10 +148,10 @@ def page(
         found = judgement or judge(
             given.X, given.labels, sample_weight=sample_weight, outlier=outlier, random_state=0
         )
-        known = _judged(found, picture, wording or str)
+        known = judged(found, picture, wording or str)
     else:
         estimator = model[-1] if isinstance(model, Pipeline) else model
-        known = _certified(
+        known = certified(
             estimator.certificate_, estimator.trace_, picture.n_clusters, wording or str
         )
     column = "column"
@@ -165,25 +159,26 @@ def page(
         picture, column = _in_units(picture, preparation), "standardized column"
     picture = replace(picture, profiles=zero_if_rounding(picture.profiles))
     own = picture.cluster_names or tuple(map(str, range(picture.n_clusters)))
-    clusters = _Names(own, names_of_clusters(cluster_names, own) or own)
+    clusters = Names(own, names_of_clusters(cluster_names, own) or own)
     if title is None:
         title = f"{picture.n_points:,} points in {counted(picture.n_clusters, 'cluster')}"
     return document(
         title=title,
         lead=_lead(picture, column),
-        top=_top(known),
+        top=top(known),
         sections=[
             ("summary", "In words", _summary(picture, clusters, given.id)),
             ("clusters", "Clusters", _clusters(picture, clusters, known.unit)),
             ("distributions", "Distributions", _distributions(picture)),
-            ("compare", "Comparison", _comparisons(picture, clusters, given)),
+            ("compare", "Comparison", comparisons(picture, clusters, given)),
             ("profiles", "Profiles", _profiles(picture, clusters)),
             ("map", "Map", _map(picture, clusters)),
-            ("certificate", "Certificate", _certificate(known)),
+            ("certificate", "Certificate", certificate_table(known)),
             ("margins", "Margins", _margins(picture, is_fit=model is not None)),
             ("run", "The run", () if known.trace is None else _run(known.trace, known.unit)),
         ],
-        data=script_data(picture, clusters.shown, given, known.trace, known.unit),
+        data=script_data(picture, clusters.shown, given, known.trace, known.unit)
+        | {"captions": _captions(picture, clusters)},
         footer=known.footer,
     )
 
@@ -221,135 +216,6 @@ def _in_units(picture: Portrait, preparation: Preparation) -> Portrait:
     return replace(picture, profiles=profiles, distributions=shown)
 
 
-@dataclass(frozen=True)
-class _Names:
-    """What the clusters are called."""
-
-    labels: tuple[str, ...]
-    """Their labels."""
-    shown: tuple[str, ...]
-    """The same, or the names that were given to them."""
-
-    @property
-    def given(self) -> bool:
-        """Whether some of them have a name."""
-        return self.shown != self.labels
-
-    def cell(self, index: int) -> Cell:
-        """Return a cell with a cluster's name and color, empty for -1."""
-        if index < 0:
-            return Cell("", math.nan)
-        return Cell(self.shown[index], index, cluster=index, words=self.wordy)
-
-    def head(self, index: int) -> Cell:
-        """Return the head of a cluster's column."""
-        name = self.shown[index]
-        return Cell(name, index, cluster=index, title=name if self.wordy else f"cluster {name}")
-
-    @property
-    def wordy(self) -> bool:
-        """Whether they are more than numbers."""
-        return not all(name.lstrip("-").isdigit() for name in self.shown)
-
-
-# --- Top and certificate -----------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Known:
-    """What was verified about the clustering, in words."""
-
-    verdict: str
-    mark: str
-    look: str
-    tiles: list[Line]
-    lines: list[Line]
-    plainly: str
-    """The verdict for readers who know no statistics."""
-    footer: str
-    unit: str = ""
-    """Unit of sums of squares; "" for that of X."""
-    trace: Trace | None = None
-
-
-def _certified(
-    certificate: Certificate, trace: Trace, n_clusters: int, say: Callable[[str], str]
-) -> _Known:
-    """Word the certificate of a fit."""
-    unit = f"2^{certificate.unit_exponent}" if certificate.unit_exponent else ""
-    lines = [(say(name), say(value), say(reading)) for name, value, reading in certificate.rows()]
-    values = {name: value for name, value, _ in lines}
-    readings = {name: reading for name, _, reading in lines}
-    standing, limit = certificate.standing, certificate.max_iterations
-    tiles = [
-        (
-            f"Inertia{_in(unit)}",
-            markup.figures(certificate.inertia, 6),
-            readings["inertia"].partition("; ")[2],
-        ),
-        ("Distance from the optimum", standing.brief, standing.meaning),
-        (f"Gap{_in(unit)}", values["gap"], "possible gain from reassigning points"),
-        (
-            "Iterations",
-            f"{certificate.iterations:,}",
-            "no guaranteed limit" if limit is None else f"guaranteed limit: {limit:,}",
-        ),
-    ]
-    mark, look = _mark(standing)
-    if not certificate.status.converged:
-        mark, look = "!", "open"
-    return _Known(
-        verdict=say(certificate.verdict),
-        mark=mark,
-        look=look,
-        tiles=tiles,
-        lines=lines,
-        plainly=_plainly(standing, n_clusters, trims=certificate.trimmed_mass > 0),
-        footer=f"Computed by the {certificate.engine} engine.",
-        unit=unit,
-        trace=trace,
-    )
-
-
-def _mark(standing: Standing) -> tuple[str, str]:
-    return (_MARKS[standing.look] if standing.useful else "?"), standing.look
-
-
-def _judged(found: Judgement, picture: Portrait, say: Callable[[str], str]) -> _Known:
-    """Word what was found about labels from elsewhere."""
-    inertia = math.fsum(cluster.sse for cluster in picture.clusters)
-    same = (found.n_clusters, found.left_out) == (picture.n_clusters, picture.left_out)
-    if not same or not math.isclose(found.sse, inertia, rel_tol=1e-6, abs_tol=1e-300):
-        raise ValueError("judgement: it is not that of these labels and this data")
-    standing = found.standing
-    mark, look = _mark(standing)
-    # A clustering that can still be improved gets no tick, however near the optimum it is.
-    if mark == "✓" and found.level != "hartigan" and not standing.optimal:
-        mark, look = "≈", "near"
-    share = found.misplaced / found.n_points
-    tiles = [
-        ("Inertia", markup.figures(found.sse, 6), "sum of squared distances to the cluster means"),
-        ("Distance from the optimum", standing.brief, standing.meaning),
-        (
-            "Closer to another mean",
-            f"{found.misplaced:,}",
-            f"{share:.1%} of the points in clusters" if found.misplaced else "no point",
-        ),
-        ("Gap", markup.figures(found.gap, 3), "possible gain from reassigning points"),
-    ]
-    return _Known(
-        verdict=say(found.verdict),
-        mark=mark,
-        look=look,
-        tiles=tiles,
-        lines=[(say(name), say(value), say(reading)) for name, value, reading in found.rows()],
-        plainly=_plainly(standing, found.n_clusters, trims=found.left_out > 0)
-        + "The labels come from elsewhere and are judged here as a K-means clustering. A method "
-        "with another aim, such as a density-based one, may have good reasons for them.",
-        footer="The labels were given; wolfmeans judged them and did not change them.",
-    )
-
-
 def _lead(picture: Portrait, column: str) -> str:
     facts = [
         counted(picture.n_points, "weighted point" if picture.weighted else "point"),
@@ -364,45 +230,10 @@ def _lead(picture: Portrait, column: str) -> str:
     return " · ".join(facts)
 
 
-def _in(unit: str) -> str:
-    return f", in {unit}" if unit else ""
-
-
-def _top(known: _Known) -> Markup:
-    verdict = markup.verdict(known.verdict, known.mark, f"verdict {known.look}")
-    return markup.joined(verdict, markup.paragraph(known.plainly))
-
-
-def _plainly(standing: Standing, n_clusters: int, *, trims: bool) -> str:
-    """Say to a reader who knows no statistics what the verdict means."""
-    words = (
-        "Inertia measures how tight the clusters are: it is the sum of squared distances of the "
-        "points to the centers of their clusters, and smaller is better. "
-    )
-    if standing.optimal:
-        return f"{words}No clustering into {counted(n_clusters, 'cluster')} has a smaller one. "
-    if not standing.useful:
-        return words
-    others = f"clustering into {counted(n_clusters, 'cluster')}"
-    if trims:
-        others += " that leaves out as much"
-    sure = "" if standing.proven else f", with {standing.confidence:.0%} confidence"
-    # Rounded up, so that it is never too good.
-    share = math.ceil(1000 * (1 - 1 / standing.ratio)) / 10
-    return f"{words}No {others} can have an inertia more than {share:g} % smaller{sure}. "
-
-
-def _certificate(known: _Known) -> tuple[Markup, ...]:
-    rows = [[Cell(part) for part in line] for line in known.lines]
-    header = ("quantity", "value", "meaning")
-    table = markup.table("certificate", header, rows, numbers=False, kind="words")
-    return markup.tiles(known.tiles), table
-
-
 # --- Clusters ------------------------------------------------------------------------------------
 
 
-def _summary(picture: Portrait, names: _Names, ids: Column | None) -> tuple[Markup, ...]:
+def _summary(picture: Portrait, names: Names, ids: Column | None) -> tuple[Markup, ...]:
     """Write a sentence about each cluster, the largest first."""
     if picture.n_clusters == 1:
         return ()
@@ -454,7 +285,7 @@ def _called(picture: Portrait, index: int, ids: Column | None) -> list[str]:
     return Column(ids.name, ids.values[rows]).texts()
 
 
-def _typical_rows(picture: Portrait, names: _Names, ids: Column | None) -> Markup:
+def _typical_rows(picture: Portrait, names: Names, ids: Column | None) -> Markup:
     """Return the values of the typical rows in the strongest columns."""
     found = picture.distributions
     if found is None or picture.typical is None:
@@ -463,7 +294,7 @@ def _typical_rows(picture: Portrait, names: _Names, ids: Column | None) -> Marku
     rows = [
         [
             names.cell(k),
-            Cell(called),
+            Cell(called, words=True),
             *(markup.number(float(one.typical[k, place]), 4) for one in columns),
         ]
         for k in by_size(picture)
@@ -471,15 +302,15 @@ def _typical_rows(picture: Portrait, names: _Names, ids: Column | None) -> Marku
     ]
     header = ["cluster", "row" if ids is None else ids.name]
     header += [picture.names[one.column] for one in columns]
-    table = markup.table("typical", header, rows, left=[1], shown=3 * _CLUSTERS, kind="plain")
-    return markup.folded("Typical rows and their values", table)
+    table = markup.table("typical rows", header, rows, left=[1], shown=_EXAMPLES, kind="plain")
+    return markup.joined(markup.paragraph("Typical rows and their values", "title"), table)
 
 
-def _clusters(picture: Portrait, names: _Names, unit: str) -> tuple[Markup, ...]:
+def _clusters(picture: Portrait, names: Names, unit: str) -> tuple[Markup, ...]:
     header = [
         *("cluster", *(["label"] if names.given else []), "points"),
         *(["weight"] if picture.weighted else []),
-        *("share", f"inertia{_in(unit)}", "radius", "nearest", "distance", "margin"),
+        *("share", f"inertia{in_unit(unit)}", "radius", "nearest", "distance", "margin"),
     ]
     rows = [
         [
@@ -515,7 +346,7 @@ def _clusters(picture: Portrait, names: _Names, unit: str) -> tuple[Markup, ...]
     caption = f"Share of the {'weight' if picture.weighted else 'points'} in each cluster."
     if picture.left_out:
         out = 1.0 - math.fsum(cluster.share for cluster in picture.clusters)
-        caption += f" {_percent(out)} is in no cluster."
+        caption += f" {percent(out)} is in no cluster."
     chart = markup.chart("sizes", "Sizes", caption, heading=False)
     return chart, table, markup.paragraph(words)
 
@@ -530,6 +361,8 @@ def _distributions(picture: Portrait) -> tuple[Markup, ...]:
         "more of its points have such a value. The line is the median, the band reaches from the "
         "lower to the upper quartile; half of the cluster’s points lie in it."
     )
+    if picture.n_clusters > MOST_ROWS:
+        words += " Shown are the clusters with the highest and with the lowest medians."
     if found.sampled:
         words += f" They come from a sample of {found.n_rows:,} of {picture.n_points:,} points."
     n_features = len(picture.names)
@@ -538,80 +371,7 @@ def _distributions(picture: Portrait) -> tuple[Markup, ...]:
     return markup.paragraph(words), markup.block("panels")
 
 
-def _comparisons(picture: Portrait, names: _Names, given: Given) -> tuple[Markup, ...]:
-    """Cross-tabulate the clusters with columns that were left out."""
-    columns = list(given.compare)
-    color = given.color
-    known = {column.name for column in columns} | set(picture.names)
-    # A known label is worth a table as well.
-    if color is not None and color.name not in known and not color.is_number:
-        columns.append(color)
-    tables = [part for column in columns for part in _cross_table(picture, names, column)]
-    if not tables:
-        return ()
-    words = (
-        "Number of points of each cluster, and as a share of the cluster, by the values of "
-        "columns that were given for comparison. Bold shares are at least 10 percentage points "
-        "above the share of all points. The adjusted Rand index is 1 if clusters and column divide "
-        "the points in the same way, and about 0 if they agree only by chance."
-    )
-    return markup.paragraph(words), *tables
-
-
-def _cross_table(picture: Portrait, names: _Names, column: Column) -> tuple[Markup, ...]:
-    assert picture.labels is not None
-    levels, places = column.levels()
-    counts = _crossed(picture.labels, places, picture.n_clusters, len(levels))
-    everything = np.bincount(places, minlength=len(levels))
-    rows = [_cross_row(names.cell(k), counts[k], everything) for k in by_size(picture)]
-    if picture.left_out:
-        out = everything - counts.sum(axis=0)
-        rows.append(_cross_row(Cell("in no cluster"), out, everything))
-    rows.append(_cross_row(Cell("all"), everything, everything))
-    header = ["cluster", "points", *levels]
-    table = markup.table(
-        f"clusters by {column.name}", header, rows, shown=_CLUSTERS + 2, kind="crossed"
-    )
-    title = markup.paragraph(f"Clusters by {column.name}", "title")
-    return title, table, markup.paragraph(_agreement(picture.labels, places, column))
-
-
-def _crossed(
-    labels: NDArray[np.int32], places: NDArray[np.int64], n_clusters: int, n_levels: int
-) -> NDArray[np.int64]:
-    inside = labels >= 0
-    cells = labels[inside].astype(np.int64) * n_levels + places[inside]
-    return np.bincount(cells, minlength=n_clusters * n_levels).reshape(n_clusters, n_levels)
-
-
-def _cross_row(name: Cell, counts: NDArray[np.int64], everything: NDArray[np.int64]) -> list[Cell]:
-    cells = [name, markup.count(int(counts.sum()))]
-    for many, overall in zip(
-        counts.tolist(), (everything / everything.sum()).tolist(), strict=True
-    ):
-        share = many / max(1, int(counts.sum()))
-        text = f"{many:,} ({_percent(share)})" if many else "–"
-        cells.append(Cell(text, many, filled=share, strong=share >= overall + _NOTABLE))
-    return cells
-
-
-def _percent(share: float) -> str:
-    """Return a share in percent, and never 0% or 100% of something else."""
-    if 0 < share < 0.005:
-        return "<1%"
-    return ">99%" if 0.995 <= share < 1 else f"{share:.0%}"
-
-
-def _agreement(labels: NDArray[np.int32], places: NDArray[np.int64], column: Column) -> str:
-    """Say how well a known partition agrees with the clusters."""
-    if column.is_number or len(np.unique(places)) < 2:
-        return ""
-    inside = labels >= 0
-    index = round(adjusted_rand_score(places[inside], labels[inside]), 2)
-    return f"Adjusted Rand index: {index + 0.0:.2f}."
-
-
-def _profiles(picture: Portrait, names: _Names) -> tuple[Markup, ...]:
+def _profiles(picture: Portrait, names: Names) -> tuple[Markup, ...]:
     profiles, n_clusters = picture.profiles, picture.n_clusters
     if n_clusters == 1:
         return ()
@@ -650,31 +410,45 @@ def _deviation(value: float) -> Cell:
 # --- Charts --------------------------------------------------------------------------------------
 
 
-def _map(picture: Portrait, names: _Names) -> tuple[Markup, ...]:
-    shown, bent = picture.map, picture.nonlinear
-    explained = sum(shown.explained)
-    centers = "Circles with names" if names.wordy else "Numbered circles"
-    caption = (
-        f"The first two principal components, which explain {explained:.0%} of the variance. "
-        f"{centers} are the centers."
-    )
-    if shown.sampled:
-        caption += f" The map shows a sample of {len(shown.rows):,} of {shown.n_points:,} points."
-    if picture.left_out:
-        out = "points in no cluster" if picture.cluster_names else "left-out points"
-        caption += f" Gray crosses are {out}."
-    if bent is not None:
-        caption += (
-            f" {bent.method} places {bent.n_placed:,} of the points so that near neighbours stay "
-            "together. Its axes have no unit, and distances between far points and sizes of groups "
-            "mean nothing. Numbers stand in the middle of the points of their cluster. It was "
-            "computed after the clustering, which does not depend on it."
-        )
+def _map(picture: Portrait, names: Names) -> tuple[Markup, ...]:
     notes = filter(None, (picture.replay.path_note if picture.replay else "", picture.replay_note))
     # Each note as a sentence.
     note = markup.paragraph(" ".join(f"{n[:1].upper()}{n[1:].rstrip('.')}." for n in notes))
+    captions = _captions(picture, names)
+    caption = " ".join(filter(None, (captions["plane"], captions["always"])))
     figure = markup.chart("map", "Points and centers", caption, heading=False)
     return (markup.map_with_panel(figure, note),)
+
+
+def _captions(picture: Portrait, names: Names) -> dict[str, str]:
+    """Return what the map says about each of its views, and about all of them."""
+    shown, bent = picture.map, picture.nonlinear
+    centers = "Circles with names" if names.wordy else "Numbered circles"
+    always = []
+    if shown.sampled:
+        always.append(
+            f"The map shows a sample of {len(shown.rows):,} of {shown.n_points:,} points."
+        )
+    if picture.left_out:
+        out = "points in no cluster" if picture.cluster_names else "left-out points"
+        always.append(f"Gray crosses are {out}.")
+    nonlinear = ""
+    if bent is not None:
+        nonlinear = (
+            f"{bent.method} of {bent.n_placed:,} points: near neighbours stay together. Its axes "
+            "have no unit, and distances between far points and sizes of groups mean nothing. "
+            "Names stand in the middle of the points of their cluster. The map was computed after "
+            "the clustering, which does not depend on it."
+        )
+    return {
+        "plane": (
+            "The first two principal components, which explain "
+            f"{sum(shown.explained):.0%} of the variance. {centers} are the centers."
+        ),
+        "nonlinear": nonlinear,
+        "axes": f"{centers} are the centers.",
+        "always": " ".join(always),
+    }
 
 
 def _margins(picture: Portrait, *, is_fit: bool) -> tuple[Markup, ...]:
@@ -717,7 +491,7 @@ def _run(trace: Trace, unit: str) -> tuple[Markup, ...]:
         ),
         markup.chart("moved", "Points that change cluster", "Number of points in each step."),
     )
-    squares = (f"{name}{_in(unit)}" for name in ("inertia", "gap", "guaranteed", "decrease"))
+    squares = (f"{name}{in_unit(unit)}" for name in ("inertia", "gap", "guaranteed", "decrease"))
     header = ("iteration", *squares, "moved")
     shown = thinned(len(trace), _ROWS)
     columns = (trace.t + 1, trace.sse, trace.gap, trace.rate_bound, trace.decrease, trace.moved)

@@ -16,12 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
-from wolfmeans.views.page.markup import figures
+from wolfmeans.views.page.markup import Cell, figures
 
 # More values of a column are numbers on a scale; more words are counted as others.
 _MOST_LEVELS = 20
 _RANGES = 5
 OTHER, MISSING = "other", "missing"
+_UNNAMED = {"id": "id", "color": "known label", "compare": "given column"}
+"""What a column without a name is called, by the argument that gave it."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +194,7 @@ class _Finder:
                 f"{option} has shape {values.shape}"
             )
         own = getattr(asked, "name", None)
-        return Column(name or (option if own is None else str(own)), _plain(values))
+        return Column(name or (_UNNAMED[option] if own is None else str(own)), _plain(values))
 
     def columns(self, asked: Any, option: str) -> tuple[Column, ...]:
         """Return several columns: a name, names, an array, or a mapping from names to arrays."""
@@ -264,3 +266,34 @@ def cluster_names(
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"cluster_names: two clusters would be called {twice!r}")
     return names
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the clusters are called."""
+
+    labels: tuple[str, ...]
+    """Their labels."""
+    shown: tuple[str, ...]
+    """The same, or the names that were given to them."""
+
+    @property
+    def given(self) -> bool:
+        """Whether some of them have a name."""
+        return self.shown != self.labels
+
+    def cell(self, index: int) -> Cell:
+        """Return a cell with a cluster's name and color, empty for -1."""
+        if index < 0:
+            return Cell("", math.nan)
+        return Cell(self.shown[index], index, cluster=index, words=self.wordy)
+
+    def head(self, index: int) -> Cell:
+        """Return the head of a cluster's column."""
+        name = self.shown[index]
+        return Cell(name, index, cluster=index, title=name if self.wordy else f"cluster {name}")
+
+    @property
+    def wordy(self) -> bool:
+        """Whether they are more than numbers."""
+        return not all(name.lstrip("-").isdigit() for name in self.shown)

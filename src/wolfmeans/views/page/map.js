@@ -246,7 +246,9 @@ class Replay {
     const places = this.wordy ? [] : this.numberPlaces();
     const numbered = this.nClusters <= (this.wordy ? 40 : NUMBERED);
     const crowded = this.nClusters > 30;
-    const size = this.wordy ? 11 : numbered ? (crowded ? 16 : 22) : 9;
+    const size = this.wordy ? 11 : numbered ? (crowded ? 16 : 22) : this.choice.nonlinear ? 0 : 9;
+    // Other colors than those of the clusters are for the points alone.
+    const ring = (k) => (this.coloring ? colors.ink : colors.clusters[k]);
     return (numbered ? this.order.map((k) => [k]) : [this.order]).map((clusters) => ({
       x: clusters.map((k) => centers[2 * k]),
       y: clusters.map((k) => centers[2 * k + 1]),
@@ -257,7 +259,7 @@ class Replay {
       textfont: { size: crowded ? 9 : 12, color: colors.ink },
       marker: {
         size, color: colors.paper,
-        line: { width: crowded ? 2 : 3, color: clusters.map((k) => colors.clusters[k]) },
+        line: { width: crowded ? 2 : 3, color: clusters.map(ring) },
       },
       cliponaxis: false,
       ...hover(this.choice.nonlinear ? "%{customdata}" : "center of %{customdata}"),
@@ -303,8 +305,6 @@ class Panel {
     Object.assign(this, { page, replay, place, timer: null });
     this.box = place.closest(".replay").querySelector(".panel");
     this.caption = place.parentElement.querySelector("figcaption");
-    this.remark = element("span");
-    this.caption.append(this.remark);
     this.addChoices();
     if (replay.replayed) this.addSteps();
     if (replay.nClusters > 1) this.addChips();
@@ -372,12 +372,15 @@ class Panel {
     const plane = replay.isPlane();
     for (const list of this.axisLists) list.hidden = replay.choice.nonlinear;
     for (const part of [this.steps, this.readout]) if (part) part.hidden = !plane;
-    const { levels } = replay.colorings[replay.coloring];
-    this.legend.replaceChildren(...(levels ?? []).map((name, i) => {
+    const { name, levels } = replay.colorings[replay.coloring];
+    const entries = (levels ?? []).map((level, i) => {
       const swatch = element("i", { className: "swatch", style: `--c:var(--k${i})` });
-      return element("span", {}, swatch, shortened(name, 30));
-    }));
-    let remark = "";
+      return element("span", {}, swatch, shortened(level, 30));
+    });
+    this.legend.replaceChildren(...(levels ? [element("b", {}, `${name}:`), ...entries] : []));
+    const { captions } = this.page;
+    const view = plane ? "plane" : replay.choice.nonlinear ? "nonlinear" : "axes";
+    let remark = [captions[view], captions.always].filter(Boolean).join(" ");
     if (replay.outside) {
       const are = replay.outside === 1 ? "is" : "are";
       remark += ` ${replay.outside} of them ${are} out of view; double-click to show them.`;
@@ -386,7 +389,7 @@ class Panel {
     if (!plane && replay.replayed) {
       remark += " The run is replayed on the map of components 1 and 2.";
     }
-    this.remark.textContent = remark;
+    this.caption.textContent = remark;
     if (plane && this.slider) {
       this.slider.value = replay.shown;
       this.read();
