@@ -1,7 +1,7 @@
 // The charts, each a function from the page's data and colors to what plotly draws.
 
 const ARRAYS = {
-  u1: Uint8Array, u4: Uint32Array, i4: Int32Array, f4: Float32Array, f8: Float64Array,
+  u1: Uint8Array, u4: Uint32Array, i2: Int16Array, i4: Int32Array, f4: Float32Array, f8: Float64Array,
 };
 
 /** Return an array from the data: short ones are lists, long ones base64 of their bytes. */

@@ -91,7 +91,7 @@ def _map_data(shown: Map, power: int) -> dict[str, Any]:
         "rows": packed(shown.rows, "u4"),
         "x": packed(points[:, 0], "f4"),
         "y": packed(points[:, 1], "f4"),
-        "labels": packed(shown.labels, "i4"),
+        "labels": _packed_whole(shown.labels),
         "centers": packed(_drawn(shown.centers, power), "f4"),
         "explained": list(shown.explained),
         "further": further,
@@ -109,12 +109,17 @@ def _replay_data(replay: Replay | None, power: int) -> dict[str, Any] | None:
             "gap": float(frame.gap),
             "moved": int(frame.moved),
             "centers": packed(_drawn(frame.centers, power), "f4"),
-            "rows": packed(np.flatnonzero(frame.changed), "u4"),
-            "labels": packed(frame.labels[frame.changed], "i4"),
+            "rows": _packed_whole(np.flatnonzero(frame.changed)),
+            "labels": _packed_whole(frame.labels[frame.changed]),
         }
         for frame in replay.frames
     ]
-    return {"labels": packed(replay.frames[0].labels, "i4"), "frames": frames}
+    return {"labels": _packed_whole(replay.frames[0].labels), "frames": frames}
+
+
+def _packed_whole(numbers: NDArray[Any]) -> dict[str, Any] | list[Any]:
+    """Return whole numbers in two bytes each, if they fit."""
+    return packed(numbers, "i2" if numbers.max(initial=0) < 1 << 15 else "i4")
 
 
 def _nonlinear_data(bent: Nonlinear | None) -> dict[str, Any] | None:
