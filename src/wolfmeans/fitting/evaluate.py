@@ -273,6 +273,15 @@ def numbered_labels(
             f"labels must have one entry for each point: X has {n_points:,} rows, labels has "
             f"{given.size:,}"
         )
+    missing = np.array([label is None or label != label for label in given.tolist()], dtype=bool)
+    if missing.any():
+        raise ValueError(
+            f"labels has no label in row {int(np.argmax(missing))}; points in no cluster have the "
+            f"label {outlier}"
+        )
+    if given.dtype.kind == "O":
+        # Numbers and words cannot be sorted together.
+        given = given.astype(str)
     kept = given.astype(str) != str(outlier)
     if not kept.any():
         raise ValueError(f"every label is {outlier}, the outlier label: no point is in a cluster")

@@ -21,6 +21,10 @@ function called(page, k) {
 const shortened = (name, length) =>
   name.length <= length ? name : `${name.slice(0, length - 1).trimEnd()}…`;
 
+/** How many letters fit under a share of a chart; names that are longer stand aslant. */
+const letters = (place, share) =>
+  Math.min(40, Math.max(12, Math.floor((place.clientWidth * share) / 7)));
+
 /** The page's colors in the current theme; the clusters' first. */
 function currentColors(nColors) {
   const style = getComputedStyle(document.documentElement);
@@ -216,18 +220,18 @@ const CHARTS = {
     };
   },
 
-  sizes(page, colors) {
+  sizes(page, colors, place) {
     const { shares, points, by_size: bySize, names, n_clusters: n } = page;
     // The bars stand by size; their data by label.
-    const place = Array(n);
-    bySize.forEach((k, i) => (place[k] = i));
+    const ranks = Array(n);
+    bySize.forEach((k, i) => (ranks[k] = i));
     const every = Math.ceil(n / 40);
     const ticks = bySize.map((k, i) => [i, k]).filter(([i]) => i % every === 0);
     const words = names.some((name) => !/^-?\d+$/.test(name));
     return {
       data: [
         {
-          type: "bar", x: place, y: shares, customdata: points,
+          type: "bar", x: ranks, y: shares, customdata: points,
           text: shares.map((share, k) => `${escaped(called(page, k))}`), textposition: n <= 20 ? "outside" : "none",
           marker: { color: colors.clusters.slice(0, n) }, cliponaxis: false,
           texttemplate: "%{y:.1%}", constraintext: "none", textangle: 0,
@@ -239,7 +243,7 @@ const CHARTS = {
         {
           title: words ? "" : "cluster, the largest first", showgrid: false,
           tickvals: ticks.map(([i]) => i),
-          ticktext: ticks.map(([, k]) => escaped(shortened(names[k], Math.max(8, Math.floor(110 / n))))),
+          ticktext: ticks.map(([, k]) => escaped(shortened(names[k], letters(place, 1 / n)))),
         },
         { tickformat: "~%", nticks: 5, rangemode: "tozero" },
         { bargap: n > 60 ? 0.05 : 0.25 },
@@ -247,27 +251,27 @@ const CHARTS = {
     };
   },
 
-  margins(page, colors) {
+  margins(page, colors, place) {
     const values = Array.from(unpacked(page.margins));
     const labels = unpacked(page.map.labels);
     const [data, ticks] = [Array(page.n_clusters), []];
     // Clusters stand side by side, the largest first, a little apart.
     const apart = Math.max(1, values.length / 150 / Math.max(1, page.n_clusters / 15));
-    let place = 0;
+    let at = 0;
     for (const k of page.by_size) {
       const color = colors.clusters[k];
       const own = values.filter((_, i) => labels[i] === k);
       if (!own.length) continue;
       own.sort((a, b) => b - a);
       const mean = own.reduce((sum, value) => sum + value, 0) / own.length;
-      const x = Array.from({ length: own.length + 1 }, (_, i) => place + i);
+      const x = Array.from({ length: own.length + 1 }, (_, i) => at + i);
       data[k] = line(x, [...own, own.at(-1)], { color, width: 0, shape: "hv" }, {
         fill: "tozeroy", fillcolor: color, hoveron: "points",
         ...hover(`${escaped(called(page, k))}<br>margin %{y:.2f}; mean ${mean.toFixed(2)}`),
       });
-      const room = Math.max(6, Math.floor((110 * own.length) / values.length));
-      ticks.push([place + own.length / 2, escaped(shortened(page.names[k], room))]);
-      place += own.length + apart;
+      const room = letters(place, own.length / values.length);
+      ticks.push([at + own.length / 2, escaped(shortened(page.names[k], room))]);
+      at += own.length + apart;
     }
     const every = Math.ceil(ticks.length / (ticks.length > 40 ? 16 : 30));
     const named = ticks.filter((_, i) => i % every === 0);
@@ -278,7 +282,7 @@ const CHARTS = {
         colors,
         {
           title: "cluster", tickvals: named.map(([at]) => at), ticktext: named.map(([, k]) => k),
-          showgrid: false, range: [-apart, place],
+          showgrid: false, range: [-apart, at],
         },
         { range: [1.05 * lowest, 1.02], dtick: 0.25, tickformat: ".2f" },
       ),
@@ -363,7 +367,7 @@ const CHARTS = {
 
 /** Draw one chart, or show its text if it would be empty. */
 function draw(place, page, colors) {
-  const chart = CHARTS[place.dataset.chart](page, colors);
+  const chart = CHARTS[place.dataset.chart](page, colors, place);
   if (chart.text) {
     place.classList.add("nothing");
     place.removeAttribute("role");
