@@ -232,7 +232,7 @@ const CHARTS = {
       data: [
         {
           type: "bar", x: ranks, y: shares, customdata: points,
-          text: shares.map((share, k) => `${escaped(called(page, k))}`), textposition: n <= 20 ? "outside" : "none",
+          text: shares.map((share, k) => `${escaped(called(page, k))}`), textposition: place.clientWidth > 45 * n ? "outside" : "none",
           marker: { color: colors.clusters.slice(0, n) }, cliponaxis: false,
           texttemplate: "%{y:.1%}", constraintext: "none", textangle: 0,
           ...hover("%{text}<br>%{customdata:,} points, %{y:.1%}"),
@@ -257,6 +257,7 @@ const CHARTS = {
     const [data, ticks] = [Array(page.n_clusters), []];
     // Clusters stand side by side, the largest first, a little apart.
     const apart = Math.max(1, values.length / 150 / Math.max(1, page.n_clusters / 15));
+    const wordy = page.names.some((name) => name.length > 4);
     let at = 0;
     for (const k of page.by_size) {
       const color = colors.clusters[k];
@@ -269,8 +270,10 @@ const CHARTS = {
         fill: "tozeroy", fillcolor: color, hoveron: "points",
         ...hover(`${escaped(called(page, k))}<br>margin %{y:.2f}; mean ${mean.toFixed(2)}`),
       });
-      const room = letters(place, own.length / values.length);
-      ticks.push([at + own.length / 2, escaped(shortened(page.names[k], room))]);
+      // A name stands under its cluster if there is room for it.
+      const room = Math.floor((place.clientWidth * own.length) / values.length / 7);
+      const name = shortened(page.names[k], Math.max(4, room));
+      if (!wordy || room >= 4) ticks.push([at + own.length / 2, escaped(name)]);
       at += own.length + apart;
     }
     const every = Math.ceil(ticks.length / (ticks.length > 40 ? 16 : 30));
@@ -282,7 +285,7 @@ const CHARTS = {
         colors,
         {
           title: "cluster", tickvals: named.map(([at]) => at), ticktext: named.map(([, k]) => k),
-          showgrid: false, range: [-apart, at],
+          showgrid: false, range: [-apart, at], ...(wordy ? { tickangle: 0 } : {}),
         },
         { range: [1.05 * lowest, 1.02], dtick: 0.25, tickformat: ".2f" },
       ),

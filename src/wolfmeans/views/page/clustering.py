@@ -75,7 +75,7 @@ def page(
         `compare` and `labels`.
     labels : array-like of shape (n_samples,) or str, default=None
         The cluster of each row, numbers or strings, from any source, in place of a model; or the
-        name of the column that holds it. The page then shows what `wolfmeans.judge` verifies.
+        name of the column that holds it. The page then shows what `wolfmeans.judgement.judge` verifies.
     outlier : default=-1
         The label of rows in no cluster; used with `labels` only.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -103,7 +103,7 @@ def page(
     preparation : Preparation or None, default=None
         How X was computed from the original columns; means are then shown in their units.
     judgement : Judgement or None, default=None
-        What `wolfmeans.judge` has found about these labels; None computes it.
+        What `wolfmeans.judgement.judge` has found about these labels; None computes it.
     wording : callable or None, default=None
         Function applied to each text of the certificate, e.g. to turn advice for Python into
         advice for the command line.

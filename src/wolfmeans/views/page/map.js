@@ -246,7 +246,9 @@ class Replay {
     const places = this.wordy ? [] : this.numberPlaces();
     const numbered = this.nClusters <= (this.wordy ? 40 : NUMBERED);
     const crowded = this.nClusters > 30;
-    const size = this.wordy ? 11 : numbered ? (crowded ? 16 : 22) : this.choice.nonlinear ? 0 : 9;
+    // Without its name, the middle of some points says nothing.
+    if (!numbered && this.choice.nonlinear) return [];
+    const size = this.wordy ? 11 : numbered ? (crowded ? 16 : 22) : 9;
     // Other colors than those of the clusters are for the points alone.
     const ring = (k) => (this.coloring ? colors.ink : colors.clusters[k]);
     return (numbered ? this.order.map((k) => [k]) : [this.order]).map((clusters) => ({
